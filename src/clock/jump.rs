@@ -1,0 +1,224 @@
+//! Detects that time passed which the monotonic clock did not count.
+
+use std::{
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
+
+use super::Clock;
+
+/// A forward gain of the wall clock over ours beyond this is a pause that ours missed (§2).
+const TOLERATED_MS: i64 = 1000;
+/// Both readings are cut to whole milliseconds, so their difference wavers by one.
+const ROUNDING_MS: i64 = 1;
+/// Two readings of our clock with one of the wall clock between them belong together when they are
+/// no further apart than this.
+const TOGETHER: Duration = Duration::from_millis(50);
+/// How often to try for readings that belong together; a machine that cannot do it is believed.
+const TRIES: u32 = 10;
+/// No check so far.
+const UNSET: i64 = i64::MIN;
+
+/// Notices a forward gain of the wall clock over ours of more than one second between two checks:
+/// a pause by the hypervisor, a resumed snapshot, or somebody setting the clock, which cannot be told
+/// from the first two.
+///
+/// Guarantees: a gain is reported to one caller, once; a wall clock that is set back is never
+/// reported; a thread that loses the processor during a check causes no report.
+///
+/// Does not guarantee: to see a pause while the wall clock was set back by as much.
+///
+/// Assumes: it is called before every answer that carries a promise, after the reading of the clock
+/// that the promise was decided by.
+#[derive(Debug)]
+pub struct JumpDetector {
+    /// Wall clock minus our clock at the last check, in milliseconds.
+    offset: AtomicI64,
+}
+
+impl Default for JumpDetector {
+    fn default() -> Self {
+        Self { offset: AtomicI64::new(UNSET) }
+    }
+}
+
+impl JumpDetector {
+    /// A detector whose first check sets the base.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The gain, when the wall clock gained more than one second since the last check. Lock-free;
+    /// costs one reading of each clock as long as nothing moved.
+    #[must_use = "a gain is reported once: whoever hears of it voids the promises"]
+    pub fn check(&self, clock: &dyn Clock) -> Option<Duration> {
+        let base = self.offset.load(Ordering::Acquire);
+        let ours = clock.now().0 / 1_000_000;
+        if base != UNSET && (offset(clock.wall_ms(), ours) - base).abs() <= ROUNDING_MS {
+            return None;
+        }
+        self.settle(clock)
+    }
+
+    /// Reads both clocks with care, and takes the result for the new base unless another thread was
+    /// faster: then its base counts.
+    #[cold]
+    fn settle(&self, clock: &dyn Clock) -> Option<Duration> {
+        loop {
+            let base = self.offset.load(Ordering::Acquire);
+            let found = careful_offset(clock);
+            if self
+                .offset
+                .compare_exchange(base, found, Ordering::AcqRel, Ordering::Acquire)
+                .is_err()
+            {
+                continue;
+            }
+            let gain = if base == UNSET { 0 } else { found - base };
+            return (gain > TOLERATED_MS).then(|| Duration::from_millis(gain.unsigned_abs()));
+        }
+    }
+}
+
+/// The offset from a reading of the wall clock between two of ours that are close together, so that
+/// the time for which this thread did not run is not taken for a jump.
+fn careful_offset(clock: &dyn Clock) -> i64 {
+    let mut before = clock.now();
+    for _ in 1..TRIES {
+        let wall_ms = clock.wall_ms();
+        let after = clock.now();
+        if after.since(before) <= TOGETHER {
+            return offset(wall_ms, before.0 / 1_000_000);
+        }
+        before = after;
+    }
+    offset(clock.wall_ms(), before.0 / 1_000_000)
+}
+
+/// Cut to half the range, so that a difference of two never overflows.
+fn offset(wall_ms: u64, ours_ms: u64) -> i64 {
+    let limit = i128::from(i64::MAX / 2);
+    let exact = i128::from(wall_ms) - i128::from(ours_ms);
+    i64::try_from(exact.clamp(-limit, limit)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+    use crate::{
+        clock::{ManualClock, SystemClock},
+        lease::Moment,
+    };
+
+    const YEAR_MS: u64 = 365 * 86_400_000;
+
+    #[test]
+    fn a_gain_of_more_than_a_second_is_reported_once() {
+        let (clock, jumps) = (ManualClock::new(), JumpDetector::new());
+        assert_eq!(jumps.check(&clock), None, "the first check sets the base");
+        clock.advance(Duration::from_secs(86_400));
+        assert_eq!(jumps.check(&clock), None);
+
+        clock.pause_unseen(Duration::from_millis(1000));
+        assert_eq!(jumps.check(&clock), None);
+        clock.pause_unseen(Duration::from_millis(1001));
+        assert_eq!(jumps.check(&clock), Some(Duration::from_millis(1001)));
+        assert_eq!(jumps.check(&clock), None);
+    }
+
+    #[test]
+    fn a_year_back_is_no_jump_and_a_year_forward_is() {
+        let (clock, jumps) = (ManualClock::new(), JumpDetector::new());
+        assert_eq!(jumps.check(&clock), None);
+        let wall = clock.wall_ms();
+        clock.set_wall(wall - YEAR_MS);
+        assert_eq!(jumps.check(&clock), None);
+        clock.pause_unseen(Duration::from_secs(2));
+        assert_eq!(jumps.check(&clock), Some(Duration::from_secs(2)), "judged from the new base");
+        clock.set_wall(wall + YEAR_MS);
+        let gain = jumps.check(&clock).unwrap();
+        assert!(gain > Duration::from_millis(2 * YEAR_MS - 3000));
+        clock.set_wall(0);
+        assert_eq!(jumps.check(&clock), None);
+        clock.set_wall(u64::MAX);
+        assert!(jumps.check(&clock).is_some(), "no overflow at the end of the range");
+    }
+
+    #[test]
+    fn small_slews_never_add_up_to_a_jump() {
+        let (clock, jumps) = (ManualClock::new(), JumpDetector::new());
+        for _ in 0..10_000 {
+            clock.advance(Duration::from_millis(777));
+            clock.pause_unseen(Duration::from_micros(700));
+            assert_eq!(jumps.check(&clock), None);
+        }
+    }
+
+    /// A clock whose reader loses the processor for two seconds after every third reading.
+    struct Starved(ManualClock, AtomicU32);
+
+    impl Starved {
+        fn maybe_sleep(&self) {
+            if self.1.fetch_add(1, Ordering::Relaxed) % 3 == 2 {
+                self.0.advance(Duration::from_secs(2));
+            }
+        }
+    }
+
+    impl Clock for Starved {
+        fn now(&self) -> Moment {
+            let now = self.0.now();
+            self.maybe_sleep();
+            now
+        }
+        fn wall_ms(&self) -> u64 {
+            let wall_ms = self.0.wall_ms();
+            self.maybe_sleep();
+            wall_ms
+        }
+    }
+
+    #[test]
+    fn a_starved_reader_is_not_taken_for_a_jump() {
+        let (clock, jumps) = (Starved(ManualClock::new(), AtomicU32::new(0)), JumpDetector::new());
+        for _ in 0..300 {
+            assert_eq!(jumps.check(&clock), None);
+        }
+        clock.0.pause_unseen(Duration::from_secs(5));
+        assert_eq!(jumps.check(&clock).map(|gain| gain.as_secs()), Some(5));
+    }
+
+    #[test]
+    fn of_many_threads_exactly_one_hears_of_each_jump() {
+        let (clock, jumps) = (ManualClock::new(), JumpDetector::new());
+        let heard = AtomicU32::new(0);
+        assert_eq!(jumps.check(&clock), None);
+        for _ in 0..50 {
+            clock.pause_unseen(Duration::from_secs(10));
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        for _ in 0..20 {
+                            heard.fetch_add(
+                                u32::from(jumps.check(&clock).is_some()),
+                                Ordering::Relaxed,
+                            );
+                        }
+                    });
+                }
+            });
+        }
+        assert_eq!(heard.into_inner(), 50);
+    }
+
+    #[test]
+    fn a_machine_in_order_is_never_reported() {
+        let (clock, jumps) = (SystemClock::new(), JumpDetector::new());
+        for _ in 0..100_000 {
+            assert_eq!(jumps.check(&clock), None);
+        }
+    }
+}
