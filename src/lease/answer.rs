@@ -1,0 +1,125 @@
+//! What a lease answers.
+
+use super::{ChangeKind, LeaseId, Owner, State, Token};
+
+/// The public view of a lease: nothing in it authorises anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// What the key is now; a lapsed offer shows as free.
+    pub state: State,
+    /// Whether the key has a record.
+    pub known: bool,
+    /// The record cannot be judged; the key counts as held by somebody unknown.
+    pub quarantined: bool,
+    /// Who holds it.
+    pub owner: Option<Owner>,
+    /// The present token, or the last one; 0 for a key that was never held.
+    pub token: Token,
+    /// Milliseconds that a heartbeat keeps the lease.
+    pub ttl_ms: Option<u64>,
+    /// Milliseconds until the tenure or the offer ends if nothing happens; `None` when it does not.
+    pub expires_in_ms: Option<u64>,
+    /// Wall clock at the grant, milliseconds since 1970.
+    pub acquired_at_ms: Option<u64>,
+    /// The key's value.
+    pub value: Option<Box<str>>,
+    /// How many callers wait in the queue.
+    pub waiters: usize,
+    /// Who keeps the key from expiring.
+    pub pins: Box<[Box<str>]>,
+    /// For whom it is kept.
+    pub offered_to: Option<Owner>,
+    /// Who held it before, under which token, and how that ended.
+    pub previous: Option<(Owner, Token, ChangeKind)>,
+    /// The latest granted request ids: digest of the id, and whether its grant still stands.
+    pub marks: Box<[(u128, bool)]>,
+}
+
+/// What the holder gets.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// The public part.
+    pub view: View,
+    /// The secret that authorises heartbeat, release and transfer.
+    pub lease_id: LeaseId,
+    /// The holder's window: milliseconds from before it sent the request, on its own clock.
+    pub valid_for_ms: u64,
+}
+
+/// Why an acquire was not granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Somebody else holds it, or it is kept for somebody else.
+    Held,
+    /// The caller's owner holds it already.
+    HeldByYou,
+    /// The request id was used with another request.
+    RequestReused,
+    /// The request id was granted, and that tenure is over; how it ended, where that is remembered.
+    RequestSpent(Option<ChangeKind>),
+}
+
+/// Why a proof is no longer one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// Its tenure ended like this.
+    Ended(ChangeKind),
+    /// No tenure that is remembered has this id.
+    UnknownLease,
+}
+
+/// Why a store did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// No room; nothing was written. It goes on by itself once there is room.
+    #[error("the store has no room left: {0}")]
+    Full(String),
+    /// The store holds as many keys as it may.
+    #[error("the store holds {0} keys, which is its limit")]
+    TooManyKeys(u64),
+    /// The store is out of reach, or broke.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+}
+
+/// The answer to a [`super::Call`].
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// The caller owns the key.
+    Granted(Box<Grant>),
+    /// It does not.
+    Refused(Refusal, Box<View>),
+    /// The heartbeat was absorbed.
+    Alive {
+        /// The tenure's token.
+        token: Token,
+        /// The holder's window.
+        valid_for_ms: u64,
+        /// The tenure had run out, and goes on.
+        revived: bool,
+    },
+    /// The proof is worth nothing any more; nor will it ever be.
+    Lost(Lost),
+    /// Whether this call ended the tenure.
+    Released(bool),
+    /// Somebody else holds the key.
+    NotHolder(Box<View>),
+    /// Done: a transfer, pin or unpin, and the lease after it.
+    Done(Box<View>),
+    /// The tenure ends in so many milliseconds at the latest; 0: it has ended.
+    Revoked(u64),
+    /// Nobody holds the key.
+    NotHeld(Box<View>),
+    /// The key is pinned: it does not end without `immediately`.
+    Pinned(Box<View>),
+    /// As many pins as a key may have.
+    TooManyPins,
+    /// The public view.
+    Viewed(Box<View>),
+    /// Too many calls wait for this key.
+    Busy,
+    /// The record cannot be judged.
+    Quarantined(Box<str>),
+    /// The store did not write it, or it is not known whether it did.
+    Store(StoreError),
+}

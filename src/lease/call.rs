@@ -1,0 +1,113 @@
+//! What is asked of one lease.
+
+use super::{LeaseId, Moment, Nonce, Owner};
+
+/// Who waits for an answer; opaque to the protocol but for three questions.
+pub trait Caller {
+    /// Whether nobody listens any more. A caller that is gone is never granted anything (R9).
+    fn is_gone(&self) -> bool;
+
+    /// Takes the caller's one claim before a grant is written for it. `false` when the caller is
+    /// gone, or (a registration on several keys) when another key is already being granted to it.
+    fn claim(&self) -> bool;
+
+    /// Gives the claim back: the write did not happen.
+    fn unclaim(&self);
+}
+
+/// One request, with who asked and when it arrived.
+#[derive(Debug)]
+pub struct Call<C> {
+    /// Who waits for the answer.
+    pub caller: C,
+    /// The node's clock when the request arrived, before any queue.
+    pub received: Moment,
+    /// What is asked.
+    pub request: Request,
+}
+
+/// Everything that can be asked of a lease.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Become the owner.
+    Acquire(Box<Acquire>),
+    /// Stay the owner.
+    Heartbeat(Heartbeat),
+    /// Stop being the owner.
+    Release(Release),
+    /// Offer the key to a named successor.
+    Transfer(Box<Transfer>),
+    /// An administrator ends the tenure.
+    Revoke(Box<Revoke>),
+    /// An administrator keeps the tenure from expiring.
+    Pin(Box<str>, Box<str>),
+    /// Takes back a pin: by whom it was set, and which administrator does it.
+    Unpin(Box<str>, Box<str>),
+    /// The public view.
+    View,
+}
+
+/// A request to own the key.
+#[derive(Clone, Debug)]
+pub struct Acquire {
+    /// Who wants it.
+    pub owner: Owner,
+    /// Milliseconds that a grant or heartbeat keeps the lease.
+    pub ttl_ms: u64,
+    /// A new value for the key.
+    pub value: Option<Box<str>>,
+    /// Take it also from oneself: the old tenure ends.
+    pub reclaim: bool,
+    /// Until when to wait in the queue; `None`: not at all.
+    pub wait_until: Option<Moment>,
+    /// Names the grant to be. Asking again under the same nonce finds the same grant.
+    pub grant_nonce: Nonce,
+    /// Digest of the caller's request id, and of the rest of its request.
+    pub mark: Option<(u128, u64)>,
+}
+
+/// A sign of life.
+#[derive(Clone, Debug)]
+pub struct Heartbeat {
+    /// Proof of being the holder.
+    pub lease_id: LeaseId,
+    /// A new value for the key.
+    pub value: Option<Box<str>>,
+    /// A new ttl in milliseconds.
+    pub ttl_ms: Option<u64>,
+}
+
+/// A voluntary end.
+#[derive(Clone, Debug)]
+pub struct Release {
+    /// Proof of being the holder.
+    pub lease_id: LeaseId,
+    /// A last value for the successor.
+    pub value: Option<Box<str>>,
+}
+
+/// A voluntary end in favour of a named successor.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    /// Proof of being the holder.
+    pub lease_id: LeaseId,
+    /// The successor.
+    pub to: Owner,
+    /// How long the key is kept for it, in milliseconds; the tenure's ttl when not said.
+    pub offer_ms: Option<u64>,
+    /// A last value for the successor.
+    pub value: Option<Box<str>>,
+}
+
+/// An administrator's end.
+#[derive(Clone, Debug)]
+pub struct Revoke {
+    /// Why.
+    pub reason: Box<str>,
+    /// Which administrator.
+    pub actor: Box<str>,
+    /// Do not wait for the holder's last promise: its window may overlap the next one's.
+    pub immediately: bool,
+    /// Only if this owner holds the key.
+    pub owner: Option<Owner>,
+}

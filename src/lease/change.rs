@@ -1,0 +1,75 @@
+//! A change of ownership, as events tell it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Owner, Token};
+
+/// What happened to a key. The short types of the event stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ChangeKind {
+    /// A tenure began, or (with reason `revived`) goes on after it had run out.
+    Granted,
+    /// The owner gave the lease back.
+    Released,
+    /// The ttl ran out.
+    Expired,
+    /// An administrator ended the tenure.
+    Revoked,
+    /// The owner took its own lease anew; its earlier tenure ended.
+    Reclaimed,
+    /// The owner offered the lease to a named successor; its tenure ended.
+    Transferred,
+    /// An administrator pinned the key.
+    Pinned,
+    /// An administrator took a pin off the key.
+    Unpinned,
+}
+
+impl ChangeKind {
+    /// Every kind, in the order of its declaration.
+    pub const ALL: [Self; 8] = [
+        Self::Granted,
+        Self::Released,
+        Self::Expired,
+        Self::Revoked,
+        Self::Reclaimed,
+        Self::Transferred,
+        Self::Pinned,
+        Self::Unpinned,
+    ];
+
+    /// The kind as events, metrics and errors name it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Granted => "granted",
+            Self::Released => "released",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+            Self::Reclaimed => "reclaimed",
+            Self::Transferred => "transferred",
+            Self::Pinned => "pinned",
+            Self::Unpinned => "unpinned",
+        }
+    }
+}
+
+/// One entry of a key's history. A write carries those that it makes true; they become public when
+/// it is committed, never before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// What happened.
+    pub kind: ChangeKind,
+    /// The key's entries are numbered 1, 2, 3…
+    pub seq: u64,
+    /// Who holds the key after this change.
+    pub owner: Option<Owner>,
+    /// The key's token after this change; [`Token::OF_THIS_WRITE`] until the write is committed.
+    pub token: Token,
+    /// Who held the key before it, and under which token.
+    pub previous: Option<(Owner, Token)>,
+    /// Why, in the words of the protocol or of the administrator.
+    pub reason: Option<Box<str>>,
+    /// Which administrator, where it was one.
+    pub actor: Option<Box<str>>,
+}

@@ -1,0 +1,130 @@
+//! What the shell is to do. Effects are data; the shell performs them in order.
+
+use std::sync::Arc;
+
+use super::{Answer, Change, CodecError, Epoch, Moment, Nonce, Record, Revision, StoreError};
+use super::{ClusterSecret, Key};
+
+/// One thing to do.
+#[derive(Debug)]
+pub enum Effect<C> {
+    /// Compare-and-set the record; report as [`Input::Settled`]. At most one is in flight.
+    Write(WriteEffect),
+    /// Read the record; report as [`Input::Loaded`].
+    Read,
+    /// Answer a caller.
+    Reply(C, Answer),
+    /// Tell people.
+    Alarm(Alarm),
+}
+
+/// A compare-and-set.
+#[derive(Clone, Debug)]
+pub struct WriteEffect {
+    /// The revision that was judged.
+    pub expected: Revision,
+    /// The record to be.
+    pub record: Arc<Record>,
+    /// What becomes true with it.
+    pub changes: Vec<Change>,
+}
+
+/// Something that people should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Alarm {
+    /// A tenure ended this long after its due moment, in nanoseconds, counted when the shell was told
+    /// that the end is durable.
+    EndedLate(u64),
+    /// The record cannot be judged.
+    Quarantined(CodecError),
+    /// Somebody else wrote the key's record.
+    Conflict,
+    /// The store did not take a write that nobody waits for.
+    StoreTrouble(StoreError),
+}
+
+/// What happens to a lease.
+#[derive(Debug)]
+pub enum Input<C> {
+    /// Somebody asks.
+    Call(super::Call<C>),
+    /// The write in flight was settled.
+    Settled(Settled),
+    /// The read was answered.
+    Loaded(Result<Loaded, StoreError>),
+    /// The clock reached [`super::Lease::next_wake`].
+    Tick,
+}
+
+/// What became of a write.
+#[derive(Clone, Debug)]
+pub enum Settled {
+    /// Durable.
+    Committed(Revision),
+    /// Not written; this is there instead.
+    Conflict(Loaded),
+    /// Not written, and never will be.
+    Refused(StoreError),
+    /// Perhaps written.
+    Unknown(StoreError),
+}
+
+/// What the store holds for a key.
+#[derive(Clone, Debug)]
+pub enum Loaded {
+    /// Nothing.
+    Absent,
+    /// A record and the revision of its write.
+    Record(Revision, Arc<Record>),
+    /// Something that cannot be judged.
+    Quarantined(Revision, CodecError),
+}
+
+/// What is the same for every key of an incarnation.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// The incarnation, which records name as their home.
+    pub node: Nonce,
+    /// The generation of tokens.
+    pub epoch: Epoch,
+    /// What lease ids are derived from.
+    pub secret: ClusterSecret,
+    /// Most callers that may wait in one key's queue.
+    pub waiters_per_key: usize,
+    /// Most calls that may wait for one key's write in flight.
+    pub inflight_per_key: usize,
+    /// The rule that is broken on purpose, for the tests of the tests.
+    #[cfg(any(test, feature = "testing"))]
+    pub broken: Option<super::Mutant>,
+}
+
+impl Terms {
+    /// Whether a rule is broken on purpose. Never, outside of tests.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn breaks(&self, mutant: super::Mutant) -> bool {
+        self.broken == Some(mutant)
+    }
+
+    /// Whether a rule is broken on purpose. Never, outside of tests.
+    #[cfg(not(any(test, feature = "testing")))]
+    #[inline]
+    #[must_use]
+    pub const fn breaks(&self, _: super::Mutant) -> bool {
+        false
+    }
+}
+
+/// The surroundings of one step.
+pub struct Env<'a> {
+    /// The node's clock: ONE reading for the whole step.
+    pub now: Moment,
+    /// The wall clock, milliseconds since 1970; for people only.
+    pub wall_ms: u64,
+    /// Whose lease it is.
+    pub key: &'a Key,
+    /// What is the same for every key.
+    pub terms: &'a Terms,
+    /// Gives a nonce that was never given before.
+    pub nonces: &'a mut dyn FnMut() -> Nonce,
+}

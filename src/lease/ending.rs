@@ -1,0 +1,365 @@
+//! The ways in which a tenure ends: given back, handed over, run out, revoked.
+
+use std::time::Duration;
+
+use super::{
+    Alarm, Answer, Call, Caller, Change, ChangeKind, Effect, Ended, Env, Lease, LeaseId, Lost,
+    Moment, Mutant, Offer, Owner, Record, Request, Revision, Revocation, State, Token,
+    machine::{Effects, Flight},
+};
+
+/// How a tenure ends.
+#[derive(Clone, Debug)]
+pub(super) struct End {
+    pub(super) kind: ChangeKind,
+    pub(super) reason: Option<Box<str>>,
+    pub(super) actor: Option<Box<str>>,
+    pub(super) value: Option<Box<str>>,
+    pub(super) due: Option<Moment>,
+}
+
+impl End {
+    pub(super) fn of(kind: ChangeKind) -> Self {
+        Self { kind, reason: None, actor: None, value: None, due: None }
+    }
+}
+
+impl<C: Caller> Lease<C> {
+    /// max(S, F) of the present tenure; never, when it is pinned.
+    pub(super) fn tenure_deadline(&self) -> Moment {
+        if !self.record.pins.is_empty() {
+            return Moment::NEVER;
+        }
+        self.promised.max(self.floor)
+    }
+
+    /// When the lease has something to do of its own accord.
+    pub(super) fn own_deadline(&self) -> Moment {
+        match self.record.state {
+            State::Held => self.tenure_deadline(),
+            State::Offered => self.offered_until,
+            State::Free if self.waiters_len() > 0 => Moment::ZERO,
+            _ => Moment::NEVER,
+        }
+    }
+
+    /// How a tenure whose deadline passed ends: as ordered by an administrator, or by expiry.
+    pub(super) fn due_end(&self) -> End {
+        let due = Some(self.tenure_deadline());
+        match &self.record.revocation {
+            Some(order) => End {
+                reason: Some(order.reason.clone()),
+                actor: Some(order.actor.clone()),
+                due,
+                ..End::of(ChangeKind::Revoked)
+            },
+            None => End { due, ..End::of(ChangeKind::Expired) },
+        }
+    }
+
+    pub(super) fn last_owner(&self) -> Option<(Owner, Token)> {
+        let ended = self.record.previous.as_ref()?;
+        Some((ended.tenure.owner.clone(), ended.tenure.token))
+    }
+
+    /// Moves the record's tenure to its past.
+    pub(super) fn write_end(&self, record: &mut Record, changes: &mut Vec<Change>, end: End) {
+        let Some(mut tenure) = record.tenure.take() else { return };
+        tenure.token = self.token;
+        record.state = State::Free;
+        record.seq += 1;
+        record.floor_ms = 0;
+        record.revocation = None;
+        if let Some(value) = end.value {
+            record.value = Some(value);
+        }
+        changes.push(Change {
+            kind: end.kind,
+            seq: record.seq,
+            owner: None,
+            token: self.token,
+            previous: Some((tenure.owner.clone(), self.token)),
+            reason: end.reason,
+            actor: end.actor,
+        });
+        record.previous = Some(Box::new(Ended { tenure, reason: end.kind }));
+    }
+
+    /// Ends the tenure; the first caller in the queue gets the key by the same write.
+    pub(super) fn end(
+        &mut self,
+        end: End,
+        cause: Option<Call<C>>,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        let ask = !env.terms.breaks(Mutant::GrantToACallerThatLeft);
+        let next = match self.waiters_len() {
+            0 => None,
+            _ => self.waiters().next(ask, |_| true),
+        };
+        let mut flight = match next {
+            Some(waiter) => self.granting(waiter, Some(end), env),
+            None => self.freeing(end, env),
+        };
+        flight.cause = cause;
+        self.launch(flight, out);
+    }
+
+    fn freeing(&mut self, end: End, env: &mut Env<'_>) -> Flight<C> {
+        let nonce = (env.nonces)();
+        let mut record = self.successor(nonce, env);
+        let mut changes = Vec::with_capacity(1);
+        let due = end.due;
+        self.write_end(&mut record, &mut changes, end);
+        let mut flight = Flight::new(record, self.revision, changes);
+        flight.ends = true;
+        flight.due = due;
+        flight
+    }
+
+    /// R2: by compare-and-set on the revision that was judged, when the clock reached max(S, F).
+    pub(super) fn expire(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if self.record.state != State::Held || self.quarantine.is_some() || self.retrying(env.now) {
+            return;
+        }
+        let due = if env.terms.breaks(Mutant::ExpiryIgnoresOwnPromises) {
+            self.floor
+        } else {
+            self.tenure_deadline()
+        };
+        if env.now >= due {
+            self.end(self.due_end(), None, env, out);
+        }
+    }
+
+    /// The grant of an ambiguous write did happen, after its caller was told that it may have. With a
+    /// request id the caller will ask again; without one nobody can.
+    fn granted_unheard(&mut self, marked: bool, env: &mut Env<'_>, out: &mut Effects<C>) {
+        self.floor = Moment::ZERO;
+        self.promised = env.now + self.ttl();
+        if !marked {
+            self.end_unheard(env, out);
+        }
+    }
+
+    /// A grant that nobody heard of.
+    pub(super) fn end_unheard(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let reason = Some("the caller had left".into());
+        self.end(End { reason, ..End::of(ChangeKind::Released) }, None, env, out);
+    }
+
+    pub(super) fn holds(&self, proof: LeaseId) -> bool {
+        self.lease_id == Some(proof)
+    }
+
+    /// Why a proof is no longer one.
+    pub(super) fn lost(&self, proof: LeaseId, env: &Env<'_>) -> Lost {
+        match &self.record.previous {
+            Some(ended)
+                if env.terms.secret.lease_id(env.key, ended.tenure.grant_nonce) == proof =>
+            {
+                Lost::Ended(ended.reason)
+            }
+            _ => Lost::UnknownLease,
+        }
+    }
+
+    pub(super) fn release(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Request::Release(release) = &call.request else { return };
+        if self.holds(release.lease_id) {
+            let value = release.value.clone();
+            let end = End { value, ..End::of(ChangeKind::Released) };
+            return self.end(end, Some(call), env, out);
+        }
+        let gone = self.lost(release.lease_id, env) != Lost::UnknownLease;
+        let answer = if gone || self.record.tenure.is_none() {
+            Answer::Released(false)
+        } else {
+            Answer::NotHolder(Box::new(self.view(env.now)))
+        };
+        out.push(Effect::Reply(call.caller, answer));
+    }
+
+    pub(super) fn transfer(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Request::Transfer(transfer) = &call.request else { return };
+        if !self.holds(transfer.lease_id) || self.record.revocation.is_some() {
+            let lost = if self.holds(transfer.lease_id) {
+                Lost::Ended(ChangeKind::Revoked)
+            } else {
+                self.lost(transfer.lease_id, env)
+            };
+            out.push(Effect::Reply(call.caller, Answer::Lost(lost)));
+            return;
+        }
+        let end = End {
+            value: transfer.value.clone(),
+            reason: Some(format!("to {}", transfer.to).into()),
+            ..End::of(ChangeKind::Transferred)
+        };
+        let ask = !env.terms.breaks(Mutant::GrantToACallerThatLeft);
+        let waiting = match self.waiters_len() {
+            0 => None,
+            _ => self.waiters().next(ask, |acquire| acquire.owner == transfer.to),
+        };
+        let mut flight = match waiting {
+            Some(waiter) => self.granting(waiter, Some(end), env),
+            None => {
+                let span_ms = transfer.offer_ms.unwrap_or_else(|| self.ttl_ms());
+                let offer = Offer { to: transfer.to.clone(), span_ms };
+                self.offering(end, offer, env)
+            }
+        };
+        flight.cause = Some(call);
+        self.launch(flight, out);
+    }
+
+    fn offering(&mut self, end: End, offer: Offer, env: &mut Env<'_>) -> Flight<C> {
+        let nonce = (env.nonces)();
+        let mut record = self.successor(nonce, env);
+        let mut changes = Vec::with_capacity(1);
+        self.write_end(&mut record, &mut changes, end);
+        record.state = State::Offered;
+        record.offer = Some(Box::new(offer));
+        let mut flight = Flight::new(record, self.revision, changes);
+        flight.ends = true;
+        flight
+    }
+
+    fn ttl_ms(&self) -> u64 {
+        self.record.tenure.as_ref().map_or(0, |tenure| tenure.ttl_ms)
+    }
+
+    /// An administrator's end: graceful, it only stops promises, and the end waits for max(S, F).
+    pub(super) fn revoke(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Request::Revoke(revoke) = &call.request else { return };
+        let holder = self.record.tenure.as_ref().map(|tenure| &tenure.owner);
+        let other = revoke.owner.is_some() && revoke.owner.as_ref() != holder;
+        let unheld = holder.is_none();
+        if other || (unheld && !self.offer_stands(env.now)) {
+            let view = Box::new(self.view(env.now));
+            out.push(Effect::Reply(call.caller, Answer::NotHeld(view)));
+        } else if unheld {
+            self.withdraw_offer(call, env, out);
+        } else if revoke.immediately || self.run_out(env.now) {
+            let end = End {
+                reason: Some(revoke.reason.clone()),
+                actor: Some(revoke.actor.clone()),
+                ..End::of(ChangeKind::Revoked)
+            };
+            self.end(end, Some(call), env, out);
+        } else if !self.record.pins.is_empty() {
+            let view = Box::new(self.view(env.now));
+            out.push(Effect::Reply(call.caller, Answer::Pinned(view)));
+        } else {
+            let order = Revocation { reason: revoke.reason.clone(), actor: revoke.actor.clone() };
+            let nonce = (env.nonces)();
+            let mut record = self.successor(nonce, env);
+            record.floor_ms = self.promise_left_ms(env.now);
+            record.revocation = Some(Box::new(order));
+            let mut flight = Flight::new(record, self.revision, Vec::new());
+            flight.ends = true;
+            flight.cause = Some(call);
+            self.launch(flight, out);
+        }
+    }
+
+    pub(super) fn offer_stands(&self, now: Moment) -> bool {
+        self.record.state == State::Offered && now < self.offered_until
+    }
+
+    /// An offer that nobody took: the key is free, and its actor may leave memory.
+    pub(super) fn lapse(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if self.record.state == State::Offered && !self.offer_stands(env.now) {
+            let nonce = (env.nonces)();
+            let mut record = self.successor(nonce, env);
+            record.state = State::Free;
+            record.offer = None;
+            self.launch(Flight::new(record, self.revision, Vec::new()), out);
+        }
+    }
+
+    fn withdraw_offer(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Request::Revoke(revoke) = &call.request else { return };
+        let nonce = (env.nonces)();
+        let mut record = self.successor(nonce, env);
+        record.state = State::Free;
+        record.offer = None;
+        record.seq += 1;
+        let change = Change {
+            kind: ChangeKind::Revoked,
+            seq: record.seq,
+            owner: None,
+            token: self.token,
+            previous: self.last_owner(),
+            reason: Some(revoke.reason.clone()),
+            actor: Some(revoke.actor.clone()),
+        };
+        let mut flight = Flight::new(record, self.revision, vec![change]);
+        flight.cause = Some(call);
+        self.launch(flight, out);
+    }
+
+    /// In a later write of the tenure its token stands as a number.
+    pub(super) fn settle_token(&self, record: &mut Record) {
+        if let Some(tenure) = &mut record.tenure {
+            tenure.token = self.token;
+        }
+    }
+
+    /// How long a promise may still run, in whole milliseconds, rounded up.
+    pub(super) fn promise_left_ms(&self, now: Moment) -> u64 {
+        let left = self.promised.max(self.floor).since(now);
+        u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    }
+
+    /// A write was committed: the record in flight is the record.
+    pub(super) fn committed(
+        &mut self,
+        flight: Flight<C>,
+        revision: Revision,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        self.record = flight.write.record;
+        self.revision = revision;
+        self.settled_on(env);
+        if let Some(due) = flight.due {
+            let late = env.now.since(due).as_nanos();
+            let late = u64::try_from(late).unwrap_or(u64::MAX);
+            out.push(Effect::Alarm(Alarm::EndedLate(late)));
+        }
+        if let Some(offer) = &self.record.offer {
+            self.offered_until = env.now + Duration::from_millis(offer.span_ms);
+        }
+        if flight.ends && self.record.tenure.is_none() {
+            self.promised = Moment::ZERO;
+            self.floor = Moment::ZERO;
+        }
+        if let Some(call) = flight.cause {
+            self.answer_committed(call, env, out);
+        }
+        match (flight.grantee, flight.unheard) {
+            (Some(waiter), _) => self.granted(waiter, env, out),
+            (None, Some(marked)) => self.granted_unheard(marked, env, out),
+            (None, None) => self.serve_waiters(env, out),
+        }
+    }
+
+    fn answer_committed(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let answer = match call.request {
+            Request::Release(_) => Answer::Released(true),
+            Request::Heartbeat(_) => return self.heartbeat_written(call, env, out),
+            Request::Revoke(_) => {
+                let held = self.record.revocation.is_some();
+                Answer::Revoked(if held { self.promise_left_ms(env.now) } else { 0 })
+            }
+            Request::Unpin(..) => {
+                self.unpinned(env.now);
+                Answer::Done(Box::new(self.view(env.now)))
+            }
+            _ => Answer::Done(Box::new(self.view(env.now))),
+        };
+        out.push(Effect::Reply(call.caller, answer));
+    }
+}

@@ -1,0 +1,123 @@
+//! Staying the owner.
+
+use std::time::Duration;
+
+use super::{
+    Answer, Call, Caller, Change, ChangeKind, Effect, Env, Heartbeat, Lease, Lost, Moment, Mutant,
+    Request, State,
+    machine::{Effects, Flight},
+    valid_for,
+};
+
+impl<C: Caller> Lease<C> {
+    /// A heartbeat that changes nothing in the record.
+    pub(super) fn is_plain_heartbeat(&self, request: &Request) -> bool {
+        let Request::Heartbeat(beat) = request else { return false };
+        self.holds(beat.lease_id) && !self.changes_record(beat)
+    }
+
+    fn changes_record(&self, beat: &Heartbeat) -> bool {
+        let ttl = self.record.tenure.as_ref().map(|tenure| tenure.ttl_ms);
+        let value = self.record.value.as_deref();
+        beat.value.as_deref().is_some_and(|new| Some(new) != value)
+            || beat.ttl_ms.is_some_and(|new| Some(new) != ttl)
+    }
+
+    pub(super) fn heartbeat(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Request::Heartbeat(beat) = &call.request else { return };
+        if !self.holds(beat.lease_id) {
+            return self.revive_or_refuse(call, env, out);
+        }
+        if self.record.revocation.is_some() {
+            let lost = Answer::Lost(Lost::Ended(ChangeKind::Revoked));
+            out.push(Effect::Reply(call.caller, lost));
+        } else if self.changes_record(beat) {
+            self.write_heartbeat(call, env, out);
+        } else {
+            self.absorb(call, false, env, out);
+        }
+    }
+
+    /// R1: one reading of the clock decides, is entered as a promise, and only then answered.
+    fn absorb(&mut self, call: Call<C>, revived: bool, env: &Env<'_>, out: &mut Effects<C>) {
+        self.promised = self.promised.max(env.now + self.ttl());
+        let valid_for_ms = valid_for(call.received, env.now, self.ttl());
+        let answer = Answer::Alive { token: self.token, valid_for_ms, revived };
+        out.push(Effect::Reply(call.caller, answer));
+    }
+
+    /// R2: a longer ttl is promised only once it is written; the write that shortens keeps what may
+    /// still run as its floor.
+    fn write_heartbeat(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Request::Heartbeat(beat) = &call.request else { return };
+        let nonce = (env.nonces)();
+        let mut record = self.successor(nonce, env);
+        let Some(tenure) = &mut record.tenure else { return };
+        if let Some(ttl_ms) = beat.ttl_ms {
+            tenure.ttl_ms = ttl_ms;
+        }
+        if let Some(value) = &beat.value {
+            record.value = Some(value.clone());
+        }
+        let left = self.promise_left_ms(env.now);
+        let shortened = left > tenure.ttl_ms && !env.terms.breaks(Mutant::FloorInMemoryOnly);
+        record.floor_ms = if shortened { left } else { 0 };
+        if env.terms.breaks(Mutant::PromiseBeforeLongerTtl)
+            && let Some(ttl_ms) = beat.ttl_ms
+        {
+            self.promised = env.now + Duration::from_millis(ttl_ms);
+        }
+        let mut flight = Flight::new(record, self.revision, Vec::new());
+        flight.cause = Some(call);
+        self.launch(flight, out);
+    }
+
+    /// The record with the new ttl or value, or of the revival, is durable.
+    pub(super) fn heartbeat_written(
+        &mut self,
+        call: Call<C>,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        let Request::Heartbeat(beat) = &call.request else { return };
+        let revived = self.promised == Moment::ZERO && self.floor == Moment::ZERO;
+        debug_assert!(self.holds(beat.lease_id));
+        self.floor = self.floor.max(self.promised);
+        self.absorb(call, revived, env, out);
+    }
+
+    /// R11: a lease that ran out goes on under its token, while nobody took the key.
+    fn revive_or_refuse(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Request::Heartbeat(beat) = &call.request else { return };
+        let lost = self.lost(beat.lease_id, env);
+        let expired = lost == Lost::Ended(ChangeKind::Expired)
+            || (env.terms.breaks(Mutant::RevivalOfAnyEnd) && lost != Lost::UnknownLease);
+        if self.record.state != State::Free || !expired {
+            out.push(Effect::Reply(call.caller, Answer::Lost(lost)));
+            return;
+        }
+        let nonce = (env.nonces)();
+        let mut record = self.successor(nonce, env);
+        let Some(ended) = record.previous.take() else { return };
+        let mut tenure = ended.tenure;
+        tenure.ttl_ms = beat.ttl_ms.unwrap_or(tenure.ttl_ms);
+        record.state = State::Held;
+        record.seq += 1;
+        if let Some(value) = &beat.value {
+            record.value = Some(value.clone());
+        }
+        let change = Change {
+            kind: ChangeKind::Granted,
+            seq: record.seq,
+            owner: Some(tenure.owner.clone()),
+            token: tenure.token,
+            previous: Some((tenure.owner.clone(), tenure.token)),
+            reason: Some("revived".into()),
+            actor: None,
+        };
+        record.tenure = Some(tenure);
+        let mut flight = Flight::new(record, self.revision, vec![change]);
+        flight.cause = Some(call);
+        self.launch(flight, out);
+    }
+}

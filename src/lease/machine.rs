@@ -1,0 +1,385 @@
+//! The state machine of one lease: inputs in, effects out.
+//!
+//! One compare-and-set is in flight at a time; what needs another waits behind it. A promise is made
+//! from the record as settled, never from the one in flight.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use super::{
+    Alarm, Answer, Call, Caller, Change, Effect, Env, Input, LeaseId, Loaded, Moment, Mutant,
+    Nonce, Record, Request, Revision, Settled, State, StoreError, Token, WriteEffect,
+    waiters::{Waiter, Waiters},
+};
+
+/// How long to wait before a write or read that nobody waits for is tried again.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// The effects of one step.
+pub type Effects<C> = Vec<Effect<C>>;
+
+/// One key's lease.
+#[derive(Debug)]
+pub struct Lease<C> {
+    /// The record as last settled.
+    pub(super) record: Arc<Record>,
+    /// The revision of its write.
+    pub(super) revision: Revision,
+    /// The token of the present tenure, or of the last.
+    pub(super) token: Token,
+    /// The proof of the present tenure.
+    pub(super) lease_id: Option<LeaseId>,
+    /// S: the latest end of a promise that this actor made itself.
+    pub(super) promised: Moment,
+    /// F: the floor that it inherited.
+    pub(super) floor: Moment,
+    /// When the offer lapses.
+    pub(super) offered_until: Moment,
+    /// Why the record cannot be judged.
+    pub(super) quarantine: Option<Box<str>>,
+    /// What an idle lease does not need.
+    busy: Option<Box<Busy<C>>>,
+}
+
+#[derive(Debug)]
+struct Busy<C> {
+    waiters: Waiters<C>,
+    deferred: VecDeque<Call<C>>,
+    flight: Option<Flight<C>>,
+    retry_at: Moment,
+}
+
+impl<C> Default for Busy<C> {
+    fn default() -> Self {
+        Self {
+            waiters: Waiters::default(),
+            deferred: VecDeque::new(),
+            flight: None,
+            retry_at: Moment::ZERO,
+        }
+    }
+}
+
+/// A write whose outcome is awaited.
+#[derive(Debug)]
+pub(super) struct Flight<C> {
+    pub(super) write: WriteEffect,
+    /// The write can end the tenure that is settled now.
+    pub(super) ends: bool,
+    /// The call that asked for it.
+    pub(super) cause: Option<Call<C>>,
+    /// The caller that the write grants the key to.
+    pub(super) grantee: Option<Waiter<C>>,
+    /// When the end that it writes was due.
+    pub(super) due: Option<Moment>,
+    /// Such a caller was there, and was told that the outcome is in doubt; whether it gave a request
+    /// id.
+    pub(super) unheard: Option<bool>,
+    /// The outcome is unknown, and the store is being read.
+    reading: bool,
+}
+
+impl<C> Flight<C> {
+    pub(super) fn new(record: Record, expected: Revision, changes: Vec<Change>) -> Self {
+        let write = WriteEffect { expected, record: Arc::new(record), changes };
+        Self {
+            write,
+            ends: false,
+            cause: None,
+            grantee: None,
+            due: None,
+            unheard: None,
+            reading: false,
+        }
+    }
+}
+
+impl<C: Caller> Lease<C> {
+    pub(super) fn with(record: Arc<Record>, revision: Revision) -> Self {
+        Self {
+            record,
+            revision,
+            token: Token::default(),
+            lease_id: None,
+            promised: Moment::ZERO,
+            floor: Moment::ZERO,
+            offered_until: Moment::ZERO,
+            quarantine: None,
+            busy: None,
+        }
+    }
+
+    /// Handles one input; the effects are to be performed in order.
+    pub fn step(&mut self, input: Input<C>, env: &mut Env<'_>) -> Effects<C> {
+        let mut out = Vec::new();
+        match input {
+            Input::Call(call) => self.admit(call, env, &mut out),
+            Input::Settled(settled) => self.settle(settled, env, &mut out),
+            Input::Loaded(loaded) => self.loaded(loaded, env, &mut out),
+            Input::Tick => self.tick(env, &mut out),
+        }
+        self.catch_up(env, &mut out);
+        out
+    }
+
+    /// When the lease wants a [`Input::Tick`]; [`Moment::NEVER`] when it does not.
+    pub fn next_wake(&self) -> Moment {
+        let Some(busy) = &self.busy else { return self.own_deadline() };
+        let own = match &busy.flight {
+            Some(flight) if flight.reading => busy.retry_at,
+            Some(_) => Moment::NEVER,
+            None if busy.retry_at != Moment::ZERO => busy.retry_at,
+            None => self.own_deadline(),
+        };
+        own.min(busy.waiters.earliest())
+    }
+
+    /// Whether nothing would be lost if the lease left memory: nobody holds it, waits for it, or is
+    /// promised anything.
+    pub fn is_idle(&self) -> bool {
+        self.record.state == State::Free && self.busy.is_none() && self.quarantine.is_none()
+    }
+
+    /// R2 after a lapse of the node's clock: everything promised so far may run for one ttl more.
+    pub fn void_promises(&mut self, now: Moment) {
+        self.floor = self.floor.max(now + super::recover::promise_span(&self.record));
+    }
+
+    pub(super) fn busy(&mut self) -> &mut Busy<C> {
+        self.busy.get_or_insert_default()
+    }
+
+    pub(super) fn waiters(&mut self) -> &mut Waiters<C> {
+        &mut self.busy().waiters
+    }
+
+    /// The store refused lately; it is left in peace for a moment.
+    pub(super) fn retrying(&self, now: Moment) -> bool {
+        self.busy.as_ref().is_some_and(|busy| busy.retry_at > now)
+    }
+
+    pub(super) fn waiters_len(&self) -> usize {
+        self.busy.as_ref().map_or(0, |busy| busy.waiters.len())
+    }
+
+    pub(super) fn waiters_present(&self) -> usize {
+        self.busy.as_ref().map_or(0, |busy| busy.waiters.present())
+    }
+
+    fn flight(&self) -> Option<&Flight<C>> {
+        self.busy.as_ref().and_then(|busy| busy.flight.as_ref())
+    }
+
+    /// Starts a write. R2: from here until it is settled the tenure absorbs nothing, if it can end.
+    pub(super) fn launch(&mut self, flight: Flight<C>, out: &mut Effects<C>) {
+        debug_assert!(self.flight().is_none(), "one compare-and-set in flight");
+        out.push(Effect::Write(flight.write.clone()));
+        self.busy().flight = Some(flight);
+    }
+
+    fn admit(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if matches!(call.request, Request::View) {
+            let view = self.view(env.now);
+            out.push(Effect::Reply(call.caller, Answer::Viewed(Box::new(view))));
+            return;
+        }
+        if let Some(reason) = &self.quarantine {
+            out.push(Effect::Reply(call.caller, Answer::Quarantined(reason.clone())));
+            return;
+        }
+        if self.waiters_len() > 0 && self.flight().is_none() {
+            // The queue goes first, also when the timer has not fired yet.
+            self.tick(env, out);
+        }
+        let Some(flight) = self.flight() else { return self.handle(call, env, out) };
+        let absorbs = !flight.ends || env.terms.breaks(Mutant::HeartbeatAbsorbedWhileEnding);
+        if absorbs && self.is_plain_heartbeat(&call.request) {
+            self.handle(call, env, out);
+        } else if flight.reading {
+            let error = StoreError::Unavailable("an earlier write is not settled yet".into());
+            out.push(Effect::Reply(call.caller, Answer::Store(error)));
+        } else if self.busy().deferred.len() >= env.terms.inflight_per_key {
+            out.push(Effect::Reply(call.caller, Answer::Busy));
+        } else {
+            self.busy().deferred.push_back(call);
+        }
+    }
+
+    pub(super) fn handle(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        match call.request {
+            Request::Acquire(acquire) => {
+                let waiter = Waiter { caller: call.caller, received: call.received, acquire };
+                self.acquire(waiter, env, out);
+            }
+            Request::Heartbeat(_) => self.heartbeat(call, env, out),
+            Request::Release(_) => self.release(call, env, out),
+            Request::Transfer(_) => self.transfer(call, env, out),
+            Request::Revoke(_) => self.revoke(call, env, out),
+            Request::Pin(..) | Request::Unpin(..) => self.pin(call, env, out),
+            Request::View => {}
+        }
+    }
+
+    /// Serves what waited for the write in flight, as long as no other one starts.
+    fn catch_up(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
+        while let Some(busy) = &mut self.busy {
+            if busy.flight.is_some() {
+                return;
+            }
+            if let Some(call) = busy.deferred.pop_front() {
+                self.handle(call, env, out);
+            } else {
+                if busy.waiters.len() == 0 && busy.retry_at == Moment::ZERO {
+                    self.busy = None;
+                }
+                return;
+            }
+        }
+    }
+
+    fn settle(&mut self, settled: Settled, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Some(mut flight) = self.busy().flight.take() else { return };
+        match settled {
+            Settled::Committed(revision) => self.committed(flight, revision, env, out),
+            Settled::Conflict(loaded) => self.conflict(flight, loaded, env, out),
+            Settled::Refused(error) => self.refused(flight, &error, env, out),
+            Settled::Unknown(error) => {
+                self.answer_in_doubt(&mut flight, &error, out);
+                flight.reading = true;
+                out.push(Effect::Read);
+                self.busy().retry_at = env.now + RETRY;
+                self.busy().flight = Some(flight);
+            }
+        }
+    }
+
+    /// §1: an ambiguous write is settled by its nonce, or by sending it once more under the same
+    /// expected revision; whichever of the two lands, it is one write.
+    fn loaded(
+        &mut self,
+        loaded: Result<Loaded, StoreError>,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        let Some(flight) = self.busy().flight.take() else { return };
+        let loaded = match loaded {
+            Ok(loaded) => loaded,
+            Err(_) => {
+                self.busy().retry_at = env.now + RETRY;
+                self.busy().flight = Some(flight);
+                return;
+            }
+        };
+        self.busy().retry_at = Moment::ZERO;
+        let unchanged = match &loaded {
+            Loaded::Absent => flight.write.expected == Revision::ABSENT,
+            Loaded::Record(revision, _) => flight.write.expected == *revision,
+            Loaded::Quarantined(..) => false,
+        };
+        if unchanged {
+            self.launch(Flight { reading: false, ..flight }, out);
+        } else {
+            self.conflict(flight, loaded, env, out);
+        }
+    }
+
+    fn conflict(
+        &mut self,
+        flight: Flight<C>,
+        there: Loaded,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        if let Loaded::Record(revision, record) = &there
+            && record.nonce == flight.write.record.nonce
+        {
+            return self.committed(flight, *revision, env, out);
+        }
+        out.push(Effect::Alarm(Alarm::Conflict));
+        self.rebase(there, env, out);
+        if let Some(waiter) = flight.grantee {
+            waiter.caller.unclaim();
+            if waiter.acquire.wait_until.is_some() {
+                self.waiters().put_back(waiter);
+            } else {
+                let request = Request::Acquire(waiter.acquire);
+                let call = Call { caller: waiter.caller, received: waiter.received, request };
+                self.busy().deferred.push_front(call);
+            }
+        }
+        if let Some(call) = flight.cause {
+            self.busy().deferred.push_front(call);
+        }
+        self.serve_waiters(env, out);
+    }
+
+    fn refused(
+        &mut self,
+        flight: Flight<C>,
+        error: &StoreError,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        let unattended = flight.cause.is_none();
+        if let Some(waiter) = flight.grantee {
+            waiter.caller.unclaim();
+            if waiter.acquire.wait_until.is_some_and(|until| until > env.now) {
+                self.waiters().put_back(waiter);
+            } else {
+                out.push(Effect::Reply(waiter.caller, Answer::Store(error.clone())));
+            }
+        } else if unattended {
+            out.push(Effect::Alarm(Alarm::StoreTrouble(error.clone())));
+        }
+        if let Some(call) = flight.cause {
+            out.push(Effect::Reply(call.caller, Answer::Store(error.clone())));
+        }
+        self.busy().retry_at = env.now + RETRY;
+    }
+
+    /// The callers of an ambiguous write hear at once that it is ambiguous; the key stays shut until
+    /// it is settled.
+    fn answer_in_doubt(
+        &mut self,
+        flight: &mut Flight<C>,
+        error: &StoreError,
+        out: &mut Effects<C>,
+    ) {
+        let grantee = flight.grantee.take();
+        flight.unheard = grantee.as_ref().map(|waiter| waiter.acquire.mark.is_some());
+        let grantee = grantee.map(|waiter| waiter.caller);
+        let cause = flight.cause.take().map(|call| call.caller);
+        for caller in grantee.into_iter().chain(cause) {
+            out.push(Effect::Reply(caller, Answer::Store(error.clone())));
+        }
+    }
+
+    fn tick(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
+        self.refuse_overdue(env, out);
+        if let Some(busy) = &mut self.busy
+            && busy.retry_at != Moment::ZERO
+            && busy.retry_at <= env.now
+        {
+            busy.retry_at = Moment::ZERO;
+            if busy.flight.as_ref().is_some_and(|flight| flight.reading) {
+                busy.retry_at = env.now + RETRY;
+                out.push(Effect::Read);
+            }
+        }
+        if self.flight().is_none() {
+            self.expire(env, out);
+        }
+        if self.flight().is_none() {
+            self.serve_waiters(env, out);
+        }
+        if self.flight().is_none() && !self.retrying(env.now) {
+            self.lapse(env, out);
+        }
+    }
+
+    /// The parts of a record that every write sets anew.
+    pub(super) fn successor(&self, nonce: Nonce, env: &Env<'_>) -> Record {
+        let mut record = Record { nonce, node: env.terms.node, ..(*self.record).clone() };
+        self.settle_token(&mut record);
+        record
+    }
+}

@@ -1,0 +1,54 @@
+//! The lease protocol of one key, pure: no I/O, no clock, no task, no source of chance.
+//!
+//! [`Lease::step`] takes an [`Input`] and gives [`Effect`]s; the same code runs in production, in the
+//! model checker and in the tests.
+//!
+//! Guarantees: the same inputs at the same moments give the same effects; no promise outlives the
+//! bound that a rival waits for; tokens of a key strictly increase.
+//!
+//! Does not guarantee: timely expiry (that is the shell's timer), or anything about work that a holder
+//! does after its window closed: that is what tokens are for.
+//!
+//! Assumes: [`Moment`]s come from one suspend-aware monotonic clock; a nonce is never used twice;
+//! effects are performed in the order in which they are returned.
+
+mod acquire;
+mod answer;
+mod any_of;
+mod bounds;
+mod call;
+mod change;
+mod effect;
+mod ending;
+mod heartbeat;
+mod key;
+mod lease_id;
+mod machine;
+mod moment;
+mod mutant;
+mod nonce;
+mod pin;
+mod record;
+mod recover;
+mod token;
+mod view;
+mod waiters;
+
+pub use answer::{Answer, Grant, Lost, Refusal, StoreError, View};
+pub use any_of::{Order, arrange};
+pub use bounds::{CLIENT_DRIFT, Drift, NODE_DRIFT, TtlBounds, valid_for};
+pub use call::{Acquire, Call, Caller, Heartbeat, Release, Request, Revoke, Transfer};
+pub use change::{Change, ChangeKind};
+pub use effect::{Alarm, Effect, Env, Input, Loaded, Settled, Terms, WriteEffect};
+pub use key::{InvalidName, Key, MAX_KEY_BYTES, MAX_OWNER_BYTES, Owner};
+pub use lease_id::{ClusterSecret, LeaseId, NotALeaseId};
+pub use machine::{Effects, Lease};
+pub use moment::Moment;
+pub use mutant::Mutant;
+pub use nonce::Nonce;
+pub use pin::{MAX_PIN_BYTES, MAX_PINS};
+pub use record::{
+    CodecError, Ended, MAX_REQUEST_MARKS, Offer, Record, RequestMark, Revocation, State, Tenure,
+};
+pub use recover::Inherited;
+pub use token::{Epoch, Revision, Token};

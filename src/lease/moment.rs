@@ -1,0 +1,52 @@
+//! A reading of the node's clock.
+
+use std::{
+    fmt,
+    ops::{Add, Sub},
+    time::Duration,
+};
+
+/// A reading of the suspend-aware monotonic clock of this process, in nanoseconds since an arbitrary
+/// origin. Never comparable between processes; good for 584 years.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(pub u64);
+
+impl Moment {
+    /// Before every other reading.
+    pub const ZERO: Self = Self(0);
+    /// After every other reading: a deadline that never comes.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// How long it is from `earlier` until this moment; zero when `earlier` is later.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+    fn add(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(nanos(span)))
+    }
+}
+
+impl Sub<Duration> for Moment {
+    type Output = Self;
+    fn sub(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(nanos(span)))
+    }
+}
+
+impl fmt::Debug for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::NEVER {
+            return f.write_str("never");
+        }
+        write!(f, "{:?}", Duration::from_nanos(self.0))
+    }
+}

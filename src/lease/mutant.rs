@@ -1,0 +1,26 @@
+//! The rules, broken one at a time, so that the tests can show that they would notice.
+
+/// A broken variant of one rule of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mutant {
+    /// R10: a rebuilt lease forgets that its predecessor may have promised.
+    RestartWithEmptyPromises,
+    /// R9: a parked caller is granted without asking whether it is still there.
+    GrantToACallerThatLeft,
+    /// R1: the grant is answered when its write is sent, not when it is durable.
+    ReplyBeforeDurable,
+    /// R2: a heartbeat is absorbed while the write that ends its tenure is in flight.
+    HeartbeatAbsorbedWhileEnding,
+    /// R2: the floor of a shortened ttl is not written.
+    FloorInMemoryOnly,
+    /// R2: the longer ttl is promised before it is written.
+    PromiseBeforeLongerTtl,
+    /// R2: the home ends a tenure at its inherited floor alone.
+    ExpiryIgnoresOwnPromises,
+    /// R11: revival without regard to how the tenure ended.
+    RevivalOfAnyEnd,
+    /// A registration on several keys is granted on each.
+    ClaimIgnored,
+    /// R7: a tenure is granted under the token of the tenure before.
+    TokenReused,
+}

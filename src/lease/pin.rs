@@ -1,0 +1,59 @@
+//! Keeping a tenure from expiring.
+
+use super::{
+    Answer, Call, Caller, Change, ChangeKind, Effect, Env, Lease, Moment, Request, State,
+    machine::{Effects, Flight},
+};
+
+/// How many names may pin one key.
+pub const MAX_PINS: usize = 8;
+/// Longest name of a pin, in bytes.
+pub const MAX_PIN_BYTES: usize = 64;
+
+impl<C: Caller> Lease<C> {
+    /// Sets or takes back a pin. Doing so twice is the same as once.
+    pub(super) fn pin(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let (by, actor, set) = match &call.request {
+            Request::Pin(by, actor) => (by.clone(), actor.clone(), true),
+            Request::Unpin(by, actor) => (by.clone(), actor.clone(), false),
+            _ => return,
+        };
+        let mut pins = self.record.pins.to_vec();
+        match (set, pins.iter().position(|pin| *pin == by)) {
+            (true, Some(_)) | (false, None) => {
+                let view = Box::new(self.view(env.now));
+                out.push(Effect::Reply(call.caller, Answer::Done(view)));
+                return;
+            }
+            (true, None) if pins.len() == MAX_PINS => {
+                out.push(Effect::Reply(call.caller, Answer::TooManyPins));
+                return;
+            }
+            (true, None) => pins.push(by.clone()),
+            (false, Some(at)) => drop(pins.remove(at)),
+        }
+        let nonce = (env.nonces)();
+        let mut record = self.successor(nonce, env);
+        record.pins = pins.into();
+        record.seq += 1;
+        let change = Change {
+            kind: if set { ChangeKind::Pinned } else { ChangeKind::Unpinned },
+            seq: record.seq,
+            owner: self.record.tenure.as_ref().map(|tenure| tenure.owner.clone()),
+            token: self.token,
+            previous: None,
+            reason: Some(by),
+            actor: Some(actor),
+        };
+        let mut flight = Flight::new(record, self.revision, vec![change]);
+        flight.cause = Some(call);
+        self.launch(flight, out);
+    }
+
+    /// The last pin is off: the holder gets one more ttl in which to show that it lives.
+    pub(super) fn unpinned(&mut self, now: Moment) {
+        if self.record.pins.is_empty() && self.record.state == State::Held {
+            self.floor = self.floor.max(now + self.ttl());
+        }
+    }
+}

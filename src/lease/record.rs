@@ -1,0 +1,183 @@
+//! The durable record of one key, and its self-checking form.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ChangeKind, Epoch, Nonce, Owner, Revision, Token};
+
+/// The version of the record's form that this program writes.
+const VERSION: u8 = 1;
+/// How many request ids a record remembers.
+pub const MAX_REQUEST_MARKS: usize = 4;
+
+/// What a key is, as stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum State {
+    /// Nobody holds it.
+    Free,
+    /// `tenure` holds it.
+    Held,
+    /// Kept for the owner that `offer` names.
+    Offered,
+}
+
+impl State {
+    /// The state as the API names it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Held => "held",
+            Self::Offered => "offered",
+        }
+    }
+}
+
+/// One owner's time with a key, from grant to end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tenure {
+    /// Names the grant; the lease id is derived from it.
+    pub grant_nonce: Nonce,
+    /// Who holds the key.
+    pub owner: Owner,
+    /// The fencing token, or [`Token::OF_THIS_WRITE`] in the record of the grant itself.
+    pub token: Token,
+    /// Milliseconds that a grant or heartbeat keeps the lease.
+    pub ttl_ms: u64,
+    /// Wall clock at the grant, milliseconds since 1970; for people only.
+    pub acquired_at_ms: u64,
+}
+
+/// A tenure that is over, kept so that its holder hears why, and so that it can revive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// The tenure as it was.
+    pub tenure: Tenure,
+    /// How it ended.
+    pub reason: ChangeKind,
+}
+
+/// A key kept for one successor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// Who may take it.
+    pub to: Owner,
+    /// For how many milliseconds, from the write, or from the restart after it.
+    pub span_ms: u64,
+}
+
+/// An administrator's order to end the tenure when its last promise ran out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revocation {
+    /// Why.
+    pub reason: Box<str>,
+    /// Who.
+    pub actor: Box<str>,
+}
+
+/// A request id that was granted, so that repeating the call never grants twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestMark {
+    /// Digest of the request id.
+    pub id: u128,
+    /// Digest of the rest of the request.
+    pub body: u64,
+    /// The grant that it got.
+    pub grant_nonce: Nonce,
+}
+
+/// The record of one key. Changes in the store only when ownership, value, ttl or pins change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Names this write.
+    pub nonce: Nonce,
+    /// The incarnation of the node that answers for the key; every span in the record is its.
+    pub node: Nonce,
+    /// What the key is.
+    pub state: State,
+    /// How many changes the key has seen.
+    pub seq: u64,
+    /// The tenure, when held.
+    pub tenure: Option<Tenure>,
+    /// The tenure before.
+    pub previous: Option<Box<Ended>>,
+    /// What the owner wants its successor to read.
+    pub value: Option<Box<str>>,
+    /// The longest promise that may still have run when this was written, in milliseconds, where the
+    /// ttl was shortened; else 0.
+    pub floor_ms: u64,
+    /// Who pinned the key.
+    pub pins: Box<[Box<str>]>,
+    /// The offer, when offered.
+    pub offer: Option<Box<Offer>>,
+    /// The order to end the tenure.
+    pub revocation: Option<Box<Revocation>>,
+    /// The latest granted request ids, oldest first.
+    pub request_marks: Box<[RequestMark]>,
+}
+
+/// Why bytes are not a record that this program may judge. Such a key counts as held by somebody
+/// unknown: never free.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CodecError {
+    /// Fewer bytes than a version and a checksum.
+    #[error("the record is truncated")]
+    Truncated,
+    /// The checksum does not fit.
+    #[error("the record's checksum is wrong")]
+    Checksum,
+    /// Written by a newer program.
+    #[error("the record has version {0}; this program knows 1")]
+    Version(u8),
+    /// The checksum fits and the content does not.
+    #[error("the record is malformed: {0}")]
+    Malformed(postcard::Error),
+}
+
+impl Record {
+    /// Appends the self-checking form: version, postcard, CRC-32 (little endian) of both.
+    ///
+    /// # Panics
+    /// Never: postcard refuses only what serde cannot size, and a record has no such field.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.push(VERSION);
+        postcard::to_io(self, &mut *out).expect("a record is always serialisable");
+        let crc = crc32fast::hash(&out[start..]);
+        out.extend_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Reads what [`Self::encode_into`] wrote.
+    ///
+    /// # Errors
+    /// [`CodecError`]; the checksum is judged before the version, so a version error is the word of
+    /// a newer program and not of a broken disk.
+    pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        let (body, crc) = bytes.split_last_chunk::<4>().ok_or(CodecError::Truncated)?;
+        if crc32fast::hash(body) != u32::from_le_bytes(*crc) {
+            return Err(CodecError::Checksum);
+        }
+        match body.split_first() {
+            None => Err(CodecError::Truncated),
+            Some((&VERSION, content)) => {
+                let (record, rest) =
+                    postcard::take_from_bytes(content).map_err(CodecError::Malformed)?;
+                if rest.is_empty() {
+                    Ok(record)
+                } else {
+                    Err(CodecError::Malformed(postcard::Error::DeserializeBadEncoding))
+                }
+            }
+            Some((&version, _)) => Err(CodecError::Version(version)),
+        }
+    }
+
+    /// The token of the present tenure, or of the last one; 0 for a key that was never held.
+    #[must_use]
+    pub fn token(&self, epoch: Epoch, revision: Revision) -> Token {
+        match (&self.tenure, &self.previous) {
+            (Some(tenure), _) => tenure.token.resolve(epoch, revision),
+            (None, Some(ended)) => ended.tenure.token,
+            (None, None) => Token::default(),
+        }
+    }
+}

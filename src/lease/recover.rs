@@ -1,0 +1,107 @@
+//! Starting from what the store holds, and from nothing else.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    Alarm, CLIENT_DRIFT, Caller, Effect, Env, Lease, Loaded, Moment, Mutant, Nonce, Record,
+    Revision, State, machine::Effects,
+};
+
+/// Since when an earlier home can have made no more promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inherited {
+    /// R10: an earlier process; it was gone at the latest when the store's lock was taken then.
+    FromProcess(Moment),
+    /// An earlier actor of this process, on this very clock; it was gone at that moment.
+    FromActor(Moment),
+}
+
+impl Inherited {
+    /// When a promise of `span` by the earlier home has run out for certain.
+    fn end_of(self, span: Duration) -> Moment {
+        match self {
+            Self::FromProcess(locked) => locked + CLIENT_DRIFT.stretch(span),
+            Self::FromActor(gone) => gone + span,
+        }
+    }
+}
+
+/// The longest promise that can stand on a record: its ttl, or what stood before it was shortened.
+pub(super) fn promise_span(record: &Record) -> Duration {
+    let ttl = record.tenure.as_ref().map_or(0, |tenure| tenure.ttl_ms);
+    Duration::from_millis(ttl.max(record.floor_ms))
+}
+
+impl Record {
+    /// The record of a key that was never written.
+    #[must_use]
+    pub fn absent() -> Self {
+        Self {
+            nonce: Nonce::default(),
+            node: Nonce::default(),
+            state: State::Free,
+            seq: 0,
+            tenure: None,
+            previous: None,
+            value: None,
+            floor_ms: 0,
+            pins: Box::default(),
+            offer: None,
+            revocation: None,
+            request_marks: Box::default(),
+        }
+    }
+}
+
+impl<C: Caller> Lease<C> {
+    /// A lease as the store has it. What an earlier home may have promised is kept: the tenure does
+    /// not end before `inherited` says that every such promise ran out.
+    #[must_use]
+    pub fn recover(there: Loaded, inherited: Inherited, env: &mut Env<'_>) -> (Self, Effects<C>) {
+        let mut lease = Self::with(Arc::new(Record::absent()), Revision::ABSENT);
+        let mut out = Vec::new();
+        lease.adopt(there, inherited, env, &mut out);
+        (lease, out)
+    }
+
+    /// Somebody else of this process wrote the record: start from what it wrote.
+    pub(super) fn rebase(&mut self, there: Loaded, env: &mut Env<'_>, out: &mut Effects<C>) {
+        self.promised = Moment::ZERO;
+        self.adopt(there, Inherited::FromActor(env.now), env, out);
+    }
+
+    fn adopt(&mut self, there: Loaded, from: Inherited, env: &mut Env<'_>, out: &mut Effects<C>) {
+        match there {
+            Loaded::Absent => {}
+            Loaded::Record(revision, record) => {
+                self.revision = revision;
+                self.record = record;
+                self.settled_on(env);
+                self.floor = match self.record.state {
+                    State::Held if !env.terms.breaks(Mutant::RestartWithEmptyPromises) => {
+                        from.end_of(promise_span(&self.record))
+                    }
+                    _ => Moment::ZERO,
+                };
+                if let Some(offer) = &self.record.offer {
+                    self.offered_until = from.end_of(Duration::from_millis(offer.span_ms));
+                }
+            }
+            Loaded::Quarantined(revision, why) => {
+                self.revision = revision;
+                self.quarantine = Some(why.to_string().into());
+                out.push(Effect::Alarm(Alarm::Quarantined(why)));
+            }
+        }
+    }
+
+    /// What is derived from the settled record.
+    pub(super) fn settled_on(&mut self, env: &Env<'_>) {
+        self.token = self.record.token(env.terms.epoch, self.revision);
+        self.lease_id = self
+            .record
+            .tenure
+            .as_ref()
+            .map(|tenure| env.terms.secret.lease_id(env.key, tenure.grant_nonce));
+    }
+}

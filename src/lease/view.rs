@@ -1,0 +1,46 @@
+//! What everybody may see of a lease.
+
+use super::{Caller, Lease, Moment, Revision, State, View};
+
+impl<C: Caller> Lease<C> {
+    /// The public view at a moment.
+    #[must_use]
+    pub fn view(&self, now: Moment) -> View {
+        let record = &*self.record;
+        let lapsed = record.state == State::Offered && !self.offer_stands(now);
+        let tenure = record.tenure.as_ref();
+        let deadline = match record.state {
+            State::Held => self.tenure_deadline(),
+            State::Offered => self.offered_until,
+            State::Free => Moment::NEVER,
+        };
+        let standing = tenure.map(|tenure| tenure.grant_nonce);
+        View {
+            state: if lapsed { State::Free } else { record.state },
+            known: self.revision != Revision::ABSENT,
+            quarantined: self.quarantine.is_some(),
+            owner: tenure.map(|tenure| tenure.owner.clone()),
+            token: self.token,
+            ttl_ms: tenure.map(|tenure| tenure.ttl_ms),
+            expires_in_ms: (deadline != Moment::NEVER && !lapsed)
+                .then(|| u64::try_from(deadline.since(now).as_millis()).unwrap_or(u64::MAX)),
+            acquired_at_ms: tenure.map(|tenure| tenure.acquired_at_ms),
+            value: record.value.clone(),
+            waiters: self.waiters_present(),
+            pins: record.pins.clone(),
+            offered_to: match &record.offer {
+                Some(offer) if !lapsed => Some(offer.to.clone()),
+                _ => None,
+            },
+            previous: record
+                .previous
+                .as_ref()
+                .map(|ended| (ended.tenure.owner.clone(), ended.tenure.token, ended.reason)),
+            marks: record
+                .request_marks
+                .iter()
+                .map(|mark| (mark.id, Some(mark.grant_nonce) == standing))
+                .collect(),
+        }
+    }
+}

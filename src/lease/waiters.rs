@@ -1,0 +1,120 @@
+//! Callers that wait for a key, first in, first out.
+
+use std::collections::VecDeque;
+
+use super::{Acquire, Caller, Moment};
+
+/// A caller that wants to own the key.
+#[derive(Debug)]
+pub struct Waiter<C> {
+    /// Who waits.
+    pub caller: C,
+    /// When its request arrived.
+    pub received: Moment,
+    /// What it asked for.
+    pub acquire: Box<Acquire>,
+}
+
+impl<C> Waiter<C> {
+    /// When it is to be refused; the past, when it does not wait at all.
+    pub fn deadline(&self) -> Moment {
+        self.acquire.wait_until.unwrap_or(Moment::ZERO)
+    }
+}
+
+/// The queue of one key. Bounded by its user.
+#[derive(Debug)]
+pub struct Waiters<C> {
+    queue: VecDeque<Waiter<C>>,
+    /// No later than the earliest deadline in the queue.
+    earliest: Moment,
+    /// When the queue has grown to this, look for callers that left.
+    sweep_at: usize,
+}
+
+/// A queue shorter than this is not searched for callers that left.
+const SWEEP_MIN: usize = 32;
+
+impl<C> Default for Waiters<C> {
+    fn default() -> Self {
+        Self { queue: VecDeque::new(), earliest: Moment::NEVER, sweep_at: SWEEP_MIN }
+    }
+}
+
+impl<C: Caller> Waiters<C> {
+    /// How many wait, those that left and were not noticed yet included.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// How many are still there.
+    pub fn present(&self) -> usize {
+        self.queue.iter().filter(|waiter| !waiter.caller.is_gone()).count()
+    }
+
+    /// The moment at which [`Self::take_overdue`] may find somebody.
+    pub fn earliest(&self) -> Moment {
+        if self.queue.is_empty() { Moment::NEVER } else { self.earliest }
+    }
+
+    /// Puts a caller at the end. Forgets those that left when the queue has doubled since it last
+    /// looked, so that it is bounded by twice the callers that are there.
+    pub fn park(&mut self, waiter: Waiter<C>) {
+        if self.queue.len() >= self.sweep_at {
+            self.queue.retain(|waiter| !waiter.caller.is_gone());
+            self.sweep_at = (self.queue.len() * 2).max(SWEEP_MIN);
+        }
+        self.earliest = self.earliest.min(waiter.deadline());
+        self.queue.push_back(waiter);
+    }
+
+    /// Puts a caller back to where it stood.
+    pub fn put_back(&mut self, waiter: Waiter<C>) {
+        self.earliest = self.earliest.min(waiter.deadline());
+        self.queue.push_front(waiter);
+    }
+
+    /// The first that is there, may be granted and fits, its claim taken; those before it that left
+    /// are forgotten.
+    pub fn next(&mut self, ask: bool, fits: impl Fn(&Acquire) -> bool) -> Option<Waiter<C>> {
+        let mut at = 0;
+        while at < self.queue.len() {
+            if fits(&self.queue[at].acquire) {
+                let waiter = self.queue.remove(at)?;
+                if !ask || waiter.caller.claim() {
+                    return Some(waiter);
+                }
+            } else {
+                at += 1;
+            }
+        }
+        None
+    }
+
+    /// Takes out everybody whose deadline passed.
+    pub fn take_overdue(&mut self, now: Moment) -> Vec<Waiter<C>> {
+        if self.earliest() > now {
+            return Vec::new();
+        }
+        let (overdue, queue) = std::mem::take(&mut self.queue)
+            .into_iter()
+            .partition::<VecDeque<_>, _>(|waiter| waiter.deadline() <= now);
+        self.queue = queue;
+        self.earliest = self.queue.iter().map(Waiter::deadline).min().unwrap_or(Moment::NEVER);
+        overdue.into()
+    }
+
+    /// Takes out everybody who repeats the request `mark`.
+    pub fn take_repeats(&mut self, mark: (u128, u64)) -> Vec<Waiter<C>> {
+        let mut repeats = Vec::new();
+        let mut at = 0;
+        while at < self.queue.len() {
+            if self.queue[at].acquire.mark == Some(mark) {
+                repeats.extend(self.queue.remove(at));
+            } else {
+                at += 1;
+            }
+        }
+        repeats
+    }
+}
