@@ -7,4 +7,5 @@
 
 pub mod clock;
 pub mod lease;
+pub mod settings;
 pub mod store;

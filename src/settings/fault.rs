@@ -1,0 +1,74 @@
+//! What is wrong with the settings, and where.
+
+use std::{fmt, path::PathBuf, sync::Arc};
+
+/// The layer that a value came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody set it.
+    #[default]
+    Default,
+    /// The file.
+    File {
+        /// Its path.
+        path: Arc<PathBuf>,
+        /// The line, from 1; none for what concerns the whole file.
+        line: Option<usize>,
+    },
+    /// An environment variable.
+    Environment {
+        /// Its name.
+        variable: String,
+    },
+    /// An argument on the command line.
+    Flag {
+        /// As it was written.
+        argument: String,
+    },
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, line: None } => write!(f, "{}", path.display()),
+            Self::File { path, line: Some(line) } => write!(f, "{}:{line}", path.display()),
+            Self::Environment { variable } => write!(f, "environment {variable}"),
+            Self::Flag { argument } => write!(f, "flag {argument}"),
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Where it was written.
+    pub origin: Origin,
+    /// The key, such as `limits.ttl_min`, where it concerns one.
+    pub key: Option<String>,
+    /// What is wrong with it, for people.
+    pub problem: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.origin)?;
+        if let Some(key) = &self.key {
+            write!(f, "{key}: ")?;
+        }
+        f.write_str(&self.problem)
+    }
+}
+
+/// Everything that is wrong, one line each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Faults(pub Vec<Fault>);
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl std::error::Error for Faults {}

@@ -1,0 +1,191 @@
+//! The layers: file, environment and flags, each read into its leaves.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use config::{Environment, Source, Value, ValueKind};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::{Fault, Origin};
+
+/// What environment variables that are settings start with.
+const PREFIX: &str = "TENURE";
+/// What stands between the parts of such a variable; a single `_` occurs inside of keys.
+const SEPARATOR: &str = "__";
+
+/// Where settings are read from, beside the built-in defaults.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    file: Option<PathBuf>,
+    environment: Option<HashMap<String, String>>,
+    flags: Vec<Leaf>,
+    misread: Vec<Fault>,
+}
+
+/// One value of one layer.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf {
+    pub(super) path: String,
+    pub(super) value: Value,
+    pub(super) origin: Origin,
+}
+
+impl Sources {
+    /// Defaults alone.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a TOML file.
+    #[must_use]
+    pub fn file(mut self, path: Option<&Path>) -> Self {
+        self.file = path.map(Path::to_owned);
+        self
+    }
+
+    /// Takes these variables for the environment, instead of those of the process.
+    #[must_use]
+    pub fn environment<K: Into<String>, V: Into<String>>(
+        mut self,
+        variables: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
+        self.environment = Some(variables.collect());
+        self
+    }
+
+    /// A flag that has a name of its own, such as `--listen`; nothing where it was not given.
+    #[must_use]
+    pub fn flag(mut self, name: &str, path: &str, value: Option<&str>) -> Self {
+        if let Some(value) = value {
+            self.push_flag(format!("{name} {value}"), path, value);
+        }
+        self
+    }
+
+    /// `--set section.key=value`.
+    #[must_use]
+    pub fn set(mut self, assignment: &str) -> Self {
+        let argument = format!("--set {assignment}");
+        match assignment.split_once('=') {
+            Some((path, value)) => self.push_flag(argument, path.trim(), value.trim()),
+            None => self.misread.push(Fault {
+                origin: Origin::Flag { argument },
+                key: None,
+                problem: "must be written section.key=value".into(),
+            }),
+        }
+        self
+    }
+
+    fn push_flag(&mut self, argument: String, path: &str, value: &str) {
+        self.flags.push(Leaf {
+            path: path.to_owned(),
+            value: Value::new(None, value),
+            origin: Origin::Flag { argument },
+        });
+    }
+
+    /// All leaves, weakest layer first, and what could not be read at all.
+    pub(super) fn leaves(&self) -> (Vec<Leaf>, Vec<Fault>) {
+        let (mut leaves, mut faults) = (Vec::new(), self.misread.clone());
+        if let Some(path) = &self.file {
+            read_file(path, &mut leaves, &mut faults);
+        }
+        self.read_environment(&mut leaves, &mut faults);
+        leaves.extend(self.flags.iter().cloned());
+        (leaves, faults)
+    }
+
+    fn read_environment(&self, leaves: &mut Vec<Leaf>, faults: &mut Vec<Fault>) {
+        let source = Environment::with_prefix(PREFIX)
+            .prefix_separator(SEPARATOR)
+            .separator(SEPARATOR)
+            .source(self.environment.clone());
+        match source.collect() {
+            Ok(found) => {
+                let mut found: Vec<_> = found.into_iter().collect();
+                found.sort_by(|(a, _), (b, _)| a.cmp(b));
+                leaves.extend(found.into_iter().map(|(path, value)| {
+                    let variable = path.to_uppercase().replace('.', SEPARATOR);
+                    let variable = format!("{PREFIX}{SEPARATOR}{variable}");
+                    Leaf { path, value, origin: Origin::Environment { variable } }
+                }));
+            }
+            Err(error) => faults.push(Fault {
+                origin: Origin::Environment { variable: format!("{PREFIX}{SEPARATOR}*") },
+                key: None,
+                problem: error.to_string(),
+            }),
+        }
+    }
+}
+
+fn read_file(path: &Path, leaves: &mut Vec<Leaf>, faults: &mut Vec<Fault>) {
+    let shared = Arc::new(path.to_owned());
+    let at = |line| Origin::File { path: Arc::clone(&shared), line };
+    let content = match std::fs::read_to_string(path) {
+        Ok(content) => content,
+        Err(error) => {
+            let problem = format!("cannot be read: {error}");
+            faults.push(Fault { origin: at(None), key: None, problem });
+            return;
+        }
+    };
+    let line_of = |offset: usize| content[..offset].matches('\n').count() + 1;
+    let (table, errors) = DeTable::parse_recoverable(&content);
+    faults.extend(errors.into_iter().map(|error| Fault {
+        origin: at(error.span().map(|span| line_of(span.start))),
+        key: None,
+        problem: error.message().to_owned(),
+    }));
+    flatten("", table.get_ref(), &mut |path, offset, value| {
+        leaves.push(Leaf { path, value, origin: at(Some(line_of(offset))) });
+    });
+}
+
+/// Visits the values of a table with their paths and the offsets of their keys. An empty table is
+/// visited as a value, so that an unknown section is noticed.
+fn flatten(prefix: &str, table: &DeTable<'_>, visit: &mut impl FnMut(String, usize, Value)) {
+    for (key, value) in table {
+        let path = join(prefix, key.get_ref());
+        match value.get_ref() {
+            DeValue::Table(inner) if inner.iter().next().is_some() => flatten(&path, inner, visit),
+            _ => visit(path, key.span().start, plain(value)),
+        }
+    }
+}
+
+/// A part with a dot in it is no two parts.
+fn join(prefix: &str, part: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let part =
+        if part.is_empty() || !part.chars().all(bare) { format!("{part:?}") } else { part.into() };
+    if prefix.is_empty() { part } else { format!("{prefix}.{part}") }
+}
+
+fn plain(value: &Spanned<DeValue<'_>>) -> Value {
+    let kind = match value.get_ref() {
+        DeValue::String(text) => ValueKind::String(text.to_string()),
+        DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => ValueKind::I64(number),
+            Err(_) => ValueKind::String(number.to_string()),
+        },
+        DeValue::Float(number) => match number.as_str().parse() {
+            Ok(number) => ValueKind::Float(number),
+            Err(_) => ValueKind::String(number.to_string()),
+        },
+        DeValue::Boolean(flag) => ValueKind::Boolean(*flag),
+        DeValue::Datetime(instant) => ValueKind::String(instant.to_string()),
+        DeValue::Array(_) => ValueKind::Array(Vec::new()),
+        DeValue::Table(_) => ValueKind::Table(config::Map::new()),
+    };
+    Value::new(None, kind)
+}

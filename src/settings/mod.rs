@@ -1,0 +1,312 @@
+//! Configuration: TOML and what overrides it.
+//!
+//! Guarantees: built-in defaults < file < environment (`TENURE__SECTION__KEY`) < flags; a key that is
+//! not known is a fault; [`Sources::load`] names every fault at once, each with the layer, and for the
+//! file with the line.
+//!
+//! Does not guarantee: that what the settings name exists or can be used (a directory, an address).
+//!
+//! Assumes: nothing; the values are plain data.
+
+mod fault;
+mod layers;
+mod load;
+mod scalar;
+mod show;
+#[cfg(test)]
+mod tests;
+mod units;
+mod validate;
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+pub use fault::{Fault, Faults, Origin};
+pub use layers::Sources;
+pub use load::Loaded;
+pub use units::{ByteSize, format_duration, parse_duration};
+
+use scalar::{address, byte_size, duration, kind, log_format, path, text, whole, workers};
+use units::serialize_duration;
+
+/// Every setting. `config/tenure.toml` lists them with default, unit and meaning.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The HTTP server.
+    pub server: Server,
+    /// This coordinator.
+    pub node: Node,
+    /// Where leases are kept.
+    pub store: Store,
+    /// Bounds of what callers may ask for and hold.
+    pub limits: Limits,
+    /// The event stream.
+    pub events: Events,
+    /// Logs.
+    pub telemetry: Telemetry,
+    /// Supervision of the actors.
+    pub actors: Actors,
+}
+
+/// `[server]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// Address and port to listen on; port 0 takes any free one.
+    #[serde(deserialize_with = "address")]
+    pub listen: SocketAddr,
+    /// HTTP worker threads; lease actors live on them.
+    #[serde(deserialize_with = "workers")]
+    pub workers: Workers,
+    /// Most open connections, all workers together; more wait in the listen queue.
+    #[serde(deserialize_with = "whole")]
+    pub max_connections: usize,
+    /// How long a connection without a request stays open.
+    #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
+    pub keep_alive: Duration,
+    /// How long a stop waits for requests that are being answered.
+    #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
+    pub shutdown_timeout: Duration,
+}
+
+/// How many HTTP worker threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workers {
+    /// One less than the machine has cores, at least one: the store's writer needs a core too.
+    Auto,
+    /// So many.
+    Count(usize),
+}
+
+impl Workers {
+    /// The number of threads on a machine with so many cores.
+    #[must_use]
+    pub fn resolve(self, cores: usize) -> usize {
+        match self {
+            Self::Auto => cores.saturating_sub(1).max(1),
+            Self::Count(count) => count,
+        }
+    }
+}
+
+/// `[node]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// What people call this coordinator; empty: its advertised address.
+    #[serde(deserialize_with = "text")]
+    pub name: String,
+    /// Where clients and other coordinators reach it; empty: derived from `server.listen`.
+    #[serde(deserialize_with = "text")]
+    pub advertise_url: String,
+    /// After how long without a call the actor of a free key leaves memory.
+    #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
+    pub passivate_after: Duration,
+}
+
+/// `[store]`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Store {
+    /// Which store.
+    #[serde(deserialize_with = "kind")]
+    pub kind: StoreKind,
+    /// Settings of the embedded store.
+    pub embedded: Embedded,
+}
+
+/// Which store keeps the leases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StoreKind {
+    /// Files in a directory of this process; one coordinator.
+    #[default]
+    Embedded,
+}
+
+impl StoreKind {
+    /// The kind as settings and the API name it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+        }
+    }
+}
+
+/// `[store.embedded]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Embedded {
+    /// The directory; created when absent, locked while in use.
+    #[serde(deserialize_with = "path")]
+    pub data_dir: PathBuf,
+    /// How much room the log takes from the disk at a time.
+    #[serde(deserialize_with = "byte_size")]
+    pub segment_size: ByteSize,
+    /// How long the log gets, at least, before it is rewritten.
+    #[serde(deserialize_with = "byte_size")]
+    pub min_log_size: ByteSize,
+}
+
+/// `[limits]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Shortest ttl that a caller may ask for.
+    #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
+    pub ttl_min: Duration,
+    /// Longest ttl that a caller may ask for.
+    #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
+    pub ttl_max: Duration,
+    /// Most keys that the store keeps, free ones included.
+    #[serde(deserialize_with = "whole")]
+    pub keys: u64,
+    /// Most callers that wait for one key.
+    #[serde(deserialize_with = "whole")]
+    pub waiters_per_key: usize,
+    /// Most calls to one key that are under way, waiters not counted.
+    #[serde(deserialize_with = "whole")]
+    pub inflight_per_key: usize,
+    /// Longest wait that a caller may ask for.
+    #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
+    pub wait_max: Duration,
+    /// Most event subscribers.
+    #[serde(deserialize_with = "whole")]
+    pub subscribers: usize,
+}
+
+/// `[events]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Events {
+    /// How many events a live subscriber may lag behind before it is served from the store's history.
+    #[serde(deserialize_with = "whole")]
+    pub buffer: usize,
+    /// How often a silent stream carries a comment line, at least.
+    #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
+    pub heartbeat_interval: Duration,
+}
+
+/// `[telemetry]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Telemetry {
+    /// Which log lines are written: a level, or `target=level` directives with commas between.
+    #[serde(deserialize_with = "text")]
+    pub log: String,
+    /// The form of a log line.
+    #[serde(deserialize_with = "log_format")]
+    pub log_format: LogFormat,
+    /// Most log lines a second about changes of ownership; 0: no bound.
+    #[serde(deserialize_with = "whole")]
+    pub ownership_lines_per_second: u32,
+}
+
+/// The form of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// `[actors]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Actors {
+    /// How many restarts of one key's actor within `restart_window` are tried at once; beyond, the
+    /// key rests for a window.
+    #[serde(deserialize_with = "whole")]
+    pub restart_intensity: u32,
+    /// The span over which restarts are counted.
+    #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
+    pub restart_window: Duration,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7373)),
+            workers: Workers::Auto,
+            max_connections: 20_000,
+            keep_alive: Duration::from_secs(75),
+            shutdown_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Default for Node {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            advertise_url: String::new(),
+            passivate_after: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Default for Embedded {
+    fn default() -> Self {
+        Self {
+            data_dir: "./tenure-data".into(),
+            segment_size: ByteSize::mib(8),
+            min_log_size: ByteSize::mib(64),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            ttl_min: Duration::from_millis(100),
+            ttl_max: Duration::from_secs(86_400),
+            keys: 5_000_000,
+            waiters_per_key: 10_000,
+            inflight_per_key: 1024,
+            wait_max: Duration::from_secs(600),
+            subscribers: 2048,
+        }
+    }
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self { buffer: 16_384, heartbeat_interval: Duration::from_secs(5) }
+    }
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self { log: "info".into(), log_format: LogFormat::Text, ownership_lines_per_second: 1000 }
+    }
+}
+
+impl Default for Actors {
+    fn default() -> Self {
+        Self { restart_intensity: 10, restart_window: Duration::from_secs(10) }
+    }
+}
+
+impl Settings {
+    /// Where clients reach this coordinator when it listens on `bound` (which differs from
+    /// `server.listen` where that leaves the port open).
+    #[must_use]
+    pub fn advertise_url(&self, bound: SocketAddr) -> String {
+        if self.node.advertise_url.is_empty() {
+            format!("http://{bound}")
+        } else {
+            self.node.advertise_url.clone()
+        }
+    }
+
+    /// What people call this coordinator.
+    #[must_use]
+    pub fn node_name(&self, bound: SocketAddr) -> String {
+        if self.node.name.is_empty() { bound.to_string() } else { self.node.name.clone() }
+    }
+}

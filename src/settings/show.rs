@@ -1,0 +1,60 @@
+//! Settings as TOML.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::{Loaded, Settings};
+
+impl Loaded {
+    /// The settings as TOML that reads back as the same settings; with the layer of each value in a
+    /// comment where `with_origin`.
+    #[must_use]
+    pub fn to_toml(&self, with_origin: bool) -> String {
+        let mut rows: Vec<(String, String, Value)> = values(&self.settings)
+            .into_iter()
+            .filter_map(|(path, value)| {
+                let (section, key) = path.rsplit_once('.')?;
+                Some((section.to_owned(), key.to_owned(), value))
+            })
+            .collect();
+        rows.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut text = String::new();
+        let mut open = None;
+        for (section, key, value) in &rows {
+            if open != Some(section) {
+                let gap = if open.is_some() { "\n" } else { "" };
+                let _ = writeln!(text, "{gap}[{section}]");
+                open = Some(section);
+            }
+            // A JSON string is a TOML basic string, and a JSON integer a TOML one.
+            let _ = write!(text, "{key} = {value}");
+            if with_origin {
+                let origin = self.origin(&format!("{section}.{key}")).to_string();
+                let _ = write!(text, "  # {}", origin.replace(char::is_control, " "));
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Every key with its value.
+pub(super) fn values(settings: &Settings) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    let tree = serde_json::to_value(settings).expect("settings are text and numbers");
+    collect(String::new(), tree, &mut found);
+    found
+}
+
+fn collect(path: String, value: Value, found: &mut Vec<(String, Value)>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let path = if path.is_empty() { name } else { format!("{path}.{name}") };
+                collect(path, value, found);
+            }
+        }
+        leaf => found.push((path, leaf)),
+    }
+}

@@ -1,0 +1,107 @@
+//! Durations and sizes as people write them.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use serde::{Serialize, Serializer};
+
+/// A number of bytes, written `8MiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByteSize(pub u64);
+
+const UNITS: [(&str, u64); 5] =
+    [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+impl ByteSize {
+    /// So many times 2^20 bytes.
+    #[must_use]
+    pub const fn mib(count: u64) -> Self {
+        Self(count << 20)
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fits = |&&(_, size): &&(&str, u64)| self.0 >= size && self.0.is_multiple_of(size);
+        let (unit, size) = UNITS.iter().find(fits).unwrap_or(&("B", 1));
+        write!(f, "{}{unit}", self.0 / size)
+    }
+}
+
+/// The text is no size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be a whole number of B, KiB, MiB, GiB or TiB, such as 8MiB")]
+pub struct NotASize;
+
+impl FromStr for ByteSize {
+    type Err = NotASize;
+
+    fn from_str(text: &str) -> Result<Self, NotASize> {
+        let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (digits, unit) = text.split_at(split);
+        let unit = if unit.is_empty() { "B" } else { unit.trim_start() };
+        let (_, size) = UNITS.iter().find(|(name, _)| *name == unit).ok_or(NotASize)?;
+        let count: u64 = digits.parse().map_err(|_| NotASize)?;
+        count.checked_mul(*size).map(Self).ok_or(NotASize)
+    }
+}
+
+impl Serialize for ByteSize {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Reads `250ms`, `15s`, `2m`, `1h 30m`.
+///
+/// # Errors
+/// The library's sentence about what it could not read.
+pub fn parse_duration(text: &str) -> Result<Duration, humantime::DurationError> {
+    humantime::parse_duration(text)
+}
+
+/// Writes a duration so that [`parse_duration`] reads it: `1m 30s`, or `24h` rather than `1day`.
+#[must_use]
+pub fn format_duration(span: Duration) -> String {
+    let whole_hours = span.as_secs().is_multiple_of(3600) && span.subsec_nanos() == 0;
+    if whole_hours && !span.is_zero() {
+        return format!("{}h", span.as_secs() / 3600);
+    }
+    humantime::format_duration(span).to_string()
+}
+
+pub(super) fn serialize_duration<S: Serializer>(
+    span: &Duration,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&format_duration(*span))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_whole_numbers_of_a_binary_unit() {
+        assert_eq!("8MiB".parse(), Ok(ByteSize(8 << 20)));
+        assert_eq!("1 GiB".parse(), Ok(ByteSize(1 << 30)));
+        assert_eq!("512".parse(), Ok(ByteSize(512)));
+        for text in ["", "MiB", "8MB", "1.5MiB", "-1", "8mib", "99999999TiB", "1B B"] {
+            assert_eq!(text.parse::<ByteSize>(), Err(NotASize), "{text}");
+        }
+        for size in [0, 1, 1023, 1024, 3 << 20, (3 << 20) + 1, u64::MAX] {
+            assert_eq!(ByteSize(size).to_string().parse(), Ok(ByteSize(size)));
+        }
+        assert_eq!(ByteSize::mib(64).to_string(), "64MiB");
+    }
+
+    #[test]
+    fn durations_read_back_as_written() {
+        let millis = [0, 1, 250, 1000, 15_000, 90_000, 600_000, 3_600_000, 86_400_000, 86_400_001];
+        for span in millis.map(Duration::from_millis) {
+            assert_eq!(parse_duration(&format_duration(span)), Ok(span));
+        }
+        assert_eq!(format_duration(Duration::from_secs(86_400)), "24h");
+        assert_eq!(format_duration(Duration::from_millis(1500)), "1s 500ms");
+        assert!(parse_duration("15").is_err() && parse_duration("-1s").is_err());
+    }
+}
