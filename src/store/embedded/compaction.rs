@@ -1,0 +1,122 @@
+//! Keeps the log short, a little with every group: carries what is current out of the oldest segment,
+//! then gives that segment up.
+
+use std::sync::Arc;
+
+use super::{
+    frame::{self, Kind, Stamp},
+    index::Location,
+    segment::{HEADER, Segment},
+    writer::{Pending, Writer},
+};
+use crate::lease::Key;
+
+/// Bytes of the oldest segment that are looked through per byte written, when the log is a bit too
+/// long. With half of the log out of date, 2 frees as much as is written.
+const PACE: u64 = 2;
+/// The same when it is a quarter too long.
+const FAST_PACE: u64 = 4;
+/// Nothing is done before so many bytes are due: small groups are not held up by small reads.
+const STEP: u64 = 32 * 1024;
+
+/// How far it has come.
+#[derive(Debug, Default)]
+pub(super) struct Compaction {
+    /// The oldest segment, where its frames end, and how far it was looked through.
+    at: Option<(Arc<Segment>, u32, u32)>,
+    /// Bytes that should have been looked through by now.
+    due: u64,
+    draft: Vec<u8>,
+    /// The oldest segment cannot be read: it stays, and so do all later ones.
+    stuck: bool,
+}
+
+impl Compaction {
+    pub fn forget_segment(&mut self) {
+        self.at = None;
+    }
+}
+
+impl Writer {
+    /// Adds carried frames to the group, as many as its own size calls for.
+    pub fn compact(&mut self) {
+        if self.compaction.stuck {
+            return;
+        }
+        let table = self.shared.table();
+        let (sealed, live) = (table.sealed_bytes(), table.live_bytes());
+        let oldest = table.oldest().map(|s| (Arc::clone(&s.segment), s.end));
+        let segments = table.segments();
+        drop(table);
+        let most = self.shared.min_log_bytes.max(2 * live);
+        if sealed <= most || segments < 2 {
+            self.compaction.due = 0;
+            return;
+        }
+        let pace = if sealed > most + most / 4 { FAST_PACE } else { PACE };
+        self.compaction.due += self.group.bytes.len() as u64 * pace;
+        if self.compaction.due < STEP {
+            return;
+        }
+        if self.compaction.at.is_none() {
+            self.compaction.at = oldest.map(|(segment, end)| (segment, end, HEADER));
+        }
+        self.carry();
+    }
+
+    fn carry(&mut self) {
+        let Some((segment, end, start)) = self.compaction.at.take() else { return };
+        let mut draft = std::mem::take(&mut self.compaction.draft);
+        let mut frames = segment.frames(start, end);
+        let mut at = start;
+        while at < end && u64::from(at - start) < self.compaction.due {
+            let frame = match frames.next() {
+                Ok(Some((_, frame))) => frame,
+                // It was sound when it was written or recovered. Leave it as it is: nothing is
+                // lost as long as nothing is removed.
+                Ok(None) | Err(_) => {
+                    tracing::error!(segment = segment.id, at, "a log segment became unreadable");
+                    self.compaction.stuck = true;
+                    return;
+                }
+            };
+            if frame.kind != Kind::Oldest && self.is_current(frame.key, segment.id, at) {
+                if frame::padded(frame.len) > self.room() {
+                    break;
+                }
+                self.carry_frame(&frame, &mut draft);
+            }
+            at = frames.at();
+        }
+        self.compaction.due = self.compaction.due.saturating_sub(u64::from(at - start));
+        if at >= end && self.append_oldest(segment.id + 1) {
+            self.group.retires = true;
+        }
+        drop(frames);
+        self.compaction.draft = draft;
+        self.compaction.at = Some((segment, end, at));
+    }
+
+    fn is_current(&self, key: &str, segment: u64, offset: u32) -> bool {
+        !self.group.revisions.contains_key(key)
+            && self.shared.table().is_current(key, segment, offset)
+    }
+
+    fn carry_frame(&mut self, frame: &frame::Frame<'_>, draft: &mut Vec<u8>) {
+        let (Some(()), Ok(key)) =
+            (frame::draft_raw(draft, frame.key, frame.record), Key::new(frame.key))
+        else {
+            return;
+        };
+        let stamp = Stamp {
+            revision: frame.revision,
+            at_ms: frame.at_ms,
+            epoch: frame.epoch,
+            kind: Kind::Carried,
+            group_start: self.end,
+        };
+        let location: Location = self.append_stamped(draft, stamp);
+        self.shared.counters.carried();
+        self.group.pending.push(Pending { key, location, write: None });
+    }
+}

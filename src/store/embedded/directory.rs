@@ -1,0 +1,230 @@
+//! The store's directory: its lock, its `META`, and what may be in it.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    super::Meta,
+    Fresh,
+    disk::sync_parent,
+    error::OpenError,
+    frame::{put, u16_at, u32_at, u64_at, u128_at},
+    segment::Segment,
+};
+use crate::lease::{ClusterSecret, Epoch, Nonce};
+
+const META: &str = "META";
+const META_TEMPORARY: &str = "META.tmp";
+const LOCK: &str = "LOCK";
+/// What a fresh file system has of its own.
+const LOST_AND_FOUND: &str = "lost+found";
+
+const MAGIC: &[u8; 8] = b"tenureMT";
+const VERSION: u32 = 1;
+const META_BYTES: usize = 90;
+
+/// What `META` holds.
+#[derive(Clone)]
+pub(super) struct MetaFile {
+    pub identity: Nonce,
+    /// What the log is made under. A restored backup gets a new identity and keeps this.
+    pub log_id: u128,
+    pub epoch: Epoch,
+    pub created_ms: u64,
+    secret: [u8; 32],
+}
+
+impl MetaFile {
+    pub fn meta(&self) -> Meta {
+        Meta {
+            identity: self.identity,
+            epoch: self.epoch,
+            created_ms: self.created_ms,
+            secret: ClusterSecret::new(&self.secret),
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = vec![0; META_BYTES];
+        put(&mut out, 0, MAGIC);
+        put(&mut out, 8, &VERSION.to_le_bytes());
+        put(&mut out, 12, &self.identity.0.to_le_bytes());
+        put(&mut out, 28, &self.log_id.to_le_bytes());
+        put(&mut out, 44, &self.epoch.0.to_le_bytes());
+        put(&mut out, 46, &self.created_ms.to_le_bytes());
+        put(&mut out, 54, &self.secret);
+        let crc = crc32fast::hash(&out[..META_BYTES - 4]);
+        put(&mut out, META_BYTES - 4, &crc.to_le_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8], path: &Path) -> Result<Self, OpenError> {
+        let corrupt = |why| OpenError::MetaCorrupt { path: path.to_owned(), why };
+        if !bytes.starts_with(MAGIC) {
+            return Err(corrupt("is not the META of a store"));
+        }
+        let found = u32_at(bytes, 8).ok_or_else(|| corrupt("is too short"))?;
+        if found > VERSION {
+            return Err(OpenError::NewerVersion { path: path.to_owned(), found, known: VERSION });
+        }
+        if bytes.len() != META_BYTES {
+            return Err(corrupt("has the wrong size"));
+        }
+        if u32_at(bytes, META_BYTES - 4) != Some(crc32fast::hash(&bytes[..META_BYTES - 4])) {
+            return Err(corrupt("has a wrong checksum"));
+        }
+        let fields = || {
+            Some(Self {
+                identity: Nonce(u128_at(bytes, 12)?),
+                log_id: u128_at(bytes, 28)?,
+                epoch: Epoch(u16_at(bytes, 44)?),
+                created_ms: u64_at(bytes, 46)?,
+                secret: *bytes.get(54..)?.first_chunk()?,
+            })
+        };
+        fields().ok_or_else(|| corrupt("is too short"))
+    }
+}
+
+/// A directory that this process has for itself.
+pub(super) struct Directory {
+    pub path: PathBuf,
+    pub meta: MetaFile,
+    /// Held for life: the system lets go of it when the process ends, however it ends.
+    pub lock: File,
+}
+
+impl Directory {
+    /// Opens a store's directory, or makes one where there is nothing.
+    pub fn open(path: &Path, fresh: &Fresh) -> Result<Self, OpenError> {
+        if !path.exists() {
+            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+            made.and_then(|()| sync_parent(path)).map_err(OpenError::at(path))?;
+        }
+        refuse_network(path)?;
+        refuse_foreign(path)?;
+        let lock = take_lock(path)?;
+        let meta = match read_meta(path)? {
+            Some(meta) => meta,
+            None => make_meta(path, fresh)?,
+        };
+        Ok(Self { path: path.to_owned(), meta, lock })
+    }
+
+    /// The ids of the segment files, ascending.
+    pub fn segment_ids(&self) -> Result<Vec<u64>, OpenError> {
+        segment_ids(&self.path)
+    }
+
+    /// Replaces `META` with another identity and epoch.
+    pub fn restamp(&mut self, identity: Nonce, epoch: Epoch) -> Result<(), OpenError> {
+        self.meta.identity = identity;
+        self.meta.epoch = epoch;
+        write_meta(&self.path, &self.meta)
+    }
+}
+
+fn names(dir: &Path) -> Result<Vec<String>, OpenError> {
+    let entries = fs::read_dir(dir).map_err(OpenError::at(dir))?;
+    let name = |entry: io::Result<fs::DirEntry>| {
+        entry.map(|e| e.file_name().to_string_lossy().into_owned())
+    };
+    entries.map(name).collect::<io::Result<_>>().map_err(OpenError::at(dir))
+}
+
+fn segment_ids(dir: &Path) -> Result<Vec<u64>, OpenError> {
+    let mut ids: Vec<u64> = names(dir)?.iter().filter_map(|n| Segment::id_of(n)).collect();
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+fn refuse_foreign(dir: &Path) -> Result<(), OpenError> {
+    let names = names(dir)?;
+    if names.iter().any(|n| n == META) {
+        return Ok(());
+    }
+    if names.iter().any(|n| Segment::id_of(n).is_some()) {
+        let why = "is missing, though the log is there";
+        return Err(OpenError::MetaCorrupt { path: dir.join(META), why });
+    }
+    let ours = [LOCK, META_TEMPORARY, LOST_AND_FOUND];
+    match names.into_iter().find(|n| !ours.contains(&n.as_str())) {
+        Some(found) => Err(OpenError::Foreign { dir: dir.to_owned(), found }),
+        None => Ok(()),
+    }
+}
+
+fn take_lock(dir: &Path) -> Result<File, OpenError> {
+    let path = dir.join(LOCK);
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let file = file.map_err(OpenError::at(&path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { dir: dir.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(OpenError::at(path)(source)),
+    }
+}
+
+fn read_meta(dir: &Path) -> Result<Option<MetaFile>, OpenError> {
+    let path = dir.join(META);
+    match fs::read(&path) {
+        Ok(bytes) => MetaFile::decode(&bytes, &path).map(Some),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(OpenError::at(path)(e)),
+    }
+}
+
+fn make_meta(dir: &Path, fresh: &Fresh) -> Result<MetaFile, OpenError> {
+    let meta = MetaFile {
+        identity: fresh.identity,
+        log_id: fresh.identity.0,
+        epoch: Epoch(0),
+        created_ms: fresh.created_ms,
+        secret: fresh.secret,
+    };
+    write_meta(dir, &meta)?;
+    Ok(meta)
+}
+
+fn write_meta(dir: &Path, meta: &MetaFile) -> Result<(), OpenError> {
+    let (temporary, path) = (dir.join(META_TEMPORARY), dir.join(META));
+    let write = || {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(&temporary)?;
+        file.write_all(&meta.encode())?;
+        file.sync_all()?;
+        fs::rename(&temporary, &path)?;
+        sync_parent(&path)
+    };
+    write().map_err(OpenError::at(&path))
+}
+
+/// File systems by their magic number, statfs(2).
+const NETWORK: [(u32, &str); 5] = [
+    (0x6969, "NFS"),
+    (0x517B, "SMB"),
+    (0xFE53_4D42, "SMB"),
+    (0xFF53_4D42, "CIFS"),
+    (0x00C3_6400, "Ceph"),
+];
+
+#[cfg(target_os = "linux")]
+fn refuse_network(dir: &Path) -> Result<(), OpenError> {
+    let stat = rustix::fs::statfs(dir).map_err(|e| OpenError::at(dir)(e.into()))?;
+    // The type of the field differs between targets; the magic numbers have 32 bits.
+    match NETWORK.iter().find(|(magic, _)| stat.f_type as u32 == *magic) {
+        Some((_, kind)) => Err(OpenError::Network { dir: dir.to_owned(), kind }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn refuse_network(_: &Path) -> Result<(), OpenError> {
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! Why a store does not open.
+
+use std::{io, path::PathBuf};
+
+/// Why [`EmbeddedStore::open`](super::EmbeddedStore::open) refused. Nothing was changed, except that
+/// an empty or missing directory may have been made.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has the store open.
+    #[error("{} is in use by another process; a store has one at a time", .dir.display())]
+    Locked {
+        /// The store's directory.
+        dir: PathBuf,
+    },
+    /// The directory holds files and no store.
+    #[error(
+        "{} holds files (such as {found:?}) but no store; name an empty or missing directory",
+        .dir.display()
+    )]
+    Foreign {
+        /// The directory.
+        dir: PathBuf,
+        /// One of the files.
+        found: String,
+    },
+    /// A file or directory may not be read or written.
+    #[error("no permission for {}: {source}; check its owner and mode", .path.display())]
+    Permission {
+        /// Which file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// META is damaged, or missing beside a log.
+    #[error("{} {why}; restore the whole directory from a backup", .path.display())]
+    MetaCorrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Written by a newer program.
+    #[error(
+        "{} has format version {found}; this program knows up to {known}: use a newer one",
+        .path.display()
+    )]
+    NewerVersion {
+        /// The file that says so.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The newest version that this program can read.
+        known: u32,
+    },
+    /// The log is damaged where it once was durable: it may not be opened without losing writes that
+    /// were reported committed.
+    #[error(
+        "{} is damaged at byte {offset} ({why}); it held writes that were reported committed: keep \
+         the directory as evidence and restore it from a backup",
+        .file.display()
+    )]
+    Corrupt {
+        /// The damaged segment.
+        file: PathBuf,
+        /// Where the damage begins.
+        offset: u64,
+        /// What was found.
+        why: &'static str,
+    },
+    /// The directory is on a network file system, where locks and syncs do not mean what they say.
+    #[error(
+        "{} is on {kind}, a network file system: a lock or a sync there may not hold; use a local disk",
+        .dir.display()
+    )]
+    Network {
+        /// The directory.
+        dir: PathBuf,
+        /// Which file system.
+        kind: &'static str,
+    },
+    /// Anything else that the system refused.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// Which file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    /// Puts the path to an error of the system.
+    pub(super) fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| match source.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Self::Permission { path, source }
+            }
+            _ => Self::Io { path, source },
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! One committed write as bytes.
+//!
+//! ```text
+//! 0 crc u32 | 4 len u32 | 8 revision u64 | 16 at_ms u64 | 24 group_start u32 | 28 record_len u32
+//! 32 key_len u16 | 34 epoch u16 | 36 kind u8 | 37 zero ×3 | 40 key, record, changes | zeros to ×8
+//! ```
+//! Little endian. The CRC-32 covers everything from `len` on and is seeded per store and segment, so
+//! that neither a frame of a recycled segment nor one of another store is ever taken for one of this.
+
+use crate::lease::{Change, Epoch, Key, Record, Revision};
+
+/// Frames start at multiples of this, so that a search for frames behind damage has few candidates.
+pub(super) const ALIGN: u32 = 8;
+/// Bytes before the key.
+pub(super) const HEAD: usize = 40;
+
+/// What a frame is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A committed write: a record and its changes.
+    Write,
+    /// A copy of a current record out of a segment that is to be retired; its changes stayed behind.
+    Carried,
+    /// Says which segment is the oldest that the log needs. `record` is its id, little endian.
+    Oldest,
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Self> {
+        [Self::Write, Self::Carried, Self::Oldest].into_iter().find(|k| *k as u8 == byte)
+    }
+}
+
+/// What the writer adds to a drafted frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamp {
+    pub revision: Revision,
+    pub at_ms: u64,
+    pub epoch: Epoch,
+    pub kind: Kind,
+    /// Offset of the first frame of the group that is made durable by one sync: everything before it
+    /// was durable when this frame was written.
+    pub group_start: u32,
+}
+
+/// A frame whose checksum was right.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame<'a> {
+    pub len: u32,
+    pub revision: Revision,
+    pub at_ms: u64,
+    pub epoch: Epoch,
+    pub kind: Kind,
+    pub group_start: u32,
+    pub key: &'a str,
+    pub record: &'a [u8],
+    changes: &'a [u8],
+}
+
+/// How many bytes a frame of `len` takes up.
+pub(super) fn padded(len: u32) -> u32 {
+    len.next_multiple_of(ALIGN)
+}
+
+/// A frame without its stamp. Made by the caller's thread, so that the writer only copies.
+///
+/// `None` when it is longer than 4 GiB.
+pub(super) fn draft(key: &Key, record: &Record, changes: &[Change]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(256);
+    out.resize(HEAD, 0);
+    out.extend_from_slice(key.as_str().as_bytes());
+    let record_at = out.len();
+    record.encode_into(&mut out);
+    let record_len = out.len() - record_at;
+    if !changes.is_empty() {
+        postcard::to_io(changes, &mut out).ok()?;
+    }
+    finish_draft(&mut out, key.as_str().len(), record_len)?;
+    Some(out)
+}
+
+/// A draft with the given raw content and no changes.
+pub(super) fn draft_raw(out: &mut Vec<u8>, key: &str, record: &[u8]) -> Option<()> {
+    out.clear();
+    out.resize(HEAD, 0);
+    out.extend_from_slice(key.as_bytes());
+    out.extend_from_slice(record);
+    finish_draft(out, key.len(), record.len())
+}
+
+fn finish_draft(out: &mut [u8], key_len: usize, record_len: usize) -> Option<()> {
+    let len = u32::try_from(out.len()).ok().filter(|len| *len < u32::MAX - ALIGN)?;
+    put(out, 4, &len.to_le_bytes());
+    put(out, 28, &u32::try_from(record_len).ok()?.to_le_bytes());
+    put(out, 32, &u16::try_from(key_len).ok()?.to_le_bytes());
+    Some(())
+}
+
+/// Stamps a draft and sets its checksum.
+pub(super) fn seal(frame: &mut [u8], seed: u32, stamp: Stamp) {
+    put(frame, 8, &stamp.revision.0.to_le_bytes());
+    put(frame, 16, &stamp.at_ms.to_le_bytes());
+    put(frame, 24, &stamp.group_start.to_le_bytes());
+    put(frame, 34, &stamp.epoch.0.to_le_bytes());
+    frame[36] = stamp.kind as u8;
+    let crc = checksum(&frame[4..], seed);
+    put(frame, 0, &crc.to_le_bytes());
+}
+
+fn checksum(bytes: &[u8], seed: u32) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(seed);
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+/// The length that a frame at the start of `bytes` claims; `None` when there cannot be one.
+pub(super) fn claimed_len(bytes: &[u8]) -> Option<u32> {
+    let len = u32_at(bytes, 4)?;
+    (len as usize >= HEAD).then_some(len)
+}
+
+/// The frame at the start of `bytes`, if there is a whole and sound one. Never panics.
+pub(super) fn parse(bytes: &[u8], seed: u32) -> Option<Frame<'_>> {
+    let len = claimed_len(bytes)?;
+    let frame = bytes.get(..len as usize)?;
+    let (key_len, record_len) = (usize::from(u16_at(frame, 32)?), u32_at(frame, 28)? as usize);
+    let content = &frame[HEAD..];
+    if key_len.checked_add(record_len)? > content.len()
+        || checksum(&frame[4..], seed) != u32_at(frame, 0)?
+    {
+        return None;
+    }
+    let (key, rest) = content.split_at(key_len);
+    let (record, changes) = rest.split_at(record_len);
+    Some(Frame {
+        len,
+        revision: Revision(u64_at(frame, 8)?),
+        at_ms: u64_at(frame, 16)?,
+        group_start: u32_at(frame, 24)?,
+        epoch: Epoch(u16_at(frame, 34)?),
+        kind: Kind::from_byte(frame[36])?,
+        key: std::str::from_utf8(key).ok()?,
+        record,
+        changes,
+    })
+}
+
+impl Frame<'_> {
+    /// The changes of the write, as they were drafted. None when they cannot be read.
+    pub fn changes(&self) -> Option<Vec<Change>> {
+        if self.changes.is_empty() {
+            return Some(Vec::new());
+        }
+        postcard::from_bytes(self.changes).ok()
+    }
+
+    /// How many changes the write has, without reading them.
+    pub fn change_count(&self) -> Option<usize> {
+        if self.changes.is_empty() {
+            return Some(0);
+        }
+        postcard::take_from_bytes::<u32>(self.changes).ok().map(|(count, _)| count as usize)
+    }
+}
+
+pub(super) fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
+    bytes[at..at + field.len()].copy_from_slice(field);
+}
+
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|b| u16::from_le_bytes(*b))
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|b| u32::from_le_bytes(*b))
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|b| u64::from_le_bytes(*b))
+}
+
+pub(super) fn u128_at(bytes: &[u8], at: usize) -> Option<u128> {
+    bytes.get(at..)?.first_chunk().map(|b| u128::from_le_bytes(*b))
+}

@@ -1,0 +1,314 @@
+//! The embedded store: one directory, one process, an append-only log with group commit.
+//!
+//! Every write becomes a frame ([`frame`]) in the newest of a row of segments ([`segment`]); one thread
+//! ([`writer`]) appends all writes that are waiting, makes them durable with a single sync, and only
+//! then updates the index, tells listeners and answers callers. An index in memory ([`index`]) knows
+//! where each key's current frame is; records themselves stay on disk. With every group a bit of the
+//! oldest segment is looked through ([`compaction`]): what is current is carried to the end of the log,
+//! and the segment is used again. So the retained log is the history too. Segments are made ahead of
+//! their use by a second thread ([`spares`]).
+//!
+//! Guarantees: a write that was reported committed survives the end of the process and of the machine;
+//! revisions strictly increase through everything, also when the newest writes were compacted away;
+//! the changes of a write are published after it is durable, in the order of revisions, and
+//! [`history`](LeaseStore::history) has them or says `Gap`; a damaged log is told from a torn one, and
+//! is not opened; a record that rotted or that is too new is one key's trouble, never a panic; a full
+//! disk refuses writes and loses none, and the store goes on by itself.
+//!
+//! Does not guarantee: that an unclean end's last, never acknowledged group is gone (all, some or none
+//! of its writes may be there); that damage to the very last group of a store that was killed is told
+//! from a torn write (a clean close leaves a mark behind it, so there it is); service after the disk
+//! failed a write or a sync: then every write is refused until a restart read the log again.
+//!
+//! Assumes: a local file system on which `fdatasync` means it, whose blocks keep their other sectors
+//! when one is written again; nobody else changes the files.
+
+mod compaction;
+mod directory;
+mod disk;
+mod error;
+mod frame;
+mod index;
+mod queue;
+mod read;
+mod recovery;
+mod segment;
+mod shared;
+mod spares;
+mod table;
+mod writer;
+
+use std::{
+    fmt,
+    future::ready,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+pub use self::error::OpenError;
+use self::{
+    directory::Directory,
+    disk::{Disk, RealDisk},
+    queue::{Job, Verdict},
+    recovery::recover,
+    segment::HEADER,
+    shared::Shared,
+    writer::Writer,
+};
+use super::{
+    Feed, Found, Health, History, LeaseStore, Meta, Outcome, Position, Range, StoreError,
+    StoreFuture, Write,
+};
+use crate::lease::{Epoch, Key, Nonce};
+
+/// Size of a log segment unless said otherwise, bytes.
+pub const DEFAULT_SEGMENT_BYTES: u64 = 8 << 20;
+/// How much of the log is kept at least, as history, unless said otherwise, bytes.
+pub const DEFAULT_MIN_LOG_BYTES: u64 = 32 << 20;
+/// How many keys a store may hold unless said otherwise.
+pub const DEFAULT_MAX_KEYS: u64 = 10_000_000;
+/// Segments are at least this long: a longest key with a record of some size fits.
+const MIN_SEGMENT_BYTES: u64 = 16 << 10;
+/// And at most this: recovery holds one in memory.
+const MAX_SEGMENT_BYTES: u64 = 256 << 20;
+
+/// The wall clock: milliseconds since 1970. Only people read it.
+pub type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// What a new store is made with; of no effect on one that exists.
+#[derive(Clone)]
+pub struct Fresh {
+    /// Names the store.
+    pub identity: Nonce,
+    /// 32 random bytes, which lease ids are derived from.
+    pub secret: [u8; 32],
+    /// Wall clock, milliseconds since 1970.
+    pub created_ms: u64,
+}
+
+impl fmt::Debug for Fresh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fresh").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+/// Learns of each sync, for a histogram. Called on the writer's thread: be quick.
+pub trait Observer: Send + Sync {
+    /// A reading of a clock, in nanoseconds.
+    fn nanos(&self) -> u64;
+    /// One sync made `writes` writes durable and took this long.
+    fn synced(&self, writes: usize, took: Duration);
+}
+
+/// How to open a store.
+#[derive(Clone)]
+pub struct Options {
+    /// The store's directory; made when it is missing.
+    pub dir: PathBuf,
+    /// Size of log segments made from now on, 16 KiB to 256 MiB; values outside are moved inside.
+    /// No record can be longer.
+    pub segment_bytes: u64,
+    /// The log is not compacted below this many bytes. History reaches back at least so far.
+    pub min_log_bytes: u64,
+    /// A write that would make one key more is refused.
+    pub max_keys: u64,
+    /// What a new store is made with.
+    pub fresh: Fresh,
+    /// Learns of each sync.
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl Options {
+    /// The defaults for a directory.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>, fresh: Fresh) -> Self {
+        Self {
+            dir: dir.into(),
+            segment_bytes: DEFAULT_SEGMENT_BYTES,
+            min_log_bytes: DEFAULT_MIN_LOG_BYTES,
+            max_keys: DEFAULT_MAX_KEYS,
+            fresh,
+            observer: None,
+        }
+    }
+
+    fn segment_bytes(&self) -> u32 {
+        let bytes = self.segment_bytes.clamp(MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES);
+        // At most 2^28.
+        bytes.next_multiple_of(u64::from(HEADER)) as u32
+    }
+}
+
+/// Figures about a store since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Keys that have a record.
+    pub keys: u64,
+    /// Bytes of the current records, with their frames.
+    pub live_bytes: u64,
+    /// Bytes of all segment files, spare ones too.
+    pub log_bytes: u64,
+    /// Writes that were committed.
+    pub writes: u64,
+    /// Syncs, that is group commits.
+    pub syncs: u64,
+    /// Records that compaction copied.
+    pub carried: u64,
+}
+
+/// The embedded store. Closed when it is dropped.
+#[derive(Debug)]
+pub struct EmbeddedStore {
+    shared: Arc<Shared>,
+    running: Mutex<Option<Running>>,
+}
+
+/// What ends with the store.
+#[derive(Debug)]
+struct Running {
+    writer: JoinHandle<()>,
+    maker: JoinHandle<()>,
+    /// Let go of last.
+    _lock: std::fs::File,
+}
+
+impl EmbeddedStore {
+    /// Opens the store in a directory, or makes one there when the directory is empty or missing.
+    ///
+    /// Reads the whole log, so it takes about a second per million records. Blocks.
+    ///
+    /// # Errors
+    /// [`OpenError`] says what to do.
+    pub fn open(options: Options, clock: WallClock) -> Result<Self, OpenError> {
+        Self::open_on(options, clock, Arc::new(RealDisk))
+    }
+
+    fn open_on(options: Options, clock: WallClock, disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
+        let directory = Directory::open(&options.dir, &options.fresh)?;
+        let recovered = recover(&directory, &*disk, options.segment_bytes())?;
+        let next_revision = recovered.next_revision;
+        let Directory { path, meta, lock } = directory;
+        let shared = Arc::new(Shared::new(&options, path, &meta, recovered, disk));
+        let (active, end) = shared.active();
+        let writer = Writer::new(Arc::clone(&shared), clock, active, end, next_revision);
+        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
+            thread.map_err(OpenError::at(&options.dir))
+        };
+        let maker_shared = Arc::clone(&shared);
+        let maker = spawn("log-spares", Box::new(move || maker_shared.spares.run()))?;
+        let writer = spawn("log-writer", Box::new(move || writer.run()));
+        let writer = writer.inspect_err(|_| shared.spares.stop())?;
+        let running = Mutex::new(Some(Running { writer, maker, _lock: lock }));
+        Ok(Self { shared, running })
+    }
+
+    /// Gives the store in `dir` another identity and epoch: what has to be done with a restored
+    /// backup before it is opened, so that no token is given twice.
+    ///
+    /// # Errors
+    /// [`OpenError`], also when `epoch` is not above the present one.
+    pub fn restamp(dir: &Path, identity: Nonce, epoch: Epoch) -> Result<(), OpenError> {
+        let path = dir.join("META");
+        let never = Fresh { identity, secret: [0; 32], created_ms: 0 };
+        std::fs::metadata(&path).map_err(OpenError::at(&path))?;
+        let mut directory = Directory::open(dir, &never)?;
+        if epoch <= directory.meta.epoch {
+            let why = format!("the epoch must be above {}", directory.meta.epoch.0);
+            return Err(OpenError::at(path)(std::io::Error::other(why)));
+        }
+        directory.restamp(identity, epoch)
+    }
+
+    /// Figures for metrics and tests.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.shared.stats()
+    }
+
+    /// Refuses new writes, settles those that wait, ends the threads and lets go of the lock. Blocks.
+    /// Reads go on to work. Doing it twice does nothing.
+    pub fn close(&self) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(running) = running else { return };
+        self.shared.queue.close(StoreError::Unavailable("the store is closed".to_owned()));
+        let writer = running.writer.join();
+        self.shared.spares.stop();
+        let maker = running.maker.join();
+        if writer.is_err() || maker.is_err() {
+            tracing::error!("a thread of the store panicked");
+        }
+    }
+}
+
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Reads complete at once on the caller's thread, from memory and the page cache: about a microsecond
+/// per record. Ask for at most some 1000 records or changes at a time.
+impl LeaseStore for EmbeddedStore {
+    fn meta(&self) -> &Meta {
+        &self.shared.meta
+    }
+
+    fn read(&self, key: &Key) -> StoreFuture<Result<Option<Found>, StoreError>> {
+        Box::pin(ready(self.shared.read(key.as_str())))
+    }
+
+    /// The write is on its way when this returns, whether or not the future is polled.
+    fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {
+        let Write { key, expected, record, changes } = write;
+        let Some(draft) = frame::draft(&key, &record, &changes) else {
+            let why = StoreError::Unavailable("the record is too long".to_owned());
+            return Box::pin(ready(Outcome::Refused(why)));
+        };
+        drop(record);
+        let (reply, verdict) = oneshot::channel();
+        let job = Job { key: key.clone(), expected, draft, changes, reply };
+        if let Err(why) = self.shared.queue.push(job) {
+            return Box::pin(ready(Outcome::Refused(why)));
+        }
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            match verdict.await {
+                Ok(Verdict::Settled(outcome)) => outcome,
+                Ok(Verdict::Conflict) => match shared.read(key.as_str()) {
+                    Ok(found) => Outcome::Conflict(found),
+                    // It was not written; what is there instead cannot be told.
+                    Err(why) => Outcome::Refused(why),
+                },
+                Err(_) => {
+                    let why = "the store's writer ended; a restart is needed".to_owned();
+                    Outcome::Unknown(StoreError::Unavailable(why))
+                }
+            }
+        })
+    }
+
+    fn scan(&self, range: Range) -> StoreFuture<Result<Vec<(Key, Found)>, StoreError>> {
+        Box::pin(ready(self.shared.scan(&range)))
+    }
+
+    fn feed(&self) -> Feed {
+        self.shared.feed.subscribe()
+    }
+
+    fn history(&self, after: Position, limit: usize) -> StoreFuture<Result<History, StoreError>> {
+        Box::pin(ready(self.shared.history(after, limit)))
+    }
+
+    fn latest(&self) -> Position {
+        self.shared.latest()
+    }
+
+    fn health(&self) -> Health {
+        self.shared.health()
+    }
+}

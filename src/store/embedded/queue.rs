@@ -1,0 +1,101 @@
+//! Writes on their way to the writer.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::super::{Outcome, StoreError};
+use crate::lease::{Change, Key, Revision};
+
+/// How many writes may wait. At 100 000 writes/s that is 2.6 s of them, and about 100 MB.
+pub(super) const MAX_WAITING: usize = 262_144;
+
+/// A write, encoded by its caller.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub key: Key,
+    pub expected: Revision,
+    /// A [`frame::draft`](super::frame::draft).
+    pub draft: Vec<u8>,
+    pub changes: Vec<Change>,
+    pub reply: oneshot::Sender<Verdict>,
+}
+
+/// What the writer says.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// It is settled.
+    Settled(Outcome),
+    /// The revision was another one; the caller's thread reads what is there.
+    Conflict,
+}
+
+/// A bounded queue that its one reader empties in one go.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    jobs: Vec<Job>,
+    reader_waits: bool,
+    closed: Option<StoreError>,
+}
+
+impl Queue {
+    /// Adds a write, or says why not.
+    pub fn push(&self, job: Job) -> Result<(), StoreError> {
+        let mut state = self.lock();
+        if let Some(why) = &state.closed {
+            return Err(why.clone());
+        }
+        if state.jobs.len() >= MAX_WAITING {
+            let why = format!("overloaded: {MAX_WAITING} writes are waiting");
+            return Err(StoreError::Unavailable(why));
+        }
+        state.jobs.push(job);
+        if std::mem::take(&mut state.reader_waits) {
+            self.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Waits for writes and takes them all into `jobs`, which is empty; `false` when the queue is
+    /// closed and empty.
+    pub fn take(&self, jobs: &mut Vec<Job>) -> bool {
+        let mut state = self.lock();
+        loop {
+            if !state.jobs.is_empty() {
+                std::mem::swap(&mut state.jobs, jobs);
+                return true;
+            }
+            if state.closed.is_some() {
+                return false;
+            }
+            state.reader_waits = true;
+            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Accepts nothing more. The first reason stays.
+    pub fn close(&self, why: StoreError) {
+        self.lock().closed.get_or_insert(why);
+        self.wake.notify_one();
+    }
+
+    /// Takes what nobody will read any more.
+    pub fn drain(&self) -> Vec<Job> {
+        std::mem::take(&mut self.lock().jobs)
+    }
+
+    pub fn closed(&self) -> Option<StoreError> {
+        self.lock().closed.clone()
+    }
+
+    // Nothing panics while it holds the lock, and every state is a whole one.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

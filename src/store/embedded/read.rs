@@ -1,0 +1,174 @@
+//! Reads: one key, a range of keys, the history. They run on the caller's thread and are done when
+//! they return; the lock is held for look-ups only, never for the disk.
+
+use std::{io, sync::Arc};
+
+use super::{
+    super::{Committed, Found, History, Position, Range, StoreError},
+    Shared,
+    frame::{self, Frame, Kind},
+    index::Location,
+    segment::Segment,
+    table::Part,
+};
+use crate::lease::{CodecError, Key, Record, Token};
+
+/// A scan looks up so many keys at a time, so that it never keeps the writer from the index for long.
+const SCAN_CHUNK: usize = 512;
+
+impl Shared {
+    pub(super) fn read(&self, key: &str) -> Result<Option<Found>, StoreError> {
+        let table = self.table();
+        let Some(location) = table.index.get(key) else { return Ok(None) };
+        let segment = table.segment_of(location);
+        drop(table);
+        self.load(key, location, segment.as_deref()).map(Some)
+    }
+
+    fn load(
+        &self,
+        key: &str,
+        location: Location,
+        segment: Option<&Segment>,
+    ) -> Result<Found, StoreError> {
+        let Some(segment) = segment else {
+            let why = format!("the index names a segment that is not there, for {key:?}");
+            return Err(StoreError::Unavailable(why));
+        };
+        let bytes = segment.read(location.offset(), location.len()).map_err(|e| unreadable(&e))?;
+        let sound = frame::parse(&bytes, segment.seed)
+            .filter(|f| f.key == key && f.revision == location.revision());
+        // What rotted on the disk is this key's trouble alone: somebody unknown holds it.
+        let record = sound.map_or(Err(CodecError::Checksum), |f| self.decode(&f)).map(Arc::new);
+        Ok(Found { revision: location.revision(), record })
+    }
+
+    fn decode(&self, frame: &Frame<'_>) -> Result<Record, CodecError> {
+        let mut record = Record::decode(frame.record)?;
+        // A token of an earlier epoch stays what it was when the epoch is raised.
+        if frame.epoch != self.meta.epoch
+            && let Some(tenure) = &mut record.tenure
+            && tenure.token == Token::OF_THIS_WRITE
+        {
+            tenure.token = Token::of(frame.epoch, frame.revision);
+        }
+        Ok(record)
+    }
+
+    pub(super) fn scan(&self, range: &Range) -> Result<Vec<(Key, Found)>, StoreError> {
+        let mut found: Vec<(Key, Found)> = Vec::new();
+        let mut from = range.prefix.clone();
+        let mut exclusive = false;
+        if let Some(after) = range.after.as_ref().filter(|a| **a >= from) {
+            (from, exclusive) = (after.clone(), true);
+        }
+        while found.len() < range.limit {
+            let want = SCAN_CHUNK.min(range.limit - found.len());
+            let chunk = self.look_up(&range.prefix, &from, exclusive, want);
+            let last = chunk.len() < want;
+            for (key, location, segment) in chunk {
+                let record = self.load(key.as_str(), location, segment.as_deref())?;
+                found.push((key, record));
+            }
+            match found.last() {
+                Some((key, _)) if !last => (from, exclusive) = (key.as_str().to_owned(), true),
+                _ => break,
+            }
+        }
+        Ok(found)
+    }
+
+    fn look_up(
+        &self,
+        prefix: &str,
+        from: &str,
+        exclusive: bool,
+        want: usize,
+    ) -> Vec<(Key, Location, Option<Arc<Segment>>)> {
+        let mut chunk = Vec::with_capacity(want);
+        let table = self.table();
+        table.index.visit_from(from, exclusive, |key, location| {
+            let wanted = key.as_str().starts_with(prefix);
+            if wanted {
+                chunk.push((key.clone(), location, table.segment_of(location)));
+            }
+            wanted && chunk.len() < want
+        });
+        chunk
+    }
+
+    pub(super) fn history(&self, after: Position, limit: usize) -> Result<History, StoreError> {
+        let table = self.table();
+        let latest = self.latest();
+        if after < table.forgotten() || after > latest {
+            return Ok(History::Gap { resume: latest });
+        }
+        let mut next = if after == latest { None } else { table.part_after(after) };
+        drop(table);
+        let mut changes = Vec::new();
+        while let Some(part) = next {
+            if changes.len() >= limit || !self.read_part(&part, after, limit, &mut changes)? {
+                break;
+            }
+            let id = part.segment.id + 1;
+            // Let go of one segment only after its successor is held: none can be missed.
+            next = self.table().part_of(id);
+            drop(part);
+        }
+        Ok(History::Changes(changes))
+    }
+
+    /// Adds the changes of a segment; `false` when there are enough.
+    fn read_part(
+        &self,
+        part: &Part,
+        after: Position,
+        limit: usize,
+        changes: &mut Vec<Committed>,
+    ) -> Result<bool, StoreError> {
+        let mut frames = part.segment.frames(part.start, part.end);
+        while let Some((_, frame)) = frames.next().map_err(|e| unreadable(&e))? {
+            if frame.kind != Kind::Write || frame.revision < after.revision {
+                continue;
+            }
+            self.add_changes(&frame, after, changes)?;
+            if changes.len() >= limit {
+                changes.truncate(limit);
+                return Ok(false);
+            }
+        }
+        if frames.at() < part.end {
+            let why = format!("log segment {:x} is damaged at {}", part.segment.id, frames.at());
+            return Err(StoreError::Unavailable(why));
+        }
+        Ok(true)
+    }
+
+    fn add_changes(
+        &self,
+        frame: &Frame<'_>,
+        after: Position,
+        changes: &mut Vec<Committed>,
+    ) -> Result<(), StoreError> {
+        let bad =
+            || StoreError::Unavailable(format!("changes of {:?} are malformed", frame.revision));
+        let of_frame = frame.changes().ok_or_else(bad)?;
+        if of_frame.is_empty() {
+            return Ok(());
+        }
+        let key = Key::new(frame.key).map_err(|_| bad())?;
+        for (index, mut change) in of_frame.into_iter().enumerate() {
+            let index = u8::try_from(index).unwrap_or(u8::MAX);
+            let position = Position { revision: frame.revision, index };
+            if position > after {
+                change.token = change.token.resolve(frame.epoch, frame.revision);
+                changes.push(Committed { position, key: key.clone(), change, at_ms: frame.at_ms });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unreadable(error: &io::Error) -> StoreError {
+    StoreError::Unavailable(format!("the log cannot be read: {error}"))
+}

@@ -1,0 +1,278 @@
+//! Reads the log when a store is opened, and judges damage.
+//!
+//! The log is a sequence of groups, each made durable by one sync before the next was begun, and no
+//! group lies in two segments. So only the last group of the newest segment can be torn by a crash:
+//! some of its sectors are there and some are not. Each frame tells where its group began. Hence an
+//! unsound place is a legitimate end exactly if no sound frame behind it belongs to a later group;
+//! what is behind it is then overwritten. Everywhere else it is damage, and the store stays shut.
+
+use std::{
+    collections::VecDeque,
+    fs::{File, OpenOptions},
+    os::unix::fs::FileExt,
+    path::PathBuf,
+    sync::Arc,
+};
+
+use super::{
+    super::Position,
+    directory::Directory,
+    disk::Disk,
+    error::OpenError,
+    frame::{Frame, Kind, u64_at},
+    index::Location,
+    segment::{HEADER, Header, Segment},
+    spares::Spare,
+    table::{Slot, Table},
+};
+use crate::lease::{Key, Revision};
+
+/// What the log held.
+#[derive(Debug)]
+pub(super) struct Recovered {
+    pub table: Table,
+    /// The revision of the next write.
+    pub next_revision: Revision,
+    /// The last change.
+    pub latest: Position,
+    /// Empty segments that can be used, in the order of their ids.
+    pub spares: VecDeque<Spare>,
+    /// The id of the segment that is made next.
+    pub next_id: u64,
+}
+
+/// Reads the whole log of `directory`.
+pub(super) fn recover(
+    directory: &Directory,
+    disk: &dyn Disk,
+    segment_bytes: u32,
+) -> Result<Recovered, OpenError> {
+    let mut recovery = Recovery {
+        directory,
+        disk,
+        table: Table::default(),
+        next_revision: Revision(1),
+        latest: Position::default(),
+    };
+    let files = recovery.open_files()?;
+    let newest = files.iter().rposition(|f| f.header.is_some());
+    let mut files = VecDeque::from(files);
+    let unused = files.split_off(newest.map_or(0, |n| n + 1));
+    let mut next_id = 1;
+    if let Some(last) = files.back() {
+        next_id = last.segment.id + 1;
+        let oldest = recovery.oldest_needed(last)?;
+        recovery.remove_leftovers(&mut files, oldest);
+        recovery.read_log(files, oldest)?;
+    }
+    let spares = recovery.sort_out(unused, &mut next_id, segment_bytes)?;
+    let Recovery { table, next_revision, latest, .. } = recovery;
+    Ok(Recovered { table, next_revision, latest, spares, next_id })
+}
+
+struct Candidate {
+    segment: Segment,
+    /// `None`: not a segment in use, or its header is damaged.
+    header: Option<Header>,
+}
+
+struct Recovery<'a> {
+    directory: &'a Directory,
+    disk: &'a dyn Disk,
+    table: Table,
+    next_revision: Revision,
+    latest: Position,
+}
+
+impl Recovery<'_> {
+    fn path(&self, id: u64) -> PathBuf {
+        Segment::path(&self.directory.path, id)
+    }
+
+    fn corrupt(&self, id: u64, offset: u32, why: &'static str) -> OpenError {
+        OpenError::Corrupt { file: self.path(id), offset: u64::from(offset), why }
+    }
+
+    fn open_files(&self) -> Result<Vec<Candidate>, OpenError> {
+        self.directory.segment_ids()?.into_iter().map(|id| self.open_file(id)).collect()
+    }
+
+    fn open_file(&self, id: u64) -> Result<Candidate, OpenError> {
+        let path = self.path(id);
+        let open = || -> std::io::Result<(File, u64, Vec<u8>)> {
+            let file = OpenOptions::new().read(true).write(true).open(&path)?;
+            let bytes = file.metadata()?.len();
+            let mut header = vec![0; bytes.min(u64::from(HEADER)) as usize];
+            file.read_exact_at(&mut header, 0)?;
+            Ok((file, bytes, header))
+        };
+        let (file, bytes, header) = open().map_err(OpenError::at(&path))?;
+        let bytes = u32::try_from(bytes).map_err(|_| self.corrupt(id, 0, "it is too long"))?;
+        let header = Header::decode(&header, id, self.directory.meta.log_id);
+        let segment = Segment::new(id, self.directory.meta.log_id, file, bytes);
+        Ok(Candidate { segment, header })
+    }
+
+    /// The oldest segment that the log needs: what the newest one says, in its header or later.
+    fn oldest_needed(&self, newest: &Candidate) -> Result<u64, OpenError> {
+        let segment = &newest.segment;
+        let mut oldest = newest.header.map_or(0, |h| h.oldest);
+        let mut frames = segment.frames(HEADER, segment.bytes);
+        while let Some((_, frame)) = frames.next().map_err(OpenError::at(self.path(segment.id)))? {
+            if frame.kind == Kind::Oldest {
+                oldest = u64_at(frame.record, 0).unwrap_or(oldest);
+            }
+        }
+        Ok(oldest)
+    }
+
+    /// Files that were given up and had not been removed yet.
+    fn remove_leftovers(&self, files: &mut VecDeque<Candidate>, oldest: u64) {
+        while files.front().is_some_and(|f| f.segment.id < oldest) {
+            if let Some(file) = files.pop_front() {
+                self.remove(file.segment.id);
+            }
+        }
+    }
+
+    fn remove(&self, id: u64) {
+        if let Err(error) = self.disk.remove(&self.path(id)) {
+            tracing::warn!(segment = id, %error, "cannot remove an unused segment");
+        }
+    }
+
+    fn read_log(&mut self, files: VecDeque<Candidate>, oldest: u64) -> Result<(), OpenError> {
+        let mut files = files.into_iter().peekable();
+        let mut expected = oldest;
+        while let Some(file) = files.next() {
+            let id = file.segment.id;
+            if id != expected {
+                return Err(self.corrupt(expected, 0, "the file is missing"));
+            }
+            expected += 1;
+            let header = file.header.ok_or_else(|| self.corrupt(id, 0, "its header"))?;
+            self.next_revision = self.next_revision.max(header.next_revision);
+            self.latest = self.latest.max(header.before);
+            self.table.push(Slot::new(Arc::new(file.segment), &header));
+            match files.peek() {
+                Some(next) => {
+                    // The header of the next one is judged in its turn.
+                    let end = next.header.map_or(HEADER, |h| h.previous_end);
+                    self.read_sealed(end)?;
+                }
+                None => self.read_newest()?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a segment that must have sound frames up to `end` exactly.
+    fn read_sealed(&mut self, end: u32) -> Result<(), OpenError> {
+        let segment = self.newest_segment();
+        let (at, _) = self.read_frames(&segment, end)?;
+        if at != end {
+            return Err(self.corrupt(segment.id, at, "no sound record where one was"));
+        }
+        self.table.extend_newest(end);
+        Ok(())
+    }
+
+    /// Reads the segment that was written last, finds its end and makes it final.
+    fn read_newest(&mut self) -> Result<(), OpenError> {
+        let segment = self.newest_segment();
+        let (end, last_group) = self.read_frames(&segment, segment.bytes)?;
+        let path = self.path(segment.id);
+        let behind = segment.first_frame_from(end).map_err(OpenError::at(&path))?;
+        if behind.is_some_and(|(_, group_start)| group_start > end) {
+            return Err(self.corrupt(segment.id, end, "no sound record where one was"));
+        }
+        self.table.extend_newest(end);
+        self.settle(&segment, last_group, end).map_err(OpenError::at(&path))
+    }
+
+    /// Makes what was accepted durable, and what was not never come back.
+    ///
+    /// After a failed sync the system may hold pages that it believes to be on disk and that are not:
+    /// so the header and the last group, which alone can be such, are written again.
+    fn settle(&self, segment: &Segment, last_group: u32, end: u32) -> std::io::Result<()> {
+        self.disk.write(segment.id, &segment.file, &segment.read(0, HEADER)?, 0)?;
+        let group = segment.read(last_group, end - last_group)?;
+        self.disk.write(segment.id, &segment.file, &group, last_group)?;
+        let rest = segment.read(end, segment.bytes - end)?;
+        if rest.iter().any(|b| *b != 0) {
+            self.disk.write(segment.id, &segment.file, &vec![0; rest.len()], end)?;
+        }
+        self.disk.sync(segment.id, &segment.file)
+    }
+
+    /// Takes in sound frames up to `end`; returns where they end and where their last group begins.
+    fn read_frames(&mut self, segment: &Segment, end: u32) -> Result<(u32, u32), OpenError> {
+        let mut frames = segment.frames(HEADER, end);
+        let mut last_group = HEADER;
+        loop {
+            let next = frames.next().map_err(OpenError::at(self.path(segment.id)))?;
+            let Some((offset, frame)) = next else { return Ok((frames.at().min(end), last_group)) };
+            if frame.group_start > offset || frame.group_start < last_group {
+                return Err(self.corrupt(segment.id, offset, "records out of order"));
+            }
+            last_group = frame.group_start;
+            let taken = self.take_in(segment.id, offset, &frame);
+            taken.map_err(|why| self.corrupt(segment.id, offset, why))?;
+        }
+    }
+
+    /// Takes in one frame, or says what is wrong with it.
+    fn take_in(&mut self, id: u64, offset: u32, frame: &Frame<'_>) -> Result<(), &'static str> {
+        if frame.kind == Kind::Oldest {
+            return Ok(());
+        }
+        if frame.kind == Kind::Write {
+            if frame.revision < self.next_revision {
+                return Err("records out of order");
+            }
+            let changes = frame.change_count().ok_or("malformed changes")?;
+            self.next_revision = Revision(frame.revision.0 + 1);
+            if let Some(index) = changes.checked_sub(1) {
+                let index = u8::try_from(index).unwrap_or(u8::MAX);
+                self.latest = Position { revision: frame.revision, index };
+            }
+            if let Some(slot) = self.table.newest() {
+                slot.mark(frame.revision, offset);
+            }
+        }
+        let location = Location::new(frame.revision, id, offset, frame.len);
+        if !self.table.set_known(frame.key, location) {
+            let key = Key::new(frame.key).map_err(|_| "a malformed key")?;
+            self.table.set(&key, location);
+        }
+        Ok(())
+    }
+
+    fn newest_segment(&mut self) -> Arc<Segment> {
+        let slot = self.table.newest();
+        Arc::clone(&slot.expect("a segment was pushed just before").segment)
+    }
+
+    /// Files newer than the log: spares that go on being spares, if there is nothing in them.
+    fn sort_out(
+        &self,
+        unused: VecDeque<Candidate>,
+        next_id: &mut u64,
+        segment_bytes: u32,
+    ) -> Result<VecDeque<Spare>, OpenError> {
+        let mut spares = VecDeque::new();
+        for Candidate { segment, .. } in unused {
+            let path = self.path(segment.id);
+            if segment.first_frame_from(HEADER).map_err(OpenError::at(&path))?.is_some() {
+                return Err(self.corrupt(segment.id, 0, "its header"));
+            }
+            if segment.id == *next_id && segment.bytes == segment_bytes {
+                *next_id += 1;
+                spares.push_back(Spare { id: segment.id, file: segment.file });
+            } else {
+                self.remove(segment.id);
+            }
+        }
+        Ok(spares)
+    }
+}

@@ -1,0 +1,161 @@
+//! What callers, the writer and the maker of spares have in common.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use tokio::sync::broadcast;
+
+use super::{
+    super::{Committed, Health, Meta, Position, StoreError},
+    Observer, Options, Stats,
+    directory::MetaFile,
+    disk::Disk,
+    queue::Queue,
+    recovery::Recovered,
+    segment::{HEADER, Segment},
+    spares::Spares,
+    table::Table,
+};
+use crate::lease::Revision;
+
+/// How many groups a slow listener may fall behind before it has to read the history. A group's news
+/// are of the order of its bytes, at most about 1 MiB.
+const FEED_GROUPS: usize = 128;
+
+/// Counts since the store was opened.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    writes: AtomicU64,
+    syncs: AtomicU64,
+    carried: AtomicU64,
+}
+
+impl Counters {
+    pub fn committed(&self, writes: usize) {
+        self.writes.fetch_add(writes as u64, Relaxed);
+        self.syncs.fetch_add(1, Relaxed);
+    }
+
+    pub fn carried(&self) {
+        self.carried.fetch_add(1, Relaxed);
+    }
+}
+
+pub(super) struct Shared {
+    pub meta: Meta,
+    pub log_id: u128,
+    pub min_log_bytes: u64,
+    pub max_keys: u64,
+    pub observer: Option<Arc<dyn Observer>>,
+    pub queue: Queue,
+    pub spares: Spares,
+    pub feed: broadcast::Sender<Arc<[Committed]>>,
+    pub counters: Counters,
+    table: RwLock<Table>,
+    /// Revision and index of the last change, packed.
+    latest: AtomicU64,
+    keys: AtomicU64,
+    failure: OnceLock<StoreError>,
+}
+
+impl Shared {
+    pub fn new(
+        options: &Options,
+        dir: PathBuf,
+        meta: &MetaFile,
+        recovered: Recovered,
+        disk: Arc<dyn Disk>,
+    ) -> Self {
+        let Recovered { table, latest, spares, next_id, .. } = recovered;
+        let spares = Spares::new(dir, options.segment_bytes(), disk, spares, next_id);
+        let shared = Self {
+            meta: meta.meta(),
+            log_id: meta.log_id,
+            min_log_bytes: options.min_log_bytes,
+            max_keys: options.max_keys,
+            observer: options.observer.clone(),
+            queue: Queue::default(),
+            spares,
+            feed: broadcast::Sender::new(FEED_GROUPS),
+            counters: Counters::default(),
+            keys: AtomicU64::new(table.index.len() as u64),
+            table: RwLock::new(table),
+            latest: AtomicU64::new(0),
+            failure: OnceLock::new(),
+        };
+        shared.set_latest(latest);
+        shared
+    }
+
+    // The table is changed in steps that do not panic; a poisoned one is as good as any.
+    pub fn table(&self) -> RwLockReadGuard<'_, Table> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn table_mut(&self) -> RwLockWriteGuard<'_, Table> {
+        self.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The segment that is to be written, and where.
+    pub fn active(&self) -> (Option<Arc<Segment>>, u32) {
+        match self.table_mut().newest() {
+            Some(slot) => (Some(Arc::clone(&slot.segment)), slot.end),
+            None => (None, HEADER),
+        }
+    }
+
+    pub fn keys(&self) -> u64 {
+        self.keys.load(Relaxed)
+    }
+
+    /// Takes note of the table's sizes.
+    pub fn note_sizes(&self, table: &Table) {
+        self.keys.store(table.index.len() as u64, Relaxed);
+    }
+
+    pub fn latest(&self) -> Position {
+        let packed = self.latest.load(Relaxed);
+        // The low byte is the index.
+        Position { revision: Revision(packed >> 8), index: packed as u8 }
+    }
+
+    pub fn set_latest(&self, latest: Position) {
+        self.latest.store(latest.revision.0 << 8 | u64::from(latest.index), Relaxed);
+    }
+
+    pub fn set_failed(&self, why: StoreError) {
+        // Only the first reason is of interest.
+        let _ = self.failure.set(why);
+    }
+
+    pub fn health(&self) -> Health {
+        let trouble = self.failure.get().cloned();
+        let trouble = trouble.or_else(|| self.queue.closed()).or_else(|| self.spares.trouble());
+        trouble.map_or(Health::Ready, |why| Health::Degraded(why.to_string()))
+    }
+
+    pub fn stats(&self) -> Stats {
+        let table = self.table();
+        let (live_bytes, files) = (table.live_bytes(), table.file_bytes());
+        drop(table);
+        Stats {
+            keys: self.keys(),
+            live_bytes,
+            log_bytes: files + self.spares.file_bytes(),
+            writes: self.counters.writes.load(Relaxed),
+            syncs: self.counters.syncs.load(Relaxed),
+            carried: self.counters.carried.load(Relaxed),
+        }
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("meta", &self.meta).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,189 @@
+//! Segments made ahead of their use, by a thread of their own: a write never waits for zeros.
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io,
+    path::PathBuf,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use super::{super::StoreError, disk::Disk, segment::Segment};
+
+/// How many segments are kept ready: one to take while the next is made.
+pub(super) const READY: usize = 2;
+/// How long after a failure the next attempt is made.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// An empty segment file.
+#[derive(Debug)]
+pub(super) struct Spare {
+    pub id: u64,
+    pub file: File,
+}
+
+/// The store of spares, shared by the writer, which takes, and the thread that makes.
+#[derive(Debug)]
+pub(super) struct Spares {
+    pub dir: PathBuf,
+    pub segment_bytes: u32,
+    pub disk: Arc<dyn Disk>,
+    state: Mutex<State>,
+    /// Something is to be made, or it is time to stop.
+    work: Condvar,
+    /// Something was made, or could not be.
+    made: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    ready: VecDeque<Spare>,
+    retired: VecDeque<Arc<Segment>>,
+    next_id: u64,
+    failure: Option<StoreError>,
+    /// The writer was refused a segment since the last success.
+    refused: bool,
+    stop: bool,
+}
+
+impl Spares {
+    pub fn new(
+        dir: PathBuf,
+        segment_bytes: u32,
+        disk: Arc<dyn Disk>,
+        ready: VecDeque<Spare>,
+        next_id: u64,
+    ) -> Self {
+        let (retired, failure) = (VecDeque::new(), None);
+        let state = State { ready, retired, next_id, failure, refused: false, stop: false };
+        let (work, made) = (Condvar::new(), Condvar::new());
+        Self { dir, segment_bytes, disk, state: Mutex::new(state), work, made }
+    }
+
+    /// Takes the next spare. Waits while one is being made; fails while none can be made.
+    pub fn take(&self) -> Result<Spare, StoreError> {
+        let mut state = self.lock();
+        loop {
+            if let Some(spare) = state.ready.pop_front() {
+                self.work.notify_one();
+                return Ok(spare);
+            }
+            if let Some(failure) = state.failure.clone() {
+                state.refused = true;
+                return Err(failure);
+            }
+            if state.stop {
+                return Err(StoreError::Unavailable("the store is closed".to_owned()));
+            }
+            state = self.made.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Hands over a segment that the log does not need any more.
+    pub fn retire(&self, segment: Arc<Segment>) {
+        self.lock().retired.push_back(segment);
+        self.work.notify_one();
+    }
+
+    /// Why writes are refused for want of a segment, if they are.
+    pub fn trouble(&self) -> Option<StoreError> {
+        let state = self.lock();
+        state.failure.clone().filter(|_| state.refused && state.ready.is_empty())
+    }
+
+    /// Bytes of the files that wait to be used or to be removed.
+    pub fn file_bytes(&self) -> u64 {
+        let state = self.lock();
+        let retired: u64 = state.retired.iter().map(|s| u64::from(s.bytes)).sum();
+        state.ready.len() as u64 * u64::from(self.segment_bytes) + retired
+    }
+
+    pub fn stop(&self) {
+        self.lock().stop = true;
+        self.work.notify_one();
+        self.made.notify_one();
+    }
+
+    /// The thread's work: recycle or remove what is retired, make what is missing.
+    pub fn run(&self) {
+        let mut state = self.lock();
+        while !state.stop {
+            if let Some(segment) = state.retired.pop_front() {
+                let id = (state.ready.len() < READY).then_some(state.next_id);
+                drop(state);
+                let recycled = id.and_then(|id| self.recycle(&segment, id));
+                if recycled.is_none() {
+                    self.remove(&segment);
+                }
+                state = self.lock();
+                if let Some(spare) = recycled {
+                    self.add(&mut state, spare);
+                }
+            } else if state.ready.len() < READY {
+                let id = state.next_id;
+                drop(state);
+                let made = self.disk.create(&Segment::path(&self.dir, id), self.segment_bytes);
+                state = self.lock();
+                match made {
+                    Ok(file) => self.add(&mut state, Spare { id, file }),
+                    Err(e) => {
+                        state.failure = Some(refusal(&e));
+                        self.made.notify_one();
+                        state = self.wait_to_retry(state);
+                    }
+                }
+            } else {
+                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    fn wait_to_retry<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        if state.stop || !state.retired.is_empty() {
+            return state;
+        }
+        let waited = self.work.wait_timeout(state, RETRY);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn add(&self, state: &mut State, spare: Spare) {
+        state.next_id = spare.id + 1;
+        state.ready.push_back(spare);
+        state.failure = None;
+        state.refused = false;
+        self.made.notify_one();
+    }
+
+    /// Makes a retired segment the next spare. Its frames stay in it, but their checksums are those
+    /// of another segment. Not done while somebody still reads it.
+    fn recycle(&self, segment: &Arc<Segment>, id: u64) -> Option<Spare> {
+        if Arc::strong_count(segment) > 1 || segment.bytes != self.segment_bytes {
+            return None;
+        }
+        let file = segment.file.try_clone().ok()?;
+        let (from, to) = (Segment::path(&self.dir, segment.id), Segment::path(&self.dir, id));
+        self.disk.rename(&from, &to).ok()?;
+        Some(Spare { id, file })
+    }
+
+    fn remove(&self, segment: &Segment) {
+        if let Err(error) = self.disk.remove(&Segment::path(&self.dir, segment.id)) {
+            // Only its room is lost, until the store is opened anew.
+            tracing::warn!(segment = segment.id, %error, "cannot remove a retired segment");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn refusal(error: &io::Error) -> StoreError {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            StoreError::Full(error.to_string())
+        }
+        _ => StoreError::Unavailable(format!("cannot make a log segment: {error}")),
+    }
+}

@@ -1,0 +1,174 @@
+//! What is durable, as memory knows it: the index, and the segments that it points into.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use super::{
+    super::Position,
+    index::{Index, Location},
+    segment::{HEADER, Header, Segment},
+};
+use crate::lease::{Key, Revision};
+
+/// A [`Mark`] is made at most every so many bytes.
+const MARK_EVERY: u32 = 64 * 1024;
+
+/// "The first write from `offset` on has this revision": where a history may start reading.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    revision: Revision,
+    offset: u32,
+}
+
+/// A segment of the log.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub segment: Arc<Segment>,
+    /// Where its durable frames end.
+    pub end: u32,
+    /// The last change before it.
+    pub before: Position,
+    marks: Vec<Mark>,
+}
+
+impl Slot {
+    pub fn new(segment: Arc<Segment>, header: &Header) -> Self {
+        Self { segment, end: HEADER, before: header.before, marks: Vec::new() }
+    }
+
+    /// Takes note of a write at `offset`.
+    pub fn mark(&mut self, revision: Revision, offset: u32) {
+        if self.marks.last().is_none_or(|m| offset - m.offset >= MARK_EVERY) {
+            self.marks.push(Mark { revision, offset });
+        }
+    }
+
+    /// From where the writes of `revision` and later ones are found.
+    fn start_for(&self, revision: Revision) -> u32 {
+        let later = self.marks.partition_point(|m| m.revision <= revision);
+        later.checked_sub(1).map_or(HEADER, |at| self.marks[at].offset)
+    }
+}
+
+/// Part of a segment, to be read without the lock. It stays what it is as long as the segment's
+/// handle is held: a segment that somebody holds is never recycled.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub segment: Arc<Segment>,
+    pub start: u32,
+    pub end: u32,
+}
+
+/// The index and the segments.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub index: Index,
+    /// Oldest first; their ids have no holes. The last one is being written.
+    slots: VecDeque<Slot>,
+    live_bytes: u64,
+    file_bytes: u64,
+}
+
+impl Table {
+    /// Bytes of the current frames.
+    pub fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    /// Bytes of the segment files that hold the log.
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    /// Bytes of the segment files that are not written any more.
+    pub fn sealed_bytes(&self) -> u64 {
+        self.file_bytes - self.slots.back().map_or(0, |s| u64::from(s.segment.bytes))
+    }
+
+    pub fn segments(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub fn oldest(&self) -> Option<&Slot> {
+        self.slots.front()
+    }
+
+    pub fn newest(&mut self) -> Option<&mut Slot> {
+        self.slots.back_mut()
+    }
+
+    /// Adds the segment that is written from now on.
+    pub fn push(&mut self, slot: Slot) {
+        self.file_bytes += u64::from(slot.segment.bytes);
+        self.slots.push_back(slot);
+    }
+
+    /// Takes the oldest segment out. The caller has carried its current frames over.
+    pub fn retire_oldest(&mut self) -> Option<Arc<Segment>> {
+        let slot = self.slots.pop_front()?;
+        self.file_bytes -= u64::from(slot.segment.bytes);
+        Some(slot.segment)
+    }
+
+    /// A frame became the current one of its key.
+    pub fn set(&mut self, key: &Key, location: Location) {
+        let before = self.index.insert(key, location);
+        self.account(before, location);
+    }
+
+    /// The same by text, so that a recovery makes a [`Key`] only for keys that it has not seen.
+    pub fn set_known(&mut self, key: &str, location: Location) -> bool {
+        let before = self.index.replace(key, location);
+        if before.is_some() {
+            self.account(before, location);
+        }
+        before.is_some()
+    }
+
+    fn account(&mut self, before: Option<Location>, after: Location) {
+        self.live_bytes += after.footprint();
+        self.live_bytes -= before.map_or(0, Location::footprint);
+    }
+
+    /// A group became durable in the newest segment.
+    pub fn extend_newest(&mut self, end: u32) {
+        if let Some(slot) = self.slots.back_mut() {
+            slot.end = end;
+        }
+    }
+
+    /// The segment of a location of the index.
+    pub fn segment_of(&self, location: Location) -> Option<Arc<Segment>> {
+        let oldest = self.slots.front()?.segment.id;
+        Some(Arc::clone(&self.slots.get(location.segments_after(oldest))?.segment))
+    }
+
+    /// Whether the frame at `offset` of `segment` is its key's current one.
+    pub fn is_current(&self, key: &str, segment: u64, offset: u32) -> bool {
+        let (Some(location), Some(oldest)) = (self.index.get(key), self.slots.front()) else {
+            return false;
+        };
+        let distance = segment.checked_sub(oldest.segment.id);
+        location.offset() == offset
+            && distance.is_some_and(|d| d == location.segments_after(oldest.segment.id) as u64)
+    }
+
+    /// The last change that is not kept any more.
+    pub fn forgotten(&self) -> Position {
+        self.slots.front().map_or(Position::default(), |s| s.before)
+    }
+
+    /// Where the changes after `after` begin; `None` when there are none in the log.
+    pub fn part_after(&self, after: Position) -> Option<Part> {
+        let at = self.slots.partition_point(|s| s.before <= after).saturating_sub(1);
+        let slot = self.slots.get(at)?;
+        let start = slot.start_for(after.revision);
+        Some(Part { segment: Arc::clone(&slot.segment), start, end: slot.end })
+    }
+
+    /// The whole of a segment by its id.
+    pub fn part_of(&self, id: u64) -> Option<Part> {
+        let oldest = self.slots.front()?.segment.id;
+        let slot = self.slots.get(usize::try_from(id.checked_sub(oldest)?).ok()?)?;
+        Some(Part { segment: Arc::clone(&slot.segment), start: HEADER, end: slot.end })
+    }
+}

@@ -1,0 +1,370 @@
+//! The one thread that writes: judges, appends, syncs, and only then tells anybody.
+
+use std::{collections::HashMap, io, sync::Arc, time::Duration};
+
+use tokio::sync::oneshot;
+
+use super::{
+    super::{Committed, Outcome, Position, StoreError},
+    Shared,
+    compaction::Compaction,
+    frame::{self, Kind, Stamp, padded},
+    index::Location,
+    queue::{Job, Verdict},
+    segment::{HEADER, Header, Segment},
+    table::Slot,
+};
+use crate::lease::{Change, Key, Revision};
+
+/// Most writes that one sync makes durable.
+const MAX_GROUP: usize = 4096;
+/// A group is closed when it has this many bytes.
+const MAX_GROUP_BYTES: usize = 1 << 20;
+
+/// A frame of the group, once its sync is done the current one of its key.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub key: Key,
+    pub location: Location,
+    /// What the caller of a write waits for; `None` for a carried frame.
+    pub write: Option<(Vec<Change>, oneshot::Sender<Verdict>)>,
+}
+
+/// What the next sync will make durable.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    pub bytes: Vec<u8>,
+    pub pending: Vec<Pending>,
+    /// The revision that a key will have, for keys that the group writes.
+    pub revisions: HashMap<Key, Revision>,
+    conflicts: Vec<oneshot::Sender<Verdict>>,
+    new_keys: u64,
+    writes: usize,
+    at_ms: u64,
+    /// The oldest segment is not needed once the group is durable.
+    pub retires: bool,
+}
+
+/// The writer's own state.
+pub(super) struct Writer {
+    pub shared: Arc<Shared>,
+    pub clock: super::WallClock,
+    /// The segment that is written; `None` until the first write of a new store.
+    pub active: Option<Arc<Segment>>,
+    /// Where the group goes.
+    pub end: u32,
+    pub next_revision: Revision,
+    pub group: Group,
+    pub compaction: Compaction,
+    /// Set once, for good.
+    pub failed: Option<StoreError>,
+}
+
+impl Writer {
+    pub fn new(
+        shared: Arc<Shared>,
+        clock: super::WallClock,
+        active: Option<Arc<Segment>>,
+        end: u32,
+        next_revision: Revision,
+    ) -> Self {
+        let (group, compaction) = (Group::default(), Compaction::default());
+        Self { shared, clock, active, end, next_revision, group, compaction, failed: None }
+    }
+
+    /// Works until the queue is closed and empty.
+    pub fn run(mut self) {
+        // If this thread should ever panic, nobody waits for it in vain.
+        let last_words = LastWords(Arc::clone(&self.shared));
+        let mut jobs = Vec::new();
+        while self.shared.queue.take(&mut jobs) {
+            for job in jobs.drain(..) {
+                self.judge(job);
+                let group = &self.group;
+                if group.pending.len() >= MAX_GROUP || group.bytes.len() >= MAX_GROUP_BYTES {
+                    self.commit();
+                }
+            }
+            self.commit();
+        }
+        self.finish();
+        drop(last_words);
+    }
+
+    /// Puts a write into the group, or answers it.
+    fn judge(&mut self, job: Job) {
+        if let Some(why) = &self.failed {
+            return refuse(job.reply, why.clone());
+        }
+        let known = match self.group.revisions.get(&job.key) {
+            Some(revision) => Some(*revision),
+            None => self.shared.table().index.get(job.key.as_str()).map(Location::revision),
+        };
+        if known.unwrap_or(Revision::ABSENT) != job.expected {
+            self.group.conflicts.push(job.reply);
+            return;
+        }
+        if known.is_none() && self.shared.keys() + self.group.new_keys >= self.shared.max_keys {
+            return refuse(job.reply, StoreError::TooManyKeys(self.shared.max_keys));
+        }
+        // A draft is shorter than 4 GiB by construction.
+        if let Err(why) = self.make_room(job.draft.len() as u32) {
+            return refuse(job.reply, why);
+        }
+        self.group.new_keys += u64::from(known.is_none());
+        self.group.writes += 1;
+        let revision = self.next_revision;
+        self.next_revision = Revision(revision.0 + 1);
+        let location = self.append(&job.draft, revision, Kind::Write);
+        self.group.revisions.insert(job.key.clone(), revision);
+        let write = Some((job.changes, job.reply));
+        self.group.pending.push(Pending { key: job.key, location, write });
+    }
+
+    /// Room that is left in the active segment.
+    pub fn room(&self) -> u32 {
+        let bytes = self.active.as_ref().map_or(0, |s| s.bytes);
+        // A group never exceeds its segment.
+        bytes.saturating_sub(self.end + self.group.bytes.len() as u32)
+    }
+
+    /// Makes sure that a frame of `len` bytes fits behind the group.
+    fn make_room(&mut self, len: u32) -> Result<(), StoreError> {
+        let most = self.shared.spares.segment_bytes - HEADER;
+        if padded(len) > most {
+            let why = format!("a record of {len} bytes does not fit into a log segment of {most}");
+            return Err(StoreError::Unavailable(why));
+        }
+        if padded(len) <= self.room() {
+            return Ok(());
+        }
+        // No group lies in two segments: recovery relies on it.
+        self.commit();
+        if let Some(why) = &self.failed {
+            return Err(why.clone());
+        }
+        if padded(len) <= self.room() { Ok(()) } else { self.roll() }
+    }
+
+    /// Stamps a draft into the group.
+    pub fn append(&mut self, draft: &[u8], revision: Revision, kind: Kind) -> Location {
+        if self.group.bytes.is_empty() {
+            self.group.at_ms = (self.clock)();
+        }
+        let stamp = Stamp {
+            revision,
+            at_ms: self.group.at_ms,
+            epoch: self.shared.meta.epoch,
+            kind,
+            group_start: self.end,
+        };
+        self.append_stamped(draft, stamp)
+    }
+
+    /// Copies a draft into the group under the given stamp.
+    pub fn append_stamped(&mut self, draft: &[u8], stamp: Stamp) -> Location {
+        let (id, seed) = self.active.as_ref().map_or((0, 0), |s| (s.id, s.seed));
+        let bytes = &mut self.group.bytes;
+        let at = bytes.len();
+        bytes.extend_from_slice(draft);
+        frame::seal(&mut bytes[at..], seed, stamp);
+        bytes.resize(at + padded(draft.len() as u32) as usize, 0);
+        Location::new(stamp.revision, id, self.end + at as u32, draft.len() as u32)
+    }
+
+    /// Makes the group durable, then tells.
+    pub fn commit(&mut self) {
+        if !self.group.bytes.is_empty() {
+            self.compact();
+            if let Err(error) = self.write_and_sync() {
+                return self.fail(&error);
+            }
+            self.publish();
+        }
+        for reply in self.group.conflicts.drain(..) {
+            answer(reply, Verdict::Conflict);
+        }
+    }
+
+    fn write_and_sync(&mut self) -> io::Result<()> {
+        let Some(segment) = &self.active else { return Ok(()) };
+        let disk = &self.shared.spares.disk;
+        disk.write(segment.id, &segment.file, &self.group.bytes, self.end)?;
+        let observer = self.shared.observer.as_deref();
+        let began = observer.map(|o| o.nanos());
+        disk.sync(segment.id, &segment.file)?;
+        if let (Some(observer), Some(began)) = (observer, began) {
+            let took = Duration::from_nanos(observer.nanos().saturating_sub(began));
+            observer.synced(self.group.writes, took);
+        }
+        // A group never exceeds its segment.
+        self.end += self.group.bytes.len() as u32;
+        Ok(())
+    }
+
+    /// The group is durable: readers, listeners and callers may know.
+    fn publish(&mut self) {
+        let retired = self.apply();
+        let listened = self.shared.feed.receiver_count() > 0;
+        let mut news = Vec::new();
+        let mut replies = Vec::with_capacity(self.group.pending.len());
+        let (at_ms, epoch) = (self.group.at_ms, self.shared.meta.epoch);
+        for Pending { key, location, write } in self.group.pending.drain(..) {
+            let Some((changes, reply)) = write else { continue };
+            let revision = location.revision();
+            replies.push((reply, revision));
+            for (index, mut change) in changes.into_iter().enumerate() {
+                let position = Position { revision, index: index_of(index) };
+                if listened {
+                    change.token = change.token.resolve(epoch, revision);
+                    news.push(Committed { position, key: key.clone(), change, at_ms });
+                }
+            }
+        }
+        self.shared.counters.committed(self.group.writes);
+        if !news.is_empty() {
+            // Nobody listens any more: then nobody misses it.
+            let _ = self.shared.feed.send(news.into());
+        }
+        for (reply, revision) in replies {
+            answer(reply, Verdict::Settled(Outcome::Committed(revision)));
+        }
+        if let Some(segment) = retired {
+            self.shared.spares.retire(segment);
+        }
+        self.group.bytes.clear();
+        self.group.revisions.clear();
+        self.group.new_keys = 0;
+        self.group.writes = 0;
+    }
+
+    /// Brings the table up to date; gives back the segment that is not needed any more.
+    fn apply(&mut self) -> Option<Arc<Segment>> {
+        let mut table = self.shared.table_mut();
+        for Pending { key, location, write } in &self.group.pending {
+            table.set(key, *location);
+            let Some((changes, _)) = write else { continue };
+            let revision = location.revision();
+            if let Some(slot) = table.newest() {
+                slot.mark(revision, location.offset());
+            }
+            if let Some(last) = changes.len().checked_sub(1) {
+                // Under the lock: nobody reads a change of a history that is not begun yet.
+                self.shared.set_latest(Position { revision, index: index_of(last) });
+            }
+        }
+        table.extend_newest(self.end);
+        self.shared.note_sizes(&table);
+        let retires = std::mem::take(&mut self.group.retires);
+        let retired = retires.then(|| table.retire_oldest()).flatten();
+        drop(table);
+        if retires {
+            self.compaction.forget_segment();
+        }
+        retired
+    }
+
+    /// Goes on in a new segment. The group is empty.
+    fn roll(&mut self) -> Result<(), StoreError> {
+        let spare = self.shared.spares.take()?;
+        let segment_bytes = self.shared.spares.segment_bytes;
+        let log_id = self.shared.log_id;
+        let segment = Arc::new(Segment::new(spare.id, log_id, spare.file, segment_bytes));
+        let header = Header {
+            id: spare.id,
+            log_id,
+            next_revision: self.next_revision,
+            before: self.shared.latest(),
+            oldest: self.shared.table().oldest().map_or(spare.id, |s| s.segment.id),
+            previous_end: self.active.as_ref().map_or(0, |_| self.end),
+        };
+        let disk = &self.shared.spares.disk;
+        let written = disk
+            .write(segment.id, &segment.file, &header.encode(), 0)
+            .and_then(|()| disk.sync(segment.id, &segment.file));
+        if let Err(error) = written {
+            self.fail(&error);
+            return Err(unavailable(&error));
+        }
+        self.shared.table_mut().push(Slot::new(Arc::clone(&segment), &header));
+        self.active = Some(segment);
+        self.end = HEADER;
+        Ok(())
+    }
+
+    /// Fail-stop. A sync that failed once proves nothing when it succeeds later: the system may have
+    /// dropped the pages. Only reading the log again tells what is there.
+    fn fail(&mut self, error: &io::Error) {
+        let why = unavailable(error);
+        tracing::error!(%error, "the log cannot be written; the store stops");
+        self.shared.queue.close(why.clone());
+        for pending in self.group.pending.drain(..) {
+            if let Some((_, reply)) = pending.write {
+                answer(reply, Verdict::Settled(Outcome::Unknown(why.clone())));
+            }
+        }
+        for reply in self.group.conflicts.drain(..) {
+            refuse(reply, why.clone());
+        }
+        self.shared.set_failed(why.clone());
+        self.failed = Some(why);
+        self.group = Group::default();
+    }
+
+    /// Ends the log with a frame of its own: damage to the last group is then told from a torn one.
+    fn finish(&mut self) {
+        if self.failed.is_some() || self.active.is_none() {
+            return;
+        }
+        let oldest = self.shared.table().oldest().map(|s| s.segment.id);
+        if let Some(oldest) = oldest
+            && self.append_oldest(oldest)
+            && let Err(error) = self.write_and_sync()
+        {
+            self.fail(&error);
+        }
+    }
+
+    /// Puts "the oldest segment is `id`" into the group, if it fits.
+    pub fn append_oldest(&mut self, id: u64) -> bool {
+        let mut draft = Vec::new();
+        let drafted = frame::draft_raw(&mut draft, "", &id.to_le_bytes());
+        let fits = padded(draft.len() as u32) <= self.room();
+        if drafted.is_none() || !fits {
+            return false;
+        }
+        let last = Revision(self.next_revision.0 - 1);
+        self.append(&draft, last, Kind::Oldest);
+        true
+    }
+}
+
+/// Closes the queue and answers what is in it when the writer ends, however it ends.
+struct LastWords(Arc<Shared>);
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        let why = StoreError::Unavailable("the store's writer has ended".to_owned());
+        self.0.queue.close(why.clone());
+        for job in self.0.queue.drain() {
+            refuse(job.reply, why.clone());
+        }
+    }
+}
+
+fn index_of(index: usize) -> u8 {
+    u8::try_from(index).unwrap_or(u8::MAX)
+}
+
+fn unavailable(error: &io::Error) -> StoreError {
+    StoreError::Unavailable(format!("the log cannot be written ({error}); a restart is needed"))
+}
+
+fn refuse(reply: oneshot::Sender<Verdict>, why: StoreError) {
+    answer(reply, Verdict::Settled(Outcome::Refused(why)));
+}
+
+fn answer(reply: oneshot::Sender<Verdict>, verdict: Verdict) {
+    // The caller may have gone; what is durable is durable.
+    let _ = reply.send(verdict);
+}
