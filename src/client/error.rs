@@ -1,0 +1,132 @@
+//! Why a call did not do what it should.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use super::{Lease, quote};
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The address of the server cannot be used.
+    #[error("the server's address {url:?}: {problem}")]
+    Address {
+        /// The address.
+        url: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// There was no answer.
+    #[error("{}{}", transport(.source), if *.sent { "; the call may have been carried out" } else { "" })]
+    Unreachable {
+        /// Whether the server may have received the call.
+        sent: bool,
+        /// What happened.
+        source: reqwest::Error,
+    },
+    /// The server refused.
+    #[error("{0}")]
+    Refused(Box<Problem>),
+    /// What answered does not speak this protocol.
+    #[error("status {status} with an answer that is not tenure's ({problem}): {body}")]
+    NotUnderstood {
+        /// The HTTP status.
+        status: u16,
+        /// What was wrong with it.
+        problem: String,
+        /// How it begins.
+        body: String,
+    },
+}
+
+/// A problem document (RFC 9457) with tenure's extensions.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Problem {
+    /// The HTTP status.
+    pub status: u16,
+    /// What kind of problem, in a few words.
+    pub title: String,
+    /// What happened this time.
+    pub detail: Option<String>,
+    /// The stable name of the kind: `held`, `lease-lost`…
+    pub code: String,
+    /// Whether the same call may succeed later.
+    pub retryable: bool,
+    /// When to try again, where the server knows.
+    pub retry_after_ms: Option<u64>,
+    /// The lease that stands in the way.
+    pub lease: Option<Lease>,
+    /// Why a lease was lost.
+    pub reason: Option<String>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let detail = self.detail.as_deref().unwrap_or(&self.title);
+        write!(f, "{detail}")?;
+        if let Some(reason) = self.reason.as_deref().filter(|reason| !detail.contains(reason)) {
+            write!(f, " ({reason})")?;
+        }
+        write!(f, " [{}]", self.code)
+    }
+}
+
+impl ClientError {
+    pub(super) fn from_transport(source: reqwest::Error) -> Self {
+        Self::Unreachable { sent: !source.is_connect() && !source.is_builder(), source }
+    }
+
+    pub(super) fn refused(status: u16, body: &[u8]) -> Self {
+        match serde_json::from_slice::<Problem>(body) {
+            Ok(problem) if !problem.code.is_empty() => {
+                Self::Refused(Box::new(Problem { status, ..problem }))
+            }
+            _ => Self::NotUnderstood {
+                status,
+                problem: "no problem document".into(),
+                body: quote(body),
+            },
+        }
+    }
+
+    pub(super) fn unknown_key(key: &str) -> Self {
+        Self::Refused(Box::new(Problem {
+            status: 404,
+            code: "unknown-key".into(),
+            title: "Unknown key".into(),
+            detail: Some(format!("the key {key:?} was never seen")),
+            ..Problem::default()
+        }))
+    }
+
+    /// Whether the call may have been carried out although it failed.
+    #[must_use]
+    pub fn may_have_happened(&self) -> bool {
+        matches!(self, Self::Unreachable { sent: true, .. })
+    }
+
+    /// The server's problem document, where it refused.
+    #[must_use]
+    pub fn problem(&self) -> Option<&Problem> {
+        match self {
+            Self::Refused(problem) => Some(problem),
+            _ => None,
+        }
+    }
+}
+
+/// The library's sentence with its causes, which hold what a person needs ("connection refused").
+fn transport(error: &reqwest::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
+        cause = inner.source();
+    }
+    text
+}

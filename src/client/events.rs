@@ -1,0 +1,185 @@
+//! The event stream, followed across disconnects.
+
+use std::{collections::VecDeque, time::Duration};
+
+use reqwest::{Method, Response};
+use serde_json::Value;
+
+use super::{
+    Client, ClientError, append,
+    sse::{Frame, Parser},
+};
+
+/// The server writes a comment line at least every 5 s; a stream that is silent for longer than this
+/// is dead, whatever the socket says.
+const SILENCE: Duration = Duration::from_secs(15);
+/// The first pause before a new connection, and the longest: it doubles in between.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Which events to follow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventFilter {
+    /// Only keys that start with it.
+    pub prefix: Option<String>,
+    /// Only changes from or to this owner.
+    pub owner: Option<String>,
+    /// Only these short types, with commas between.
+    pub types: Option<String>,
+    /// Only what follows this cursor; from now on where there is none.
+    pub after: Option<String>,
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// The cursor, from which a stream resumes.
+    pub cursor: Option<String>,
+    /// The short type: `granted`, `released`…, or `reset` where events were left out.
+    pub kind: String,
+    /// The CloudEvents object.
+    pub body: Value,
+}
+
+impl Event {
+    /// The key, where it concerns one.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        self.body["subject"].as_str()
+    }
+}
+
+/// What a stream gives.
+#[derive(Debug)]
+pub enum StreamItem {
+    /// There is a connection; what comes now follows the cursor without a gap.
+    Connected,
+    /// An event.
+    Event(Event),
+    /// The connection was lost, why, and how long until the next attempt, which the following call makes.
+    Disconnected {
+        /// Why.
+        problem: String,
+        /// The pause.
+        retry_in: Duration,
+    },
+}
+
+/// A stream of events that resumes where it was when its connection breaks.
+#[derive(Debug)]
+pub struct EventStream {
+    client: Client,
+    filter: EventFilter,
+    connection: Option<(Response, Parser)>,
+    ready: VecDeque<Event>,
+    /// Whether there ever was a connection.
+    connected: bool,
+    /// How long to pause before the next attempt.
+    pause: Duration,
+}
+
+impl EventStream {
+    pub(super) fn new(client: Client, filter: EventFilter) -> Self {
+        let (connection, ready) = (None, VecDeque::new());
+        Self { client, filter, connection, ready, connected: false, pause: Duration::ZERO }
+    }
+
+    /// The next item. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// When the server cannot be reached the first time, or refuses.
+    pub async fn next(&mut self) -> Result<StreamItem, ClientError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                // Delivered: from here on a new connection resumes after it.
+                if event.cursor.is_some() {
+                    self.filter.after.clone_from(&event.cursor);
+                }
+                return Ok(StreamItem::Event(event));
+            }
+            let Some((response, parser)) = &mut self.connection else {
+                return self.connect().await;
+            };
+            let problem = match tokio::time::timeout(SILENCE, response.chunk()).await {
+                Ok(Ok(Some(bytes))) => {
+                    let mut frames = Vec::new();
+                    let outcome = parser.push(&bytes, &mut frames);
+                    self.ready.extend(frames.into_iter().map(Event::from));
+                    match outcome {
+                        Ok(()) => {
+                            self.pause = FIRST_PAUSE;
+                            continue;
+                        }
+                        Err(_) => "an event was longer than any can be".to_owned(),
+                    }
+                }
+                Ok(Ok(None)) => "the server closed the stream".to_owned(),
+                Ok(Err(error)) => ClientError::from_transport(error).to_string(),
+                Err(_) => format!("silent for {} s", SILENCE.as_secs()),
+            };
+            return Ok(self.lost(problem));
+        }
+    }
+
+    fn lost(&mut self, problem: String) -> StreamItem {
+        self.connection = None;
+        self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        StreamItem::Disconnected { problem, retry_in: self.pause }
+    }
+
+    async fn connect(&mut self) -> Result<StreamItem, ClientError> {
+        tokio::time::sleep(self.pause).await;
+        match self.open().await {
+            Ok(response) => {
+                self.connection = Some((response, Parser::default()));
+                self.connected = true;
+                Ok(StreamItem::Connected)
+            }
+            // A server that restarts refuses connections, and one that drains says 503.
+            Err(error) if self.connected && is_passing(&error) => Ok(self.lost(error.to_string())),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn open(&self) -> Result<Response, ClientError> {
+        let EventFilter { prefix, owner, types, after } = self.filter.clone();
+        let mut url = self.client.url("events");
+        let pairs = [("prefix", prefix), ("owner", owner), ("types", types)];
+        append(&mut url, &pairs);
+        // No time-out over the whole request: the stream is endless.
+        let mut request =
+            self.client.http.request(Method::GET, url).header("Accept", "text/event-stream");
+        if let Some(after) = after {
+            request = request.header("Last-Event-ID", after);
+        }
+        let response = tokio::time::timeout(SILENCE, request.send())
+            .await
+            .map_err(|_| ClientError::NotUnderstood {
+                status: 0,
+                problem: "no answer to the request for events".into(),
+                body: String::new(),
+            })?
+            .map_err(ClientError::from_transport)?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = response.bytes().await.map_err(ClientError::from_transport)?;
+        Err(ClientError::refused(status.as_u16(), &body))
+    }
+}
+
+fn is_passing(error: &ClientError) -> bool {
+    match error {
+        ClientError::Refused(problem) => problem.retryable,
+        ClientError::Address { .. } => false,
+        ClientError::Unreachable { .. } | ClientError::NotUnderstood { .. } => true,
+    }
+}
+
+impl From<Frame> for Event {
+    fn from(frame: Frame) -> Self {
+        let body = serde_json::from_str(&frame.data).unwrap_or(Value::String(frame.data));
+        Self { cursor: frame.id, kind: frame.event, body }
+    }
+}

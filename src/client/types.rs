@@ -1,0 +1,181 @@
+//! The bodies of the HTTP interface as a client sees them: fields that it does not know are kept.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Who wants a lease, and what keeps it: a ttl, or a session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Owner {
+    /// Who.
+    pub owner: String,
+    /// For how long a grant or heartbeat keeps the lease.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<u64>,
+    /// The session that keeps it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+}
+
+/// The body of an acquire.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Acquire {
+    /// The key.
+    pub key: String,
+    /// Who wants it.
+    #[serde(flatten)]
+    pub owner: Owner,
+    /// How long to wait in the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
+    /// What the key's next owner reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// Whether to end an earlier tenure of the same owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reclaim: Option<bool>,
+    /// Makes the call repeatable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+/// The body of an acquire of some of several keys; `keys` or `prefix`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct AcquireAny {
+    /// The keys.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<String>,
+    /// All known keys that start with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// Who wants them.
+    #[serde(flatten)]
+    pub owner: Owner,
+    /// Most leases to grant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
+    /// `random`, `listed` or `sticky`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
+    /// How long to wait in the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
+    /// Makes the call repeatable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+/// What everybody may see of a lease.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lease {
+    /// The key.
+    pub key: String,
+    /// `free`, `held`, `fencing`, `cooling` or `offered`.
+    pub state: String,
+    /// Who holds it.
+    pub owner: Option<String>,
+    /// The fencing token.
+    pub token: Option<u64>,
+    /// How long a heartbeat keeps it.
+    pub ttl_ms: Option<u64>,
+    /// How long until it ends without a heartbeat.
+    pub expires_in_ms: Option<u64>,
+    /// When it was granted, RFC 3339.
+    pub acquired_at: Option<String>,
+    /// What the owner wants its successor to read.
+    pub value: Option<String>,
+    /// How many callers wait for it.
+    pub waiters: Option<u64>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// What the holder gets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The public part.
+    #[serde(flatten)]
+    pub lease: Lease,
+    /// The secret that authorises heartbeat, release and transfer.
+    pub lease_id: String,
+    /// How long the lease is the caller's, counted on its own clock from BEFORE it sent the request.
+    pub valid_for_ms: u64,
+}
+
+/// The answer to an acquire of some of several keys.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Grants {
+    /// At least one.
+    pub grants: Vec<Grant>,
+}
+
+/// The answer to a heartbeat.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alive {
+    /// The fencing token.
+    pub token: u64,
+    /// How long the lease is the caller's, counted on its own clock from BEFORE it sent the request.
+    pub valid_for_ms: u64,
+    /// Everything else.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// The answer to a release.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Released {
+    /// Whether this call ended the tenure; it was over already where not.
+    pub released: bool,
+    /// Everything else.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// The answer to a check.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// Whether the token is the present holder's.
+    pub current: bool,
+    /// The lease.
+    pub lease: Option<Lease>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// Which leases to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeaseFilter {
+    /// Only keys that start with it.
+    pub prefix: Option<String>,
+    /// Only leases of this owner.
+    pub owner: Option<String>,
+    /// Only leases in this state.
+    pub state: Option<String>,
+    /// At most so many.
+    pub limit: Option<u32>,
+    /// The cursor that the page before came with.
+    pub after: Option<String>,
+}
+
+impl LeaseFilter {
+    pub(super) fn pairs(&self) -> [(&'static str, Option<String>); 5] {
+        [
+            ("prefix", self.prefix.clone()),
+            ("owner", self.owner.clone()),
+            ("state", self.state.clone()),
+            ("limit", self.limit.map(|limit| limit.to_string())),
+            ("after", self.after.clone()),
+        ]
+    }
+}
+
+/// One page of leases.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Leases {
+    /// In the order of their keys.
+    pub leases: Vec<Lease>,
+    /// The cursor of the next page, when there is one.
+    #[serde(default)]
+    pub next: Option<String>,
+}
