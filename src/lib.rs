@@ -2,10 +2,14 @@
 //! and ends the tenure of the one that went silent.
 //!
 //! The crate is both the `tenure` binary and a library. Floors, top to bottom, and an arrow may only
-//! point down: [`cli`] → [`http`] → [`manager`] → [`actor`] → [`store`] → [`lease`] → [`clock`],
-//! [`settings`], [`telemetry`]. `ARCHITECTURE.md` is the map.
+//! point down: `cli` → `http` → `manager` → `actor` → `store`, `client` → `clock`, `settings`,
+//! `telemetry` → `lease`. `ARCHITECTURE.md` is the map.
 
+pub mod actor;
+pub mod client;
 pub mod clock;
 pub mod lease;
+pub mod manager;
 pub mod settings;
 pub mod store;
+pub mod telemetry;

@@ -15,7 +15,11 @@ pub enum Order {
 /// Arranges the candidates `0..n`. `shuffle` is an injected permutation of them; `formerly_mine` says
 /// which of them the owner was the last to hold.
 #[must_use]
-pub fn arrange(order: Order, shuffle: Vec<u32>, formerly_mine: impl Fn(u32) -> bool) -> Vec<u32> {
+pub fn arrange(
+    order: Order,
+    shuffle: Vec<usize>,
+    formerly_mine: impl Fn(usize) -> bool,
+) -> Vec<usize> {
     match order {
         Order::Random => shuffle,
         Order::Listed => {

@@ -41,7 +41,7 @@ pub struct Lease<C> {
 }
 
 #[derive(Debug)]
-struct Busy<C> {
+pub(super) struct Busy<C> {
     waiters: Waiters<C>,
     deferred: VecDeque<Call<C>>,
     flight: Option<Flight<C>>,

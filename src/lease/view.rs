@@ -44,3 +44,28 @@ impl<C: Caller> Lease<C> {
         }
     }
 }
+
+impl<C: Caller> Lease<C> {
+    /// Whether somebody holds the key, and the present or last token: changes with every tenure.
+    #[must_use]
+    pub fn tenure_mark(&self) -> (bool, super::Token) {
+        (self.record.state == State::Held, self.token)
+    }
+
+    /// The share of the ttl that is left at a moment; `None` when nobody holds the key, or for ever.
+    #[must_use]
+    pub fn margin(&self, now: Moment) -> Option<f64> {
+        let deadline = self.tenure_deadline();
+        if self.record.state != State::Held || deadline == Moment::NEVER {
+            return None;
+        }
+        let ttl = self.ttl().as_secs_f64();
+        Some((deadline.since(now).as_secs_f64() / ttl).clamp(0.0, 1.0))
+    }
+
+    /// How many wait in the queue, those that left and were not noticed yet included.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiters_len()
+    }
+}

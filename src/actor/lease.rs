@@ -1,0 +1,296 @@
+//! The actor of one key: performs what the pure core decides.
+
+use std::{sync::Arc, time::Duration};
+
+use actix::{
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, SpawnHandle,
+    WrapFuture,
+};
+
+use super::{Reply, World, obituary::Obituary};
+use crate::{
+    clock::Chance,
+    lease::{
+        Alarm, Answer, Call, Effect, Effects, Inherited, Input, Lease, Loaded, Moment, Request,
+        Settled, StoreError, Token, WriteEffect,
+    },
+    store::{Found, Outcome, Write},
+};
+
+/// How long an actor waits before it reads the store again, plus up to as much by chance.
+const READ_RETRY: Duration = Duration::from_millis(100);
+
+/// Mail for a lease actor.
+#[derive(Debug)]
+pub enum Mail {
+    /// A call of the protocol.
+    Call(Call<Reply>),
+    /// A permutation of `0..n` by the key's own chance, for an acquire-any that this key leads.
+    Shuffle(usize, tokio::sync::oneshot::Sender<Vec<usize>>),
+    /// Dies, for the tests of supervision.
+    #[cfg(any(test, feature = "testing"))]
+    Panic,
+}
+
+impl Message for Mail {
+    type Result = ();
+}
+
+pub(super) struct LeaseActor {
+    world: Arc<World>,
+    lease: Option<Box<Lease<Reply>>>,
+    chance: Chance,
+    timer: Option<(Moment, SpawnHandle)>,
+    /// When the key last changed hands; the beginning, when that is not known.
+    since: Moment,
+    token: Token,
+    lapses: u32,
+    waiters: u32,
+    /// Another actor of this process may have promised before.
+    restarted: bool,
+    held: bool,
+    /// The last field: its drop is the news of the actor's death.
+    obituary: Obituary,
+}
+
+impl LeaseActor {
+    pub fn new(world: Arc<World>, restarted: bool, obituary: Obituary) -> Self {
+        let chance = Chance::of(world.seed, obituary.key().as_str());
+        let lapses = world.lapses();
+        Self {
+            world,
+            lease: None,
+            chance,
+            timer: None,
+            since: Moment::ZERO,
+            token: Token::default(),
+            lapses,
+            waiters: 0,
+            restarted,
+            held: false,
+            obituary,
+        }
+    }
+
+    /// It never started: its end is no death.
+    pub fn silence(&mut self) {
+        self.obituary.silence();
+    }
+
+    fn recover(&mut self, there: Loaded, ctx: &mut Context<Self>) {
+        let now = self.world.now();
+        let inherited = if self.restarted {
+            Inherited::FromActor(now)
+        } else {
+            Inherited::FromProcess(self.world.locked_at)
+        };
+        let key = self.obituary.key().clone();
+        let (lease, effects) =
+            self.world.with_env(&key, now, |env| Lease::recover(there, inherited, env));
+        self.token = lease.view(now).token;
+        self.held = !lease.is_idle();
+        self.lease = Some(Box::new(lease));
+        self.perform(effects, ctx);
+        self.rearm(now, ctx);
+    }
+
+    fn read(&self) -> crate::store::StoreFuture<Result<Loaded, StoreError>> {
+        let world = self.world.clone();
+        let read = world.store.read(self.obituary.key());
+        let began = world.clock.now();
+        Box::pin(async move {
+            let found = read.await;
+            world.metrics.store_read(found.is_ok(), world.clock.now().since(began));
+            Ok(loaded(found?))
+        })
+    }
+
+    /// Reads the store before any mail; when that fails, mail is refused until a later try succeeds.
+    fn load(&mut self, ctx: &mut Context<Self>) {
+        let read = self.read().into_actor(self).map(|read, actor, ctx| match read {
+            Ok(there) => actor.recover(there, ctx),
+            Err(error) => {
+                tracing::warn!(key = %actor.obituary.key(), %error, "the lease cannot be read");
+                let pause = READ_RETRY + actor.chance.jitter(READ_RETRY);
+                ctx.run_later(pause, |actor, ctx| actor.load(ctx));
+            }
+        });
+        ctx.wait(read);
+    }
+
+    fn step(&mut self, input: Input<Reply>, ctx: &mut Context<Self>) {
+        let now = self.world.now();
+        let Some(lease) = &mut self.lease else { return };
+        let lapses = self.world.lapses();
+        if lapses != self.lapses {
+            self.lapses = lapses;
+            lease.void_promises(now);
+        }
+        let effects = self.world.with_env(self.obituary.key(), now, |env| lease.step(input, env));
+        self.perform(effects, ctx);
+        self.rearm(now, ctx);
+    }
+
+    fn perform(&mut self, effects: Effects<Reply>, ctx: &mut Context<Self>) {
+        for effect in effects {
+            match effect {
+                Effect::Write(write) => self.write(write, ctx),
+                Effect::Reply(reply, answer) => reply.send(answer),
+                Effect::Read => {
+                    let read = self.read().into_actor(self);
+                    ctx.spawn(read.map(|read, actor, ctx| actor.step(Input::Loaded(read), ctx)));
+                }
+                Effect::Alarm(alarm) => self.alarm(alarm),
+            }
+        }
+    }
+
+    fn write(&mut self, write: WriteEffect, ctx: &mut Context<Self>) {
+        let WriteEffect { expected, record, changes } = write;
+        let key = self.obituary.key().clone();
+        let began = self.world.clock.now();
+        let write = self.world.store.compare_and_set(Write { key, expected, record, changes });
+        let settled = write.into_actor(self).map(move |outcome, actor, ctx| {
+            let (label, settled) = match outcome {
+                Outcome::Committed(revision) => (0, Settled::Committed(revision)),
+                Outcome::Conflict(found) => (1, Settled::Conflict(loaded(found))),
+                Outcome::Refused(error) => (2, Settled::Refused(error)),
+                Outcome::Unknown(error) => (2, Settled::Unknown(error)),
+            };
+            actor.world.metrics.store_cas(label, actor.world.clock.now().since(began));
+            actor.step(Input::Settled(settled), ctx);
+            actor.observe_tenure();
+        });
+        ctx.spawn(settled);
+    }
+
+    fn alarm(&self, alarm: Alarm) {
+        match alarm {
+            Alarm::EndedLate(nanos) => self.world.metrics.ended_late(Duration::from_nanos(nanos)),
+            alarm => tracing::warn!(key = %self.obituary.key(), ?alarm, "lease alarm"),
+        }
+    }
+
+    /// Counts how long tenures and vacancies lasted.
+    fn observe_tenure(&mut self) {
+        let Some(lease) = &self.lease else { return };
+        let now = self.world.clock.now();
+        let (held, token) = lease.tenure_mark();
+        if held == self.held && token == self.token {
+            return;
+        }
+        if self.since != Moment::ZERO {
+            let span = now.since(self.since);
+            if self.held {
+                self.world.metrics.held_for(span);
+                if held {
+                    self.world.metrics.vacant_for(Duration::ZERO);
+                }
+            } else {
+                self.world.metrics.vacant_for(span);
+            }
+        }
+        (self.held, self.token, self.since) = (held, token, now);
+    }
+
+    /// One lazy timer: it is moved only when it would fire too late. Fired early, it looks again.
+    fn rearm(&mut self, now: Moment, ctx: &mut Context<Self>) {
+        let Some(lease) = &self.lease else { return };
+        let waiters = u32::try_from(lease.waiting()).unwrap_or(u32::MAX);
+        if waiters != self.waiters {
+            self.world.metrics.waiters.increment(f64::from(waiters) - f64::from(self.waiters));
+            self.waiters = waiters;
+        }
+        let wake = if lease.is_idle() {
+            now + self.world.limits.passivate_after
+        } else {
+            lease.next_wake()
+        };
+        if wake == Moment::NEVER {
+            return;
+        }
+        if let Some((armed, handle)) = self.timer {
+            if armed <= wake {
+                return;
+            }
+            ctx.cancel_future(handle);
+        }
+        let handle = ctx.run_later(wake.since(now), |actor, ctx| actor.fired(ctx));
+        self.timer = Some((wake, handle));
+    }
+
+    fn fired(&mut self, ctx: &mut Context<Self>) {
+        let Some((armed, _)) = self.timer.take() else { return };
+        let now = self.world.now();
+        let Some(lease) = &self.lease else { return };
+        if lease.is_idle() && now >= armed {
+            self.retire(ctx);
+        } else if now >= lease.next_wake() {
+            self.step(Input::Tick, ctx);
+        } else {
+            self.rearm(now, ctx);
+        }
+    }
+
+    /// Leaves memory. Mail that is in the box already is dropped with its reply channel, and its
+    /// sender asks again; it finds another actor, since this one is out of the registry first.
+    fn retire(&mut self, ctx: &mut Context<Self>) {
+        if self.world.registry.retire(self.obituary.key(), self.obituary.incarnation()) {
+            self.obituary.silence();
+        }
+        self.lease = None;
+        ctx.stop();
+    }
+
+    fn call(&mut self, call: Call<Reply>, ctx: &mut Context<Self>) {
+        if let (Some(lease), Request::Heartbeat(_)) = (&self.lease, &call.request)
+            && let Some(ratio) = lease.margin(call.received)
+        {
+            self.world.metrics.margin(ratio);
+        }
+        self.step(Input::Call(call), ctx);
+    }
+}
+
+impl Actor for LeaseActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        self.world.metrics.lease_actors.increment(1.0);
+        self.load(ctx);
+    }
+
+    fn stopped(&mut self, _: &mut Context<Self>) {
+        self.world.metrics.lease_actors.decrement(1.0);
+        self.world.metrics.waiters.decrement(f64::from(self.waiters));
+    }
+}
+
+impl Handler<Mail> for LeaseActor {
+    type Result = ();
+
+    fn handle(&mut self, mail: Mail, ctx: &mut Context<Self>) {
+        match mail {
+            Mail::Call(call) if self.lease.is_some() => self.call(call, ctx),
+            Mail::Call(call) => {
+                // Retiring, or the store could not be read: in the first case the dropped channel
+                // makes the caller ask again.
+                if ctx.state().alive() {
+                    let error = StoreError::Unavailable("the lease could not be read".into());
+                    call.caller.send(Answer::Store(error));
+                }
+            }
+            Mail::Shuffle(n, reply) => drop(reply.send(self.chance.permutation(n))),
+            #[cfg(any(test, feature = "testing"))]
+            Mail::Panic => panic!("a panic was injected into the actor of {}", self.obituary.key()),
+        }
+    }
+}
+
+pub(super) fn loaded(found: Option<Found>) -> Loaded {
+    match found {
+        None => Loaded::Absent,
+        Some(Found { revision, record: Ok(record) }) => Loaded::Record(revision, record),
+        Some(Found { revision, record: Err(why) }) => Loaded::Quarantined(revision, why),
+    }
+}

@@ -1,0 +1,29 @@
+//! Everything with a mailbox: the lease actors, their supervisor, the registry that finds them and the
+//! bus on which ownership changes are published.
+//!
+//! Guarantees: one actor per key at a time answers; a caller's message is handled, or its reply
+//! channel closes (then it may be asked again: an acquire is named by its nonce); a dead actor's
+//! successor starts from the store alone and keeps every promise that the dead one may have made.
+//!
+//! Does not guarantee: order between callers of different connections; that a listener of the bus sees
+//! a change before the caller of the call that made it hears of it.
+//!
+//! Assumes: panics unwind; arbiters live as long as the process.
+
+mod arbiters;
+mod bus;
+mod lease;
+mod obituary;
+mod registry;
+mod reply;
+mod supervisor;
+mod world;
+
+pub use arbiters::{Arbiters, claim_this_thread};
+pub use bus::{Bus, Published, Subscriber, TooManySubscribers};
+pub use lease::Mail;
+pub use registry::{Registry, Unreachable};
+pub use reply::{AnyWait, Reply};
+pub use supervisor::{Stop, Supervisor};
+pub(crate) use supervisor::{awaken, inherit};
+pub use world::{Limits, World};

@@ -1,0 +1,67 @@
+//! The value that reports an actor's death, however it came.
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::lease::{Key, Moment};
+
+/// A death.
+#[derive(Debug)]
+pub struct Death {
+    /// Whose actor died.
+    pub key: Key,
+    /// Which of the key's actors.
+    pub incarnation: u64,
+    /// It panicked; else it stopped, or its arbiter did.
+    pub panicked: bool,
+    /// When.
+    pub at: Moment,
+}
+
+/// Lives in an actor's last field; its drop is the death. It must not panic, block or lock: it may run
+/// while the thread unwinds. The channel is unbounded for that reason, and bounded by the number of
+/// actors.
+pub struct Obituary {
+    key: Key,
+    incarnation: u64,
+    clock: std::sync::Arc<dyn crate::clock::Clock>,
+    deaths: UnboundedSender<Death>,
+    silent: bool,
+}
+
+impl Obituary {
+    pub fn new(
+        key: Key,
+        incarnation: u64,
+        clock: std::sync::Arc<dyn crate::clock::Clock>,
+        deaths: UnboundedSender<Death>,
+    ) -> Self {
+        Self { key, incarnation, clock, deaths, silent: false }
+    }
+
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// The actor leaves memory on purpose, and is out of the registry.
+    pub fn silence(&mut self) {
+        self.silent = true;
+    }
+}
+
+impl Drop for Obituary {
+    fn drop(&mut self) {
+        if self.silent {
+            return;
+        }
+        let _ = self.deaths.send(Death {
+            key: self.key.clone(),
+            incarnation: self.incarnation,
+            panicked: std::thread::panicking(),
+            at: self.clock.now(),
+        });
+    }
+}

@@ -1,0 +1,184 @@
+//! Where every key's actor is found. Nobody keeps its address.
+
+use std::{
+    hash::{BuildHasher, Hasher},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use actix::{Actor, Addr};
+use dashmap::{DashMap, mapref::entry::Entry};
+
+use super::{
+    Arbiters, World,
+    lease::{LeaseActor, Mail},
+    obituary::Obituary,
+};
+use crate::lease::{Key, Moment};
+
+/// Why no actor took the mail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreachable {
+    /// The key's actor died too often lately; the key rests until this moment.
+    Resting(Moment),
+    /// The arbiters are not there yet, or not any more.
+    NoArbiter,
+}
+
+pub(super) enum Slot {
+    /// An actor answers, or has just died and will be replaced.
+    Running { addr: Addr<LeaseActor>, incarnation: u64 },
+    /// Nobody answers until the moment.
+    Resting { until: Moment },
+}
+
+/// The registry.
+pub struct Registry {
+    slots: DashMap<Key, Slot>,
+    /// Held by an earlier process and not looked at since: such a key's promises end with the grace
+    /// that began when the store's lock was taken.
+    unseen: DashMap<Key, ()>,
+    arbiters: Arc<Arbiters>,
+    incarnations: AtomicU64,
+}
+
+impl Registry {
+    /// An empty registry that places actors on these arbiters.
+    #[must_use]
+    pub fn new(arbiters: Arc<Arbiters>) -> Self {
+        Self {
+            slots: DashMap::new(),
+            unseen: DashMap::new(),
+            arbiters,
+            incarnations: AtomicU64::new(0),
+        }
+    }
+
+    /// How many keys have an actor in memory.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether no key has an actor in memory.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Remembers that an earlier process left this key held.
+    pub(super) fn inherit(&self, key: Key) {
+        self.unseen.insert(key, ());
+    }
+
+    /// Puts mail into the mailbox of the key's actor, which is started if there is none.
+    pub fn post(&self, world: &Arc<World>, key: &str, mail: Mail) -> Result<(), Unreachable> {
+        if let Some(slot) = self.slots.get(key)
+            && let Slot::Running { addr, .. } = &*slot
+        {
+            addr.do_send(mail);
+            return Ok(());
+        }
+        let Ok(key) = Key::new(key) else { return Err(Unreachable::NoArbiter) };
+        self.start(world, &key)?.do_send(mail);
+        Ok(())
+    }
+
+    /// The actor of the key, started if there is none.
+    pub(super) fn start(
+        &self,
+        world: &Arc<World>,
+        key: &Key,
+    ) -> Result<Addr<LeaseActor>, Unreachable> {
+        let mut entry = match self.slots.entry(key.clone()) {
+            Entry::Vacant(entry) => {
+                let (addr, slot) = self.spawn(world, key)?;
+                entry.insert(slot);
+                return Ok(addr);
+            }
+            Entry::Occupied(entry) => entry,
+        };
+        match entry.get() {
+            Slot::Running { addr, .. } => Ok(addr.clone()),
+            Slot::Resting { until } if *until > world.clock.now() => {
+                Err(Unreachable::Resting(*until))
+            }
+            Slot::Resting { .. } => {
+                let (addr, slot) = self.spawn(world, key)?;
+                entry.insert(slot);
+                Ok(addr)
+            }
+        }
+    }
+
+    fn spawn(
+        &self,
+        world: &Arc<World>,
+        key: &Key,
+    ) -> Result<(Addr<LeaseActor>, Slot), Unreachable> {
+        let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
+        let restarted = self.unseen.remove(key).is_none();
+        let obituary =
+            Obituary::new(key.clone(), incarnation, world.clock.clone(), world.deaths.clone());
+        let actor = LeaseActor::new(world.clone(), restarted, obituary);
+        let mut actor = Some(actor);
+        let mut hasher = self.slots.hasher().build_hasher();
+        hasher.write(key.as_str().as_bytes());
+        let cell = std::cell::RefCell::new(&mut actor);
+        let addr = self.arbiters.place(
+            hasher.finish(),
+            || cell.borrow_mut().take().map(Actor::start),
+            |arbiter| {
+                let actor = cell.borrow_mut().take()?;
+                Some(LeaseActor::start_in_arbiter(arbiter, move |_| actor))
+            },
+        );
+        match addr.flatten() {
+            Some(addr) => Ok((addr.clone(), Slot::Running { addr, incarnation })),
+            None => {
+                if let Some(mut actor) = actor {
+                    actor.silence();
+                }
+                Err(Unreachable::NoArbiter)
+            }
+        }
+    }
+
+    /// Whether there is a place for actors.
+    pub fn has_arbiters(&self) -> bool {
+        self.arbiters.ready()
+    }
+
+    /// Whether the key has an actor in memory.
+    pub fn contains(&self, key: &str) -> bool {
+        self.slots.get(key).is_some_and(|slot| matches!(*slot, Slot::Running { .. }))
+    }
+
+    /// Gives back the memory that the inherited keys took, once they are all seen.
+    pub(super) fn all_seen(&self) {
+        self.unseen.shrink_to_fit();
+    }
+
+    /// Whether an earlier process left the key held, and nobody looked at it since.
+    pub(super) fn is_unseen(&self, key: &str) -> bool {
+        self.unseen.contains_key(key)
+    }
+
+    /// Takes a retiring actor out; whoever looks the key up from now on starts another.
+    pub(super) fn retire(&self, key: &Key, incarnation: u64) -> bool {
+        self.slots.remove_if(key, |_, slot| Self::is(slot, incarnation)).is_some()
+    }
+
+    /// Makes a dead actor's key rest.
+    pub(super) fn rest(&self, key: &Key, incarnation: u64, until: Moment) {
+        if let Some(mut slot) = self.slots.get_mut(key)
+            && Self::is(&slot, incarnation)
+        {
+            *slot = Slot::Resting { until };
+        }
+    }
+
+    fn is(slot: &Slot, incarnation: u64) -> bool {
+        matches!(slot, Slot::Running { incarnation: there, .. } if *there == incarnation)
+    }
+}

@@ -1,0 +1,194 @@
+//! The supervisor: learns of every death, replaces the dead, and publishes what the store committed.
+
+use std::{collections::HashMap, collections::VecDeque, sync::Arc, time::Duration};
+
+use actix::{
+    Actor, ActorContext, AsyncContext, Context, Handler, Message, StreamHandler, WrapFuture,
+};
+use futures_util::stream;
+use tokio::sync::{broadcast::error::RecvError, mpsc::UnboundedReceiver};
+
+use super::{Unreachable, World, obituary::Death};
+use crate::{
+    lease::{Key, Moment, State},
+    store::{Committed, Feed, History, Position, Range, StoreError},
+};
+
+/// Keys that one step of the awakening starts, before the arbiters get a breath.
+const AWAKEN_BATCH: usize = 1000;
+/// How long a failed awakening or a lost feed waits before it goes on.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Changes read at a time after the feed lagged.
+const CATCH_UP: usize = 1024;
+
+/// Starts what an earlier process left held, replaces dead actors and feeds the bus.
+pub struct Supervisor {
+    world: Arc<World>,
+    deaths: Option<UnboundedReceiver<Death>>,
+    feed: Option<(Feed, Position)>,
+    restarts: HashMap<Key, VecDeque<Moment>>,
+}
+
+/// Ends the supervisor: deaths are no longer answered.
+pub struct Stop;
+
+impl Message for Stop {
+    type Result = ();
+}
+
+impl Supervisor {
+    /// A supervisor of this world. The feed is taken here, so that no change between now and the
+    /// actor's start is missed.
+    #[must_use]
+    pub fn new(world: Arc<World>, deaths: UnboundedReceiver<Death>) -> Self {
+        let feed = world.store.feed();
+        let position = world.store.latest();
+        Self { world, deaths: Some(deaths), feed: Some((feed, position)), restarts: HashMap::new() }
+    }
+
+    /// Whether the key's actor died too often lately to be started at once.
+    fn exceeds_intensity(&mut self, key: &Key, now: Moment) -> bool {
+        let limits = &self.world.limits;
+        let horizon = now - limits.restart_window;
+        if self.restarts.len() > AWAKEN_BATCH {
+            self.restarts.retain(|_, times| times.back().is_some_and(|last| *last > horizon));
+        }
+        let times = self.restarts.entry(key.clone()).or_default();
+        while times.front().is_some_and(|first| *first < horizon) {
+            times.pop_front();
+        }
+        times.push_back(now);
+        times.len() > limits.restart_intensity
+    }
+}
+
+impl Actor for Supervisor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        if let Some(mut deaths) = self.deaths.take() {
+            ctx.add_stream(stream::poll_fn(move |cx| deaths.poll_recv(cx)));
+        }
+        if let Some((feed, position)) = self.feed.take() {
+            ctx.spawn(publish(self.world.clone(), feed, position).into_actor(self));
+        }
+    }
+}
+
+impl Handler<Stop> for Supervisor {
+    type Result = ();
+    fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) {
+        ctx.stop();
+    }
+}
+
+impl StreamHandler<Death> for Supervisor {
+    /// Replaces the dead actor at once, from the store; a key whose actors keep dying rests.
+    fn handle(&mut self, death: Death, _: &mut Context<Self>) {
+        let Death { key, incarnation, panicked, at } = death;
+        let now = self.world.clock.now();
+        if self.exceeds_intensity(&key, now) {
+            let until = now + self.world.limits.restart_window;
+            tracing::error!(%key, "the key's actor died too often; the key rests");
+            return self.world.registry.rest(&key, incarnation, until);
+        }
+        if !self.world.registry.retire(&key, incarnation) {
+            return;
+        }
+        match self.world.registry.start(&self.world, &key) {
+            Ok(_) | Err(Unreachable::Resting(_)) => {
+                tracing::error!(%key, panicked, "the key's actor died and was started anew");
+            }
+            Err(Unreachable::NoArbiter) => {}
+        }
+        self.world.metrics.restarted(panicked, self.world.clock.now().since(at));
+    }
+}
+
+/// Publishes every committed change, in the store's order. A lost place in the feed is made good from
+/// the store's history.
+async fn publish(world: Arc<World>, mut feed: Feed, mut position: Position) {
+    loop {
+        match feed.recv().await {
+            Ok(batch) => {
+                for committed in batch.iter() {
+                    if committed.position > position {
+                        position = committed.position;
+                        announce(&world, committed.clone());
+                    }
+                }
+            }
+            Err(RecvError::Lagged(_)) => position = catch_up(&world, position).await,
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+async fn catch_up(world: &World, mut position: Position) -> Position {
+    loop {
+        match world.store.history(position, CATCH_UP).await {
+            Ok(History::Changes(changes)) if changes.is_empty() => return position,
+            Ok(History::Changes(changes)) => {
+                for committed in changes {
+                    position = committed.position;
+                    announce(world, committed);
+                }
+            }
+            Ok(History::Gap { resume }) => return resume,
+            Err(error) => {
+                tracing::warn!(%error, "the store's history cannot be read");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+fn announce(world: &World, committed: Committed) {
+    world.metrics.changed(committed.change.kind);
+    let now = world.clock.now();
+    let left_out = world.ownership_log.write(&committed.key, &committed.change, now);
+    world.metrics.lines_suppressed.increment(left_out);
+    world.bus.publish(committed);
+}
+
+/// Reads every key and remembers those that an earlier process left held or offered: their promises
+/// stand. To be done before the first call is taken. Gives how many are held.
+///
+/// # Errors
+/// The store's.
+pub(crate) async fn inherit(world: &World) -> Result<Vec<Key>, StoreError> {
+    let mut inherited = Vec::new();
+    let mut held = 0_u32;
+    let mut after = None;
+    loop {
+        let range = Range { prefix: String::new(), after, limit: AWAKEN_BATCH };
+        let page = world.store.scan(range).await?;
+        let Some((last, _)) = page.last() else { break };
+        after = Some(last.as_str().to_owned());
+        for (key, found) in page {
+            let state = found.record.as_ref().map(|record| record.state);
+            if matches!(state, Ok(State::Free)) {
+                continue;
+            }
+            held += u32::from(matches!(state, Ok(State::Held)));
+            world.registry.inherit(key.clone());
+            inherited.push(key);
+        }
+    }
+    world.metrics.held.set(f64::from(held));
+    Ok(inherited)
+}
+
+/// Starts the actors of inherited keys, a batch at a time, so that they end on time though nobody
+/// calls.
+pub(crate) async fn awaken(world: Arc<World>, inherited: Vec<Key>) {
+    for batch in inherited.chunks(AWAKEN_BATCH) {
+        for key in batch {
+            while let Err(Unreachable::NoArbiter) = world.registry.start(&world, key) {
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    world.registry.all_seen();
+}

@@ -1,0 +1,295 @@
+//! Acquire-any: up to `count` of several keys, in an order that does not collide.
+
+use std::collections::HashSet;
+
+use futures_util::future::join_all;
+use tokio::sync::oneshot;
+
+use super::{
+    AcquireAnyError, AcquireError, AcquireOne, Availability, Invalid, Manager, Trouble, check_value,
+};
+use crate::{
+    actor::{AnyWait, Mail, Reply},
+    lease::{
+        Acquire, Answer, Call, Grant, Key, Moment, Nonce, Order, Owner, Refusal, Request, State,
+        View, arrange,
+    },
+    store::Range,
+};
+
+/// Most keys that one acquire-any may name, or find under its prefix.
+pub const MAX_CANDIDATES: usize = 10_000;
+
+/// The keys of an acquire-any.
+#[derive(Clone, Debug)]
+pub enum Candidates {
+    /// These, each once.
+    Keys(Vec<Key>),
+    /// Those that have a record and start so.
+    Prefix(String),
+}
+
+/// A request to own some of several keys.
+#[derive(Clone, Debug)]
+pub struct AcquireAny {
+    /// Which keys.
+    pub candidates: Candidates,
+    /// Who wants them.
+    pub owner: Owner,
+    /// Milliseconds that a grant or heartbeat keeps each lease.
+    pub ttl_ms: u64,
+    /// How many, at most.
+    pub count: usize,
+    /// In which order they are tried.
+    pub order: Order,
+    /// How long to wait for one, in milliseconds, when none is free.
+    pub wait_ms: u64,
+    /// Digests of the request id and of the rest of the request.
+    pub mark: Option<(u128, u64)>,
+}
+
+type Grants = Vec<(Key, Grant)>;
+
+impl Manager {
+    /// Becomes the owner of 1 to `count` of the candidates. With a wait, and none free, ONE registration
+    /// waits on all of them, and gets one.
+    ///
+    /// # Errors
+    /// [`AcquireAnyError`].
+    pub async fn acquire_any(
+        &self,
+        any: &AcquireAny,
+        received: Moment,
+    ) -> Result<Grants, AcquireAnyError> {
+        self.check_ttl("ttl_ms", any.ttl_ms)?;
+        check_value(None)?;
+        let wait_until = self.check_wait(any.wait_ms, received)?;
+        if any.count == 0 || any.count > MAX_CANDIDATES {
+            let detail = format!("is {}; it must be from 1 to {MAX_CANDIDATES}", any.count);
+            return Err(Invalid { field: "count", detail }.into());
+        }
+        if self.is_draining() {
+            return Err(Trouble::Draining.into());
+        }
+        let keys = self.resolve(&any.candidates).await?;
+        let Some((id, body)) = any.mark else {
+            return self.try_then_wait(any, keys, wait_until, received).await;
+        };
+        if self.serving.insert(id, ()).is_some() {
+            return Err(Trouble::InFlight.into());
+        }
+        let _guard = Serving(self, id);
+        match self.granted_before(any, &keys, (id, body), received).await? {
+            Some(grants) => Ok(grants),
+            None => self.try_then_wait(any, keys, wait_until, received).await,
+        }
+    }
+
+    async fn resolve(&self, candidates: &Candidates) -> Result<Vec<Key>, AcquireAnyError> {
+        let keys = match candidates {
+            Candidates::Keys(keys) => {
+                let mut seen = HashSet::with_capacity(keys.len());
+                if let Some(twice) = keys.iter().find(|key| !seen.insert(key.as_str())) {
+                    let detail = format!("names {twice:?} twice");
+                    return Err(Invalid { field: "keys", detail }.into());
+                }
+                keys.clone()
+            }
+            Candidates::Prefix(prefix) => {
+                let range = Range { prefix: prefix.clone(), after: None, limit: MAX_CANDIDATES };
+                let found = self.world.store.scan(range).await.map_err(Trouble::Store)?;
+                found.into_iter().map(|(key, _)| key).collect()
+            }
+        };
+        if keys.len() > MAX_CANDIDATES {
+            let detail = format!("names {} keys; at most {MAX_CANDIDATES} are allowed", keys.len());
+            return Err(Invalid { field: "keys", detail }.into());
+        }
+        Ok(keys)
+    }
+
+    /// A repeated call gets what it was granted, and never anything else.
+    async fn granted_before(
+        &self,
+        any: &AcquireAny,
+        keys: &[Key],
+        (id, body): (u128, u64),
+        received: Moment,
+    ) -> Result<Option<Grants>, AcquireAnyError> {
+        let views = self.views(keys).await?;
+        let marks = |view: &View| view.marks.iter().find(|(mark, _)| *mark == id).copied();
+        let seen: Vec<_> =
+            keys.iter().zip(&views).filter_map(|(key, view)| Some((key, marks(view)?.1))).collect();
+        if seen.is_empty() {
+            return Ok(None);
+        }
+        let mut grants = Vec::new();
+        for (key, standing) in seen {
+            if standing {
+                match self.acquire(&any.one(key, Some((id, body))), received).await {
+                    Ok(grant) => grants.push((key.clone(), grant)),
+                    Err(AcquireError::Refused(Refusal::RequestReused, _)) => {
+                        return Err(AcquireAnyError::Refused(Refusal::RequestReused));
+                    }
+                    Err(AcquireError::Trouble(trouble)) => return Err(trouble.into()),
+                    Err(_) => {}
+                }
+            }
+        }
+        if grants.is_empty() {
+            return Err(AcquireAnyError::Refused(Refusal::RequestSpent(None)));
+        }
+        Ok(Some(grants))
+    }
+
+    async fn views(&self, keys: &[Key]) -> Result<Vec<View>, Trouble> {
+        let mut views = Vec::with_capacity(keys.len());
+        for key in keys {
+            views.push(self.view(key).await?);
+        }
+        Ok(views)
+    }
+
+    async fn try_then_wait(
+        &self,
+        any: &AcquireAny,
+        keys: Vec<Key>,
+        wait_until: Option<Moment>,
+        received: Moment,
+    ) -> Result<Grants, AcquireAnyError> {
+        let keys = self.order(any, keys).await?;
+        let mut grants = Vec::new();
+        let mut counts = Availability { keys: keys.len(), ..Availability::default() };
+        let mut trouble = None;
+        let mut rest = keys.as_slice();
+        while grants.len() < any.count && !rest.is_empty() {
+            let (wave, later) = rest.split_at(rest.len().min(any.count - grants.len()));
+            rest = later;
+            let ones: Vec<_> = wave.iter().map(|key| any.one(key, any.mark)).collect();
+            let answers = join_all(ones.iter().map(|one| self.acquire(one, received))).await;
+            for (key, answer) in wave.iter().zip(answers) {
+                match answer {
+                    Ok(grant) => grants.push((key.clone(), grant)),
+                    Err(AcquireError::Refused(why, view)) => counts.add(why, &view),
+                    Err(AcquireError::Invalid(invalid)) => return Err(invalid.into()),
+                    Err(AcquireError::Trouble(found)) => trouble = Some(found),
+                }
+            }
+        }
+        if !grants.is_empty() {
+            return Ok(grants);
+        }
+        match wait_until {
+            Some(until) if !keys.is_empty() => {
+                self.park(any, &keys, until, received).await?.map_or_else(
+                    || Err(AcquireAnyError::NoneAvailable(counts)),
+                    |grant| Ok(vec![grant]),
+                )
+            }
+            _ => Err(trouble.map_or(AcquireAnyError::NoneAvailable(counts), Into::into)),
+        }
+    }
+
+    /// The candidates in the order in which they are tried; the first key's own chance shuffles them.
+    async fn order(&self, any: &AcquireAny, keys: Vec<Key>) -> Result<Vec<Key>, Trouble> {
+        let Some(lead) = keys.first() else { return Ok(keys) };
+        if any.order == Order::Listed || keys.len() == 1 {
+            return Ok(keys);
+        }
+        let mine: Vec<bool> = if any.order == Order::Sticky {
+            let was_mine = |view: &View| view.previous.as_ref().is_some_and(|p| p.0 == any.owner);
+            self.views(&keys).await?.iter().map(was_mine).collect()
+        } else {
+            Vec::new()
+        };
+        let (sender, receiver) = oneshot::channel();
+        let mail = Mail::Shuffle(keys.len(), sender);
+        let posted = self.world.registry.post(&self.world, lead.as_str(), mail).is_ok();
+        let shuffle = match if posted { receiver.await.ok() } else { None } {
+            Some(shuffle) => shuffle,
+            None => {
+                crate::clock::Chance::new(self.world.entropy.next_u64()).permutation(keys.len())
+            }
+        };
+        let order = arrange(any.order, shuffle, |at| mine.get(at).copied().unwrap_or(false));
+        Ok(order.into_iter().map(|at| keys[at].clone()).collect())
+    }
+
+    async fn park(
+        &self,
+        any: &AcquireAny,
+        keys: &[Key],
+        until: Moment,
+        received: Moment,
+    ) -> Result<Option<(Key, Grant)>, Trouble> {
+        let (wait, granted) = AnyWait::new();
+        for (place, key) in keys.iter().enumerate() {
+            let acquire =
+                any.one(key, any.mark).into_acquire(Some(until), self.world.entropy.nonce());
+            let request = Request::Acquire(Box::new(acquire));
+            let call = Call { caller: Reply::Any(wait.clone(), place), received, request };
+            // A key that cannot be reached leaves the registration on the others.
+            let _ = self.world.registry.post(&self.world, key.as_str(), Mail::Call(call));
+        }
+        drop(wait);
+        let left = until.since(self.now());
+        let granted =
+            self.unless_draining(async { Ok(tokio::time::timeout(left, granted).await) }).await?;
+        match granted {
+            Ok(Ok((place, Answer::Granted(grant)))) => {
+                let took = self.now().since(received);
+                self.world.metrics.acquired(crate::telemetry::AcquireOutcome::Granted, took);
+                Ok(Some((keys[place].clone(), *grant)))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+impl AcquireAny {
+    fn one(&self, key: &Key, mark: Option<(u128, u64)>) -> AcquireOne {
+        AcquireOne {
+            key: key.clone(),
+            owner: self.owner.clone(),
+            ttl_ms: self.ttl_ms,
+            value: None,
+            reclaim: false,
+            wait_ms: 0,
+            mark,
+        }
+    }
+}
+
+impl AcquireOne {
+    fn into_acquire(self, wait_until: Option<Moment>, grant_nonce: Nonce) -> Acquire {
+        Acquire {
+            owner: self.owner,
+            ttl_ms: self.ttl_ms,
+            value: self.value,
+            reclaim: self.reclaim,
+            wait_until,
+            grant_nonce,
+            mark: self.mark,
+        }
+    }
+}
+
+impl Availability {
+    fn add(&mut self, why: Refusal, view: &View) {
+        match (why, view.state) {
+            (Refusal::HeldByYou, _) => self.held_by_you += 1,
+            (_, State::Offered) => self.offered += 1,
+            _ => self.held += 1,
+        }
+        self.next_ms = self.next_ms.into_iter().chain(view.expires_in_ms).min();
+    }
+}
+
+/// Takes a request id out of those being served, however its call ends.
+struct Serving<'a>(&'a Manager, u128);
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        self.0.serving.remove(&self.1);
+    }
+}

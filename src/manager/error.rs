@@ -1,0 +1,147 @@
+//! One error enum per operation; each variant has what a person needs to act.
+
+use std::time::Duration;
+
+use crate::lease::{Answer, Lost, Refusal, StoreError, View};
+
+/// An argument that the contract does not allow.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field} {detail}")]
+pub struct Invalid {
+    /// Which argument.
+    pub field: &'static str,
+    /// What is wrong with it, and what would be right.
+    pub detail: String,
+}
+
+/// What can go wrong with any operation, through no fault of the caller's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// Too many calls wait for the key.
+    #[error("too many calls wait for this key")]
+    Busy,
+    /// The key's record cannot be judged; it counts as held by somebody unknown.
+    #[error("the record of this key cannot be judged: {0}")]
+    Quarantined(Box<str>),
+    /// The store did not take it. Whether a write happened is not known, unless the error says so.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The key's actor died too often lately; the key rests for so long.
+    #[error("the actor of this key failed repeatedly; it rests for {0:?}")]
+    Resting(Duration),
+    /// The coordinator takes no more work, or none yet.
+    #[error("this coordinator is not taking work: it is starting or stopping")]
+    Draining,
+    /// Another call with this request id is being served.
+    #[error("a call with this request_id is being served")]
+    InFlight,
+}
+
+/// Why an acquire was not granted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AcquireError {
+    /// The lease has another owner, or this one already, or the request id was used before.
+    #[error("not granted: {0:?}")]
+    Refused(Refusal, Box<View>),
+    /// An argument is out of bounds.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The coordinator or its store is in trouble.
+    #[error(transparent)]
+    Trouble(#[from] Trouble),
+}
+
+/// How many of an acquire-any's keys were in which state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Availability {
+    /// Keys that were looked at.
+    pub keys: usize,
+    /// Held by others.
+    pub held: usize,
+    /// Held by the caller's owner already.
+    pub held_by_you: usize,
+    /// Kept for somebody else.
+    pub offered: usize,
+    /// The shortest time until one of them ends, in milliseconds.
+    pub next_ms: Option<u64>,
+}
+
+/// Why an acquire-any granted nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AcquireAnyError {
+    /// None of the keys could be had.
+    #[error("none of {} keys is available", .0.keys)]
+    NoneAvailable(Availability),
+    /// The request id was used with another request, or its grants are over.
+    #[error("not granted: {0:?}")]
+    Refused(Refusal),
+    /// An argument is out of bounds.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The coordinator or its store is in trouble.
+    #[error(transparent)]
+    Trouble(#[from] Trouble),
+}
+
+/// Why a heartbeat or a transfer was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HolderError {
+    /// The caller is not the holder any more.
+    #[error("the lease was lost: {0:?}")]
+    Lost(Lost),
+    /// An argument is out of bounds.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The coordinator or its store is in trouble.
+    #[error(transparent)]
+    Trouble(#[from] Trouble),
+}
+
+/// Why a release was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReleaseError {
+    /// Somebody else holds the key.
+    #[error("somebody else holds the lease")]
+    NotHolder(Box<View>),
+    /// An argument is out of bounds.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The coordinator or its store is in trouble.
+    #[error(transparent)]
+    Trouble(#[from] Trouble),
+}
+
+/// Why an administrator's order was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AdminError {
+    /// Nobody holds the key.
+    #[error("nobody holds the lease")]
+    NotHeld(Box<View>),
+    /// The key is pinned, and the order was not `immediately`.
+    #[error("the lease is pinned")]
+    Pinned(Box<View>),
+    /// The key has as many pins as it may.
+    #[error("the key has {} pins, which is the limit", crate::lease::MAX_PINS)]
+    TooManyPins,
+    /// An argument is out of bounds.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The coordinator or its store is in trouble.
+    #[error(transparent)]
+    Trouble(#[from] Trouble),
+}
+
+impl Trouble {
+    /// What an answer that no operation expects says about the coordinator.
+    pub(super) fn of(answer: Answer) -> Self {
+        match answer {
+            Answer::Busy => Self::Busy,
+            Answer::Quarantined(why) => Self::Quarantined(why),
+            Answer::Store(error) => Self::Store(error),
+            other => {
+                debug_assert!(false, "the protocol does not answer this call with {other:?}");
+                Self::Busy
+            }
+        }
+    }
+}

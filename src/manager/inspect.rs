@@ -1,0 +1,150 @@
+//! Looking without touching: reads start no actor and write nothing.
+
+use super::{Manager, Trouble};
+use crate::{
+    actor::{Subscriber, TooManySubscribers},
+    lease::{Answer, Key, Owner, Request, State, Token, View},
+    store::{Found, Health, History, Position, Range, StoreError},
+};
+
+/// Keys read at a time; between two readings the worker serves others.
+const PAGE: usize = 256;
+/// Most keys that one listing looks at before it returns what it has.
+const SCAN_MAX: usize = 100_000;
+
+/// Which leases a listing returns.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Only keys that start so.
+    pub prefix: String,
+    /// Only leases of this owner.
+    pub owner: Option<Owner>,
+    /// Only leases in this state.
+    pub state: Option<State>,
+    /// Only keys that sort after this.
+    pub after: Option<String>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A page of leases, in byte order of their keys.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    /// The leases.
+    pub leases: Vec<(Key, View)>,
+    /// Where the next page starts; `None` when there is none.
+    pub next: Option<String>,
+}
+
+impl Manager {
+    /// The public view of a key, known or not.
+    ///
+    /// # Errors
+    /// [`Trouble`] when the store cannot be read.
+    pub async fn view(&self, key: &Key) -> Result<View, Trouble> {
+        if self.world.registry.contains(key.as_str()) {
+            return self.ask_view(key).await;
+        }
+        let found = self.world.store.read(key).await?;
+        Ok(self.world.view_of(key, found))
+    }
+
+    async fn ask_view(&self, key: &Key) -> Result<View, Trouble> {
+        match self.ask(key.as_str(), self.now(), || Request::View).await? {
+            Answer::Viewed(view) => Ok(*view),
+            other => Err(Trouble::of(other)),
+        }
+    }
+
+    async fn view_found(&self, key: &Key, found: Found) -> Result<View, Trouble> {
+        if self.world.registry.contains(key.as_str()) {
+            return self.ask_view(key).await;
+        }
+        Ok(self.world.view_of(key, Some(found)))
+    }
+
+    /// Whether `token` is the present holder's.
+    ///
+    /// # Errors
+    /// [`Trouble`] when the store cannot be read.
+    pub async fn check(&self, key: &Key, token: Token) -> Result<(bool, View), Trouble> {
+        let view = self.view(key).await?;
+        Ok((view.state == State::Held && view.token == token, view))
+    }
+
+    /// A page of leases. It may hold fewer than asked for, and still have a `next`.
+    ///
+    /// # Errors
+    /// [`Trouble`] when the store cannot be read.
+    pub async fn list(&self, filter: &Filter) -> Result<Listing, Trouble> {
+        let mut listing = Listing::default();
+        let mut after = filter.after.clone();
+        let mut scanned = 0;
+        while scanned < SCAN_MAX {
+            let range = Range { prefix: filter.prefix.clone(), after: after.take(), limit: PAGE };
+            let page = self.world.store.scan(range).await?;
+            let full = page.len() == PAGE;
+            scanned += page.len();
+            for (key, found) in page {
+                after = Some(key.as_str().to_owned());
+                if !may_match(filter, &found) {
+                    continue;
+                }
+                let view = self.view_found(&key, found).await?;
+                let owner_fits = filter.owner.is_none() || filter.owner == view.owner;
+                if owner_fits && filter.state.is_none_or(|state| state == view.state) {
+                    listing.leases.push((key, view));
+                    if listing.leases.len() == filter.limit {
+                        listing.next = after;
+                        return Ok(listing);
+                    }
+                }
+            }
+            if !full {
+                return Ok(listing);
+            }
+            tokio::task::yield_now().await;
+        }
+        listing.next = after;
+        Ok(listing)
+    }
+
+    /// Listens to ownership changes from now on.
+    ///
+    /// # Errors
+    /// [`TooManySubscribers`].
+    pub fn subscribe(&self) -> Result<Subscriber, TooManySubscribers> {
+        self.world.bus.subscribe()
+    }
+
+    /// Ownership changes after a position.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn history(&self, after: Position, limit: usize) -> Result<History, StoreError> {
+        self.world.store.history(after, limit).await
+    }
+
+    /// Why this coordinator should get no traffic now; empty when it should.
+    #[must_use]
+    pub fn unready(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        if self.is_draining() {
+            reasons.push("the coordinator is stopping".to_owned());
+        }
+        if let Health::Degraded(why) = self.world.store.health() {
+            reasons.push(why);
+        }
+        if !self.world.registry.has_arbiters() {
+            reasons.push("the coordinator is starting".to_owned());
+        }
+        reasons
+    }
+}
+
+/// Cheap: what the record alone rules out. A record that cannot be judged counts as held.
+fn may_match(filter: &Filter, found: &Found) -> bool {
+    let Ok(record) = &found.record else { return filter.owner.is_none() };
+    filter.owner.is_none()
+        || record.tenure.as_ref().map(|tenure| &tenure.owner) == filter.owner.as_ref()
+}

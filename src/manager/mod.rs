@@ -1,0 +1,330 @@
+//! The face of the library: what a program that embeds tenure calls, and what the doors call.
+//!
+//! Guarantees: a grant, release, transfer or administrator's order that returned `Ok` is durable; a
+//! call that finds its key's actor dead is asked of the successor, and an acquire is never granted
+//! twice for it; a future that is dropped is never granted anything afterwards.
+//!
+//! Does not guarantee: that a call which returned [`Trouble::Store`] had no effect.
+//!
+//! Assumes: it is called inside the actix system that opened it.
+
+mod admin;
+mod any;
+mod error;
+mod inspect;
+mod open;
+
+use std::{sync::Arc, time::Duration};
+
+use dashmap::DashMap;
+use futures_util::future::join_all;
+use tokio::sync::{oneshot, watch};
+
+pub use any::{AcquireAny, Candidates, MAX_CANDIDATES};
+pub use error::{
+    AcquireAnyError, AcquireError, AdminError, Availability, HolderError, Invalid, ReleaseError,
+    Trouble,
+};
+pub use inspect::{Filter, Listing};
+pub use open::{OpenError, Parts};
+
+use crate::{
+    actor::{Mail, Reply, Unreachable, World},
+    lease::{
+        Acquire, Answer, Call, Grant, Heartbeat, Key, LeaseId, Moment, Owner, Refusal, Release,
+        Request, Transfer, TtlBounds, View,
+    },
+    telemetry::{AcquireOutcome, HeartbeatOutcome},
+};
+
+/// Longest value of a key, in bytes of UTF-8.
+pub const MAX_VALUE_BYTES: usize = 16 * 1024;
+/// How often a call is asked again when the actor that got it died.
+const ATTEMPTS: u32 = 20;
+
+/// Bounds that callers meet.
+#[derive(Clone, Copy, Debug)]
+pub struct CallLimits {
+    /// The ttls that are accepted.
+    pub ttl: TtlBounds,
+    /// The longest that a caller may wait in a queue.
+    pub wait_max: Duration,
+}
+
+/// A coordinator of leases.
+pub struct Manager {
+    world: Arc<World>,
+    limits: CallLimits,
+    draining: watch::Sender<bool>,
+    /// Request ids of acquire-any calls that are being served.
+    serving: DashMap<u128, ()>,
+    supervisor: actix::Addr<crate::actor::Supervisor>,
+}
+
+/// A request to own one key.
+#[derive(Clone, Debug)]
+pub struct AcquireOne {
+    /// Which key.
+    pub key: Key,
+    /// Who wants it.
+    pub owner: Owner,
+    /// Milliseconds that a grant or heartbeat keeps the lease.
+    pub ttl_ms: u64,
+    /// A new value for the key.
+    pub value: Option<Box<str>>,
+    /// Take it also from oneself.
+    pub reclaim: bool,
+    /// How long to wait in the queue, in milliseconds.
+    pub wait_ms: u64,
+    /// Digests of the request id and of the rest of the request.
+    pub mark: Option<(u128, u64)>,
+}
+
+/// A heartbeat that was absorbed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alive {
+    /// The tenure's token.
+    pub token: crate::lease::Token,
+    /// The holder's window: milliseconds from before it sent the heartbeat, on its own clock.
+    pub valid_for_ms: u64,
+    /// The tenure had run out, and goes on.
+    pub revived: bool,
+}
+
+impl Manager {
+    /// The clock that the moments of calls are read on.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        self.world.clock.now()
+    }
+
+    /// What the actors share; for the doors and the tests.
+    #[must_use]
+    pub fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
+    /// The bounds that callers meet.
+    #[must_use]
+    pub fn limits(&self) -> CallLimits {
+        self.limits
+    }
+
+    /// Becomes the owner of a key. `received` is when the request arrived: waiting counts for the
+    /// holder.
+    ///
+    /// # Errors
+    /// [`AcquireError`].
+    pub async fn acquire(&self, one: &AcquireOne, received: Moment) -> Result<Grant, AcquireError> {
+        self.check_ttl("ttl_ms", one.ttl_ms)?;
+        check_value(one.value.as_deref())?;
+        let wait_until = self.check_wait(one.wait_ms, received)?;
+        if *self.draining.borrow() {
+            return Err(Trouble::Draining.into());
+        }
+        let grant_nonce = self.world.entropy.nonce();
+        let make = || {
+            Request::Acquire(Box::new(Acquire {
+                owner: one.owner.clone(),
+                ttl_ms: one.ttl_ms,
+                value: one.value.clone(),
+                reclaim: one.reclaim,
+                wait_until,
+                grant_nonce,
+                mark: one.mark,
+            }))
+        };
+        let asked = self.ask(one.key.as_str(), received, make);
+        let answer =
+            if wait_until.is_some() { self.unless_draining(asked).await } else { asked.await };
+        let result = match answer {
+            Ok(Answer::Granted(grant)) => Ok(*grant),
+            Ok(Answer::Refused(why, view)) => Err(AcquireError::Refused(why, view)),
+            Ok(other) => Err(Trouble::of(other).into()),
+            Err(trouble) => Err(trouble.into()),
+        };
+        self.count_acquire(&result, received);
+        result
+    }
+
+    fn count_acquire(&self, result: &Result<Grant, AcquireError>, received: Moment) {
+        let outcome = match result {
+            Ok(_) => AcquireOutcome::Granted,
+            Err(AcquireError::Refused(Refusal::Held | Refusal::HeldByYou, _)) => {
+                AcquireOutcome::Held
+            }
+            Err(_) => AcquireOutcome::Error,
+        };
+        self.world.metrics.acquired(outcome, self.now().since(received));
+    }
+
+    /// Stays the owner of a key.
+    ///
+    /// # Errors
+    /// [`HolderError`].
+    pub async fn heartbeat(
+        &self,
+        key: &str,
+        beat: Heartbeat,
+        received: Moment,
+    ) -> Result<Alive, HolderError> {
+        if let Some(ttl_ms) = beat.ttl_ms {
+            self.check_ttl("ttl_ms", ttl_ms)?;
+        }
+        check_value(beat.value.as_deref())?;
+        let (outcome, result) =
+            match self.ask(key, received, || Request::Heartbeat(beat.clone())).await {
+                Ok(Answer::Alive { token, valid_for_ms, revived }) => {
+                    let outcome =
+                        if revived { HeartbeatOutcome::Revived } else { HeartbeatOutcome::Alive };
+                    (outcome, Ok(Alive { token, valid_for_ms, revived }))
+                }
+                Ok(Answer::Lost(lost)) => (HeartbeatOutcome::Lost, Err(HolderError::Lost(lost))),
+                Ok(other) => (HeartbeatOutcome::Error, Err(Trouble::of(other).into())),
+                Err(trouble) => (HeartbeatOutcome::Error, Err(trouble.into())),
+            };
+        self.world.metrics.heartbeat(outcome);
+        result
+    }
+
+    /// Heartbeats of many leases: a verdict each, in order.
+    pub async fn heartbeats<'a>(
+        &self,
+        leases: impl Iterator<Item = (&'a str, LeaseId)>,
+        received: Moment,
+    ) -> Vec<Result<Alive, HolderError>> {
+        let beat = |lease_id| Heartbeat { lease_id, value: None, ttl_ms: None };
+        join_all(leases.map(|(key, id)| self.heartbeat(key, beat(id), received))).await
+    }
+
+    /// Stops being the owner of a key. `Ok(false)`: the tenure was over already.
+    ///
+    /// # Errors
+    /// [`ReleaseError`].
+    pub async fn release(
+        &self,
+        key: &str,
+        release: Release,
+        received: Moment,
+    ) -> Result<bool, ReleaseError> {
+        check_value(release.value.as_deref())?;
+        match self.ask(key, received, || Request::Release(release.clone())).await? {
+            Answer::Released(released) => Ok(released),
+            Answer::NotHolder(view) => Err(ReleaseError::NotHolder(view)),
+            other => Err(Trouble::of(other).into()),
+        }
+    }
+
+    /// Releases many leases, all in as few syncs as there can be: a verdict each, in order.
+    pub async fn releases<'a>(
+        &self,
+        leases: impl Iterator<Item = (&'a str, LeaseId)>,
+        received: Moment,
+    ) -> Vec<Result<bool, ReleaseError>> {
+        let release = |lease_id| Release { lease_id, value: None };
+        join_all(leases.map(|(key, id)| self.release(key, release(id), received))).await
+    }
+
+    /// Hands a key to a named successor, for which it is kept for a while.
+    ///
+    /// # Errors
+    /// [`HolderError`].
+    pub async fn transfer(
+        &self,
+        key: &str,
+        transfer: Transfer,
+        received: Moment,
+    ) -> Result<View, HolderError> {
+        if let Some(offer_ms) = transfer.offer_ms {
+            self.check_ttl("offer_ms", offer_ms)?;
+        }
+        check_value(transfer.value.as_deref())?;
+        let make = || Request::Transfer(Box::new(transfer.clone()));
+        match self.ask(key, received, make).await? {
+            Answer::Done(view) => Ok(*view),
+            Answer::Lost(lost) => Err(HolderError::Lost(lost)),
+            other => Err(Trouble::of(other).into()),
+        }
+    }
+
+    /// Takes no more work; callers that wait are told so.
+    pub fn drain(&self) {
+        self.draining.send_replace(true);
+    }
+
+    /// Whether no more work is taken.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        *self.draining.borrow()
+    }
+
+    /// Resolves when no more work is taken.
+    pub async fn drained(&self) {
+        let _ = self.draining.subscribe().wait_for(|draining| *draining).await;
+    }
+
+    async fn unless_draining<T>(
+        &self,
+        asked: impl Future<Output = Result<T, Trouble>>,
+    ) -> Result<T, Trouble> {
+        tokio::select! {
+            answer = asked => answer,
+            () = self.drained() => Err(Trouble::Draining),
+        }
+    }
+
+    /// Asks the key's actor, and its successor should it die before it answers. `make` gives the same
+    /// request each time.
+    async fn ask(
+        &self,
+        key: &str,
+        received: Moment,
+        make: impl Fn() -> Request,
+    ) -> Result<Answer, Trouble> {
+        for attempt in 0..ATTEMPTS {
+            let (sender, receiver) = oneshot::channel();
+            let call = Call { caller: Reply::One(sender), received, request: make() };
+            match self.world.registry.post(&self.world, key, Mail::Call(call)) {
+                Ok(()) => {}
+                Err(Unreachable::Resting(until)) => {
+                    return Err(Trouble::Resting(until.since(self.now())));
+                }
+                Err(Unreachable::NoArbiter) => return Err(Trouble::Draining),
+            }
+            if let Ok(answer) = receiver.await {
+                return Ok(answer);
+            }
+            tokio::time::sleep(Duration::from_millis(u64::from(attempt))).await;
+        }
+        Err(Trouble::Busy)
+    }
+
+    fn check_ttl(&self, field: &'static str, ttl_ms: u64) -> Result<(), Invalid> {
+        let TtlBounds { min_ms, max_ms } = self.limits.ttl;
+        if self.limits.ttl.contains(ttl_ms) {
+            return Ok(());
+        }
+        Err(Invalid { field, detail: format!("is {ttl_ms}; it must be from {min_ms} to {max_ms}") })
+    }
+
+    fn check_wait(&self, wait_ms: u64, received: Moment) -> Result<Option<Moment>, Invalid> {
+        let wait = Duration::from_millis(wait_ms);
+        if wait > self.limits.wait_max {
+            let max = self.limits.wait_max.as_millis();
+            let detail = format!("is {wait_ms}; it must be at most {max}");
+            return Err(Invalid { field: "wait_ms", detail });
+        }
+        Ok((wait_ms > 0).then_some(received + wait))
+    }
+}
+
+/// A key's value is at most [`MAX_VALUE_BYTES`] long.
+fn check_value(value: Option<&str>) -> Result<(), Invalid> {
+    match value {
+        Some(value) if value.len() > MAX_VALUE_BYTES => Err(Invalid {
+            field: "value",
+            detail: format!("is {} bytes long; at most {MAX_VALUE_BYTES} are allowed", value.len()),
+        }),
+        _ => Ok(()),
+    }
+}

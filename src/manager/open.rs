@@ -1,0 +1,95 @@
+//! Putting a coordinator together.
+
+use std::{sync::Arc, time::Duration};
+
+use actix::Actor;
+use dashmap::DashMap;
+use tokio::sync::{mpsc, watch};
+
+use super::{CallLimits, Manager};
+use crate::{
+    actor::{self, Arbiters, Limits, Registry, Supervisor, World},
+    clock::{Clock, Entropy},
+    lease::{Moment, StoreError, Terms},
+    store::LeaseStore,
+    telemetry::{Metrics, OwnershipLog},
+};
+
+/// Everything that a coordinator is made of.
+pub struct Parts {
+    /// The store.
+    pub store: Arc<dyn LeaseStore>,
+    /// The clock of every promise.
+    pub clock: Arc<dyn Clock>,
+    /// Where nonces come from.
+    pub entropy: Arc<dyn Entropy>,
+    /// Where lease actors live.
+    pub arbiters: Arc<Arbiters>,
+    /// When the store's lock was taken, on `clock`.
+    pub locked_at: Moment,
+    /// Bounds of the actors.
+    pub actors: Limits,
+    /// Bounds that callers meet.
+    pub calls: CallLimits,
+    /// Most callers in one key's queue.
+    pub waiters_per_key: usize,
+    /// Most calls that wait for one key's write.
+    pub inflight_per_key: usize,
+    /// Handles to the metrics.
+    pub metrics: Arc<Metrics>,
+    /// Ownership lines per second; 0 for no bound.
+    pub ownership_lines_per_second: u64,
+}
+
+/// Why no coordinator could be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The store could not be read.
+    #[error("the store cannot be read: {0}")]
+    Store(#[from] StoreError),
+}
+
+impl Manager {
+    /// Opens a coordinator: reads what an earlier process left, starts the supervisor here and the
+    /// inherited leases' actors in the background. To be called inside an actix system.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn open(parts: Parts) -> Result<Arc<Self>, OpenError> {
+        let meta = parts.store.meta();
+        let terms = Terms {
+            node: parts.entropy.nonce(),
+            epoch: meta.epoch,
+            secret: meta.secret.clone(),
+            waiters_per_key: parts.waiters_per_key,
+            inflight_per_key: parts.inflight_per_key,
+            #[cfg(any(test, feature = "testing"))]
+            broken: None,
+        };
+        let (deaths, obituaries) = mpsc::unbounded_channel();
+        let world = Arc::new(World::new(
+            parts.store,
+            parts.clock,
+            parts.entropy,
+            terms,
+            parts.actors,
+            Registry::new(parts.arbiters),
+            parts.metrics,
+            OwnershipLog::new(parts.ownership_lines_per_second),
+            deaths,
+            parts.locked_at,
+        ));
+        let inherited = actor::inherit(&world).await?;
+        let supervisor = Supervisor::new(world.clone(), obituaries).start();
+        actix::spawn(actor::awaken(world.clone(), inherited));
+        let (draining, _) = watch::channel(false);
+        let serving = DashMap::new();
+        Ok(Arc::new(Self { world, limits: parts.calls, draining, serving, supervisor }))
+    }
+
+    /// The last step of a graceful stop, after [`Manager::drain`] and after the doors are shut: waits
+    /// until the bus has published what the store committed, at most `patience`.
+    pub async fn close(&self, patience: Duration) {
+        let _ = tokio::time::timeout(patience, self.supervisor.send(actor::Stop)).await;
+    }
+}

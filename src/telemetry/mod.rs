@@ -1,0 +1,16 @@
+//! What the coordinator tells people: metrics and logs.
+//!
+//! Guarantees: one table names every series; every known series exists, at 0, from the start; no label
+//! carries a key, an owner or a session.
+//!
+//! Does not guarantee: that a scrape is a consistent cut.
+
+mod log;
+mod metrics;
+mod recorder;
+mod table;
+
+pub use log::{LogFormat, OwnershipLog, init_logs};
+pub use metrics::{AcquireOutcome, HeartbeatOutcome, Metrics};
+pub use recorder::{Recorder, RecorderError};
+pub use table::{Kind, Series, TABLE};

@@ -1,0 +1,161 @@
+//! The one table of metrics. The recorder, the tests and the documentation read it.
+
+/// How a series counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// Only goes up.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Observations in buckets with these upper bounds.
+    Histogram(&'static [f64]),
+}
+
+/// One metric.
+#[derive(Clone, Copy, Debug)]
+pub struct Series {
+    /// Its name, with unit and `_total` where those apply.
+    pub name: &'static str,
+    /// What it means.
+    pub help: &'static str,
+    /// How it counts.
+    pub kind: Kind,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+}
+
+/// 100 µs to 10 s: a request, or a write.
+const FAST: &[f64] = &[
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0, 10.0,
+];
+/// 1 ms to a minute: waiting and vacancy.
+const SLOW: &[f64] =
+    &[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0];
+/// 100 ms to a week: how long a lease is held.
+const HOLD: &[f64] =
+    &[0.1, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0, 604_800.0];
+/// 1 ms to 10 s: how late.
+const LATE: &[f64] =
+    &[0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.06, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// A share of the ttl.
+const RATIO: &[f64] = &[0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
+
+const fn counter(
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> Series {
+    Series { name, help, kind: Kind::Counter, labels }
+}
+
+const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Series {
+    Series { name, help, kind: Kind::Gauge, labels }
+}
+
+const fn histogram(
+    name: &'static str,
+    labels: &'static [&'static str],
+    buckets: &'static [f64],
+    help: &'static str,
+) -> Series {
+    Series { name, help, kind: Kind::Histogram(buckets), labels }
+}
+
+/// Every metric of the coordinator, `process_*` aside.
+pub const TABLE: &[Series] = &[
+    counter(
+        "tenure_lease_acquisitions_total",
+        &["pool", "outcome"],
+        "Answered attempts to acquire a lease.",
+    ),
+    counter(
+        "tenure_lease_heartbeats_total",
+        &["pool", "outcome"],
+        "Answered heartbeats, each lease of a batch counted.",
+    ),
+    counter(
+        "tenure_lease_ended_total",
+        &["pool", "reason"],
+        "Tenures that ended, by how they ended.",
+    ),
+    counter("tenure_lease_transfers_total", &["pool"], "Tenures handed to a named successor."),
+    gauge("tenure_leases_held", &["pool"], "Leases that are held now."),
+    gauge("tenure_lease_waiters", &["pool"], "Callers that wait in a queue for a lease."),
+    histogram(
+        "tenure_lease_acquire_duration_seconds",
+        &["pool"],
+        SLOW,
+        "From the arrival of a granted acquire to its answer, waiting included.",
+    ),
+    histogram(
+        "tenure_lease_hold_duration_seconds",
+        &["pool"],
+        HOLD,
+        "From grant to end of a tenure.",
+    ),
+    histogram(
+        "tenure_lease_vacancy_duration_seconds",
+        &["pool"],
+        SLOW,
+        "From the end of a tenure to the next grant of the key.",
+    ),
+    histogram(
+        "tenure_lease_expiry_lateness_seconds",
+        &[],
+        LATE,
+        "From the moment at which a tenure was due to end to its durable end.",
+    ),
+    histogram(
+        "tenure_heartbeat_margin_ratio",
+        &["pool"],
+        RATIO,
+        "Share of the ttl that was left when a heartbeat arrived.",
+    ),
+    gauge("tenure_actors", &["kind"], "Actors in memory."),
+    counter(
+        "tenure_actor_restarts_total",
+        &["kind", "reason"],
+        "Actors that were started anew after they died.",
+    ),
+    histogram(
+        "tenure_actor_restart_duration_seconds",
+        &["kind"],
+        FAST,
+        "From the death of an actor to its successor's start.",
+    ),
+    histogram(
+        "tenure_store_request_duration_seconds",
+        &["store", "op", "outcome"],
+        FAST,
+        "Requests to the store; a compare-and-set lasts until it is durable.",
+    ),
+    histogram("tenure_store_sync_duration_seconds", &["store"], FAST, "Syncs of the store's log."),
+    counter(
+        "tenure_store_synced_writes_total",
+        &["store"],
+        "Writes made durable; divided by the number of syncs, the size of a group.",
+    ),
+    gauge("tenure_store_keys", &["store"], "Keys that have a record."),
+    gauge("tenure_store_live_bytes", &["store"], "Bytes of the latest record of every key."),
+    gauge("tenure_store_log_bytes", &["store"], "Bytes that the store takes on disk."),
+    gauge("tenure_store_ready", &["store"], "1 while the store takes writes, else 0."),
+    counter("tenure_events_published_total", &[], "Ownership events published on the bus."),
+    gauge("tenure_event_subscribers", &[], "Subscribers of the event stream."),
+    counter(
+        "tenure_event_subscribers_dropped_total",
+        &[],
+        "Subscribers cut off because they did not read.",
+    ),
+    counter(
+        "tenure_clock_jumps_total",
+        &[],
+        "Jumps of the wall clock that showed that the node's clock had stood still.",
+    ),
+    counter(
+        "tenure_log_lines_suppressed_total",
+        &[],
+        "Ownership log lines left out above the configured rate.",
+    ),
+    gauge("tenure_build_info", &["version"], "1; the version is in the label."),
+];
