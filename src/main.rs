@@ -1,2 +1,7 @@
-//! tenure
-fn main() {}
+//! The `tenure` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tenure::cli::main()
+}

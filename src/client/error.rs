@@ -117,16 +117,17 @@ impl ClientError {
     }
 }
 
-/// The library's sentence with its causes, which hold what a person needs ("connection refused").
+/// Where the call went, and the first cause, which is what a person needs ("connection refused").
 fn transport(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text = format!("{text}: {inner_text}");
-        }
-        cause = inner.source();
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
     }
-    text
+    let server = error.url().map_or("the server".into(), |url| url.origin().ascii_serialization());
+    let failed = match error {
+        _ if error.is_connect() => "cannot reach",
+        _ if error.is_timeout() => "no answer in time from",
+        _ => "no answer from",
+    };
+    format!("{failed} {server}: {cause}")
 }

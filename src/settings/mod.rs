@@ -143,10 +143,10 @@ pub struct Embedded {
     /// The directory; created when absent, locked while in use.
     #[serde(deserialize_with = "path")]
     pub data_dir: PathBuf,
-    /// How much room the log takes from the disk at a time.
+    /// The length of a file of the log.
     #[serde(deserialize_with = "byte_size")]
     pub segment_size: ByteSize,
-    /// How long the log gets, at least, before it is rewritten.
+    /// The log, and with it the history of events, is kept at least this long.
     #[serde(deserialize_with = "byte_size")]
     pub min_log_size: ByteSize,
 }
@@ -255,7 +255,7 @@ impl Default for Embedded {
         Self {
             data_dir: "./tenure-data".into(),
             segment_size: ByteSize::mib(8),
-            min_log_size: ByteSize::mib(64),
+            min_log_size: ByteSize::mib(32),
         }
     }
 }

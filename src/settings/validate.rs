@@ -36,9 +36,11 @@ pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
     if store.embedded.data_dir.as_os_str().is_empty() {
         rules.add("store.embedded.data_dir", "must not be empty");
     }
-    let sizes = ByteSize(64 << 10)..=ByteSize(4 << 30);
-    rules.range("store.embedded.segment_size", store.embedded.segment_size, sizes.clone());
-    rules.range("store.embedded.min_log_size", store.embedded.min_log_size, sizes);
+    let least = ByteSize(64 << 10);
+    let segments = least..=ByteSize::mib(256);
+    rules.range("store.embedded.segment_size", store.embedded.segment_size, segments);
+    let logs = least..=ByteSize(1 << 40);
+    rules.range("store.embedded.min_log_size", store.embedded.min_log_size, logs);
 
     let ttls = Duration::from_millis(10)..=DAY * 366;
     rules.span("limits.ttl_min", limits.ttl_min, ttls.clone());

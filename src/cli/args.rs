@@ -1,0 +1,88 @@
+//! Arguments that several commands share, and how their values are read.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+
+use crate::settings::{Faults, Loaded, Sources, parse_duration};
+
+/// Where settings come from, beside the defaults and the environment.
+#[derive(Clone, Debug, Default, Args)]
+pub struct SettingsArgs {
+    /// TOML file with settings; config/tenure.toml explains every key
+    #[arg(long, value_name = "FILE", env = "TENURE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// IP address and port to listen on (server.listen)
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
+    /// Directory of the embedded store (store.embedded.data_dir)
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<String>,
+    /// Kind of store: embedded (store.kind)
+    #[arg(long, value_name = "KIND")]
+    pub store: Option<String>,
+    /// Any other setting, as section.key=value; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+impl SettingsArgs {
+    /// Reads all layers.
+    ///
+    /// # Errors
+    /// Everything that is wrong in any of them.
+    pub fn load(&self) -> Result<Loaded, Faults> {
+        let sources = Sources::new()
+            .file(self.config.as_deref())
+            .flag("--listen", "server.listen", self.listen.as_deref())
+            .flag("--data-dir", "store.embedded.data_dir", self.data_dir.as_deref())
+            .flag("--store", "store.kind", self.store.as_deref());
+        self.set.iter().fold(sources, |sources, assignment| sources.set(assignment)).load()
+    }
+}
+
+/// Reads `250ms`, `15s`, `2m`; whole milliseconds only, because that is what the server counts in.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let span = parse_duration(text)
+        .map_err(|error| format!("{error}; write a duration such as 250ms, 15s or 2m"))?;
+    if !span.subsec_nanos().is_multiple_of(1_000_000) {
+        return Err("must be a whole number of milliseconds".into());
+    }
+    Ok(span)
+}
+
+/// Whole milliseconds for a request body.
+pub(super) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// `<host>:<pid>`: who acquires where nobody said.
+pub(super) fn default_owner() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .ok()
+        .or_else(|| std::env::var("HOSTNAME").ok())
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "localhost".to_owned());
+    format!("{host}:{}", std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_unit_and_whole_milliseconds() {
+        assert_eq!(duration("1m 30s").map(millis), Ok(90_000));
+        assert!(duration("15").unwrap_err().contains("250ms"));
+        assert!(duration("1500us").unwrap_err().contains("milliseconds"));
+        assert!(duration("").is_err());
+    }
+
+    #[test]
+    fn the_owner_names_host_and_process() {
+        let owner = default_owner();
+        assert!(owner.ends_with(&format!(":{}", std::process::id())), "{owner}");
+        assert!(crate::lease::Owner::new(&owner).is_ok());
+    }
+}

@@ -1,0 +1,183 @@
+//! Exit codes, the one place where a failure becomes a number.
+
+use std::{fmt::Write as _, io, process::ExitCode};
+
+use crate::{client::ClientError, settings::Faults};
+
+/// What the process ends with. The numbers keep away from those of shells and from 0 to 2, except
+/// where they mean the same; most are those of `sysexits.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done.
+    Done,
+    /// Anything that has no code of its own.
+    Other,
+    /// The command line, or what it asked for, is wrong; repeating it cannot help.
+    Usage,
+    /// The server cannot be reached, or what answers is no tenure.
+    Unreachable,
+    /// The lease was not acquired, or is not the caller's.
+    NotAcquired,
+    /// The lease was lost while the command ran.
+    Lost,
+    /// The server asked to try again later.
+    TryAgain,
+    /// The caller may not do this.
+    Forbidden,
+    /// The configuration has faults.
+    Config,
+}
+
+impl Exit {
+    /// Every code, ascending.
+    pub const ALL: [Self; 9] = [
+        Self::Done,
+        Self::Other,
+        Self::Usage,
+        Self::Unreachable,
+        Self::NotAcquired,
+        Self::Lost,
+        Self::TryAgain,
+        Self::Forbidden,
+        Self::Config,
+    ];
+
+    /// The number.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Other => 1,
+            Self::Usage => 64,
+            Self::Unreachable => 69,
+            Self::NotAcquired => 73,
+            Self::Lost => 74,
+            Self::TryAgain => 75,
+            Self::Forbidden => 77,
+            Self::Config => 78,
+        }
+    }
+
+    /// What the number means, for the help text.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Other => "failed in a way that has no code of its own",
+            Self::Usage => "usage: the command line or the request is wrong",
+            Self::Unreachable => "server unreachable",
+            Self::NotAcquired => {
+                "not acquired, or not the caller's; `check`: the token is not current"
+            }
+            Self::Lost => "lost while running",
+            Self::TryAgain => "try again; `watch --timeout`: the time ran out",
+            Self::Forbidden => "forbidden",
+            Self::Config => "bad configuration",
+        }
+    }
+
+    /// The table of the help text.
+    pub(super) fn table() -> String {
+        let mut text = String::from("Exit codes:\n");
+        for exit in Self::ALL {
+            let _ = writeln!(text, "  {:>2}  {}", exit.code(), exit.meaning());
+        }
+        text
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        exit.code().into()
+    }
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The server, or the way to it.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The configuration.
+    #[error("the configuration has faults:\n{0}")]
+    Config(#[from] Faults),
+    /// What was asked for makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// The time that the caller allowed ran out.
+    #[error("{0}")]
+    TimedOut(String),
+    /// The output could not be written.
+    #[error("cannot write the output: {0}")]
+    Output(#[from] io::Error),
+    /// Anything else.
+    #[error("{0:#}")]
+    Other(#[from] anyhow::Error),
+}
+
+impl Failure {
+    /// The code that stands for it.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Client(error) => of_client(error),
+            Self::Config(_) => Exit::Config,
+            Self::Usage(_) => Exit::Usage,
+            Self::TimedOut(_) => Exit::TryAgain,
+            // Whoever reads our output has seen enough: `tenure ls | head` did not fail.
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+            Self::Output(_) | Self::Other(_) => Exit::Other,
+        }
+    }
+}
+
+fn of_client(error: &ClientError) -> Exit {
+    match error {
+        ClientError::Address { .. } => Exit::Usage,
+        ClientError::Unreachable { .. } | ClientError::NotUnderstood { .. } => Exit::Unreachable,
+        ClientError::Refused(problem) => match problem.status {
+            401 | 403 => Exit::Forbidden,
+            409 | 423 => Exit::NotAcquired,
+            429 | 503 => Exit::TryAgain,
+            400 | 413 | 415 | 422 => Exit::Usage,
+            _ if problem.retryable => Exit::TryAgain,
+            _ => Exit::Other,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Problem;
+
+    fn refused(status: u16, retryable: bool) -> u8 {
+        let problem = Problem { status, retryable, ..Problem::default() };
+        Failure::Client(ClientError::Refused(Box::new(problem))).exit().code()
+    }
+
+    #[test]
+    fn every_refusal_has_its_code() {
+        assert_eq!([409, 423].map(|status| refused(status, true)), [73, 73]);
+        assert_eq!([429, 503].map(|status| refused(status, true)), [75, 75]);
+        assert_eq!([400, 413, 422].map(|status| refused(status, false)), [64, 64, 64]);
+        assert_eq!([401, 403].map(|status| refused(status, false)), [77, 77]);
+        assert_eq!((refused(500, true), refused(500, false), refused(404, false)), (75, 1, 1));
+    }
+
+    #[test]
+    fn the_codes_differ_ascend_and_keep_away_from_the_shells() {
+        let codes = Exit::ALL.map(Exit::code);
+        assert!(codes.is_sorted_by(|a, b| a < b));
+        assert!(codes.iter().all(|&code| code < 126 && code != 2));
+        let table = Exit::table();
+        assert!(codes.iter().all(|code| table.contains(&format!("{code}  "))), "{table}");
+    }
+
+    #[test]
+    fn a_reader_that_left_is_no_failure() {
+        let closed = io::Error::from(io::ErrorKind::BrokenPipe);
+        assert_eq!(Failure::from(closed).exit(), Exit::Done);
+        assert_eq!(Failure::from(io::Error::from(io::ErrorKind::StorageFull)).exit(), Exit::Other);
+    }
+}

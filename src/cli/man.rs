@@ -1,0 +1,34 @@
+//! `tenure man`: manual pages.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::{Args, CommandFactory};
+
+use super::{Cli, Exit, Failure, output::Output};
+
+/// Print the manual page, or write those of all commands into a directory.
+#[derive(Clone, Debug, Args)]
+pub struct ManArgs {
+    /// Write the pages here, one file per command
+    #[arg(long)]
+    dir: Option<PathBuf>,
+}
+
+impl ManArgs {
+    pub(super) fn run(&self, output: &Output) -> Result<Exit, Failure> {
+        match &self.dir {
+            Some(dir) => {
+                std::fs::create_dir_all(dir)
+                    .and_then(|()| clap_mangen::generate_to(Cli::command(), dir))
+                    .with_context(|| format!("cannot write manual pages to {}", dir.display()))?;
+            }
+            None => {
+                let mut page = Vec::new();
+                clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+                output.text(&String::from_utf8_lossy(&page))?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,167 @@
+//! The command line: one file per command, one table of exit codes.
+//!
+//! Guarantees: data on stdout, talk on stderr; the exit codes of [`Exit`]; durations are written
+//! `250ms`, `15s`, `2m`; nothing secret is printed but the `lease_id` that was asked for.
+//!
+//! Does not guarantee: the exact words of what is said on stderr, or of the `table` output: programs
+//! read `json` or `jsonl`.
+
+mod acquire;
+mod args;
+mod check;
+mod completions;
+mod config;
+mod exit;
+mod get;
+mod ls;
+mod man;
+mod output;
+mod release;
+mod revoke;
+#[cfg(test)]
+mod tests;
+mod transfer;
+mod watch;
+
+use std::{future::Future, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+pub use args::SettingsArgs;
+pub use exit::{Exit, Failure};
+pub use output::{Format, Output};
+
+use crate::client::Client;
+
+/// The lease manager: every shard, job or singleton has exactly one owner, proven by a fencing token.
+#[derive(Debug, Parser)]
+#[command(name = "tenure", version, max_term_width = 100)]
+#[command(after_help = Exit::table())]
+pub struct Cli {
+    /// The server that commands talk to
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        env = "TENURE_SERVER",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:7373"
+    )]
+    server: String,
+    /// The form of the output
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        value_enum,
+        value_name = "FORMAT",
+        default_value = "table"
+    )]
+    output: Format,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the server
+    Serve(SettingsArgs),
+    /// Show what tenure does, with a server in memory
+    Demo,
+    Acquire(acquire::AcquireArgs),
+    Release(release::ReleaseArgs),
+    Get(get::GetArgs),
+    Ls(ls::LsArgs),
+    Check(check::CheckArgs),
+    Watch(watch::WatchArgs),
+    Revoke(revoke::RevokeArgs),
+    Transfer(transfer::TransferArgs),
+    Config(config::ConfigArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
+}
+
+/// What a command that talks to a server needs.
+#[derive(Debug)]
+struct Context {
+    client: Client,
+    output: Output,
+}
+
+impl Context {
+    /// Prints an answer whose fields are not ours to know.
+    fn answer(&self, answer: &serde_json::Value) -> Result<(), Failure> {
+        let text = |value: &serde_json::Value| match value.as_str() {
+            Some(text) => output::shown(text),
+            None => value.to_string(),
+        };
+        let fields = answer.as_object().into_iter().flatten();
+        let rows: Vec<_> = fields.map(|(name, value)| (name.clone(), text(value))).collect();
+        Ok(self.output.record(answer, &rows)?)
+    }
+}
+
+/// Runs the command of this process's arguments.
+#[must_use]
+pub fn main() -> ExitCode {
+    let exit = match Cli::try_parse() {
+        Ok(cli) => run(cli).unwrap_or_else(|failure| report(&failure)),
+        Err(error) => {
+            // Help and version are what was asked for, everything else is a usage error.
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            let _ = error.print();
+            exit
+        }
+    };
+    exit.into()
+}
+
+fn run(cli: Cli) -> Result<Exit, Failure> {
+    let output = Output::new(cli.output);
+    let client = || Client::new(&cli.server);
+    let context = || Ok::<_, Failure>(Context { client: client()?, output });
+    match cli.command {
+        Command::Serve(settings) => serve(&settings),
+        Command::Demo => demo(),
+        Command::Acquire(args) => block_on(args.run(&context()?)),
+        Command::Release(args) => block_on(args.run(&context()?)),
+        Command::Get(args) => block_on(args.run(&context()?)),
+        Command::Ls(args) => block_on(args.run(&context()?)),
+        Command::Check(args) => block_on(args.run(&context()?)),
+        Command::Watch(args) => block_on(args.run(&context()?)),
+        Command::Revoke(args) => block_on(args.run(&context()?)),
+        Command::Transfer(args) => block_on(args.run(&context()?)),
+        Command::Config(args) => args.run(&output),
+        Command::Completions(args) => args.run(&output),
+        Command::Man(args) => args.run(&output),
+    }
+}
+
+fn serve(settings: &SettingsArgs) -> Result<Exit, Failure> {
+    settings.load()?;
+    Err(Failure::Usage("serve is not available in this build".into()))
+}
+
+fn demo() -> Result<Exit, Failure> {
+    Err(Failure::Usage("demo is not available in this build".into()))
+}
+
+/// Runs a client command: one connection or two need no second thread.
+fn block_on(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(anyhow::Error::from)?.block_on(command)
+}
+
+/// Says what failed, and what to do about it where the server knows.
+fn report(failure: &Failure) -> Exit {
+    let exit = failure.exit();
+    if exit != Exit::Done {
+        output::talk(&failure.to_string());
+    }
+    if let Failure::Client(error) = failure
+        && let Some(ms) = error.problem().and_then(|problem| problem.retry_after_ms)
+    {
+        output::talk(&format!("try again in {}", output::span(Some(ms))));
+    }
+    exit
+}

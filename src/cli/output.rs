@@ -1,0 +1,195 @@
+//! How results are written: data on stdout, in the form that was asked for.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    time::Duration,
+};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{client::Lease, settings::format_duration};
+
+/// The form of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Aligned, for people.
+    Table,
+    /// One JSON document, indented; a stream is written as `jsonl`.
+    Json,
+    /// One JSON object a line.
+    Jsonl,
+}
+
+/// Writes results to stdout.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    /// The form.
+    pub format: Format,
+    /// Whether stdout is a terminal whose user did not ask for plain text.
+    styled: bool,
+}
+
+impl Output {
+    /// Output for this process: styled on a terminal, unless `NO_COLOR` is set and not empty.
+    #[must_use]
+    pub fn new(format: Format) -> Self {
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self { format, styled: !plain && io::stdout().is_terminal() }
+    }
+
+    /// Writes one result: its rows of name and value for people, or the whole as JSON.
+    ///
+    /// # Errors
+    /// When stdout cannot be written to.
+    pub fn record(&self, value: &impl Serialize, rows: &[(String, String)]) -> io::Result<()> {
+        match self.format {
+            Format::Table => self.text(&pairs(rows)),
+            Format::Json | Format::Jsonl => self.json(value),
+        }
+    }
+
+    /// Writes several results of a kind: a table with a heading, or JSON: the document `whole`, or
+    /// each of `items` on a line.
+    ///
+    /// # Errors
+    /// When stdout cannot be written to.
+    pub fn list<T: Serialize>(
+        &self,
+        whole: &impl Serialize,
+        items: &[T],
+        heading: &[&str],
+        row: impl Fn(&T) -> Vec<String>,
+    ) -> io::Result<()> {
+        match self.format {
+            Format::Table => {
+                let rows: Vec<Vec<String>> = items.iter().map(row).collect();
+                self.text(&table(heading, &rows, self.styled))
+            }
+            Format::Json => self.json(whole),
+            Format::Jsonl => items.iter().try_for_each(|item| self.json(item)),
+        }
+    }
+
+    /// Writes JSON, on one line for `jsonl`.
+    ///
+    /// # Errors
+    /// When stdout cannot be written to.
+    pub fn json(&self, value: &impl Serialize) -> io::Result<()> {
+        let mut text = match self.format {
+            Format::Json => serde_json::to_string_pretty(value),
+            Format::Table | Format::Jsonl => serde_json::to_string(value),
+        }?;
+        text.push('\n');
+        self.text(&text)
+    }
+
+    /// Writes text as it is, at once: a reader of a stream gets each line when it is there.
+    ///
+    /// # Errors
+    /// When stdout cannot be written to.
+    pub fn text(&self, text: &str) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()
+    }
+}
+
+/// Says something to the person at the terminal. That nobody listens is no failure.
+pub(super) fn talk(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "tenure: {text}");
+}
+
+/// Name and value, one pair a line, values aligned.
+pub(super) fn pairs(rows: &[(String, String)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    rows.iter().map(|(name, value)| format!("{name:width$}  {value}\n")).collect()
+}
+
+/// Rows under a heading, columns aligned, no blanks at the end of a line.
+pub(super) fn table(heading: &[&str], rows: &[Vec<String>], styled: bool) -> String {
+    let mut widths: Vec<usize> = heading.iter().map(|cell| cell.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: &[&str]| {
+        let padded = cells.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    let head = line(heading);
+    let mut text = if styled { format!("\u{1b}[1m{head}\u{1b}[0m\n") } else { format!("{head}\n") };
+    for row in rows {
+        text.push_str(&line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
+        text.push('\n');
+    }
+    text
+}
+
+/// Milliseconds as people write them; `-` for none.
+pub(super) fn span(ms: Option<u64>) -> String {
+    ms.map_or_else(dash, |ms| format_duration(Duration::from_millis(ms)))
+}
+
+/// What stands where there is nothing.
+pub(super) fn dash() -> String {
+    "-".to_owned()
+}
+
+/// A value on one line: control characters are escaped, so that a record cannot draw on the terminal.
+pub(super) fn shown(text: &str) -> String {
+    text.chars()
+        .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
+        .collect()
+}
+
+/// The rows of a lease.
+pub(super) fn lease_rows(lease: &Lease) -> Vec<(String, String)> {
+    let mut rows =
+        vec![("key".to_owned(), shown(&lease.key)), ("state".to_owned(), shown(&lease.state))];
+    let mut add = |name: &str, value: Option<String>| {
+        rows.extend(value.map(|value| (name.to_owned(), shown(&value))));
+    };
+    add("owner", lease.owner.clone());
+    add("token", lease.token.map(|token| token.to_string()));
+    add("ttl", lease.ttl_ms.map(|ms| span(Some(ms))));
+    add("expires_in", lease.expires_in_ms.map(|ms| span(Some(ms))));
+    add("acquired_at", lease.acquired_at.clone());
+    add("value", lease.value.clone());
+    add("waiters", lease.waiters.filter(|&count| count > 0).map(|count| count.to_string()));
+    for (name, value) in &lease.other {
+        let said = match value {
+            Value::Null | Value::Bool(false) => None,
+            Value::Array(items) if items.is_empty() => None,
+            Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        };
+        add(name, said);
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_aligned_and_ends_no_line_in_blanks() {
+        let rows = [["jobs/ü", "held"], ["x", ""]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(table(&["KEY", "STATE"], &rows, false), "KEY     STATE\njobs/ü  held\nx\n");
+        assert!(table(&["KEY"], &[], true).starts_with("\u{1b}[1mKEY"));
+    }
+
+    #[test]
+    fn a_record_cannot_draw_on_the_terminal() {
+        let lease = Lease {
+            key: "k".into(),
+            state: "held".into(),
+            value: Some("a\u{1b}[2J\nb".into()),
+            ..Lease::default()
+        };
+        let text = pairs(&lease_rows(&lease));
+        assert_eq!(text, "key    k\nstate  held\nvalue  a\\u{1b}[2J\\nb\n");
+    }
+}

@@ -1,0 +1,89 @@
+use clap::CommandFactory;
+
+use super::*;
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(std::iter::once("tenure").chain(line.split_whitespace()))
+}
+
+#[test]
+fn the_definition_is_consistent_and_every_command_is_explained() {
+    Cli::command().debug_assert();
+    let mut root = Cli::command();
+    root.build();
+    for command in root.get_subcommands() {
+        assert!(command.get_about().is_some(), "{} has no help", command.get_name());
+        for arg in command.get_arguments() {
+            assert!(arg.get_help().is_some(), "{} {}", command.get_name(), arg.get_id());
+        }
+    }
+}
+
+#[test]
+fn what_the_contract_names_can_be_written() {
+    for line in [
+        "serve --config f --listen 127.0.0.1:0 --data-dir d --store embedded --set a.b=c --set d.e=f",
+        "demo",
+        "acquire jobs/1 --owner w --ttl 15s --wait 5s --value v --reclaim --request-id r",
+        "acquire --any a,b --any c --count 2 --order sticky",
+        "acquire --prefix jobs/",
+        "release jobs/1 --lease-id 00ff --value v",
+        "get jobs/1 --output json",
+        "--server http://h:1 --output jsonl ls --prefix a --owner o --state held --limit 5 --after c",
+        "ls --all",
+        "check jobs/1 --token 7",
+        "watch --prefix a --owner o --types granted,released --after 1-0",
+        "watch jobs/1 --until-free --timeout 10s",
+        "revoke jobs/1 --reason stuck --immediately",
+        "transfer jobs/1 --lease-id 00ff --to w2 --offer 10s --value v",
+        "config check --config f",
+        "config show --origin",
+        "completions bash",
+        "man --dir d",
+    ] {
+        assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for line in [
+        "",
+        "acquire",
+        "acquire a --any b",
+        "acquire --any a --prefix b",
+        "acquire a --count 2",
+        "acquire --any a --reclaim",
+        "acquire --any a --count 0",
+        "acquire a --ttl 15",
+        "acquire a --ttl -1s",
+        "release a",
+        "ls --limit 0",
+        "ls --limit 1001",
+        "ls --all --limit 5",
+        "check a",
+        "check a --token -1",
+        "watch --until-free",
+        "watch a --prefix b",
+        "revoke a",
+        "config",
+        "get a b",
+        "--output yaml ls",
+    ] {
+        assert!(parse(line).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_name_every_command() {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(Cli::command()).render(&mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    clap_mangen::generate_to(Cli::command(), dir.path()).unwrap();
+    for command in Cli::command().get_subcommands() {
+        let name = command.get_name();
+        assert!(page.contains(&format!("tenure\\-{name}(1)")), "{name} is not in the manual");
+        assert!(dir.path().join(format!("tenure-{name}.1")).exists(), "{name} has no page");
+    }
+}
