@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::{
     Acquire, Answer, Caller, Change, ChangeKind, Effect, Env, Grant, Lease, MAX_REQUEST_MARKS,
-    Moment, Mutant, Record, Refusal, RequestMark, Revision, State, Tenure, Token,
+    Moment, Mutant, Record, Refusal, RequestMark, Revision, State, StoreError, Tenure, Terms,
+    Token,
     ending::End,
     machine::{Effects, Flight},
     valid_for,
@@ -17,8 +18,16 @@ impl<C: Caller> Lease<C> {
         now >= self.tenure_deadline()
     }
 
+    /// Whether a promise that the record no longer shows stands in the way of every grant.
+    pub(super) fn is_barred(&self, now: Moment) -> bool {
+        self.barred > now
+    }
+
     /// Whether a caller could be granted the key now.
     fn open_to(&self, acquire: &Acquire, now: Moment) -> bool {
+        if self.is_barred(now) {
+            return false;
+        }
         match self.record.state {
             State::Free => true,
             State::Held => self.run_out(now),
@@ -33,55 +42,71 @@ impl<C: Caller> Lease<C> {
         if waiter.caller.is_gone() {
             return;
         }
-        if let Some(refusal) = self.repeated(&waiter.acquire) {
+        if let Some(refusal) = repeated(&self.record, &waiter.acquire) {
             return match refusal {
                 None => self.grant_again(waiter, env, out),
                 Some(refusal) => self.refuse(waiter, refusal, env, out),
             };
         }
         let mine = self.record.tenure.as_ref().is_some_and(|t| t.owner == waiter.acquire.owner);
-        if mine && waiter.acquire.reclaim && !self.run_out(env.now) {
-            if waiter.caller.claim() {
+        let standing = mine && !self.run_out(env.now);
+        if standing && waiter.acquire.reclaim && !self.is_barred(env.now) {
+            if accepting(env.terms)(&waiter.caller) {
                 self.grant(waiter, Some(End::of(ChangeKind::Reclaimed)), env, out);
             }
-        } else if mine && !self.run_out(env.now) {
+        } else if standing {
             self.refuse(waiter, Refusal::HeldByYou, env, out);
-        } else if self.open_to(&waiter.acquire, env.now) {
-            if waiter.caller.claim() {
-                let end = (self.record.state == State::Held).then(|| self.due_end());
-                self.grant(waiter, end, env, out);
-            }
-        } else if waiter.deadline() <= env.now {
-            self.refuse(waiter, Refusal::Held, env, out);
-        } else if self.waiters_len() >= env.terms.waiters_per_key {
-            out.push(Effect::Reply(waiter.caller, Answer::Busy));
-        } else {
-            self.waiters().park(waiter);
+        } else if !self.open_to(&waiter.acquire, env.now) || self.would_overtake(env.now) {
+            self.queue_up(waiter, env, out);
+        } else if accepting(env.terms)(&waiter.caller) {
+            let end = (self.record.state == State::Held).then(|| self.due_end());
+            self.grant(waiter, end, env, out);
         }
     }
 
-    /// Whether this request was granted before: `Some(None)` when that grant still stands.
-    fn repeated(&self, acquire: &Acquire) -> Option<Option<Refusal>> {
-        let nonce = match acquire.mark {
-            None => acquire.grant_nonce,
-            Some((id, body)) => match self.record.request_marks.iter().find(|mark| mark.id == id) {
-                Some(mark) if mark.body != body => return Some(Some(Refusal::RequestReused)),
-                Some(mark) => mark.grant_nonce,
-                None => acquire.grant_nonce,
-            },
-        };
-        if self.record.tenure.as_ref().is_some_and(|tenure| tenure.grant_nonce == nonce) {
-            return Some(None);
+    /// Somebody in the queue is entitled to the key, and will be granted it as soon as the store is
+    /// asked again.
+    fn would_overtake(&self, now: Moment) -> bool {
+        !self.offer_stands(now) && self.waiters_present() > 0
+    }
+
+    fn queue_up(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if waiter.deadline() > env.now {
+            if self.waiters().is_full(env.terms.waiters_per_key) {
+                out.push(Effect::Reply(waiter.caller, Answer::Busy));
+            } else {
+                self.waiters().park(waiter);
+            }
+        } else if self.record.state == State::Free {
+            let why = "the key goes to those who waited for it, once the store takes the write";
+            let error = StoreError::Unavailable(why.into());
+            out.push(Effect::Reply(waiter.caller, Answer::Store(error)));
+        } else {
+            self.refuse(waiter, Refusal::Held, env, out);
         }
-        let previous = self.record.previous.as_ref().filter(|p| p.tenure.grant_nonce == nonce);
-        let spent = nonce != acquire.grant_nonce || previous.is_some();
-        let how = previous.map(|previous| previous.reason);
-        spent.then_some(Some(Refusal::RequestSpent(how)))
+    }
+
+    /// Whoever waits in the queue with a request that the record knows is asked again instead.
+    pub(super) fn recall_repeats(&mut self) {
+        if self.waiters_len() == 0 {
+            return;
+        }
+        let record = self.record.clone();
+        let repeats = self.waiters().take(|acquire| repeated(&record, acquire).is_some());
+        for waiter in repeats.into_iter().rev() {
+            self.busy().deferred.push_front(waiter.into());
+        }
     }
 
     /// The same grant once more, with what is left of it; after a restart, when this home promised
     /// nothing yet, with a promise like a heartbeat's.
     fn grant_again(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if self.is_barred(env.now) {
+            let why = "the holder before may count on the key a little longer";
+            let error = StoreError::Unavailable(why.into());
+            out.push(Effect::Reply(waiter.caller, Answer::Store(error)));
+            return;
+        }
         if self.promised <= waiter.received {
             if self.record.revocation.is_some() {
                 let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
@@ -174,16 +199,10 @@ impl<C: Caller> Lease<C> {
         }
         let valid = valid_for(waiter.received, env.now, self.ttl());
         let grant = self.grant_view(env, valid);
-        if let Some(mark) = waiter.acquire.mark {
-            for repeat in self.take_repeats(mark) {
-                self.grant_again(repeat, env, out);
-            }
+        if waiter.acquire.mark.is_some() {
+            self.recall_repeats();
         }
         out.push(Effect::Reply(waiter.caller, Answer::Granted(Box::new(grant))));
-    }
-
-    fn take_repeats(&mut self, mark: (u128, u64)) -> Vec<Waiter<C>> {
-        if self.waiters_len() == 0 { Vec::new() } else { self.waiters().take_repeats(mark) }
     }
 
     pub(super) fn ttl(&self) -> Duration {
@@ -192,17 +211,17 @@ impl<C: Caller> Lease<C> {
 
     /// Grants an open key to the first caller in the queue that may have it.
     pub(super) fn serve_waiters(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
-        if self.waiters_len() == 0 || self.retrying(env.now) {
+        if self.waiters_len() == 0 || self.retrying(env.now) || self.is_barred(env.now) {
             return;
         }
-        let ask = !env.terms.breaks(Mutant::GrantToACallerThatLeft);
+        let accepts = accepting(env.terms);
         let next = match self.record.state {
             State::Held => return,
             State::Offered if env.now < self.offered_until => {
                 let to = self.record.offer.as_ref().map(|offer| offer.to.clone());
-                self.waiters().next(ask, |acquire| Some(&acquire.owner) == to.as_ref())
+                self.waiters().next(accepts, |acquire| Some(&acquire.owner) == to.as_ref())
             }
-            State::Free | State::Offered => self.waiters().next(ask, |_| true),
+            State::Free | State::Offered => self.waiters().next(accepts, |_| true),
         };
         if let Some(waiter) = next {
             self.grant(waiter, None, env, out);
@@ -234,6 +253,35 @@ impl<C: Caller> Lease<C> {
         out.push(Effect::Reply(waiter.caller, Answer::Granted(Box::new(grant))));
         self.launch(flight, out);
     }
+}
+
+/// How a caller is asked for its consent, and its claim taken, before a grant is written for it.
+pub(super) fn accepting<C: Caller>(terms: &Terms) -> fn(&C) -> bool {
+    if terms.breaks(Mutant::GrantToACallerThatLeft) {
+        |_| true
+    } else if terms.breaks(Mutant::ClaimIgnored) {
+        |caller| caller.claim() || !caller.is_gone()
+    } else {
+        C::claim
+    }
+}
+
+/// Whether this request was granted before: `Some(None)` when that grant still stands.
+fn repeated(record: &Record, acquire: &Acquire) -> Option<Option<Refusal>> {
+    let known = match acquire.mark {
+        None => None,
+        Some((id, body)) => match record.request_marks.iter().find(|mark| mark.id == id) {
+            Some(mark) if mark.body != body => return Some(Some(Refusal::RequestReused)),
+            known => known,
+        },
+    };
+    let nonce = known.map_or(acquire.grant_nonce, |mark| mark.grant_nonce);
+    if record.tenure.as_ref().is_some_and(|tenure| tenure.grant_nonce == nonce) {
+        return Some(None);
+    }
+    let previous = record.previous.as_ref().filter(|p| p.tenure.grant_nonce == nonce);
+    let spent = known.is_some() || previous.is_some();
+    spent.then_some(Some(Refusal::RequestSpent(previous.map(|previous| previous.reason))))
 }
 
 /// Makes the caller of `acquire` the record's owner.

@@ -16,7 +16,7 @@ pub trait Caller {
 }
 
 /// One request, with who asked and when it arrived.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Call<C> {
     /// Who waits for the answer.
     pub caller: C,
@@ -27,7 +27,7 @@ pub struct Call<C> {
 }
 
 /// Everything that can be asked of a lease.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
     /// Become the owner.
     Acquire(Box<Acquire>),
@@ -48,7 +48,7 @@ pub enum Request {
 }
 
 /// A request to own the key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Acquire {
     /// Who wants it.
     pub owner: Owner,
@@ -67,7 +67,7 @@ pub struct Acquire {
 }
 
 /// A sign of life.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Heartbeat {
     /// Proof of being the holder.
     pub lease_id: LeaseId,
@@ -78,7 +78,7 @@ pub struct Heartbeat {
 }
 
 /// A voluntary end.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Release {
     /// Proof of being the holder.
     pub lease_id: LeaseId,
@@ -87,7 +87,7 @@ pub struct Release {
 }
 
 /// A voluntary end in favour of a named successor.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Transfer {
     /// Proof of being the holder.
     pub lease_id: LeaseId,
@@ -100,7 +100,7 @@ pub struct Transfer {
 }
 
 /// An administrator's end.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Revoke {
     /// Why.
     pub reason: Box<str>,

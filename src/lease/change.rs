@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Owner, Token};
+use super::{Epoch, Owner, Revision, Token};
 
 /// What happened to a key. The short types of the event stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ impl ChangeKind {
 
 /// One entry of a key's history. A write carries those that it makes true; they become public when
 /// it is committed, never before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Change {
     /// What happened.
     pub kind: ChangeKind,
@@ -72,4 +72,14 @@ pub struct Change {
     pub reason: Option<Box<str>>,
     /// Which administrator, where it was one.
     pub actor: Option<Box<str>>,
+}
+
+impl Change {
+    /// The change as committed by `revision`: a grant's token is known now. Every other kind carries
+    /// its token as it is, and 0 on a key that was never held.
+    pub fn resolve(&mut self, epoch: Epoch, revision: Revision) {
+        if self.kind == ChangeKind::Granted {
+            self.token = self.token.resolve(epoch, revision);
+        }
+    }
 }

@@ -19,7 +19,7 @@ pub enum Effect<C> {
 }
 
 /// A compare-and-set.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WriteEffect {
     /// The revision that was judged.
     pub expected: Revision,

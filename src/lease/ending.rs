@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     Alarm, Answer, Call, Caller, Change, ChangeKind, Effect, Ended, Env, Lease, LeaseId, Lost,
     Moment, Mutant, Offer, Owner, Record, Request, Revision, Revocation, State, Token,
+    acquire::accepting,
     machine::{Effects, Flight},
 };
 
@@ -35,6 +36,12 @@ impl<C: Caller> Lease<C> {
 
     /// When the lease has something to do of its own accord.
     pub(super) fn own_deadline(&self) -> Moment {
+        if self.quarantine.is_some() {
+            return Moment::NEVER;
+        }
+        if self.barred != Moment::ZERO {
+            return self.barred;
+        }
         match self.record.state {
             State::Held => self.tenure_deadline(),
             State::Offered => self.offered_until,
@@ -93,10 +100,10 @@ impl<C: Caller> Lease<C> {
         env: &mut Env<'_>,
         out: &mut Effects<C>,
     ) {
-        let ask = !env.terms.breaks(Mutant::GrantToACallerThatLeft);
         let next = match self.waiters_len() {
             0 => None,
-            _ => self.waiters().next(ask, |_| true),
+            _ if self.is_barred(env.now) => None,
+            _ => self.waiters().next(accepting(env.terms), |_| true),
         };
         let mut flight = match next {
             Some(waiter) => self.granting(waiter, Some(end), env),
@@ -138,7 +145,9 @@ impl<C: Caller> Lease<C> {
     fn granted_unheard(&mut self, marked: bool, env: &mut Env<'_>, out: &mut Effects<C>) {
         self.floor = Moment::ZERO;
         self.promised = env.now + self.ttl();
-        if !marked {
+        if marked {
+            self.recall_repeats();
+        } else {
             self.end_unheard(env, out);
         }
     }
@@ -197,10 +206,9 @@ impl<C: Caller> Lease<C> {
             reason: Some(format!("to {}", transfer.to).into()),
             ..End::of(ChangeKind::Transferred)
         };
-        let ask = !env.terms.breaks(Mutant::GrantToACallerThatLeft);
         let waiting = match self.waiters_len() {
             0 => None,
-            _ => self.waiters().next(ask, |acquire| acquire.owner == transfer.to),
+            _ => self.waiters().next(accepting(env.terms), |a| a.owner == transfer.to),
         };
         let mut flight = match waiting {
             Some(waiter) => self.granting(waiter, Some(end), env),
@@ -226,7 +234,7 @@ impl<C: Caller> Lease<C> {
         flight
     }
 
-    fn ttl_ms(&self) -> u64 {
+    pub(super) fn ttl_ms(&self) -> u64 {
         self.record.tenure.as_ref().map_or(0, |tenure| tenure.ttl_ms)
     }
 
@@ -329,7 +337,10 @@ impl<C: Caller> Lease<C> {
             let late = u64::try_from(late).unwrap_or(u64::MAX);
             out.push(Effect::Alarm(Alarm::EndedLate(late)));
         }
-        if let Some(offer) = &self.record.offer {
+        // Only the write that makes the offer starts it; a pin on an offered key does not.
+        if let Some(offer) = &self.record.offer
+            && flight.ends
+        {
             self.offered_until = env.now + Duration::from_millis(offer.span_ms);
         }
         if flight.ends && self.record.tenure.is_none() {

@@ -59,7 +59,8 @@ impl<C: Caller> Lease<C> {
         if let Some(value) = &beat.value {
             record.value = Some(value.clone());
         }
-        let left = self.promise_left_ms(env.now);
+        // Plain heartbeats are absorbed under the old ttl until the new one is durable.
+        let left = self.promise_left_ms(env.now).max(self.ttl_ms());
         let shortened = left > tenure.ttl_ms && !env.terms.breaks(Mutant::FloorInMemoryOnly);
         record.floor_ms = if shortened { left } else { 0 };
         if env.terms.breaks(Mutant::PromiseBeforeLongerTtl)

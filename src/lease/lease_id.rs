@@ -1,6 +1,10 @@
 //! The secret that authorises heartbeat, release and transfer of one tenure.
 
-use std::{fmt, str::FromStr};
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    str::FromStr,
+};
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -55,6 +59,13 @@ impl LeaseId {
 impl PartialEq for LeaseId {
     fn eq(&self, other: &Self) -> bool {
         self.0.iter().zip(other.0).fold(0, |diff, (a, b)| diff | (a ^ b)) == 0
+    }
+}
+
+/// Hashes what is compared.
+impl Hash for LeaseId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
     }
 }
 

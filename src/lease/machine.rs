@@ -6,19 +6,19 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use super::{
-    Alarm, Answer, Call, Caller, Change, Effect, Env, Input, LeaseId, Loaded, Moment, Mutant,
-    Nonce, Record, Request, Revision, Settled, State, StoreError, Token, WriteEffect,
+    Answer, Call, Caller, Change, Effect, Env, Input, LeaseId, Moment, Mutant, Nonce, Record,
+    Request, Revision, State, StoreError, Token, WriteEffect,
     waiters::{Waiter, Waiters},
 };
 
 /// How long to wait before a write or read that nobody waits for is tried again.
-const RETRY: Duration = Duration::from_millis(250);
+pub(super) const RETRY: Duration = Duration::from_millis(250);
 
 /// The effects of one step.
 pub type Effects<C> = Vec<Effect<C>>;
 
 /// One key's lease.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lease<C> {
     /// The record as last settled.
     pub(super) record: Arc<Record>,
@@ -32,6 +32,8 @@ pub struct Lease<C> {
     pub(super) promised: Moment,
     /// F: the floor that it inherited.
     pub(super) floor: Moment,
+    /// Until when nobody may be granted the key because of a promise that the record no longer shows.
+    pub(super) barred: Moment,
     /// When the offer lapses.
     pub(super) offered_until: Moment,
     /// Why the record cannot be judged.
@@ -40,12 +42,12 @@ pub struct Lease<C> {
     busy: Option<Box<Busy<C>>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Busy<C> {
-    waiters: Waiters<C>,
-    deferred: VecDeque<Call<C>>,
-    flight: Option<Flight<C>>,
-    retry_at: Moment,
+    pub(super) waiters: Waiters<C>,
+    pub(super) deferred: VecDeque<Call<C>>,
+    pub(super) flight: Option<Flight<C>>,
+    pub(super) retry_at: Moment,
 }
 
 impl<C> Default for Busy<C> {
@@ -60,7 +62,7 @@ impl<C> Default for Busy<C> {
 }
 
 /// A write whose outcome is awaited.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Flight<C> {
     pub(super) write: WriteEffect,
     /// The write can end the tenure that is settled now.
@@ -74,8 +76,10 @@ pub(super) struct Flight<C> {
     /// Such a caller was there, and was told that the outcome is in doubt; whether it gave a request
     /// id.
     pub(super) unheard: Option<bool>,
+    /// The outcome was unknown once: a copy of the write may land until the revision has moved on.
+    pub(super) doubted: bool,
     /// The outcome is unknown, and the store is being read.
-    reading: bool,
+    pub(super) reading: bool,
 }
 
 impl<C> Flight<C> {
@@ -88,6 +92,7 @@ impl<C> Flight<C> {
             grantee: None,
             due: None,
             unheard: None,
+            doubted: false,
             reading: false,
         }
     }
@@ -102,6 +107,7 @@ impl<C: Caller> Lease<C> {
             lease_id: None,
             promised: Moment::ZERO,
             floor: Moment::ZERO,
+            barred: Moment::ZERO,
             offered_until: Moment::ZERO,
             quarantine: None,
             busy: None,
@@ -136,12 +142,17 @@ impl<C: Caller> Lease<C> {
     /// Whether nothing would be lost if the lease left memory: nobody holds it, waits for it, or is
     /// promised anything.
     pub fn is_idle(&self) -> bool {
-        self.record.state == State::Free && self.busy.is_none() && self.quarantine.is_none()
+        self.record.state == State::Free
+            && self.busy.is_none()
+            && self.quarantine.is_none()
+            && self.barred == Moment::ZERO
     }
 
     /// R2 after a lapse of the node's clock: everything promised so far may run for one ttl more.
     pub fn void_promises(&mut self, now: Moment) {
-        self.floor = self.floor.max(now + super::recover::promise_span(&self.record));
+        if self.record.state == State::Held {
+            self.floor = self.floor.max(now + super::recover::promise_span(&self.record));
+        }
     }
 
     pub(super) fn busy(&mut self) -> &mut Busy<C> {
@@ -165,7 +176,7 @@ impl<C: Caller> Lease<C> {
         self.busy.as_ref().map_or(0, |busy| busy.waiters.present())
     }
 
-    fn flight(&self) -> Option<&Flight<C>> {
+    pub(super) fn flight(&self) -> Option<&Flight<C>> {
         self.busy.as_ref().and_then(|busy| busy.flight.as_ref())
     }
 
@@ -180,10 +191,6 @@ impl<C: Caller> Lease<C> {
         if matches!(call.request, Request::View) {
             let view = self.view(env.now);
             out.push(Effect::Reply(call.caller, Answer::Viewed(Box::new(view))));
-            return;
-        }
-        if let Some(reason) = &self.quarantine {
-            out.push(Effect::Reply(call.caller, Answer::Quarantined(reason.clone())));
             return;
         }
         if self.waiters_len() > 0 && self.flight().is_none() {
@@ -205,6 +212,10 @@ impl<C: Caller> Lease<C> {
     }
 
     pub(super) fn handle(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if let Some(reason) = &self.quarantine {
+            out.push(Effect::Reply(call.caller, Answer::Quarantined(reason.clone())));
+            return;
+        }
         match call.request {
             Request::Acquire(acquire) => {
                 let waiter = Waiter { caller: call.caller, received: call.received, acquire };
@@ -236,125 +247,11 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    fn settle(&mut self, settled: Settled, env: &mut Env<'_>, out: &mut Effects<C>) {
-        let Some(mut flight) = self.busy().flight.take() else { return };
-        match settled {
-            Settled::Committed(revision) => self.committed(flight, revision, env, out),
-            Settled::Conflict(loaded) => self.conflict(flight, loaded, env, out),
-            Settled::Refused(error) => self.refused(flight, &error, env, out),
-            Settled::Unknown(error) => {
-                self.answer_in_doubt(&mut flight, &error, out);
-                flight.reading = true;
-                out.push(Effect::Read);
-                self.busy().retry_at = env.now + RETRY;
-                self.busy().flight = Some(flight);
-            }
-        }
-    }
-
-    /// §1: an ambiguous write is settled by its nonce, or by sending it once more under the same
-    /// expected revision; whichever of the two lands, it is one write.
-    fn loaded(
-        &mut self,
-        loaded: Result<Loaded, StoreError>,
-        env: &mut Env<'_>,
-        out: &mut Effects<C>,
-    ) {
-        let Some(flight) = self.busy().flight.take() else { return };
-        let loaded = match loaded {
-            Ok(loaded) => loaded,
-            Err(_) => {
-                self.busy().retry_at = env.now + RETRY;
-                self.busy().flight = Some(flight);
-                return;
-            }
-        };
-        self.busy().retry_at = Moment::ZERO;
-        let unchanged = match &loaded {
-            Loaded::Absent => flight.write.expected == Revision::ABSENT,
-            Loaded::Record(revision, _) => flight.write.expected == *revision,
-            Loaded::Quarantined(..) => false,
-        };
-        if unchanged {
-            self.launch(Flight { reading: false, ..flight }, out);
-        } else {
-            self.conflict(flight, loaded, env, out);
-        }
-    }
-
-    fn conflict(
-        &mut self,
-        flight: Flight<C>,
-        there: Loaded,
-        env: &mut Env<'_>,
-        out: &mut Effects<C>,
-    ) {
-        if let Loaded::Record(revision, record) = &there
-            && record.nonce == flight.write.record.nonce
-        {
-            return self.committed(flight, *revision, env, out);
-        }
-        out.push(Effect::Alarm(Alarm::Conflict));
-        self.rebase(there, env, out);
-        if let Some(waiter) = flight.grantee {
-            waiter.caller.unclaim();
-            if waiter.acquire.wait_until.is_some() {
-                self.waiters().put_back(waiter);
-            } else {
-                let request = Request::Acquire(waiter.acquire);
-                let call = Call { caller: waiter.caller, received: waiter.received, request };
-                self.busy().deferred.push_front(call);
-            }
-        }
-        if let Some(call) = flight.cause {
-            self.busy().deferred.push_front(call);
-        }
-        self.serve_waiters(env, out);
-    }
-
-    fn refused(
-        &mut self,
-        flight: Flight<C>,
-        error: &StoreError,
-        env: &mut Env<'_>,
-        out: &mut Effects<C>,
-    ) {
-        let unattended = flight.cause.is_none();
-        if let Some(waiter) = flight.grantee {
-            waiter.caller.unclaim();
-            if waiter.acquire.wait_until.is_some_and(|until| until > env.now) {
-                self.waiters().put_back(waiter);
-            } else {
-                out.push(Effect::Reply(waiter.caller, Answer::Store(error.clone())));
-            }
-        } else if unattended {
-            out.push(Effect::Alarm(Alarm::StoreTrouble(error.clone())));
-        }
-        if let Some(call) = flight.cause {
-            out.push(Effect::Reply(call.caller, Answer::Store(error.clone())));
-        }
-        self.busy().retry_at = env.now + RETRY;
-    }
-
-    /// The callers of an ambiguous write hear at once that it is ambiguous; the key stays shut until
-    /// it is settled.
-    fn answer_in_doubt(
-        &mut self,
-        flight: &mut Flight<C>,
-        error: &StoreError,
-        out: &mut Effects<C>,
-    ) {
-        let grantee = flight.grantee.take();
-        flight.unheard = grantee.as_ref().map(|waiter| waiter.acquire.mark.is_some());
-        let grantee = grantee.map(|waiter| waiter.caller);
-        let cause = flight.cause.take().map(|call| call.caller);
-        for caller in grantee.into_iter().chain(cause) {
-            out.push(Effect::Reply(caller, Answer::Store(error.clone())));
-        }
-    }
-
     fn tick(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
         self.refuse_overdue(env, out);
+        if !self.is_barred(env.now) {
+            self.barred = Moment::ZERO;
+        }
         if let Some(busy) = &mut self.busy
             && busy.retry_at != Moment::ZERO
             && busy.retry_at <= env.now

@@ -30,6 +30,7 @@ mod nonce;
 mod pin;
 mod record;
 mod recover;
+mod settle;
 mod token;
 mod view;
 mod waiters;

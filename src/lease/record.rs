@@ -33,7 +33,7 @@ impl State {
 }
 
 /// One owner's time with a key, from grant to end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tenure {
     /// Names the grant; the lease id is derived from it.
     pub grant_nonce: Nonce,
@@ -48,7 +48,7 @@ pub struct Tenure {
 }
 
 /// A tenure that is over, kept so that its holder hears why, and so that it can revive.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ended {
     /// The tenure as it was.
     pub tenure: Tenure,
@@ -57,7 +57,7 @@ pub struct Ended {
 }
 
 /// A key kept for one successor.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Offer {
     /// Who may take it.
     pub to: Owner,
@@ -66,7 +66,7 @@ pub struct Offer {
 }
 
 /// An administrator's order to end the tenure when its last promise ran out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Revocation {
     /// Why.
     pub reason: Box<str>,
@@ -75,7 +75,7 @@ pub struct Revocation {
 }
 
 /// A request id that was granted, so that repeating the call never grants twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RequestMark {
     /// Digest of the request id.
     pub id: u128,
@@ -86,7 +86,7 @@ pub struct RequestMark {
 }
 
 /// The record of one key. Changes in the store only when ownership, value, ttl or pins change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Record {
     /// Names this write.
     pub nonce: Nonce,

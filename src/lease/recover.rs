@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Alarm, CLIENT_DRIFT, Caller, Effect, Env, Lease, Loaded, Moment, Mutant, Nonce, Record,
-    Revision, State, machine::Effects,
+    Revision, State, Token, machine::Effects,
 };
 
 /// Since when an earlier home can have made no more promises.
@@ -66,13 +66,32 @@ impl<C: Caller> Lease<C> {
 
     /// Somebody else of this process wrote the record: start from what it wrote.
     pub(super) fn rebase(&mut self, there: Loaded, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let tenure = |record: &Record| record.tenure.as_ref().map(|tenure| tenure.grant_nonce);
+        let (before, promised) = (tenure(&self.record), self.promised);
         self.promised = Moment::ZERO;
         self.adopt(there, Inherited::FromActor(env.now), env, out);
+        if before != tenure(&self.record) && promised > env.now {
+            // A write that was in flight when the actor before this one died ended the tenure under
+            // our promise. The holder may count on that still.
+            self.barred = self.barred.max(promised);
+        }
+        if self.record.state == State::Held {
+            self.floor = self.floor.max(self.barred);
+        }
+    }
+
+    fn quarantine(&mut self, why: Box<str>) {
+        self.record = Arc::new(Record::absent());
+        self.token = Token::default();
+        self.lease_id = None;
+        self.floor = Moment::ZERO;
+        self.quarantine = Some(why);
     }
 
     fn adopt(&mut self, there: Loaded, from: Inherited, env: &mut Env<'_>, out: &mut Effects<C>) {
         match there {
-            Loaded::Absent => {}
+            Loaded::Absent if self.revision == Revision::ABSENT => {}
+            Loaded::Absent => self.quarantine("the store lost the record".into()),
             Loaded::Record(revision, record) => {
                 self.revision = revision;
                 self.record = record;
@@ -89,7 +108,7 @@ impl<C: Caller> Lease<C> {
             }
             Loaded::Quarantined(revision, why) => {
                 self.revision = revision;
-                self.quarantine = Some(why.to_string().into());
+                self.quarantine(why.to_string().into());
                 out.push(Effect::Alarm(Alarm::Quarantined(why)));
             }
         }

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::{Acquire, Caller, Moment};
+use super::{Acquire, Call, Caller, Moment, Request};
 
 /// A caller that wants to own the key.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Waiter<C> {
     /// Who waits.
     pub caller: C,
@@ -22,8 +22,16 @@ impl<C> Waiter<C> {
     }
 }
 
+/// Asked again from the start.
+impl<C> From<Waiter<C>> for Call<C> {
+    fn from(waiter: Waiter<C>) -> Self {
+        let request = Request::Acquire(waiter.acquire);
+        Self { caller: waiter.caller, received: waiter.received, request }
+    }
+}
+
 /// The queue of one key. Bounded by its user.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Waiters<C> {
     queue: VecDeque<Waiter<C>>,
     /// No later than the earliest deadline in the queue.
@@ -74,14 +82,26 @@ impl<C: Caller> Waiters<C> {
         self.queue.push_front(waiter);
     }
 
-    /// The first that is there, may be granted and fits, its claim taken; those before it that left
-    /// are forgotten.
-    pub fn next(&mut self, ask: bool, fits: impl Fn(&Acquire) -> bool) -> Option<Waiter<C>> {
+    /// Whether `limit` callers wait that are still there. Forgets those that left.
+    pub fn is_full(&mut self, limit: usize) -> bool {
+        if self.queue.len() >= limit {
+            self.queue.retain(|waiter| !waiter.caller.is_gone());
+        }
+        self.queue.len() >= limit
+    }
+
+    /// The first that fits and accepts (its claim is taken); those before it that fit and do not are
+    /// forgotten.
+    pub fn next(
+        &mut self,
+        accepts: fn(&C) -> bool,
+        fits: impl Fn(&Acquire) -> bool,
+    ) -> Option<Waiter<C>> {
         let mut at = 0;
         while at < self.queue.len() {
             if fits(&self.queue[at].acquire) {
                 let waiter = self.queue.remove(at)?;
-                if !ask || waiter.caller.claim() {
+                if accepts(&waiter.caller) {
                     return Some(waiter);
                 }
             } else {
@@ -104,17 +124,20 @@ impl<C: Caller> Waiters<C> {
         overdue.into()
     }
 
-    /// Takes out everybody who repeats the request `mark`.
-    pub fn take_repeats(&mut self, mark: (u128, u64)) -> Vec<Waiter<C>> {
-        let mut repeats = Vec::new();
-        let mut at = 0;
-        while at < self.queue.len() {
-            if self.queue[at].acquire.mark == Some(mark) {
-                repeats.extend(self.queue.remove(at));
-            } else {
-                at += 1;
-            }
+    /// Takes out everybody whose request is `such`, in their order.
+    pub fn take(&mut self, such: impl Fn(&Acquire) -> bool) -> Vec<Waiter<C>> {
+        if !self.queue.iter().any(|waiter| such(&waiter.acquire)) {
+            return Vec::new();
         }
-        repeats
+        let (taken, queue) = std::mem::take(&mut self.queue)
+            .into_iter()
+            .partition::<VecDeque<_>, _>(|waiter| such(&waiter.acquire));
+        self.queue = queue;
+        taken.into()
+    }
+
+    /// Takes out everybody.
+    pub fn drain(&mut self) -> impl Iterator<Item = Waiter<C>> {
+        std::mem::take(&mut self.queue).into_iter()
     }
 }

@@ -1,0 +1,134 @@
+//! What became of a write: durable, overtaken, refused, or in doubt.
+
+use super::{
+    Alarm, Answer, Caller, Effect, Env, Lease, Loaded, Moment, Revision, Settled, StoreError,
+    machine::{Effects, Flight, RETRY},
+};
+
+impl<C: Caller> Lease<C> {
+    pub(super) fn settle(&mut self, settled: Settled, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Some(mut flight) = self.busy().flight.take() else { return };
+        match settled {
+            Settled::Committed(revision) => self.committed(flight, revision, env, out),
+            Settled::Conflict(loaded) => self.conflict(flight, loaded, env, out),
+            // An earlier copy may land yet: nobody can say that it was not written.
+            Settled::Refused(_) if flight.doubted => self.look_again(flight, env),
+            Settled::Refused(error) => self.refused(flight, &error, env, out),
+            Settled::Unknown(error) => {
+                self.answer_in_doubt(&mut flight, &error, out);
+                flight.doubted = true;
+                out.push(Effect::Read);
+                self.look_again(flight, env);
+            }
+        }
+    }
+
+    /// The store is read when the retry is due, unless an answer comes before.
+    fn look_again(&mut self, mut flight: Flight<C>, env: &Env<'_>) {
+        flight.reading = true;
+        self.busy().retry_at = env.now + RETRY;
+        self.busy().flight = Some(flight);
+    }
+
+    /// §1: an ambiguous write is settled by its nonce, or by sending it once more under the same
+    /// expected revision; whichever of the two lands, it is one write.
+    pub(super) fn loaded(
+        &mut self,
+        loaded: Result<Loaded, StoreError>,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        // Of two reads for one doubt the slower one finds it settled, or the write on its way.
+        let Some(flight) = self.busy().flight.take_if(|flight| flight.reading) else { return };
+        let Ok(loaded) = loaded else { return self.look_again(flight, env) };
+        self.busy().retry_at = Moment::ZERO;
+        let unchanged = match &loaded {
+            Loaded::Absent => flight.write.expected == Revision::ABSENT,
+            Loaded::Record(revision, _) => flight.write.expected == *revision,
+            Loaded::Quarantined(..) => false,
+        };
+        if unchanged {
+            self.launch(Flight { reading: false, ..flight }, out);
+        } else {
+            self.conflict(flight, loaded, env, out);
+        }
+    }
+
+    fn conflict(
+        &mut self,
+        flight: Flight<C>,
+        there: Loaded,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        if let Loaded::Record(revision, record) = &there
+            && record.nonce == flight.write.record.nonce
+        {
+            return self.committed(flight, *revision, env, out);
+        }
+        out.push(Effect::Alarm(Alarm::Conflict));
+        self.rebase(there, env, out);
+        if let Some(waiter) = flight.grantee {
+            waiter.caller.unclaim();
+            if waiter.acquire.wait_until.is_some() {
+                self.waiters().put_back(waiter);
+            } else {
+                self.busy().deferred.push_front(waiter.into());
+            }
+        }
+        if let Some(call) = flight.cause {
+            self.busy().deferred.push_front(call);
+        }
+        if let Some(reason) = self.quarantine.clone() {
+            for waiter in self.waiters().drain() {
+                out.push(Effect::Reply(waiter.caller, Answer::Quarantined(reason.clone())));
+            }
+            return;
+        }
+        self.recall_repeats();
+        self.serve_waiters(env, out);
+    }
+
+    fn refused(
+        &mut self,
+        flight: Flight<C>,
+        error: &StoreError,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        let unattended = flight.cause.is_none();
+        if let Some(waiter) = flight.grantee {
+            waiter.caller.unclaim();
+            if waiter.acquire.wait_until.is_some_and(|until| until > env.now) {
+                self.waiters().put_back(waiter);
+            } else {
+                out.push(Effect::Reply(waiter.caller, Answer::Store(error.clone())));
+            }
+        } else if unattended {
+            out.push(Effect::Alarm(Alarm::StoreTrouble(error.clone())));
+        }
+        if let Some(call) = flight.cause {
+            out.push(Effect::Reply(call.caller, Answer::Store(error.clone())));
+        }
+        self.busy().retry_at = env.now + RETRY;
+    }
+
+    /// The callers of an ambiguous write hear at once that it is ambiguous; the key stays shut until
+    /// it is settled.
+    fn answer_in_doubt(
+        &mut self,
+        flight: &mut Flight<C>,
+        error: &StoreError,
+        out: &mut Effects<C>,
+    ) {
+        let grantee = flight.grantee.take();
+        if let Some(waiter) = &grantee {
+            flight.unheard = Some(waiter.acquire.mark.is_some());
+        }
+        let grantee = grantee.map(|waiter| waiter.caller);
+        let cause = flight.cause.take().map(|call| call.caller);
+        for caller in grantee.into_iter().chain(cause) {
+            out.push(Effect::Reply(caller, Answer::Store(error.clone())));
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Requests, as sentences.
+
+use tenure::lease::{
+    Acquire, Heartbeat, LeaseId, Moment, Nonce, Owner, Release, Request, Revoke, Transfer,
+};
+
+/// The ttl of whoever does not say.
+pub const TTL_MS: u64 = 10_000;
+
+/// The reason of every end that does not wait for the holder's last promise.
+pub const AT_ONCE: &str = "at once";
+
+pub fn owner(name: &str) -> Owner {
+    Owner::new(name).unwrap()
+}
+
+/// An acquire to be.
+#[derive(Clone, Debug)]
+pub struct Ask(pub Acquire);
+
+pub fn acquire(name: &str) -> Ask {
+    Ask(Acquire {
+        owner: owner(name),
+        ttl_ms: TTL_MS,
+        value: None,
+        reclaim: false,
+        wait_until: None,
+        grant_nonce: Nonce::default(),
+        mark: None,
+    })
+}
+
+impl Ask {
+    pub fn ttl_ms(mut self, ttl_ms: u64) -> Self {
+        self.0.ttl_ms = ttl_ms;
+        self
+    }
+
+    pub fn value(mut self, value: &str) -> Self {
+        self.0.value = Some(value.into());
+        self
+    }
+
+    pub fn reclaiming(mut self) -> Self {
+        self.0.reclaim = true;
+        self
+    }
+
+    pub fn waiting_until(mut self, until: Moment) -> Self {
+        self.0.wait_until = Some(until);
+        self
+    }
+
+    /// With a request id, and the digest of the rest of the request.
+    pub fn id(mut self, id: u128, body: u64) -> Self {
+        self.0.mark = Some((id, body));
+        self
+    }
+}
+
+impl From<Ask> for Request {
+    fn from(ask: Ask) -> Self {
+        Self::Acquire(Box::new(ask.0))
+    }
+}
+
+pub fn heartbeat(lease_id: LeaseId) -> Request {
+    Request::Heartbeat(Heartbeat { lease_id, value: None, ttl_ms: None })
+}
+
+pub fn heartbeat_with(lease_id: LeaseId, value: Option<&str>, ttl_ms: Option<u64>) -> Request {
+    Request::Heartbeat(Heartbeat { lease_id, value: value.map(Into::into), ttl_ms })
+}
+
+pub fn release(lease_id: LeaseId) -> Request {
+    Request::Release(Release { lease_id, value: None })
+}
+
+pub fn transfer(lease_id: LeaseId, to: &str) -> Request {
+    let offer_ms = Some(5_000);
+    Request::Transfer(Box::new(Transfer { lease_id, to: owner(to), offer_ms, value: None }))
+}
+
+pub fn revoke() -> Request {
+    Request::Revoke(Box::new(Revoke {
+        reason: "maintenance".into(),
+        actor: "root".into(),
+        immediately: false,
+        owner: None,
+    }))
+}
+
+pub fn revoke_immediately() -> Request {
+    let Request::Revoke(mut revoke) = revoke() else { unreachable!() };
+    revoke.immediately = true;
+    revoke.reason = AT_ONCE.into();
+    Request::Revoke(revoke)
+}
+
+pub fn pin(by: &str) -> Request {
+    Request::Pin(by.into(), "root".into())
+}
+
+pub fn unpin(by: &str) -> Request {
+    Request::Unpin(by.into(), "root".into())
+}

@@ -1,0 +1,56 @@
+//! A store that holds one record.
+
+use std::sync::Arc;
+
+use tenure::lease::{Change, CodecError, Epoch, Loaded, Record, Revision, WriteEffect};
+
+/// The epoch of every test.
+pub const EPOCH: Epoch = Epoch(2);
+
+/// One key's record, its revisions, and the history that its writes made true.
+#[derive(Clone, Debug, Default)]
+pub struct StoreCell {
+    pub there: Option<(Revision, Arc<Record>)>,
+    pub history: Vec<Change>,
+    /// Set: the record cannot be read.
+    pub spoilt: bool,
+    last: u64,
+}
+
+impl StoreCell {
+    pub fn revision(&self) -> Revision {
+        self.there.as_ref().map_or(Revision::ABSENT, |(revision, _)| *revision)
+    }
+
+    /// Compare-and-set; `None` is a conflict.
+    pub fn compare_and_set(&mut self, write: &WriteEffect) -> Option<Revision> {
+        if self.revision() != write.expected || self.spoilt {
+            return None;
+        }
+        // Other keys write in between: revisions of one key have holes.
+        self.last += 3;
+        let revision = Revision(self.last);
+        self.there = Some((revision, write.record.clone()));
+        for change in &write.changes {
+            let mut change = change.clone();
+            change.resolve(EPOCH, revision);
+            self.history.push(change);
+        }
+        Some(revision)
+    }
+
+    pub fn load(&self) -> Loaded {
+        match &self.there {
+            None => Loaded::Absent,
+            Some((revision, _)) if self.spoilt => {
+                Loaded::Quarantined(*revision, CodecError::Checksum)
+            }
+            Some((revision, record)) => Loaded::Record(*revision, record.clone()),
+        }
+    }
+
+    /// The broken store: it forgets the key, and counts its writes from the start again.
+    pub fn forget_everything(&mut self) {
+        *self = Self::default();
+    }
+}

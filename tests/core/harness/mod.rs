@@ -1,0 +1,339 @@
+//! A hand-driven world of one key: a clock, a store cell, callers, and a judge of every step.
+
+pub mod ask;
+pub mod cell;
+pub mod oracle;
+pub mod who;
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+pub use ask::*;
+pub use cell::{EPOCH, StoreCell};
+pub use oracle::{Oracle, Verdict};
+use tenure::lease::{
+    Alarm, Call, ClusterSecret, Effect, Env, Inherited, Input, Key, Lease, Loaded, Moment, Mutant,
+    Nonce, Record, Request, Settled, StoreError, Terms, WriteEffect,
+};
+pub use who::Who;
+
+/// The clock starts at an hour, not at zero: zero is nobody's present.
+pub const START: Moment = Moment(3_600_000_000_000);
+
+pub fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+pub fn full() -> StoreError {
+    StoreError::Full("no room".into())
+}
+
+pub fn broken() -> StoreError {
+    StoreError::Unavailable("no reply".into())
+}
+
+/// One key's lease, its shell and its store.
+pub struct Bench {
+    pub now: Moment,
+    pub cell: StoreCell,
+    pub lease: Lease<Who>,
+    pub terms: Terms,
+    /// The write that the shell handed to the store, until its outcome is reported.
+    pub flight: Option<WriteEffect>,
+    /// Copies of writes whose sender died or gave up: they may land yet.
+    pub strays: VecDeque<WriteEffect>,
+    /// Reads that are not answered yet.
+    pub reads: usize,
+    pub alarms: Vec<Alarm>,
+    /// The first broken promise.
+    pub verdict: Verdict,
+    key: Key,
+    last_nonce: u128,
+    oracle: Oracle,
+}
+
+/// What every test runs under unless it says otherwise.
+pub fn terms(broken: Option<Mutant>) -> Terms {
+    Terms {
+        node: Nonce(1),
+        epoch: EPOCH,
+        secret: ClusterSecret::new(&[7; 32]),
+        waiters_per_key: 4,
+        inflight_per_key: 3,
+        broken,
+    }
+}
+
+impl Bench {
+    /// A key that was never written.
+    pub fn new() -> Self {
+        Self::breaking(None)
+    }
+
+    /// A key whose core breaks a rule.
+    pub fn breaking(broken: Option<Mutant>) -> Self {
+        let (key, terms) = (Key::new("jobs/1").unwrap(), terms(broken));
+        let mut nonces = || Nonce(2);
+        let mut env = Env { now: START, wall_ms: 0, key: &key, terms: &terms, nonces: &mut nonces };
+        let (lease, _) = Lease::recover(Loaded::Absent, Inherited::FromProcess(START), &mut env);
+        Self {
+            now: START,
+            cell: StoreCell::default(),
+            lease,
+            terms,
+            flight: None,
+            strays: VecDeque::new(),
+            reads: 0,
+            alarms: Vec::new(),
+            verdict: Ok(()),
+            key,
+            last_nonce: 1000,
+            oracle: Oracle::default(),
+        }
+    }
+
+    fn with_env<T>(&mut self, act: impl FnOnce(&mut Lease<Who>, &mut Env<'_>, Loaded) -> T) -> T {
+        let last = &mut self.last_nonce;
+        let mut nonces = || {
+            *last += 1;
+            Nonce(*last)
+        };
+        let mut env = Env {
+            now: self.now,
+            wall_ms: 1_000,
+            key: &self.key,
+            terms: &self.terms,
+            nonces: &mut nonces,
+        };
+        act(&mut self.lease, &mut env, self.cell.load())
+    }
+
+    /// Hands one input to the core and performs what it wants done.
+    pub fn input(&mut self, input: Input<Who>) {
+        let effects = self.with_env(|lease, env, _| lease.step(input, env));
+        self.perform(effects);
+    }
+
+    fn perform(&mut self, effects: Vec<Effect<Who>>) {
+        for effect in effects {
+            match effect {
+                Effect::Write(write) => {
+                    if self.flight.is_some() {
+                        self.judge(Err("two compare-and-sets in flight".into()));
+                    }
+                    self.flight = Some(write);
+                }
+                Effect::Read => self.reads += 1,
+                Effect::Reply(who, answer) => {
+                    who.tell(answer.clone());
+                    let told = self.oracle.told(&who, &answer, self.now, &self.cell);
+                    self.judge(told);
+                }
+                Effect::Alarm(alarm) => self.alarms.push(alarm),
+            }
+        }
+        let idle_and_awaited = self.lease.is_idle() && self.lease.view(self.now).waiters > 0;
+        if idle_and_awaited {
+            self.judge(Err("an idle lease has waiters".into()));
+        }
+    }
+
+    fn judge(&mut self, verdict: Verdict) {
+        if self.verdict.is_ok() {
+            self.verdict = verdict;
+        }
+    }
+
+    /// Sends a request as a new caller.
+    pub fn ask(&mut self, request: impl Into<Request>) -> Who {
+        let who = Who::new(self.now, self.named(request.into()));
+        self.ask_as(&who);
+        who
+    }
+
+    /// Sends the request of a caller that exists already.
+    pub fn ask_as(&mut self, who: &Who) {
+        self.oracle.sent(&who.asked);
+        let request = (*who.asked).clone();
+        self.input(Input::Call(Call { caller: who.clone(), received: self.now, request }));
+    }
+
+    /// Gives an acquire the nonce of the grant to be.
+    pub fn named(&mut self, mut request: Request) -> Request {
+        if let Request::Acquire(acquire) = &mut request
+            && acquire.grant_nonce == Nonce::default()
+        {
+            self.last_nonce += 1;
+            acquire.grant_nonce = Nonce(self.last_nonce);
+        }
+        request
+    }
+
+    /// The write in flight becomes durable, and the core hears of it. A conflict when the record is
+    /// not what the write expects.
+    #[track_caller]
+    pub fn commit(&mut self) {
+        let write = self.flight.take().expect("a write is in flight");
+        let settled = match self.land(&write) {
+            Some(revision) => Settled::Committed(revision),
+            None => Settled::Conflict(self.cell.load()),
+        };
+        self.input(Input::Settled(settled));
+    }
+
+    fn land(&mut self, write: &WriteEffect) -> Option<tenure::lease::Revision> {
+        let revision = self.cell.compare_and_set(write)?;
+        let judged = self.oracle.committed(write, &self.cell);
+        self.judge(judged);
+        Some(revision)
+    }
+
+    /// Commits until nothing is in flight.
+    pub fn settle(&mut self) {
+        for _ in 0..100 {
+            if self.flight.is_none() {
+                return;
+            }
+            self.commit();
+        }
+        panic!("the core never stops writing");
+    }
+
+    /// Sends a request and commits whatever comes of it.
+    pub fn done(&mut self, request: impl Into<Request>) -> Who {
+        let who = self.ask(request);
+        self.settle();
+        who
+    }
+
+    /// The store does not take the write, and never will.
+    pub fn refuse(&mut self) {
+        self.flight.take().expect("a write is in flight");
+        self.input(Input::Settled(Settled::Refused(full())));
+    }
+
+    /// The reply to the write is lost; whether it was written is not known.
+    pub fn lose_reply(&mut self, written: bool) {
+        let write = self.flight.take().expect("a write is in flight");
+        if written {
+            self.land(&write);
+        } else {
+            self.strays.push_back(write);
+        }
+        self.input(Input::Settled(Settled::Unknown(broken())));
+    }
+
+    /// A copy that everybody had given up lands after all.
+    pub fn stray_lands(&mut self) {
+        if let Some(write) = self.strays.pop_front() {
+            self.land(&write);
+        }
+    }
+
+    /// The oldest read is answered.
+    pub fn read_back(&mut self) {
+        self.reads = self.reads.checked_sub(1).expect("a read is under way");
+        let loaded = self.cell.load();
+        self.input(Input::Loaded(Ok(loaded)));
+    }
+
+    pub fn read_fails(&mut self) {
+        self.reads = self.reads.checked_sub(1).expect("a read is under way");
+        self.input(Input::Loaded(Err(broken())));
+    }
+
+    /// Time passes, and no timer fires.
+    pub fn pass(&mut self, span_ms: u64) {
+        self.now = self.now + ms(span_ms);
+    }
+
+    /// The timer fires if it is due.
+    pub fn wake(&mut self) {
+        for _ in 0..5 {
+            if self.lease.next_wake() > self.now {
+                return;
+            }
+            self.input(Input::Tick);
+        }
+        self.judge(Err(format!("still awake since {:?}", self.lease.next_wake())));
+    }
+
+    /// Time passes as it does in a healthy process: timers fire on time, writes are committed.
+    pub fn run(&mut self, span_ms: u64) {
+        let end = self.now + ms(span_ms);
+        for _ in 0..10_000 {
+            while self.reads > 0 {
+                self.read_back();
+            }
+            self.settle();
+            let wake = self.lease.next_wake().max(self.now);
+            if wake > end {
+                break;
+            }
+            self.now = wake;
+            self.wake();
+        }
+        self.now = end;
+        assert!(self.flight.is_none(), "no end of writes");
+    }
+
+    /// The process is killed, and another one takes the store's lock after `away_ms`.
+    pub fn restart(&mut self, written: bool, away_ms: u64) {
+        if let Some(write) = self.flight.take()
+            && written
+        {
+            self.land(&write);
+        }
+        self.strays.clear();
+        self.pass(away_ms);
+        self.recover(Inherited::FromProcess(self.now));
+    }
+
+    /// The key's actor dies and is rebuilt at once; its write in flight goes on without it.
+    pub fn rebuild(&mut self) {
+        self.strays.extend(self.flight.take());
+        self.recover(Inherited::FromActor(self.now));
+    }
+
+    fn recover(&mut self, inherited: Inherited) {
+        self.reads = 0;
+        let (lease, effects) = self.with_env(|_, env, there| Lease::recover(there, inherited, env));
+        self.lease = lease;
+        self.perform(effects);
+    }
+
+    /// What the store holds.
+    #[track_caller]
+    pub fn record(&self) -> Arc<Record> {
+        self.cell.there.as_ref().expect("a record").1.clone()
+    }
+
+    /// The history as words.
+    pub fn events(&self) -> Vec<&'static str> {
+        self.cell.history.iter().map(|change| change.kind.as_str()).collect()
+    }
+
+    pub fn state(&self) -> &'static str {
+        self.lease.view(self.now).state.as_str()
+    }
+
+    pub fn owner(&self) -> Option<String> {
+        self.lease.view(self.now).owner.map(|owner| owner.to_string())
+    }
+}
+
+impl Drop for Bench {
+    /// Every test ends with the judge's word.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(self.verdict, Ok(()), "the judge objects");
+        }
+    }
+}
+
+/// A key that `name` holds, with its caller.
+pub fn held_by(name: &str) -> (Bench, Who) {
+    let mut bench = Bench::new();
+    let holder = bench.done(acquire(name));
+    assert_eq!(bench.state(), "held");
+    (bench, holder)
+}

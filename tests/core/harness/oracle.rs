@@ -1,0 +1,190 @@
+//! What protocol.md promises, judged from outside: from what clients were told and what the store
+//! holds, never from the core's own state.
+
+use std::collections::BTreeMap;
+
+use tenure::lease::{
+    Answer, CLIENT_DRIFT, Change, ChangeKind, LeaseId, Lost, Moment, Request, Token, WriteEffect,
+};
+
+use super::{
+    ask::AT_ONCE,
+    cell::{EPOCH, StoreCell},
+    who::Who,
+};
+
+/// What was found to be broken.
+pub type Verdict = Result<(), String>;
+
+/// One tenure, as the outside knows it.
+#[derive(Clone, Debug)]
+struct Seen {
+    /// Until when its holder may believe that it holds the key.
+    until: Moment,
+    /// The holder closed its window itself: it gave the key back, or heard that it lost it.
+    closed: bool,
+    /// Cut short by `reclaim` or `revoke immediately`: excepted from I1.
+    cut: bool,
+    /// How it ended, if it did.
+    ended: Option<ChangeKind>,
+}
+
+/// The judge of one key.
+#[derive(Clone, Debug, Default)]
+pub struct Oracle {
+    tenures: BTreeMap<Token, Seen>,
+    proofs: Vec<(LeaseId, Token)>,
+    seq: u64,
+    owner: Option<String>,
+    last_token: Token,
+}
+
+impl Oracle {
+    /// The token whose proof this is, if any was handed out.
+    pub fn token_of(&self, proof: LeaseId) -> Option<Token> {
+        self.proofs.iter().find(|(known, _)| *known == proof).map(|(_, token)| *token)
+    }
+
+    /// R1: the window closes for ever when the holder sends release or transfer.
+    pub fn sent(&mut self, request: &Request) {
+        let proof = match request {
+            Request::Release(release) => release.lease_id,
+            Request::Transfer(transfer) => transfer.lease_id,
+            _ => return,
+        };
+        if let Some(seen) = self.token_of(proof).and_then(|token| self.tenures.get_mut(&token)) {
+            seen.closed = true;
+        }
+    }
+
+    /// I2 and I4: tokens and entries of the history grow in the order of the commits.
+    pub fn committed(&mut self, write: &WriteEffect, cell: &StoreCell) -> Verdict {
+        let entries = &cell.history[cell.history.len() - write.changes.len()..];
+        for change in entries {
+            self.seq += 1;
+            ensure(change.seq == self.seq, || {
+                format!("I4: {change:?} is not number {}", self.seq)
+            })?;
+            let revived = change.reason.as_deref() == Some("revived");
+            match change.kind {
+                ChangeKind::Granted if revived => {
+                    let seen = self.tenures.entry(change.token).or_insert_with(Seen::new);
+                    let expired = seen.ended == Some(ChangeKind::Expired);
+                    ensure(expired, || format!("R11: {change:?} revives {seen:?}"))?;
+                    seen.ended = None;
+                }
+                ChangeKind::Granted => {
+                    ensure(change.token > self.last_token, || {
+                        format!("I2: {:?} after {:?}", change.token, self.last_token)
+                    })?;
+                    self.last_token = change.token;
+                    self.tenures.insert(change.token, Seen::new());
+                }
+                ChangeKind::Pinned | ChangeKind::Unpinned => continue,
+                _ => self.ended(change),
+            }
+            self.owner = change.owner.as_ref().map(ToString::to_string);
+        }
+        let record = &write.record;
+        ensure(record.seq == self.seq, || format!("I4: the record says {}", record.seq))?;
+        let owner = record.tenure.as_ref().map(|tenure| tenure.owner.to_string());
+        ensure(owner == self.owner, || format!("I4: {owner:?}, but derived {:?}", self.owner))
+    }
+
+    fn ended(&mut self, change: &Change) {
+        let seen = self.tenures.entry(change.token).or_insert_with(Seen::new);
+        seen.ended = Some(change.kind);
+        let at_once = change.reason.as_deref() == Some(AT_ONCE);
+        seen.cut |= change.kind == ChangeKind::Reclaimed || at_once;
+    }
+
+    /// An answer reached its caller.
+    pub fn told(&mut self, who: &Who, answer: &Answer, now: Moment, cell: &StoreCell) -> Verdict {
+        ensure(who.answers() == 1, || format!("{who:?} was answered {} times", who.answers()))?;
+        match answer {
+            Answer::Granted(grant) => {
+                let token = grant.view.token;
+                self.durable(token, cell)?;
+                self.proofs.push((grant.lease_id, token));
+                self.window(token, who, grant.valid_for_ms, now)
+            }
+            Answer::Alive { token, valid_for_ms, .. } => {
+                self.durable(*token, cell)?;
+                self.window(*token, who, *valid_for_ms, now)
+            }
+            Answer::Lost(lost) => self.lost(who, *lost, cell),
+            Answer::Released(true) => self.released(who, cell),
+            _ => Ok(()),
+        }
+    }
+
+    /// Nobody is promised a tenure that the store does not hold.
+    fn durable(&self, token: Token, cell: &StoreCell) -> Verdict {
+        let there = cell.there.as_ref().filter(|(_, record)| record.tenure.is_some());
+        let durable = there.map(|(revision, record)| record.token(EPOCH, *revision));
+        ensure(durable == Some(token), || {
+            format!("I3: promised {token:?}, but the store holds {durable:?}")
+        })
+    }
+
+    /// I1: the client counts from before it sent; its clock may be the slowest that is allowed.
+    fn window(&mut self, token: Token, who: &Who, valid_for_ms: u64, now: Moment) -> Verdict {
+        let span = CLIENT_DRIFT.stretch(std::time::Duration::from_millis(valid_for_ms));
+        let until = who.sent + span;
+        let Some(seen) = self.tenures.get_mut(&token) else {
+            return Err(format!("promised {token:?}, which was never granted"));
+        };
+        seen.until = seen.until.max(until);
+        if seen.closed || seen.cut {
+            return Ok(());
+        }
+        let open = |seen: &Seen| !seen.closed && !seen.cut && seen.until > now;
+        let overlap = self.tenures.iter().find(|(other, seen)| **other != token && open(seen));
+        ensure(until <= now || overlap.is_none(), || {
+            format!("I1: at {now:?} {token:?} is promised until {until:?} beside {overlap:?}")
+        })
+    }
+
+    fn lost(&mut self, who: &Who, lost: Lost, cell: &StoreCell) -> Verdict {
+        let proof = match &*who.asked {
+            Request::Heartbeat(beat) => beat.lease_id,
+            Request::Transfer(transfer) => transfer.lease_id,
+            other => return Err(format!("{other:?} lost a lease")),
+        };
+        let Some(token) = self.token_of(proof) else {
+            return ensure(lost == Lost::UnknownLease, || format!("{lost:?} of nobody's lease"));
+        };
+        let Some(seen) = self.tenures.get_mut(&token) else { return Ok(()) };
+        seen.closed = true;
+        let ordered = cell.there.as_ref().is_some_and(|(_, record)| record.revocation.is_some());
+        let ended = seen.ended.or(ordered.then_some(ChangeKind::Revoked));
+        match lost {
+            Lost::Ended(how) => ensure(ended == Some(how), || {
+                format!("{token:?} is said to have ended by {how:?}; it was {ended:?}")
+            }),
+            Lost::UnknownLease => ensure(ended.is_some(), || format!("{token:?} is not known")),
+        }
+    }
+
+    fn released(&self, who: &Who, cell: &StoreCell) -> Verdict {
+        let Request::Release(release) = &*who.asked else {
+            return Err("an answer to a release that nobody asked for".into());
+        };
+        let token = self.token_of(release.lease_id).unwrap_or_default();
+        let durable = cell.history.iter().any(|change| {
+            change.kind == ChangeKind::Released
+                && change.previous.as_ref().is_some_and(|(_, ended)| *ended == token)
+        });
+        ensure(durable, || format!("I3: {token:?} was not released in the store"))
+    }
+}
+
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Verdict {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}
+
+impl Seen {
+    fn new() -> Self {
+        Self { until: Moment::ZERO, closed: false, cut: false, ended: None }
+    }
+}

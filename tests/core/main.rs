@@ -1,0 +1,14 @@
+//! The pure core of the lease protocol, put to the question.
+//!
+//! Scenarios, one file per verb; random walks against a judge (`walk`); an exhaustive model (`model`);
+//! and broken variants of the rules, each with the test that notices it (`mutants`).
+
+mod acquire;
+mod ambiguity;
+mod ending;
+mod harness;
+mod heartbeat;
+mod pin;
+mod recover;
+mod request_id;
+mod waiters;
