@@ -16,8 +16,8 @@ use crate::lease::Key;
 const PACE: u64 = 2;
 /// The same when it is a quarter too long.
 const FAST_PACE: u64 = 4;
-/// Nothing is done before so many bytes are due: small groups are not held up by small reads.
-const STEP: u64 = 32 * 1024;
+/// Nothing is done before this part of a segment is due: small groups are not held up by small reads.
+const STEPS_PER_SEGMENT: u64 = 128;
 
 /// How far it has come.
 #[derive(Debug, Default)]
@@ -55,7 +55,8 @@ impl Writer {
         }
         let pace = if sealed > most + most / 4 { FAST_PACE } else { PACE };
         self.compaction.due += self.group.bytes.len() as u64 * pace;
-        if self.compaction.due < STEP {
+        let step = u64::from(self.shared.spares.segment_bytes) / STEPS_PER_SEGMENT;
+        if self.compaction.due < step {
             return;
         }
         if self.compaction.at.is_none() {

@@ -3,6 +3,8 @@
 //! A sorted list in chunks: about 36 bytes per key beside the key's own text, against 60 to 75 of a
 //! B-tree whose keys arrive in order.
 
+use std::collections::HashMap;
+
 use super::frame;
 use crate::lease::{Key, Revision};
 
@@ -10,6 +12,8 @@ use crate::lease::{Key, Revision};
 const CHUNK: usize = 256;
 /// How much room a chunk takes at a time: little is left unused.
 const GROW: usize = 32;
+/// Entries per chunk of an index that was made at once: some can be added before it splits.
+const LOADED: usize = 192;
 /// Bits of a location that hold the segment's id, counted round.
 const SEGMENT_BITS: u32 = 21;
 
@@ -76,12 +80,24 @@ impl Index {
         Some(chunk[at].location)
     }
 
-    /// Sets the location of a key that is there; returns the one before.
-    pub fn replace(&mut self, key: &str, location: Location) -> Option<Location> {
-        let at = self.chunk_of(key)?;
-        let chunk = &mut self.chunks[at];
-        let at = chunk.binary_search_by(|e| e.key.as_str().cmp(key)).ok()?;
-        Some(std::mem::replace(&mut chunk[at].location, location))
+    /// The index of a whole map. Sorting once is several times faster than a million insertions in
+    /// random order, each of which misses the cache at every comparison.
+    pub fn from_map(map: HashMap<Key, Location>) -> Self {
+        let len = map.len();
+        let common = common_prefix(map.keys());
+        let mut entries: Vec<(u64, Entry)> = Vec::with_capacity(len);
+        for (key, location) in map {
+            entries.push((lead(&key.as_str().as_bytes()[common..]), Entry { key, location }));
+        }
+        entries.sort_unstable_by(|(a, x), (b, y)| a.cmp(b).then_with(|| x.key.cmp(&y.key)));
+        let mut entries = entries.into_iter().map(|(_, entry)| entry);
+        let mut chunks = Vec::with_capacity(len.div_ceil(LOADED));
+        while entries.len() > 0 {
+            let mut chunk = Vec::with_capacity(LOADED.min(entries.len()));
+            chunk.extend(entries.by_ref().take(LOADED));
+            chunks.push(chunk);
+        }
+        Self { chunks, len }
     }
 
     /// Sets the location of a key; returns the one before.
@@ -149,6 +165,23 @@ impl Index {
     }
 }
 
+/// How many bytes all keys begin with.
+fn common_prefix<'a>(mut keys: impl Iterator<Item = &'a Key>) -> usize {
+    let Some(first) = keys.next().map(|k| k.as_str().as_bytes()) else { return 0 };
+    keys.fold(first.len(), |common, key| {
+        let same = first[..common].iter().zip(key.as_str().as_bytes()).take_while(|(a, b)| a == b);
+        same.count()
+    })
+}
+
+/// The first bytes as a number that sorts as they do; where two are equal, the keys decide.
+fn lead(bytes: &[u8]) -> u64 {
+    let mut lead = [0; 8];
+    let take = bytes.len().min(8);
+    lead[..take].copy_from_slice(&bytes[..take]);
+    u64::from_be_bytes(lead)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -170,6 +203,12 @@ mod tests {
             assert_eq!(index.get(key.as_str()), Some(location));
         }
         assert_eq!(index.len(), model.len());
+        check(&index, &model);
+        let loaded = Index::from_map(model.clone().into_iter().collect());
+        check(&loaded, &model);
+    }
+
+    fn check(index: &Index, model: &BTreeMap<Key, Location>) {
         for (from, exclusive) in [("", false), ("k000100", true), ("k0001", false), ("z", false)] {
             let mut seen = Vec::new();
             index.visit_from(from, exclusive, |key, location| {

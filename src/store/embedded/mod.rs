@@ -38,6 +38,9 @@ mod spares;
 mod table;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     fmt,
     future::ready,
@@ -66,7 +69,7 @@ use super::{
 use crate::lease::{Epoch, Key, Nonce};
 
 /// Size of a log segment unless said otherwise, bytes.
-pub const DEFAULT_SEGMENT_BYTES: u64 = 8 << 20;
+pub const DEFAULT_SEGMENT_BYTES: u64 = 4 << 20;
 /// How much of the log is kept at least, as history, unless said otherwise, bytes.
 pub const DEFAULT_MIN_LOG_BYTES: u64 = 32 << 20;
 /// How many keys a store may hold unless said otherwise.

@@ -7,7 +7,7 @@
 //! what is behind it is then overwritten. Everywhere else it is damage, and the store stays shut.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     fs::{File, OpenOptions},
     os::unix::fs::FileExt,
     path::PathBuf,
@@ -51,6 +51,7 @@ pub(super) fn recover(
         directory,
         disk,
         table: Table::default(),
+        current: HashMap::new(),
         next_revision: Revision(1),
         latest: Position::default(),
     };
@@ -66,7 +67,8 @@ pub(super) fn recover(
         recovery.read_log(files, oldest)?;
     }
     let spares = recovery.sort_out(unused, &mut next_id, segment_bytes)?;
-    let Recovery { table, next_revision, latest, .. } = recovery;
+    let Recovery { mut table, current, next_revision, latest, .. } = recovery;
+    table.load(current);
     Ok(Recovered { table, next_revision, latest, spares, next_id })
 }
 
@@ -80,6 +82,8 @@ struct Recovery<'a> {
     directory: &'a Directory,
     disk: &'a dyn Disk,
     table: Table,
+    /// The last frame of each key so far.
+    current: HashMap<Key, Location>,
     next_revision: Revision,
     latest: Position,
 }
@@ -241,9 +245,12 @@ impl Recovery<'_> {
             }
         }
         let location = Location::new(frame.revision, id, offset, frame.len);
-        if !self.table.set_known(frame.key, location) {
-            let key = Key::new(frame.key).map_err(|_| "a malformed key")?;
-            self.table.set(&key, location);
+        match self.current.get_mut(frame.key) {
+            Some(known) => *known = location,
+            None => {
+                let key = Key::new(frame.key).map_err(|_| "a malformed key")?;
+                self.current.insert(key, location);
+            }
         }
         Ok(())
     }

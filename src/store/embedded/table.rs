@@ -1,6 +1,9 @@
 //! What is durable, as memory knows it: the index, and the segments that it points into.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use super::{
     super::Position,
@@ -112,21 +115,14 @@ impl Table {
     /// A frame became the current one of its key.
     pub fn set(&mut self, key: &Key, location: Location) {
         let before = self.index.insert(key, location);
-        self.account(before, location);
-    }
-
-    /// The same by text, so that a recovery makes a [`Key`] only for keys that it has not seen.
-    pub fn set_known(&mut self, key: &str, location: Location) -> bool {
-        let before = self.index.replace(key, location);
-        if before.is_some() {
-            self.account(before, location);
-        }
-        before.is_some()
-    }
-
-    fn account(&mut self, before: Option<Location>, after: Location) {
-        self.live_bytes += after.footprint();
+        self.live_bytes += location.footprint();
         self.live_bytes -= before.map_or(0, Location::footprint);
+    }
+
+    /// Takes over what a recovery found.
+    pub fn load(&mut self, current: HashMap<Key, Location>) {
+        self.live_bytes = current.values().map(|l| l.footprint()).sum();
+        self.index = Index::from_map(current);
     }
 
     /// A group became durable in the newest segment.

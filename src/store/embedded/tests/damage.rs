@@ -1,0 +1,190 @@
+//! Torn tails and flipped bits.
+
+use std::{collections::HashMap, fs, ops::Range};
+
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+use super::{disk::Leaves, *};
+use crate::store::embedded::segment::Segment;
+
+/// A store as it was, and how to tell whether another one has it all.
+struct Original {
+    dir: tempfile::TempDir,
+    /// Every write by its revision.
+    writes: HashMap<Revision, (Key, u64, u128)>,
+    newest: u64,
+    /// Where the last write is in the newest segment.
+    last_group: Range<usize>,
+}
+
+/// Keys written in turn, one write per group; killed, or closed.
+fn original(writes: u64, clean: bool) -> Original {
+    let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let disk = FaultyDisk::of(dir.path());
+    let mut rng = StdRng::seed_from_u64(1);
+    let store = open(dir.path(), &disk).unwrap();
+    let mut made = HashMap::new();
+    let mut last_group = 0..0;
+    for n in 0..writes {
+        let (key, seq) = (key(n % 10), n / 10 + 1);
+        last_group.start = end_of(&store).1;
+        let revision = put_ok(&store, &key, seq, u128::from(n));
+        last_group.end = end_of(&store).1;
+        made.insert(revision, (key, seq, u128::from(n)));
+    }
+    let newest = end_of(&store).0;
+    assert!(last_group.start < last_group.end, "the last write is not the first of its segment");
+    if clean {
+        store.close();
+    }
+    disk.crash(dir.path(), copy.path(), Leaves::Everything, &mut rng);
+    Original { dir: copy, writes: made, newest, last_group }
+}
+
+fn end_of(store: &EmbeddedStore) -> (u64, usize) {
+    let mut table = store.shared.table_mut();
+    table.newest().map_or((0, 0), |s| (s.segment.id, s.end as usize))
+}
+
+impl Original {
+    /// A copy in which the segment `id` has other bytes.
+    fn with(&self, id: u64, change: impl FnOnce(&mut Vec<u8>)) -> tempfile::TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        for entry in fs::read_dir(self.dir.path()).unwrap() {
+            let path = entry.unwrap().path();
+            let mut bytes = fs::read(&path).unwrap();
+            if path == Segment::path(self.dir.path(), id) {
+                let mut change = Some(change);
+                change.take().unwrap()(&mut bytes);
+                fs::write(copy.path().join(path.file_name().unwrap()), bytes).unwrap();
+                return self.copy_rest(copy, &path);
+            }
+        }
+        panic!("no segment {id}");
+    }
+
+    fn copy_rest(&self, copy: tempfile::TempDir, but: &Path) -> tempfile::TempDir {
+        for entry in fs::read_dir(self.dir.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path != but {
+                fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+            }
+        }
+        copy
+    }
+
+    /// Everything that is served is what was written; returns how many of the last `keys` writes,
+    /// the current ones, are there.
+    fn check(&self, store: &EmbeddedStore, context: &str) -> usize {
+        let total = self.writes.len() as u64;
+        let current = (total - 10 + 1..=total).map(Revision);
+        let mut there = 0;
+        for revision in current {
+            let (key, ..) = &self.writes[&revision];
+            let found = wait(store.read(key)).unwrap().expect(context);
+            let (of, seq, nonce) = &self.writes[&found.revision];
+            assert_eq!(of, key, "{context}");
+            assert_eq!(*found.record.expect(context), record(*seq, *nonce), "{context}");
+            there += usize::from(found.revision == revision);
+        }
+        there
+    }
+}
+
+#[test]
+fn a_tail_torn_at_any_byte_is_cut_and_the_store_goes_on() {
+    let original = original(400, false);
+    let last = original.last_group.clone();
+    for cut in last.clone() {
+        let context = format!("cut at {cut}");
+        let dir = original.with(original.newest, |bytes| bytes[cut..last.end].fill(0));
+        let disk = FaultyDisk::of(dir.path());
+        let store = open(dir.path(), &disk).expect(&context);
+        // The frame is followed by zeros: a cut in its padding or at its own zeros is none.
+        let there = original.check(&store, &context);
+        assert!(there >= 9, "{context}");
+        let next = put_ok(&store, &key(50), 1, 1);
+        assert!(next.0 >= 400 + u64::from(there == 10), "{context}");
+        drop(store);
+        let store = open(dir.path(), &FaultyDisk::of(dir.path())).expect(&context);
+        assert_eq!(revision_of(&store, &key(50)), Some(next), "{context}");
+    }
+}
+
+#[test]
+fn what_a_cut_left_behind_never_comes_back() {
+    let original = original(400, false);
+    let last = original.last_group.clone();
+    // The first byte of the last write is gone, and a sound frame of the same group is behind it.
+    let dir = original.with(original.newest, |bytes| bytes[last.start] ^= 1);
+    let store = open(dir.path(), &FaultyDisk::of(dir.path())).unwrap();
+    assert_eq!(original.check(&store, "cut"), 9);
+    store.close();
+    let bytes = fs::read(Segment::path(dir.path(), original.newest)).unwrap();
+    // Only the mark of the clean close is there now.
+    assert!(bytes[last.start + 64..].iter().all(|b| *b == 0));
+}
+
+#[test]
+fn a_flipped_bit_is_never_served_and_refuses_to_open_where_it_matters() {
+    for clean in [false, true] {
+        let original = original(400, clean);
+        let seed = 42;
+        println!("seed {seed}");
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut refused = 0;
+        for _ in 0..600 {
+            let id = rng.random_range(1..=original.newest + 1);
+            let path = Segment::path(original.dir.path(), id);
+            if !path.exists() {
+                continue;
+            }
+            let at = rng.random_range(0..SEGMENT as usize);
+            let bit = 1 << rng.random_range(0..8);
+            let context = format!("segment {id} byte {at} bit {bit} clean {clean}");
+            let dir = original.with(id, |bytes| bytes[at] ^= bit);
+            match open(dir.path(), &FaultyDisk::of(dir.path())) {
+                Err(OpenError::Corrupt { .. }) => refused += 1,
+                Err(other) => panic!("{context}: {other}"),
+                Ok(store) => {
+                    let there = original.check(&store, &context);
+                    let tail = id == original.newest && original.last_group.contains(&at);
+                    assert!(there == 10 || (there == 9 && tail && !clean), "{context}: {there}");
+                }
+            }
+        }
+        assert!(refused > 100, "{refused}");
+    }
+}
+
+#[test]
+fn every_bit_of_the_last_write_matters_after_a_clean_close() {
+    let original = original(400, true);
+    for at in original.last_group.clone() {
+        let dir = original.with(original.newest, |bytes| bytes[at] ^= 0x10);
+        match open(dir.path(), &FaultyDisk::of(dir.path())) {
+            Err(OpenError::Corrupt { file, offset, .. }) => {
+                assert_eq!(file, Segment::path(dir.path(), original.newest));
+                assert_eq!(offset as usize, original.last_group.start);
+            }
+            Err(other) => panic!("byte {at}: {other}"),
+            // Up to seven bytes of padding follow a frame.
+            Ok(_) => assert!(original.last_group.end - at < 8, "byte {at}"),
+        }
+    }
+}
+
+#[test]
+fn a_missing_segment_is_damage() {
+    let original = original(400, false);
+    let names = fs::read_dir(original.dir.path()).unwrap();
+    let ids = names.filter_map(|e| Segment::id_of(e.unwrap().file_name().to_str()?));
+    let ids: Vec<u64> = ids.filter(|id| *id < original.newest).collect();
+    assert!(ids.len() > 1);
+    for id in ids {
+        let dir = original.with(id, Vec::clear);
+        fs::remove_file(Segment::path(dir.path(), id)).unwrap();
+        let refused = open(dir.path(), &FaultyDisk::of(dir.path()));
+        assert!(matches!(refused, Err(OpenError::Corrupt { .. })), "segment {id}");
+    }
+}

@@ -1,0 +1,157 @@
+//! A full disk, a broken disk, a record too new.
+
+use std::time::Duration;
+
+use super::*;
+use crate::{
+    lease::CodecError,
+    store::{
+        Health, History, Position, StoreError,
+        embedded::{
+            frame::{self, Kind, Stamp},
+            segment::{HEADER, Header, Segment},
+        },
+    },
+};
+
+#[test]
+fn a_full_disk_refuses_loses_nothing_and_goes_on_by_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::of(dir.path());
+    disk.faults().room = Some(3);
+    let store = open(dir.path(), &disk).unwrap();
+    let mut committed = Vec::new();
+    let refused = loop {
+        let n = committed.len() as u64;
+        match put(&store, &key(n), 1, u128::from(n)) {
+            Outcome::Committed(revision) => committed.push(revision),
+            other => break other,
+        }
+    };
+    assert!(matches!(refused, Outcome::Refused(StoreError::Full(_))), "{refused:?}");
+    assert!(matches!(store.health(), Health::Degraded(why) if why.contains("no room")));
+    assert!(committed.len() > 100);
+    for (n, revision) in committed.iter().enumerate() {
+        assert_eq!(revision_of(&store, &key(n as u64)), Some(*revision));
+    }
+    disk.faults().room = None;
+    let recovered = (0..100).any(|_| {
+        nap(Duration::from_millis(50));
+        store.health() == Health::Ready
+    });
+    assert!(recovered);
+    let next = put_ok(&store, &key(9_000), 1, 9);
+    assert!(next > *committed.last().unwrap());
+}
+
+#[test]
+fn a_failed_sync_stops_the_store_for_good() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::of(dir.path());
+    let store = open(dir.path(), &disk).unwrap();
+    let before = put_ok(&store, &key(1), 1, 1);
+    disk.faults().fail_syncs = true;
+    let unknown = put(&store, &key(1), 2, 2);
+    assert!(matches!(unknown, Outcome::Unknown(StoreError::Unavailable(_))), "{unknown:?}");
+    disk.faults().fail_syncs = false;
+    let refused = put(&store, &key(2), 1, 3);
+    assert!(matches!(refused, Outcome::Refused(StoreError::Unavailable(_))), "{refused:?}");
+    assert!(matches!(store.health(), Health::Degraded(why) if why.contains("restart")));
+    assert_eq!(revision_of(&store, &key(1)), Some(before), "what may not be there is not shown");
+    drop(store);
+    let store = open(dir.path(), &disk).unwrap();
+    assert!(revision_of(&store, &key(1)) >= Some(before));
+    put_ok(&store, &key(2), 1, 3);
+}
+
+#[test]
+fn a_failed_write_stops_the_store_for_good() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::of(dir.path());
+    let store = open(dir.path(), &disk).unwrap();
+    put_ok(&store, &key(1), 1, 1);
+    disk.faults().fail_writes = true;
+    assert!(matches!(put(&store, &key(1), 2, 2), Outcome::Unknown(_)));
+    assert!(matches!(put(&store, &key(1), 2, 2), Outcome::Refused(_)));
+}
+
+#[test]
+fn a_record_beyond_a_segment_is_refused_and_the_store_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::of(dir.path());
+    let store = open(dir.path(), &disk).unwrap();
+    let mut long = write(&key(1), Revision::ABSENT, 1, 1);
+    Arc::make_mut(&mut long.record).value = Some("v".repeat(SEGMENT as usize).into());
+    let refused = wait(store.compare_and_set(long));
+    assert!(matches!(refused, Outcome::Refused(StoreError::Unavailable(_))), "{refused:?}");
+    put_ok(&store, &key(1), 1, 1);
+}
+
+/// A log by hand: one segment whose only frames were carried.
+fn carried_only(dir: &Path, id: u64, next: Revision, record: &[u8]) {
+    let log_id = options(dir).fresh.identity.0;
+    let before = Position { revision: Revision(40), index: 1 };
+    let header = Header { id, log_id, next_revision: next, before, oldest: id, previous_end: 0 };
+    let mut bytes = header.encode();
+    let path = Segment::path(dir, id);
+    std::fs::write(&path, &bytes).unwrap();
+    let segment = Segment::new(id, log_id, std::fs::File::open(&path).unwrap(), SEGMENT as u32);
+    let mut draft = Vec::new();
+    frame::draft_raw(&mut draft, "key-0001", record).unwrap();
+    let stamp = Stamp {
+        revision: Revision(7),
+        at_ms: 1,
+        epoch: crate::lease::Epoch(0),
+        kind: Kind::Carried,
+        group_start: HEADER,
+    };
+    frame::seal(&mut draft, segment.seed, stamp);
+    bytes.extend_from_slice(&draft);
+    bytes.resize(SEGMENT as usize, 0);
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn revisions_go_on_where_only_carried_records_are_left() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path(), &FaultyDisk::of(dir.path())).unwrap());
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some() {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let mut bytes = Vec::new();
+    record(1, 1).encode_into(&mut bytes);
+    carried_only(dir.path(), 9, Revision(60), &bytes);
+    let store = open(dir.path(), &FaultyDisk::of(dir.path())).unwrap();
+    assert_eq!(revision_of(&store, &key(1)), Some(Revision(7)));
+    let latest = Position { revision: Revision(40), index: 1 };
+    assert_eq!(store.latest(), latest);
+    let earlier = Position { revision: Revision(40), index: 0 };
+    let gap = wait(store.history(earlier, 10)).unwrap();
+    assert!(matches!(gap, History::Gap { resume } if resume == latest));
+    let none = wait(store.history(latest, 10)).unwrap();
+    assert!(matches!(none, History::Changes(changes) if changes.is_empty()));
+    assert_eq!(put_ok(&store, &key(2), 1, 2), Revision(60));
+}
+
+#[test]
+fn a_record_of_a_newer_program_is_quarantined() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path(), &FaultyDisk::of(dir.path())).unwrap());
+    for id in 1..9 {
+        let _ = std::fs::remove_file(Segment::path(dir.path(), id));
+    }
+    let mut bytes = Vec::new();
+    record(1, 1).encode_into(&mut bytes);
+    let body = bytes.len() - 4;
+    bytes[0] = 9;
+    let crc = crc32fast::hash(&bytes[..body]);
+    bytes[body..].copy_from_slice(&crc.to_le_bytes());
+    carried_only(dir.path(), 1, Revision(60), &bytes);
+    let store = open(dir.path(), &FaultyDisk::of(dir.path())).unwrap();
+    let found = wait(store.read(&key(1))).unwrap().unwrap();
+    assert_eq!(found.record, Err(CodecError::Version(9)));
+    assert_eq!(found.revision, Revision(7));
+}

@@ -1,0 +1,99 @@
+//! What needs a disk that fails and forgets, or a look inside. The rest is in `tests/embedded_store.rs`.
+
+mod crash;
+mod damage;
+mod disk;
+mod faults;
+
+use std::{future::Future, path::Path, sync::Arc, time::Duration};
+
+use self::disk::FaultyDisk;
+use super::{EmbeddedStore, Fresh, OpenError, Options};
+use crate::{
+    lease::{Change, ChangeKind, Key, Nonce, Owner, Record, Revision, State, Tenure, Token},
+    store::{LeaseStore, Outcome, Write},
+};
+
+const SEGMENT: u64 = 16 << 10;
+
+fn options(dir: &Path) -> Options {
+    let fresh = Fresh { identity: Nonce(77), secret: [5; 32], created_ms: 1_000 };
+    let mut options = Options::new(dir, fresh);
+    options.segment_bytes = SEGMENT;
+    options.min_log_bytes = 2 * SEGMENT;
+    options
+}
+
+fn open(dir: &Path, disk: &Arc<FaultyDisk>) -> Result<EmbeddedStore, OpenError> {
+    EmbeddedStore::open_on(options(dir), Arc::new(|| 1_234), Arc::clone(disk) as _)
+}
+
+fn key(n: u64) -> Key {
+    Key::new(&format!("key-{n:04}")).unwrap()
+}
+
+/// The `seq`-th write of a key. The value makes its length vary.
+fn record(seq: u64, nonce: u128) -> Record {
+    let owner = Owner::new("worker").unwrap();
+    let token = Token::OF_THIS_WRITE;
+    Record {
+        nonce: Nonce(nonce),
+        node: Nonce(1),
+        state: State::Held,
+        seq,
+        tenure: Some(Tenure {
+            grant_nonce: Nonce(nonce),
+            owner,
+            token,
+            ttl_ms: 10,
+            acquired_at_ms: 0,
+        }),
+        previous: None,
+        value: Some("v".repeat((nonce % 90) as usize).into()),
+        floor_ms: 0,
+        pins: Box::new([]),
+        offer: None,
+        revocation: None,
+        request_marks: Box::new([]),
+    }
+}
+
+fn write(key: &Key, expected: Revision, seq: u64, nonce: u128) -> Write {
+    let change = Change {
+        kind: ChangeKind::Granted,
+        seq,
+        owner: Owner::new("worker").ok(),
+        token: Token::OF_THIS_WRITE,
+        previous: None,
+        reason: None,
+        actor: None,
+    };
+    let record = Arc::new(record(seq, nonce));
+    Write { key: key.clone(), expected, record, changes: vec![change] }
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(future)
+}
+
+fn nap(span: Duration) {
+    wait(async { tokio::time::sleep(span).await });
+}
+
+fn revision_of(store: &EmbeddedStore, key: &Key) -> Option<Revision> {
+    wait(store.read(key)).unwrap().map(|found| found.revision)
+}
+
+/// Writes the key once more.
+fn put(store: &EmbeddedStore, key: &Key, seq: u64, nonce: u128) -> Outcome {
+    let expected = revision_of(store, key).unwrap_or(Revision::ABSENT);
+    wait(store.compare_and_set(write(key, expected, seq, nonce)))
+}
+
+fn put_ok(store: &EmbeddedStore, key: &Key, seq: u64, nonce: u128) -> Revision {
+    match put(store, key, seq, nonce) {
+        Outcome::Committed(revision) => revision,
+        other => panic!("not committed: {other:?}"),
+    }
+}
