@@ -6,8 +6,10 @@
 //! `telemetry` → `lease`. `ARCHITECTURE.md` is the map.
 
 pub mod actor;
+pub mod cli;
 pub mod client;
 pub mod clock;
+pub mod http;
 pub mod lease;
 pub mod manager;
 pub mod settings;

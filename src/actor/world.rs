@@ -113,6 +113,7 @@ impl World {
     /// without knowing, every promise made so far is void, and each lease reckons with one ttl more.
     pub fn now(&self) -> Moment {
         if let Some(gain) = self.jumps.check(&*self.clock) {
+            self.entropy.refresh();
             self.lapses.fetch_add(1, Ordering::AcqRel);
             self.metrics.clock_jumps.increment(1);
             tracing::warn!(

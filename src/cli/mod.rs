@@ -11,6 +11,7 @@ mod args;
 mod check;
 mod completions;
 mod config;
+mod coordinator;
 mod exit;
 mod get;
 mod ls;
@@ -18,6 +19,7 @@ mod man;
 mod output;
 mod release;
 mod revoke;
+mod serve;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -31,7 +33,7 @@ pub use args::SettingsArgs;
 pub use exit::{Exit, Failure};
 pub use output::{Format, Output};
 
-use crate::client::Client;
+use crate::client::{Client, Lease};
 
 /// The lease manager: every shard, job or singleton has exactly one owner, proven by a fencing token.
 #[derive(Debug, Parser)]
@@ -89,14 +91,15 @@ struct Context {
 }
 
 impl Context {
-    /// Prints an answer whose fields are not ours to know.
+    /// Prints an answer: the rows of the lease in it, and its other fields as they are.
     fn answer(&self, answer: &serde_json::Value) -> Result<(), Failure> {
-        let text = |value: &serde_json::Value| match value.as_str() {
-            Some(text) => output::shown(text),
-            None => value.to_string(),
-        };
-        let fields = answer.as_object().into_iter().flatten();
-        let rows: Vec<_> = fields.map(|(name, value)| (name.clone(), text(value))).collect();
+        let mut rows = Vec::new();
+        for (name, value) in answer.as_object().into_iter().flatten() {
+            match serde_json::from_value::<Lease>(value.clone()) {
+                Ok(lease) => rows.extend(output::lease_rows(&lease)),
+                Err(_) => rows.push((name.clone(), output::plain(value))),
+            }
+        }
         Ok(self.output.record(answer, &rows)?)
     }
 }
@@ -121,7 +124,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
     let client = || Client::new(&cli.server);
     let context = || Ok::<_, Failure>(Context { client: client()?, output });
     match cli.command {
-        Command::Serve(settings) => serve(&settings),
+        Command::Serve(settings) => serve::run(&settings),
         Command::Demo => demo(),
         Command::Acquire(args) => block_on(args.run(&context()?)),
         Command::Release(args) => block_on(args.run(&context()?)),
@@ -135,11 +138,6 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Completions(args) => args.run(&output),
         Command::Man(args) => args.run(&output),
     }
-}
-
-fn serve(settings: &SettingsArgs) -> Result<Exit, Failure> {
-    settings.load()?;
-    Err(Failure::Usage("serve is not available in this build".into()))
 }
 
 fn demo() -> Result<Exit, Failure> {

@@ -117,6 +117,12 @@ impl Manager {
         self.world.bus.subscribe()
     }
 
+    /// The position of the latest ownership change.
+    #[must_use]
+    pub fn latest(&self) -> Position {
+        self.world.store.latest()
+    }
+
     /// Ownership changes after a position.
     ///
     /// # Errors

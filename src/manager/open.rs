@@ -37,8 +37,8 @@ pub struct Parts {
     pub inflight_per_key: usize,
     /// Handles to the metrics.
     pub metrics: Arc<Metrics>,
-    /// Ownership lines per second; 0 for no bound.
-    pub ownership_lines_per_second: u64,
+    /// The log of ownership changes.
+    pub ownership_log: OwnershipLog,
 }
 
 /// Why no coordinator could be opened.
@@ -75,7 +75,7 @@ impl Manager {
             parts.actors,
             Registry::new(parts.arbiters),
             parts.metrics,
-            OwnershipLog::new(parts.ownership_lines_per_second),
+            parts.ownership_log,
             deaths,
             parts.locked_at,
         ));

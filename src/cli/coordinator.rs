@@ -1,0 +1,183 @@
+//! A whole coordinator from its settings: store, manager, server. What `serve` and `demo` run.
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+    time::Duration,
+};
+
+use actix_web::dev::ServerHandle;
+use anyhow::Context as _;
+
+use crate::{
+    actor::{Arbiters, Limits},
+    clock::{Clock, Entropy, SystemClock, SystemEntropy},
+    http::{App, Server, ServerOptions},
+    lease::TtlBounds,
+    manager::{CallLimits, Manager, Parts},
+    settings::Settings,
+    store::{
+        Health, LeaseStore,
+        embedded::{EmbeddedStore, Fresh, Observer, Options},
+    },
+    telemetry::{Metrics, OwnershipLog, Recorder},
+};
+
+/// How often observed values are moved into their buckets.
+const UPKEEP: Duration = Duration::from_secs(5);
+/// The longest silence on an event stream; comments are sent before it ends.
+const MAX_SILENCE: Duration = Duration::from_secs(5);
+
+/// A running coordinator.
+pub(crate) struct Coordinator {
+    /// Where it listens.
+    pub(crate) bound: SocketAddr,
+    /// Its manager.
+    pub(crate) manager: Arc<Manager>,
+    store: Arc<EmbeddedStore>,
+    server: ServerHandle,
+    ended: tokio::task::JoinHandle<std::io::Result<()>>,
+    patience: Duration,
+}
+
+/// Tells the histogram of syncs.
+struct Syncs {
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+}
+
+impl Observer for Syncs {
+    fn nanos(&self) -> u64 {
+        self.clock.now().0
+    }
+
+    fn synced(&self, writes: usize, took: Duration) {
+        self.metrics.synced(writes, took);
+    }
+}
+
+impl Coordinator {
+    /// Opens the store, binds, and serves in the background. To be called inside an actix system.
+    pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Self> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy::new());
+        let recorder = Recorder::install()?;
+        let metrics = Arc::new(Metrics::register(settings.store.kind.as_str()));
+        let listener = TcpListener::bind(settings.server.listen)
+            .with_context(|| format!("cannot listen on {}", settings.server.listen))?;
+        let bound = listener.local_addr()?;
+        let store = Arc::new(open_store(settings, &clock, &entropy, &metrics)?);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = settings.server.workers.resolve(cores);
+        let arbiters = Arc::new(Arbiters::new(workers));
+        let manager = Manager::open(Parts {
+            store: store.clone(),
+            locked_at: clock.now(),
+            clock,
+            entropy,
+            arbiters: arbiters.clone(),
+            actors: actor_limits(settings),
+            calls: call_limits(settings),
+            waiters_per_key: settings.limits.waiters_per_key,
+            inflight_per_key: settings.limits.inflight_per_key,
+            metrics: metrics.clone(),
+            ownership_log: OwnershipLog::new(settings.telemetry.ownership_lines_per_second.into()),
+        })
+        .await?;
+        let app = App {
+            manager: manager.clone(),
+            recorder: recorder.clone(),
+            before_scrape: gauges(store.clone(), manager.clone(), metrics),
+            node: settings.advertise_url(bound),
+            store_kind: settings.store.kind.as_str(),
+            store_tag: store.meta().identity.to_string()[..8].to_owned(),
+            keep_alive: settings.events.heartbeat_interval.min(MAX_SILENCE).mul_f64(0.8),
+        };
+        let options = ServerOptions {
+            workers,
+            max_connections: settings.server.max_connections.div_ceil(workers),
+            keep_alive: settings.server.keep_alive,
+            shutdown_timeout: settings.server.shutdown_timeout,
+        };
+        let server = Server::start(app, listener, arbiters, &options)?;
+        let handle = server.handle();
+        let ended = actix::spawn(server.run());
+        actix::spawn(async move {
+            loop {
+                tokio::time::sleep(UPKEEP).await;
+                recorder.upkeep();
+            }
+        });
+        let patience = settings.server.shutdown_timeout;
+        Ok(Self { bound, manager, store, server: handle, ended, patience })
+    }
+
+    /// Resolves when the server ended of its own accord, which it does only when it cannot go on.
+    pub(crate) async fn ended(&mut self) -> anyhow::Result<()> {
+        Ok((&mut self.ended).await??)
+    }
+
+    /// Takes no more work, settles what is in flight, syncs, and lets go of the store.
+    pub(crate) async fn stop(self) {
+        self.manager.drain();
+        self.server.stop(true).await;
+        self.manager.close(self.patience).await;
+        self.store.close();
+    }
+}
+
+fn open_store(
+    settings: &Settings,
+    clock: &Arc<dyn Clock>,
+    entropy: &Arc<dyn Entropy>,
+    metrics: &Arc<Metrics>,
+) -> anyhow::Result<EmbeddedStore> {
+    let mut secret = [0; 32];
+    entropy.fill(&mut secret);
+    let fresh = Fresh { identity: entropy.nonce(), secret, created_ms: clock.wall_ms() };
+    let embedded = &settings.store.embedded;
+    let options = Options {
+        segment_bytes: embedded.segment_size.0,
+        min_log_bytes: embedded.min_log_size.0,
+        max_keys: settings.limits.keys,
+        observer: Some(Arc::new(Syncs { clock: clock.clone(), metrics: metrics.clone() })),
+        ..Options::new(&embedded.data_dir, fresh)
+    };
+    let wall = clock.clone();
+    let store = EmbeddedStore::open(options, Arc::new(move || wall.wall_ms()));
+    store.with_context(|| format!("the store in {} cannot be opened", embedded.data_dir.display()))
+}
+
+fn actor_limits(settings: &Settings) -> Limits {
+    Limits {
+        passivate_after: settings.node.passivate_after,
+        restart_intensity: settings.actors.restart_intensity as usize,
+        restart_window: settings.actors.restart_window,
+        subscribers: settings.limits.subscribers,
+        bus_buffer: settings.events.buffer,
+    }
+}
+
+fn call_limits(settings: &Settings) -> CallLimits {
+    let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+    let ttl = TtlBounds {
+        min_ms: millis(settings.limits.ttl_min),
+        max_ms: millis(settings.limits.ttl_max),
+    };
+    CallLimits { ttl, wait_max: settings.limits.wait_max }
+}
+
+/// The gauges that are read when somebody asks.
+fn gauges(
+    store: Arc<EmbeddedStore>,
+    manager: Arc<Manager>,
+    metrics: Arc<Metrics>,
+) -> Box<dyn Fn() + Send + Sync> {
+    Box::new(move || {
+        let stats = store.stats();
+        let ready = store.health() == Health::Ready;
+        metrics.store_state(stats.keys, stats.live_bytes, stats.log_bytes, ready);
+        let subscribers = u32::try_from(manager.world().bus.subscribers()).unwrap_or(u32::MAX);
+        metrics.subscribers.set(f64::from(subscribers));
+    })
+}

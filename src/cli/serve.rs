@@ -1,0 +1,57 @@
+//! `tenure serve`: runs a coordinator until it is told to stop.
+
+use anyhow::Context as _;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Exit, Failure, SettingsArgs, coordinator::Coordinator};
+use crate::{
+    settings::{self, Settings},
+    telemetry::{LogFormat, init_logs},
+};
+
+/// Runs the server.
+pub(super) fn run(args: &SettingsArgs) -> Result<Exit, Failure> {
+    let settings = args.load()?.settings;
+    let format = match settings.telemetry.log_format {
+        settings::LogFormat::Text => LogFormat::Text,
+        settings::LogFormat::Json => LogFormat::Json,
+    };
+    init_logs(&settings.telemetry.log, format)
+        .map_err(|error| Failure::Usage(format!("telemetry.log: {error}")))?;
+    log_panics();
+    actix::System::new().block_on(serve(settings))?;
+    Ok(Exit::Done)
+}
+
+async fn serve(settings: Settings) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let mut coordinator = Coordinator::start(&settings).await?;
+    let data_dir = settings.store.embedded.data_dir.display().to_string();
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), data_dir, "serving");
+    // Programs that start a server on a free port read this line.
+    #[expect(clippy::print_stderr, reason = "also where logs are filtered out")]
+    {
+        eprintln!("listening on http://{}", coordinator.bound);
+    }
+    tokio::select! {
+        ended = coordinator.ended() => return ended.context("the server ended"),
+        _ = terminate.recv() => tracing::info!("stopping: SIGTERM"),
+        _ = interrupt.recv() => tracing::info!("stopping: SIGINT"),
+    }
+    tokio::select! {
+        () = coordinator.stop() => tracing::info!("stopped"),
+        _ = terminate.recv() => tracing::warn!("told twice to stop: requests in flight are cut off"),
+        _ = interrupt.recv() => tracing::warn!("told twice to stop: requests in flight are cut off"),
+    }
+    Ok(())
+}
+
+/// A panic ends one actor or one connection; the log says where it was.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string);
+        let what = panic.payload_as_str().unwrap_or("a value that is no text");
+        tracing::error!(place, what, "panic");
+    }));
+}

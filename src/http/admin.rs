@@ -1,0 +1,119 @@
+//! What administrators order; each order leaves an event with its actor and reason.
+
+use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+
+use super::{
+    body::{Body, json, key, owner},
+    problem::Problem,
+    server::App,
+    wire::{DrainBody, Drained, Lease, LeaseAnswer, PinBody, RevokeBody, Revoked},
+};
+use crate::lease::Revoke;
+
+/// Who orders: the address it comes from.
+fn actor(request: &HttpRequest) -> String {
+    request.peer_addr().map_or_else(|| "unknown".to_owned(), |peer| peer.ip().to_string())
+}
+
+/// End a tenure.
+#[utoipa::path(post, path = "/v1/admin/revoke", tag = "admin", request_body = RevokeBody, responses(
+    (status = 200, description = "The order is durable", body = Revoked),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 409, description = "`not-held` or `pinned`", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn revoke(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<RevokeBody>,
+) -> HttpResponse {
+    let received = app.manager.now();
+    let result = async {
+        let key = key(&body.0.key)?;
+        let order = Revoke {
+            reason: body.0.reason.into(),
+            actor: actor(&request).into(),
+            immediately: body.0.immediately,
+            owner: None,
+        };
+        let ends_in_ms = app.manager.revoke(&key, order, received).await;
+        ends_in_ms.map_err(|error| Problem::admin(&error, &app, Some(&key)))
+    };
+    match result.await {
+        Ok(ends_in_ms) => json(&request, StatusCode::OK, &Revoked { revoked: true, ends_in_ms }),
+        Err(problem) => problem.respond(&request),
+    }
+}
+
+/// Keep a key's tenures from expiring.
+#[utoipa::path(post, path = "/v1/admin/pin", tag = "admin", request_body = PinBody, responses(
+    (status = 200, description = "Pinned, now or before", body = LeaseAnswer),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn pin(request: HttpRequest, app: web::Data<App>, body: Body<PinBody>) -> HttpResponse {
+    pins(request, app, body.0, true).await
+}
+
+/// Take a pin off a key.
+#[utoipa::path(post, path = "/v1/admin/unpin", tag = "admin", request_body = PinBody, responses(
+    (status = 200, description = "Not pinned by this name, now or before", body = LeaseAnswer),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn unpin(request: HttpRequest, app: web::Data<App>, body: Body<PinBody>) -> HttpResponse {
+    pins(request, app, body.0, false).await
+}
+
+async fn pins(request: HttpRequest, app: web::Data<App>, body: PinBody, set: bool) -> HttpResponse {
+    let received = app.manager.now();
+    let result = async {
+        let key = key(&body.key)?;
+        let actor = actor(&request);
+        let view = if set {
+            app.manager.pin(&key, &body.by, &actor, received).await
+        } else {
+            app.manager.unpin(&key, &body.by, &actor, received).await
+        };
+        let view = view.map_err(|error| Problem::admin(&error, &app, Some(&key)))?;
+        Ok::<_, Problem>(LeaseAnswer { lease: Lease::of(&app, &key, &view) })
+    };
+    match result.await {
+        Ok(answer) => json(&request, StatusCode::OK, &answer),
+        Err(problem) => problem.respond(&request),
+    }
+}
+
+/// Revoke, gracefully, every lease of an owner.
+#[utoipa::path(post, path = "/v1/admin/drain", tag = "admin", request_body = DrainBody, responses(
+    (status = 200, description = "How many", body = Drained),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 503, description = "`store-unavailable`", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn drain(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<DrainBody>,
+) -> HttpResponse {
+    let received = app.manager.now();
+    let result = async {
+        let owner = owner("owner", &body.0.owner)?;
+        let drained = app.manager.drain_owner(&owner, &actor(&request), received).await;
+        drained.map_err(|error| Problem::admin(&error, &app, None))
+    };
+    match result.await {
+        Ok((revoked, pinned)) => json(&request, StatusCode::OK, &Drained { revoked, pinned }),
+        Err(problem) => problem.respond(&request),
+    }
+}

@@ -1,0 +1,111 @@
+//! Reading requests strictly and writing answers.
+
+use std::{future::Future, pin::Pin};
+
+use actix_web::{
+    FromRequest, HttpRequest, HttpResponse,
+    dev::Payload,
+    http::{StatusCode, header},
+    web,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::problem::Problem;
+use crate::lease::{Key, Owner};
+
+/// Largest body of a request, in bytes.
+pub const MAX_BODY_BYTES: usize = 1024 * 1024;
+
+/// A JSON body: unknown and duplicate fields, wrong types and excess are refused.
+pub struct Body<T>(pub T);
+
+impl<T: DeserializeOwned + 'static> FromRequest for Body<T> {
+    type Error = Problem;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let bytes = web::Payload::from_request(request, payload);
+        Box::pin(async move {
+            let payload =
+                bytes.await.map_err(|error| Problem::malformed(error.to_string(), None))?;
+            let bytes = payload
+                .to_bytes_limited(MAX_BODY_BYTES)
+                .await
+                .map_err(|_| Problem::too_large(MAX_BODY_BYTES))?
+                .map_err(|error| Problem::malformed(error.to_string(), None))?;
+            serde_json::from_slice(&bytes).map(Self).map_err(|_| explain::<T>(&bytes))
+        })
+    }
+}
+
+/// Says what is wrong with a body, and where; read a second time, since the first reading is the one
+/// that must be fast.
+fn explain<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
+    if bytes.is_empty() {
+        return Problem::malformed("the body is empty; a JSON object is expected".into(), None);
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    match serde_path_to_error::deserialize::<_, T>(&mut json) {
+        Ok(_) => Problem::malformed("there is more after the JSON object".into(), None),
+        Err(error) => {
+            let path = error.path().to_string();
+            let detail = error.into_inner().to_string();
+            let field = if path == "." { quoted(&detail) } else { Some(path) };
+            Problem::malformed(detail, field)
+        }
+    }
+}
+
+/// The name in ``missing field `key` ``.
+fn quoted(detail: &str) -> Option<String> {
+    let (_, rest) = detail.split_once("field `")?;
+    Some(rest.split_once('`')?.0.to_owned())
+}
+
+/// The query of a request; unknown and duplicate parameters are refused.
+pub fn query<T: DeserializeOwned>(request: &HttpRequest) -> Result<T, Problem> {
+    web::Query::<T>::from_query(request.query_string()).map(web::Query::into_inner).map_err(
+        |error| {
+            let detail = match &error {
+                actix_web::error::QueryPayloadError::Deserialize(inner) => inner.to_string(),
+                other => other.to_string(),
+            };
+            let field = quoted(&detail);
+            Problem::malformed(detail, field)
+        },
+    )
+}
+
+/// A key from a body.
+pub fn key(text: &str) -> Result<Key, Problem> {
+    Key::new(text).map_err(|error| Problem::field("key", error))
+}
+
+/// An owner from a body, under the name that its field has there.
+pub fn owner(field: &str, text: &str) -> Result<Owner, Problem> {
+    Owner::new(text).map_err(|error| Problem::field(field, error))
+}
+
+/// A lease id from a body.
+pub fn lease_id(text: &str) -> Result<crate::lease::LeaseId, Problem> {
+    text.parse().map_err(|error| Problem::field("lease_id", error))
+}
+
+/// 200, or another success, as JSON.
+pub fn json<T: Serialize>(request: &HttpRequest, status: StatusCode, body: &T) -> HttpResponse {
+    let bytes = serde_json::to_vec(body).unwrap_or_default();
+    let mut response = HttpResponse::build(status)
+        .insert_header((header::CONTENT_TYPE, header::HeaderValue::from_static("application/json")))
+        .body(bytes);
+    echo_request_id(request, response.headers_mut());
+    response
+}
+
+/// Copies what lets a caller find its request again.
+pub fn echo_request_id(request: &HttpRequest, headers: &mut header::HeaderMap) {
+    for name in ["x-request-id", "traceparent"] {
+        if let Some(value) = request.headers().get(name) {
+            headers.insert(header::HeaderName::from_static(name), value.clone());
+        }
+    }
+}

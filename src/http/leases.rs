@@ -1,0 +1,223 @@
+//! One lease: acquire, get, check; and lists of them.
+
+use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+use sha2::{Digest, Sha256};
+
+use super::{
+    body::{Body, json, key, owner, query},
+    problem::Problem,
+    server::App,
+    wire::{AcquireBody, CheckBody, Checked, Grant, Lease, LeaseList, ListQuery},
+};
+use crate::{
+    lease::{Key, State, Token},
+    manager::{AcquireOne, Filter},
+    telemetry::DEFAULT_POOL,
+};
+
+/// Longest request id, in bytes.
+const MAX_REQUEST_ID_BYTES: usize = 64;
+/// Leases on a page, when not said.
+const DEFAULT_LIMIT: usize = 100;
+/// Most leases on a page.
+const MAX_LIMIT: usize = 1000;
+
+/// Digests of a request id and of what else the request says: what the record keeps of it.
+pub fn mark(request_id: Option<&str>, parts: &[&[u8]]) -> Result<Option<(u128, u64)>, Problem> {
+    let Some(id) = request_id else { return Ok(None) };
+    if id.is_empty() || id.len() > MAX_REQUEST_ID_BYTES {
+        let detail = format!("is {} bytes long; it must be 1 to {MAX_REQUEST_ID_BYTES}", id.len());
+        return Err(Problem::field("request_id", detail));
+    }
+    let mut body = Sha256::new();
+    for part in parts {
+        body.update(part.len().to_le_bytes());
+        body.update(part);
+    }
+    let id = Sha256::digest(id.as_bytes());
+    let mut wide = [0; 16];
+    wide.copy_from_slice(&id[..16]);
+    let mut narrow = [0; 8];
+    narrow.copy_from_slice(&body.finalize()[..8]);
+    Ok(Some((u128::from_be_bytes(wide), u64::from_be_bytes(narrow))))
+}
+
+/// Become the owner of a lease.
+#[utoipa::path(post, path = "/v1/acquire", tag = "leases", request_body = AcquireBody, responses(
+    (status = 200, description = "Granted", body = Grant),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 409, description = "`held`, `held-by-you` or `request-id-spent`", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 422, description = "`request-id-reused`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `draining`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 507, description = "`store-full` or `too-many-keys`", body = Problem),
+))]
+pub async fn acquire(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<AcquireBody>,
+) -> HttpResponse {
+    let received = app.manager.now();
+    match try_acquire(&app, body.0, received).await {
+        Ok(grant) => json(&request, StatusCode::OK, &grant),
+        Err(problem) => problem.respond(&request),
+    }
+}
+
+async fn try_acquire(
+    app: &App,
+    body: AcquireBody,
+    received: crate::lease::Moment,
+) -> Result<Grant, Problem> {
+    let value = body.value.as_deref().unwrap_or_default();
+    let has_value = [u8::from(body.value.is_some()), u8::from(body.reclaim)];
+    let mark = mark(
+        body.request_id.as_deref(),
+        &[body.owner.as_bytes(), &body.ttl_ms.to_le_bytes(), &has_value, value.as_bytes()],
+    )?;
+    let one = AcquireOne {
+        key: key(&body.key)?,
+        owner: owner("owner", &body.owner)?,
+        ttl_ms: body.ttl_ms,
+        value: body.value.map(Into::into),
+        reclaim: body.reclaim,
+        wait_ms: body.wait_ms,
+        mark,
+    };
+    match app.manager.acquire(&one, received).await {
+        Ok(grant) => Ok(Grant::of(app, &one.key, &grant)),
+        Err(error) => Err(Problem::acquire(&error, app, &one.key)),
+    }
+}
+
+/// The key of a path: percent-decoded once, `/` may stand as it is.
+fn key_of_path(request: &HttpRequest) -> Result<Key, Problem> {
+    let raw = request.uri().path().strip_prefix("/v1/leases/").unwrap_or_default();
+    let bytes = percent_decode(raw.as_bytes())?;
+    let text = String::from_utf8(bytes).map_err(|_| Problem::field("key", "is not UTF-8"))?;
+    key(&text)
+}
+
+fn percent_decode(raw: &[u8]) -> Result<Vec<u8>, Problem> {
+    let mut bytes = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some((&byte, after)) = rest.split_first() {
+        if byte != b'%' {
+            bytes.push(byte);
+            rest = after;
+            continue;
+        }
+        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let decoded = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let Some(decoded) = decoded else {
+            return Err(Problem::field(
+                "key",
+                "holds a % that two hexadecimal digits do not follow",
+            ));
+        };
+        bytes.push(decoded);
+        rest = &after[2..];
+    }
+    Ok(bytes)
+}
+
+/// Look at one lease.
+#[utoipa::path(get, path = "/v1/leases/{key}", tag = "leases",
+    params(("key" = String, Path, description = "Percent-encoded; `/` may stand as it is")), responses(
+    (status = 200, description = "The lease, also of a free key", body = Lease),
+    (status = 400, description = "The key is not valid", body = Problem),
+    (status = 404, description = "`unknown-key`: never seen", body = Problem),
+    (status = 503, description = "`store-unavailable`", body = Problem),
+))]
+pub async fn get(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
+    let result = async {
+        let key = key_of_path(&request)?;
+        let view = app.manager.view(&key).await.map_err(|trouble| Problem::trouble(&trouble))?;
+        if view.known { Ok(Lease::of(&app, &key, &view)) } else { Err(Problem::unknown_key(&key)) }
+    };
+    match result.await {
+        Ok(lease) => json(&request, StatusCode::OK, &lease),
+        Err(problem) => problem.respond(&request),
+    }
+}
+
+/// Ask whether a token is the present holder's.
+#[utoipa::path(post, path = "/v1/check", tag = "leases", request_body = CheckBody, responses(
+    (status = 200, description = "Whether it is", body = Checked),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 503, description = "`store-unavailable`", body = Problem),
+))]
+pub async fn check(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<CheckBody>,
+) -> HttpResponse {
+    let result = async {
+        let key = key(&body.0.key)?;
+        let checked = app.manager.check(&key, Token(body.0.token)).await;
+        let (current, view) = checked.map_err(|trouble| Problem::trouble(&trouble))?;
+        Ok::<_, Problem>(Checked { current, lease: Lease::of(&app, &key, &view) })
+    };
+    match result.await {
+        Ok(checked) => json(&request, StatusCode::OK, &checked),
+        Err(problem) => problem.respond(&request),
+    }
+}
+
+/// List leases, a page at a time.
+#[utoipa::path(get, path = "/v1/leases", tag = "leases", params(ListQuery), responses(
+    (status = 200, description = "A page; it may be short and still have a `next`", body = LeaseList),
+    (status = 400, description = "A parameter is not valid", body = Problem),
+    (status = 503, description = "`store-unavailable`", body = Problem),
+))]
+pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
+    match try_list(&request, &app).await {
+        Ok(list) => json(&request, StatusCode::OK, &list),
+        Err(problem) => problem.respond(&request),
+    }
+}
+
+async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem> {
+    let query: ListQuery = query(request)?;
+    let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
+    if limit == 0 || limit > MAX_LIMIT {
+        return Err(Problem::field(
+            "limit",
+            format!("is {limit}; it must be from 1 to {MAX_LIMIT}"),
+        ));
+    }
+    let owner = query.owner.as_deref().map(|name| owner("owner", name)).transpose()?;
+    let (state, possible) = match query.state.as_deref() {
+        None => (None, true),
+        Some("free") => (Some(State::Free), true),
+        Some("held") => (Some(State::Held), true),
+        Some("offered") => (Some(State::Offered), true),
+        Some("fencing" | "cooling") => (None, false),
+        Some(other) => {
+            let detail =
+                format!("is {other:?}; it must be free, held, fencing, cooling or offered");
+            return Err(Problem::field("state", detail));
+        }
+    };
+    let pool_fits = query.pool.as_deref().is_none_or(|pool| pool == DEFAULT_POOL);
+    if !possible || !pool_fits || query.session.is_some() {
+        return Ok(LeaseList { leases: Vec::new(), next: None });
+    }
+    if let Some(only) = &query.key {
+        let key = key(only)?;
+        let view = app.manager.view(&key).await.map_err(|trouble| Problem::trouble(&trouble))?;
+        let fits = view.known
+            && key.as_str().starts_with(query.prefix.as_deref().unwrap_or_default())
+            && owner.is_none_or(|owner| view.owner == Some(owner))
+            && state.is_none_or(|state| state == view.state);
+        let leases = if fits { vec![Lease::of(app, &key, &view)] } else { Vec::new() };
+        return Ok(LeaseList { leases, next: None });
+    }
+    let prefix = query.prefix.unwrap_or_default();
+    let filter = Filter { prefix, owner, state, after: query.after, limit };
+    let listing = app.manager.list(&filter).await.map_err(|trouble| Problem::trouble(&trouble))?;
+    let leases = listing.leases.iter().map(|(key, view)| Lease::of(app, key, view)).collect();
+    Ok(LeaseList { leases, next: listing.next })
+}

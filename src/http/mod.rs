@@ -1,0 +1,25 @@
+//! The HTTP door: wire types, one file per resource, and ONE place that turns errors into answers.
+//!
+//! Guarantees: an answer of success leaves after what it reports is durable; bad input is a 4xx that
+//! names the field, never a 5xx; a caller that hung up is never granted anything.
+//!
+//! Does not guarantee: that a caller which got no answer had no effect: repeat with a `request_id`.
+//!
+//! Assumes: each worker runs on an arbiter of its own, on which lease actors live too.
+
+mod admin;
+mod any;
+mod body;
+mod events;
+mod heartbeats;
+mod leases;
+mod openapi;
+mod pages;
+mod problem;
+mod releases;
+mod server;
+mod service;
+mod wire;
+
+pub use openapi::document;
+pub use server::{App, Server, ServerOptions};

@@ -1,0 +1,34 @@
+//! The OpenAPI document, from the code.
+
+use utoipa::OpenApi;
+
+use super::{admin, any, events, heartbeats, leases, releases, service};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "tenure",
+        description = "Leases with fencing tokens. Durations are integer milliseconds in `*_ms` fields; \
+                       instants are RFC 3339 and for people only.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
+    ),
+    tags(
+        (name = "leases", description = "Take, keep and give back leases"),
+        (name = "events", description = "Follow ownership changes"),
+        (name = "admin", description = "What administrators order"),
+        (name = "service", description = "Probes and information"),
+    ),
+    paths(
+        leases::acquire, any::acquire_any, heartbeats::heartbeat, heartbeats::heartbeats,
+        releases::release, releases::releases, releases::transfer, leases::check, leases::get,
+        leases::list, events::events, admin::revoke, admin::pin, admin::unpin, admin::drain,
+        service::livez, service::readyz, service::metrics, service::info, service::nodes,
+    ),
+)]
+struct Document;
+
+/// The document, as `/openapi.json` serves it and as it stands in the repository.
+#[must_use]
+pub fn document() -> utoipa::openapi::OpenApi {
+    Document::openapi()
+}

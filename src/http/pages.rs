@@ -1,0 +1,45 @@
+//! Pages for people: the status page and the API page. Nothing on them comes from elsewhere.
+
+use actix_web::{HttpResponse, http::header, web};
+
+use super::openapi::document;
+
+/// Scripts and styles come from here alone.
+const POLICY: &str =
+    "default-src 'self'; style-src 'self'; script-src 'self'; img-src 'self' data:";
+
+fn asset(kind: &'static str, text: &'static str) -> HttpResponse {
+    HttpResponse::Ok()
+        .insert_header((header::CONTENT_TYPE, kind))
+        .insert_header((header::CONTENT_SECURITY_POLICY, POLICY))
+        .insert_header((header::CACHE_CONTROL, "no-cache"))
+        .body(text)
+}
+
+async fn status() -> HttpResponse {
+    asset("text/html; charset=utf-8", include_str!("assets/status.html"))
+}
+
+async fn status_script() -> HttpResponse {
+    asset("text/javascript; charset=utf-8", include_str!("assets/status.js"))
+}
+
+async fn style() -> HttpResponse {
+    asset("text/css; charset=utf-8", include_str!("assets/style.css"))
+}
+
+async fn to_docs() -> HttpResponse {
+    HttpResponse::Found().insert_header((header::LOCATION, "/docs/")).finish()
+}
+
+/// Adds the pages.
+pub fn configure(config: &mut web::ServiceConfig) {
+    config
+        .route("/", web::get().to(status))
+        .route("/assets/status.js", web::get().to(status_script))
+        .route("/assets/style.css", web::get().to(style))
+        .route("/docs", web::get().to(to_docs))
+        .service(
+            utoipa_swagger_ui::SwaggerUi::new("/docs/{_:.*}").url("/openapi.json", document()),
+        );
+}

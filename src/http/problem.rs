@@ -1,0 +1,339 @@
+//! Errors as `application/problem+json` (RFC 9457): the one place where they become status codes.
+
+use actix_web::{
+    HttpRequest, HttpResponse, ResponseError,
+    http::{StatusCode, header},
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{server::App, wire};
+use crate::{
+    lease::{Key, Lost, Refusal, State, StoreError, View},
+    manager::{
+        AcquireAnyError, AcquireError, AdminError, HolderError, Invalid, ReleaseError, Trouble,
+    },
+};
+
+/// A problem document.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Problem {
+    /// A name for the kind of problem.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The kind, for people.
+    pub title: &'static str,
+    /// The HTTP status code.
+    pub status: u16,
+    /// What happened, and what would help.
+    pub detail: String,
+    /// The kind, for programs; stable.
+    pub code: &'static str,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+    /// When it is worth trying again, in milliseconds, where known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+    /// The field that is at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// How the lease was lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+    /// The lease as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Box<wire::Lease>>,
+    /// How many of the keys are in which state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<wire::Counts>,
+}
+
+impl Problem {
+    fn new(status: StatusCode, code: &'static str, title: &'static str, detail: String) -> Self {
+        Self {
+            kind: format!("urn:tenure:problem:{code}"),
+            title,
+            status: status.as_u16(),
+            detail,
+            code,
+            retryable: false,
+            retry_after_ms: None,
+            field: None,
+            reason: None,
+            lease: None,
+            counts: None,
+        }
+    }
+
+    /// A field that the contract does not allow.
+    pub fn field(field: &str, detail: impl std::fmt::Display) -> Self {
+        let detail = format!("{field} {detail}");
+        let title = "A field is not valid";
+        Self {
+            field: Some(field.into()),
+            ..Self::new(StatusCode::BAD_REQUEST, "invalid-field", title, detail)
+        }
+    }
+
+    /// A body or query that cannot be read.
+    pub fn malformed(detail: String, field: Option<String>) -> Self {
+        let title = "The request cannot be read";
+        Self { field, ..Self::new(StatusCode::BAD_REQUEST, "malformed-request", title, detail) }
+    }
+
+    pub fn too_large(limit: usize) -> Self {
+        let detail = format!("the body is larger than {limit} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "The body is too large", detail)
+    }
+
+    pub fn unknown_key(key: &Key) -> Self {
+        let detail = format!("no lease of {key:?} was ever written");
+        Self::new(StatusCode::NOT_FOUND, "unknown-key", "The key is unknown", detail)
+    }
+
+    pub fn no_route(path: &str) -> Self {
+        let detail = format!("{path} is no path of this API; see /docs");
+        Self::new(StatusCode::NOT_FOUND, "no-such-path", "No such path", detail)
+    }
+
+    pub fn wrong_method(method: &str, path: &str) -> Self {
+        let detail = format!("{path} does not take {method}; see /docs");
+        let status = StatusCode::METHOD_NOT_ALLOWED;
+        Self::new(status, "method-not-allowed", "The path does not take this method", detail)
+    }
+
+    pub fn too_many_subscribers(limit: usize) -> Self {
+        let detail = format!("there are {limit} subscribers, which is the limit");
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        Self::new(status, "too-many-subscribers", "Too many subscribers", detail).retry(1000)
+    }
+
+    fn retry(self, after_ms: u64) -> Self {
+        Self { retryable: true, retry_after_ms: Some(after_ms), ..self }
+    }
+
+    pub fn store(error: &StoreError) -> Self {
+        match error {
+            StoreError::Full(_) => {
+                let status = StatusCode::INSUFFICIENT_STORAGE;
+                Self::new(status, "store-full", "The store is full", error.to_string()).retry(1000)
+            }
+            StoreError::TooManyKeys(_) => {
+                let status = StatusCode::INSUFFICIENT_STORAGE;
+                Self::new(
+                    status,
+                    "too-many-keys",
+                    "The store holds too many keys",
+                    error.to_string(),
+                )
+            }
+            StoreError::Unavailable(_) => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                let title = "The store is unavailable";
+                Self::new(status, "store-unavailable", title, error.to_string()).retry(1000)
+            }
+        }
+    }
+
+    pub fn trouble(trouble: &Trouble) -> Self {
+        let detail = trouble.to_string();
+        match trouble {
+            Trouble::Busy => {
+                let status = StatusCode::TOO_MANY_REQUESTS;
+                Self::new(status, "busy", "The key is busy", detail).retry(100)
+            }
+            Trouble::Quarantined(_) => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                Self::new(status, "record-quarantined", "The key's record cannot be judged", detail)
+            }
+            Trouble::Store(error) => Self::store(error),
+            Trouble::Resting(span) => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                let after = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+                Self::new(status, "key-resting", "The key rests", detail).retry(after)
+            }
+            Trouble::Draining => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                Self::new(status, "draining", "The coordinator takes no work", detail).retry(1000)
+            }
+            Trouble::InFlight => {
+                let status = StatusCode::CONFLICT;
+                Self::new(status, "request-in-flight", "The request is being served", detail)
+                    .retry(100)
+            }
+        }
+    }
+
+    pub fn invalid(invalid: &Invalid) -> Self {
+        Self::field(invalid.field, &invalid.detail)
+    }
+
+    fn refusal(why: Refusal, lease: Option<(&App, &Key, &View)>) -> Self {
+        let wire = |lease: Option<(&App, &Key, &View)>| {
+            lease.map(|(app, key, view)| Box::new(wire::Lease::of(app, key, view)))
+        };
+        let wait = lease.and_then(|(_, _, view)| view.expires_in_ms);
+        match why {
+            Refusal::Held => {
+                let title = "The lease is held";
+                let detail =
+                    lease.map_or_else(|| title.to_owned(), |(_, key, view)| who(key, view));
+                let problem = Self::new(StatusCode::CONFLICT, "held", title, detail);
+                Self { retryable: true, retry_after_ms: wait, lease: wire(lease), ..problem }
+            }
+            Refusal::HeldByYou => {
+                let title = "You hold the lease already";
+                let detail = "this owner holds the lease; with reclaim: true the old tenure ends and a new one begins";
+                let problem = Self::new(StatusCode::CONFLICT, "held-by-you", title, detail.into());
+                Self { lease: wire(lease), ..problem }
+            }
+            Refusal::RequestReused => {
+                let title = "The request_id was used for another request";
+                let detail = "give every request an id of its own, and repeat it unchanged";
+                let status = StatusCode::UNPROCESSABLE_ENTITY;
+                let problem = Self::new(status, "request-id-reused", title, detail.into());
+                Self { field: Some("request_id".into()), ..problem }
+            }
+            Refusal::RequestSpent(how) => {
+                let title = "The grant of this request_id is over";
+                let how = how.map_or("ended", |how| how.as_str());
+                let detail = format!("this request was granted, and that tenure has {how}");
+                let problem = Self::new(StatusCode::CONFLICT, "request-id-spent", title, detail);
+                Self { lease: wire(lease), ..problem }
+            }
+        }
+    }
+
+    pub fn acquire(error: &AcquireError, app: &App, key: &Key) -> Self {
+        match error {
+            AcquireError::Refused(why, view) => Self::refusal(*why, Some((app, key, view))),
+            AcquireError::Invalid(invalid) => Self::invalid(invalid),
+            AcquireError::Trouble(trouble) => Self::trouble(trouble),
+        }
+    }
+
+    pub fn acquire_any(error: &AcquireAnyError) -> Self {
+        match error {
+            AcquireAnyError::NoneAvailable(counts) => {
+                let title = "None of the keys is available";
+                let problem =
+                    Self::new(StatusCode::CONFLICT, "none-available", title, error.to_string());
+                let counts = wire::Counts::of(counts);
+                Self {
+                    retryable: true,
+                    retry_after_ms: counts.next_ms,
+                    counts: Some(counts),
+                    ..problem
+                }
+            }
+            AcquireAnyError::Refused(why) => Self::refusal(*why, None),
+            AcquireAnyError::Invalid(invalid) => Self::invalid(invalid),
+            AcquireAnyError::Trouble(trouble) => Self::trouble(trouble),
+        }
+    }
+
+    pub fn holder(error: &HolderError) -> Self {
+        match error {
+            HolderError::Lost(lost) => {
+                let reason = lost_reason(*lost);
+                let title = "The lease is not yours any more";
+                let detail = format!("the tenure of this lease_id is over: {reason}");
+                let problem = Self::new(StatusCode::CONFLICT, "lease-lost", title, detail);
+                Self { reason: Some(reason), ..problem }
+            }
+            HolderError::Invalid(invalid) => Self::invalid(invalid),
+            HolderError::Trouble(trouble) => Self::trouble(trouble),
+        }
+    }
+
+    pub fn release(error: &ReleaseError, app: &App, key: &str) -> Self {
+        match error {
+            ReleaseError::NotHolder(view) => {
+                let title = "Somebody else holds the lease";
+                let detail = format!("this lease_id does not hold {key:?}");
+                let lease =
+                    Key::new(key).ok().map(|key| Box::new(wire::Lease::of(app, &key, view)));
+                let problem = Self::new(StatusCode::CONFLICT, "not-holder", title, detail);
+                Self { lease, ..problem }
+            }
+            ReleaseError::Invalid(invalid) => Self::invalid(invalid),
+            ReleaseError::Trouble(trouble) => Self::trouble(trouble),
+        }
+    }
+
+    pub fn admin(error: &AdminError, app: &App, key: Option<&Key>) -> Self {
+        let lease = |view: &View| key.map(|key| Box::new(wire::Lease::of(app, key, view)));
+        match error {
+            AdminError::NotHeld(view) => {
+                let title = "Nobody holds the lease";
+                let problem = Self::new(StatusCode::CONFLICT, "not-held", title, title.into());
+                Self { lease: lease(view), ..problem }
+            }
+            AdminError::Pinned(view) => {
+                let detail = format!(
+                    "pinned by {}; unpin it, or say immediately: true",
+                    view.pins.join(", ")
+                );
+                let problem =
+                    Self::new(StatusCode::CONFLICT, "pinned", "The lease is pinned", detail);
+                Self { lease: lease(view), ..problem }
+            }
+            AdminError::TooManyPins => Self::field("by", error),
+            AdminError::Invalid(invalid) => Self::invalid(invalid),
+            AdminError::Trouble(trouble) => Self::trouble(trouble),
+        }
+    }
+
+    /// The answer, with the request's own ids on it.
+    pub fn respond(self, request: &HttpRequest) -> HttpResponse {
+        let mut response = self.error_response();
+        super::body::echo_request_id(request, response.headers_mut());
+        response
+    }
+}
+
+fn who(key: &Key, view: &View) -> String {
+    let rest = view.expires_in_ms.map_or_else(
+        || "it does not expire".to_owned(),
+        |ms| format!("it expires in {ms} ms unless it is renewed"),
+    );
+    match (&view.owner, view.state) {
+        (Some(owner), _) => {
+            format!("{key:?} is held by {owner:?} under token {}; {rest}", view.token)
+        }
+        (None, State::Offered) => {
+            let to = view.offered_to.as_ref().map_or_else(String::new, |to| format!(" for {to:?}"));
+            format!("{key:?} is kept{to}; {rest}")
+        }
+        (None, _) => format!("{key:?} is held"),
+    }
+}
+
+/// The reason of a lost lease, as the API names it.
+pub fn lost_reason(lost: Lost) -> &'static str {
+    match lost {
+        Lost::Ended(kind) => kind.as_str(),
+        Lost::UnknownLease => "unknown-lease",
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code, self.detail)
+    }
+}
+
+impl ResponseError for Problem {
+    fn status_code(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let mut response = HttpResponse::build(self.status_code());
+        response.insert_header((header::CONTENT_TYPE, "application/problem+json"));
+        if let Some(after) = self.retry_after_ms.filter(|_| self.retryable) {
+            response.insert_header((header::RETRY_AFTER, after.div_ceil(1000)));
+        }
+        response.body(serde_json::to_vec(self).unwrap_or_default())
+    }
+}

@@ -1,0 +1,113 @@
+//! Giving leases back, or on.
+
+use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+
+use super::{
+    body::{Body, json, key, lease_id, owner},
+    heartbeats::{check_key, refused, split},
+    problem::Problem,
+    server::App,
+    wire::{BatchBody, Lease, LeaseAnswer, ReleaseBody, Released, TransferBody, Verdict, Verdicts},
+};
+use crate::lease::{Release, Transfer};
+
+/// Stop being the owner of a lease.
+#[utoipa::path(post, path = "/v1/release", tag = "leases", request_body = ReleaseBody, responses(
+    (status = 200, description = "The tenure is over; `released` is false when it was before", body = Released),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 409, description = "`not-holder`", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn release(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<ReleaseBody>,
+) -> HttpResponse {
+    let received = app.manager.now();
+    let ReleaseBody { key, lease_id: id, value } = body.0;
+    let result = async {
+        check_key(&key)?;
+        let release = Release { lease_id: lease_id(&id)?, value: value.map(Into::into) };
+        let released = app.manager.release(&key, release, received).await;
+        released.map_err(|error| Problem::release(&error, &app, &key))
+    };
+    match result.await {
+        Ok(released) => json(&request, StatusCode::OK, &Released { released }),
+        Err(problem) => problem.respond(&request),
+    }
+}
+
+/// Stop being the owner of many leases.
+#[utoipa::path(post, path = "/v1/releases", tag = "leases", request_body = BatchBody, responses(
+    (status = 200, description = "A verdict per lease, in order", body = Verdicts),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+))]
+pub async fn releases(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<BatchBody>,
+) -> HttpResponse {
+    let received = app.manager.now();
+    let leases = body.0.leases;
+    let parsed = match split(&leases) {
+        Ok(parsed) => parsed,
+        Err(problem) => return problem.respond(&request),
+    };
+    let asked = parsed.iter().filter_map(|lease| lease.as_ref().ok().copied());
+    let mut answers = app.manager.releases(asked, received).await.into_iter();
+    let mut results = Vec::with_capacity(leases.len());
+    for (lease, parsed) in leases.iter().zip(parsed) {
+        let key = lease.key.as_str();
+        let verdict = match parsed {
+            Err(problem) => refused(key, problem),
+            Ok(_) => match answers.next() {
+                Some(Ok(released)) => {
+                    Verdict { key, status: 200, released: Some(released), ..Verdict::default() }
+                }
+                Some(Err(error)) => refused(key, Problem::release(&error, &app, key)),
+                None => continue,
+            },
+        };
+        results.push(verdict);
+    }
+    json(&request, StatusCode::OK, &Verdicts { results })
+}
+
+/// Hand a lease to a named successor.
+#[utoipa::path(post, path = "/v1/transfer", tag = "leases", request_body = TransferBody, responses(
+    (status = 200, description = "The tenure is over; the lease is kept for `to`, or already its", body = LeaseAnswer),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 409, description = "`lease-lost`, with the reason", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn transfer(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<TransferBody>,
+) -> HttpResponse {
+    let received = app.manager.now();
+    let body = body.0;
+    let result = async {
+        let key = key(&body.key)?;
+        let transfer = Transfer {
+            lease_id: lease_id(&body.lease_id)?,
+            to: owner("to", &body.to)?,
+            offer_ms: body.offer_ms,
+            value: body.value.map(Into::into),
+        };
+        let view = app.manager.transfer(key.as_str(), transfer, received).await;
+        let view = view.map_err(|error| Problem::holder(&error))?;
+        Ok::<_, Problem>(LeaseAnswer { lease: Lease::of(&app, &key, &view) })
+    };
+    match result.await {
+        Ok(answer) => json(&request, StatusCode::OK, &answer),
+        Err(problem) => problem.respond(&request),
+    }
+}

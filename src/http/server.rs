@@ -1,0 +1,150 @@
+//! The HTTP server: workers that are also the lease actors' arbiters.
+
+use std::{
+    net::TcpListener,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use actix_web::{
+    HttpServer,
+    dev::{Server as Running, ServerHandle},
+    web,
+};
+
+use super::{admin, any, events, heartbeats, leases, pages, releases, service};
+use crate::{
+    actor::{Arbiters, claim_this_thread},
+    manager::Manager,
+    telemetry::Recorder,
+};
+
+/// How long a client may take for the head of a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What the handlers share.
+pub struct App {
+    /// The coordinator.
+    pub manager: Arc<Manager>,
+    /// Renders metrics.
+    pub recorder: Recorder,
+    /// Sets the gauges that are read when they are asked for.
+    pub before_scrape: Box<dyn Fn() + Send + Sync>,
+    /// How others reach this coordinator.
+    pub node: String,
+    /// The kind of the store.
+    pub store_kind: &'static str,
+    /// The beginning of the store's identity, for cursors.
+    pub store_tag: String,
+    /// An event stream that was silent for this long sends a comment.
+    pub keep_alive: Duration,
+}
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Worker threads; as many as there are arbiters.
+    pub workers: usize,
+    /// Connections at a time, per worker.
+    pub max_connections: usize,
+    /// How long an idle connection is kept.
+    pub keep_alive: Duration,
+    /// How long a stop waits for requests in flight.
+    pub shutdown_timeout: Duration,
+}
+
+/// A running server.
+pub struct Server {
+    running: Running,
+}
+
+impl Server {
+    /// Serves on a bound listener. Each worker registers its arbiter.
+    ///
+    /// # Errors
+    /// When the listener cannot be used.
+    pub fn start(
+        app: App,
+        listener: TcpListener,
+        arbiters: Arc<Arbiters>,
+        options: &ServerOptions,
+    ) -> std::io::Result<Self> {
+        let app = web::Data::new(app);
+        let workers = Arc::new(AtomicUsize::new(0));
+        let server = HttpServer::new(move || {
+            let index = workers.fetch_add(1, Ordering::Relaxed);
+            if index < arbiters.count() {
+                claim_this_thread(index);
+                arbiters.set(index, actix::Arbiter::current());
+            }
+            actix_web::App::new().app_data(app.clone()).configure(routes)
+        });
+        let running = server
+            .workers(options.workers)
+            .max_connections(options.max_connections)
+            .keep_alive(options.keep_alive)
+            .client_request_timeout(REQUEST_TIMEOUT)
+            .client_disconnect_timeout(Duration::from_secs(1))
+            // A caller that shut its side is gone, and must not be granted anything.
+            .h1_allow_half_closed(false)
+            .tcp_nodelay(true)
+            .shutdown_timeout(options.shutdown_timeout.as_secs().max(1))
+            .disable_signals()
+            .listen(listener)?
+            .run();
+        Ok(Self { running })
+    }
+
+    /// Stops it from elsewhere.
+    #[must_use]
+    pub fn handle(&self) -> ServerHandle {
+        self.running.handle()
+    }
+
+    /// Runs until it is stopped.
+    ///
+    /// # Errors
+    /// When a worker cannot be started.
+    pub async fn run(self) -> std::io::Result<()> {
+        self.running.await
+    }
+}
+
+fn routes(config: &mut web::ServiceConfig) {
+    macro_rules! resources {
+        ($($path:literal $method:ident $handler:path),* $(,)?) => {
+            config$(.service(
+                web::resource($path)
+                    .route(web::$method().to($handler))
+                    .default_service(web::to(service::wrong_method)),
+            ))*
+        };
+    }
+    resources! {
+        "/v1/heartbeat" post heartbeats::heartbeat,
+        "/v1/heartbeats" post heartbeats::heartbeats,
+        "/v1/acquire" post leases::acquire,
+        "/v1/acquire-any" post any::acquire_any,
+        "/v1/release" post releases::release,
+        "/v1/releases" post releases::releases,
+        "/v1/transfer" post releases::transfer,
+        "/v1/check" post leases::check,
+        "/v1/leases" get leases::list,
+        "/v1/leases/{key:.*}" get leases::get,
+        "/v1/events" get events::events,
+        "/v1/admin/revoke" post admin::revoke,
+        "/v1/admin/pin" post admin::pin,
+        "/v1/admin/unpin" post admin::unpin,
+        "/v1/admin/drain" post admin::drain,
+        "/v1/info" get service::info,
+        "/v1/nodes" get service::nodes,
+        "/livez" get service::livez,
+        "/readyz" get service::readyz,
+        "/metrics" get service::metrics,
+    }
+    .configure(pages::configure)
+    .default_service(web::to(service::not_found));
+}
