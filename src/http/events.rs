@@ -51,7 +51,7 @@ pub struct EventsQuery {
     pub pool: Option<String>,
     /// Only these short types, separated by commas.
     pub types: Option<String>,
-    /// The cursor after which to begin; without one, now.
+    /// The cursor after which to begin; `0` is the beginning of what is kept. Without one, now.
     pub after: Option<String>,
     /// `json` for a long poll.
     pub format: Option<String>,
@@ -132,6 +132,9 @@ fn cursor(app: &App, at: Position) -> String {
 
 /// `None` for a cursor of another store.
 fn parse_cursor(app: &App, text: &str) -> Result<Option<Position>, Problem> {
+    if text == "0" {
+        return Ok(Some(app.manager.earliest()));
+    }
     let parse = || {
         let mut parts = text.split('-');
         let tag = parts.next()?;
@@ -343,7 +346,8 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
     let query: EventsQuery = query(request)?;
     let filter = Filter::of(&query)?;
     let last = request.headers().get("last-event-id").and_then(|value| value.to_str().ok());
-    let after = match last.or(query.after.as_deref()) {
+    let after = query.after.as_deref().filter(|after| !after.is_empty());
+    let after = match last.or(after) {
         Some(text) => Some(parse_cursor(&app, text)?),
         None => None,
     };

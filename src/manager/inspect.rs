@@ -123,6 +123,12 @@ impl Manager {
         self.world.store.latest()
     }
 
+    /// The position after which every ownership change is still kept.
+    #[must_use]
+    pub fn earliest(&self) -> Position {
+        self.world.store.earliest()
+    }
+
     /// Ownership changes after a position.
     ///
     /// # Errors

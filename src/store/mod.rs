@@ -149,6 +149,9 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// The position of the latest committed change.
     fn latest(&self) -> Position;
 
+    /// The position after which every change is still kept.
+    fn earliest(&self) -> Position;
+
     /// Whether writes can succeed now.
     fn health(&self) -> Health;
 }

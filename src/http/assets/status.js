@@ -1,0 +1,111 @@
+"use strict";
+// Follows the coordinator's own API: a page of leases every second, and the event stream.
+const $ = (id) => document.getElementById(id);
+const SHOWN = 100;
+const KEPT = 40;
+let recent = [];
+
+function cell(text, kind) {
+  const td = document.createElement("td");
+  td.textContent = text ?? "";
+  td.title = td.textContent;
+  if (kind) td.className = kind;
+  return td;
+}
+
+function row(...cells) {
+  const tr = document.createElement("tr");
+  tr.append(...cells);
+  return tr;
+}
+
+function span(ms) {
+  if (ms === null || ms === undefined) return "";
+  if (ms < 1000) return `${ms} ms`;
+  if (ms < 120000) return `${(ms / 1000).toFixed(1)} s`;
+  if (ms < 7200000) return `${Math.round(ms / 60000)} min`;
+  return `${Math.round(ms / 3600000)} h`;
+}
+
+function left(lease) {
+  const td = cell("");
+  if (lease.pinned) return cell("pinned", "offered");
+  if (lease.expires_in_ms === null) return td;
+  if (lease.ttl_ms) {
+    const meter = document.createElement("meter");
+    Object.assign(meter, { min: 0, max: lease.ttl_ms, low: lease.ttl_ms * 0.2, value: lease.expires_in_ms });
+    td.append(meter);
+  }
+  td.append(span(lease.expires_in_ms));
+  return td;
+}
+
+async function leases() {
+  const form = new FormData($("filter"));
+  const query = new URLSearchParams([["limit", SHOWN], ...[...form].filter(([, value]) => value)]);
+  const answer = await fetch(`/v1/leases?${query}`);
+  const page = await answer.json();
+  if (!answer.ok) throw new Error(page.detail);
+  $("leases").replaceChildren(...page.leases.map((lease) => row(
+    cell(lease.key), cell(lease.state, lease.state), cell(lease.owner ?? lease.offered_to),
+    cell(lease.token, "n"), left(lease),
+    cell(lease.acquired_at && new Date(lease.acquired_at).toLocaleTimeString()), cell(lease.waiters || "", "n"),
+  )));
+  if (page.leases.length === 0) $("leases").replaceChildren(row(cell("no lease fits")));
+  $("more").textContent = page.next === null ? "" : `The first ${page.leases.length}; narrow them with a prefix.`;
+}
+
+// Unlabelled sums of the metrics that the figures show.
+async function figures() {
+  const text = await (await fetch("/metrics")).text();
+  const sum = (name) => text.split("\n")
+    .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
+    .reduce((total, line) => total + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
+  const published = sum("tenure_events_published_total");
+  const now = performance.now();
+  recent = [...recent.filter(([at]) => now - at < 10000), [now, published]];
+  const [since, before] = recent[0];
+  $("held").textContent = sum("tenure_leases_held").toLocaleString();
+  $("waiters").textContent = sum("tenure_lease_waiters").toLocaleString();
+  $("keys").textContent = sum("tenure_store_keys").toLocaleString();
+  $("changes").textContent = now > since ? ((published - before) * 1000 / (now - since)).toFixed(1) : "–";
+  const ready = await (await fetch("/readyz")).json();
+  $("state").textContent = ready.ready ? "ready" : "not ready";
+  $("state").title = ready.reasons.join("; ");
+  $("state").className = ready.ready ? "held" : "bad";
+}
+
+async function look() {
+  try {
+    await Promise.all([leases(), figures()]);
+  } catch (error) {
+    $("state").textContent = "unreachable";
+    $("state").title = String(error);
+    $("state").className = "bad";
+  }
+  setTimeout(look, 1000);
+}
+
+function follow() {
+  const stream = new EventSource("/v1/events");
+  const show = (message) => {
+    const event = JSON.parse(message.data);
+    const { data } = event;
+    $("silence").hidden = true;
+    $("events").prepend(row(
+      cell(new Date(event.time).toLocaleTimeString()), cell(message.type, message.type), cell(data.key),
+      cell(data.owner), cell(data.token, "n"), cell(data.previous && data.previous.owner), cell(data.reason),
+    ));
+    while ($("events").children.length > KEPT) $("events").lastChild.remove();
+  };
+  for (const kind of ["granted", "released", "expired", "revoked", "reclaimed", "transferred", "pinned", "unpinned"]) {
+    stream.addEventListener(kind, show);
+  }
+}
+
+fetch("/v1/info").then((answer) => answer.json()).then((info) => {
+  $("node").textContent = `${info.node} · ${info.store} store · version ${info.version} · epoch ${info.epoch}`;
+});
+$("filter").addEventListener("submit", (event) => event.preventDefault());
+look();
+follow();

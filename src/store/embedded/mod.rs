@@ -307,6 +307,10 @@ impl LeaseStore for EmbeddedStore {
         Box::pin(ready(self.shared.history(after, limit)))
     }
 
+    fn earliest(&self) -> Position {
+        self.shared.table().forgotten()
+    }
+
     fn latest(&self) -> Position {
         self.shared.latest()
     }
