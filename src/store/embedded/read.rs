@@ -9,7 +9,7 @@ use super::{
     frame::{self, Frame, Kind},
     index::Location,
     segment::Segment,
-    table::Part,
+    table::{Following, Part},
 };
 use crate::lease::{CodecError, Key, Record, Token};
 
@@ -98,24 +98,39 @@ impl Shared {
     }
 
     pub(super) fn history(&self, after: Position, limit: usize) -> Result<History, StoreError> {
-        let table = self.table();
-        let latest = self.latest();
-        if after < table.forgotten() || after > latest {
-            return Ok(History::Gap { resume: latest });
-        }
-        let mut next = if after == latest { None } else { table.part_after(after) };
-        drop(table);
-        let mut changes = Vec::new();
-        while let Some(part) = next {
-            if changes.len() >= limit || !self.read_part(&part, after, limit, &mut changes)? {
-                break;
+        loop {
+            let table = self.table();
+            let latest = self.latest();
+            if after < table.forgotten() || after > latest {
+                return Ok(History::Gap { resume: latest });
             }
-            let id = part.segment.id + 1;
-            // Let go of one segment only after its successor is held: none can be missed.
-            next = self.table().part_of(id);
-            drop(part);
+            let first = if after == latest { None } else { table.part_after(after) };
+            drop(table);
+            let Some(first) = first else { return Ok(History::Changes(Vec::new())) };
+            if let Some(changes) = self.read_from(first, after, limit)? {
+                return Ok(History::Changes(changes));
+            }
         }
-        Ok(History::Changes(changes))
+    }
+
+    /// The changes from a part on; `None` when compaction overtook the reader before it had any.
+    fn read_from(
+        &self,
+        mut part: Part,
+        after: Position,
+        limit: usize,
+    ) -> Result<Option<Vec<Committed>>, StoreError> {
+        let mut changes = Vec::new();
+        while self.read_part(&part, after, limit, &mut changes)? {
+            let following = self.table().part_following(&part);
+            match following {
+                Following::Part(next) => part = next,
+                Following::Nothing => break,
+                // What was found has no hole; whether what follows has one, the next call tells.
+                Following::Forgotten => return Ok((!changes.is_empty()).then_some(changes)),
+            }
+        }
+        Ok(Some(changes))
     }
 
     /// Adds the changes of a segment; `false` when there are enough.

@@ -61,6 +61,16 @@ pub(super) struct Part {
     pub end: u32,
 }
 
+/// What follows a part of the log.
+#[derive(Debug)]
+pub(super) enum Following {
+    Part(Part),
+    /// It was the end of the log.
+    Nothing,
+    /// The log gave up the part's segment, and perhaps later ones.
+    Forgotten,
+}
+
 /// The index and the segments.
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -161,10 +171,19 @@ impl Table {
         Some(Part { segment: Arc::clone(&slot.segment), start, end: slot.end })
     }
 
-    /// The whole of a segment by its id.
-    pub fn part_of(&self, id: u64) -> Option<Part> {
-        let oldest = self.slots.front()?.segment.id;
-        let slot = self.slots.get(usize::try_from(id.checked_sub(oldest)?).ok()?)?;
-        Some(Part { segment: Arc::clone(&slot.segment), start: HEADER, end: slot.end })
+    /// What follows a part that was read: what its segment got since, or the next segment.
+    pub fn part_following(&self, part: &Part) -> Following {
+        let oldest = self.slots.front().map_or(u64::MAX, |s| s.segment.id);
+        let Some(at) = part.segment.id.checked_sub(oldest) else { return Following::Forgotten };
+        // Ids have no holes, and there are never as many segments as a usize counts.
+        let at = at as usize;
+        let rest = self.slots.get(at).filter(|s| s.end > part.end).map(|s| (s, part.end));
+        match rest.or_else(|| self.slots.get(at + 1).map(|s| (s, HEADER))) {
+            Some((slot, start)) => {
+                let segment = Arc::clone(&slot.segment);
+                Following::Part(Part { segment, start, end: slot.end })
+            }
+            None => Following::Nothing,
+        }
     }
 }
