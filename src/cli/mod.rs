@@ -12,6 +12,7 @@ mod check;
 mod completions;
 mod config;
 mod coordinator;
+mod demo;
 mod exit;
 mod get;
 mod ls;
@@ -125,7 +126,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
     let context = || Ok::<_, Failure>(Context { client: client()?, output });
     match cli.command {
         Command::Serve(settings) => serve::run(&settings),
-        Command::Demo => demo(),
+        Command::Demo => demo::run(),
         Command::Acquire(args) => block_on(args.run(&context()?)),
         Command::Release(args) => block_on(args.run(&context()?)),
         Command::Get(args) => block_on(args.run(&context()?)),
@@ -138,10 +139,6 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Completions(args) => args.run(&output),
         Command::Man(args) => args.run(&output),
     }
-}
-
-fn demo() -> Result<Exit, Failure> {
-    Err(Failure::Usage("demo is not available in this build".into()))
 }
 
 /// Runs a client command: one connection or two need no second thread.

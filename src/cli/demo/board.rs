@@ -1,0 +1,183 @@
+//! What the demo shows, learned from the event stream alone.
+
+use std::{collections::BTreeMap, fmt::Write as _, io::IsTerminal, sync::Arc};
+
+use serde_json::Value;
+
+use super::{
+    SHARDS, TTL, VICTIM, WORKERS,
+    worker::{name, shard},
+};
+use crate::{clock::Clock, lease::Moment};
+
+/// Changes shown below the picture.
+const TICKER: usize = 8;
+
+/// Whether to use colours.
+pub fn styled() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
+/// Who has which shard, and what happened lately.
+pub struct Board {
+    url: String,
+    clock: Arc<dyn Clock>,
+    began: Moment,
+    owners: BTreeMap<String, (Option<String>, u64)>,
+    ticker: Vec<String>,
+    said: usize,
+    killed: Option<Moment>,
+    /// Shards that the dead worker had, with the tokens under which it had them.
+    orphans: BTreeMap<String, u64>,
+    /// Orphans that have a new owner: its name, token, and when.
+    taken: BTreeMap<String, (String, u64, Moment)>,
+}
+
+impl Board {
+    pub fn new(url: String, clock: Arc<dyn Clock>) -> Self {
+        let began = clock.now();
+        let owners = (0..SHARDS).map(|index| (shard(index), (None, 0))).collect();
+        Self {
+            url,
+            clock,
+            began,
+            owners,
+            ticker: Vec::new(),
+            said: 0,
+            killed: None,
+            orphans: BTreeMap::new(),
+            taken: BTreeMap::new(),
+        }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.clock.now().since(self.began).as_secs_f64()
+    }
+
+    /// Takes in one event.
+    pub fn learn(&mut self, kind: &str, event: &Value) {
+        let data = &event["data"];
+        let (Some(key), Some(token)) = (data["key"].as_str(), data["token"].as_u64()) else {
+            return;
+        };
+        let owner = data["owner"].as_str().map(str::to_owned);
+        let line = match &owner {
+            Some(owner) => {
+                format!("{:5.1} s  {kind:<9} {key}  to {owner}, token {token}", self.seconds())
+            }
+            None => {
+                let from = data["previous"]["owner"].as_str().unwrap_or("nobody");
+                format!("{:5.1} s  {kind:<9} {key}  of {from}, token {token}", self.seconds())
+            }
+        };
+        self.ticker.push(line);
+        if let (Some(owner), true) = (&owner, self.orphans.contains_key(key)) {
+            self.taken.insert(key.to_owned(), (owner.clone(), token, self.clock.now()));
+        }
+        self.owners.insert(key.to_owned(), (owner, token));
+    }
+
+    /// The victim says nothing any more.
+    pub fn kill(&mut self, index: usize) {
+        let victim = name(index);
+        self.killed = Some(self.clock.now());
+        self.orphans = self
+            .owners
+            .iter()
+            .filter(|(_, (owner, _))| owner.as_ref() == Some(&victim))
+            .map(|(key, (_, token))| (key.clone(), *token))
+            .collect();
+        self.ticker.push(format!(
+            "{:5.1} s  KILLED    {victim}, which held {} shards",
+            self.seconds(),
+            self.orphans.len()
+        ));
+    }
+
+    pub fn is_anything_free(&self) -> bool {
+        self.owners.values().any(|(owner, _)| owner.is_none())
+    }
+
+    pub fn all_held_by_the_living(&self) -> bool {
+        let dead = self.killed.map(|_| name(VICTIM));
+        self.owners.values().all(|(owner, _)| owner.is_some() && *owner != dead)
+    }
+
+    /// Changes that were not written as lines yet.
+    pub fn unsaid(&mut self) -> Vec<String> {
+        let lines = self.ticker[self.said..].to_vec();
+        self.said = self.ticker.len();
+        lines
+    }
+
+    /// The whole picture, as lines.
+    pub fn picture(&self, styled: bool) -> String {
+        let paint = |code: &str, text: &str| {
+            if styled { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        };
+        let mut out = String::new();
+        let title = format!("tenure demo: {WORKERS} workers, {SHARDS} shards, ttl {TTL:?}");
+        let _ = writeln!(out, "{}   {:.1} s   {}\n", paint("1", &title), self.seconds(), self.url);
+        for index in 0..WORKERS {
+            let worker = name(index);
+            let dead = self.killed.is_some() && index == VICTIM;
+            let mark = if dead { paint("31", "dead ") } else { paint("32", "alive") };
+            let mut shards = String::new();
+            for (key, (owner, token)) in &self.owners {
+                if owner.as_ref() == Some(&worker) {
+                    let text = format!("{}#{token:<3} ", &key["shard-".len()..]);
+                    let new = self.taken.contains_key(key);
+                    let code = if dead {
+                        "31"
+                    } else if new {
+                        "33"
+                    } else {
+                        "0"
+                    };
+                    shards.push_str(&paint(code, &text));
+                }
+            }
+            let _ = writeln!(out, "  {worker}  {mark}  {shards}");
+        }
+        let free: Vec<_> = self
+            .owners
+            .iter()
+            .filter(|(_, (owner, _))| owner.is_none())
+            .map(|(key, _)| &key["shard-".len()..])
+            .collect();
+        let _ = writeln!(out, "  {:<15}  {}\n", "free", free.join(" "));
+        let shown = &self.ticker[self.ticker.len().saturating_sub(TICKER)..];
+        for line in shown {
+            let _ = writeln!(out, "  {line}");
+        }
+        for _ in shown.len()..TICKER {
+            out.push('\n');
+        }
+        out.push_str(
+            "\n  Each entry is shard#token. A shard that changes hands gets a higher token.",
+        );
+        out
+    }
+
+    /// What happened, in a few lines. An error when a token did not rise: that must never be.
+    pub fn summary(&self) -> anyhow::Result<String> {
+        let mut out = format!("\n{} died holding {} shards:\n", name(VICTIM), self.orphans.len());
+        for (key, old) in &self.orphans {
+            let Some((owner, new, at)) = self.taken.get(key) else {
+                anyhow::bail!("{key} was not taken over");
+            };
+            anyhow::ensure!(new > old, "{key}: token {new} does not beat {old}");
+            let after = at.since(self.killed.unwrap_or(self.began)).as_secs_f64();
+            let _ = writeln!(
+                out,
+                "  {key}  token {old} -> {new}  by {owner}, {after:.1} s after the kill"
+            );
+        }
+        let _ = write!(
+            out,
+            "A resource that keeps the highest token it has seen now refuses {}.",
+            name(VICTIM)
+        );
+        Ok(out)
+    }
+}
