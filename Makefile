@@ -1,0 +1,66 @@
+# What people do with this repository. `make help` lists it.
+CARGO ?= cargo
+FEATURES = --features testing
+CYCLES ?= 10000
+NEXTEST_VERSION = 0.9.143
+DENY_VERSION = 0.20.2
+
+.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash openapi tools debian clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+run: ## a coordinator on 127.0.0.1:7373, data in ./tenure-data
+	$(CARGO) run --release -- serve
+
+demo: ## eight workers, thirty-two shards, one death
+	$(CARGO) run --release -- demo
+
+test: tools-nextest debian ## every test; fetches what the tests need
+	$(CARGO) nextest run $(FEATURES) --profile ci
+	$(CARGO) test --doc --quiet
+
+check: fmt lint deny docs test ## everything that CI does
+
+fmt: ## formatting
+	$(CARGO) fmt --check
+
+lint: ## clippy, warnings are errors
+	$(CARGO) clippy --all-targets $(FEATURES) -- -D warnings
+	$(CARGO) clippy -- -D warnings
+
+deny: tools-deny ## licences, duplicate versions, sources
+	$(CARGO) deny check bans licenses sources
+
+docs: ## the documentation builds without a warning
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items
+
+bench: ## the load tool's short run, beside a bare echo handler
+	$(CARGO) run --release -- bench --echo --workload acquire-release,acquire-release-batch,heartbeat,heartbeat-batch,contended,fanout --seconds 3
+
+bench-all: ## every workload at full size: takes long, needs 3 GiB
+	$(CARGO) run --release -- bench --echo --workload all --seconds 5
+
+bench-micro: ## criterion benches of the core and the actors
+	$(CARGO) bench
+
+crash: ## kill -9 under load, CYCLES times
+	CYCLES=$(CYCLES) $(CARGO) nextest run $(FEATURES) --release --test crash --no-capture
+
+openapi: ## writes openapi.json and docs/metrics.md anew
+	UPDATE=1 $(CARGO) nextest run $(FEATURES) --test openapi --test observability
+
+# Tools that the tests and checks need, as versions that are known to work.
+tools-nextest:
+	@$(CARGO) nextest --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-nextest@$(NEXTEST_VERSION)
+
+tools-deny:
+	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny@$(DENY_VERSION)
+
+# The tests run Debian's prometheus and promtool against a node.
+debian:
+	@command -v prometheus >/dev/null && command -v promtool >/dev/null || \
+	  { $$(command -v sudo) apt-get update -qq && $$(command -v sudo) apt-get install -y -qq --no-install-recommends prometheus >/dev/null; }
+
+clean: ## removes what was built
+	$(CARGO) clean

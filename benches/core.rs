@@ -1,0 +1,144 @@
+//! What the pure core costs: one step of the state machine, without I/O.
+
+use std::{hint::black_box, sync::Arc, time::Duration};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use tenure::lease::{
+    Acquire, Call, Caller, ClusterSecret, Effect, Env, Epoch, Heartbeat, Inherited, Input, Key,
+    Lease, LeaseId, Loaded, Moment, Nonce, Owner, Record, Release, Request, Revision, Settled,
+    Terms,
+};
+
+struct Nobody;
+
+impl Caller for Nobody {
+    fn is_gone(&self) -> bool {
+        false
+    }
+    fn claim(&self) -> bool {
+        true
+    }
+    fn unclaim(&self) {}
+}
+
+struct World {
+    key: Key,
+    terms: Terms,
+    now: Moment,
+    nonce: u128,
+    revision: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let terms = Terms {
+            node: Nonce(1),
+            epoch: Epoch(0),
+            secret: ClusterSecret::new(&[7; 32]),
+            waiters_per_key: 100,
+            inflight_per_key: 100,
+            #[cfg(feature = "testing")]
+            broken: None,
+        };
+        let key = Key::new("shard/17").expect("a key");
+        Self { key, terms, now: Moment(1 << 40), nonce: 1, revision: 0 }
+    }
+
+    fn env<T>(&mut self, body: impl FnOnce(&mut Env<'_>) -> T) -> T {
+        self.now = self.now + Duration::from_micros(1);
+        let nonce = &mut self.nonce;
+        let mut nonces = || {
+            *nonce += 1;
+            Nonce(*nonce)
+        };
+        let Self { key, terms, now, .. } = self;
+        body(&mut Env { now: *now, wall_ms: 0, key, terms, nonces: &mut nonces })
+    }
+
+    fn call(&mut self, lease: &mut Lease<Nobody>, request: Request) -> Vec<Effect<Nobody>> {
+        let call = Call { caller: Nobody, received: self.now, request };
+        self.env(|env| lease.step(Input::Call(call), env))
+    }
+
+    fn commit(&mut self, lease: &mut Lease<Nobody>) {
+        self.revision += 1;
+        let settled = Settled::Committed(Revision(self.revision));
+        black_box(self.env(|env| lease.step(Input::Settled(settled), env)));
+    }
+
+    fn acquire(&mut self, lease: &mut Lease<Nobody>) -> LeaseId {
+        self.nonce += 1;
+        let grant_nonce = Nonce(self.nonce);
+        let acquire = Acquire {
+            owner: Owner::new("worker-1").expect("an owner"),
+            ttl_ms: 10_000,
+            value: None,
+            reclaim: false,
+            wait_until: None,
+            grant_nonce,
+            mark: None,
+        };
+        black_box(self.call(lease, Request::Acquire(Box::new(acquire))));
+        self.commit(lease);
+        self.terms.secret.lease_id(&self.key, grant_nonce)
+    }
+
+    fn lease(&mut self) -> Lease<Nobody> {
+        let from = Inherited::FromActor(self.now);
+        self.env(|env| Lease::recover(Loaded::Absent, from, env).0)
+    }
+}
+
+fn core(criterion: &mut Criterion) {
+    let mut world = World::new();
+    let mut lease = world.lease();
+    criterion.bench_function("acquire, commit, release, commit", |bench| {
+        bench.iter(|| {
+            let lease_id = world.acquire(&mut lease);
+            let release = Request::Release(Release { lease_id, value: None });
+            black_box(world.call(&mut lease, release));
+            world.commit(&mut lease);
+        });
+    });
+    let lease_id = world.acquire(&mut lease);
+    criterion.bench_function("heartbeat", |bench| {
+        bench.iter(|| {
+            let beat = Heartbeat { lease_id, value: None, ttl_ms: None };
+            black_box(world.call(&mut lease, Request::Heartbeat(beat)))
+        });
+    });
+}
+
+fn codec(criterion: &mut Criterion) {
+    let mut world = World::new();
+    let mut lease = world.lease();
+    let grant = Acquire {
+        owner: Owner::new("worker-1").expect("an owner"),
+        ttl_ms: 10_000,
+        value: Some("checkpoint 17".into()),
+        reclaim: false,
+        wait_until: None,
+        grant_nonce: Nonce(9),
+        mark: None,
+    };
+    let effects = world.call(&mut lease, Request::Acquire(Box::new(grant)));
+    let Some(Effect::Write(write)) = effects.into_iter().next() else { return };
+    let record: Arc<Record> = write.record;
+    let mut bytes = Vec::new();
+    criterion.bench_function("encode a record", |bench| {
+        bench.iter(|| {
+            bytes.clear();
+            record.encode_into(black_box(&mut bytes));
+        });
+    });
+    criterion.bench_function("decode a record", |bench| {
+        bench.iter(|| Record::decode(black_box(&bytes)));
+    });
+    let (secret, key) = (&world.terms.secret, &world.key);
+    criterion.bench_function("derive a lease id", |bench| {
+        bench.iter(|| secret.lease_id(black_box(key), Nonce(4)));
+    });
+}
+
+criterion_group!(benches, core, codec);
+criterion_main!(benches);

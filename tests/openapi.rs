@@ -1,0 +1,50 @@
+//! `openapi.json` in the repository is what the code says; `UPDATE=1` writes it anew.
+
+use std::{collections::BTreeSet, path::Path};
+
+use serde_json::Value;
+
+fn generated() -> Value {
+    serde_json::to_value(tenure::http::document()).expect("the document is JSON")
+}
+
+#[test]
+fn the_committed_document_is_the_generated_one() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi.json");
+    let text = serde_json::to_string_pretty(&generated()).expect("JSON") + "\n";
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &text).expect("openapi.json can be written");
+    }
+    let committed = std::fs::read_to_string(&path).expect("openapi.json is there");
+    assert!(committed == text, "openapi.json is not what the code says: run `make openapi`");
+}
+
+#[test]
+fn every_operation_says_what_it_answers_when_it_refuses() {
+    let document = generated();
+    let paths = document["paths"].as_object().expect("paths");
+    assert!(paths.len() >= 19, "{}", paths.len());
+    for (path, operations) in paths {
+        for (method, operation) in operations.as_object().expect("operations") {
+            let codes: BTreeSet<&str> = operation["responses"]
+                .as_object()
+                .expect("responses")
+                .keys()
+                .map(String::as_str)
+                .collect();
+            assert!(codes.contains("200"), "{method} {path}");
+            if path.starts_with("/v1/") && !path.ends_with("/info") && !path.ends_with("/nodes") {
+                assert!(codes.contains("400"), "{method} {path}: {codes:?}");
+            }
+            assert!(operation["summary"].is_string(), "{method} {path} has no summary");
+        }
+    }
+}
+
+#[test]
+fn no_secret_is_in_a_public_shape() {
+    let document = generated();
+    let lease = &document["components"]["schemas"]["Lease"]["properties"];
+    assert!(lease["key"].is_object());
+    assert!(lease.get("lease_id").is_none());
+}
