@@ -144,6 +144,11 @@ pub(super) fn shown(text: &str) -> String {
         .collect()
 }
 
+/// A JSON value on one line, text without its quotes.
+pub(super) fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), shown)
+}
+
 /// The rows of a lease.
 pub(super) fn lease_rows(lease: &Lease) -> Vec<(String, String)> {
     let mut rows =

@@ -1,9 +1,10 @@
 //! `tenure watch`: changes of ownership as they happen.
 
-use std::time::Duration;
+use std::{pin::Pin, time::Duration};
 
 use clap::Args;
 use serde_json::Value;
+use tokio::time::Sleep;
 
 use super::{
     Context, Exit, Failure,
@@ -14,6 +15,11 @@ use crate::{
     client::{ClientError, Event, EventFilter, StreamItem},
     settings::format_duration,
 };
+
+/// The key is looked at no more often than this while nothing is heard of it.
+const SHORTEST_LOOK: Duration = Duration::from_millis(50);
+/// When to look again after the server could not tell.
+const RETRY_LOOK: Duration = Duration::from_secs(1);
 
 /// Print changes of ownership as they happen.
 ///
@@ -62,25 +68,36 @@ impl WatchArgs {
             after: self.after.clone(),
         });
         let awaited = self.key.as_deref().filter(|_| self.until_free);
+        let mut again = None;
         loop {
+            let item = tokio::select! {
+                item = stream.next() => Some(item?),
+                () = due(&mut again) => None,
+            };
             // Whatever happened: only a look at the key, made while its changes are followed, tells
             // whether it is free.
-            let look = match stream.next().await? {
-                StreamItem::Connected => true,
-                StreamItem::Disconnected { problem, retry_in } => {
+            let look = match item {
+                None | Some(StreamItem::Connected) => true,
+                Some(StreamItem::Disconnected { problem, retry_in }) => {
                     let pause = format_duration(retry_in);
                     talk(&format!("the stream broke ({problem}); trying again in {pause}"));
+                    // An attempt to connect must not be cut short by a look.
+                    again = None;
                     false
                 }
-                StreamItem::Event(event) if self.concerns(&event) => {
+                Some(StreamItem::Event(event)) if self.concerns(&event) => {
                     print(context, &event)?;
                     true
                 }
-                StreamItem::Event(_) => false,
+                Some(StreamItem::Event(_)) => false,
             };
-            match awaited {
-                Some(key) if look && is_free(context, key).await? => return Ok(Exit::Done),
-                _ => {}
+            if let (Some(key), true) = (awaited, look) {
+                match look_at(context, key).await? {
+                    Look::Free => return Ok(Exit::Done),
+                    Look::Taken { again_in } => {
+                        again = again_in.map(|span| Box::pin(tokio::time::sleep(span)));
+                    }
+                }
             }
         }
     }
@@ -94,14 +111,37 @@ impl WatchArgs {
     }
 }
 
-async fn is_free(context: &Context, key: &str) -> Result<bool, Failure> {
+/// What a look at the key found.
+enum Look {
+    Free,
+    /// An offer that nobody takes lapses without an event: look again when it should have.
+    Taken {
+        again_in: Option<Duration>,
+    },
+}
+
+async fn look_at(context: &Context, key: &str) -> Result<Look, Failure> {
     match context.client.lease(key).await {
-        Ok(lease) => Ok(lease.state == "free"),
-        Err(ClientError::Refused(problem)) if problem.code == "unknown-key" => Ok(true),
+        Ok(lease) if lease.state == "free" => Ok(Look::Free),
+        Ok(lease) => {
+            let left = lease.expires_in_ms.map(Duration::from_millis);
+            Ok(Look::Taken { again_in: left.map(|left| left.max(SHORTEST_LOOK)) })
+        }
+        Err(ClientError::Refused(problem)) if problem.code == "unknown-key" => Ok(Look::Free),
         // The stream will break too, and when it is back we look again.
-        Err(ClientError::Unreachable { .. }) => Ok(false),
-        Err(ClientError::Refused(problem)) if problem.retryable => Ok(false),
+        Err(ClientError::Unreachable { .. }) => Ok(Look::Taken { again_in: None }),
+        Err(ClientError::Refused(problem)) if problem.retryable => {
+            Ok(Look::Taken { again_in: Some(RETRY_LOOK) })
+        }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Waits for the timer; for ever when there is none.
+async fn due(timer: &mut Option<Pin<Box<Sleep>>>) {
+    match timer {
+        Some(timer) => timer.await,
+        None => std::future::pending().await,
     }
 }
 

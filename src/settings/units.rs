@@ -17,6 +17,12 @@ impl ByteSize {
     pub const fn mib(count: u64) -> Self {
         Self(count << 20)
     }
+
+    /// The number of bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        self.0
+    }
 }
 
 impl fmt::Display for ByteSize {
