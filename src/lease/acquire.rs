@@ -18,16 +18,8 @@ impl<C: Caller> Lease<C> {
         now >= self.tenure_deadline()
     }
 
-    /// Whether a promise that the record no longer shows stands in the way of every grant.
-    pub(super) fn is_barred(&self, now: Moment) -> bool {
-        self.barred > now
-    }
-
     /// Whether a caller could be granted the key now.
     fn open_to(&self, acquire: &Acquire, now: Moment) -> bool {
-        if self.is_barred(now) {
-            return false;
-        }
         match self.record.state {
             State::Free => true,
             State::Held => self.run_out(now),
@@ -50,7 +42,7 @@ impl<C: Caller> Lease<C> {
         }
         let mine = self.record.tenure.as_ref().is_some_and(|t| t.owner == waiter.acquire.owner);
         let standing = mine && !self.run_out(env.now);
-        if standing && waiter.acquire.reclaim && !self.is_barred(env.now) {
+        if standing && waiter.acquire.reclaim {
             if accepting(env.terms)(&waiter.caller) {
                 self.grant(waiter, Some(End::of(ChangeKind::Reclaimed)), env, out);
             }
@@ -101,12 +93,6 @@ impl<C: Caller> Lease<C> {
     /// The same grant once more, with what is left of it; after a restart, when this home promised
     /// nothing yet, with a promise like a heartbeat's.
     fn grant_again(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
-        if self.is_barred(env.now) {
-            let why = "the holder before may count on the key a little longer";
-            let error = StoreError::Unavailable(why.into());
-            out.push(Effect::Reply(waiter.caller, Answer::Store(error)));
-            return;
-        }
         if self.promised <= waiter.received {
             if self.record.revocation.is_some() {
                 let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
@@ -211,7 +197,7 @@ impl<C: Caller> Lease<C> {
 
     /// Grants an open key to the first caller in the queue that may have it.
     pub(super) fn serve_waiters(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
-        if self.waiters_len() == 0 || self.retrying(env.now) || self.is_barred(env.now) {
+        if self.waiters_len() == 0 || self.retrying(env.now) {
             return;
         }
         let accepts = accepting(env.terms);

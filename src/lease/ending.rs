@@ -39,9 +39,6 @@ impl<C: Caller> Lease<C> {
         if self.quarantine.is_some() {
             return Moment::NEVER;
         }
-        if self.barred != Moment::ZERO {
-            return self.barred;
-        }
         match self.record.state {
             State::Held => self.tenure_deadline(),
             State::Offered => self.offered_until,
@@ -102,7 +99,6 @@ impl<C: Caller> Lease<C> {
     ) {
         let next = match self.waiters_len() {
             0 => None,
-            _ if self.is_barred(env.now) => None,
             _ => self.waiters().next(accepting(env.terms), |_| true),
         };
         let mut flight = match next {

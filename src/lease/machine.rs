@@ -32,8 +32,6 @@ pub struct Lease<C> {
     pub(super) promised: Moment,
     /// F: the floor that it inherited.
     pub(super) floor: Moment,
-    /// Until when nobody may be granted the key because of a promise that the record no longer shows.
-    pub(super) barred: Moment,
     /// When the offer lapses.
     pub(super) offered_until: Moment,
     /// Why the record cannot be judged.
@@ -107,7 +105,6 @@ impl<C: Caller> Lease<C> {
             lease_id: None,
             promised: Moment::ZERO,
             floor: Moment::ZERO,
-            barred: Moment::ZERO,
             offered_until: Moment::ZERO,
             quarantine: None,
             busy: None,
@@ -142,10 +139,7 @@ impl<C: Caller> Lease<C> {
     /// Whether nothing would be lost if the lease left memory: nobody holds it, waits for it, or is
     /// promised anything.
     pub fn is_idle(&self) -> bool {
-        self.record.state == State::Free
-            && self.busy.is_none()
-            && self.quarantine.is_none()
-            && self.barred == Moment::ZERO
+        self.record.state == State::Free && self.busy.is_none() && self.quarantine.is_none()
     }
 
     /// R2 after a lapse of the node's clock: everything promised so far may run for one ttl more.
@@ -249,9 +243,6 @@ impl<C: Caller> Lease<C> {
 
     fn tick(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
         self.refuse_overdue(env, out);
-        if !self.is_barred(env.now) {
-            self.barred = Moment::ZERO;
-        }
         if let Some(busy) = &mut self.busy
             && busy.retry_at != Moment::ZERO
             && busy.retry_at <= env.now

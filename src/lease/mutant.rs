@@ -5,6 +5,8 @@
 pub enum Mutant {
     /// R10: a rebuilt lease forgets that its predecessor may have promised.
     RestartWithEmptyPromises,
+    /// R2: a rebuilt actor promises before it knows that no write of its predecessor is on its way.
+    PromiseUnconfirmed,
     /// R9: a parked caller is granted without asking whether it is still there.
     GrantToACallerThatLeft,
     /// R1: the grant is answered when its write is sent, not when it is durable.

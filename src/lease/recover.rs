@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Alarm, CLIENT_DRIFT, Caller, Effect, Env, Lease, Loaded, Moment, Mutant, Nonce, Record,
-    Revision, State, Token, machine::Effects,
+    Revision, State, Token,
+    machine::{Effects, Flight},
 };
 
 /// Since when an earlier home can have made no more promises.
@@ -55,7 +56,8 @@ impl Record {
 
 impl<C: Caller> Lease<C> {
     /// A lease as the store has it. What an earlier home may have promised is kept: the tenure does
-    /// not end before `inherited` says that every such promise ran out.
+    /// not end before `inherited` says that every such promise ran out. A tenure that an actor of
+    /// this process left behind is written once before anything is promised under it.
     #[must_use]
     pub fn recover(there: Loaded, inherited: Inherited, env: &mut Env<'_>) -> (Self, Effects<C>) {
         let mut lease = Self::with(Arc::new(Record::absent()), Revision::ABSENT);
@@ -66,18 +68,23 @@ impl<C: Caller> Lease<C> {
 
     /// Somebody else of this process wrote the record: start from what it wrote.
     pub(super) fn rebase(&mut self, there: Loaded, env: &mut Env<'_>, out: &mut Effects<C>) {
-        let tenure = |record: &Record| record.tenure.as_ref().map(|tenure| tenure.grant_nonce);
-        let (before, promised) = (tenure(&self.record), self.promised);
         self.promised = Moment::ZERO;
         self.adopt(there, Inherited::FromActor(env.now), env, out);
-        if before != tenure(&self.record) && promised > env.now {
-            // A write that was in flight when the actor before this one died ended the tenure under
-            // our promise. The holder may count on that still.
-            self.barred = self.barred.max(promised);
+    }
+
+    /// Writes the record of a tenure once more, as it is, and promises nothing until that is durable.
+    /// The actor before this one may have died with a write in flight: if that lands now it can end
+    /// the tenure under our promise, and once ours is committed it can land no more.
+    fn confirm(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if self.record.state != State::Held || env.terms.breaks(Mutant::PromiseUnconfirmed) {
+            return;
         }
-        if self.record.state == State::Held {
-            self.floor = self.floor.max(self.barred);
-        }
+        let nonce = (env.nonces)();
+        let record = self.successor(nonce, env);
+        let mut flight = Flight::new(record, self.revision, Vec::new());
+        flight.ends = true;
+        flight.doubted = true;
+        self.launch(flight, out);
     }
 
     fn quarantine(&mut self, why: Box<str>) {
@@ -104,6 +111,9 @@ impl<C: Caller> Lease<C> {
                 };
                 if let Some(offer) = &self.record.offer {
                     self.offered_until = from.end_of(Duration::from_millis(offer.span_ms));
+                }
+                if matches!(from, Inherited::FromActor(_)) {
+                    self.confirm(env, out);
                 }
             }
             Loaded::Quarantined(revision, why) => {

@@ -12,7 +12,10 @@ impl<C: Caller> Lease<C> {
             Settled::Committed(revision) => self.committed(flight, revision, env, out),
             Settled::Conflict(loaded) => self.conflict(flight, loaded, env, out),
             // An earlier copy may land yet: nobody can say that it was not written.
-            Settled::Refused(_) if flight.doubted => self.look_again(flight, env),
+            Settled::Refused(error) if flight.doubted => {
+                out.push(Effect::Alarm(Alarm::StoreTrouble(error)));
+                self.look_again(flight, env);
+            }
             Settled::Refused(error) => self.refused(flight, &error, env, out),
             Settled::Unknown(error) => {
                 self.answer_in_doubt(&mut flight, &error, out);
@@ -41,6 +44,10 @@ impl<C: Caller> Lease<C> {
         // Of two reads for one doubt the slower one finds it settled, or the write on its way.
         let Some(flight) = self.busy().flight.take_if(|flight| flight.reading) else { return };
         let Ok(loaded) = loaded else { return self.look_again(flight, env) };
+        if matches!(&loaded, Loaded::Record(revision, _) if *revision < flight.write.expected) {
+            // A stale read says nothing.
+            return self.look_again(flight, env);
+        }
         self.busy().retry_at = Moment::ZERO;
         let unchanged = match &loaded {
             Loaded::Absent => flight.write.expected == Revision::ABSENT,
@@ -86,7 +93,9 @@ impl<C: Caller> Lease<C> {
             return;
         }
         self.recall_repeats();
-        self.serve_waiters(env, out);
+        if self.flight().is_none() {
+            self.serve_waiters(env, out);
+        }
     }
 
     fn refused(

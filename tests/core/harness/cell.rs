@@ -11,6 +11,8 @@ pub const EPOCH: Epoch = Epoch(2);
 #[derive(Clone, Debug, Default)]
 pub struct StoreCell {
     pub there: Option<(Revision, Arc<Record>)>,
+    /// The record before it.
+    pub before: Option<Arc<Record>>,
     pub history: Vec<Change>,
     /// Set: the record cannot be read.
     pub spoilt: bool,
@@ -30,6 +32,7 @@ impl StoreCell {
         // Other keys write in between: revisions of one key have holes.
         self.last += 3;
         let revision = Revision(self.last);
+        self.before = self.there.take().map(|(_, record)| record);
         self.there = Some((revision, write.record.clone()));
         for change in &write.changes {
             let mut change = change.clone();
@@ -51,6 +54,6 @@ impl StoreCell {
 
     /// The broken store: it forgets the key, and counts its writes from the start again.
     pub fn forget_everything(&mut self) {
-        *self = Self::default();
+        (self.there, self.before, self.last) = (None, None, 0);
     }
 }

@@ -11,8 +11,8 @@ pub use ask::*;
 pub use cell::{EPOCH, StoreCell};
 pub use oracle::{Oracle, Verdict};
 use tenure::lease::{
-    Alarm, Call, ClusterSecret, Effect, Env, Inherited, Input, Key, Lease, Loaded, Moment, Mutant,
-    Nonce, Record, Request, Settled, StoreError, Terms, WriteEffect,
+    Alarm, Call, Change, ChangeKind, ClusterSecret, Effect, Env, Inherited, Input, Key, Lease,
+    Loaded, Moment, Mutant, Nonce, Record, Request, Settled, StoreError, Terms, WriteEffect,
 };
 pub use who::Who;
 
@@ -44,11 +44,27 @@ pub struct Bench {
     /// Reads that are not answered yet.
     pub reads: usize,
     pub alarms: Vec<Alarm>,
+    /// Everybody who asked, and is not answered yet, of the present shell.
+    pub waiting: Vec<Who>,
+    /// What subscribers were told.
+    pub published: Vec<Change>,
+    /// The rules that the world around the core breaks.
+    pub sins: Sins,
     /// The first broken promise.
     pub verdict: Verdict,
+    pub oracle: Oracle,
     key: Key,
     last_nonce: u128,
-    oracle: Oracle,
+    last_write: Nonce,
+}
+
+/// Broken variants of the shell, the store and the client.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sins {
+    /// Events leave with the write.
+    pub publishes_early: bool,
+    /// A free key's record is deleted, and its revisions start again.
+    pub deletes_free_keys: bool,
 }
 
 /// What every test runs under unless it says otherwise.
@@ -84,10 +100,14 @@ impl Bench {
             strays: VecDeque::new(),
             reads: 0,
             alarms: Vec::new(),
+            waiting: Vec::new(),
+            published: Vec::new(),
+            sins: Sins::default(),
             verdict: Ok(()),
+            oracle: Oracle::default(),
             key,
             last_nonce: 1000,
-            oracle: Oracle::default(),
+            last_write: Nonce::default(),
         }
     }
 
@@ -120,11 +140,13 @@ impl Bench {
                     if self.flight.is_some() {
                         self.judge(Err("two compare-and-sets in flight".into()));
                     }
+                    self.sent(&write);
                     self.flight = Some(write);
                 }
                 Effect::Read => self.reads += 1,
                 Effect::Reply(who, answer) => {
                     who.tell(answer.clone());
+                    self.waiting.retain(Who::waits);
                     let told = self.oracle.told(&who, &answer, self.now, &self.cell);
                     self.judge(told);
                 }
@@ -137,7 +159,28 @@ impl Bench {
         }
     }
 
-    fn judge(&mut self, verdict: Verdict) {
+    /// R9: no grant is even written for a caller that had left. A write that is repeated because its
+    /// outcome is in doubt is the same write.
+    fn sent(&mut self, write: &WriteEffect) {
+        if self.sins.publishes_early {
+            self.published.extend(write.changes.iter().cloned());
+        }
+        let repeated = std::mem::replace(&mut self.last_write, write.record.nonce);
+        let granted = write.record.tenure.as_ref().map(|tenure| tenure.grant_nonce);
+        let left = self.waiting.iter().find(|who| {
+            who.has_left()
+                && matches!(&*who.asked, Request::Acquire(a) if Some(a.grant_nonce) == granted)
+        });
+        if let Some(who) = left
+            && repeated != write.record.nonce
+            && !write.changes.is_empty()
+            && write.changes.iter().any(|change| change.kind == ChangeKind::Granted)
+        {
+            self.judge(Err(format!("R9: a grant is written for {who:?}, who had left")));
+        }
+    }
+
+    pub fn judge(&mut self, verdict: Verdict) {
         if self.verdict.is_ok() {
             self.verdict = verdict;
         }
@@ -153,6 +196,7 @@ impl Bench {
     /// Sends the request of a caller that exists already.
     pub fn ask_as(&mut self, who: &Who) {
         self.oracle.sent(&who.asked);
+        self.waiting.push(who.clone());
         let request = (*who.asked).clone();
         self.input(Input::Call(Call { caller: who.clone(), received: self.now, request }));
     }
@@ -174,7 +218,11 @@ impl Bench {
     pub fn commit(&mut self) {
         let write = self.flight.take().expect("a write is in flight");
         let settled = match self.land(&write) {
-            Some(revision) => Settled::Committed(revision),
+            Some(revision) => {
+                let in_time = self.oracle.ended_in_time(&write, self.now);
+                self.judge(in_time);
+                Settled::Committed(revision)
+            }
             None => Settled::Conflict(self.cell.load()),
         };
         self.input(Input::Settled(settled));
@@ -184,6 +232,13 @@ impl Bench {
         let revision = self.cell.compare_and_set(write)?;
         let judged = self.oracle.committed(write, &self.cell);
         self.judge(judged);
+        let entries = &self.cell.history[self.cell.history.len() - write.changes.len()..];
+        if !self.sins.publishes_early {
+            self.published.extend(entries.iter().cloned());
+        }
+        if self.sins.deletes_free_keys && write.record.tenure.is_none() {
+            self.cell.forget_everything();
+        }
         Some(revision)
     }
 
@@ -296,9 +351,32 @@ impl Bench {
 
     fn recover(&mut self, inherited: Inherited) {
         self.reads = 0;
+        self.waiting.clear();
         let (lease, effects) = self.with_env(|_, env, there| Lease::recover(there, inherited, env));
         self.lease = lease;
         self.perform(effects);
+    }
+
+    /// I4: what subscribers heard is what the store holds.
+    pub fn judge_events(&mut self) {
+        if self.published != self.cell.history {
+            let (heard, held) = (&self.published, &self.cell.history);
+            self.judge(Err(format!("I4: published {heard:?}, but the store holds {held:?}")));
+        }
+    }
+
+    /// I8: once faults stop, everybody is answered and no key is stuck.
+    pub fn judge_liveness(&mut self) {
+        self.strays.clear();
+        self.run(200_000);
+        let stuck = self.waiting.iter().find(|who| !who.has_left());
+        if let Some(who) = stuck {
+            self.judge(Err(format!("I8: {who:?} was never answered")));
+        }
+        if self.lease.next_wake() <= self.now {
+            self.judge(Err("I8: the lease never sleeps".into()));
+        }
+        self.judge_events();
     }
 
     /// What the store holds.

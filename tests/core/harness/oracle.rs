@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use tenure::lease::{
-    Answer, CLIENT_DRIFT, Change, ChangeKind, LeaseId, Lost, Moment, Request, Token, WriteEffect,
+    Answer, CLIENT_DRIFT, Change, ChangeKind, LeaseId, Lost, Moment, Record, Request, Token,
+    WriteEffect,
 };
 
 use super::{
@@ -61,11 +62,15 @@ impl Oracle {
     pub fn committed(&mut self, write: &WriteEffect, cell: &StoreCell) -> Verdict {
         let entries = &cell.history[cell.history.len() - write.changes.len()..];
         for change in entries {
+            let revived = change.reason.as_deref() == Some("revived");
+            let grants = change.kind == ChangeKind::Granted && !revived;
+            ensure(!grants || change.token > self.last_token, || {
+                format!("I2: {:?} after {:?}", change.token, self.last_token)
+            })?;
             self.seq += 1;
             ensure(change.seq == self.seq, || {
                 format!("I4: {change:?} is not number {}", self.seq)
             })?;
-            let revived = change.reason.as_deref() == Some("revived");
             match change.kind {
                 ChangeKind::Granted if revived => {
                     let seen = self.tenures.entry(change.token).or_insert_with(Seen::new);
@@ -74,9 +79,6 @@ impl Oracle {
                     seen.ended = None;
                 }
                 ChangeKind::Granted => {
-                    ensure(change.token > self.last_token, || {
-                        format!("I2: {:?} after {:?}", change.token, self.last_token)
-                    })?;
                     self.last_token = change.token;
                     self.tenures.insert(change.token, Seen::new());
                 }
@@ -86,6 +88,10 @@ impl Oracle {
             self.owner = change.owner.as_ref().map(ToString::to_string);
         }
         let record = &write.record;
+        let says = record.token(EPOCH, cell.revision());
+        ensure(says == self.last_token || cell.there.is_none(), || {
+            format!("I2: the record says {says:?}, the history {:?}", self.last_token)
+        })?;
         ensure(record.seq == self.seq, || format!("I4: the record says {}", record.seq))?;
         let owner = record.tenure.as_ref().map(|tenure| tenure.owner.to_string());
         ensure(owner == self.owner, || format!("I4: {owner:?}, but derived {:?}", self.owner))
@@ -93,9 +99,23 @@ impl Oracle {
 
     fn ended(&mut self, change: &Change) {
         let seen = self.tenures.entry(change.token).or_insert_with(Seen::new);
-        seen.ended = Some(change.kind);
+        // What an administrator does to an offer is no second end of the tenure before it.
+        seen.ended.get_or_insert(change.kind);
         let at_once = change.reason.as_deref() == Some(AT_ONCE);
         seen.cut |= change.kind == ChangeKind::Reclaimed || at_once;
+    }
+
+    /// R2: by its own will a home ends a tenure only when its last promise ran out.
+    pub fn ended_in_time(&self, write: &WriteEffect, now: Moment) -> Verdict {
+        let own = |change: &&Change| {
+            change.kind == ChangeKind::Expired
+                || (change.kind == ChangeKind::Revoked && change.reason.as_deref() != Some(AT_ONCE))
+        };
+        for change in write.changes.iter().filter(own) {
+            let early = self.tenures.get(&change.token).filter(|s| !s.closed && s.until > now);
+            ensure(early.is_none(), || format!("R2: {change:?} at {now:?} under {early:?}"))?;
+        }
+        Ok(())
     }
 
     /// An answer reached its caller.
@@ -110,6 +130,7 @@ impl Oracle {
             }
             Answer::Alive { token, valid_for_ms, .. } => {
                 self.durable(*token, cell)?;
+                written(who, cell)?;
                 self.window(*token, who, *valid_for_ms, now)
             }
             Answer::Lost(lost) => self.lost(who, *lost, cell),
@@ -177,6 +198,22 @@ impl Oracle {
         });
         ensure(durable, || format!("I3: {token:?} was not released in the store"))
     }
+}
+
+/// A new ttl is promised, and a new value acknowledged, once the store has it. A heartbeat that says
+/// what the record said before a write in doubt is a plain one.
+fn written(who: &Who, cell: &StoreCell) -> Verdict {
+    let Request::Heartbeat(beat) = &*who.asked else {
+        return Err(format!("{who:?} is told that it is alive"));
+    };
+    let says = |record: &Record| {
+        let ttl = record.tenure.as_ref().map(|tenure| tenure.ttl_ms);
+        (beat.ttl_ms.is_none() || beat.ttl_ms == ttl)
+            && (beat.value.is_none() || beat.value == record.value)
+    };
+    let (now, before) = (cell.there.as_ref().map(|(_, record)| record), cell.before.as_ref());
+    let written = now.into_iter().chain(before).any(|record| says(record));
+    ensure(written, || format!("{beat:?} is not what the store holds"))
 }
 
 fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Verdict {

@@ -22,24 +22,20 @@ pub struct Who {
     pub sent: Moment,
     /// What it asked.
     pub asked: Rc<Request>,
-    /// The rule that it breaks: it says yes to every claim.
-    claims_always: bool,
 }
 
 impl Who {
     pub fn new(sent: Moment, asked: Request) -> Self {
-        Self { ticket: Rc::default(), sent, asked: Rc::new(asked), claims_always: false }
-    }
-
-    /// The registration that does not keep its one claim.
-    pub fn that_claims_always(mut self) -> Self {
-        self.claims_always = true;
-        self
+        Self { ticket: Rc::default(), sent, asked: Rc::new(asked) }
     }
 
     /// Nobody listens any more.
     pub fn leaves(&self) {
         self.ticket.gone.set(true);
+    }
+
+    pub fn has_left(&self) -> bool {
+        self.ticket.gone.get()
     }
 
     pub fn tell(&self, answer: Answer) {
@@ -89,7 +85,7 @@ impl Caller for Who {
     }
 
     fn claim(&self) -> bool {
-        !self.is_gone() && (self.claims_always || !self.ticket.claimed.replace(true))
+        !self.is_gone() && !self.ticket.claimed.replace(true)
     }
 
     fn unclaim(&self) {

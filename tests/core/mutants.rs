@@ -1,0 +1,129 @@
+//! Broken variants of the rules (protocol.md §6), each with the test that notices it. The rules of
+//! several nodes, sessions and fences have their mutants elsewhere.
+//!
+//! | broken rule | noticed by |
+//! | --- | --- |
+//! | restart with empty S | `restart_with_empty_promises_is_noticed`, model |
+//! | a rebuilt actor promises before its predecessor's write is settled | `promise_unconfirmed_is_noticed` |
+//! | grant to a caller that left | `grant_to_a_caller_that_left_is_noticed`, model |
+//! | reply before the write is durable | `reply_before_durable_is_noticed`, model |
+//! | heartbeat absorbed while the ending write is in flight | `heartbeat_absorbed_while_ending_is_noticed`, model |
+//! | floor kept in memory only | `floor_in_memory_only_is_noticed` |
+//! | a longer ttl promised before it is written | `promise_before_longer_ttl_is_noticed` |
+//! | expiry at the inherited floor alone | `expiry_that_ignores_own_promises_is_noticed`, model |
+//! | revival without regard to the end | `revival_of_any_end_is_noticed` |
+//! | a registration on several keys granted on each | `claim_ignored_is_noticed` |
+//! | token of the tenure before | `token_reused_is_noticed`, model |
+//! | token restarts after deletion | `token_that_restarts_after_deletion_is_noticed` |
+//! | event published before commit | `event_published_before_commit_is_noticed` |
+//! | client counts from the reply | model |
+//! | window left open after sending release | model |
+
+use tenure::lease::Mutant;
+
+use crate::{harness::*, walk::first_objection};
+
+/// The invariant that a walk under the mutant was the first to break.
+#[track_caller]
+fn noticed(mutant: Mutant, invariants: &[&str]) {
+    let objection = first_objection(mutant).expect_err("no walk noticed it");
+    let named = invariants.iter().any(|invariant| objection.starts_with(invariant));
+    assert!(named, "noticed for another reason: {objection}");
+}
+
+#[test]
+fn restart_with_empty_promises_is_noticed() {
+    noticed(Mutant::RestartWithEmptyPromises, &["I1", "R2"]);
+}
+
+#[test]
+fn promise_unconfirmed_is_noticed() {
+    noticed(Mutant::PromiseUnconfirmed, &["I1", "I3"]);
+}
+
+#[test]
+fn grant_to_a_caller_that_left_is_noticed() {
+    noticed(Mutant::GrantToACallerThatLeft, &["R9"]);
+}
+
+#[test]
+fn reply_before_durable_is_noticed() {
+    noticed(Mutant::ReplyBeforeDurable, &["I3"]);
+}
+
+#[test]
+fn heartbeat_absorbed_while_ending_is_noticed() {
+    noticed(Mutant::HeartbeatAbsorbedWhileEnding, &["I1", "I3", "R2"]);
+}
+
+#[test]
+fn floor_in_memory_only_is_noticed() {
+    noticed(Mutant::FloorInMemoryOnly, &["I1", "R2"]);
+}
+
+#[test]
+fn promise_before_longer_ttl_is_noticed() {
+    noticed(Mutant::PromiseBeforeLongerTtl, &["I1", "R2"]);
+}
+
+#[test]
+fn expiry_that_ignores_own_promises_is_noticed() {
+    noticed(Mutant::ExpiryIgnoresOwnPromises, &["I1", "R2"]);
+}
+
+#[test]
+fn revival_of_any_end_is_noticed() {
+    noticed(Mutant::RevivalOfAnyEnd, &["R11"]);
+}
+
+#[test]
+fn token_reused_is_noticed() {
+    noticed(Mutant::TokenReused, &["I2"]);
+}
+
+/// How many of two keys one registration on both is granted.
+fn grants_to_one_registration(mutant: Option<Mutant>) -> usize {
+    let (mut one, mut two) = (Bench::breaking(mutant), Bench::breaking(mutant));
+    let (a, b) = (one.done(acquire("a")), two.done(acquire("b")));
+    let request = one.named(acquire("any").waiting_until(START + ms(60_000)).into());
+    let any = Who::new(START, request);
+    one.ask_as(&any);
+    two.ask_as(&any);
+    one.ask(release(a.proof()));
+    two.ask(release(b.proof()));
+    one.settle();
+    two.settle();
+    // The judge of each key counts the answers too.
+    (one.verdict, two.verdict) = (Ok(()), Ok(()));
+    [&one, &two].iter().filter(|bench| bench.owner().as_deref() == Some("any")).count()
+}
+
+#[test]
+fn claim_ignored_is_noticed() {
+    assert_eq!(grants_to_one_registration(None), 1);
+    assert_eq!(grants_to_one_registration(Some(Mutant::ClaimIgnored)), 2);
+}
+
+#[test]
+fn token_that_restarts_after_deletion_is_noticed() {
+    let (mut bench, a) = held_by("a");
+    bench.sins.deletes_free_keys = true;
+    bench.done(release(a.proof()));
+    bench.restart(true, 0);
+    bench.done(acquire("b"));
+    let objection = std::mem::replace(&mut bench.verdict, Ok(())).unwrap_err();
+    assert!(objection.starts_with("I2"), "{objection}");
+}
+
+#[test]
+fn event_published_before_commit_is_noticed() {
+    for sinful in [false, true] {
+        let mut bench = Bench::new();
+        bench.sins.publishes_early = sinful;
+        bench.ask(acquire("a"));
+        bench.refuse();
+        bench.judge_events();
+        let verdict = std::mem::replace(&mut bench.verdict, Ok(()));
+        assert_eq!(verdict.is_err(), sinful, "{verdict:?}");
+    }
+}
