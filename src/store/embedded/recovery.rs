@@ -63,8 +63,11 @@ pub(super) fn recover(
     if let Some(last) = files.back() {
         next_id = last.segment.id + 1;
         let oldest = recovery.oldest_needed(last)?;
-        recovery.remove_leftovers(&mut files, oldest);
+        let needed = files.partition_point(|f| f.segment.id < oldest);
+        let leftovers: Vec<u64> = files.drain(..needed).map(|f| f.segment.id).collect();
         recovery.read_log(files, oldest)?;
+        // Only now: what they held was carried into frames that have just been made durable.
+        leftovers.into_iter().for_each(|id| recovery.remove(id));
     }
     let spares = recovery.sort_out(unused, &mut next_id, segment_bytes)?;
     let Recovery { mut table, current, next_revision, latest, .. } = recovery;
@@ -128,15 +131,6 @@ impl Recovery<'_> {
             }
         }
         Ok(oldest)
-    }
-
-    /// Files that were given up and had not been removed yet.
-    fn remove_leftovers(&self, files: &mut VecDeque<Candidate>, oldest: u64) {
-        while files.front().is_some_and(|f| f.segment.id < oldest) {
-            if let Some(file) = files.pop_front() {
-                self.remove(file.segment.id);
-            }
-        }
     }
 
     fn remove(&self, id: u64) {

@@ -15,8 +15,8 @@ use super::{disk::Leaves, *};
 use crate::store::{History, Position};
 
 const KEYS: u64 = 40;
-const CLIENTS: u64 = 6;
-const ROUNDS: usize = 60;
+const CLIENTS: u64 = 10;
+const ROUNDS: usize = 80;
 
 /// Every write ever tried, by its nonce: key and seq.
 type Tried = Mutex<HashMap<u128, (Key, u64)>>;
@@ -34,10 +34,15 @@ fn nothing_acknowledged_is_lost_in_any_crash() {
     let mut carried = 0;
     for round in 0..ROUNDS {
         let disk = FaultyDisk::of(dir.path());
+        disk.faults().sync_takes = Duration::from_micros(100);
         let store = open(dir.path(), &disk).unwrap_or_else(|e| panic!("round {round}: {e}"));
         check(&store, &tried.lock().unwrap(), &acknowledged, round);
         let next = tempfile::tempdir().unwrap();
-        let leaves = [Leaves::Everything, Leaves::Nothing, Leaves::SomeSectors][round % 3];
+        let leaves = match round % 6 {
+            0 => Leaves::Everything,
+            1 => Leaves::Nothing,
+            _ => Leaves::SomeSectors,
+        };
         let span = Duration::from_micros(rng.random_range(200..40_000));
         let told = Mutex::new(acknowledged);
         let stop = AtomicBool::new(false);

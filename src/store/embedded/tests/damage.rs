@@ -112,6 +112,34 @@ fn a_tail_torn_at_any_byte_is_cut_and_the_store_goes_on() {
 }
 
 #[test]
+fn a_hole_in_a_torn_group_is_cut_though_sound_frames_are_behind_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::of(dir.path());
+    let store = open(dir.path(), &disk).unwrap();
+    let acknowledged = put_ok(&store, &key(0), 1, 1);
+    disk.faults().sync_takes = Duration::from_millis(300);
+    let send = |n| store.compare_and_set(write(&key(n), Revision::ABSENT, 1, u128::from(n)));
+    // The first of these is a group of its own, the others wait for it and are the next.
+    let first = send(1);
+    nap(Duration::from_millis(100));
+    let writes: Vec<_> = (2..40).map(send).collect();
+    assert!(matches!(wait(first), Outcome::Committed(_)));
+    nap(Duration::from_millis(100));
+    let copy = tempfile::tempdir().unwrap();
+    let start = end_of(&store).1;
+    disk.crash(dir.path(), copy.path(), Leaves::Everything, &mut StdRng::seed_from_u64(1));
+    drop(writes);
+    let path = Segment::path(copy.path(), end_of(&store).0);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[start + 512..start + 1_024].fill(0);
+    fs::write(path, bytes).unwrap();
+    let store = open(copy.path(), &FaultyDisk::of(copy.path())).unwrap();
+    assert_eq!(revision_of(&store, &key(0)), Some(acknowledged));
+    let there = (2..40).filter(|n| revision_of(&store, &key(*n)).is_some()).count();
+    assert!((1..10).contains(&there), "{there}");
+}
+
+#[test]
 fn what_a_cut_left_behind_never_comes_back() {
     let original = original(400, false);
     let last = original.last_group.clone();

@@ -7,6 +7,7 @@ use std::{
     os::unix::fs::FileExt,
     path::Path,
     sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
 };
 
 use rand::{RngExt, rngs::StdRng};
@@ -27,7 +28,7 @@ pub(super) struct Faults {
     pub room: Option<u32>,
     pub fail_writes: bool,
     pub fail_syncs: bool,
-    pub syncs: u64,
+    pub sync_takes: Duration,
     /// What is durable, by segment id.
     durable: BTreeMap<u64, Vec<u8>>,
     unsynced: Vec<(u64, u32, Vec<u8>)>,
@@ -117,16 +118,21 @@ impl Disk for FaultyDisk {
         if faults.fail_writes {
             return Err(io::Error::other("injected: EIO"));
         }
+        let news = |(of, place, new): &(u64, u32, Vec<u8>)| {
+            *of == id && *place == 0 && at > 0 && !faults.durable[of].starts_with(new)
+        };
+        assert!(!faults.unsynced.iter().any(news), "a header is durable before any frame");
         faults.unsynced.push((id, at, bytes.to_vec()));
         file.write_all_at(bytes, u64::from(at))
     }
 
     fn sync(&self, id: u64, _: &File) -> io::Result<()> {
+        // Long enough that most crashes find a group half way to the disk.
+        std::thread::park_timeout(self.faults().sync_takes);
         let mut faults = self.faults();
         if faults.fail_syncs {
             return Err(io::Error::other("injected: EIO"));
         }
-        faults.syncs += 1;
         let faults = &mut *faults;
         for (of, at, bytes) in faults.unsynced.extract_if(.., |(of, ..)| *of == id) {
             let file = faults.durable.get_mut(&of).unwrap();
