@@ -8,6 +8,7 @@
 
 mod acquire;
 mod args;
+mod bench;
 mod check;
 mod completions;
 mod config;
@@ -79,6 +80,7 @@ enum Command {
     Watch(watch::WatchArgs),
     Revoke(revoke::RevokeArgs),
     Transfer(transfer::TransferArgs),
+    Bench(Box<bench::BenchArgs>),
     Config(config::ConfigArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -108,23 +110,24 @@ impl Context {
 /// Runs the command of this process's arguments.
 #[must_use]
 pub fn main() -> ExitCode {
-    let exit = match Cli::try_parse() {
-        Ok(cli) => run(cli).unwrap_or_else(|failure| report(&failure)),
+    match Cli::try_parse() {
+        Ok(cli) => run(cli).unwrap_or_else(|failure| report(&failure).into()),
         Err(error) => {
             // Help and version are what was asked for, everything else is a usage error.
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
             let _ = error.print();
-            exit
+            exit.into()
         }
-    };
-    exit.into()
+    }
 }
 
-fn run(cli: Cli) -> Result<Exit, Failure> {
+fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let output = Output::new(cli.output);
     let client = || Client::new(&cli.server);
     let context = || Ok::<_, Failure>(Context { client: client()?, output });
-    match cli.command {
+    let exit = match cli.command {
+        // A load tool that was interrupted ends with a code of its own.
+        Command::Bench(args) => return Ok(bench::run(*args)?),
         Command::Serve(settings) => serve::run(&settings),
         Command::Demo => demo::run(),
         Command::Acquire(args) => block_on(args.run(&context()?)),
@@ -138,7 +141,8 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Config(args) => args.run(&output),
         Command::Completions(args) => args.run(&output),
         Command::Man(args) => args.run(&output),
-    }
+    }?;
+    Ok(exit.into())
 }
 
 /// Runs a client command: one connection or two need no second thread.
