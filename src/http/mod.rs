@@ -19,6 +19,8 @@ mod problem;
 mod releases;
 mod server;
 mod service;
+#[cfg(feature = "testing")]
+mod testing;
 mod wire;
 
 pub use openapi::document;

@@ -147,4 +147,6 @@ fn routes(config: &mut web::ServiceConfig) {
     }
     .configure(pages::configure)
     .default_service(web::to(service::not_found));
+    #[cfg(feature = "testing")]
+    config.route("/v1/testing/panic", web::post().to(super::testing::inject_panic));
 }

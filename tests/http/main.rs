@@ -1,0 +1,30 @@
+//! The API, as callers meet it: a real process, real sockets, one file per resource or topic.
+//!
+//! Each test has a coordinator and a store of its own. Nothing is awaited by sleeping where there is
+//! an event to await.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test of a process from outside reads the clock that its callers would read"
+)]
+
+mod acquire;
+mod admin;
+mod any;
+mod bodies;
+mod events;
+mod harness;
+mod heartbeat;
+mod inspect;
+mod keys;
+mod release;
+mod request_id;
+mod restart;
+mod service;
+mod shutdown;
+mod slow;
+mod store;
+#[cfg(feature = "testing")]
+mod supervision;
+mod transfer;
+mod waiters;
