@@ -109,18 +109,17 @@ impl World {
         }
     }
 
-    /// One reading of the clock, for one decision. Before it the clock is checked: where it stood still
-    /// without knowing, every promise made so far is void, and each lease reckons with one ttl more.
+    /// One reading of the clock, for one decision. It is vouched for: where the clock turns out to have
+    /// stood still without knowing, every promise made so far is void, and each lease reckons with one
+    /// ttl more.
     pub fn now(&self) -> Moment {
-        if let Some(gain) = self.jumps.check(&*self.clock) {
-            self.entropy.refresh();
-            self.lapses.fetch_add(1, Ordering::AcqRel);
-            self.metrics.clock_jumps.increment(1);
-            tracing::warn!(
-                gain_ms = gain.as_millis(),
-                "the clock had stood still: earlier promises are void"
-            );
-        }
+        let now = self.clock.now();
+        let Some(gain) = self.jumps.check(&*self.clock) else { return now };
+        self.entropy.refresh();
+        self.lapses.fetch_add(1, Ordering::AcqRel);
+        self.metrics.clock_jumps.increment(1);
+        let gain_ms = gain.as_millis();
+        tracing::warn!(gain_ms, "the clock had stood still: earlier promises are void");
         self.clock.now()
     }
 

@@ -5,18 +5,15 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Exit, Failure, SettingsArgs, coordinator::Coordinator};
 use crate::{
-    settings::{self, Settings},
-    telemetry::{LogFormat, init_logs},
+    settings::{LogFormat, Settings},
+    telemetry::init_logs,
 };
 
 /// Runs the server.
 pub(super) fn run(args: &SettingsArgs) -> Result<Exit, Failure> {
     let settings = args.load()?.settings;
-    let format = match settings.telemetry.log_format {
-        settings::LogFormat::Text => LogFormat::Text,
-        settings::LogFormat::Json => LogFormat::Json,
-    };
-    init_logs(&settings.telemetry.log, format)
+    let json = settings.telemetry.log_format == LogFormat::Json;
+    init_logs(&settings.telemetry.log, json)
         .map_err(|error| Failure::Usage(format!("telemetry.log: {error}")))?;
     log_panics();
     actix::System::new().block_on(serve(settings))?;

@@ -6,32 +6,20 @@ use tracing_subscriber::{EnvFilter, fmt, prelude::*};
 
 use crate::lease::{Change, ChangeKind, Key, Moment, Owner};
 
-/// The form of log lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
-/// Sends logs to stderr. A second call changes nothing.
+/// Sends logs to stderr, as text or as one JSON object a line. A second call changes nothing.
 ///
 /// # Errors
 /// When `filter` is not a filter of `tracing_subscriber`'s form.
-pub fn init_logs(
-    filter: &str,
-    format: LogFormat,
-) -> Result<(), tracing_subscriber::filter::ParseError> {
+pub fn init_logs(filter: &str, json: bool) -> Result<(), tracing_subscriber::filter::ParseError> {
     let filter = EnvFilter::builder().parse(filter)?;
     let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr())
         && std::env::var_os("NO_COLOR").is_none();
     let layer = fmt::layer().with_writer(std::io::stderr).with_ansi(ansi).with_target(false);
     let registry = tracing_subscriber::registry().with(filter);
-    let _ = match format {
-        LogFormat::Text => registry.with(layer).try_init(),
-        LogFormat::Json => registry.with(layer.json().flatten_event(true)).try_init(),
+    let _ = if json {
+        registry.with(layer.json().flatten_event(true)).try_init()
+    } else {
+        registry.with(layer).try_init()
     };
     Ok(())
 }

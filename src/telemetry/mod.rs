@@ -10,7 +10,7 @@ mod metrics;
 mod recorder;
 mod table;
 
-pub use log::{LogFormat, OwnershipLog, init_logs};
+pub use log::{OwnershipLog, init_logs};
 pub use metrics::{AcquireOutcome, DEFAULT_POOL, HeartbeatOutcome, Metrics};
 pub use recorder::{Recorder, RecorderError};
 pub use table::{Kind, Series, TABLE};
