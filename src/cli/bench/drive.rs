@@ -73,11 +73,32 @@ pub struct Ran<C> {
 /// # Errors
 /// When the clients are still not done some time after the window's end.
 pub async fn drive<C: Client>(target: &Target, clients: Vec<C>, window: Window) -> Result<Ran<C>> {
+    let connections = clients.iter().map(|_| None).collect();
+    drive_on(target, connections, clients, window).await
+}
+
+/// Opens `count` connections, one after the other: all at once would overflow the server's queue,
+/// and each connection that is dropped there is tried again after a whole second only.
+pub async fn connect(target: &Target, count: usize) -> Result<Vec<Option<Connection>>> {
+    let mut connections = Vec::with_capacity(count);
+    for _ in 0..count {
+        connections.push(Some(Connection::open(target).await?));
+    }
+    Ok(connections)
+}
+
+/// Runs each of `clients` on the connection beside it, as [`drive`] does.
+pub async fn drive_on<C: Client>(
+    target: &Target,
+    connections: Vec<Option<Connection>>,
+    clients: Vec<C>,
+    window: Window,
+) -> Result<Ran<C>> {
     let tally = Arc::new(Mutex::new(Tally::new()));
     let mut running = JoinSet::new();
-    for client in clients {
+    for (client, connection) in clients.into_iter().zip(connections) {
         let worker = Worker { target: target.clone(), client, window, tally: Arc::clone(&tally) };
-        running.spawn(worker.run());
+        running.spawn(worker.run(connection));
     }
     let hard_limit: tokio::time::Instant = (window.closes + LAST_ANSWERS).into();
     let mut clients = Vec::new();
@@ -110,9 +131,8 @@ struct Worker<C> {
 }
 
 impl<C: Client> Worker<C> {
-    async fn run(mut self) -> C {
+    async fn run(mut self, mut connection: Option<Connection>) -> C {
         let mut out = Vec::with_capacity(512);
-        let mut connection: Option<Connection> = None;
         let mut failures = 0;
         let mut sent = tick();
         while !(sent >= self.window.closes && self.client.may_stop()) {

@@ -8,14 +8,14 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::disk::{Disk, Probes};
-use super::drive::{Client, drive};
+use super::drive::{Client, connect, drive_on};
 use super::echo::EchoClient;
 use super::lab::Lab;
 use super::tally::{Tally, Window, median};
 use super::tick::{own_cpu, tick};
 use super::wire::Target;
 
-/// What is not counted at the start of a round: connecting, and caches that fill.
+/// What is not counted at the start of a round: caches that fill.
 const WARM_UP: Duration = Duration::from_millis(300);
 
 /// The rounds of one workload.
@@ -86,6 +86,7 @@ pub async fn interleaved<C: Client>(
 }
 
 async fn slice<C: Client>(target: &Target, clients: Vec<C>, span: Duration) -> Result<Tally> {
+    let connections = connect(target, clients.len()).await?;
     let window = Window::after_warm_up(tick(), WARM_UP, span);
-    Ok(drive(target, clients, window).await?.tally)
+    Ok(drive_on(target, connections, clients, window).await?.tally)
 }
