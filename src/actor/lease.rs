@@ -7,7 +7,11 @@ use actix::{
     WrapFuture,
 };
 
-use super::{Reply, World, obituary::Obituary};
+use super::{
+    Reply, World,
+    gate::{self, Permit},
+    obituary::Obituary,
+};
 use crate::{
     clock::Chance,
     lease::{
@@ -20,6 +24,9 @@ use crate::{
 /// How long an actor waits before it reads the store again, plus up to as much by chance.
 const READ_RETRY: Duration = Duration::from_millis(100);
 
+/// How long an actor waits for its turn to end what is due before it asks again.
+const TURN_LOST: Duration = Duration::from_secs(1);
+
 /// Mail for a lease actor.
 #[derive(Debug)]
 pub enum Mail {
@@ -27,6 +34,8 @@ pub enum Mail {
     Call(Call<Reply>),
     /// A permutation of `0..n` by the key's own chance, for an acquire-any that this key leads.
     Shuffle(usize, tokio::sync::oneshot::Sender<Vec<usize>>),
+    /// The gate of ends has room again.
+    Turn,
     /// Dies, for the tests of supervision.
     #[cfg(any(test, feature = "testing"))]
     Panic,
@@ -49,6 +58,8 @@ pub(super) struct LeaseActor {
     /// Another actor of this process may have promised before.
     restarted: bool,
     held: bool,
+    /// While an end that fell due is being written.
+    permit: Option<Permit>,
     /// The last field: its drop is the news of the actor's death.
     obituary: Obituary,
 }
@@ -68,6 +79,7 @@ impl LeaseActor {
             waiters: 0,
             restarted,
             held: false,
+            permit: None,
             obituary,
         }
     }
@@ -90,7 +102,7 @@ impl LeaseActor {
         self.token = lease.view(now).token;
         self.held = !lease.is_idle();
         self.lease = Some(Box::new(lease));
-        self.perform(effects, ctx);
+        self.perform(now, effects, ctx);
         self.rearm(now, ctx);
     }
 
@@ -120,6 +132,10 @@ impl LeaseActor {
 
     fn step(&mut self, input: Input<Reply>, ctx: &mut Context<Self>) {
         let now = self.world.now();
+        self.step_at(now, input, ctx);
+    }
+
+    fn step_at(&mut self, now: Moment, input: Input<Reply>, ctx: &mut Context<Self>) {
         let Some(lease) = &mut self.lease else { return };
         let lapses = self.world.lapses();
         if lapses != self.lapses {
@@ -127,14 +143,14 @@ impl LeaseActor {
             lease.void_promises(now);
         }
         let effects = self.world.with_env(self.obituary.key(), now, |env| lease.step(input, env));
-        self.perform(effects, ctx);
+        self.perform(now, effects, ctx);
         self.rearm(now, ctx);
     }
 
-    fn perform(&mut self, effects: Effects<Reply>, ctx: &mut Context<Self>) {
+    fn perform(&mut self, now: Moment, effects: Effects<Reply>, ctx: &mut Context<Self>) {
         for effect in effects {
             match effect {
-                Effect::Write(write) => self.write(write, ctx),
+                Effect::Write(write) => self.write(now, write, ctx),
                 Effect::Reply(reply, answer) => reply.send(answer),
                 Effect::Read => {
                     let read = self.read().into_actor(self);
@@ -145,10 +161,9 @@ impl LeaseActor {
         }
     }
 
-    fn write(&mut self, write: WriteEffect, ctx: &mut Context<Self>) {
+    fn write(&mut self, began: Moment, write: WriteEffect, ctx: &mut Context<Self>) {
         let WriteEffect { expected, record, changes } = write;
         let key = self.obituary.key().clone();
-        let began = self.world.clock.now();
         let write = self.world.store.compare_and_set(Write { key, expected, record, changes });
         let settled = write.into_actor(self).map(move |outcome, actor, ctx| {
             let (label, settled) = match outcome {
@@ -157,9 +172,11 @@ impl LeaseActor {
                 Outcome::Refused(error) => (2, Settled::Refused(error)),
                 Outcome::Unknown(error) => (2, Settled::Unknown(error)),
             };
-            actor.world.metrics.store_cas(label, actor.world.clock.now().since(began));
-            actor.step(Input::Settled(settled), ctx);
-            actor.observe_tenure();
+            let now = actor.world.now();
+            actor.world.metrics.store_cas(label, now.since(began));
+            actor.step_at(now, Input::Settled(settled), ctx);
+            actor.observe_tenure(now);
+            actor.leave_gate();
         });
         ctx.spawn(settled);
     }
@@ -172,9 +189,8 @@ impl LeaseActor {
     }
 
     /// Counts how long tenures and vacancies lasted.
-    fn observe_tenure(&mut self) {
+    fn observe_tenure(&mut self, now: Moment) {
         let Some(lease) = &self.lease else { return };
-        let now = self.world.clock.now();
         let (held, token) = lease.tenure_mark();
         if held == self.held && token == self.token {
             return;
@@ -226,9 +242,31 @@ impl LeaseActor {
         if lease.is_idle() && now >= armed {
             self.retire(ctx);
         } else if now >= lease.next_wake() {
-            self.step(Input::Tick, ctx);
+            self.tick(ctx);
         } else {
             self.rearm(now, ctx);
+        }
+    }
+
+    /// Something is due. Ends that fall due together take turns.
+    fn tick(&mut self, ctx: &mut Context<Self>) {
+        if self.permit.is_none() {
+            let me = ctx.address();
+            self.permit = gate::enter(move || me.do_send(Mail::Turn));
+        }
+        if self.permit.is_some() {
+            self.step(Input::Tick, ctx);
+            self.leave_gate();
+        } else {
+            // A turn that was given to an actor that died meanwhile lets nobody in.
+            let later = self.world.clock.now() + TURN_LOST;
+            self.timer = Some((later, ctx.run_later(TURN_LOST, |actor, ctx| actor.fired(ctx))));
+        }
+    }
+
+    fn leave_gate(&mut self) {
+        if !self.lease.as_ref().is_some_and(|lease| lease.is_writing()) {
+            self.permit = None;
         }
     }
 
@@ -278,6 +316,12 @@ impl Handler<Mail> for LeaseActor {
                 if ctx.state().alive() {
                     let error = StoreError::Unavailable("the lease could not be read".into());
                     call.caller.send(Answer::Store(error));
+                }
+            }
+            Mail::Turn => {
+                let now = self.world.now();
+                if self.lease.as_ref().is_some_and(|lease| now >= lease.next_wake()) {
+                    self.tick(ctx);
                 }
             }
             Mail::Shuffle(n, reply) => drop(reply.send(self.chance.permutation(n))),

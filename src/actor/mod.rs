@@ -12,6 +12,7 @@
 
 mod arbiters;
 mod bus;
+mod gate;
 mod lease;
 mod obituary;
 mod registry;
@@ -23,7 +24,7 @@ pub use arbiters::{Arbiters, claim_this_thread};
 pub use bus::{Bus, Published, Subscriber, TooManySubscribers};
 pub use lease::Mail;
 pub use registry::{Registry, Unreachable};
-pub use reply::{AnyWait, Reply};
+pub use reply::{AnyHeard, AnyWait, Place, Reply, Vacated};
 pub use supervisor::{Stop, Supervisor};
 pub(crate) use supervisor::{awaken, inherit};
 pub use world::{Limits, World};

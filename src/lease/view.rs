@@ -63,6 +63,12 @@ impl<C: Caller> Lease<C> {
         Some((deadline.since(now).as_secs_f64() / ttl).clamp(0.0, 1.0))
     }
 
+    /// Whether a write is in flight.
+    #[must_use]
+    pub fn is_writing(&self) -> bool {
+        self.flight().is_some()
+    }
+
     /// How many wait in the queue, those that left and were not noticed yet included.
     #[must_use]
     pub fn waiting(&self) -> usize {
