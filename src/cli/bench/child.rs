@@ -72,7 +72,9 @@ pub struct Process {
 impl Process {
     /// Starts `this-program arguments…`, its standard error going to the new file `log`.
     pub fn start(arguments: &[OsString], log: PathBuf) -> Result<Self> {
+        // A program that was rebuilt meanwhile has no file of its name any more, but still this.
         let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let program = if program.exists() { program } else { PathBuf::from("/proc/self/exe") };
         let output =
             File::create(&log).with_context(|| format!("cannot make {}", log.display()))?;
         let child = Command::new(&program)

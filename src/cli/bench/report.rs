@@ -148,7 +148,7 @@ impl Outcome {
             lines.push(row("requests_per_s", &format!("{}{share}", number(rate))));
         }
         for (name, value) in &self.figures {
-            let shown = match name.ends_with("_bytes") {
+            let shown = match name.ends_with("_bytes") && *value >= f64::from(1 << 20) {
                 true => format!("{} ({:.1} MiB)", number(*value), value / f64::from(1 << 20)),
                 false => number(*value),
             };
