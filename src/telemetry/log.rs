@@ -1,6 +1,6 @@
 //! Structured logs: one line per ownership change, nothing secret in any.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tracing_subscriber::{EnvFilter, fmt, prelude::*};
 
@@ -49,36 +49,97 @@ impl OwnershipLog {
 
     /// Writes the line of one change, or counts that it did not. Gives how many were left out.
     pub fn write(&self, key: &Key, change: &Change, now: Moment) -> u64 {
-        let left_out = {
-            let mut window = self.window.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if now.since(window.began) >= SECOND {
-                if window.suppressed > 0 {
-                    tracing::warn!(
-                        lines = window.suppressed,
-                        "ownership lines left out, see telemetry.ownership_lines_per_second; the event log has every change"
-                    );
-                }
-                *window = Window { began: now, ..Window::default() };
-            }
-            if self.rate > 0 && window.written >= self.rate {
-                window.suppressed += 1;
-                true
-            } else {
-                window.written += 1;
-                false
-            }
-        };
-        if left_out {
+        self.settle(now);
+        if !self.take(now) {
             return 1;
         }
+        // Texts are quoted in the text form, so that a key with spaces cannot pass for other fields.
+        let (key, kind) = (key.as_str(), change.kind.as_str());
         let owner = change.owner.as_ref().map(Owner::as_str);
         let previous = change.previous.as_ref().map(|(owner, _)| owner.as_str());
         let (reason, actor) = (change.reason.as_deref(), change.actor.as_deref());
+        let (seq, token) = (change.seq, change.token.0);
         if matches!(change.kind, ChangeKind::Expired | ChangeKind::Revoked) {
-            tracing::warn!(key = %key, seq = change.seq, token = change.token.0, owner, previous, reason, actor, "{}", change.kind.as_str());
+            tracing::warn!(key, seq, token, owner, previous, reason, actor, "{kind}");
         } else {
-            tracing::info!(key = %key, seq = change.seq, token = change.token.0, owner, previous, reason, actor, "{}", change.kind.as_str());
+            tracing::info!(key, seq, token, owner, previous, reason, actor, "{kind}");
         }
         0
+    }
+
+    /// Says how many lines were left out, once the second in which that happened is over. To be called
+    /// now and then: after a burst there may be no next change to say it.
+    pub fn settle(&self, now: Moment) {
+        let lines = {
+            let mut window = self.window();
+            if window.suppressed == 0 || now.since(window.began) < SECOND {
+                return;
+            }
+            std::mem::take(&mut *window).suppressed
+        };
+        tracing::warn!(
+            lines,
+            "ownership lines left out, see telemetry.ownership_lines_per_second; the event log has every change"
+        );
+    }
+
+    /// Whether one more line may be written now; counts it, either way.
+    fn take(&self, now: Moment) -> bool {
+        let mut window = self.window();
+        if now.since(window.began) >= SECOND {
+            *window = Window { began: now, ..Window::default() };
+        }
+        let fits = self.rate == 0 || window.written < self.rate;
+        *(if fits { &mut window.written } else { &mut window.suppressed }) += 1;
+        fits
+    }
+
+    fn window(&self) -> MutexGuard<'_, Window> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::Token;
+
+    fn write(log: &OwnershipLog, at_ms: u64) -> u64 {
+        let change = Change {
+            kind: ChangeKind::Granted,
+            seq: 1,
+            owner: None,
+            token: Token(1),
+            previous: None,
+            reason: None,
+            actor: None,
+        };
+        let now = Moment(at_ms * 1_000_000);
+        log.write(&Key::new("k").expect("a key"), &change, now)
+    }
+
+    #[test]
+    fn a_second_has_as_many_lines_as_the_rate_and_counts_the_rest() {
+        let log = OwnershipLog::new(2);
+        let left_out = [5_000, 5_001, 5_002, 5_999, 6_000, 6_001, 6_002].map(|at| write(&log, at));
+        assert_eq!(left_out, [0, 0, 1, 1, 0, 0, 1]);
+    }
+
+    #[test]
+    fn what_was_left_out_is_settled_once_and_not_before_its_second_is_over() {
+        let log = OwnershipLog::new(1);
+        for at in [5_000, 5_001, 5_002] {
+            write(&log, at);
+        }
+        log.settle(Moment(5_999_000_000));
+        assert_eq!(log.window().suppressed, 2);
+        log.settle(Moment(6_000_000_000));
+        assert_eq!(log.window().suppressed, 0);
+    }
+
+    #[test]
+    fn a_rate_of_zero_is_no_bound() {
+        let log = OwnershipLog::new(0);
+        assert_eq!((0..5_000).map(|_| write(&log, 5_000)).sum::<u64>(), 0);
     }
 }

@@ -67,7 +67,7 @@ pub const TABLE: &[Series] = &[
     counter(
         "tenure_lease_acquisitions_total",
         &["pool", "outcome"],
-        "Answered attempts to acquire a lease.",
+        "Answered attempts to acquire a lease, each key of an acquire-any counted.",
     ),
     counter(
         "tenure_lease_heartbeats_total",

@@ -74,7 +74,7 @@ async fn text_logs_have_exactly_one_line_for_each_change_of_ownership() {
         let data = &event["data"];
         let key = data["key"].as_str().expect("a key");
         let parts = [
-            format!("key={key} "),
+            format!("key={key:?} "),
             format!("seq={} ", data["seq"]),
             format!("token={}", data["token"]),
         ];
@@ -120,7 +120,7 @@ async fn a_burst_of_changes_is_cut_to_the_rate_and_the_log_says_how_many_lines_a
     tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
     // The window of the burst is closed by the next change at the latest.
     node.call("/v1/acquire", json!({"key": "last", "owner": "o", "ttl_ms": 60_000})).await;
-    node.log_line(|line| line.contains("key=last ")).await;
+    node.log_line(|line| line.contains("key=\"last\" ")).await;
     let log = node.log();
     let written = log.iter().filter(|line| line.contains(" seq=")).count();
     let told: usize = log

@@ -1,6 +1,6 @@
 //! Which series there are: few, known from the start, without a key in them.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::json;
 use tenure::telemetry::{Kind, TABLE};
@@ -13,6 +13,8 @@ use crate::{
 
 /// The most series that a node may have with default settings.
 const BUDGET: usize = 500;
+/// What is counted after an answer is counted well within this.
+const SOON: Duration = Duration::from_secs(10);
 /// The names that a label may have; `le` and `version` are those of the form itself.
 const LABELS: [&str; 9] =
     ["pool", "store", "op", "outcome", "reason", "plugin", "kind", "version", "le"];
@@ -244,6 +246,56 @@ async fn an_actor_that_dies_is_counted_by_reason_and_its_successor_timed() {
         let value = scrape.sum(gauge, &[]);
         assert!((value - 1.0).abs() < f64::EPSILON, "{gauge} is {value} after three deaths");
     }
+}
+
+#[tokio::test]
+#[ignore = "its places in the other queues are counted until its wait would have run out"]
+async fn a_caller_that_waited_for_any_of_several_keys_waits_no_longer_when_it_has_one() {
+    let node = Node::start(&[]).await;
+    let keys: Vec<String> = (0..10).map(|n| format!("k{n}")).collect();
+    let any = json!({"keys": keys, "owner": "o", "ttl_ms": 60_000, "count": 10});
+    let grants = node.call("/v1/acquire-any", any).await;
+    let first = grants["grants"][0].clone();
+    let waiting = json!({"keys": keys, "owner": "p", "ttl_ms": 60_000, "wait_ms": 60_000});
+    let waiters = |scrape: &Scrape| scrape.sum("tenure_lease_waiters", &[]);
+    let release = async {
+        node.scrape_until("a caller waits", |scrape| waiters(scrape) > 0.5).await;
+        let release = json!({"key": first["key"], "lease_id": first["lease_id"]});
+        node.call("/v1/release", release).await;
+    };
+    tokio::join!(node.call("/v1/acquire-any", waiting), release);
+    let none = node.scrape_until("nobody waits", |scrape| waiters(scrape) < 0.5);
+    tokio::time::timeout(SOON, none).await.expect("well before the wait would have run out");
+}
+
+#[tokio::test]
+#[ignore = "its place in the queue is counted until its wait would have run out"]
+async fn a_caller_that_hung_up_waits_no_longer() {
+    let node = Node::start(&[]).await;
+    node.call("/v1/acquire", json!({"key": "k", "owner": "o", "ttl_ms": 60_000})).await;
+    let waiters = |scrape: &Scrape| scrape.sum("tenure_lease_waiters", &[]);
+    let waiting = json!({"key": "k", "owner": "p", "ttl_ms": 60_000, "wait_ms": 60_000});
+    tokio::select! {
+        _ = node.call("/v1/acquire", waiting) => panic!("the key is held"),
+        _ = node.scrape_until("a caller waits", |scrape| waiters(scrape) > 0.5) => {}
+    }
+    let none = node.scrape_until("nobody waits", |scrape| waiters(scrape) < 0.5);
+    tokio::time::timeout(SOON, none).await.expect("well before the wait would have run out");
+}
+
+#[tokio::test]
+#[ignore = "the actor that left memory took the beginning of the vacancy with it"]
+async fn a_vacancy_that_outlasts_the_actor_is_counted() {
+    let node = Node::start(&["node.passivate_after=1s"]).await;
+    let acquire = json!({"key": "k", "owner": "o", "ttl_ms": 60_000});
+    let grant = node.call("/v1/acquire", acquire.clone()).await;
+    node.call("/v1/release", json!({"key": "k", "lease_id": grant["lease_id"]})).await;
+    let actors = |scrape: &Scrape| scrape.sum("tenure_actors", &[]);
+    node.scrape_until("the actor left memory", |scrape| actors(scrape) < 0.5).await;
+    node.call("/v1/acquire", acquire).await;
+    let scrape = node.scrape().await;
+    let counted = scrape.sum("tenure_lease_vacancy_duration_seconds_count", &[]);
+    assert!((counted - 1.0).abs() < f64::EPSILON, "{counted} vacancies");
 }
 
 #[tokio::test]
