@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::lease::{Answer, Caller};
 
@@ -14,8 +14,8 @@ use crate::lease::{Answer, Caller};
 pub enum Reply {
     /// To the one caller of this call.
     One(oneshot::Sender<Answer>),
-    /// To a caller that waits on several keys; the number is the key's place in its list.
-    Any(Arc<AnyWait>, usize),
+    /// To a caller that waits on several keys.
+    Any(Place),
 }
 
 impl Reply {
@@ -23,7 +23,7 @@ impl Reply {
     pub fn send(self, answer: Answer) {
         match self {
             Self::One(sender) => drop(sender.send(answer)),
-            Self::Any(wait, place) => wait.deliver(place, answer),
+            Self::Any(place) => place.deliver(answer),
         }
     }
 }
@@ -32,20 +32,22 @@ impl Caller for Reply {
     fn is_gone(&self) -> bool {
         match self {
             Self::One(sender) => sender.is_closed(),
-            Self::Any(wait, _) => wait.is_gone(),
+            Self::Any(place) => place.wait.is_gone(),
         }
     }
 
     fn claim(&self) -> bool {
         match self {
             Self::One(sender) => !sender.is_closed(),
-            Self::Any(wait, _) => !wait.is_gone() && !wait.claimed.swap(true, Ordering::AcqRel),
+            Self::Any(Place { wait, .. }) => {
+                !wait.is_gone() && !wait.claimed.swap(true, Ordering::AcqRel)
+            }
         }
     }
 
     fn unclaim(&self) {
-        if let Self::Any(wait, _) = self {
-            wait.claimed.store(false, Ordering::Release);
+        if let Self::Any(place) = self {
+            place.wait.claimed.store(false, Ordering::Release);
         }
     }
 }
@@ -56,17 +58,54 @@ impl Caller for Reply {
 pub struct AnyWait {
     claimed: AtomicBool,
     answer: Mutex<Option<oneshot::Sender<(usize, Answer)>>>,
+    /// Bounded by the number of keys: a place is vacated once each time that it is taken.
+    vacated: mpsc::UnboundedSender<Vacated>,
+}
+
+/// A place in a key's queue that is no longer taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vacated {
+    /// The key refused: it is not worth waiting for.
+    Refused,
+    /// The key's actor died, left memory or was busy: the place, by its number, may be taken again.
+    Forgotten(usize),
+}
+
+/// What the caller of an acquire-any listens to.
+pub struct AnyHeard {
+    /// Its grant, with the place of the key that granted it.
+    pub granted: oneshot::Receiver<(usize, Answer)>,
+    /// Places that were vacated.
+    pub vacated: mpsc::UnboundedReceiver<Vacated>,
+}
+
+/// The place of a registration in one key's queue. Its drop without an answer is news to the caller;
+/// like an obituary's it may come while the thread unwinds, and must not panic or block.
+#[derive(Debug)]
+pub struct Place {
+    wait: Arc<AnyWait>,
+    number: usize,
+    answered: bool,
 }
 
 impl AnyWait {
-    /// A registration, and where its grant arrives with the place of the key that granted it.
+    /// A registration, and where its caller hears of it.
     #[must_use]
-    pub fn new() -> (Arc<Self>, oneshot::Receiver<(usize, Answer)>) {
-        let (sender, receiver) = oneshot::channel();
-        (
-            Arc::new(Self { claimed: AtomicBool::new(false), answer: Mutex::new(Some(sender)) }),
-            receiver,
-        )
+    pub fn new() -> (Arc<Self>, AnyHeard) {
+        let (sender, granted) = oneshot::channel();
+        let (vacate, vacated) = mpsc::unbounded_channel();
+        let wait = Self {
+            claimed: AtomicBool::new(false),
+            answer: Mutex::new(Some(sender)),
+            vacated: vacate,
+        };
+        (Arc::new(wait), AnyHeard { granted, vacated })
+    }
+
+    /// Its place on the key with this number in the caller's list.
+    #[must_use]
+    pub fn place(self: &Arc<Self>, number: usize) -> Place {
+        Place { wait: self.clone(), number, answered: false }
     }
 
     fn is_gone(&self) -> bool {
@@ -74,14 +113,34 @@ impl AnyWait {
         answer.as_ref().is_none_or(oneshot::Sender::is_closed)
     }
 
-    /// Only a grant ends the wait: a refusal by one key leaves the others.
-    fn deliver(&self, place: usize, answer: Answer) {
+    fn vacate(&self, how: Vacated) {
+        // An error means that the caller does not listen any more.
+        let _ = self.vacated.send(how);
+    }
+}
+
+impl Place {
+    /// Only a grant ends the wait: a refusal by one key leaves the others, and trouble leaves this one
+    /// to be tried again.
+    fn deliver(mut self, answer: Answer) {
+        self.answered = !matches!(answer, Answer::Busy | Answer::Store(_));
         if !matches!(answer, Answer::Granted(_)) {
+            if self.answered {
+                self.wait.vacate(Vacated::Refused);
+            }
             return;
         }
-        let sender = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let sender = self.wait.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(sender) = sender {
-            let _ = sender.send((place, answer));
+            let _ = sender.send((self.number, answer));
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.wait.vacate(Vacated::Forgotten(self.number));
         }
     }
 }

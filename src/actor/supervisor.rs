@@ -60,6 +60,17 @@ impl Supervisor {
         times.push_back(now);
         times.len() > limits.restart_intensity
     }
+
+    /// A key that rested is started again though nobody calls: its lease is to end on time.
+    fn wake(&self, key: Key, at: Moment, ctx: &mut Context<Self>) {
+        let rest = at.since(self.world.clock.now());
+        ctx.run_later(rest, move |supervisor, ctx| {
+            let started = supervisor.world.registry.start(&supervisor.world, &key);
+            if let Err(Unreachable::Resting(until)) = started {
+                supervisor.wake(key, until, ctx);
+            }
+        });
+    }
 }
 
 impl Actor for Supervisor {
@@ -84,13 +95,14 @@ impl Handler<Stop> for Supervisor {
 
 impl StreamHandler<Death> for Supervisor {
     /// Replaces the dead actor at once, from the store; a key whose actors keep dying rests.
-    fn handle(&mut self, death: Death, _: &mut Context<Self>) {
+    fn handle(&mut self, death: Death, ctx: &mut Context<Self>) {
         let Death { key, incarnation, panicked, at } = death;
         let now = self.world.clock.now();
         if self.exceeds_intensity(&key, now) {
             let until = now + self.world.limits.restart_window;
             tracing::error!(%key, "the key's actor died too often; the key rests");
-            return self.world.registry.rest(&key, incarnation, until);
+            self.world.registry.rest(&key, incarnation, until);
+            return self.wake(key, until, ctx);
         }
         if !self.world.registry.retire(&key, incarnation) {
             return;

@@ -25,15 +25,20 @@ impl<T: DeserializeOwned + 'static> FromRequest for Body<T> {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let bytes = web::Payload::from_request(request, payload);
+        let request = request.clone();
         Box::pin(async move {
-            let payload =
-                bytes.await.map_err(|error| Problem::malformed(error.to_string(), None))?;
-            let bytes = payload
-                .to_bytes_limited(MAX_BODY_BYTES)
-                .await
-                .map_err(|_| Problem::too_large(MAX_BODY_BYTES))?
-                .map_err(|error| Problem::malformed(error.to_string(), None))?;
-            serde_json::from_slice(&bytes).map(Self).map_err(|_| explain::<T>(&bytes))
+            let read = async {
+                let payload =
+                    bytes.await.map_err(|error| Problem::malformed(error.to_string(), None))?;
+                let bytes = payload
+                    .to_bytes_limited(MAX_BODY_BYTES)
+                    .await
+                    .map_err(|_| Problem::too_large(MAX_BODY_BYTES))?
+                    .map_err(|error| Problem::malformed(error.to_string(), None))?;
+                serde_json::from_slice(&bytes).map(Self).map_err(|_| explain::<T>(&bytes))
+            };
+            // The handler, which would put the request's ids on its answer, is not reached.
+            read.await.map_err(|problem| problem.answering(&request))
         })
     }
 }
@@ -64,6 +69,13 @@ fn quoted(detail: &str) -> Option<String> {
 
 /// The query of a request; unknown and duplicate parameters are refused.
 pub fn query<T: DeserializeOwned>(request: &HttpRequest) -> Result<T, Problem> {
+    let raw = request.query_string();
+    // The parser would put replacement characters where there is no UTF-8.
+    let decoded = percent_decode(raw.as_bytes())
+        .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "is not UTF-8"));
+    if let Err(detail) = decoded {
+        return Err(Problem::malformed(format!("the query {detail}"), None));
+    }
     web::Query::<T>::from_query(request.query_string()).map(web::Query::into_inner).map_err(
         |error| {
             let detail = match &error {
@@ -74,6 +86,27 @@ pub fn query<T: DeserializeOwned>(request: &HttpRequest) -> Result<T, Problem> {
             Problem::malformed(detail, field)
         },
     )
+}
+
+/// The bytes that percent-encoding stands for, decoded once.
+pub fn percent_decode(raw: &[u8]) -> Result<Vec<u8>, &'static str> {
+    let mut bytes = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some((&byte, after)) = rest.split_first() {
+        if byte != b'%' {
+            bytes.push(byte);
+            rest = after;
+            continue;
+        }
+        let digits = after.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        let Some(decoded) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) else {
+            return Err("holds a % that two hexadecimal digits do not follow");
+        };
+        bytes.push(decoded);
+        rest = &after[2..];
+    }
+    Ok(bytes)
 }
 
 /// A key from a body.

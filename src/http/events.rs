@@ -1,6 +1,6 @@
 //! Ownership changes, as a stream that resumes without a hole, and by long poll.
 
-use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use actix_web::{
     HttpRequest, HttpResponse,
@@ -8,7 +8,6 @@ use actix_web::{
     web,
 };
 use bytes::{Bytes, BytesMut};
-use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use tokio::{
     sync::broadcast::error::{RecvError, TryRecvError},
@@ -18,6 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{
     body::{json, query},
+    follow::follow,
     problem::Problem,
     server::App,
 };
@@ -228,7 +228,7 @@ fn render_reset(app: &App, at: Position, reason: &str) -> Bytes {
 }
 
 /// Where a subscriber stands.
-struct Reader {
+pub struct Reader {
     app: web::Data<App>,
     filter: Filter,
     subscriber: Subscriber,
@@ -243,7 +243,7 @@ struct Reader {
 
 impl Reader {
     /// The next chunk of the stream; `None` at its end.
-    async fn chunk(&mut self) -> Option<Bytes> {
+    pub async fn chunk(&mut self) -> Option<Bytes> {
         if let Some(greeting) = self.greeting.take() {
             return Some(greeting);
         }
@@ -321,9 +321,19 @@ impl Reader {
 
     /// A subscriber that did not read is told where it stands, and must come back.
     fn cut_off(&mut self, out: &mut BytesMut) {
-        self.app.manager.world().metrics.subscribers_dropped.increment(1);
-        out.extend_from_slice(&render_reset(&self.app, self.position, "too-slow"));
+        out.extend_from_slice(&self.too_slow());
         self.over = true;
+    }
+
+    fn too_slow(&self) -> Bytes {
+        self.app.manager.world().metrics.subscribers_dropped.increment(1);
+        render_reset(&self.app, self.position, "too-slow")
+    }
+
+    /// What is to be said when the bus no longer has what comes next; counted.
+    pub fn fell_behind(&self) -> Option<Bytes> {
+        let buffer = self.app.manager.world().limits.bus_buffer.next_power_of_two();
+        (self.subscriber.changes.len() > buffer).then(|| self.too_slow())
     }
 }
 
@@ -378,13 +388,10 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
     };
     match query.format.as_deref() {
         None | Some("sse") => {
-            let chunks = stream::unfold(reader, |mut reader| async {
-                reader.chunk().await.map(|chunk| (Ok::<_, Infallible>(chunk), reader))
-            });
             let mut response = HttpResponse::Ok()
                 .insert_header((header::CONTENT_TYPE, "text/event-stream"))
                 .insert_header((header::CACHE_CONTROL, "no-store"))
-                .streaming(chunks);
+                .streaming(follow(reader));
             super::body::echo_request_id(request, response.headers_mut());
             Ok(response)
         }

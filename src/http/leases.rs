@@ -4,7 +4,7 @@ use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 use sha2::{Digest, Sha256};
 
 use super::{
-    body::{Body, json, key, owner, query},
+    body::{Body, json, key, owner, percent_decode, query},
     problem::Problem,
     server::App,
     wire::{AcquireBody, CheckBody, Checked, Grant, Lease, LeaseList, ListQuery},
@@ -94,32 +94,9 @@ async fn try_acquire(
 /// The key of a path: percent-decoded once, `/` may stand as it is.
 fn key_of_path(request: &HttpRequest) -> Result<Key, Problem> {
     let raw = request.uri().path().strip_prefix("/v1/leases/").unwrap_or_default();
-    let bytes = percent_decode(raw.as_bytes())?;
+    let bytes = percent_decode(raw.as_bytes()).map_err(|detail| Problem::field("key", detail))?;
     let text = String::from_utf8(bytes).map_err(|_| Problem::field("key", "is not UTF-8"))?;
     key(&text)
-}
-
-fn percent_decode(raw: &[u8]) -> Result<Vec<u8>, Problem> {
-    let mut bytes = Vec::with_capacity(raw.len());
-    let mut rest = raw;
-    while let Some((&byte, after)) = rest.split_first() {
-        if byte != b'%' {
-            bytes.push(byte);
-            rest = after;
-            continue;
-        }
-        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let decoded = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        let Some(decoded) = decoded else {
-            return Err(Problem::field(
-                "key",
-                "holds a % that two hexadecimal digits do not follow",
-            ));
-        };
-        bytes.push(decoded);
-        rest = &after[2..];
-    }
-    Ok(bytes)
 }
 
 /// Look at one lease.

@@ -11,6 +11,7 @@ mod admin;
 mod any;
 mod body;
 mod events;
+mod follow;
 mod heartbeats;
 mod leases;
 mod openapi;

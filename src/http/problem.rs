@@ -46,6 +46,9 @@ pub struct Problem {
     /// How many of the keys are in which state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<wire::Counts>,
+    /// The request's own ids, where no handler puts them on the answer.
+    #[serde(skip)]
+    ids: Option<Box<header::HeaderMap>>,
 }
 
 impl Problem {
@@ -62,6 +65,7 @@ impl Problem {
             reason: None,
             lease: None,
             counts: None,
+            ids: None,
         }
     }
 
@@ -284,6 +288,13 @@ impl Problem {
         }
     }
 
+    /// Remembers the request's own ids, for a problem that is answered before a handler is reached.
+    pub fn answering(self, request: &HttpRequest) -> Self {
+        let mut ids = header::HeaderMap::new();
+        super::body::echo_request_id(request, &mut ids);
+        Self { ids: (!ids.is_empty()).then(|| Box::new(ids)), ..self }
+    }
+
     /// The answer, with the request's own ids on it.
     pub fn respond(self, request: &HttpRequest) -> HttpResponse {
         let mut response = self.error_response();
@@ -333,6 +344,9 @@ impl ResponseError for Problem {
         response.insert_header((header::CONTENT_TYPE, "application/problem+json"));
         if let Some(after) = self.retry_after_ms.filter(|_| self.retryable) {
             response.insert_header((header::RETRY_AFTER, after.div_ceil(1000)));
+        }
+        for (name, value) in self.ids.iter().flat_map(|ids| ids.iter()) {
+            response.insert_header((name.clone(), value.clone()));
         }
         response.body(serde_json::to_vec(self).unwrap_or_default())
     }

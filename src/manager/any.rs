@@ -1,6 +1,6 @@
 //! Acquire-any: up to `count` of several keys, in an order that does not collide.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
@@ -9,7 +9,7 @@ use super::{
     AcquireAnyError, AcquireError, AcquireOne, Availability, Invalid, Manager, Trouble, check_value,
 };
 use crate::{
-    actor::{AnyWait, Mail, Reply},
+    actor::{AnyHeard, AnyWait, Mail, Reply, Vacated},
     lease::{
         Acquire, Answer, Call, Grant, Key, Moment, Nonce, Order, Owner, Refusal, Request, State,
         View, arrange,
@@ -19,6 +19,8 @@ use crate::{
 
 /// Most keys that one acquire-any may name, or find under its prefix.
 pub const MAX_CANDIDATES: usize = 10_000;
+/// Between two tries to queue up at a key that forgot the caller.
+const REQUEUE_PAUSE: Duration = Duration::from_millis(20);
 
 /// The keys of an acquire-any.
 #[derive(Clone, Debug)]
@@ -215,6 +217,8 @@ impl Manager {
         Ok(order.into_iter().map(|at| keys[at].clone()).collect())
     }
 
+    /// Waits in the queues of all keys. A place that a key's dead or retired actor forgot is taken
+    /// again.
     async fn park(
         &self,
         any: &AcquireAny,
@@ -222,26 +226,60 @@ impl Manager {
         until: Moment,
         received: Moment,
     ) -> Result<Option<(Key, Grant)>, Trouble> {
-        let (wait, granted) = AnyWait::new();
-        for (place, key) in keys.iter().enumerate() {
-            let acquire =
-                any.one(key, any.mark).into_acquire(Some(until), self.world.entropy.nonce());
+        let (wait, heard) = AnyWait::new();
+        let queue_up = |place: usize| {
+            let acquire = any
+                .one(&keys[place], any.mark)
+                .into_acquire(Some(until), self.world.entropy.nonce());
             let request = Request::Acquire(Box::new(acquire));
-            let call = Call { caller: Reply::Any(wait.clone(), place), received, request };
-            // A key that cannot be reached leaves the registration on the others.
-            let _ = self.world.registry.post(&self.world, key.as_str(), Mail::Call(call));
-        }
-        drop(wait);
+            let call = Call { caller: Reply::Any(wait.place(place)), received, request };
+            // A key that cannot be reached drops the place, and is tried again.
+            let _ = self.world.registry.post(&self.world, keys[place].as_str(), Mail::Call(call));
+        };
+        (0..keys.len()).for_each(queue_up);
         let left = until.since(self.now());
+        let listening = listen(heard, keys.len(), queue_up);
         let granted =
-            self.unless_draining(async { Ok(tokio::time::timeout(left, granted).await) }).await?;
+            self.unless_draining(async { Ok(tokio::time::timeout(left, listening).await) }).await?;
         match granted {
-            Ok(Ok((place, Answer::Granted(grant)))) => {
+            Ok(Some((place, Answer::Granted(grant)))) => {
                 let took = self.now().since(received);
                 self.world.metrics.acquired(crate::telemetry::AcquireOutcome::Granted, took);
                 Ok(Some((keys[place].clone(), *grant)))
             }
             _ => Ok(None),
+        }
+    }
+}
+
+/// Waits for the grant; `None` when every key refused. Forgotten places are taken again, with a pause
+/// between two tries.
+async fn listen(
+    heard: AnyHeard,
+    places: usize,
+    queue_up: impl Fn(usize),
+) -> Option<(usize, Answer)> {
+    let AnyHeard { mut granted, mut vacated } = heard;
+    let mut taken = places;
+    let mut forgotten = Vec::new();
+    let mut pause = tokio::time::interval(REQUEUE_PAUSE);
+    pause.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            grant = &mut granted => return grant.ok(),
+            Some(vacated) = vacated.recv() => match vacated {
+                Vacated::Forgotten(place) => forgotten.push(place),
+                Vacated::Refused => {
+                    taken -= 1;
+                    if taken == 0 {
+                        return granted.try_recv().ok();
+                    }
+                }
+            },
+            _ = pause.tick(), if !forgotten.is_empty() => {
+                std::mem::take(&mut forgotten).into_iter().for_each(&queue_up);
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Grant, Server, assert_no_hole, eventually, ms, soon};
+use crate::harness::{Grant, Server, assert_no_hole, ms, soon};
 
 fn grants(answer: &Value) -> Vec<Grant> {
     answer["grants"].as_array().expect("grants").iter().map(Grant::of).collect()
@@ -117,10 +117,9 @@ async fn a_waiter_on_many_keys_gets_exactly_one() {
     for key in &keys {
         assert_no_hole(&server.events_of(key).await);
     }
-    eventually("no registration is left", async || {
-        server.metric("tenure_lease_waiters").await == 0.0
-    })
-    .await;
+    for key in &keys {
+        server.until_waiters(key, 0).await;
+    }
 }
 
 #[tokio::test]

@@ -209,7 +209,7 @@ async fn idle_keys_leave_memory() {
 
 #[tokio::test]
 async fn mail_to_a_retiring_actor_is_not_lost() {
-    let server = Server::with(&["node.passivate_after=1ms"]);
+    let server = Server::with(&["node.passivate_after=10ms"]);
     let workers = (0..8).map(|worker: u64| {
         let server = &server;
         async move {
@@ -229,7 +229,7 @@ async fn mail_to_a_retiring_actor_is_not_lost() {
                 assert_eq!(released["released"], true);
                 if round % 4 == 0 {
                     // About the moment at which the actor leaves.
-                    tokio::time::sleep(Duration::from_micros(700 + 137 * worker)).await;
+                    tokio::time::sleep(Duration::from_micros(9700 + 137 * worker)).await;
                 }
             }
         }
