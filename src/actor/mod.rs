@@ -25,6 +25,6 @@ pub use bus::{Bus, Published, Subscriber, TooManySubscribers};
 pub use lease::Mail;
 pub use registry::{Registry, Unreachable};
 pub use reply::{AnyHeard, AnyWait, Place, Reply, Vacated};
-pub use supervisor::{Stop, Supervisor};
+pub use supervisor::{Stop, Supervisor, SupervisorAddr};
 pub(crate) use supervisor::{awaken, inherit};
 pub use world::{Limits, World};

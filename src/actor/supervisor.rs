@@ -29,6 +29,9 @@ pub struct Supervisor {
     restarts: HashMap<Key, VecDeque<Moment>>,
 }
 
+/// Where a running supervisor is told to stop.
+pub type SupervisorAddr = actix::Addr<Supervisor>;
+
 /// Ends the supervisor: deaths are no longer answered.
 pub struct Stop;
 

@@ -58,7 +58,7 @@ pub struct Manager {
     draining: watch::Sender<bool>,
     /// Request ids of acquire-any calls that are being served.
     serving: DashMap<u128, ()>,
-    supervisor: actix::Addr<crate::actor::Supervisor>,
+    supervisor: crate::actor::SupervisorAddr,
 }
 
 /// A request to own one key.
