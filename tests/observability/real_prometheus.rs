@@ -55,26 +55,32 @@ impl Prometheus {
             .replace("_interval: 15s", "_interval: 1s");
         std::fs::write(dir.path().join("prometheus.yml"), config).expect("written");
         std::fs::write(dir.path().join("alerts.yml"), alerts::read("alerts.yml")).expect("written");
-        let address = format!("127.0.0.1:{}", free_port());
-        let log = std::fs::File::create(dir.path().join("log")).expect("a file");
-        let child = Command::new("prometheus")
-            .arg(format!("--config.file={}", dir.path().join("prometheus.yml").display()))
-            .arg(format!("--storage.tsdb.path={}", dir.path().join("data").display()))
-            .arg(format!("--web.listen-address={address}"))
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap_or_else(|error| panic!("prometheus: {error}; {MISSING}"));
-        let url = format!("http://{address}");
+        let (child, url) = Self::spawn(dir.path());
         let mut prometheus = Self { url, child, client: reqwest::Client::new(), dir };
         eventually("Prometheus is ready", async || prometheus.is_ready().await).await;
         prometheus
     }
 
+    fn spawn(dir: &Path) -> (Child, String) {
+        let address = format!("127.0.0.1:{}", free_port());
+        let child = Command::new("prometheus")
+            .arg(format!("--config.file={}", dir.join("prometheus.yml").display()))
+            .arg(format!("--storage.tsdb.path={}", dir.join("data").display()))
+            .arg(format!("--web.listen-address={address}"))
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(dir.join("log")).expect("a file"))
+            .spawn()
+            .unwrap_or_else(|error| panic!("prometheus: {error}; {MISSING}"));
+        (child, format!("http://{address}"))
+    }
+
     async fn is_ready(&mut self) -> bool {
         if let Some(status) = self.child.try_wait().expect("a status") {
             let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
-            panic!("prometheus ended, {status}:\n{log}");
+            // Another program was faster to take the port that was free.
+            assert!(log.contains("address already in use"), "prometheus ended, {status}:\n{log}");
+            (self.child, self.url) = Self::spawn(self.dir.path());
+            return false;
         }
         let asked = self.client.get(format!("{}/-/ready", self.url)).send().await;
         asked.is_ok_and(|response| response.status().is_success())
