@@ -59,7 +59,7 @@ impl<C: Caller> Lease<C> {
     /// Somebody in the queue is entitled to the key, and will be granted it as soon as the store is
     /// asked again.
     fn would_overtake(&self, now: Moment) -> bool {
-        !self.offer_stands(now) && self.waiters_present() > 0
+        !self.offer_stands(now) && self.is_awaited()
     }
 
     fn queue_up(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
@@ -150,7 +150,7 @@ impl<C: Caller> Lease<C> {
         let ends = end.is_some();
         let due = end.as_ref().and_then(|end| end.due);
         if let Some(end) = end {
-            self.write_end(&mut record, &mut changes, end);
+            self.write_end(&mut record, &mut changes, end, env.wall_ms);
         }
         install(&mut record, &waiter.acquire, env);
         changes.push(Change {

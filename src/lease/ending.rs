@@ -67,7 +67,13 @@ impl<C: Caller> Lease<C> {
     }
 
     /// Moves the record's tenure to its past.
-    pub(super) fn write_end(&self, record: &mut Record, changes: &mut Vec<Change>, end: End) {
+    pub(super) fn write_end(
+        &self,
+        record: &mut Record,
+        changes: &mut Vec<Change>,
+        end: End,
+        wall_ms: u64,
+    ) {
         let Some(mut tenure) = record.tenure.take() else { return };
         tenure.token = self.token;
         record.state = State::Free;
@@ -86,7 +92,7 @@ impl<C: Caller> Lease<C> {
             reason: end.reason,
             actor: end.actor,
         });
-        record.previous = Some(Box::new(Ended { tenure, reason: end.kind }));
+        record.previous = Some(Box::new(Ended { tenure, reason: end.kind, ended_at_ms: wall_ms }));
     }
 
     /// Ends the tenure; the first caller in the queue gets the key by the same write.
@@ -114,7 +120,7 @@ impl<C: Caller> Lease<C> {
         let mut record = self.successor(nonce, env);
         let mut changes = Vec::with_capacity(1);
         let due = end.due;
-        self.write_end(&mut record, &mut changes, end);
+        self.write_end(&mut record, &mut changes, end, env.wall_ms);
         let mut flight = Flight::new(record, self.revision, changes);
         flight.ends = true;
         flight.due = due;
@@ -222,7 +228,7 @@ impl<C: Caller> Lease<C> {
         let nonce = (env.nonces)();
         let mut record = self.successor(nonce, env);
         let mut changes = Vec::with_capacity(1);
-        self.write_end(&mut record, &mut changes, end);
+        self.write_end(&mut record, &mut changes, end, env.wall_ms);
         record.state = State::Offered;
         record.offer = Some(Box::new(offer));
         let mut flight = Flight::new(record, self.revision, changes);
@@ -295,7 +301,7 @@ impl<C: Caller> Lease<C> {
             seq: record.seq,
             owner: None,
             token: self.token,
-            previous: self.last_owner(),
+            previous: None,
             reason: Some(revoke.reason.clone()),
             actor: Some(revoke.actor.clone()),
         };

@@ -37,7 +37,7 @@ pub struct Lease<C> {
     /// Why the record cannot be judged.
     pub(super) quarantine: Option<Box<str>>,
     /// What an idle lease does not need.
-    busy: Option<Box<Busy<C>>>,
+    pub(super) busy: Option<Box<Busy<C>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -164,6 +164,11 @@ impl<C: Caller> Lease<C> {
 
     pub(super) fn waiters_len(&self) -> usize {
         self.busy.as_ref().map_or(0, |busy| busy.waiters.len())
+    }
+
+    /// Whether somebody who is still there waits.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.busy.as_ref().is_some_and(|busy| busy.waiters.is_awaited())
     }
 
     pub(super) fn waiters_present(&self) -> usize {

@@ -13,6 +13,8 @@
 //! effects are performed in the order in which they are returned.
 
 mod acquire;
+#[cfg(any(test, feature = "testing"))]
+mod age;
 mod answer;
 mod any_of;
 mod bounds;

@@ -54,6 +54,8 @@ pub struct Ended {
     pub tenure: Tenure,
     /// How it ended.
     pub reason: ChangeKind,
+    /// Wall clock at the end, milliseconds since 1970; for people only.
+    pub ended_at_ms: u64,
 }
 
 /// A key kept for one successor.

@@ -52,26 +52,31 @@ impl<C: Caller> Lease<C> {
         (self.record.state == State::Held, self.token)
     }
 
-    /// The share of the ttl that is left at a moment; `None` when nobody holds the key, or for ever.
+    /// The share of the ttl that is left at a moment to whoever proves to be the holder; `None` for
+    /// anybody else, and where the tenure does not end by itself.
     #[must_use]
-    pub fn margin(&self, now: Moment) -> Option<f64> {
+    pub fn margin(&self, proof: super::LeaseId, now: Moment) -> Option<f64> {
         let deadline = self.tenure_deadline();
-        if self.record.state != State::Held || deadline == Moment::NEVER {
+        if !self.holds(proof) || deadline == Moment::NEVER {
             return None;
         }
         let ttl = self.ttl().as_secs_f64();
         Some((deadline.since(now).as_secs_f64() / ttl).clamp(0.0, 1.0))
     }
 
+    /// Wall clock when the key last changed hands, milliseconds since 1970; `None` when it never did.
+    #[must_use]
+    pub fn changed_at_ms(&self) -> Option<u64> {
+        match (&self.record.tenure, &self.record.previous) {
+            (Some(tenure), _) => Some(tenure.acquired_at_ms),
+            (None, Some(ended)) => Some(ended.ended_at_ms),
+            (None, None) => None,
+        }
+    }
+
     /// Whether a write is in flight.
     #[must_use]
     pub fn is_writing(&self) -> bool {
         self.flight().is_some()
-    }
-
-    /// How many wait in the queue, those that left and were not noticed yet included.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.waiters_len()
     }
 }

@@ -33,9 +33,9 @@ impl<C> From<Waiter<C>> for Call<C> {
 /// The queue of one key. Bounded by its user.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Waiters<C> {
-    queue: VecDeque<Waiter<C>>,
+    pub(super) queue: VecDeque<Waiter<C>>,
     /// No later than the earliest deadline in the queue.
-    earliest: Moment,
+    pub(super) earliest: Moment,
     /// When the queue has grown to this, look for callers that left.
     sweep_at: usize,
 }
@@ -53,6 +53,11 @@ impl<C: Caller> Waiters<C> {
     /// How many wait, those that left and were not noticed yet included.
     pub fn len(&self) -> usize {
         self.queue.len()
+    }
+
+    /// Whether anybody is still there.
+    pub fn is_awaited(&self) -> bool {
+        self.queue.iter().any(|waiter| !waiter.caller.is_gone())
     }
 
     /// How many are still there.

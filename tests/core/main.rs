@@ -8,6 +8,7 @@ mod ambiguity;
 mod ending;
 mod harness;
 mod heartbeat;
+mod model;
 mod mutants;
 mod pin;
 mod recover;

@@ -1,23 +1,24 @@
 //! Broken variants of the rules (protocol.md §6), each with the test that notices it. The rules of
-//! several nodes, sessions and fences have their mutants elsewhere.
+//! several nodes, sessions and fences have their mutants elsewhere. `model` stands for
+//! `model::broken_rules_of_the_core_are_found`, where no other test is named.
 //!
 //! | broken rule | noticed by |
 //! | --- | --- |
-//! | restart with empty S | `restart_with_empty_promises_is_noticed`, model |
+//! | restart with empty S | `restart_with_empty_promises_is_noticed`, `model` |
 //! | a rebuilt actor promises before its predecessor's write is settled | `promise_unconfirmed_is_noticed` |
-//! | grant to a caller that left | `grant_to_a_caller_that_left_is_noticed`, model |
-//! | reply before the write is durable | `reply_before_durable_is_noticed`, model |
-//! | heartbeat absorbed while the ending write is in flight | `heartbeat_absorbed_while_ending_is_noticed`, model |
+//! | grant to a caller that left | `grant_to_a_caller_that_left_is_noticed`, `model` |
+//! | reply before the write is durable | `reply_before_durable_is_noticed`, `model` |
+//! | heartbeat absorbed while the ending write is in flight | `heartbeat_absorbed_while_ending_is_noticed`, `model` |
 //! | floor kept in memory only | `floor_in_memory_only_is_noticed` |
 //! | a longer ttl promised before it is written | `promise_before_longer_ttl_is_noticed` |
-//! | expiry at the inherited floor alone | `expiry_that_ignores_own_promises_is_noticed`, model |
+//! | expiry at the inherited floor alone | `expiry_that_ignores_own_promises_is_noticed`, `model` |
 //! | revival without regard to the end | `revival_of_any_end_is_noticed` |
 //! | a registration on several keys granted on each | `claim_ignored_is_noticed` |
-//! | token of the tenure before | `token_reused_is_noticed`, model |
+//! | token of the tenure before | `token_reused_is_noticed`, `model` |
 //! | token restarts after deletion | `token_that_restarts_after_deletion_is_noticed` |
 //! | event published before commit | `event_published_before_commit_is_noticed` |
-//! | client counts from the reply | model |
-//! | window left open after sending release | model |
+//! | client counts from the reply | `model`: `a_client_that_counts_from_the_reply_is_found` |
+//! | window left open after sending release | `model`: `a_client_whose_window_stays_open_after_its_release_is_found` |
 
 use tenure::lease::Mutant;
 

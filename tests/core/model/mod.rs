@@ -1,0 +1,176 @@
+//! Every state that one key, two clients and a server that crashes can reach, within bounds.
+//!
+//! The clock always says [`NOW`]: when time passes, everything else grows older instead, so that
+//! states that differ only in the hour are one state. Requests and replies are delayed and lost,
+//! calls are given up and asked again under their request id, timers are late, a crash leaves the
+//! write in flight durable or lost.
+
+mod caller;
+mod client;
+mod world;
+
+use stateright::{Checker, HasDiscoveries, Model, Property};
+use tenure::lease::{Moment, Mutant, Terms};
+
+use self::world::{Action, Broken, Event, World};
+use crate::harness::terms;
+
+/// What the server's clock always says.
+const NOW: Moment = Moment(3_600_000_000_000);
+/// One step of time; a ttl is two.
+const TICK_MS: u64 = 1_000;
+/// How long ago no longer matters.
+const OLDEST: Moment = Moment(NOW.0 - 2 * TICK_MS * 1_000_000);
+
+/// A broken variant of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sin {
+    /// R1: it counts its window from the reply.
+    ClientCountsFromReply,
+    /// R1: it goes on believing after it sent a release.
+    WindowOpenAfterRelease,
+}
+
+/// How far the model goes.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    writes: u64,
+    /// Request ids of a client.
+    rounds: u8,
+    /// Calls of each client under one request id.
+    attempts: [u8; 2],
+    /// Heartbeats and releases of a client that it does not wait for.
+    given_up: u8,
+    crashes: u8,
+}
+
+struct OneKey {
+    terms: Terms,
+    sin: Option<Sin>,
+    bounds: Bounds,
+}
+
+impl OneKey {
+    fn new(mutant: Option<Mutant>, sin: Option<Sin>) -> Self {
+        let bounds = Bounds { writes: 4, rounds: 1, attempts: [2, 1], given_up: 0, crashes: 1 };
+        Self { terms: terms(mutant), sin, bounds }
+    }
+}
+
+impl Model for OneKey {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(self)]
+    }
+
+    fn actions(&self, world: &World, out: &mut Vec<Action>) {
+        world.actions(&self.bounds, out);
+    }
+
+    fn next_state(&self, world: &World, action: Action) -> Option<World> {
+        let mut next = world.clone();
+        next.act(self, &action);
+        Some(next)
+    }
+
+    fn within_boundary(&self, world: &World) -> bool {
+        world.within(&self.bounds)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("I1 windows never overlap", |_, w: &World| !w.windows_overlap()),
+            Property::always("I2 tokens grow", |_, w: &World| w.broken != Some(Broken::Tokens)),
+            Property::always("I3 nothing is told before it is durable", |_, w: &World| {
+                w.broken != Some(Broken::NotDurable)
+            }),
+            Property::always("I4 the history has no hole", |_, w: &World| {
+                w.broken != Some(Broken::History)
+            }),
+            Property::always("one answer", |_, w: &World| w.broken != Some(Broken::AnsweredTwice)),
+            Property::always("R9 no grant to a caller that left", |_, w: &World| {
+                w.broken != Some(Broken::GrantedToNobody)
+            }),
+            Property::sometimes("a takeover after expiry", |_, w: &World| {
+                w.event == Some(Event::TakenOver)
+            }),
+            Property::sometimes("a hand-off by release", |_, w: &World| {
+                w.event == Some(Event::HandedOver)
+            }),
+            Property::sometimes("a revival", |_, w: &World| w.event == Some(Event::Revived)),
+            Property::sometimes("a repeated request gets the same grant", |_, w: &World| {
+                w.event == Some(Event::Repeated)
+            }),
+            Property::sometimes("a restart under a live holder", |_, w: &World| {
+                w.event == Some(Event::RestartedUnderHolder)
+            }),
+        ]
+    }
+}
+
+#[test]
+fn every_reachable_state_keeps_the_promises() {
+    let checker = OneKey::new(None, None).checker().threads(2).spawn_bfs().join();
+    println!("{} unique states, depth {}", checker.unique_state_count(), checker.max_depth());
+    checker.assert_properties();
+}
+
+#[test]
+#[ignore = "7.5 million states: some gigabytes, and a minute or two of a release build"]
+fn every_state_of_a_wider_world_keeps_the_promises() {
+    let mut model = OneKey::new(None, None);
+    model.bounds = Bounds { writes: 5, rounds: 1, attempts: [2, 2], given_up: 1, crashes: 1 };
+    let checker = model.checker().threads(2).spawn_bfs().join();
+    println!("{} unique states, depth {}", checker.unique_state_count(), checker.max_depth());
+    checker.assert_properties();
+}
+
+/// The always-properties that the broken variant breaks, at least one.
+#[track_caller]
+fn broken_by(mutant: Option<Mutant>, sin: Option<Sin>) -> Vec<&'static str> {
+    let checker = OneKey::new(mutant, sin)
+        .checker()
+        .threads(2)
+        .finish_when(HasDiscoveries::AnyFailures)
+        .spawn_bfs()
+        .join();
+    let discoveries = checker.discoveries();
+    let model = OneKey::new(mutant, sin);
+    let failures = discoveries.into_keys().filter(|name| {
+        let property = model.property(name);
+        property.expectation == stateright::Expectation::Always
+    });
+    let failures: Vec<_> = failures.collect();
+    println!("{mutant:?} {sin:?}: {failures:?}, {} states", checker.unique_state_count());
+    failures
+}
+
+#[test]
+fn broken_rules_of_the_core_are_found() {
+    let rules = [
+        (Mutant::RestartWithEmptyPromises, "I1"),
+        (Mutant::GrantToACallerThatLeft, "R9"),
+        (Mutant::ReplyBeforeDurable, "I3"),
+        (Mutant::HeartbeatAbsorbedWhileEnding, "I1"),
+        (Mutant::ExpiryIgnoresOwnPromises, "I1"),
+        (Mutant::TokenReused, "I2"),
+    ];
+    for (mutant, broken) in rules {
+        let found = broken_by(Some(mutant), None);
+        assert!(found.iter().any(|name| name.starts_with(broken)), "{mutant:?}: {found:?}");
+    }
+}
+
+#[test]
+fn a_client_that_counts_from_the_reply_is_found() {
+    let found = broken_by(None, Some(Sin::ClientCountsFromReply));
+    assert!(found.iter().any(|name| name.starts_with("I1")), "{found:?}");
+}
+
+#[test]
+fn a_client_whose_window_stays_open_after_its_release_is_found() {
+    let found = broken_by(None, Some(Sin::WindowOpenAfterRelease));
+    assert!(found.iter().any(|name| name.starts_with("I1")), "{found:?}");
+}

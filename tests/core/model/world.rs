@@ -1,0 +1,351 @@
+//! The world around one lease: two clients, a network that delays and loses, a server that crashes,
+//! a store with one write in flight.
+
+use std::sync::Arc;
+
+use tenure::lease::{
+    Answer, Call, ChangeKind, Effect, Env, Inherited, Input, Key, Lease, Loaded, Nonce, Record,
+    Revision, Settled, Token, WriteEffect,
+};
+
+use super::{
+    Bounds, NOW, OLDEST, OneKey, TICK_MS,
+    caller::Number,
+    client::{At, Client, Kind, Told, aged},
+};
+use crate::harness::{EPOCH, acquire, heartbeat, ms, release};
+
+/// A broken promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Broken {
+    /// A token did not grow.
+    Tokens,
+    /// The history has a hole, or tells another owner than the record.
+    History,
+    /// Somebody was told what the store does not hold.
+    NotDurable,
+    /// A caller was answered twice.
+    AnsweredTwice,
+    /// A grant was written for somebody who had left.
+    GrantedToNobody,
+}
+
+/// What the last step did, for the checks that the model is not vacuous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    TakenOver,
+    HandedOver,
+    Revived,
+    Repeated,
+    RestartedUnderHolder,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct World {
+    lease: Lease<Number>,
+    store: Option<(Revision, Arc<Record>)>,
+    flight: Option<WriteEffect>,
+    pub clients: [Client; 2],
+    crashes: u8,
+    pub broken: Option<Broken>,
+    pub event: Option<Event>,
+}
+
+/// What may happen next.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    Send(usize, Kind),
+    Arrive(usize),
+    Deliver(usize),
+    GiveUp(usize),
+    Commit,
+    Crash { written: bool },
+    Pass,
+    Wake,
+}
+
+impl World {
+    pub fn new(model: &OneKey) -> Self {
+        let key = Key::new("k").unwrap();
+        let mut nonces = Nonce::default;
+        let terms = &model.terms;
+        let mut env = Env { now: NOW, wall_ms: 0, key: &key, terms, nonces: &mut nonces };
+        let (lease, _) = Lease::recover(Loaded::Absent, Inherited::FromProcess(NOW), &mut env);
+        Self {
+            lease,
+            store: None,
+            flight: None,
+            clients: [Client::default(); 2],
+            crashes: 0,
+            broken: None,
+            event: None,
+        }
+    }
+
+    fn revision(&self) -> Revision {
+        self.store.as_ref().map_or(Revision::ABSENT, |(revision, _)| *revision)
+    }
+
+    fn token(&self) -> Token {
+        self.store.as_ref().map_or(Token::default(), |(at, record)| record.token(EPOCH, *at))
+    }
+
+    pub fn within(&self, bounds: &Bounds) -> bool {
+        self.revision().0 <= bounds.writes
+    }
+
+    pub fn actions(&self, bounds: &Bounds, out: &mut Vec<Action>) {
+        for (me, client) in self.clients.iter().enumerate() {
+            let Some(call) = client.call else {
+                let holds = client.proof.is_some() && !client.closed;
+                if holds {
+                    out.extend([Kind::Heartbeat, Kind::Release].map(|kind| Action::Send(me, kind)));
+                } else if client.rounds < bounds.rounds {
+                    out.push(Action::Send(me, Kind::Acquire));
+                }
+                continue;
+            };
+            match call.at {
+                At::Sent => out.push(Action::Arrive(me)),
+                At::Answered(_) => out.push(Action::Deliver(me)),
+                At::Server | At::Orphaned => {}
+            }
+            let may = match call.kind {
+                Kind::Acquire => true,
+                Kind::Heartbeat | Kind::Release => client.given_up < bounds.given_up,
+            };
+            if may && call.at != At::Sent {
+                out.push(Action::GiveUp(me));
+            }
+        }
+        if self.flight.is_some() {
+            out.push(Action::Commit);
+        }
+        if self.crashes < bounds.crashes {
+            out.push(Action::Crash { written: false });
+            if self.flight.is_some() {
+                out.push(Action::Crash { written: true });
+            }
+        }
+        out.push(Action::Pass);
+        if self.lease.next_wake() <= NOW {
+            out.push(Action::Wake);
+        }
+    }
+
+    pub fn act(&mut self, model: &OneKey, action: &Action) {
+        self.event = None;
+        match *action {
+            Action::Send(me, kind) => self.clients[me].send(me, kind, model.sin),
+            Action::Arrive(me) => self.arrive(model, me),
+            Action::Deliver(me) => {
+                if let Some(call) = self.clients[me].call.take()
+                    && let At::Answered(told) = call.at
+                {
+                    self.clients[me].hear(told);
+                    self.finish_round(me, call.kind);
+                }
+            }
+            Action::GiveUp(me) => self.give_up(model, me),
+            Action::Commit => {
+                let write = self.flight.take().expect("offered only then");
+                let revision = self.land(write);
+                self.step(model, Input::Settled(Settled::Committed(revision)));
+            }
+            Action::Crash { written } => self.crash(model, written),
+            Action::Pass => self.pass(),
+            Action::Wake => self.step(model, Input::Tick),
+        }
+    }
+
+    fn finish_round(&mut self, me: usize, kind: Kind) {
+        if kind == Kind::Acquire {
+            self.clients[me].rounds += 1;
+            self.clients[me].attempts = 0;
+        }
+    }
+
+    /// The caller leaves; who wanted the key asks again under the same request id.
+    fn give_up(&mut self, model: &OneKey, me: usize) {
+        let client = &mut self.clients[me];
+        let Some(call) = client.call.take() else { return };
+        if call.kind != Kind::Acquire {
+            client.given_up += 1;
+        } else if client.attempts + 1 < model.bounds.attempts[me] {
+            client.attempts += 1;
+            client.send(me, Kind::Acquire, model.sin);
+        } else {
+            self.finish_round(me, Kind::Acquire);
+        }
+    }
+
+    fn arrive(&mut self, model: &OneKey, me: usize) {
+        let client = &mut self.clients[me];
+        let Some(call) = &mut client.call else { return };
+        call.at = At::Server;
+        let (caller, proof) = (call.caller, client.proof.map(|(proof, _)| proof));
+        let request = match (call.kind, proof) {
+            (Kind::Heartbeat, Some(proof)) => heartbeat(proof),
+            (Kind::Release, Some(proof)) => release(proof),
+            _ => {
+                let id = u128::from(client.number(me, Kind::Acquire).0 - client.attempts);
+                let ask = acquire(["a", "b"][me]).ttl_ms(2 * TICK_MS).id(id, 0);
+                let mut ask = ask.waiting_until(NOW + ms(2 * TICK_MS));
+                ask.0.grant_nonce = granted_to(caller);
+                ask.into()
+            }
+        };
+        self.step(model, Input::Call(Call { caller, received: NOW, request }));
+    }
+
+    fn step(&mut self, model: &OneKey, input: Input<Number>) {
+        let waiting = self.clients.iter().filter_map(|client| client.call);
+        Number::present(waiting.map(|call| call.caller));
+        let key = Key::new("k").unwrap();
+        // A lost write never lands later here: the number of the next one names it well enough.
+        let next = Nonce(u128::from(self.revision().0) + 1);
+        let mut nonces = || next;
+        let mut env =
+            Env { now: NOW, wall_ms: 0, key: &key, terms: &model.terms, nonces: &mut nonces };
+        let effects = self.lease.step(input, &mut env);
+        for effect in effects {
+            match effect {
+                Effect::Write(write) => {
+                    self.granted_to_somebody(&write);
+                    self.flight = Some(write);
+                }
+                Effect::Reply(caller, answer) => self.reply(model, caller, &answer),
+                Effect::Read | Effect::Alarm(_) => {}
+            }
+        }
+    }
+
+    fn reply(&mut self, model: &OneKey, caller: Number, answer: &Answer) {
+        let durable = self.store.as_ref().and_then(|(_, record)| record.tenure.as_ref());
+        let nonce = durable.map(|tenure| tenure.grant_nonce);
+        let (durable, token) = (durable.is_some(), self.token());
+        for client in &mut self.clients {
+            let Some(call) = client.call.as_mut().filter(|call| call.caller == caller) else {
+                continue;
+            };
+            let told = Told::new(answer, call.sent, model.sin);
+            if call.at != At::Server {
+                self.broken = Some(Broken::AnsweredTwice);
+            }
+            call.at = At::Answered(told);
+            // How long ago it was sent no longer matters.
+            call.sent = OLDEST;
+            let promised = match told {
+                Told::Granted { token, .. } | Told::Alive { token, .. } => token,
+                Told::Lost | Told::Other => continue,
+            };
+            if !durable || token != promised {
+                self.broken = Some(Broken::NotDurable);
+            }
+            let repeated = nonce.is_some_and(|nonce| nonce != granted_to(caller));
+            if repeated && call.kind == Kind::Acquire {
+                self.event = Some(Event::Repeated);
+            }
+        }
+    }
+
+    fn granted_to_somebody(&mut self, write: &WriteEffect) {
+        let grants = write
+            .changes
+            .iter()
+            .any(|change| change.kind == ChangeKind::Granted && change.reason.is_none());
+        let nonce = write.record.tenure.as_ref().map(|tenure| tenure.grant_nonce);
+        let mut calls = self.clients.iter().filter_map(|client| client.call);
+        if grants && !calls.any(|c| nonce == Some(granted_to(c.caller))) {
+            self.broken = Some(Broken::GrantedToNobody);
+        }
+    }
+
+    fn land(&mut self, write: WriteEffect) -> Revision {
+        let revision = Revision(self.revision().0 + 1);
+        let (before, mut seq) = match &self.store {
+            Some((_, record)) => (self.token(), record.seq),
+            None => (Token::default(), 0),
+        };
+        let mut owner = self
+            .store
+            .as_ref()
+            .and_then(|(_, record)| record.tenure.as_ref().map(|tenure| tenure.owner.clone()));
+        for change in &write.changes {
+            seq += 1;
+            owner.clone_from(&change.owner);
+            if change.seq != seq {
+                self.broken = Some(Broken::History);
+            }
+        }
+        let record = &write.record;
+        if record.seq != seq || owner != record.tenure.as_ref().map(|t| t.owner.clone()) {
+            self.broken = Some(Broken::History);
+        }
+        let granted = matches!(write.changes.last(), Some(c) if c.kind == ChangeKind::Granted);
+        let revived = granted && write.changes.last().is_some_and(|c| c.reason.is_some());
+        let token = record.token(EPOCH, revision);
+        if granted && !revived && token <= before || revived && token != before {
+            self.broken = Some(Broken::Tokens);
+        }
+        self.event = match write.changes.first().map(|change| change.kind) {
+            Some(ChangeKind::Expired) if granted => Some(Event::TakenOver),
+            Some(ChangeKind::Released) if granted => Some(Event::HandedOver),
+            _ if revived => Some(Event::Revived),
+            _ => self.event,
+        };
+        self.store = Some((revision, write.record));
+        revision
+    }
+
+    fn crash(&mut self, model: &OneKey, written: bool) {
+        self.crashes += 1;
+        if let Some(write) = self.flight.take()
+            && written
+        {
+            self.land(write);
+        }
+        if self.clients.iter().any(Client::believes) {
+            self.event = Some(Event::RestartedUnderHolder);
+        }
+        for call in self.clients.iter_mut().filter_map(|client| client.call.as_mut()) {
+            if call.at == At::Server {
+                call.at = At::Orphaned;
+            }
+        }
+        let there = match &self.store {
+            None => Loaded::Absent,
+            Some((revision, record)) => Loaded::Record(*revision, record.clone()),
+        };
+        let key = Key::new("k").unwrap();
+        let mut nonces = Nonce::default;
+        let terms = &model.terms;
+        let mut env = Env { now: NOW, wall_ms: 0, key: &key, terms, nonces: &mut nonces };
+        (self.lease, _) = Lease::recover(there, Inherited::FromProcess(NOW), &mut env);
+    }
+
+    /// One tick passes: everything else lies one tick further back.
+    fn pass(&mut self) {
+        self.lease.age(ms(TICK_MS), OLDEST);
+        for client in &mut self.clients {
+            client.until = aged(client.until);
+            if let Some(call) = &mut client.call {
+                call.sent = (call.sent - ms(TICK_MS)).max(OLDEST);
+                if let At::Answered(told) = &mut call.at {
+                    told.age();
+                }
+            }
+        }
+    }
+
+    /// I1 is broken: two clients believe that they hold the key, under different tokens.
+    pub fn windows_overlap(&self) -> bool {
+        let [a, b] = &self.clients;
+        a.believes() && b.believes() && a.token() != b.token()
+    }
+}
+
+/// The nonce of the grant that a caller asks for.
+fn granted_to(caller: Number) -> Nonce {
+    Nonce(100 + u128::from(caller.0))
+}
