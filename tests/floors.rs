@@ -22,8 +22,16 @@ const ACTIX: [&str; 4] = ["actor/", "http/", "manager/open.rs", "cli/"];
 /// Where the machine's own clocks may be read: the clock, and the load tool, which measures from outside.
 const CLOCKS: [&str; 2] = ["clock/", "cli/bench"];
 /// What the pure core must not touch.
-const IMPURE: [&str; 8] =
-    ["actix", "tokio", "futures_util", "rand", "std::fs", "std::net", "std::thread", "std::time::Instant"];
+const IMPURE: [&str; 8] = [
+    "actix",
+    "tokio",
+    "futures_util",
+    "rand",
+    "std::fs",
+    "std::net",
+    "std::thread",
+    "std::time::Instant",
+];
 /// Longest file, in lines.
 const MAX_LINES: usize = 600;
 
@@ -178,7 +186,10 @@ fn an_arrow_that_points_up_is_found_however_it_is_written() {
     assert!(up("lease/key.rs", "use crate::clock::Clock;"));
     assert!(up("lease/mod.rs", "fn f() { crate::store::open() }"));
     assert!(up("actor/lease.rs", "use crate::{lease::Key, http::App};"));
-    assert!(up("actor/lease.rs", "use crate::{\n    lease::{Key, Owner},\n    manager::{Manager, any::AcquireAny},\n};"));
+    assert!(up(
+        "actor/lease.rs",
+        "use crate::{\n    lease::{Key, Owner},\n    manager::{Manager, any::AcquireAny},\n};"
+    ));
     assert!(up("store/mod.rs", "pub(crate) use crate::actor;"));
     assert!(up("store/mod.rs", "type T = tenure::cli::Exit;"));
     assert!(up("clock/mod.rs", "impl From<crate::store::StoreError> for E {}"));
@@ -194,7 +205,11 @@ fn the_other_rules_bite_too() {
         faults(file, text).iter().any(|fault| fault.contains(what))
     };
     assert!(found("lease/mod.rs", "use tokio::sync::oneshot;", "core is pure"));
-    assert!(found("lease/mod.rs", "use std::time::Instant;\nfn f(i: std::time::Instant) {}", "core is pure"));
+    assert!(found(
+        "lease/mod.rs",
+        "use std::time::Instant;\nfn f(i: std::time::Instant) {}",
+        "core is pure"
+    ));
     assert!(found("lease/mod.rs", "let x = rand::rng();", "core is pure"));
     assert!(!found("lease/mod.rs", "let operand = brand::x();", "core is pure"));
     assert!(found("store/mod.rs", "use actix::Addr;", "uses actix"));

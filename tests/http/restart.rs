@@ -104,7 +104,7 @@ async fn tokens_rise_through_restarts_and_a_store_keeps_its_name() {
         if round % 2 == 0 {
             server = server.kill().restart();
         } else {
-            server.terminate();
+            server.signal("TERM");
             let stopped = server.wait();
             assert!(stopped.status.success());
             server = stopped.restart();

@@ -46,7 +46,7 @@ async fn under_load_no_acknowledged_call_is_lost() {
     let load = futures_util::future::join_all((0..16).map(|n| work(&server, n, &told)));
     let stop = async {
         tokio::time::sleep(ms(1000)).await;
-        server.terminate();
+        server.signal("TERM");
     };
     let asked = Instant::now();
     tokio::join!(soon("the load", load), stop);
@@ -85,7 +85,7 @@ async fn those_that_wait_and_listen_are_told() {
     let mut probe = Connection::open(server.addr).await;
     probe.call("GET", "/readyz", &[], b"").await.ok();
     let asked = Instant::now();
-    server.terminate();
+    server.signal("TERM");
     for connection in &mut parked {
         let refused = soon("an answer", connection.receive()).await.problem(503, "draining");
         assert_eq!(refused["retryable"], true);
@@ -120,7 +120,7 @@ async fn connections_that_are_idle_do_not_hold_it_up() {
         idle.push(connection);
     }
     let asked = Instant::now();
-    server.terminate();
+    server.signal("TERM");
     let stopped = server.wait();
     assert_eq!(stopped.status.code(), Some(0));
     assert!(asked.elapsed() < ms(5000), "{:?}", asked.elapsed());

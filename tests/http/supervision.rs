@@ -217,14 +217,18 @@ async fn mail_to_a_retiring_actor_is_not_lost() {
             for round in 0..60 {
                 let key = format!("k{}", worker % 3);
                 let owner = format!("w{worker}");
-                let body = if worker % 2 == 0 {
+                let body = if worker.is_multiple_of(2) {
                     json!({ "key": key, "owner": owner, "ttl_ms": 60_000, "wait_ms": 15_000 })
                 } else {
                     json!({ "keys": [key], "owner": owner, "ttl_ms": 60_000, "wait_ms": 15_000 })
                 };
-                let path = if worker % 2 == 0 { "/v1/acquire" } else { "/v1/acquire-any" };
+                let path = if worker.is_multiple_of(2) { "/v1/acquire" } else { "/v1/acquire-any" };
                 let answer = soon("a grant", connection.post(path, &body)).await.ok();
-                let grant = Grant::of(if worker % 2 == 0 { &answer } else { &answer["grants"][0] });
+                let grant = Grant::of(if worker.is_multiple_of(2) {
+                    &answer
+                } else {
+                    &answer["grants"][0]
+                });
                 let released = connection.post("/v1/release", &grant.proof()).await.ok();
                 assert_eq!(released["released"], true);
                 if round % 4 == 0 {

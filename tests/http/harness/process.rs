@@ -115,10 +115,6 @@ impl Server {
         Refused { status, stderr }
     }
 
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     pub fn dir(&self) -> &Path {
         self.dir.as_ref().expect("it runs").path()
     }
@@ -134,9 +130,9 @@ impl Server {
         self.wait()
     }
 
-    /// SIGTERM, without waiting.
-    pub fn terminate(&self) {
-        signal(self.child.id(), "TERM");
+    /// SIGTERM, or another, without waiting.
+    pub fn signal(&self, name: &str) {
+        signal(self.child.id(), name);
     }
 
     /// Waits for its end.
@@ -149,22 +145,12 @@ impl Server {
             sets: std::mem::take(&mut self.sets),
         }
     }
-
-    /// Whether it has ended.
-    pub fn has_ended(&mut self) -> bool {
-        self.child.try_wait().expect("a child").is_some()
-    }
 }
 
 impl Stopped {
     /// Starts it again on the same store.
     pub fn restart(self) -> Server {
         Server::on(self.dir, self.sets)
-    }
-
-    /// Starts it again with other settings.
-    pub fn restart_with(self, sets: &[&str]) -> Server {
-        Server::on(self.dir, sets.iter().map(|&set| set.to_owned()).collect())
     }
 
     pub fn dir(&self) -> &Path {
