@@ -95,17 +95,16 @@ async fn read_on(
 async fn run(cycles: u64, seed: u64) -> String {
     let mut chance = Chance::new(seed);
     let history = RefCell::new(History::default());
-    let workers: Vec<_> =
-        (0..WORKERS).map(|n| RefCell::new(Worker::new(n, seed ^ (n as u64 + 1) << 32))).collect();
+    let mut workers: Vec<_> =
+        (0..WORKERS).map(|n| Worker::new(n, seed ^ (n as u64 + 1) << 32)).collect();
     let mut server = Server::with(&SETTINGS);
     let mut after = None;
     for cycle in 0..cycles {
         look(&server, &history, &mut after).await;
         // Now and then long enough for leases of before to run out.
         let span = if cycle % 5 == 4 { 700 } else { 150 + chance.below(150) };
-        let load = futures_util::future::join_all(workers.iter().map(|worker| async {
-            worker.borrow_mut().work(&server, &history).await;
-        }));
+        let load = workers.iter_mut().map(|worker| worker.work(&server, &history));
+        let load = futures_util::future::join_all(load);
         let kill = async {
             tokio::time::sleep(ms(span)).await;
             server.signal("KILL");

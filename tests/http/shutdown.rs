@@ -125,3 +125,39 @@ async fn connections_that_are_idle_do_not_hold_it_up() {
     assert_eq!(stopped.status.code(), Some(0));
     assert!(asked.elapsed() < ms(5000), "{:?}", asked.elapsed());
 }
+
+#[tokio::test]
+async fn those_that_neither_read_nor_finish_are_not_waited_for_beyond_the_bound() {
+    let server = Server::with(&["server.shutdown_timeout=2s", "events.buffer=64"]);
+    let grant = server.acquire("k", "w", 60_000).await;
+    // One that sent half a request, and one that subscribed and reads nothing.
+    let half = b"POST /v1/acquire HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
+    let mut slow = Connection::open(server.addr).await;
+    tokio::io::AsyncWriteExt::write_all(slow.stream.get_mut(), half).await.expect("sent");
+    let deaf = crate::slow::deaf(&server).await;
+    crate::slow::churn(&server, 1500).await;
+    let asked = Instant::now();
+    server.signal("TERM");
+    let stopped = server.wait();
+    assert_eq!(stopped.status.code(), Some(0), "{}", stopped.stderr);
+    assert!(asked.elapsed() < ms(6000), "{:?}", asked.elapsed());
+    drop((slow, deaf));
+    assert_eq!(stopped.restart().lease("k").await["token"], grant.token);
+}
+
+#[tokio::test]
+async fn told_twice_it_stops_at_once() {
+    let server = Server::start();
+    let half = b"POST /v1/acquire HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
+    let mut slow = Connection::open(server.addr).await;
+    tokio::io::AsyncWriteExt::write_all(slow.stream.get_mut(), half).await.expect("sent");
+    let grant = server.acquire("k", "w", 60_000).await;
+    let asked = Instant::now();
+    server.signal("TERM");
+    eventually("it heard", async || server.stderr().contains("stopping")).await;
+    server.signal("TERM");
+    let stopped = server.wait();
+    assert_eq!(stopped.status.code(), Some(0), "{}", stopped.stderr);
+    assert!(asked.elapsed() < ms(5000), "{:?}", asked.elapsed());
+    assert_eq!(stopped.restart().lease("k").await["token"], grant.token);
+}

@@ -8,7 +8,7 @@ use tokio::net::TcpSocket;
 use crate::harness::{Connection, Grant, Server, Stream, eventually, soon};
 
 /// A subscriber with a tiny receive window that sends its request and never reads.
-async fn deaf(server: &Server) -> Connection {
+pub async fn deaf(server: &Server) -> Connection {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.set_recv_buffer_size(4096).expect("a small window");
     let mut connection = Connection::over(socket.connect(server.addr).await.expect("connected"));
@@ -16,7 +16,8 @@ async fn deaf(server: &Server) -> Connection {
     connection
 }
 
-async fn churn(server: &Server, turns: usize) -> Duration {
+/// Takes and releases a key with a long name so often; the slowest turn.
+pub async fn churn(server: &Server, turns: usize) -> Duration {
     let mut connection = Connection::open(server.addr).await;
     let mut slowest = Duration::ZERO;
     let key = "k".repeat(500);
