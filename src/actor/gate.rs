@@ -17,34 +17,42 @@ thread_local! {
 #[derive(Default)]
 struct Gate {
     inside: Cell<usize>,
-    queue: RefCell<VecDeque<Box<dyn FnOnce()>>>,
+    queue: RefCell<VecDeque<Turn>>,
 }
 
-/// Leave to write an end. Its drop lets the next one in, also when its actor dies.
+type Turn = Box<dyn FnOnce(Permit)>;
+
+/// Leave to write an end. Its drop passes it on to whoever has waited longest, also when its actor
+/// dies, or when it is lost in the mail to one that died.
+#[derive(Debug)]
 pub struct Permit(());
 
-/// Enters the gate of this thread; where it is full, `call` is called when it is this caller's turn to
-/// try again.
-pub fn enter(call: impl FnOnce() + 'static) -> Option<Permit> {
+/// Enters the gate of this thread; where it is full, or others wait, `turn` is called with the permit
+/// when it is this caller's turn.
+pub fn enter(turn: impl FnOnce(Permit) + 'static) -> Option<Permit> {
     GATE.with(|gate| {
-        if gate.inside.get() < PERMITS {
+        let mut queue = gate.queue.borrow_mut();
+        if queue.is_empty() && gate.inside.get() < PERMITS {
             gate.inside.set(gate.inside.get() + 1);
             return Some(Permit(()));
         }
-        gate.queue.borrow_mut().push_back(Box::new(call));
+        queue.push_back(Box::new(turn));
         None
     })
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        // No borrow is held while anybody is called, so the queue can be borrowed.
         let next = GATE.try_with(|gate| {
-            gate.inside.set(gate.inside.get().saturating_sub(1));
-            // No borrow is held while anybody is called, so this one cannot fail.
-            gate.queue.try_borrow_mut().ok().and_then(|mut queue| queue.pop_front())
+            let next = gate.queue.try_borrow_mut().ok().and_then(|mut queue| queue.pop_front());
+            if next.is_none() {
+                gate.inside.set(gate.inside.get().saturating_sub(1));
+            }
+            next
         });
-        if let Ok(Some(call)) = next {
-            call();
+        if let Ok(Some(turn)) = next {
+            turn(Permit(()));
         }
     }
 }
@@ -56,17 +64,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gate_lets_in_as_many_as_it_has_permits_and_then_one_for_one() {
-        let mut inside: Vec<_> = (0..PERMITS).filter_map(|_| enter(|| ())).collect();
-        let turn = Rc::new(Cell::new(0));
-        for _ in 0..2 {
-            let turn = turn.clone();
-            assert!(enter(move || turn.set(turn.get() + 1)).is_none());
+    fn the_gate_lets_in_as_many_as_it_has_permits_and_then_one_for_one_in_order() {
+        let mut inside: Vec<_> = (0..PERMITS).filter_map(|_| enter(drop)).collect();
+        assert_eq!(inside.len(), PERMITS);
+        let turns: Rc<RefCell<Vec<(usize, Permit)>>> = Rc::default();
+        for number in 0..3 {
+            let turns = turns.clone();
+            assert!(enter(move |permit| turns.borrow_mut().push((number, permit))).is_none());
         }
         drop(inside.pop());
-        assert_eq!(turn.get(), 1);
+        assert_eq!(turns.borrow().iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0]);
+        // A permit that is passed on in vain goes to the next.
+        let first = turns.borrow_mut().pop();
+        drop(first);
+        assert_eq!(turns.borrow().iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1]);
         drop(inside);
-        assert_eq!(turn.get(), 2);
-        assert!(enter(|| ()).is_some());
+        let last = std::mem::take(&mut *turns.borrow_mut());
+        assert_eq!(last.len(), 2);
+        drop(last);
+        assert!(enter(drop).is_some());
     }
 }

@@ -24,9 +24,6 @@ use crate::{
 /// How long an actor waits before it reads the store again, plus up to as much by chance.
 const READ_RETRY: Duration = Duration::from_millis(100);
 
-/// How long an actor waits for its turn to end what is due before it asks again.
-const TURN_LOST: Duration = Duration::from_secs(1);
-
 /// Mail for a lease actor.
 #[derive(Debug)]
 pub enum Mail {
@@ -34,8 +31,8 @@ pub enum Mail {
     Call(Call<Reply>),
     /// A permutation of `0..n` by the key's own chance, for an acquire-any that this key leads.
     Shuffle(usize, tokio::sync::oneshot::Sender<Vec<usize>>),
-    /// The gate of ends has room again.
-    Turn,
+    /// The gate of ends lets this actor in.
+    Turn(Permit),
     /// Dies, for the tests of supervision.
     #[cfg(any(test, feature = "testing"))]
     Panic,
@@ -54,7 +51,6 @@ pub(super) struct LeaseActor {
     since: Moment,
     token: Token,
     lapses: u32,
-    waiters: u32,
     /// Another actor of this process may have promised before.
     restarted: bool,
     held: bool,
@@ -76,7 +72,6 @@ impl LeaseActor {
             since: Moment::ZERO,
             token: Token::default(),
             lapses,
-            waiters: 0,
             restarted,
             held: false,
             permit: None,
@@ -100,7 +95,10 @@ impl LeaseActor {
         let (lease, effects) =
             self.world.with_env(&key, now, |env| Lease::recover(there, inherited, env));
         self.token = lease.view(now).token;
-        self.held = !lease.is_idle();
+        self.held = lease.tenure_mark().0;
+        // Only a histogram is fed from the wall clock, and only where no reading of ours is older.
+        let age = lease.changed_at_ms().map(|at| self.world.clock.wall_ms().saturating_sub(at));
+        self.since = age.map_or(Moment::ZERO, |age| now - Duration::from_millis(age));
         self.lease = Some(Box::new(lease));
         self.perform(now, effects, ctx);
         self.rearm(now, ctx);
@@ -212,11 +210,6 @@ impl LeaseActor {
     /// One lazy timer: it is moved only when it would fire too late. Fired early, it looks again.
     fn rearm(&mut self, now: Moment, ctx: &mut Context<Self>) {
         let Some(lease) = &self.lease else { return };
-        let waiters = u32::try_from(lease.waiting()).unwrap_or(u32::MAX);
-        if waiters != self.waiters {
-            self.world.metrics.waiters.increment(f64::from(waiters) - f64::from(self.waiters));
-            self.waiters = waiters;
-        }
         let wake = if lease.is_idle() {
             now + self.world.limits.passivate_after
         } else {
@@ -250,17 +243,18 @@ impl LeaseActor {
 
     /// Something is due. Ends that fall due together take turns.
     fn tick(&mut self, ctx: &mut Context<Self>) {
-        if self.permit.is_none() {
-            let me = ctx.address();
-            self.permit = gate::enter(move || me.do_send(Mail::Turn));
+        let me = ctx.address();
+        if let Some(permit) = gate::enter(move |permit| me.do_send(Mail::Turn(permit))) {
+            self.take_turn(permit, ctx);
         }
-        if self.permit.is_some() {
-            self.step(Input::Tick, ctx);
+    }
+
+    fn take_turn(&mut self, permit: Permit, ctx: &mut Context<Self>) {
+        let now = self.world.now();
+        if self.lease.as_ref().is_some_and(|lease| now >= lease.next_wake()) {
+            self.permit = Some(permit);
+            self.step_at(now, Input::Tick, ctx);
             self.leave_gate();
-        } else {
-            // A turn that was given to an actor that died meanwhile lets nobody in.
-            let later = self.world.clock.now() + TURN_LOST;
-            self.timer = Some((later, ctx.run_later(TURN_LOST, |actor, ctx| actor.fired(ctx))));
         }
     }
 
@@ -281,8 +275,8 @@ impl LeaseActor {
     }
 
     fn call(&mut self, call: Call<Reply>, ctx: &mut Context<Self>) {
-        if let (Some(lease), Request::Heartbeat(_)) = (&self.lease, &call.request)
-            && let Some(ratio) = lease.margin(call.received)
+        if let (Some(lease), Request::Heartbeat(beat)) = (&self.lease, &call.request)
+            && let Some(ratio) = lease.margin(beat.lease_id, call.received)
         {
             self.world.metrics.margin(ratio);
         }
@@ -300,7 +294,6 @@ impl Actor for LeaseActor {
 
     fn stopped(&mut self, _: &mut Context<Self>) {
         self.world.metrics.lease_actors.decrement(1.0);
-        self.world.metrics.waiters.decrement(f64::from(self.waiters));
     }
 }
 
@@ -318,12 +311,7 @@ impl Handler<Mail> for LeaseActor {
                     call.caller.send(Answer::Store(error));
                 }
             }
-            Mail::Turn => {
-                let now = self.world.now();
-                if self.lease.as_ref().is_some_and(|lease| now >= lease.next_wake()) {
-                    self.tick(ctx);
-                }
-            }
+            Mail::Turn(permit) => self.take_turn(permit, ctx),
             Mail::Shuffle(n, reply) => drop(reply.send(self.chance.permutation(n))),
             #[cfg(any(test, feature = "testing"))]
             Mail::Panic => panic!("a panic was injected into the actor of {}", self.obituary.key()),

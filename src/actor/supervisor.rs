@@ -159,7 +159,7 @@ async fn catch_up(world: &World, mut position: Position) -> Position {
 }
 
 fn announce(world: &World, committed: Committed) {
-    world.metrics.changed(committed.change.kind);
+    world.metrics.changed(&committed.change);
     let now = world.clock.now();
     let left_out = world.ownership_log.write(&committed.key, &committed.change, now);
     world.metrics.lines_suppressed.increment(left_out);

@@ -8,6 +8,7 @@ use std::{
 
 use actix_web::dev::ServerHandle;
 use anyhow::Context as _;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 use crate::{
     actor::{Arbiters, Limits},
@@ -25,6 +26,8 @@ use crate::{
 
 /// How often observed values are moved into their buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
+/// Connections that wait to be taken.
+const BACKLOG: i32 = 1024;
 /// The longest silence on an event stream; comments are sent before it ends.
 const MAX_SILENCE: Duration = Duration::from_secs(5);
 
@@ -63,7 +66,7 @@ impl Coordinator {
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy::new());
         let recorder = Recorder::install()?;
         let metrics = Arc::new(Metrics::register(settings.store.kind.as_str()));
-        let listener = TcpListener::bind(settings.server.listen)
+        let listener = listen(settings.server.listen)
             .with_context(|| format!("cannot listen on {}", settings.server.listen))?;
         let bound = listener.local_addr()?;
         let store = Arc::new(open_store(settings, &clock, &entropy, &metrics)?);
@@ -102,10 +105,12 @@ impl Coordinator {
         let server = Server::start(app, listener, arbiters, &options)?;
         let handle = server.handle();
         let ended = actix::spawn(server.run());
+        let world = manager.world().clone();
         actix::spawn(async move {
             loop {
                 tokio::time::sleep(UPKEEP).await;
                 recorder.upkeep();
+                world.ownership_log.settle(world.clock.now());
             }
         });
         let patience = settings.server.shutdown_timeout;
@@ -124,6 +129,17 @@ impl Coordinator {
         self.manager.close(self.patience).await;
         self.store.close();
     }
+}
+
+/// Binds with a queue for connections that come all at once; std's is a mere 128 long.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC;
+    let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+    net::sockopt::set_socket_reuseaddr(&socket, true)?;
+    net::bind(&socket, &address)?;
+    net::listen(&socket, BACKLOG)?;
+    Ok(TcpListener::from(socket))
 }
 
 fn open_store(

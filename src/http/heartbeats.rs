@@ -56,8 +56,11 @@ pub fn check_key(key: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Reads a batch: the leases that can be asked about, and where they stand.
-pub fn split(leases: &[LeaseRef]) -> Result<Vec<Result<(&str, LeaseId), Problem>>, Problem> {
+/// A lease of a batch that can be asked about, or why it cannot.
+type Parsed<'a> = Result<(&'a str, LeaseId), Problem>;
+
+/// Reads a batch, each lease by itself.
+pub fn split(leases: &[LeaseRef]) -> Result<Vec<Parsed<'_>>, Problem> {
     if leases.len() > MAX_BATCH {
         let detail = format!("names {} leases; at most {MAX_BATCH} are allowed", leases.len());
         return Err(Problem::field("leases", detail));

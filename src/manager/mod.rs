@@ -263,10 +263,12 @@ impl Manager {
         let _ = self.draining.subscribe().wait_for(|draining| *draining).await;
     }
 
+    /// A call that waits; it ends, with its caller told why, when no more work is taken.
     async fn unless_draining<T>(
         &self,
         asked: impl Future<Output = Result<T, Trouble>>,
     ) -> Result<T, Trouble> {
+        let _waiting = Waiting::begin(&self.world);
         tokio::select! {
             answer = asked => answer,
             () = self.drained() => Err(Trouble::Draining),
@@ -315,6 +317,22 @@ impl Manager {
             return Err(Invalid { field: "wait_ms", detail });
         }
         Ok((wait_ms > 0).then_some(received + wait))
+    }
+}
+
+/// Counts a caller that waits, for as long as it does.
+struct Waiting<'a>(&'a World);
+
+impl<'a> Waiting<'a> {
+    fn begin(world: &'a World) -> Self {
+        world.metrics.waiters.increment(1.0);
+        Self(world)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.metrics.waiters.decrement(1.0);
     }
 }
 

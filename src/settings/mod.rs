@@ -254,7 +254,7 @@ impl Default for Embedded {
     fn default() -> Self {
         Self {
             data_dir: "./tenure-data".into(),
-            segment_size: ByteSize::mib(8),
+            segment_size: ByteSize::mib(4),
             min_log_size: ByteSize::mib(32),
         }
     }

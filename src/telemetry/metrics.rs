@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
-use crate::lease::ChangeKind;
+use crate::lease::{Change, ChangeKind};
 
 /// The pool of keys that no policy names.
 pub const DEFAULT_POOL: &str = "default";
@@ -152,10 +152,13 @@ impl Metrics {
     }
 
     /// A change became public.
-    pub fn changed(&self, kind: ChangeKind) {
+    pub fn changed(&self, change: &Change) {
+        let kind = change.kind;
         self.published.increment(1);
         if kind == ChangeKind::Granted {
             self.held.increment(1.0);
+        } else if change.previous.is_none() {
+            // An offer was withdrawn: no tenure ended.
         } else if let Some(at) = ENDS.iter().position(|end| *end == kind) {
             self.ended[at].increment(1);
             self.held.decrement(1.0);

@@ -249,7 +249,6 @@ async fn an_actor_that_dies_is_counted_by_reason_and_its_successor_timed() {
 }
 
 #[tokio::test]
-#[ignore = "its places in the other queues are counted until its wait would have run out"]
 async fn a_caller_that_waited_for_any_of_several_keys_waits_no_longer_when_it_has_one() {
     let node = Node::start(&[]).await;
     let keys: Vec<String> = (0..10).map(|n| format!("k{n}")).collect();
@@ -269,7 +268,6 @@ async fn a_caller_that_waited_for_any_of_several_keys_waits_no_longer_when_it_ha
 }
 
 #[tokio::test]
-#[ignore = "its place in the queue is counted until its wait would have run out"]
 async fn a_caller_that_hung_up_waits_no_longer() {
     let node = Node::start(&[]).await;
     node.call("/v1/acquire", json!({"key": "k", "owner": "o", "ttl_ms": 60_000})).await;
@@ -284,7 +282,6 @@ async fn a_caller_that_hung_up_waits_no_longer() {
 }
 
 #[tokio::test]
-#[ignore = "the actor that left memory took the beginning of the vacancy with it"]
 async fn a_vacancy_that_outlasts_the_actor_is_counted() {
     let node = Node::start(&["node.passivate_after=1s"]).await;
     let acquire = json!({"key": "k", "owner": "o", "ttl_ms": 60_000});
@@ -299,7 +296,6 @@ async fn a_vacancy_that_outlasts_the_actor_is_counted() {
 }
 
 #[tokio::test]
-#[ignore = "a withdrawn offer is counted as a tenure that ended"]
 async fn an_offer_that_is_withdrawn_is_no_tenure_that_ended() {
     let node = Node::start(&[]).await;
     let grant = node.call("/v1/acquire", json!({"key": "k", "owner": "o", "ttl_ms": 60_000})).await;
