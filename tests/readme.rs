@@ -100,12 +100,15 @@ fn every_command_of_the_five_minutes_works() {
 
 #[test]
 fn the_readme_names_files_that_exist() {
-    for file in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/metrics.md", "docs/runbook.md"] {
+    for file in
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/metrics.md", "docs/runbook.md"]
+    {
         let path = Path::new(ROOT).join(file);
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             if !link.starts_with("http") && !link.starts_with('#') {
-                let target = path.parent().expect("a folder").join(link.split('#').next().unwrap_or(link));
+                let target =
+                    path.parent().expect("a folder").join(link.split('#').next().unwrap_or(link));
                 assert!(target.exists(), "{file} links to {link}");
             }
         }

@@ -27,18 +27,20 @@ type Turn = Box<dyn FnOnce(Permit)>;
 #[derive(Debug)]
 pub struct Permit(());
 
-/// Enters the gate of this thread; where it is full, or others wait, `turn` is called with the permit
-/// when it is this caller's turn.
-pub fn enter(turn: impl FnOnce(Permit) + 'static) -> Option<Permit> {
+/// Enters the gate of this thread, unless it is full or others wait.
+pub fn enter() -> Option<Permit> {
     GATE.with(|gate| {
-        let mut queue = gate.queue.borrow_mut();
-        if queue.is_empty() && gate.inside.get() < PERMITS {
+        let open = gate.queue.borrow().is_empty() && gate.inside.get() < PERMITS;
+        open.then(|| {
             gate.inside.set(gate.inside.get() + 1);
-            return Some(Permit(()));
-        }
-        queue.push_back(Box::new(turn));
-        None
+            Permit(())
+        })
     })
+}
+
+/// After [`enter`] gave nothing: calls `turn` with the permit when it is this caller's turn.
+pub fn queue_up(turn: impl FnOnce(Permit) + 'static) {
+    GATE.with(|gate| gate.queue.borrow_mut().push_back(Box::new(turn)));
 }
 
 impl Drop for Permit {
@@ -65,12 +67,13 @@ mod tests {
 
     #[test]
     fn the_gate_lets_in_as_many_as_it_has_permits_and_then_one_for_one_in_order() {
-        let mut inside: Vec<_> = (0..PERMITS).filter_map(|_| enter(drop)).collect();
+        let mut inside: Vec<_> = (0..PERMITS).filter_map(|_| enter()).collect();
         assert_eq!(inside.len(), PERMITS);
         let turns: Rc<RefCell<Vec<(usize, Permit)>>> = Rc::default();
         for number in 0..3 {
             let turns = turns.clone();
-            assert!(enter(move |permit| turns.borrow_mut().push((number, permit))).is_none());
+            assert!(enter().is_none());
+            queue_up(move |permit| turns.borrow_mut().push((number, permit)));
         }
         drop(inside.pop());
         assert_eq!(turns.borrow().iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0]);
@@ -82,6 +85,6 @@ mod tests {
         let last = std::mem::take(&mut *turns.borrow_mut());
         assert_eq!(last.len(), 2);
         drop(last);
-        assert!(enter(drop).is_some());
+        assert!(enter().is_some());
     }
 }

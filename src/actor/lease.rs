@@ -85,7 +85,8 @@ impl LeaseActor {
     }
 
     fn recover(&mut self, there: Loaded, ctx: &mut Context<Self>) {
-        let now = self.world.now();
+        let reading = self.world.reading();
+        let now = reading.0;
         let inherited = if self.restarted {
             Inherited::FromActor(now)
         } else {
@@ -93,11 +94,11 @@ impl LeaseActor {
         };
         let key = self.obituary.key().clone();
         let (lease, effects) =
-            self.world.with_env(&key, now, |env| Lease::recover(there, inherited, env));
+            self.world.with_env(&key, reading, |env| Lease::recover(there, inherited, env));
         self.token = lease.view(now).token;
         self.held = lease.tenure_mark().0;
         // Only a histogram is fed from the wall clock, and only where no reading of ours is older.
-        let age = lease.changed_at_ms().map(|at| self.world.clock.wall_ms().saturating_sub(at));
+        let age = lease.changed_at_ms().map(|at| reading.1.saturating_sub(at));
         self.since = age.map_or(Moment::ZERO, |age| now - Duration::from_millis(age));
         self.lease = Some(Box::new(lease));
         self.perform(now, effects, ctx);
@@ -129,18 +130,19 @@ impl LeaseActor {
     }
 
     fn step(&mut self, input: Input<Reply>, ctx: &mut Context<Self>) {
-        let now = self.world.now();
-        self.step_at(now, input, ctx);
+        self.step_at(self.world.reading(), input, ctx);
     }
 
-    fn step_at(&mut self, now: Moment, input: Input<Reply>, ctx: &mut Context<Self>) {
+    fn step_at(&mut self, reading: (Moment, u64), input: Input<Reply>, ctx: &mut Context<Self>) {
+        let now = reading.0;
         let Some(lease) = &mut self.lease else { return };
         let lapses = self.world.lapses();
         if lapses != self.lapses {
             self.lapses = lapses;
             lease.void_promises(now);
         }
-        let effects = self.world.with_env(self.obituary.key(), now, |env| lease.step(input, env));
+        let effects =
+            self.world.with_env(self.obituary.key(), reading, |env| lease.step(input, env));
         self.perform(now, effects, ctx);
         self.rearm(now, ctx);
     }
@@ -170,9 +172,10 @@ impl LeaseActor {
                 Outcome::Refused(error) => (2, Settled::Refused(error)),
                 Outcome::Unknown(error) => (2, Settled::Unknown(error)),
             };
-            let now = actor.world.now();
+            let reading = actor.world.reading();
+            let now = reading.0;
             actor.world.metrics.store_cas(label, now.since(began));
-            actor.step_at(now, Input::Settled(settled), ctx);
+            actor.step_at(reading, Input::Settled(settled), ctx);
             actor.observe_tenure(now);
             actor.leave_gate();
         });
@@ -243,17 +246,20 @@ impl LeaseActor {
 
     /// Something is due. Ends that fall due together take turns.
     fn tick(&mut self, ctx: &mut Context<Self>) {
-        let me = ctx.address();
-        if let Some(permit) = gate::enter(move |permit| me.do_send(Mail::Turn(permit))) {
-            self.take_turn(permit, ctx);
+        match gate::enter() {
+            Some(permit) => self.take_turn(permit, ctx),
+            None => {
+                let me = ctx.address();
+                gate::queue_up(move |permit| me.do_send(Mail::Turn(permit)));
+            }
         }
     }
 
     fn take_turn(&mut self, permit: Permit, ctx: &mut Context<Self>) {
-        let now = self.world.now();
-        if self.lease.as_ref().is_some_and(|lease| now >= lease.next_wake()) {
+        let reading = self.world.reading();
+        if self.lease.as_ref().is_some_and(|lease| reading.0 >= lease.next_wake()) {
             self.permit = Some(permit);
-            self.step_at(now, Input::Tick, ctx);
+            self.step_at(reading, Input::Tick, ctx);
             self.leave_gate();
         }
     }

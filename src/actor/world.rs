@@ -113,14 +113,22 @@ impl World {
     /// stood still without knowing, every promise made so far is void, and each lease reckons with one
     /// ttl more.
     pub fn now(&self) -> Moment {
+        self.reading().0
+    }
+
+    /// [`Self::now`], with the wall clock that vouched for it.
+    pub(super) fn reading(&self) -> (Moment, u64) {
         let now = self.clock.now();
-        let Some(gain) = self.jumps.check(&*self.clock) else { return now };
+        let wall_ms = self.clock.wall_ms();
+        let Some(gain) = self.jumps.check_reading(&*self.clock, now, wall_ms) else {
+            return (now, wall_ms);
+        };
         self.entropy.refresh();
         self.lapses.fetch_add(1, Ordering::AcqRel);
         self.metrics.clock_jumps.increment(1);
         let gain_ms = gain.as_millis();
         tracing::warn!(gain_ms, "the clock had stood still: earlier promises are void");
-        self.clock.now()
+        (self.clock.now(), wall_ms)
     }
 
     /// How often the clock was found to have stood still.
@@ -136,7 +144,7 @@ impl World {
         } else {
             Inherited::FromActor(now)
         };
-        let (lease, _) = self.with_env(key, now, |env| {
+        let (lease, _) = self.with_env(key, (now, 0), |env| {
             Lease::<super::Reply>::recover(super::lease::loaded(found), inherited, env)
         });
         lease.view(now)
@@ -145,11 +153,10 @@ impl World {
     pub(super) fn with_env<T>(
         &self,
         key: &Key,
-        now: Moment,
+        (now, wall_ms): (Moment, u64),
         body: impl FnOnce(&mut Env<'_>) -> T,
     ) -> T {
         let mut nonces = || self.entropy.nonce();
-        let wall_ms = self.clock.wall_ms();
         body(&mut Env { now, wall_ms, key, terms: &self.terms, nonces: &mut nonces })
     }
 }

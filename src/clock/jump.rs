@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::Clock;
+use crate::lease::Moment;
 
 /// A forward gain of the wall clock over ours beyond this is a pause that ours missed (§2).
 const TOLERATED_MS: i64 = 1000;
@@ -53,9 +54,16 @@ impl JumpDetector {
     /// costs one reading of each clock as long as nothing moved.
     #[must_use = "a gain is reported once: whoever hears of it voids the promises"]
     pub fn check(&self, clock: &dyn Clock) -> Option<Duration> {
+        let now = clock.now();
+        self.check_reading(clock, now, clock.wall_ms())
+    }
+
+    /// The same for a reading of our clock and one of the wall clock taken after it.
+    #[must_use = "a gain is reported once: whoever hears of it voids the promises"]
+    pub fn check_reading(&self, clock: &dyn Clock, now: Moment, wall_ms: u64) -> Option<Duration> {
         let base = self.offset.load(Ordering::Acquire);
-        let ours = clock.now().0 / 1_000_000;
-        if base != UNSET && (offset(clock.wall_ms(), ours) - base).abs() <= ROUNDING_MS {
+        let ours = now.0 / 1_000_000;
+        if base != UNSET && (offset(wall_ms, ours) - base).abs() <= ROUNDING_MS {
             return None;
         }
         self.settle(clock)

@@ -134,11 +134,14 @@ pub fn json<T: Serialize>(request: &HttpRequest, status: StatusCode, body: &T) -
     response
 }
 
+const REQUEST_ID: header::HeaderName = header::HeaderName::from_static("x-request-id");
+const TRACE_PARENT: header::HeaderName = header::HeaderName::from_static("traceparent");
+
 /// Copies what lets a caller find its request again.
 pub fn echo_request_id(request: &HttpRequest, headers: &mut header::HeaderMap) {
-    for name in ["x-request-id", "traceparent"] {
+    for name in [&REQUEST_ID, &TRACE_PARENT] {
         if let Some(value) = request.headers().get(name) {
-            headers.insert(header::HeaderName::from_static(name), value.clone());
+            headers.insert(name.clone(), value.clone());
         }
     }
 }

@@ -176,7 +176,7 @@ impl Shared {
             let index = u8::try_from(index).unwrap_or(u8::MAX);
             let position = Position { revision: frame.revision, index };
             if position > after {
-                change.token = change.token.resolve(frame.epoch, frame.revision);
+                change.resolve(frame.epoch, frame.revision);
                 changes.push(Committed { position, key: key.clone(), change, at_ms: frame.at_ms });
             }
         }

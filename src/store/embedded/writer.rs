@@ -216,7 +216,7 @@ impl Writer {
             for (index, mut change) in changes.into_iter().enumerate() {
                 let position = Position { revision, index: index_of(index) };
                 if listened {
-                    change.token = change.token.resolve(epoch, revision);
+                    change.resolve(epoch, revision);
                     news.push(Committed { position, key: key.clone(), change, at_ms });
                 }
             }

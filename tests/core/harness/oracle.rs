@@ -28,6 +28,9 @@ struct Seen {
     cut: bool,
     /// How it ended, if it did.
     ended: Option<ChangeKind>,
+    /// It had expired and was revived. An actor that was rebuilt while a dead one's revival was on its
+    /// way may still say so: the holder hears of its loss, and believes in no window any more.
+    revived: bool,
 }
 
 /// The judge of one key.
@@ -77,6 +80,7 @@ impl Oracle {
                     let expired = seen.ended == Some(ChangeKind::Expired);
                     ensure(expired, || format!("R11: {change:?} revives {seen:?}"))?;
                     seen.ended = None;
+                    seen.revived = true;
                 }
                 ChangeKind::Granted => {
                     self.last_token = change.token;
@@ -180,6 +184,7 @@ impl Oracle {
         let ordered = cell.there.as_ref().is_some_and(|(_, record)| record.revocation.is_some());
         let ended = seen.ended.or(ordered.then_some(ChangeKind::Revoked));
         match lost {
+            Lost::Ended(ChangeKind::Expired) if seen.revived => Ok(()),
             Lost::Ended(how) => ensure(ended == Some(how), || {
                 format!("{token:?} is said to have ended by {how:?}; it was {ended:?}")
             }),
@@ -222,6 +227,6 @@ fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Verdict {
 
 impl Seen {
     fn new() -> Self {
-        Self { until: Moment::ZERO, closed: false, cut: false, ended: None }
+        Self { until: Moment::ZERO, closed: false, cut: false, ended: None, revived: false }
     }
 }
