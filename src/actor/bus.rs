@@ -15,15 +15,19 @@ use crate::store::Committed;
 pub struct Published {
     /// The change.
     pub committed: Committed,
-    /// A door's rendering of it.
+    /// The door's rendering of it.
     pub rendered: OnceLock<Bytes>,
 }
+
+/// How the door renders a change.
+type Render = Box<dyn Fn(&Committed) -> Bytes + Send + Sync>;
 
 /// The bus. A listener that falls behind by more than the buffer is told so, and nobody waits for it.
 pub struct Bus {
     sender: broadcast::Sender<Arc<Published>>,
     subscribers: Arc<AtomicUsize>,
     limit: usize,
+    render: OnceLock<Render>,
 }
 
 /// As many subscribers as are allowed.
@@ -41,7 +45,7 @@ pub struct Subscriber {
 impl Bus {
     pub(super) fn new(buffer: usize, limit: usize) -> Self {
         let (sender, _) = broadcast::channel(buffer.max(1));
-        Self { sender, subscribers: Arc::default(), limit }
+        Self { sender, subscribers: Arc::default(), limit, render: OnceLock::new() }
     }
 
     /// Listens from now on.
@@ -57,14 +61,26 @@ impl Bus {
         Ok(Subscriber { changes: self.sender.subscribe(), subscribers })
     }
 
+    /// Has changes rendered where they are published, while anybody listens: that thread has time, the
+    /// listeners' threads keep leases. The first to say how is heard.
+    pub fn render_with(&self, render: impl Fn(&Committed) -> Bytes + Send + Sync + 'static) {
+        let _ = self.render.set(Box::new(render));
+    }
+
     /// How many listen.
     pub fn subscribers(&self) -> usize {
         self.subscribers.load(Ordering::Acquire)
     }
 
     pub(super) fn publish(&self, committed: Committed) {
+        let rendered = OnceLock::new();
+        if self.subscribers() > 0
+            && let Some(render) = self.render.get()
+        {
+            let _ = rendered.set(render(&committed));
+        }
         // An error means that nobody listens.
-        let _ = self.sender.send(Arc::new(Published { committed, rendered: OnceLock::new() }));
+        let _ = self.sender.send(Arc::new(Published { committed, rendered }));
     }
 }
 

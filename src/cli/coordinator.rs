@@ -13,7 +13,7 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use crate::{
     actor::{Arbiters, Limits},
     clock::{Clock, Entropy, SystemClock, SystemEntropy},
-    http::{App, Server, ServerOptions},
+    http::{App, Server, ServerOptions, Source},
     lease::TtlBounds,
     manager::{CallLimits, Manager, Parts},
     settings::Settings,
@@ -91,9 +91,11 @@ impl Coordinator {
             manager: manager.clone(),
             recorder: recorder.clone(),
             before_scrape: gauges(store.clone(), manager.clone(), metrics),
-            node: settings.advertise_url(bound),
+            source: Arc::new(Source {
+                node: settings.advertise_url(bound),
+                store_tag: store.meta().identity.to_string()[..8].to_owned(),
+            }),
             store_kind: settings.store.kind.as_str(),
-            store_tag: store.meta().identity.to_string()[..8].to_owned(),
             keep_alive: settings.events.heartbeat_interval.min(MAX_SILENCE).mul_f64(0.8),
         };
         let options = ServerOptions {

@@ -19,7 +19,7 @@ use super::{
     body::{json, query},
     follow::follow,
     problem::Problem,
-    server::App,
+    server::{App, Source},
 };
 use crate::{
     actor::{Published, Subscriber},
@@ -126,8 +126,8 @@ fn parse_types(list: &str) -> Result<Vec<ChangeKind>, Problem> {
 }
 
 /// A cursor: the store's identity, so that another store's is noticed, and the position in it.
-fn cursor(app: &App, at: Position) -> String {
-    format!("{}-{}-{}", app.store_tag, at.revision.0, at.index)
+fn cursor(source: &Source, at: Position) -> String {
+    format!("{}-{}-{}", source.store_tag, at.revision.0, at.index)
 }
 
 /// `None` for a cursor of another store.
@@ -143,7 +143,7 @@ fn parse_cursor(app: &App, text: &str) -> Result<Option<Position>, Problem> {
         parts.next().is_none().then_some((tag, Position { revision, index }))
     };
     let (tag, position) = parse().ok_or_else(|| Problem::field("after", "is not a cursor"))?;
-    Ok((tag == app.store_tag).then_some(position))
+    Ok((tag == app.source.store_tag).then_some(position))
 }
 
 #[derive(Serialize)]
@@ -179,13 +179,13 @@ struct Previous<'a> {
     token: u64,
 }
 
-fn cloud_event<'a>(app: &'a App, committed: &'a Committed) -> CloudEvent<'a> {
+fn cloud_event<'a>(source: &'a Source, committed: &'a Committed) -> CloudEvent<'a> {
     let change = &committed.change;
     let key = committed.key.as_str();
     CloudEvent {
         specversion: "1.0",
-        id: cursor(app, committed.position),
-        source: &app.node,
+        id: cursor(source, committed.position),
+        source: &source.node,
         kind: format!("io.tenure.lease.{}", change.kind.as_str()),
         subject: key,
         time: rfc3339(committed.at_ms),
@@ -203,14 +203,14 @@ fn cloud_event<'a>(app: &'a App, committed: &'a Committed) -> CloudEvent<'a> {
             actor: change.actor.as_deref(),
             session: None,
             pool: DEFAULT_POOL,
-            node: &app.node,
+            node: &source.node,
         },
     }
 }
 
 /// One event of the stream. JSON has no line breaks, so one `data:` line is enough.
-fn render(app: &App, committed: &Committed) -> Bytes {
-    let event = cloud_event(app, committed);
+pub fn render(source: &Source, committed: &Committed) -> Bytes {
+    let event = cloud_event(source, committed);
     let mut out = Vec::with_capacity(512);
     out.extend_from_slice(
         format!("id: {}\nevent: {}\ndata: ", event.id, committed.change.kind.as_str()).as_bytes(),
@@ -221,8 +221,8 @@ fn render(app: &App, committed: &Committed) -> Bytes {
     out.into()
 }
 
-fn render_reset(app: &App, at: Position, reason: &str) -> Bytes {
-    let id = cursor(app, at);
+fn render_reset(source: &Source, at: Position, reason: &str) -> Bytes {
+    let id = cursor(source, at);
     let data = serde_json::json!({ "cursor": id, "reason": reason });
     format!("id: {id}\nevent: reset\ndata: {data}\n\n").into()
 }
@@ -292,13 +292,17 @@ impl Reader {
                     for committed in changes {
                         self.position = committed.position;
                         if self.filter.wants(&committed) {
-                            out.extend_from_slice(&render(&self.app, &committed));
+                            out.extend_from_slice(&render(&self.app.source, &committed));
                         }
                     }
                 }
                 Ok(History::Gap { resume }) => {
                     self.position = resume;
-                    out.extend_from_slice(&render_reset(&self.app, resume, "no-longer-kept"));
+                    out.extend_from_slice(&render_reset(
+                        &self.app.source,
+                        resume,
+                        "no-longer-kept",
+                    ));
                 }
                 Err(_) => {
                     self.over = true;
@@ -315,7 +319,9 @@ impl Reader {
         }
         self.position = committed.position;
         if self.filter.wants(committed) {
-            out.extend_from_slice(published.rendered.get_or_init(|| render(&self.app, committed)));
+            out.extend_from_slice(
+                published.rendered.get_or_init(|| render(&self.app.source, committed)),
+            );
         }
     }
 
@@ -327,7 +333,7 @@ impl Reader {
 
     fn too_slow(&self) -> Bytes {
         self.app.manager.world().metrics.subscribers_dropped.increment(1);
-        render_reset(&self.app, self.position, "too-slow")
+        render_reset(&self.app.source, self.position, "too-slow")
     }
 
     /// What is to be said when the bus no longer has what comes next; counted.
@@ -372,7 +378,7 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
     let (backlog, live) = (VecDeque::new(), after.is_none());
     let mut greeting = b"retry: 1000\n\n".to_vec();
     if foreign {
-        greeting.extend_from_slice(&render_reset(&app, position, "another-store"));
+        greeting.extend_from_slice(&render_reset(&app.source, position, "another-store"));
     }
     let keep_alive = tokio::time::interval(app.keep_alive);
     let mut reader = Reader {
@@ -429,13 +435,17 @@ impl Reader {
                 while let Some(committed) = self.backlog.pop_front() {
                     self.position = committed.position;
                     if self.filter.wants(&committed) {
-                        let event = cloud_event(&self.app, &committed);
+                        let event = cloud_event(&self.app.source, &committed);
                         events.push(serde_json::to_value(event).unwrap_or_default());
                     }
                 }
             }
             if !events.is_empty() || reset || wait_ms == 0 || wait.is_elapsed() {
-                return Ok(EventsPage { events, next: cursor(&self.app, self.position), reset });
+                return Ok(EventsPage {
+                    events,
+                    next: cursor(&self.app.source, self.position),
+                    reset,
+                });
             }
             let app = self.app.clone();
             tokio::select! {

@@ -25,4 +25,4 @@ mod testing;
 mod wire;
 
 pub use openapi::document;
-pub use server::{App, Server, ServerOptions};
+pub use server::{App, Server, ServerOptions, Source};

@@ -33,14 +33,21 @@ pub struct App {
     pub recorder: Recorder,
     /// Sets the gauges that are read when they are asked for.
     pub before_scrape: Box<dyn Fn() + Send + Sync>,
-    /// How others reach this coordinator.
-    pub node: String,
+    /// What answers and events name as their origin.
+    pub source: Arc<Source>,
     /// The kind of the store.
     pub store_kind: &'static str,
-    /// The beginning of the store's identity, for cursors.
-    pub store_tag: String,
     /// An event stream that was silent for this long sends a comment.
     pub keep_alive: Duration,
+}
+
+/// The origin of answers and events.
+#[derive(Debug)]
+pub struct Source {
+    /// How others reach this coordinator.
+    pub node: String,
+    /// The beginning of the store's identity, for cursors.
+    pub store_tag: String,
 }
 
 /// How to serve.
@@ -72,6 +79,8 @@ impl Server {
         arbiters: Arc<Arbiters>,
         options: &ServerOptions,
     ) -> std::io::Result<Self> {
+        let source = app.source.clone();
+        app.manager.world().bus.render_with(move |change| events::render(&source, change));
         let app = web::Data::new(app);
         let workers = Arc::new(AtomicUsize::new(0));
         let server = HttpServer::new(move || {

@@ -93,7 +93,7 @@ pub async fn info(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     let meta = app.manager.world().store.meta();
     let info = Info {
         version: env!("CARGO_PKG_VERSION"),
-        node: app.node.clone(),
+        node: app.source.node.clone(),
         store: app.store_kind,
         epoch: meta.epoch.0,
         store_id: meta.identity.to_string(),
@@ -105,7 +105,7 @@ pub async fn info(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 #[utoipa::path(get, path = "/v1/nodes", tag = "service", responses((status = 200, description = "Those that are known", body = Nodes)))]
 pub async fn nodes(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     let node = NodeInfo {
-        url: app.node.clone(),
+        url: app.source.node.clone(),
         state: if app.manager.is_draining() { "draining" } else { "alive" },
         version: env!("CARGO_PKG_VERSION"),
         this: true,

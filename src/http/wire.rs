@@ -58,7 +58,7 @@ impl Lease {
             session: None,
             value: view.value.as_deref().map(str::to_owned),
             pool: DEFAULT_POOL,
-            node: app.node.clone(),
+            node: app.source.node.clone(),
             waiters: view.waiters,
             pinned: !view.pins.is_empty(),
             offered_to: view.offered_to.as_ref().map(|owner| owner.as_str().to_owned()),
