@@ -33,7 +33,7 @@ deny: tools-deny ## licences, duplicate versions, sources
 	$(CARGO) deny check bans licenses sources
 
 docs: ## the documentation builds without a warning
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --no-deps --document-private-items
 
 bench: ## the load tool's short run, beside a bare echo handler
 	$(CARGO) run --release -- bench --echo --workload acquire-release,acquire-release-batch,heartbeat,heartbeat-batch,contended,fanout --seconds 3
