@@ -5,7 +5,7 @@ CYCLES ?= 10000
 NEXTEST_VERSION = 0.9.143
 DENY_VERSION = 0.20.2
 
-.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash openapi tools debian clean
+.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash model openapi tools debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -46,6 +46,9 @@ bench-micro: ## criterion benches of the core and the actors
 
 crash: ## kill -9 under load, CYCLES times
 	CYCLES=$(CYCLES) $(CARGO) nextest run $(FEATURES) --release --test crash --no-capture
+
+model: ## the exhaustive model of the core in a wider world: some gigabytes and minutes
+	MODEL=wide $(CARGO) nextest run $(FEATURES) --release --test core --no-capture every_reachable_state
 
 openapi: ## writes openapi.json and docs/metrics.md anew
 	UPDATE=1 $(CARGO) nextest run $(FEATURES) --test openapi --test observability

@@ -3,18 +3,16 @@
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
 use super::{
+    batch,
     body::{Body, json, lease_id},
     problem::Problem,
     server::App,
-    wire::{BatchBody, HeartbeatAnswer, HeartbeatBody, LeaseRef, Verdict, Verdicts},
+    wire::{BatchBody, HeartbeatAnswer, HeartbeatBody, Verdict, Verdicts},
 };
 use crate::{
-    lease::{Heartbeat, LeaseId, MAX_KEY_BYTES},
+    lease::Heartbeat,
     manager::{Alive, HolderError},
 };
-
-/// Most leases of one batch.
-pub const MAX_BATCH: usize = 10_000;
 
 /// Stay the owner of a lease.
 #[utoipa::path(post, path = "/v1/heartbeat", tag = "leases", request_body = HeartbeatBody, responses(
@@ -34,7 +32,7 @@ pub async fn heartbeat(
     let received = app.manager.now();
     let HeartbeatBody { key, lease_id: id, value, ttl_ms } = body.0;
     let result = async {
-        check_key(&key)?;
+        batch::check_key(&key)?;
         let beat = Heartbeat { lease_id: lease_id(&id)?, value: value.map(Into::into), ttl_ms };
         app.manager.heartbeat(&key, beat, received).await.map_err(|error| Problem::holder(&error))
     };
@@ -45,42 +43,6 @@ pub async fn heartbeat(
             json(&request, StatusCode::OK, &answer)
         }
         Err(problem) => problem.respond(&request),
-    }
-}
-
-/// The cheap part of what makes a key valid; a key that passes and is not valid is simply unknown.
-pub fn check_key(key: &str) -> Result<(), Problem> {
-    if key.is_empty() || key.len() > MAX_KEY_BYTES || key.bytes().any(|b| b.is_ascii_control()) {
-        return super::body::key(key).map(drop);
-    }
-    Ok(())
-}
-
-/// A lease of a batch that can be asked about, or why it cannot.
-type Parsed<'a> = Result<(&'a str, LeaseId), Problem>;
-
-/// Reads a batch, each lease by itself.
-pub fn split(leases: &[LeaseRef]) -> Result<Vec<Parsed<'_>>, Problem> {
-    if leases.len() > MAX_BATCH {
-        let detail = format!("names {} leases; at most {MAX_BATCH} are allowed", leases.len());
-        return Err(Problem::field("leases", detail));
-    }
-    let read = |lease: &LeaseRef| {
-        check_key(&lease.key)?;
-        lease_id(&lease.lease_id)
-    };
-    Ok(leases.iter().map(|lease| read(lease).map(|id| (lease.key.as_str(), id))).collect())
-}
-
-/// The verdict that a problem is.
-pub fn refused<'a>(key: &'a str, problem: Problem) -> Verdict<'a> {
-    Verdict {
-        key,
-        status: problem.status,
-        code: Some(problem.code),
-        reason: problem.reason,
-        detail: Some(problem.detail),
-        ..Verdict::default()
     }
 }
 
@@ -96,25 +58,8 @@ pub async fn heartbeats(
     body: Body<BatchBody>,
 ) -> HttpResponse {
     let received = app.manager.now();
-    let leases = body.0.leases;
-    let parsed = match split(&leases) {
-        Ok(parsed) => parsed,
-        Err(problem) => return problem.respond(&request),
-    };
-    let asked = parsed.iter().filter_map(|lease| lease.as_ref().ok().copied());
-    let mut answers = app.manager.heartbeats(asked, received).await.into_iter();
-    let mut results = Vec::with_capacity(leases.len());
-    for (lease, parsed) in leases.iter().zip(parsed) {
-        let verdict = match parsed {
-            Err(problem) => refused(&lease.key, problem),
-            Ok(_) => match answers.next() {
-                Some(answer) => verdict(&lease.key, answer),
-                None => continue,
-            },
-        };
-        results.push(verdict);
-    }
-    json(&request, StatusCode::OK, &Verdicts { results })
+    let ask = async |leases: Vec<_>| app.manager.heartbeats(leases.into_iter(), received).await;
+    batch::answer(&request, &body.0, ask, verdict).await
 }
 
 fn verdict(key: &str, answer: Result<Alive, HolderError>) -> Verdict<'_> {
@@ -127,6 +72,6 @@ fn verdict(key: &str, answer: Result<Alive, HolderError>) -> Verdict<'_> {
             revived,
             ..Verdict::default()
         },
-        Err(error) => refused(key, Problem::holder(&error)),
+        Err(error) => batch::refused(key, Problem::holder(&error)),
     }
 }

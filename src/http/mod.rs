@@ -9,6 +9,7 @@
 
 mod admin;
 mod any;
+mod batch;
 mod body;
 mod events;
 mod follow;

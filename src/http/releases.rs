@@ -3,8 +3,8 @@
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
 use super::{
+    batch,
     body::{Body, json, key, lease_id, owner},
-    heartbeats::{check_key, refused, split},
     problem::Problem,
     server::App,
     wire::{BatchBody, Lease, LeaseAnswer, ReleaseBody, Released, TransferBody, Verdict, Verdicts},
@@ -29,7 +29,7 @@ pub async fn release(
     let received = app.manager.now();
     let ReleaseBody { key, lease_id: id, value } = body.0;
     let result = async {
-        check_key(&key)?;
+        batch::check_key(&key)?;
         let release = Release { lease_id: lease_id(&id)?, value: value.map(Into::into) };
         let released = app.manager.release(&key, release, received).await;
         released.map_err(|error| Problem::release(&error, &app, &key))
@@ -52,29 +52,14 @@ pub async fn releases(
     body: Body<BatchBody>,
 ) -> HttpResponse {
     let received = app.manager.now();
-    let leases = body.0.leases;
-    let parsed = match split(&leases) {
-        Ok(parsed) => parsed,
-        Err(problem) => return problem.respond(&request),
-    };
-    let asked = parsed.iter().filter_map(|lease| lease.as_ref().ok().copied());
-    let mut answers = app.manager.releases(asked, received).await.into_iter();
-    let mut results = Vec::with_capacity(leases.len());
-    for (lease, parsed) in leases.iter().zip(parsed) {
-        let key = lease.key.as_str();
-        let verdict = match parsed {
-            Err(problem) => refused(key, problem),
-            Ok(_) => match answers.next() {
-                Some(Ok(released)) => {
-                    Verdict { key, status: 200, released: Some(released), ..Verdict::default() }
-                }
-                Some(Err(error)) => refused(key, Problem::release(&error, &app, key)),
-                None => continue,
-            },
-        };
-        results.push(verdict);
-    }
-    json(&request, StatusCode::OK, &Verdicts { results })
+    let ask = async |leases: Vec<_>| app.manager.releases(leases.into_iter(), received).await;
+    batch::answer(&request, &body.0, ask, |key, answer| match answer {
+        Ok(released) => {
+            Verdict { key, status: 200, released: Some(released), ..Verdict::default() }
+        }
+        Err(error) => batch::refused(key, Problem::release(&error, &app, key)),
+    })
+    .await
 }
 
 /// Hand a lease to a named successor.
