@@ -117,7 +117,7 @@ impl Registry {
         key: &Key,
     ) -> Result<(Addr<LeaseActor>, Slot), Unreachable> {
         let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
-        let restarted = self.unseen.remove(key).is_none();
+        let restarted = !self.is_unseen(key.as_str());
         let obituary =
             Obituary::new(key.clone(), incarnation, world.clock.clone(), world.deaths.clone());
         let actor = LeaseActor::new(world.clone(), restarted, obituary);
@@ -134,7 +134,11 @@ impl Registry {
             },
         );
         match addr.flatten() {
-            Some(addr) => Ok((addr.clone(), Slot::Running { addr, incarnation })),
+            Some(addr) => {
+                // Only now: a key that found no arbiter keeps the grace of the restart.
+                self.unseen.remove(key);
+                Ok((addr.clone(), Slot::Running { addr, incarnation }))
+            }
             None => {
                 if let Some(mut actor) = actor {
                     actor.silence();

@@ -149,7 +149,10 @@ async fn catch_up(world: &World, mut position: Position) -> Position {
                     announce(world, committed);
                 }
             }
-            Ok(History::Gap { resume }) => return resume,
+            Ok(History::Gap { resume }) => {
+                tracing::error!("changes were compacted away before they were published");
+                return resume;
+            }
             Err(error) => {
                 tracing::warn!(%error, "the store's history cannot be read");
                 tokio::time::sleep(PAUSE).await;

@@ -361,7 +361,8 @@ pub async fn events(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse, Problem> {
     let query: EventsQuery = query(request)?;
     let filter = Filter::of(&query)?;
-    let last = request.headers().get("last-event-id").and_then(|value| value.to_str().ok());
+    let last = request.headers().get("last-event-id").map(header::HeaderValue::to_str);
+    let last = last.transpose().map_err(|_| Problem::field("Last-Event-ID", "is not a cursor"))?;
     let after = query.after.as_deref().filter(|after| !after.is_empty());
     let after = match last.or(after) {
         Some(text) => Some(parse_cursor(&app, text)?),
@@ -423,7 +424,8 @@ impl Reader {
         tokio::pin!(wait);
         loop {
             while events.len() < MAX_POLL {
-                let found = self.app.manager.history(self.position, REPLAY).await;
+                let limit = REPLAY.min(MAX_POLL - events.len());
+                let found = self.app.manager.history(self.position, limit).await;
                 match found.map_err(|error| Problem::store(&error))? {
                     History::Changes(changes) if changes.is_empty() => break,
                     History::Changes(changes) => self.backlog.extend(changes),

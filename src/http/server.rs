@@ -124,11 +124,20 @@ impl Server {
 
 fn routes(config: &mut web::ServiceConfig) {
     macro_rules! resources {
+        (@more $resource:expr, get $handler:path) => {
+            $resource.route(web::head().to($handler))
+        };
+        (@more $resource:expr, post $handler:path) => {
+            $resource
+        };
+        (@allow get) => { "GET, HEAD" };
+        (@allow post) => { "POST" };
         ($($path:literal $method:ident $handler:path),* $(,)?) => {
             config$(.service(
-                web::resource($path)
-                    .route(web::$method().to($handler))
-                    .default_service(web::to(service::wrong_method)),
+                resources!(@more web::resource($path).route(web::$method().to($handler)), $method $handler)
+                    .default_service(web::to(|request| {
+                        service::wrong_method(request, resources!(@allow $method))
+                    })),
             ))*
         };
     }

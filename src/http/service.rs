@@ -119,6 +119,9 @@ pub async fn not_found(request: HttpRequest) -> HttpResponse {
 }
 
 /// A known path, another method.
-pub async fn wrong_method(request: HttpRequest) -> HttpResponse {
-    Problem::wrong_method(request.method().as_str(), request.path()).respond(&request)
+pub async fn wrong_method(request: HttpRequest, allowed: &'static str) -> HttpResponse {
+    let problem = Problem::wrong_method(request.method().as_str(), request.path());
+    let mut response = problem.respond(&request);
+    response.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static(allowed));
+    response
 }

@@ -42,7 +42,11 @@ impl<C: Caller> Lease<C> {
         }
         let mine = self.record.tenure.as_ref().is_some_and(|t| t.owner == waiter.acquire.owner);
         let standing = mine && !self.run_out(env.now);
-        if standing && waiter.acquire.reclaim {
+        let ordered = self.record.revocation.is_some();
+        if standing && ordered {
+            // An administrator's order stands: its old owner waits like anybody else.
+            self.queue_up(waiter, env, out);
+        } else if standing && waiter.acquire.reclaim {
             if accepting(env.terms)(&waiter.caller) {
                 self.grant(waiter, Some(End::of(ChangeKind::Reclaimed)), env, out);
             }
@@ -219,8 +223,14 @@ impl<C: Caller> Lease<C> {
         if self.waiters_len() == 0 {
             return;
         }
+        let trouble = self.busy().trouble.clone();
         for waiter in self.waiters().take_overdue(env.now) {
-            self.refuse(waiter, Refusal::Held, env, out);
+            match &trouble {
+                Some(error) => {
+                    out.push(Effect::Reply(waiter.caller, Answer::Store(error.clone())));
+                }
+                None => self.refuse(waiter, Refusal::Held, env, out),
+            }
         }
     }
 

@@ -69,7 +69,7 @@ pub enum Lost {
 }
 
 /// Why a store did not do what it was asked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum StoreError {
     /// No room; nothing was written. It goes on by itself once there is room.
     #[error("the store has no room left: {0}")]

@@ -349,6 +349,11 @@ impl<C: Caller> Lease<C> {
             self.promised = Moment::ZERO;
             self.floor = Moment::ZERO;
         }
+        if flight.doubted && self.record.state == State::Held {
+            // Nobody was there to say what this write was for; it may have been an unpin or a revival.
+            self.floor = self.floor.max(env.now + self.ttl());
+        }
+        self.busy().trouble = None;
         if let Some(call) = flight.cause {
             self.answer_committed(call, env, out);
         }

@@ -46,6 +46,8 @@ pub(super) struct Busy<C> {
     pub(super) deferred: VecDeque<Call<C>>,
     pub(super) flight: Option<Flight<C>>,
     pub(super) retry_at: Moment,
+    /// Why the store refused the latest write; who waited in vain hears of it.
+    pub(super) trouble: Option<StoreError>,
 }
 
 impl<C> Default for Busy<C> {
@@ -55,6 +57,7 @@ impl<C> Default for Busy<C> {
             deferred: VecDeque::new(),
             flight: None,
             retry_at: Moment::ZERO,
+            trouble: None,
         }
     }
 }

@@ -108,7 +108,8 @@ impl<C: Caller> Lease<C> {
         let unattended = flight.cause.is_none();
         if let Some(waiter) = flight.grantee {
             waiter.caller.unclaim();
-            if waiter.acquire.wait_until.is_some_and(|until| until > env.now) {
+            let passing = !matches!(error, StoreError::TooManyKeys(_));
+            if passing && waiter.acquire.wait_until.is_some_and(|until| until > env.now) {
                 self.waiters().put_back(waiter);
             } else {
                 out.push(Effect::Reply(waiter.caller, Answer::Store(error.clone())));
@@ -119,7 +120,9 @@ impl<C: Caller> Lease<C> {
         if let Some(call) = flight.cause {
             out.push(Effect::Reply(call.caller, Answer::Store(error.clone())));
         }
-        self.busy().retry_at = env.now + RETRY;
+        let busy = self.busy();
+        busy.retry_at = env.now + RETRY;
+        busy.trouble = Some(error.clone());
     }
 
     /// The callers of an ambiguous write hear at once that it is ambiguous; the key stays shut until

@@ -184,7 +184,7 @@ impl Manager {
         match wait_until {
             Some(until) if !keys.is_empty() => {
                 self.park(any, &keys, until, received).await?.map_or_else(
-                    || Err(AcquireAnyError::NoneAvailable(counts)),
+                    || Err(trouble.map_or(AcquireAnyError::NoneAvailable(counts), Into::into)),
                     |grant| Ok(vec![grant]),
                 )
             }

@@ -182,7 +182,7 @@ pub struct Limits {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Events {
-    /// How many events a live subscriber may lag behind before it is served from the store's history.
+    /// How many events a live subscriber may lag behind before it is cut off; it resumes where it was.
     #[serde(deserialize_with = "whole")]
     pub buffer: usize,
     /// How often a silent stream carries a comment line, at least.

@@ -1,4 +1,4 @@
-//! Broken variants of the rules (protocol.md §6), each with the test that notices it. The rules of
+//! Broken variants of the rules (docs/protocol.md), each with the test that notices it. The rules of
 //! several nodes, sessions and fences have their mutants elsewhere. `model` stands for
 //! `model::broken_rules_of_the_core_are_found`, where no other test is named.
 //!

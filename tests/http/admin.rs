@@ -151,3 +151,16 @@ async fn drain_revokes_every_lease_of_an_owner_but_the_pinned() {
     let nobody = server.post("/v1/admin/drain", &json!({ "owner": "nobody" })).await.ok();
     assert_eq!(nobody, json!({ "revoked": 0, "pinned": 0 }));
 }
+
+#[tokio::test]
+async fn a_revoked_owner_does_not_reclaim_past_the_queue() {
+    let server = Server::start();
+    server.acquire("k", "w", 800).await;
+    revoke(&server, "k", false).await.ok();
+    let reclaim = json!({ "key": "k", "owner": "w", "ttl_ms": 1000, "reclaim": true });
+    server.post("/v1/acquire", &reclaim).await.problem(409, "held");
+    let waits = json!({ "key": "k", "owner": "w2", "ttl_ms": 1000, "wait_ms": 10_000 });
+    assert_eq!(server.post("/v1/acquire", &waits).await.ok()["owner"], "w2");
+    let events = server.events_of("k").await;
+    assert_eq!(kinds(&events)[..3], ["granted", "revoked", "granted"]);
+}

@@ -49,6 +49,21 @@ async fn acknowledged_grants_releases_pins_and_offers_survive_kill_9() {
 }
 
 #[tokio::test]
+async fn a_restart_stretches_every_grace_for_drift_and_writes_nothing() {
+    let server = Server::start();
+    for key in ["a", "b", "c"] {
+        server.acquire(key, "w", 600_000).await;
+    }
+    let server = server.kill().restart();
+    for key in ["a", "b", "c"] {
+        let left = server.lease(key).await["expires_in_ms"].as_u64().expect("known");
+        assert!(left > 605_000, "{key} ends in {left} ms, before ttl/κ");
+    }
+    let next = server.acquire("d", "w", 1000).await;
+    assert_eq!(next.token, 4, "nothing was written for the leases that stand");
+}
+
+#[tokio::test]
 async fn a_restart_gives_every_held_lease_a_whole_ttl() {
     let server = Server::start();
     let first = server.acquire("k", "w1", 1000).await;

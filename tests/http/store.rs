@@ -98,6 +98,11 @@ async fn the_number_of_keys_is_bounded() {
     assert_eq!(full["retryable"], false);
     let any = json!({ "keys": ["k3", "k4"], "owner": "w", "ttl_ms": 1000 });
     server.post("/v1/acquire-any", &any).await.problem(507, "too-many-keys");
+    // A wait does not turn the store's refusal into contention.
+    let waits = json!({ "key": "k3", "owner": "w", "ttl_ms": 1000, "wait_ms": 5000 });
+    server.post("/v1/acquire", &waits).await.problem(507, "too-many-keys");
+    let any = json!({ "keys": ["k3", "k4"], "owner": "w", "ttl_ms": 1000, "wait_ms": 300 });
+    server.post("/v1/acquire-any", &any).await.problem(507, "too-many-keys");
     let pin = json!({ "key": "k3", "by": "ops" });
     server.post("/v1/admin/pin", &pin).await.problem(507, "too-many-keys");
     server.get("/v1/leases/k3").await.problem(404, "unknown-key");

@@ -1,4 +1,4 @@
-//! What protocol.md promises, judged from outside: from what clients were told and what the store
+//! What docs/protocol.md promises, judged from outside: from what clients were told and what the store
 //! holds, never from the core's own state.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! Random walks of one key through everything that may happen, judged at every step by what
-//! protocol.md promises: the judge ([`crate::harness::Oracle`]) is the reference, and knows of the
+//! docs/protocol.md promises: the judge ([`crate::harness::Oracle`]) is the reference, and knows of the
 //! core only what clients, store and subscribers see.
 
 pub mod deed;
