@@ -14,7 +14,6 @@ impl<C: Caller> Lease<C> {
             State::Offered => self.offered_until,
             State::Free => Moment::NEVER,
         };
-        let standing = tenure.map(|tenure| tenure.grant_nonce);
         View {
             state: if lapsed { State::Free } else { record.state },
             known: self.revision != Revision::ABSENT,
@@ -36,16 +35,21 @@ impl<C: Caller> Lease<C> {
                 .previous
                 .as_ref()
                 .map(|ended| (ended.tenure.owner.clone(), ended.tenure.token, ended.reason)),
-            marks: record
-                .request_marks
-                .iter()
-                .map(|mark| (mark.id, Some(mark.grant_nonce) == standing))
-                .collect(),
+            marks: self.marks(),
         }
     }
 }
 
 impl<C: Caller> Lease<C> {
+    /// The granted request ids, that of a grant on its way included: a repeated call must find it here,
+    /// and not take another key meanwhile.
+    fn marks(&self) -> Box<[(u128, bool)]> {
+        let record = self.flight().map_or(&self.record, |flight| &flight.write.record);
+        let standing = record.tenure.as_ref().map(|tenure| tenure.grant_nonce);
+        let marks = record.request_marks.iter();
+        marks.map(|mark| (mark.id, Some(mark.grant_nonce) == standing)).collect()
+    }
+
     /// Whether somebody holds the key, and the present or last token: changes with every tenure.
     #[must_use]
     pub fn tenure_mark(&self) -> (bool, super::Token) {

@@ -145,3 +145,16 @@ fn a_revived_tenure_is_still_the_grant_of_its_id() {
     bench.done(heartbeat(a.proof()));
     assert_eq!(bench.done(acquire("a").id(1, 1)).token(), a.token());
 }
+
+/// A caller that takes any of several keys and repeats itself looks for its grant with a view: while
+/// the first grant is on its way the view has it, so that the repeat does not take another key.
+#[test]
+fn a_grant_on_its_way_is_seen_by_a_repeated_call() {
+    let mut bench = Bench::new();
+    bench.ask(acquire("a").id(7, 1));
+    assert!(bench.flight.is_some(), "not settled yet");
+    let looker = bench.ask(Request::View);
+    let Answer::Viewed(view) = looker.answer() else { panic!("a view") };
+    assert!(view.owner.is_none(), "it is nobody's until it is durable");
+    assert_eq!(*view.marks, [(7, true)]);
+}
