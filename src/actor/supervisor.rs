@@ -11,7 +11,7 @@ use tokio::sync::{broadcast::error::RecvError, mpsc::UnboundedReceiver};
 use super::{Unreachable, World, obituary::Death};
 use crate::{
     lease::{Key, Moment, State},
-    store::{Committed, Feed, History, Position, Range, StoreError},
+    store::{Committed, Feed, History, News, Position, Range, StoreError},
 };
 
 /// Keys that one step of the awakening starts, before the arbiters get a breath.
@@ -125,7 +125,8 @@ impl StreamHandler<Death> for Supervisor {
 async fn publish(world: Arc<World>, mut feed: Feed, mut position: Position) {
     loop {
         match feed.recv().await {
-            Ok(batch) => {
+            Ok(News::Gap { resume }) => position = resume,
+            Ok(News::Changes(batch)) => {
                 for committed in batch.iter() {
                     if committed.position > position {
                         position = committed.position;

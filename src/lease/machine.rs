@@ -274,7 +274,13 @@ impl<C: Caller> Lease<C> {
 
     /// The parts of a record that every write sets anew.
     pub(super) fn successor(&self, nonce: Nonce, env: &Env<'_>) -> Record {
-        let mut record = Record { nonce, node: env.terms.node, ..(*self.record).clone() };
+        let mut record = Record {
+            nonce,
+            node: env.terms.node,
+            epoch: env.terms.epoch,
+            written: env.now,
+            ..(*self.record).clone()
+        };
         self.settle_token(&mut record);
         record
     }

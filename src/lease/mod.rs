@@ -20,6 +20,7 @@ mod any_of;
 mod bounds;
 mod call;
 mod change;
+mod codec;
 mod effect;
 mod ending;
 mod heartbeat;
@@ -29,6 +30,7 @@ mod machine;
 mod moment;
 mod mutant;
 mod nonce;
+mod peer;
 mod pin;
 mod record;
 mod recover;
@@ -49,6 +51,7 @@ pub use machine::{Effects, Lease};
 pub use moment::Moment;
 pub use mutant::Mutant;
 pub use nonce::Nonce;
+pub use peer::{MAX_NODE_TTL_MS, NodeRecord, NodeState, Peer, Peers};
 pub use pin::{MAX_PIN_BYTES, MAX_PINS};
 pub use record::{
     CodecError, Ended, MAX_REQUEST_MARKS, Offer, Record, RequestMark, Revocation, State, Tenure,

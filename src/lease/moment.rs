@@ -7,8 +7,10 @@ use std::{
 };
 
 /// A reading of the suspend-aware monotonic clock of this process, in nanoseconds since an arbitrary
-/// origin. Never comparable between processes; good for 584 years.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// origin. Comparable only with readings of the same clock; good for 584 years.
+#[derive(
+    Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Moment(pub u64);
 
 impl Moment {

@@ -2,10 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ChangeKind, Epoch, Nonce, Owner, Revision, Token};
+use super::{ChangeKind, Epoch, Moment, Nonce, Owner, Revision, Token, codec};
 
-/// The version of the record's form that this program writes.
-const VERSION: u8 = 1;
 /// How many request ids a record remembers.
 pub const MAX_REQUEST_MARKS: usize = 4;
 
@@ -63,7 +61,7 @@ pub struct Ended {
 pub struct Offer {
     /// Who may take it.
     pub to: Owner,
-    /// For how many milliseconds, from the write, or from the restart after it.
+    /// For how many milliseconds from `written`, or from the restart after it.
     pub span_ms: u64,
 }
 
@@ -92,8 +90,13 @@ pub struct RequestMark {
 pub struct Record {
     /// Names this write.
     pub nonce: Nonce,
-    /// The incarnation of the node that answers for the key; every span in the record is its.
+    /// The home: the incarnation of the node that answers for the key. `written` is a reading of its
+    /// clock.
     pub node: Nonce,
+    /// The generation of tokens under which it was written.
+    pub epoch: Epoch,
+    /// The home's clock before it sent this write. Spans in the record count from it.
+    pub written: Moment,
     /// What the key is.
     pub state: State,
     /// How many changes the key has seen.
@@ -104,8 +107,8 @@ pub struct Record {
     pub previous: Option<Box<Ended>>,
     /// What the owner wants its successor to read.
     pub value: Option<Box<str>>,
-    /// The longest promise that may still have run when this was written, in milliseconds, where the
-    /// ttl was shortened; else 0.
+    /// For how many milliseconds a promise under this tenure may still have run when this was written:
+    /// what is left of max(S, F).
     pub floor_ms: u64,
     /// Who pinned the key.
     pub pins: Box<[Box<str>]>,
@@ -127,8 +130,8 @@ pub enum CodecError {
     /// The checksum does not fit.
     #[error("the record's checksum is wrong")]
     Checksum,
-    /// Written by a newer program.
-    #[error("the record has version {0}; this program knows 1")]
+    /// Written by another program.
+    #[error("the record has version {0}; this program knows 2")]
     Version(u8),
     /// The checksum fits and the content does not.
     #[error("the record is malformed: {0}")]
@@ -137,47 +140,24 @@ pub enum CodecError {
 
 impl Record {
     /// Appends the self-checking form: version, postcard, CRC-32 (little endian) of both.
-    ///
-    /// # Panics
-    /// Never: postcard refuses only what serde cannot size, and a record has no such field.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.push(VERSION);
-        postcard::to_io(self, &mut *out).expect("a record is always serialisable");
-        let crc = crc32fast::hash(&out[start..]);
-        out.extend_from_slice(&crc.to_le_bytes());
+        codec::encode(self, out);
     }
 
     /// Reads what [`Self::encode_into`] wrote.
     ///
     /// # Errors
     /// [`CodecError`]; the checksum is judged before the version, so a version error is the word of
-    /// a newer program and not of a broken disk.
+    /// another program and not of a broken disk.
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
-        let (body, crc) = bytes.split_last_chunk::<4>().ok_or(CodecError::Truncated)?;
-        if crc32fast::hash(body) != u32::from_le_bytes(*crc) {
-            return Err(CodecError::Checksum);
-        }
-        match body.split_first() {
-            None => Err(CodecError::Truncated),
-            Some((&VERSION, content)) => {
-                let (record, rest) =
-                    postcard::take_from_bytes(content).map_err(CodecError::Malformed)?;
-                if rest.is_empty() {
-                    Ok(record)
-                } else {
-                    Err(CodecError::Malformed(postcard::Error::DeserializeBadEncoding))
-                }
-            }
-            Some((&version, _)) => Err(CodecError::Version(version)),
-        }
+        codec::decode(bytes)
     }
 
     /// The token of the present tenure, or of the last one; 0 for a key that was never held.
     #[must_use]
-    pub fn token(&self, epoch: Epoch, revision: Revision) -> Token {
+    pub fn token(&self, revision: Revision) -> Token {
         match (&self.tenure, &self.previous) {
-            (Some(tenure), _) => tenure.token.resolve(epoch, revision),
+            (Some(tenure), _) => tenure.token.resolve(self.epoch, revision),
             (None, Some(ended)) => ended.tenure.token,
             (None, None) => Token::default(),
         }

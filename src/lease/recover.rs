@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Alarm, CLIENT_DRIFT, Caller, Effect, Env, Lease, Loaded, Moment, Mutant, Nonce, Record,
+    Alarm, CLIENT_DRIFT, Caller, Effect, Env, Epoch, Lease, Loaded, Moment, Mutant, Nonce, Record,
     Revision, State, Token,
     machine::{Effects, Flight},
 };
@@ -40,6 +40,8 @@ impl Record {
         Self {
             nonce: Nonce::default(),
             node: Nonce::default(),
+            epoch: Epoch::default(),
+            written: Moment::ZERO,
             state: State::Free,
             seq: 0,
             tenure: None,
@@ -126,7 +128,7 @@ impl<C: Caller> Lease<C> {
 
     /// What is derived from the settled record.
     pub(super) fn settled_on(&mut self, env: &Env<'_>) {
-        self.token = self.record.token(env.terms.epoch, self.revision);
+        self.token = self.record.token(self.revision);
         self.lease_id = self
             .record
             .tenure

@@ -47,6 +47,12 @@ impl Token {
         Self((u64::from(epoch.0) << REVISION_BITS) | revision.0)
     }
 
+    /// The generation under which it was given.
+    #[must_use]
+    pub fn epoch(self) -> Epoch {
+        Epoch(u16::try_from(self.0 >> REVISION_BITS).unwrap_or(u16::MAX))
+    }
+
     /// This token, or, where it is [`Self::OF_THIS_WRITE`], the one of `revision`.
     #[must_use]
     pub fn resolve(self, epoch: Epoch, revision: Revision) -> Self {

@@ -15,7 +15,9 @@ pub mod embedded;
 use std::{future::Future, pin::Pin, sync::Arc};
 
 pub use crate::lease::StoreError;
-use crate::lease::{Change, ClusterSecret, Epoch, Key, Nonce, Record, Revision};
+use crate::lease::{
+    Change, ClusterSecret, CodecError, Epoch, Key, NodeRecord, Nonce, Record, Revision,
+};
 
 /// A future that a store returns.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -62,19 +64,22 @@ pub struct Committed {
     pub position: Position,
     /// Whose change.
     pub key: Key,
+    /// The incarnation that wrote it; zero in a store that only one process uses.
+    pub node: Nonce,
     /// The change, its token resolved.
     pub change: Change,
     /// Wall clock at the commit, milliseconds since 1970; for people only.
     pub at_ms: u64,
 }
 
-/// A place in the store's history: the revision of a write, and which of its changes.
+/// A place in the store's history, the same for every node on it: the number of an entry, and which
+/// of its changes. An entry is a write where revisions are global, else a batch of changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// The revision of the write.
+    /// The number of the entry.
     pub revision: Revision,
-    /// The change's index in its write.
-    pub index: u8,
+    /// The change's index in its entry.
+    pub index: u32,
 }
 
 /// What [`LeaseStore::history`] found.
@@ -100,9 +105,21 @@ pub struct Range {
     pub limit: usize,
 }
 
-/// Live batches of committed changes, in the store's order. A receiver that lagged reads
-/// [`LeaseStore::history`].
-pub type Feed = tokio::sync::broadcast::Receiver<Arc<[Committed]>>;
+/// What a feed brings.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// Committed changes, in the store's order.
+    Changes(Arc<[Committed]>),
+    /// Some changes before this position were lost: listeners are to be told so.
+    Gap {
+        /// Everything after this position follows.
+        resume: Position,
+    },
+}
+
+/// Live batches of committed changes, by whichever node, in the store's order. A receiver that lagged
+/// reads [`LeaseStore::history`].
+pub type Feed = tokio::sync::broadcast::Receiver<News>;
 
 /// What a store knows about itself.
 #[derive(Clone, Debug)]
@@ -124,20 +141,94 @@ pub enum Health {
     Ready,
     /// It cannot for now; why, in one sentence for people.
     Degraded(String),
+    /// It went backwards, or is another one than before: nothing may be granted until an operator
+    /// raised the epoch. Why, in one sentence for people.
+    Frozen(String),
+}
+
+/// What a node remembers of a store from one run to the next, so that it notices when the store went
+/// backwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// Which store it was.
+    pub identity: Nonce,
+    /// Its generation of tokens.
+    pub epoch: Epoch,
+    /// The highest entry of its history that was seen.
+    pub highest: Revision,
+}
+
+/// What an application puts beside a write of its own into the same store, so that the write fails
+/// unless the tenure is still the current one (§8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// A `ConditionCheck` of a `TransactWriteItems`.
+    DynamoDb {
+        /// The table.
+        table: String,
+        /// The key of the item: attribute names and string values.
+        key: Vec<(String, String)>,
+        /// The `ConditionExpression`.
+        expression: String,
+        /// The `ExpressionAttributeNames`.
+        names: Vec<(String, String)>,
+        /// The `ExpressionAttributeValues`: the name, the type (`S` or `N`), the value.
+        values: Vec<(String, &'static str, String)>,
+    },
+    /// Headers of a JetStream publish into the bucket's stream.
+    Nats {
+        /// The stream.
+        stream: String,
+        /// Subjects that the application may publish to under the condition start with this.
+        publish_prefix: String,
+        /// The lease's subject.
+        subject: String,
+        /// The sequence that must still be its last.
+        expected_last_sequence: u64,
+    },
+}
+
+/// A node's record that was read.
+#[derive(Clone, Debug)]
+pub struct FoundNode {
+    /// Which incarnation.
+    pub incarnation: Nonce,
+    /// The revision of the write.
+    pub revision: Revision,
+    /// The record, or why it cannot be judged: such a node counts as living.
+    pub record: Result<NodeRecord, CodecError>,
+}
+
+/// What became of a write of a node's record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeOutcome {
+    /// Durable, as this revision.
+    Committed(Revision),
+    /// Not written: the record has another revision.
+    Conflict,
+    /// Not written, and never will be.
+    Refused(StoreError),
+    /// Perhaps written, perhaps to be written yet.
+    Unknown(StoreError),
 }
 
 /// A store of lease records: compare-and-set, reads, and an ordered history.
+///
+/// Every future resolves within some seconds, also while the store is out of reach. Nothing is
+/// written twice behind the caller's back: a conditional write is sent once.
 pub trait LeaseStore: Send + Sync + 'static {
     /// The store's own record.
-    fn meta(&self) -> &Meta;
+    fn meta(&self) -> Arc<Meta>;
 
-    /// Reads one key's record; `None` when the key was never written.
+    /// Reads one key's record; `None` when the key was never written. Sees every write that was
+    /// reported committed, to whichever node, before the read was asked for.
     fn read(&self, key: &Key) -> StoreFuture<Result<Option<Found>, StoreError>>;
 
     /// Writes a record if the key's revision is the expected one. Resolves when the write is durable.
     fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome>;
 
-    /// Keys of a range in byte order, with their records.
+    /// Keys of a range in byte order, with their records; what other nodes wrote a moment ago may be
+    /// missing.
     fn scan(&self, range: Range) -> StoreFuture<Result<Vec<(Key, Found)>, StoreError>>;
 
     /// Committed changes from now on.
@@ -146,12 +237,53 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// Committed changes after a position, at most `limit`.
     fn history(&self, after: Position, limit: usize) -> StoreFuture<Result<History, StoreError>>;
 
-    /// The position of the latest committed change.
+    /// The position of the latest change that the feed brought.
     fn latest(&self) -> Position;
 
-    /// The position after which every change is still kept.
+    /// The position after which every change is still kept, as far as is known.
     fn earliest(&self) -> Position;
 
     /// Whether writes can succeed now.
     fn health(&self) -> Health;
+
+    /// What an application's own write can be gated on; `None` where only `/v1/check` can be asked.
+    fn gate(&self, _key: &Key, _found: &Found) -> Option<Gate> {
+        None
+    }
+
+    /// What several nodes need of it; `None` for a store that only one process uses (R10).
+    fn shared(&self) -> Option<&dyn SharedStore> {
+        None
+    }
+}
+
+/// What a store that several nodes use offers besides.
+pub trait SharedStore: Send + Sync {
+    /// Reads one node's record; as fresh as [`LeaseStore::read`].
+    fn read_node(&self, incarnation: Nonce) -> StoreFuture<Result<Option<FoundNode>, StoreError>>;
+
+    /// Writes the record of the incarnation that it names, if its revision is the expected one;
+    /// [`Revision::ABSENT`] for a new one. Sent once.
+    fn write_node(&self, expected: Revision, record: NodeRecord) -> StoreFuture<NodeOutcome>;
+
+    /// Removes a node's record, if its revision is the expected one.
+    fn forget_node(
+        &self,
+        incarnation: Nonce,
+        expected: Revision,
+    ) -> StoreFuture<Result<(), StoreError>>;
+
+    /// Every node's record; as fresh as [`LeaseStore::read`].
+    fn scan_nodes(&self) -> StoreFuture<Result<Vec<FoundNode>, StoreError>>;
+
+    /// Reads the store's own record again: [`LeaseStore::meta`] is this from now on. A store that was
+    /// frozen thaws when its epoch is above the one under which it froze.
+    fn refresh_meta(&self) -> StoreFuture<Result<Arc<Meta>, StoreError>>;
+
+    /// Gives the store another identity and a higher epoch. Only to be done when no node of a lower
+    /// epoch is alive.
+    fn raise_epoch(&self, identity: Nonce, epoch: Epoch) -> StoreFuture<Result<(), StoreError>>;
+
+    /// What to remember of the store until the next run.
+    fn witness(&self) -> Witness;
 }

@@ -257,8 +257,8 @@ impl Drop for EmbeddedStore {
 /// Reads complete at once on the caller's thread, from memory and the page cache: about a microsecond
 /// per record. Ask for at most some 1000 records or changes at a time.
 impl LeaseStore for EmbeddedStore {
-    fn meta(&self) -> &Meta {
-        &self.shared.meta
+    fn meta(&self) -> Arc<Meta> {
+        self.shared.meta.clone()
     }
 
     fn read(&self, key: &Key) -> StoreFuture<Result<Option<Found>, StoreError>> {

@@ -11,7 +11,7 @@ use super::{
     segment::Segment,
     table::{Following, Part},
 };
-use crate::lease::{CodecError, Key, Record, Token};
+use crate::lease::{CodecError, Key, Nonce, Record, Token};
 
 /// A scan looks up so many keys at a time, so that it never keeps the writer from the index for long.
 const SCAN_CHUNK: usize = 512;
@@ -174,10 +174,11 @@ impl Shared {
         let key = Key::new(frame.key).map_err(|_| bad())?;
         for (index, mut change) in of_frame.into_iter().enumerate() {
             let index = u8::try_from(index).unwrap_or(u8::MAX);
-            let position = Position { revision: frame.revision, index };
+            let position = Position { revision: frame.revision, index: u32::from(index) };
             if position > after {
                 change.resolve(frame.epoch, frame.revision);
-                changes.push(Committed { position, key: key.clone(), change, at_ms: frame.at_ms });
+                let (node, at_ms) = (Nonce::default(), frame.at_ms);
+                changes.push(Committed { position, key: key.clone(), node, change, at_ms });
             }
         }
         Ok(())

@@ -232,7 +232,7 @@ impl Recovery<'_> {
             self.next_revision = Revision(frame.revision.0 + 1);
             if let Some(index) = changes.checked_sub(1) {
                 let index = u8::try_from(index).unwrap_or(u8::MAX);
-                self.latest = Position { revision: frame.revision, index };
+                self.latest = Position { revision: frame.revision, index: u32::from(index) };
             }
             if let Some(slot) = self.table.newest() {
                 slot.mark(frame.revision, offset);

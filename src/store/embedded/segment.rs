@@ -49,7 +49,8 @@ impl Header {
         put(&mut out, 40, &self.next_revision.0.to_le_bytes());
         put(&mut out, 48, &self.before.revision.0.to_le_bytes());
         put(&mut out, 56, &self.oldest.to_le_bytes());
-        out[80] = self.before.index;
+        // At most two changes are in a write.
+        out[80] = self.before.index as u8;
         let crc = crc32fast::hash(&out[..HEADER_CRC_AT]);
         put(&mut out, HEADER_CRC_AT, &crc.to_le_bytes());
         out
@@ -68,7 +69,7 @@ impl Header {
             id: u64_at(body, 16)?,
             log_id: u128_at(body, 24)?,
             next_revision: Revision(u64_at(body, 40)?),
-            before: Position { revision: Revision(u64_at(body, 48)?), index: body[80] },
+            before: Position { revision: Revision(u64_at(body, 48)?), index: u32::from(body[80]) },
             oldest: u64_at(body, 56)?,
             previous_end: u32_at(body, 12)?,
         };

@@ -11,7 +11,7 @@ use std::{
 use tokio::sync::broadcast;
 
 use super::{
-    super::{Committed, Health, Meta, Position, StoreError},
+    super::{Health, Meta, News, Position, StoreError},
     Observer, Options, Stats,
     directory::MetaFile,
     disk::Disk,
@@ -47,14 +47,14 @@ impl Counters {
 }
 
 pub(super) struct Shared {
-    pub meta: Meta,
+    pub meta: Arc<Meta>,
     pub log_id: u128,
     pub min_log_bytes: u64,
     pub max_keys: u64,
     pub observer: Option<Arc<dyn Observer>>,
     pub queue: Queue,
     pub spares: Spares,
-    pub feed: broadcast::Sender<Arc<[Committed]>>,
+    pub feed: broadcast::Sender<News>,
     pub counters: Counters,
     table: RwLock<Table>,
     /// Revision and index of the last change, packed.
@@ -74,7 +74,7 @@ impl Shared {
         let Recovered { table, latest, spares, next_id, .. } = recovered;
         let spares = Spares::new(dir, options.segment_bytes(), disk, spares, next_id);
         let shared = Self {
-            meta: meta.meta(),
+            meta: Arc::new(meta.meta()),
             log_id: meta.log_id,
             min_log_bytes: options.min_log_bytes,
             max_keys: options.max_keys,
@@ -121,7 +121,7 @@ impl Shared {
     pub fn latest(&self) -> Position {
         let packed = self.latest.load(Relaxed);
         // The low byte is the index.
-        Position { revision: Revision(packed >> 8), index: packed as u8 }
+        Position { revision: Revision(packed >> 8), index: (packed & 0xff) as u32 }
     }
 
     pub fn set_latest(&self, latest: Position) {

@@ -5,7 +5,7 @@ use std::{collections::HashMap, io, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 use super::{
-    super::{Committed, Outcome, Position, StoreError},
+    super::{Committed, News, Outcome, Position, StoreError},
     Shared,
     compaction::Compaction,
     frame::{self, Kind, Stamp, padded},
@@ -14,7 +14,7 @@ use super::{
     segment::{HEADER, Header, Segment},
     table::Slot,
 };
-use crate::lease::{Change, Key, Revision};
+use crate::lease::{Change, Key, Nonce, Revision};
 
 /// Most writes that one sync makes durable.
 const MAX_GROUP: usize = 4096;
@@ -214,17 +214,18 @@ impl Writer {
             let revision = location.revision();
             replies.push((reply, revision));
             for (index, mut change) in changes.into_iter().enumerate() {
-                let position = Position { revision, index: index_of(index) };
+                let position = Position { revision, index: u32::from(index_of(index)) };
                 if listened {
                     change.resolve(epoch, revision);
-                    news.push(Committed { position, key: key.clone(), change, at_ms });
+                    let node = Nonce::default();
+                    news.push(Committed { position, key: key.clone(), node, change, at_ms });
                 }
             }
         }
         self.shared.counters.committed(self.group.writes);
         if !news.is_empty() {
             // Nobody listens any more: then nobody misses it.
-            let _ = self.shared.feed.send(news.into());
+            let _ = self.shared.feed.send(News::Changes(news.into()));
         }
         for (reply, revision) in replies {
             answer(reply, Verdict::Settled(Outcome::Committed(revision)));
@@ -250,7 +251,7 @@ impl Writer {
             }
             if let Some(last) = changes.len().checked_sub(1) {
                 // Under the lock: nobody reads a change of a history that is not begun yet.
-                self.shared.set_latest(Position { revision, index: index_of(last) });
+                self.shared.set_latest(Position { revision, index: u32::from(index_of(last)) });
             }
         }
         table.extend_newest(self.end);

@@ -8,11 +8,7 @@ use tenure::lease::{
     WriteEffect,
 };
 
-use super::{
-    ask::AT_ONCE,
-    cell::{EPOCH, StoreCell},
-    who::Who,
-};
+use super::{ask::AT_ONCE, cell::StoreCell, who::Who};
 
 /// What was found to be broken.
 pub type Verdict = Result<(), String>;
@@ -92,7 +88,7 @@ impl Oracle {
             self.owner = change.owner.as_ref().map(ToString::to_string);
         }
         let record = &write.record;
-        let says = record.token(EPOCH, cell.revision());
+        let says = record.token(cell.revision());
         ensure(says == self.last_token || cell.there.is_none(), || {
             format!("I2: the record says {says:?}, the history {:?}", self.last_token)
         })?;
@@ -146,7 +142,7 @@ impl Oracle {
     /// Nobody is promised a tenure that the store does not hold.
     fn durable(&self, token: Token, cell: &StoreCell) -> Verdict {
         let there = cell.there.as_ref().filter(|(_, record)| record.tenure.is_some());
-        let durable = there.map(|(revision, record)| record.token(EPOCH, *revision));
+        let durable = there.map(|(revision, record)| record.token(*revision));
         ensure(durable == Some(token), || {
             format!("I3: promised {token:?}, but the store holds {durable:?}")
         })

@@ -13,7 +13,7 @@ use super::{
     caller::Number,
     client::{At, Client, Kind, Told, aged},
 };
-use crate::harness::{EPOCH, acquire, heartbeat, ms, release};
+use crate::harness::{acquire, heartbeat, ms, release};
 
 /// A broken promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,7 +87,7 @@ impl World {
     }
 
     fn token(&self) -> Token {
-        self.store.as_ref().map_or(Token::default(), |(at, record)| record.token(EPOCH, *at))
+        self.store.as_ref().map_or(Token::default(), |(at, record)| record.token(*at))
     }
 
     pub fn within(&self, bounds: &Bounds) -> bool {
@@ -284,7 +284,7 @@ impl World {
         }
         let granted = matches!(write.changes.last(), Some(c) if c.kind == ChangeKind::Granted);
         let revived = granted && write.changes.last().is_some_and(|c| c.reason.is_some());
-        let token = record.token(EPOCH, revision);
+        let token = record.token(revision);
         if granted && !revived && token <= before || revived && token != before {
             self.broken = Some(Broken::Tokens);
         }

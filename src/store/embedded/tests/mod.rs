@@ -10,7 +10,10 @@ use std::{future::Future, path::Path, sync::Arc, time::Duration};
 use self::disk::FaultyDisk;
 use super::{EmbeddedStore, Fresh, OpenError, Options};
 use crate::{
-    lease::{Change, ChangeKind, Key, Nonce, Owner, Record, Revision, State, Tenure, Token},
+    lease::{
+        Change, ChangeKind, Epoch, Key, Moment, Nonce, Owner, Record, Revision, State, Tenure,
+        Token,
+    },
     store::{LeaseStore, Outcome, Write},
 };
 
@@ -39,6 +42,8 @@ fn record(seq: u64, nonce: u128) -> Record {
     Record {
         nonce: Nonce(nonce),
         node: Nonce(1),
+        epoch: Epoch(0),
+        written: Moment::ZERO,
         state: State::Held,
         seq,
         tenure: Some(Tenure {

@@ -1,0 +1,217 @@
+//! Nodes: their records, and what may be concluded from them.
+//!
+//! A node keeps ONE record alive in the store. Nobody compares wall clocks: a record that was read
+//! gives a pair of readings, the writer's and one's own, and from it a lower bound of the writer's
+//! clock for ever after (§2).
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::{CodecError, Epoch, Moment, NODE_DRIFT, Nonce, Record, State, codec};
+
+/// The longest time to live of a node's record that is accepted, in milliseconds.
+pub const MAX_NODE_TTL_MS: u64 = 60_000;
+
+/// Whether a node answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum NodeState {
+    /// It keeps its record alive.
+    Alive,
+    /// It left of its own accord. Terminal.
+    Drained,
+    /// Others found that it let its record run out. Terminal.
+    Dead,
+}
+
+impl NodeState {
+    /// The state as the API names it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Alive => "alive",
+            Self::Drained => "drained",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+impl NodeState {
+    /// Nothing follows it.
+    #[must_use]
+    pub fn is_terminal(self) -> bool {
+        self != Self::Alive
+    }
+}
+
+/// The durable record of one incarnation of a node. Its instants are readings of that node's clock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// Names this write.
+    pub nonce: Nonce,
+    /// Random per start of the process, and anew after it was found dead or its clock had stood still.
+    pub incarnation: Nonce,
+    /// Whether it answers.
+    pub state: NodeState,
+    /// Where clients and other nodes reach it.
+    pub url: Box<str>,
+    /// The program's version.
+    pub version: Box<str>,
+    /// How many leases call it home.
+    pub load: u32,
+    /// The generation of tokens that it grants under.
+    pub epoch: Epoch,
+    /// How long after `written` it may answer, in milliseconds.
+    pub ttl_ms: u64,
+    /// U: its clock before it sent the latest write of its own.
+    pub written: Moment,
+    /// D: it promises nothing at or after this reading of its clock.
+    pub until: Moment,
+    /// Somebody else made the record, because a lease named a node that had none: its instants say
+    /// nothing.
+    pub unseen: bool,
+}
+
+impl NodeRecord {
+    /// The record that makes this one terminal: the state alone changes, so that D stays what the node
+    /// itself last committed.
+    #[must_use]
+    pub fn terminal(&self, state: NodeState, nonce: Nonce) -> Self {
+        Self { nonce, state, ..self.clone() }
+    }
+
+    /// The record of an incarnation that leases name and that has none.
+    #[must_use]
+    pub fn unseen(incarnation: Nonce, nonce: Nonce) -> Self {
+        Self {
+            nonce,
+            incarnation,
+            state: NodeState::Dead,
+            url: Box::default(),
+            version: Box::default(),
+            load: 0,
+            epoch: Epoch::default(),
+            ttl_ms: MAX_NODE_TTL_MS,
+            written: Moment::ZERO,
+            until: Moment::ZERO,
+            unseen: true,
+        }
+    }
+
+    /// Appends the self-checking form, like that of a lease's [`Record`].
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        codec::encode(self, out);
+    }
+
+    /// Reads what [`Self::encode_into`] wrote.
+    ///
+    /// # Errors
+    /// [`CodecError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        codec::decode(bytes)
+    }
+}
+
+/// What is known of another incarnation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Peer {
+    /// Its record as last read.
+    pub record: NodeRecord,
+    /// The pair (U, x) that bounds its clock best: its reading, and ours after that was read.
+    pub pair: (Moment, Moment),
+    /// When its present record was first read.
+    pub since: Moment,
+}
+
+impl Peer {
+    /// A node whose record was read for the first time, at `now`.
+    #[must_use]
+    pub fn new(record: NodeRecord, now: Moment) -> Self {
+        Self { pair: (record.written, now), record, since: now }
+    }
+
+    /// The record was read again, at `now`.
+    pub fn read(&mut self, record: NodeRecord, now: Moment) {
+        if self.record.state.is_terminal() {
+            return;
+        }
+        if self.record != record {
+            self.since = now;
+        }
+        if self.lower_bound(now) < record.written {
+            self.pair = (record.written, now);
+        }
+        self.record = record;
+    }
+
+    /// LB: its clock shows at least this at our `now`.
+    #[must_use]
+    pub fn lower_bound(&self, now: Moment) -> Moment {
+        let (written, read) = self.pair;
+        written + NODE_DRIFT.shrink(now.since(read))
+    }
+
+    /// Since when, on our clock, its clock is sure to have reached an instant.
+    #[must_use]
+    pub fn reaches(&self, instant: Moment) -> Moment {
+        let (written, read) = self.pair;
+        if instant <= written { read } else { read + NODE_DRIFT.stretch(instant.since(written)) }
+    }
+
+    /// R4, R5: when, on our clock, everything that it may have promised under a lease's record has run
+    /// out. `None` while it may still promise more.
+    #[must_use]
+    pub fn promises_end(&self, record: &Record) -> Option<Moment> {
+        if !self.record.state.is_terminal() {
+            return None;
+        }
+        let ttl = match (record.state, &record.tenure) {
+            (State::Held, Some(tenure)) => Duration::from_millis(tenure.ttl_ms),
+            _ => Duration::ZERO,
+        };
+        let offer = record.offer.as_ref().map_or(0, |offer| offer.span_ms);
+        let floor = Duration::from_millis(record.floor_ms.max(offer));
+        if self.record.unseen {
+            // Its instants say nothing; what it wrote and promised, it did before its record was made.
+            let longest = Duration::from_millis(MAX_NODE_TTL_MS) + ttl.max(floor);
+            return Some(self.since + NODE_DRIFT.stretch(longest));
+        }
+        Some(self.reaches((self.record.until + ttl).max(record.written + floor)))
+    }
+}
+
+/// What is known of the other nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Peers {
+    known: BTreeMap<Nonce, Peer>,
+}
+
+impl Peers {
+    /// One of them.
+    #[must_use]
+    pub fn get(&self, incarnation: Nonce) -> Option<&Peer> {
+        self.known.get(&incarnation)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Peer> {
+        self.known.values()
+    }
+
+    /// A node's record was read, at `now`.
+    pub fn read(&mut self, record: NodeRecord, now: Moment) {
+        match self.known.entry(record.incarnation) {
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                entry.insert(Peer::new(record, now));
+            }
+            std::collections::btree_map::Entry::Occupied(mut entry) => {
+                entry.get_mut().read(record, now);
+            }
+        }
+    }
+
+    /// No lease names it any more.
+    pub fn forget(&mut self, incarnation: Nonce) {
+        self.known.remove(&incarnation);
+    }
+}
