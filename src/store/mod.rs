@@ -12,7 +12,7 @@
 
 pub mod embedded;
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 pub use crate::lease::StoreError;
 use crate::lease::{
@@ -132,6 +132,23 @@ pub struct Meta {
     pub created_ms: u64,
     /// What lease ids are derived from.
     pub secret: ClusterSecret,
+}
+
+/// What a new store is made with; of no effect on one that exists.
+#[derive(Clone)]
+pub struct Fresh {
+    /// Names the store.
+    pub identity: Nonce,
+    /// 32 random bytes, which lease ids are derived from.
+    pub secret: [u8; 32],
+    /// Wall clock, milliseconds since 1970.
+    pub created_ms: u64,
+}
+
+impl fmt::Debug for Fresh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fresh").field("identity", &self.identity).finish_non_exhaustive()
+    }
 }
 
 /// Whether the store can be written to.

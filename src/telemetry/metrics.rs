@@ -61,6 +61,28 @@ pub struct Metrics {
     store_live_bytes: Gauge,
     store_log_bytes: Gauge,
     store_ready: Gauge,
+    /// Writes of leases' records sent to the store.
+    pub lease_writes: Counter,
+    /// Writes of nodes' records sent to the store.
+    pub node_writes: Counter,
+    /// Other writes sent to the store: its log of changes, its own record.
+    pub other_writes: Counter,
+    write_units: Counter,
+    read_units: Counter,
+    /// Requests that the store throttled.
+    pub throttled: Counter,
+    /// Gaps of the store's feed.
+    pub feed_gaps: Counter,
+    store_frozen: Gauge,
+    nodes: [Gauge; 3],
+    renewals: [Counter; 2],
+    /// This node's record ran out.
+    pub lapses_expired: Counter,
+    /// This node's record was found dead by others.
+    pub lapses_buried: Counter,
+    /// Leases adopted from dead nodes.
+    pub adoptions: Counter,
+    forwarded: [Counter; 2],
     /// Events published on the bus.
     pub published: Counter,
     /// Subscribers of the event stream.
@@ -125,6 +147,22 @@ impl Metrics {
             store_live_bytes: gauge!("tenure_store_live_bytes", "store" => store),
             store_log_bytes: gauge!("tenure_store_log_bytes", "store" => store),
             store_ready: gauge!("tenure_store_ready", "store" => store),
+            lease_writes: counter!("tenure_store_writes_total", "store" => store, "op" => "lease"),
+            node_writes: counter!("tenure_store_writes_total", "store" => store, "op" => "node"),
+            other_writes: counter!("tenure_store_writes_total", "store" => store, "op" => "other"),
+            write_units: counter!("tenure_store_units_total", "store" => store, "op" => "write"),
+            read_units: counter!("tenure_store_units_total", "store" => store, "op" => "read"),
+            throttled: counter!("tenure_store_throttled_total", "store" => store),
+            feed_gaps: counter!("tenure_store_feed_gaps_total", "store" => store),
+            store_frozen: gauge!("tenure_store_frozen", "store" => store),
+            nodes: ["alive", "drained", "dead"].map(|kind| gauge!("tenure_nodes", "kind" => kind)),
+            renewals: ["committed", "error"]
+                .map(|outcome| counter!("tenure_node_renewals_total", "outcome" => outcome)),
+            lapses_expired: counter!("tenure_node_lapses_total", "reason" => "expired"),
+            lapses_buried: counter!("tenure_node_lapses_total", "reason" => "found-dead"),
+            adoptions: counter!("tenure_lease_adoptions_total", "pool" => DEFAULT_POOL),
+            forwarded: ["answered", "unreachable"]
+                .map(|outcome| counter!("tenure_forwarded_requests_total", "outcome" => outcome)),
             published: counter!("tenure_events_published_total"),
             subscribers: gauge!("tenure_event_subscribers"),
             subscribers_dropped: counter!("tenure_event_subscribers_dropped_total"),
@@ -203,6 +241,35 @@ impl Metrics {
     pub fn synced(&self, writes: usize, took: Duration) {
         self.sync_seconds.record(took);
         self.synced_writes.increment(writes as u64);
+    }
+
+    /// The store charged so much for a request: write and read units of DynamoDB, in thousandths.
+    pub fn units(&self, write_milli: u64, read_milli: u64) {
+        // Counters are whole: units are charged in halves at the least.
+        self.write_units.increment(write_milli / 1000);
+        self.read_units.increment(read_milli.div_ceil(1000));
+    }
+
+    /// Whether grants are frozen.
+    pub fn frozen(&self, frozen: bool) {
+        self.store_frozen.set(if frozen { 1.0 } else { 0.0 });
+    }
+
+    /// How many nodes are alive, drained, dead.
+    pub fn nodes(&self, by_state: [u32; 3]) {
+        for (gauge, count) in self.nodes.iter().zip(by_state) {
+            gauge.set(f64::from(count));
+        }
+    }
+
+    /// This node's record was renewed, or not.
+    pub fn renewed(&self, committed: bool) {
+        self.renewals[usize::from(!committed)].increment(1);
+    }
+
+    /// A request was passed on, and answered or not.
+    pub fn forwarded(&self, answered: bool) {
+        self.forwarded[usize::from(!answered)].increment(1);
     }
 
     /// What the store says of itself, set at every scrape.

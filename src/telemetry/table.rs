@@ -140,6 +140,44 @@ pub const TABLE: &[Series] = &[
     gauge("tenure_store_live_bytes", &["store"], "Bytes of the latest record of every key."),
     gauge("tenure_store_log_bytes", &["store"], "Bytes that the store takes on disk."),
     gauge("tenure_store_ready", &["store"], "1 while the store takes writes, else 0."),
+    counter(
+        "tenure_store_writes_total",
+        &["store", "op"],
+        "Writes sent to the store: leases' records, nodes' records, anything else of the store's own.",
+    ),
+    counter(
+        "tenure_store_units_total",
+        &["store", "op"],
+        "Capacity that the store says it charged: write and read units of DynamoDB.",
+    ),
+    counter("tenure_store_throttled_total", &["store"], "Requests that the store throttled."),
+    counter(
+        "tenure_store_feed_gaps_total",
+        &["store"],
+        "Times that changes were lost between the store and this node; subscribers were told.",
+    ),
+    gauge(
+        "tenure_store_frozen",
+        &["store"],
+        "1 while nothing is granted because the store went backwards, else 0.",
+    ),
+    gauge("tenure_nodes", &["kind"], "Nodes on the store whose record is kept, by their state."),
+    counter("tenure_node_renewals_total", &["outcome"], "Renewals of this node's own record."),
+    counter(
+        "tenure_node_lapses_total",
+        &["reason"],
+        "Times that this node might not promise anything: its record ran out, or was found dead.",
+    ),
+    counter(
+        "tenure_lease_adoptions_total",
+        &["pool"],
+        "Leases of a dead node that this one keeps, under their owner and token.",
+    ),
+    counter(
+        "tenure_forwarded_requests_total",
+        &["outcome"],
+        "Requests passed on to the node that a lease is at home at.",
+    ),
     counter("tenure_events_published_total", &[], "Ownership events published on the bus."),
     gauge("tenure_event_subscribers", &[], "Subscribers of the event stream."),
     counter(

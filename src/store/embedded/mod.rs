@@ -42,7 +42,6 @@ mod writer;
 mod tests;
 
 use std::{
-    fmt,
     future::ready,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -62,6 +61,7 @@ use self::{
     shared::Shared,
     writer::Writer,
 };
+pub use super::Fresh;
 use super::{
     Feed, Found, Health, History, LeaseStore, Meta, Outcome, Position, Range, StoreError,
     StoreFuture, Write,
@@ -81,23 +81,6 @@ const MAX_SEGMENT_BYTES: u64 = 256 << 20;
 
 /// The wall clock: milliseconds since 1970. Only people read it.
 pub type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;
-
-/// What a new store is made with; of no effect on one that exists.
-#[derive(Clone)]
-pub struct Fresh {
-    /// Names the store.
-    pub identity: Nonce,
-    /// 32 random bytes, which lease ids are derived from.
-    pub secret: [u8; 32],
-    /// Wall clock, milliseconds since 1970.
-    pub created_ms: u64,
-}
-
-impl fmt::Debug for Fresh {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fresh").field("identity", &self.identity).finish_non_exhaustive()
-    }
-}
 
 /// Learns of each sync, for a histogram. Called on the writer's thread: be quick.
 pub trait Observer: Send + Sync {
