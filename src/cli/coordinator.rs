@@ -13,7 +13,7 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use crate::{
     actor::{Arbiters, Limits},
     clock::{Clock, Entropy, SystemClock, SystemEntropy},
-    http::{App, Server, ServerOptions, Source},
+    http::{App, Courier, Server, ServerOptions, Source},
     lease::TtlBounds,
     manager::{CallLimits, Manager, Parts},
     settings::Settings,
@@ -79,6 +79,8 @@ impl Coordinator {
             clock,
             entropy,
             arbiters: arbiters.clone(),
+            url: settings.advertise_url(bound),
+            node_ttl: std::time::Duration::from_secs(3),
             actors: actor_limits(settings),
             calls: call_limits(settings),
             waiters_per_key: settings.limits.waiters_per_key,
@@ -89,6 +91,7 @@ impl Coordinator {
         .await?;
         let app = App {
             manager: manager.clone(),
+            courier: Courier::new().context("no HTTP client can be made")?,
             recorder: recorder.clone(),
             before_scrape: gauges(store.clone(), manager.clone(), metrics),
             source: Arc::new(Source {
@@ -127,6 +130,7 @@ impl Coordinator {
     /// Takes no more work, settles what is in flight, syncs, and lets go of the store.
     pub(crate) async fn stop(self) {
         self.manager.drain();
+        self.manager.leave().await;
         self.server.stop(true).await;
         self.manager.close(self.patience).await;
         self.store.close();
