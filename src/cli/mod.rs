@@ -18,6 +18,7 @@ mod exit;
 mod get;
 mod ls;
 mod man;
+mod open_store;
 mod output;
 mod release;
 mod revoke;
@@ -26,6 +27,7 @@ mod serve;
 mod tests;
 mod transfer;
 mod watch;
+mod witness;
 
 use std::{future::Future, process::ExitCode};
 
