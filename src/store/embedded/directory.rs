@@ -37,7 +37,7 @@ pub(super) struct MetaFile {
     pub log_id: u128,
     pub epoch: Epoch,
     pub created_ms: u64,
-    secret: [u8; 32],
+    pub secret: [u8; 32],
 }
 
 impl MetaFile {
