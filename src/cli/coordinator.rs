@@ -14,7 +14,7 @@ use super::open_store::{OpenStore, Surroundings};
 use crate::{
     actor::{Arbiters, Limits},
     clock::{Clock, Entropy, SystemClock, SystemEntropy},
-    http::{App, Server, ServerOptions, Source},
+    http::{App, Courier, Server, ServerOptions, Source},
     lease::TtlBounds,
     manager::{CallLimits, Manager, Parts},
     settings::Settings,
@@ -66,6 +66,8 @@ impl Coordinator {
             clock,
             entropy,
             arbiters: arbiters.clone(),
+            url: settings.advertise_url(bound),
+            node_ttl: std::time::Duration::from_secs(3),
             actors: actor_limits(settings),
             calls: call_limits(settings),
             waiters_per_key: settings.limits.waiters_per_key,
@@ -76,6 +78,7 @@ impl Coordinator {
         .await?;
         let app = App {
             manager: manager.clone(),
+            courier: Courier::new().context("no HTTP client can be made")?,
             recorder: recorder.clone(),
             before_scrape: gauges(&store, manager.clone(), metrics),
             source: Arc::new(Source {
@@ -115,6 +118,7 @@ impl Coordinator {
     /// Takes no more work, settles what is in flight, syncs, and lets go of the store.
     pub(crate) async fn stop(self) {
         self.manager.drain();
+        self.manager.leave().await;
         self.server.stop(true).await;
         self.manager.close(self.patience).await;
         self.remembering.abort();
