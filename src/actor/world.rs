@@ -186,7 +186,7 @@ impl World {
     }
 
     /// Whether a change was written by this node, under whichever incarnation.
-    pub(super) fn is_own(&self, writer: Nonce) -> bool {
+    pub fn is_own(&self, writer: Nonce) -> bool {
         let terms = self.terms.read().unwrap_or_else(PoisonError::into_inner);
         match &terms.peers {
             None => true,

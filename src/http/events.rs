@@ -22,7 +22,7 @@ use super::{
     server::{App, Source},
 };
 use crate::{
-    actor::{Heard, Published, Subscriber},
+    actor::{Heard, Published, Subscriber, World},
     clock::rfc3339,
     lease::{ChangeKind, Revision},
     store::{Committed, History, Position},
@@ -178,7 +178,7 @@ struct Data<'a> {
     actor: Option<&'a str>,
     session: Option<&'a str>,
     pool: &'static str,
-    node: &'a str,
+    node: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -189,16 +189,17 @@ struct Previous<'a> {
 
 fn cloud_event<'a>(
     source: &'a Source,
-    writer: Option<&'a str>,
+    writer: Option<Option<&'a str>>,
     committed: &'a Committed,
 ) -> CloudEvent<'a> {
-    let node = writer.unwrap_or(&source.node);
+    let node = writer.unwrap_or(Some(&source.node));
     let change = &committed.change;
     let key = committed.key.as_str();
     CloudEvent {
         specversion: "1.0",
         id: cursor(source, committed.position),
-        source: node,
+        // Who says so, when it is forgotten who did it.
+        source: node.unwrap_or(&source.node),
         kind: format!("io.tenure.lease.{}", change.kind.as_str()),
         subject: key,
         time: rfc3339(committed.at_ms),
@@ -221,9 +222,14 @@ fn cloud_event<'a>(
     }
 }
 
-/// One event of the stream; `writer` is the URL of the node that made the change, when it was another.
+/// The URL of the node that made a change, when it was another: `Some(None)` when that is forgotten.
+pub fn writer_of(world: &World, committed: &Committed) -> Option<Option<Box<str>>> {
+    (!world.is_own(committed.node)).then(|| world.url_of(committed.node))
+}
+
+/// One event of the stream; `writer` as [`writer_of`] says.
 /// JSON has no line breaks, so one `data:` line is enough.
-pub fn render(source: &Source, writer: Option<&str>, committed: &Committed) -> Bytes {
+pub fn render(source: &Source, writer: Option<Option<&str>>, committed: &Committed) -> Bytes {
     let event = cloud_event(source, writer, committed);
     let mut out = Vec::with_capacity(512);
     out.extend_from_slice(
@@ -333,8 +339,8 @@ impl Reader {
     }
 
     fn render(&self, committed: &Committed) -> Bytes {
-        let writer = self.app.manager.world().url_of(committed.node);
-        render(&self.app.source, writer.as_deref(), committed)
+        let writer = writer_of(self.app.manager.world(), committed);
+        render(&self.app.source, writer.as_ref().map(Option::as_deref), committed)
     }
 
     fn hear(&mut self, heard: &Heard, out: &mut BytesMut) {
@@ -471,8 +477,9 @@ impl Reader {
                 while let Some(committed) = self.backlog.pop_front() {
                     self.position = committed.position;
                     if self.filter.wants(&committed) {
-                        let writer = self.app.manager.world().url_of(committed.node);
-                        let event = cloud_event(&self.app.source, writer.as_deref(), &committed);
+                        let writer = writer_of(self.app.manager.world(), &committed);
+                        let writer = writer.as_ref().map(Option::as_deref);
+                        let event = cloud_event(&self.app.source, writer, &committed);
                         events.push(serde_json::to_value(event).unwrap_or_default());
                     }
                 }

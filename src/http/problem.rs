@@ -339,7 +339,11 @@ impl Problem {
 
 fn who(key: &Key, view: &View) -> String {
     let rest = view.expires_in_ms.map_or_else(
-        || "it does not expire".to_owned(),
+        || {
+            let known =
+                if view.elsewhere { "its own node knows until when" } else { "it does not expire" };
+            known.to_owned()
+        },
         |ms| format!("it expires in {ms} ms unless it is renewed"),
     );
     match (&view.owner, view.state) {

@@ -93,8 +93,8 @@ impl Server {
         let source = app.source.clone();
         let world = Arc::downgrade(app.manager.world());
         app.manager.world().bus.render_with(move |change| {
-            let url = world.upgrade().and_then(|world| world.url_of(change.node));
-            events::render(&source, url.as_deref(), change)
+            let writer = world.upgrade().and_then(|world| events::writer_of(&world, change));
+            events::render(&source, writer.as_ref().map(Option::as_deref), change)
         });
         let app = web::Data::new(app);
         let workers = Arc::new(AtomicUsize::new(0));

@@ -176,9 +176,9 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// Another node changed the key.
+    /// Another node changed the key; or, with the highest number there is, may have.
     pub(super) fn stale(&mut self, seq: u64, env: &mut Env<'_>, out: &mut Effects<C>) {
-        if seq <= self.record.seq {
+        if seq <= self.record.seq || (seq == u64::MAX && !self.may_be_outdated(env)) {
             return;
         }
         let busy = self.busy();

@@ -346,6 +346,7 @@ impl Manager {
                     let url = self.world.url_of(node);
                     return Err(Trouble::Elsewhere(Home { node, url }));
                 }
+                Ok(Answer::Lapsed) if self.is_draining() => return Err(Trouble::Draining),
                 Ok(answer) => return Ok(answer),
                 Err(_) => tokio::time::sleep(Duration::from_millis(u64::from(attempt))).await,
             }
