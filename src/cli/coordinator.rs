@@ -67,7 +67,7 @@ impl Coordinator {
             entropy,
             arbiters: arbiters.clone(),
             url: settings.advertise_url(bound),
-            node_ttl: std::time::Duration::from_secs(3),
+            node_ttl: settings.node.ttl,
             actors: actor_limits(settings),
             calls: call_limits(settings),
             waiters_per_key: settings.limits.waiters_per_key,

@@ -1,16 +1,22 @@
 //! Opens the store that the settings name, for whichever command needs one.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context as _;
 
 use super::witness::WitnessFile;
 use crate::{
     clock::{Clock, Entropy},
-    settings::{Settings, StoreKind},
+    lease::Epoch,
+    settings::{Secret, Settings, StoreKind},
     store::{
         Fresh, Health, LeaseStore, Witness,
-        embedded::{EmbeddedStore, Observer, Options},
+        embedded::{self, EmbeddedStore, Observer},
+        nats::{self, NatsStore},
     },
     telemetry::Metrics,
 };
@@ -23,6 +29,8 @@ pub(super) struct OpenStore {
     /// The store.
     pub(super) store: Arc<dyn LeaseStore>,
     opened: Opened,
+    /// What was known of it before it was opened; only of a shared store.
+    remembered: Option<Witness>,
     /// Where to remember what was seen of it; only of a shared store.
     witness: Option<WitnessFile>,
 }
@@ -31,6 +39,7 @@ pub(super) struct OpenStore {
 #[derive(Clone)]
 enum Opened {
     Embedded(Arc<EmbeddedStore>),
+    Nats(Arc<NatsStore>),
 }
 
 /// What a store is opened with.
@@ -103,8 +112,7 @@ impl OpenStore {
         settings: &Settings,
         surroundings: &Surroundings,
     ) -> anyhow::Result<Self> {
-        let witness = witness_file(settings).map(|file| file.read()).transpose()?.flatten();
-        Self::open_with(settings, surroundings, surroundings.fresh(), witness).await
+        Self::open_with(settings, surroundings, surroundings.fresh()).await
     }
 
     /// Opens the store; a new one is made with `fresh`.
@@ -112,15 +120,17 @@ impl OpenStore {
         settings: &Settings,
         surroundings: &Surroundings,
         fresh: Fresh,
-        witness: Option<Witness>,
     ) -> anyhow::Result<Self> {
+        let remembered = witness_file(settings).map(|file| file.read()).transpose()?.flatten();
         let kind = settings.store.kind;
         let opened = match kind {
             StoreKind::Embedded => {
                 open_embedded(settings, surroundings, fresh).map(Opened::Embedded)
             }
-            StoreKind::Nats | StoreKind::DynamoDb => {
-                let _ = witness;
+            StoreKind::Nats => {
+                open_nats(settings, surroundings, fresh, remembered).await.map(Opened::Nats)
+            }
+            StoreKind::DynamoDb => {
                 Err(anyhow::anyhow!("this build has no {} store", kind.as_str()))
             }
         };
@@ -129,8 +139,15 @@ impl OpenStore {
         })?;
         let store: Arc<dyn LeaseStore> = match &opened {
             Opened::Embedded(store) => store.clone(),
+            Opened::Nats(store) => store.clone(),
         };
-        Ok(Self { store, opened, witness: witness_file(settings) })
+        Ok(Self { store, opened, remembered, witness: witness_file(settings) })
+    }
+
+    /// The highest generation of tokens that is known to have been.
+    pub(super) fn epoch(&self) -> Epoch {
+        let remembered = self.remembered.map_or(Epoch::default(), |witness| witness.epoch);
+        self.store.meta().epoch.max(remembered)
     }
 
     /// Sets the gauges of the store; to be called when somebody asks for them.
@@ -142,6 +159,10 @@ impl OpenStore {
                 Opened::Embedded(store) => {
                     let stats = store.stats();
                     (stats.keys, stats.live_bytes, stats.log_bytes)
+                }
+                Opened::Nats(store) => {
+                    let stats = store.stats();
+                    (stats.keys, stats.live_bytes, 0)
                 }
             };
             metrics.store_state(keys, live_bytes, log_bytes, health == Health::Ready);
@@ -168,14 +189,14 @@ impl OpenStore {
         }
         match self.opened {
             Opened::Embedded(store) => store.close(),
+            Opened::Nats(store) => store.close().await,
         }
     }
 }
 
-/// What is seen of a frozen store is not remembered: it must be frozen at the next start too.
+/// Of a frozen store the witness is what it was before: it must be frozen at the next start too.
 async fn remember(store: &dyn LeaseStore, file: &WitnessFile) {
-    let frozen = matches!(store.health(), Health::Frozen(_));
-    let Some(shared) = store.shared().filter(|_| !frozen) else { return };
+    let Some(shared) = store.shared() else { return };
     let (seen, file) = (shared.witness(), file.clone());
     let saved = tokio::task::spawn_blocking(move || file.save(seen)).await;
     if let Ok(Err(error)) = saved {
@@ -191,15 +212,68 @@ fn open_embedded(
     surroundings: &Surroundings,
     fresh: Fresh,
 ) -> anyhow::Result<Arc<EmbeddedStore>> {
-    let embedded = &settings.store.embedded;
+    let section = &settings.store.embedded;
     let (clock, metrics) = (surroundings.clock.clone(), surroundings.metrics.clone());
-    let options = Options {
-        segment_bytes: embedded.segment_size.0,
-        min_log_bytes: embedded.min_log_size.0,
+    let options = embedded::Options {
+        segment_bytes: section.segment_size.0,
+        min_log_bytes: section.min_log_size.0,
         max_keys: settings.limits.keys,
         observer: Some(Arc::new(Syncs { clock, metrics })),
-        ..Options::new(&embedded.data_dir, fresh)
+        ..embedded::Options::new(&section.data_dir, fresh)
     };
     let wall = surroundings.clock.clone();
     Ok(Arc::new(EmbeddedStore::open(options, Arc::new(move || wall.wall_ms()))?))
+}
+
+async fn open_nats(
+    settings: &Settings,
+    surroundings: &Surroundings,
+    fresh: Fresh,
+    witness: Option<Witness>,
+) -> anyhow::Result<Arc<NatsStore>> {
+    let section = &settings.store.nats;
+    let options = nats::Options {
+        url: section.url.clone(),
+        bucket: section.bucket.clone(),
+        replicas: section.replicas,
+        accept_data_loss: section.accept_data_loss,
+        credentials: given(&section.credentials),
+        user: Some(section.user.clone()).filter(|user| !user.is_empty()),
+        password: secret("store.nats.password_file", &section.password, &section.password_file)?,
+        token: secret("store.nats.token_file", &section.token, &section.token_file)?,
+        tls: nats::Tls {
+            ca: given(&section.tls_ca),
+            cert: given(&section.tls_cert),
+            key: given(&section.tls_key),
+            required: section.tls_required,
+        },
+        request_timeout: section.request_timeout,
+        history: section.history,
+        create_bucket: section.create_bucket,
+    };
+    let Surroundings { clock, metrics, .. } = surroundings.clone();
+    let opened = NatsStore::open(options, fresh, witness, clock, metrics).await;
+    opened.map_err(|error| match &error {
+        nats::OpenError::Create { why, .. } if why.contains("replicas") => anyhow::anyhow!(
+            "{error}; a server without a cluster keeps one copy: where that is enough, set \
+             store.nats.replicas = 1"
+        ),
+        _ => error.into(),
+    })
+}
+
+fn given(path: &Path) -> Option<PathBuf> {
+    Some(path.to_owned()).filter(|path| !path.as_os_str().is_empty())
+}
+
+/// A secret of the settings, or the first line of the file that they name instead.
+fn secret(key: &str, value: &Secret, file: &Path) -> anyhow::Result<Option<String>> {
+    if let Some(file) = given(file) {
+        let content = std::fs::read_to_string(&file);
+        let content = content.with_context(|| format!("{} ({key})", file.display()))?;
+        let line = content.lines().next().unwrap_or_default();
+        anyhow::ensure!(!line.is_empty(), "{} ({key}) has an empty first line", file.display());
+        return Ok(Some(line.to_owned()));
+    }
+    Ok(Some(value.reveal().to_owned()).filter(|value| !value.is_empty()))
 }

@@ -56,7 +56,7 @@ pub use self::{
 };
 use super::{
     Feed, Found, FoundNode, Fresh, Gate, Health, History, LeaseStore, Meta, NodeOutcome, Outcome,
-    Position, Range, SharedStore, StoreError, StoreFuture, Witness, Write,
+    Position, Range, SecretBytes, SharedStore, StoreError, StoreFuture, Witness, Write,
 };
 use crate::{
     clock::Clock,
@@ -135,6 +135,10 @@ fn unread<T>(why: StoreError, _begun: bool) -> Result<T, StoreError> {
 impl LeaseStore for NatsStore {
     fn meta(&self) -> Arc<Meta> {
         self.core.meta()
+    }
+
+    fn secret_bytes(&self) -> Option<SecretBytes> {
+        Some(SecretBytes(lock(&self.core.origin).secret))
     }
 
     fn read(&self, key: &Key) -> StoreFuture<Result<Option<Found>, StoreError>> {
