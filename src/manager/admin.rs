@@ -69,7 +69,7 @@ impl Manager {
         asked: Asked,
         make: impl Fn() -> Request,
     ) -> Result<View, AdminError> {
-        match self.ask(key.as_str(), asked.into(), make).await? {
+        match self.ask(key.as_str(), asked, make).await? {
             Answer::Done(view) => Ok(*view),
             Answer::TooManyPins => Err(AdminError::TooManyPins),
             other => Err(Trouble::of(other).into()),
