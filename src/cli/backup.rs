@@ -45,12 +45,12 @@ impl BackupArgs {
     pub(super) async fn run(&self, output: &Output) -> Result<Exit, Failure> {
         let mut settings = self.settings.load()?.settings;
         check_is_there(&settings)?;
-        // What is to be saved is there: nothing is made.
+        // What is to be saved is there, as it is: nothing is made, and nothing is remembered of it.
         settings.store.nats.create_bucket = false;
         settings.store.dynamodb.create_table = false;
+        settings.node.witness = PathBuf::new();
         let surroundings = Surroundings::of_a_command(&settings);
-        let fresh = surroundings.fresh();
-        let opened = OpenStore::open_with(&settings, &surroundings, fresh, None).await;
+        let opened = OpenStore::open(&settings, &surroundings).await;
         let opened = opened.map_err(say_locked)?;
         let written = self.write(&settings, &surroundings, &*opened.store).await;
         opened.close().await;

@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use super::witness::WitnessFile;
 use crate::{
     clock::{Clock, Entropy},
+    lease::Epoch,
     settings::{Secret, Settings, StoreKind},
     store::{
         Fresh, Health, LeaseStore, Witness,
@@ -28,6 +29,8 @@ pub(super) struct OpenStore {
     /// The store.
     pub(super) store: Arc<dyn LeaseStore>,
     opened: Opened,
+    /// What was known of it before it was opened; only of a shared store.
+    remembered: Option<Witness>,
     /// Where to remember what was seen of it; only of a shared store.
     witness: Option<WitnessFile>,
 }
@@ -109,8 +112,7 @@ impl OpenStore {
         settings: &Settings,
         surroundings: &Surroundings,
     ) -> anyhow::Result<Self> {
-        let witness = witness_file(settings).map(|file| file.read()).transpose()?.flatten();
-        Self::open_with(settings, surroundings, surroundings.fresh(), witness).await
+        Self::open_with(settings, surroundings, surroundings.fresh()).await
     }
 
     /// Opens the store; a new one is made with `fresh`.
@@ -118,15 +120,15 @@ impl OpenStore {
         settings: &Settings,
         surroundings: &Surroundings,
         fresh: Fresh,
-        witness: Option<Witness>,
     ) -> anyhow::Result<Self> {
+        let remembered = witness_file(settings).map(|file| file.read()).transpose()?.flatten();
         let kind = settings.store.kind;
         let opened = match kind {
             StoreKind::Embedded => {
                 open_embedded(settings, surroundings, fresh).map(Opened::Embedded)
             }
             StoreKind::Nats => {
-                open_nats(settings, surroundings, fresh, witness).await.map(Opened::Nats)
+                open_nats(settings, surroundings, fresh, remembered).await.map(Opened::Nats)
             }
             StoreKind::DynamoDb => {
                 Err(anyhow::anyhow!("this build has no {} store", kind.as_str()))
@@ -139,7 +141,13 @@ impl OpenStore {
             Opened::Embedded(store) => store.clone(),
             Opened::Nats(store) => store.clone(),
         };
-        Ok(Self { store, opened, witness: witness_file(settings) })
+        Ok(Self { store, opened, remembered, witness: witness_file(settings) })
+    }
+
+    /// The highest generation of tokens that is known to have been.
+    pub(super) fn epoch(&self) -> Epoch {
+        let remembered = self.remembered.map_or(Epoch::default(), |witness| witness.epoch);
+        self.store.meta().epoch.max(remembered)
     }
 
     /// Sets the gauges of the store; to be called when somebody asks for them.

@@ -20,10 +20,14 @@ const END_OF_EPOCHS: u16 = 1 << 10;
 /// How often nodes that may be alive are looked at.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The epoch after this one.
-pub(super) fn above(epoch: Epoch) -> anyhow::Result<Epoch> {
-    let next = epoch.0.saturating_add(1);
-    anyhow::ensure!(next < END_OF_EPOCHS, "the epoch is {} already, and the last", epoch.0);
+/// The epoch after this one, or the one that was asked for, if that is above it too.
+pub(super) fn above(epoch: Epoch, wanted: Option<u16>) -> anyhow::Result<Epoch> {
+    let next = wanted.unwrap_or(epoch.0.saturating_add(1));
+    anyhow::ensure!(
+        next > epoch.0 && next < END_OF_EPOCHS,
+        "the epoch cannot become {next}: it is {} now, and below {END_OF_EPOCHS} always",
+        epoch.0
+    );
     Ok(Epoch(next))
 }
 
@@ -31,15 +35,13 @@ pub(super) fn above(epoch: Epoch) -> anyhow::Result<Epoch> {
 pub(super) async fn in_place(
     settings: &Settings,
     surroundings: &Surroundings,
+    wanted: Option<u16>,
 ) -> anyhow::Result<Epoch> {
     let mut settings = settings.clone();
     settings.store.nats.create_bucket = false;
     settings.store.dynamodb.create_table = false;
-    let fresh = surroundings.fresh();
-    // Without what was remembered of it: that it went backwards is known, and is what this is for.
-    let opened = OpenStore::open_with(&settings, surroundings, fresh, None).await;
-    let opened = opened.map_err(say_locked)?;
-    let raised = match above(opened.store.meta().epoch) {
+    let opened = OpenStore::open(&settings, surroundings).await.map_err(say_locked)?;
+    let raised = match above(opened.epoch(), wanted) {
         Ok(epoch) if opened.store.shared().is_some() => {
             shared(&*opened.store, surroundings, epoch).await.map(|()| epoch)
         }

@@ -12,7 +12,7 @@ use super::{
     backup::{check_is_there, progress, say_locked},
     backup_file::{Backup, Item},
     open_store::{OpenStore, Surroundings, place},
-    raise,
+    output, raise,
 };
 use crate::{
     lease::{Epoch, Revision},
@@ -34,7 +34,9 @@ const PAUSE: Duration = Duration::from_millis(100);
         A backup is older than what was granted after it, and a store that is made anew counts its \
         revisions from the start: either would give tokens a second time. So a restore always raises \
         the epoch, the most significant part of every token, and --raise-epoch says that you know: \
-        every coordinator of the store has to be stopped."
+        every coordinator of the store has to be stopped. Where a higher epoch was in use than \
+        the backup, the store and the witness file know, name it with --epoch: it was printed when it \
+        was raised, and is in /v1/info and in every token (token / 2^43)."
 )]
 pub struct RestoreArgs {
     #[command(flatten)]
@@ -45,6 +47,9 @@ pub struct RestoreArgs {
     /// Make every token to come greater than every token before
     #[arg(long)]
     raise_epoch: bool,
+    /// The epoch to raise to [default: the one after the highest that backup and store know]
+    #[arg(long, value_name = "EPOCH", requires = "raise_epoch")]
+    epoch: Option<u16>,
 }
 
 impl RestoreArgs {
@@ -62,11 +67,16 @@ impl RestoreArgs {
         let (keys, epoch) = match &self.file {
             None => {
                 check_is_there(&settings)?;
-                (None, raise::in_place(&settings, &surroundings).await?)
+                (None, raise::in_place(&settings, &surroundings, self.epoch).await?)
             }
             Some(path) => {
                 let backup = Backup::open(path)?;
-                let epoch = restore(&settings, &surroundings, &backup).await?;
+                let epoch = restore(&settings, &surroundings, &backup, self.epoch).await?;
+                output::talk(&format!(
+                    "epoch {0} was used now: to restore the same backup once more, say --epoch {1}",
+                    epoch.0,
+                    epoch.0 + 1
+                ));
                 (Some(backup.keys), epoch)
             }
         };
@@ -84,15 +94,16 @@ async fn restore(
     settings: &Settings,
     surroundings: &Surroundings,
     backup: &Backup,
+    wanted: Option<u16>,
 ) -> anyhow::Result<Epoch> {
     let secret = backup.header.secret()?;
     let created_ms = backup.header.created_ms;
     let fresh = Fresh { identity: surroundings.entropy.nonce(), secret: secret.0, created_ms };
-    let open = || OpenStore::open_with(settings, surroundings, fresh.clone(), None);
+    let open = || OpenStore::open_with(settings, surroundings, fresh.clone());
     let mut opened = open().await.map_err(say_locked)?;
     let checked = check_empty(settings, &*opened.store, backup).await;
     let epoch = match checked {
-        Ok(()) => raise::above(backup.epoch.max(opened.store.meta().epoch)),
+        Ok(()) => raise::above(backup.epoch.max(opened.epoch()), wanted),
         Err(why) => Err(why),
     };
     let raised = match (epoch, opened.store.shared()) {

@@ -41,7 +41,7 @@ fn what_the_contract_names_can_be_written() {
         "backup --data-dir d --file f --skip-unreadable",
         "restore --data-dir d --file f --raise-epoch",
         "restore --input f --raise-epoch --output json",
-        "restore --raise-epoch",
+        "restore --raise-epoch --epoch 7",
         "config check --config f",
         "config show --origin",
         "completions bash",
@@ -73,6 +73,7 @@ fn what_makes_no_sense_is_refused() {
         "watch a --prefix b",
         "revoke a",
         "config",
+        "restore --epoch 7",
         "get a b",
         "--output yaml ls",
     ] {

@@ -6,7 +6,9 @@ use tracing_subscriber::EnvFilter;
 
 use crate::lease::MAX_NODE_TTL_MS;
 
-use super::{ByteSize, DynamoDb, Embedded, Nats, Node, Settings, Workers, format_duration};
+use super::{
+    ByteSize, DynamoDb, Embedded, Nats, Node, Settings, StoreKind, Workers, format_duration,
+};
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// A thread each; more than this is a slip of the pen.
@@ -32,6 +34,12 @@ pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
     rules.span("server.shutdown_timeout", server.shutdown_timeout, Duration::ZERO..=DAY);
 
     of_node(&mut rules, node);
+    let alone = store.kind == StoreKind::Embedded || !node.advertise_url.is_empty();
+    if server.listen.ip().is_unspecified() && !alone {
+        let problem = "must be set: server.listen is any address, and the other nodes of the store \
+                       pass requests on to this one";
+        rules.add("node.advertise_url", problem);
+    }
     of_embedded(&mut rules, &store.embedded);
     of_nats(&mut rules, &store.nats);
     of_dynamodb(&mut rules, &store.dynamodb);

@@ -2,5 +2,8 @@
 
 mod embedded;
 mod file;
+#[path = "../common/nats_server.rs"]
+mod nats_server;
 mod node;
 mod scenario;
+mod shared;

@@ -87,6 +87,13 @@ impl Place {
 
     /// Starts a coordinator, and waits until it is ready.
     pub async fn serve(&self) -> Node {
+        let node = self.start();
+        eventually("ready", async || node.text("/readyz").await.0 == 200).await;
+        node
+    }
+
+    /// Starts a coordinator, and waits until it listens.
+    pub fn start(&self) -> Node {
         let mut command = self.command(&["serve", "--listen", "127.0.0.1:0"]);
         let mut child =
             command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
@@ -110,9 +117,7 @@ impl Place {
                 panic!("it does not serve:\n{}", log.join().expect("a log").join("\n"));
             }
         };
-        let node = Node { url, child, client: reqwest::Client::new() };
-        eventually("ready", async || node.status("/readyz").await == 200).await;
-        node
+        Node { url, child, client: reqwest::Client::new() }
     }
 }
 
@@ -132,9 +137,12 @@ impl Node {
         assert!(self.child.wait().expect("it ends").success());
     }
 
-    async fn status(&self, path: &str) -> u16 {
-        let answer = self.client.get(format!("{}{path}", self.url)).send().await;
-        answer.map_or(0, |answer| answer.status().as_u16())
+    /// Status and body; 0 while it cannot be reached.
+    pub async fn text(&self, path: &str) -> (u16, String) {
+        match self.client.get(format!("{}{path}", self.url)).send().await {
+            Ok(answer) => (answer.status().as_u16(), answer.text().await.expect("a body")),
+            Err(_) => (0, String::new()),
+        }
     }
 
     pub async fn get(&self, path: &str) -> Value {
