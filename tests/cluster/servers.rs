@@ -23,6 +23,37 @@ const START_MS: u64 = 30_000;
 pub enum Servers {
     Embedded(TempDir),
     Nats { dir: TempDir, servers: Vec<NatsServer> },
+    Dynamo(Endpoint),
+}
+
+/// A DynamoDB of this process, on a thread of its own: it does not wait for the workers.
+#[derive(Debug)]
+pub struct Endpoint {
+    addr: SocketAddr,
+    /// Dropped to stop it.
+    _stop: tokio::sync::oneshot::Sender<()>,
+}
+
+impl Endpoint {
+    fn start() -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.set_nonblocking(true).expect("a mode of sockets");
+        let addr = listener.local_addr().expect("an address");
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(async {
+                let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+                let database = dynoxide::Database::memory().expect("a database");
+                // Not until its last connection is done: a node that was killed may keep one open.
+                tokio::select! {
+                    () = dynoxide::server::serve_on(listener, database) => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        Self { addr, _stop: stop }
+    }
 }
 
 /// One of the NATS servers.
@@ -80,6 +111,11 @@ impl Servers {
         Self::Embedded(tempfile::tempdir().expect("a directory"))
     }
 
+    /// A DynamoDB endpoint with an empty account.
+    pub fn dynamo() -> Self {
+        Self::Dynamo(Endpoint::start())
+    }
+
     /// A cluster of three, each of which syncs every write.
     pub async fn nats() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
@@ -117,6 +153,16 @@ impl Servers {
             Self::Embedded(dir) => {
                 let dir = dir.path().display();
                 (vec![format!("store.embedded.data_dir={dir}")], Ways::default())
+            }
+            Self::Dynamo(endpoint) => {
+                let proxy = Proxy::to(endpoint.addr).await;
+                let settings = vec![
+                    "store.kind=dynamodb".to_owned(),
+                    format!("store.dynamodb.endpoint=http://{}", proxy.addr),
+                    format!("store.dynamodb.table={NAME}"),
+                    "store.dynamodb.create_table=true".to_owned(),
+                ];
+                (settings, Ways(vec![proxy]))
             }
             Self::Nats { servers, .. } => {
                 let mut ways = Ways::default();
