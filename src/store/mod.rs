@@ -11,6 +11,7 @@
 //! Assumes: nobody else writes into the store.
 
 pub mod embedded;
+pub mod nats;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 

@@ -1,0 +1,127 @@
+//! The bucket's stream: how a new one is made, and what one that exists must be like.
+
+use std::time::Duration;
+
+use async_nats::jetstream::stream::{
+    Compression, Config, DiscardPolicy, Info, RetentionPolicy, StorageType,
+};
+
+use super::{
+    error::OpenError,
+    link::{Asked, Link},
+    options::Options,
+};
+
+/// Within this span the server recognises repeated message ids. None are used; it is a bucket's usual.
+const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
+
+/// The stream of a new bucket, as the usual tools would make it.
+fn config(options: &Options, link: &Link) -> Config {
+    Config {
+        name: link.subjects.stream.clone(),
+        description: Some("leases of tenure".to_owned()),
+        subjects: vec![link.subjects.all.clone()],
+        retention: RetentionPolicy::Limits,
+        discard: DiscardPolicy::New,
+        storage: StorageType::File,
+        num_replicas: options.replicas,
+        max_messages_per_subject: i64::from(options.history),
+        max_messages: -1,
+        max_bytes: -1,
+        max_message_size: -1,
+        max_consumers: -1,
+        duplicate_window: DUPLICATE_WINDOW,
+        allow_rollup: true,
+        deny_delete: true,
+        allow_direct: true,
+        compression: Some(Compression::None),
+        ..Config::default()
+    }
+}
+
+/// The stream, made when it is missing.
+pub(super) async fn ensure(options: &Options, link: &Link) -> Result<Info, OpenError> {
+    match link.info().await {
+        Asked::Here(info) => return Ok(*info),
+        Asked::Gone if options.create_bucket => {}
+        Asked::Gone => return Err(OpenError::NoBucket { bucket: options.bucket.clone() }),
+        Asked::Unanswered(why) => return Err(OpenError::JetStream { why }),
+    }
+    let made = link.context.create_stream(config(options, link)).await;
+    // Another node may have made it meanwhile, with other settings even: what is there counts.
+    match (link.info().await, made) {
+        (Asked::Here(info), _) => Ok(*info),
+        (_, Err(why)) => {
+            Err(OpenError::Create { bucket: options.bucket.clone(), why: why.to_string() })
+        }
+        (Asked::Unanswered(why), Ok(_)) => Err(OpenError::interrupted(why)),
+        (Asked::Gone, Ok(_)) => Err(OpenError::interrupted("the new bucket is gone again")),
+    }
+}
+
+/// Refuses a stream that could lose what was acknowledged.
+pub(super) fn judge(options: &Options, link: &Link, info: &Info) -> Result<(), OpenError> {
+    let bucket = options.bucket.clone();
+    let faults = strange(link, &info.config);
+    if !faults.is_empty() {
+        return Err(OpenError::Foreign { bucket, faults });
+    }
+    let faults = losing(options, info);
+    if faults.is_empty() {
+        return Ok(());
+    }
+    if options.accept_data_loss {
+        tracing::warn!(bucket, ?faults, "the bucket may lose acknowledged writes, as was accepted");
+        return Ok(());
+    }
+    Err(OpenError::Unfit { bucket, faults })
+}
+
+/// What makes a stream useless.
+fn strange(link: &Link, config: &Config) -> Vec<String> {
+    let mut faults = Vec::new();
+    if config.subjects != [link.subjects.all.clone()] {
+        faults.push(format!("its subjects are {:?}, not {:?}", config.subjects, link.subjects.all));
+    }
+    if config.mirror.is_some() || config.sources.as_ref().is_some_and(|s| !s.is_empty()) {
+        faults.push("it is fed by another stream".to_owned());
+    }
+    if config.sealed || config.no_ack {
+        faults.push("it is sealed, or acknowledges nothing".to_owned());
+    }
+    if config.subject_transform.is_some() {
+        faults.push("it changes subjects".to_owned());
+    }
+    if !config.allow_rollup || config.deny_purge {
+        faults.push("records of nodes cannot be removed (allow_rollup, deny_purge)".to_owned());
+    }
+    faults
+}
+
+/// What makes a stream lose writes.
+fn losing(options: &Options, info: &Info) -> Vec<String> {
+    let config = &info.config;
+    let mut faults = Vec::new();
+    let mut fault = |is: bool, what: &str| {
+        if is {
+            faults.push(what.to_owned());
+        }
+    };
+    fault(config.storage != StorageType::File, "its storage is memory, not file");
+    fault(config.retention != RetentionPolicy::Limits, "its retention is not limits");
+    fault(config.discard != DiscardPolicy::New, "it discards old messages, not new ones");
+    fault(config.discard_new_per_subject, "it refuses writes of a key once its history is full");
+    fault(!config.max_age.is_zero(), "it removes messages by age");
+    fault(config.max_bytes > 0, "it is limited in bytes");
+    fault(config.max_messages > 0, "it is limited in messages");
+    fault(config.max_messages_per_subject < 1, "it keeps every write of a key for ever");
+    let replicas = config.num_replicas;
+    if replicas < options.replicas {
+        let want = options.replicas;
+        fault(true, &format!("it keeps {replicas} copies, and the settings ask for {want}"));
+    } else {
+        let clustered = info.cluster.as_ref().is_some_and(|c| c.name.is_some());
+        fault(replicas < 2 && clustered, "it keeps a single copy, on a cluster of servers");
+    }
+    faults
+}

@@ -1,0 +1,127 @@
+//! The connection.
+
+use std::time::Duration;
+
+use async_nats::{
+    Client, ConnectOptions, Event, ServerAddr,
+    jetstream::{self, context::ContextBuilder},
+};
+use tokio::time::timeout;
+
+use super::{
+    core::MAX_ON_THEIR_WAY,
+    error::{OLDEST_SERVER, OpenError},
+    link::Link,
+    options::{MAX_HISTORY, Options},
+    subject::Subjects,
+};
+
+/// An idle connection is tried so often; after three without an answer it is given up. A server that
+/// stopped without closing its connections costs about that, the time to live of a node.
+const PING: Duration = Duration::from_secs(1);
+/// One server gets so long to answer.
+const CONNECT: Duration = Duration::from_secs(2);
+/// All of them together, when the store is opened.
+const CONNECT_ALL: Duration = Duration::from_secs(10);
+/// Between attempts to connect again: longer with each, but no longer than this.
+const MAX_DELAY: Duration = Duration::from_secs(1);
+
+/// Refuses settings that cannot work.
+pub(super) fn validate(options: &Options) -> Result<(), OpenError> {
+    let fault = |setting, why: &str| Err(OpenError::Setting { setting, why: why.to_owned() });
+    let name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if options.bucket.is_empty() || !options.bucket.bytes().all(name) {
+        return fault("store.nats.bucket", "must be letters, digits, - and _");
+    }
+    if !(1..=MAX_HISTORY).contains(&options.history) {
+        return fault("store.nats.history", "must be 1 to 64");
+    }
+    if !(1..=5).contains(&options.replicas) {
+        return fault("store.nats.replicas", "must be 1 to 5");
+    }
+    if options.request_timeout.is_zero() {
+        return fault("store.nats.request_timeout", "must be above 0");
+    }
+    if options.user.is_some() != options.password.is_some() {
+        return fault("store.nats.user", "needs store.nats.password, and the other way round");
+    }
+    if options.tls.cert.is_some() != options.tls.key.is_some() {
+        return fault("store.nats.tls.cert", "needs store.nats.tls.key, and the other way round");
+    }
+    Ok(())
+}
+
+fn servers(url: &str) -> Result<Vec<ServerAddr>, OpenError> {
+    let fault = |why: String| OpenError::Setting { setting: "store.nats.url", why };
+    let servers: Vec<ServerAddr> = url
+        .split(',')
+        .map(str::trim)
+        .filter(|server| !server.is_empty())
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .map_err(|why| fault(format!("cannot be read: {why}")))?;
+    if servers.is_empty() { Err(fault("names no server".to_owned())) } else { Ok(servers) }
+}
+
+async fn connect_options(options: &Options) -> Result<ConnectOptions, OpenError> {
+    let mut connect = ConnectOptions::new()
+        .name("tenure")
+        .ping_interval(PING)
+        .connection_timeout(CONNECT)
+        .request_timeout(Some(options.request_timeout))
+        .max_reconnects(None)
+        .reconnect_delay_callback(|attempts| {
+            let attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
+            MAX_DELAY.min(Duration::from_millis(25).saturating_mul(attempts.saturating_sub(1)))
+        })
+        .client_capacity(MAX_ON_THEIR_WAY as usize)
+        .require_tls(options.tls.required)
+        .event_callback(|event| async move {
+            match event {
+                Event::Connected => tracing::info!("connected to a NATS server"),
+                Event::ServerError(_) | Event::SlowConsumer(_) => tracing::warn!("NATS: {event}"),
+                event => tracing::info!("NATS: {event}"),
+            }
+        });
+    if let Some(path) = &options.credentials {
+        connect = connect
+            .credentials_file(path)
+            .await
+            .map_err(|why| OpenError::File { path: path.clone(), why: why.to_string() })?;
+    }
+    if let (Some(user), Some(password)) = (&options.user, &options.password) {
+        connect = connect.user_and_password(user.clone(), password.clone());
+    }
+    if let Some(token) = &options.token {
+        connect = connect.token(token.clone());
+    }
+    if let Some(ca) = &options.tls.ca {
+        connect = connect.add_root_certificates(ca.clone());
+    }
+    if let (Some(cert), Some(key)) = (&options.tls.cert, &options.tls.key) {
+        connect = connect.add_client_certificate(cert.clone(), key.clone());
+    }
+    Ok(connect)
+}
+
+/// Connects, and refuses a server that is too old.
+pub(super) async fn connect(options: &Options) -> Result<Link, OpenError> {
+    let servers = servers(&options.url)?;
+    let connected = timeout(CONNECT_ALL, connect_options(options).await?.connect(servers)).await;
+    let client: Client = match connected {
+        Ok(Ok(client)) => client,
+        Ok(Err(why)) => return Err(OpenError::Connect { why: why.to_string() }),
+        Err(_) => return Err(OpenError::Connect { why: "no answer in time".to_owned() }),
+    };
+    let (major, minor, patch) = OLDEST_SERVER;
+    if !client.is_server_compatible(major, minor, patch) {
+        return Err(OpenError::OldServer { found: client.server_info().version });
+    }
+    let context: jetstream::Context =
+        ContextBuilder::new().timeout(options.request_timeout).build(client.clone());
+    let subjects = Subjects::new(&options.bucket);
+    let stream = context.get_stream_no_info(&subjects.stream).await;
+    let stream = stream.map_err(OpenError::interrupted)?;
+    let timeout = options.request_timeout;
+    Ok(Link { client, context, stream, subjects: subjects.into(), timeout })
+}

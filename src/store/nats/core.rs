@@ -1,0 +1,242 @@
+//! What callers and the store's own tasks have in common.
+
+use std::{
+    future::{Future, ready},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+};
+
+use tokio::{
+    runtime::Handle,
+    sync::{Semaphore, broadcast, watch},
+    task::AbortHandle,
+};
+
+use super::{
+    super::{Health, Meta, News, StoreError, StoreFuture, Witness},
+    link::{Link, unavailable},
+    meta::MetaRecord,
+    options::Options,
+    table::Table,
+};
+use crate::{
+    clock::Clock,
+    lease::{Epoch, Key, Revision},
+    telemetry::Metrics,
+};
+
+/// So many requests of callers may be on their way at once: a few hundred times what one connection
+/// needs to be busy, and some megabytes.
+pub(super) const MAX_ON_THEIR_WAY: u32 = 16_384;
+/// How many batches a slow listener may fall behind before it has to read the history.
+const FEED_BATCHES: usize = 1024;
+
+/// Nothing may be granted.
+#[derive(Clone, Debug)]
+pub(super) struct Frozen {
+    pub why: String,
+    /// An epoch above it thaws.
+    pub epoch: Epoch,
+    /// What was known before it went wrong: what a restart has to be told.
+    pub remember: Witness,
+}
+
+/// How the store is.
+#[derive(Debug, Default)]
+pub(super) struct Condition {
+    pub frozen: Option<Frozen>,
+    /// It looks as if it had gone backwards; it is looked at again before that is believed.
+    pub suspect: Option<String>,
+    /// It does not answer.
+    pub trouble: Option<String>,
+    /// The consumer does not bring what the stream has.
+    pub stale: Option<String>,
+    pub closed: bool,
+}
+
+pub(super) struct Core {
+    pub options: Options,
+    pub link: Link,
+    pub clock: Arc<dyn Clock>,
+    pub metrics: Arc<Metrics>,
+    pub feed: broadcast::Sender<News>,
+    /// The last sequence that the consumer brought.
+    pub consumed: watch::Sender<u64>,
+    pub permits: Arc<Semaphore>,
+    /// The store's own record, as it was when the store was opened or thawed.
+    pub origin: Mutex<MetaRecord>,
+    /// The task that follows the stream.
+    pub follower: Mutex<Option<AbortHandle>>,
+    /// One loads at a time.
+    pub loading: tokio::sync::Mutex<()>,
+    table: RwLock<Table>,
+    meta: RwLock<Arc<Meta>>,
+    condition: Mutex<Condition>,
+    /// The highest sequence ever seen, in an answer or from the consumer.
+    highest: AtomicU64,
+    runtime: Handle,
+}
+
+/// Values are replaced in steps that do not panic: a poisoned lock is as good as any.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Core {
+    pub fn new(
+        options: Options,
+        link: Link,
+        origin: MetaRecord,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self {
+            options,
+            link,
+            clock,
+            metrics,
+            feed: broadcast::Sender::new(FEED_BATCHES),
+            consumed: watch::Sender::new(0),
+            permits: Arc::new(Semaphore::new(MAX_ON_THEIR_WAY as usize)),
+            follower: Mutex::new(None),
+            loading: tokio::sync::Mutex::new(()),
+            table: RwLock::new(Table::default()),
+            meta: RwLock::new(Arc::new(origin.meta())),
+            origin: Mutex::new(origin),
+            condition: Mutex::default(),
+            highest: AtomicU64::new(0),
+            runtime: Handle::current(),
+        }
+    }
+
+    pub fn table(&self) -> RwLockReadGuard<'_, Table> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn table_mut(&self) -> RwLockWriteGuard<'_, Table> {
+        self.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn condition(&self) -> MutexGuard<'_, Condition> {
+        lock(&self.condition)
+    }
+
+    pub fn meta(&self) -> Arc<Meta> {
+        Arc::clone(&self.meta.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn set_meta(&self, meta: Meta) {
+        *self.meta.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(meta);
+    }
+
+    pub fn highest(&self) -> u64 {
+        self.highest.load(SeqCst)
+    }
+
+    pub fn saw(&self, sequence: u64) {
+        self.highest.fetch_max(sequence, SeqCst);
+    }
+
+    /// The store was thawed: what it has now is what counts.
+    pub fn forget_highest(&self, now: u64) {
+        self.highest.store(now, SeqCst);
+    }
+
+    /// What to remember of it.
+    pub fn witness(&self) -> Witness {
+        if let Some(frozen) = &self.condition().frozen {
+            return frozen.remember;
+        }
+        let meta = self.meta();
+        let highest = Revision(self.highest());
+        Witness { identity: meta.identity, epoch: meta.epoch, highest }
+    }
+
+    /// Nothing may be granted from now on. The first reason stays.
+    pub fn freeze(&self, why: String) {
+        let remember = self.witness();
+        self.freeze_as(why, remember);
+    }
+
+    pub fn freeze_as(&self, why: String, remember: Witness) {
+        let epoch = remember.epoch.max(self.meta().epoch);
+        let mut condition = self.condition();
+        if condition.frozen.is_none() {
+            tracing::error!(
+                why,
+                "the store is frozen: nothing is granted until its epoch is raised"
+            );
+            condition.frozen = Some(Frozen { why, epoch, remember });
+            drop(condition);
+            self.metrics.frozen(true);
+        }
+    }
+
+    pub fn health(&self) -> Health {
+        let condition = self.condition();
+        if let Some(frozen) = &condition.frozen {
+            return Health::Frozen(frozen.why.clone());
+        }
+        if condition.closed {
+            return Health::Degraded("the store is closed".to_owned());
+        }
+        if !self.link.connected() {
+            return Health::Degraded("not connected to a NATS server".to_owned());
+        }
+        let trouble = condition.suspect.as_ref().or(condition.trouble.as_ref());
+        match trouble.or(condition.stale.as_ref()) {
+            Some(why) => Health::Degraded(why.clone()),
+            None => Health::Ready,
+        }
+    }
+
+    /// Why no lease may be written now, if so.
+    pub fn writable(&self) -> Result<(), StoreError> {
+        let condition = self.condition();
+        let frozen = condition.frozen.as_ref().map(|frozen| &frozen.why);
+        match frozen.or(condition.suspect.as_ref()) {
+            Some(why) => Err(unavailable(why)),
+            None if condition.closed => Err(unavailable("the store is closed")),
+            None => Ok(()),
+        }
+    }
+
+    /// A write of a key was acknowledged: its record is known from now on.
+    pub fn committed(&self, key: &Key, revision: Revision, bytes: &[u8]) {
+        self.saw(revision.0);
+        let mut table = self.table_mut();
+        // What the consumer went past, it brought; perhaps it was removed since.
+        if revision.0 > table.consumed() {
+            table.put(key, revision, bytes);
+        }
+    }
+
+    /// Does some work on the store's own thread, whether or not the future is polled. `failed` says what
+    /// it means that the work was not begun (`false`), or that its end is not known (`true`).
+    pub fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+        failed: impl FnOnce(StoreError, bool) -> T + Send + 'static,
+    ) -> StoreFuture<T> {
+        if self.condition().closed {
+            return Box::pin(ready(failed(unavailable("the store is closed"), false)));
+        }
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+            let why = unavailable("too many requests to the store are on their way");
+            return Box::pin(ready(failed(why, false)));
+        };
+        let task = self.runtime.spawn(async move {
+            let result = work.await;
+            drop(permit);
+            result
+        });
+        Box::pin(async move {
+            match task.await {
+                Ok(result) => result,
+                Err(_) => failed(unavailable("the store was closed meanwhile"), true),
+            }
+        })
+    }
+}

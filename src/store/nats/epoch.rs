@@ -1,0 +1,88 @@
+//! The store's own record, read again and raised: how a frozen store thaws.
+
+use std::sync::Arc;
+
+use super::{
+    super::{Meta, StoreError},
+    bucket,
+    core::{Core, lock},
+    follow, guard,
+    link::{Asked, Sent, created, unavailable},
+    meta::{self, MetaRecord, MetaState},
+};
+use crate::lease::{Epoch, Nonce, Revision};
+
+/// Epochs are below it (R7).
+const END: u16 = 1 << 10;
+
+/// Reads the store's own record again, and thaws the store when its epoch was raised.
+pub(super) async fn refresh(core: Arc<Core>) -> Result<Arc<Meta>, StoreError> {
+    let info = match core.link.info().await {
+        Asked::Here(info) => info,
+        Asked::Gone => return Err(unavailable("the bucket is gone")),
+        Asked::Unanswered(why) => return Err(unavailable(why)),
+    };
+    let record = match meta::read(&core.link).await? {
+        MetaState::Here(_, record) => record,
+        MetaState::Missing(_) => return Err(unavailable("the store's own record is gone")),
+        MetaState::Damaged(_, why) => {
+            return Err(unavailable(format!("the store's own record {why}")));
+        }
+    };
+    let frozen = core.condition().frozen.clone();
+    let below = frozen.as_ref().map_or_else(|| core.meta().epoch, |frozen| frozen.epoch);
+    if record.epoch > below && record.stream_created == created(&info) {
+        follow::reload(&core, &info).await.map_err(unavailable)?;
+        *lock(&core.origin) = record.clone();
+        core.set_meta(record.meta());
+        let mut condition = core.condition();
+        (condition.frozen, condition.suspect, condition.trouble) = (None, None, None);
+        drop(condition);
+        core.metrics.frozen(false);
+        tracing::info!(epoch = record.epoch.0, "the store's epoch was taken up");
+        return Ok(core.meta());
+    }
+    if frozen.is_none() {
+        let last = Revision(info.state.last_sequence);
+        let wrong = guard::went_backwards(&core.witness(), &record, last);
+        let other = (record.stream_created != created(&info))
+            .then(|| "the bucket is another one than its record was made for".to_owned());
+        if let Some(why) = wrong.or(other) {
+            core.freeze(why);
+        }
+    }
+    core.set_meta(record.meta());
+    Ok(core.meta())
+}
+
+/// Gives the store another identity and a higher epoch, and makes its bucket anew when it is gone.
+pub(super) async fn raise(
+    core: Arc<Core>,
+    identity: Nonce,
+    epoch: Epoch,
+) -> Result<(), StoreError> {
+    let info = bucket::ensure(&core.options, &core.link).await.map_err(unavailable)?;
+    let known = lock(&core.origin).clone();
+    let (expected, before) = match meta::read(&core.link).await? {
+        MetaState::Here(revision, record) => (revision, record),
+        // The secret is kept, so that lease ids stay what they were.
+        MetaState::Missing(revision) | MetaState::Damaged(revision, _) => (revision, known.clone()),
+    };
+    let frozen = core.condition().frozen.as_ref().map_or(known.epoch, |frozen| frozen.epoch);
+    let below = before.epoch.max(frozen);
+    if epoch <= below || epoch.0 >= END {
+        let why = format!("the epoch must be above {} and below {END}", below.0);
+        return Err(unavailable(why));
+    }
+    let record = MetaRecord { identity, epoch, stream_created: created(&info), ..before };
+    core.metrics.other_writes.increment(1);
+    match meta::write(&core.link, expected, &record).await {
+        Sent::Stored(_) => Ok(()),
+        Sent::WrongLast => Err(unavailable("somebody else wrote the store's own record meanwhile")),
+        Sent::Refused(why) => Err(why),
+        Sent::Unknown(why) => match meta::read(&core.link).await? {
+            MetaState::Here(_, now) if now.identity == identity => Ok(()),
+            _ => Err(why),
+        },
+    }
+}

@@ -1,0 +1,257 @@
+//! Loading the bucket, and following what is written to it.
+//!
+//! Two consumers after one another: the first brings the last message of every subject, the second
+//! everything from there on. It sees every subject of the bucket, so that a sequence which it was not
+//! brought is one that the stream dropped: and with it perhaps a change (see [`Table::follow`]).
+//!
+//! [`Table::follow`]: super::table::Table::follow
+
+use std::{sync::Arc, time::Duration};
+
+use async_nats::jetstream::{
+    self,
+    consumer::{AckPolicy, Consumer, DeliverPolicy, pull},
+    stream::Info,
+};
+use futures_util::{Stream, StreamExt};
+use tokio::time::{sleep, timeout};
+
+use super::{
+    super::{Committed, News, Position},
+    core::{Core, lock},
+    link::{Asked, Link},
+    message,
+    table::{Brought, Table},
+};
+
+/// The server says so often that it has nothing to say.
+const IDLE_HEARTBEAT: Duration = Duration::from_secs(1);
+/// A request for messages is repeated so often.
+const PULL_EXPIRES: Duration = Duration::from_secs(10);
+/// So many messages may be on their way to us.
+const PULL_BATCH: usize = 4096;
+/// So many messages are taken in one go.
+const CHUNK: usize = 256;
+/// The server removes a consumer that nobody asks for so long.
+const INACTIVE: Duration = Duration::from_secs(30);
+/// A loading that is brought nothing for so long is given up.
+const LOAD_STALL: Duration = Duration::from_secs(5);
+/// Before the stream is followed anew.
+const FOLLOW_AGAIN: Duration = Duration::from_millis(200);
+
+/// A short-lived consumer of some subjects.
+pub(super) async fn consumer(
+    link: &Link,
+    deliver_policy: DeliverPolicy,
+    filter_subject: String,
+) -> Result<Consumer<pull::Config>, String> {
+    let config = pull::Config {
+        deliver_policy,
+        filter_subject,
+        ack_policy: AckPolicy::None,
+        memory_storage: true,
+        num_replicas: 1,
+        inactive_threshold: INACTIVE,
+        description: Some("tenure".to_owned()),
+        ..pull::Config::default()
+    };
+    match timeout(link.timeout, link.stream.create_consumer(config)).await {
+        Ok(consumer) => consumer.map_err(|why| why.to_string()),
+        Err(_) => Err("a consumer was not made in time".to_owned()),
+    }
+}
+
+/// The messages of a consumer, in order; ends with an error at the first doubt.
+pub(super) async fn messages<'a>(
+    link: &'a Link,
+    consumer: &Consumer<pull::Config>,
+    batch: usize,
+) -> Result<impl Stream<Item = Result<(Brought, u64), String>> + Unpin + use<'a>, String> {
+    let asked = consumer.stream().max_messages_per_batch(batch);
+    let asked = asked.heartbeat(IDLE_HEARTBEAT).expires(PULL_EXPIRES).messages();
+    let messages = timeout(link.timeout, asked).await.map_err(|why| why.to_string())?;
+    let messages = messages.map_err(|why| why.to_string())?;
+    let mut delivered = 0;
+    Ok(messages.map(move |message| {
+        let message = message.map_err(|why| why.to_string())?;
+        let brought = bring(link, message, delivered + 1)?;
+        delivered += 1;
+        Ok(brought)
+    }))
+}
+
+/// One message and how many follow it, if it is the consumer's next one.
+fn bring(link: &Link, message: jetstream::Message, next: u64) -> Result<(Brought, u64), String> {
+    let (sequence, pending) = {
+        let info = message.info().map_err(|why| why.to_string())?;
+        if info.consumer_sequence != next {
+            return Err(format!("message {next} of the consumer was lost"));
+        }
+        (info.stream_sequence, info.pending)
+    };
+    let name = link.subjects.name(&message.subject);
+    let removal = message::is_removal(message.headers.as_ref());
+    let payload = message.message.payload;
+    Ok((Brought { sequence, name, removal, payload }, pending))
+}
+
+/// Removes a consumer that is done with; the server would do so by itself later.
+pub(super) fn discard(link: &Link, consumer: &Consumer<pull::Config>) {
+    let (stream, name) = (link.stream.clone(), consumer.cached_info().name.clone());
+    let limit = link.timeout;
+    tokio::spawn(async move { timeout(limit, stream.delete_consumer(&name)).await.is_ok() });
+}
+
+/// Loads what a stream has.
+pub(super) async fn load(link: &Link, info: &Info) -> Result<Table, String> {
+    let mut table = Table::new(info.state.first_sequence);
+    let last = info.state.last_sequence;
+    if info.state.messages > 0 {
+        let all = link.subjects.all.clone();
+        let consumer = consumer(link, DeliverPolicy::LastPerSubject, all).await?;
+        if consumer.cached_info().num_pending > 0 {
+            let mut messages = messages(link, &consumer, PULL_BATCH).await?;
+            loop {
+                let next = timeout(LOAD_STALL, messages.next()).await;
+                let next = next.map_err(|_| "the consumer brings nothing".to_owned())?;
+                let (brought, pending) = next.ok_or("the consumer ended")??;
+                // What was written since is followed.
+                if brought.sequence > last {
+                    break;
+                }
+                table.load(&brought);
+                if pending == 0 {
+                    break;
+                }
+            }
+        }
+        discard(link, &consumer);
+    }
+    table.loaded(last);
+    Ok(table)
+}
+
+/// Loads the store anew and follows it from there; what was lost meanwhile is said.
+pub(super) async fn reload(core: &Arc<Core>, info: &Info) -> Result<(), String> {
+    let _one = core.loading.lock().await;
+    end(core);
+    let table = load(&core.link, info).await;
+    if let Ok(table) = table.as_ref() {
+        core.forget_highest(table.consumed());
+    }
+    let result = table.map(|table| {
+        let resume = table.latest();
+        let consumed = table.consumed();
+        let mut now = core.table_mut();
+        *now = table;
+        // Nobody listens yet when the store is opened.
+        let _ = core.feed.send(News::Gap { resume });
+        core.consumed.send_replace(consumed);
+    });
+    begin(core);
+    result
+}
+
+fn begin(core: &Arc<Core>) {
+    let follower = tokio::spawn(follow(Arc::clone(core))).abort_handle();
+    *lock(&core.follower) = Some(follower);
+}
+
+/// Follows the stream no more.
+pub(super) fn end(core: &Core) {
+    if let Some(follower) = lock(&core.follower).take() {
+        follower.abort();
+    }
+}
+
+/// Follows the stream with a new consumer, unless that is being done.
+pub(super) fn again(core: &Arc<Core>) {
+    if let Ok(_one) = core.loading.try_lock() {
+        end(core);
+        begin(core);
+    }
+}
+
+/// Follows the stream for ever.
+async fn follow(core: Arc<Core>) {
+    loop {
+        let why = match session(&core).await {
+            Err(why) => why,
+            Ok(()) => "the consumer ended".to_owned(),
+        };
+        tracing::debug!(why, "the stream is followed anew");
+        sleep(FOLLOW_AGAIN).await;
+    }
+}
+
+async fn session(core: &Arc<Core>) -> Result<(), String> {
+    let link = &core.link;
+    let Asked::Here(info) = link.info().await else {
+        return Err("the stream does not answer".to_owned());
+    };
+    let from = core.table().consumed() + 1;
+    let policy = DeliverPolicy::ByStartSequence { start_sequence: from };
+    let consumer = consumer(link, policy, link.subjects.all.clone()).await?;
+    if consumer.cached_info().num_pending == 0 {
+        // Nothing follows: what the stream had up to its last sequence before, it has no more.
+        advance(core, |table| table.skip_to(info.state.last_sequence));
+    }
+    core.condition().stale = None;
+    let messages = messages(link, &consumer, PULL_BATCH).await?;
+    let mut chunks = messages.ready_chunks(CHUNK);
+    while let Some(chunk) = chunks.next().await {
+        if let Err(why) = take(core, chunk) {
+            discard(link, &consumer);
+            return Err(why);
+        }
+    }
+    Ok(())
+}
+
+/// Takes some messages in, and tells their changes.
+fn take(core: &Core, chunk: Vec<Result<(Brought, u64), String>>) -> Result<(), String> {
+    let mut failed = Ok(());
+    advance(core, |table| {
+        let mut changes: Vec<Committed> = Vec::new();
+        for message in chunk {
+            let brought = match message {
+                Ok((brought, _)) => brought,
+                Err(why) => {
+                    failed = Err(why);
+                    break;
+                }
+            };
+            let resume = table.latest();
+            let Some(told) = table.follow(&brought) else { continue };
+            if told.lost {
+                tell(core, &mut changes);
+                gap(core, resume);
+            }
+            changes.extend(told.changes);
+        }
+        tell(core, &mut changes);
+    });
+    failed
+}
+
+/// Nobody listening is no fault.
+fn tell(core: &Core, changes: &mut Vec<Committed>) {
+    if !changes.is_empty() {
+        let _ = core.feed.send(News::Changes(std::mem::take(changes).into()));
+    }
+}
+
+fn gap(core: &Core, resume: Position) {
+    tracing::warn!(?resume, "changes were dropped by the stream before this node saw them");
+    core.metrics.feed_gaps.increment(1);
+    let _ = core.feed.send(News::Gap { resume });
+}
+
+fn advance(core: &Core, step: impl FnOnce(&mut Table)) {
+    let mut table = core.table_mut();
+    step(&mut table);
+    let consumed = table.consumed();
+    drop(table);
+    core.saw(consumed);
+    core.consumed.send_if_modified(|now| std::mem::replace(now, consumed) != consumed);
+}

@@ -1,0 +1,146 @@
+//! Changes after a position: from memory, or else by replaying the stream.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use async_nats::jetstream::consumer::DeliverPolicy;
+use futures_util::StreamExt;
+use tokio::time::timeout;
+
+use super::{
+    super::{Committed, History, Position, StoreError},
+    core::Core,
+    follow,
+    link::{Asked, unavailable},
+    subject::Name,
+    table::{Brought, read_changes},
+};
+use crate::lease::Revision;
+
+/// A replay takes no longer.
+const REPLAY: Duration = Duration::from_secs(5);
+/// After a gap was found the replay goes on for so long, to learn where the last one is.
+const LOOK_ON: Duration = Duration::from_secs(1);
+/// So many messages may be on their way to us.
+const BATCH: usize = 1024;
+
+/// The changes after a position.
+pub(super) async fn history(
+    core: Arc<Core>,
+    after: Position,
+    limit: usize,
+) -> Result<History, StoreError> {
+    if !reached(&core, after.revision).await? {
+        return Ok(History::Gap { resume: core.table().latest() });
+    }
+    let (recent, until) = {
+        let table = core.table();
+        (table.after(after, limit), table.latest())
+    };
+    if let Some(changes) = recent {
+        return Ok(History::Changes(changes));
+    }
+    match timeout(REPLAY, replay(&core, after, until, limit)).await {
+        Ok(Ok(Some(changes))) => Ok(History::Changes(changes)),
+        Ok(Ok(None)) => Ok(History::Gap { resume: core.table().latest() }),
+        Ok(Err(why)) => Err(unavailable(why)),
+        Err(_) => Err(unavailable("the stream was not replayed in time")),
+    }
+}
+
+/// Waits until the consumer went past a revision that another node may have seen already; `false` when
+/// the stream itself has not come so far.
+async fn reached(core: &Core, revision: Revision) -> Result<bool, StoreError> {
+    let mut consumed = core.consumed.subscribe();
+    let arrived = consumed.wait_for(|consumed| *consumed >= revision.0);
+    if timeout(core.link.timeout, arrived).await.is_ok_and(|arrived| arrived.is_ok()) {
+        return Ok(true);
+    }
+    match core.link.info().await {
+        Asked::Here(info) if info.state.last_sequence < revision.0 => Ok(false),
+        Asked::Here(_) => Err(unavailable("the store's feed is behind")),
+        Asked::Gone => Err(unavailable("the bucket is gone")),
+        Asked::Unanswered(why) => Err(unavailable(why)),
+    }
+}
+
+/// What a replay has found so far.
+struct Replay {
+    after: Position,
+    limit: usize,
+    seen: HashSet<u64>,
+    changes: Vec<Committed>,
+    /// The latest write that was expected and is not there.
+    hole: Option<Revision>,
+}
+
+impl Replay {
+    /// Takes a message in; `true` when there is enough.
+    fn take(&mut self, brought: &Brought) -> bool {
+        self.seen.insert(brought.sequence);
+        let Name::Lease(Some(key)) = &brought.name else { return false };
+        if brought.removal {
+            return false;
+        }
+        let revision = Revision(brought.sequence);
+        let Some((expected, changes)) = read_changes(key, revision, &brought.payload) else {
+            self.hole = Some(revision);
+            return false;
+        };
+        if expected > self.after.revision && !self.seen.contains(&expected.0) {
+            self.hole = self.hole.max(Some(expected));
+        }
+        if self.hole.is_some() {
+            return false;
+        }
+        self.changes.extend(changes.into_iter().filter(|c| c.position > self.after));
+        self.changes.len() >= self.limit
+    }
+}
+
+/// Reads the stream from a position on; `None` when it no longer has all of it.
+async fn replay(
+    core: &Core,
+    after: Position,
+    until: Position,
+    limit: usize,
+) -> Result<Option<Vec<Committed>>, String> {
+    let link = &core.link;
+    let start_sequence = after.revision.0.max(1);
+    let policy = DeliverPolicy::ByStartSequence { start_sequence };
+    let consumer = follow::consumer(link, policy, link.subjects.all_leases()).await?;
+    let mut replay = Replay { after, limit, seen: HashSet::new(), changes: Vec::new(), hole: None };
+    if consumer.cached_info().num_pending > 0 {
+        let mut messages = follow::messages(link, &consumer, BATCH).await?;
+        let read_all = async {
+            while let Some(message) = messages.next().await {
+                let (brought, pending) = message?;
+                if brought.sequence > until.revision.0 || replay.take(&brought) || pending == 0 {
+                    break;
+                }
+                if replay.hole.is_some() {
+                    return Ok(true);
+                }
+            }
+            Ok::<_, String>(false)
+        };
+        if read_all.await? {
+            let look_on = async {
+                while let Some(Ok((brought, pending))) = messages.next().await {
+                    replay.take(&brought);
+                    if pending == 0 || brought.sequence >= until.revision.0 {
+                        break;
+                    }
+                }
+            };
+            // However far it came, it knows more than before.
+            let _ = timeout(LOOK_ON, look_on).await;
+        }
+    }
+    follow::discard(link, &consumer);
+    if let Some(hole) = replay.hole {
+        core.table_mut().forgot(hole);
+        return Ok(None);
+    }
+    replay.changes.truncate(limit);
+    Ok(Some(replay.changes))
+}

@@ -1,0 +1,209 @@
+//! Requests to the server: conditional publishes, and reads from the stream's leader.
+//!
+//! Guarantees: a publish is handed to the connection once; its answer, or that there is none, is known
+//! within the request time-out.
+//!
+//! Does not guarantee: that a publish without an answer will not be stored later: the client keeps what
+//! it could not send, and sends it when it is connected again.
+
+use std::{sync::Arc, time::Duration};
+
+use async_nats::{
+    Client, HeaderMap, Request, RequestErrorKind,
+    connection::State,
+    header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE,
+    jetstream::{
+        self,
+        stream::{self, LastRawMessageErrorKind, Stream},
+    },
+};
+use bytes::Bytes;
+use serde::Deserialize;
+use tokio::time::timeout;
+
+use super::{message, subject::Subjects};
+use crate::lease::{Revision, StoreError};
+
+/// "wrong last sequence", with and without the number in its text.
+const WRONG_LAST_SEQUENCE: [u64; 2] = [10071, 10164];
+/// "stream not found".
+const STREAM_NOT_FOUND: u64 = 10059;
+
+/// What became of a publish.
+#[derive(Clone, Debug)]
+pub(super) enum Sent {
+    /// Stored, under this sequence.
+    Stored(Revision),
+    /// Not stored: the subject's last message is another one.
+    WrongLast,
+    /// Not stored, and never will be.
+    Refused(StoreError),
+    /// Perhaps stored, perhaps later.
+    Unknown(StoreError),
+}
+
+/// The last message of a subject.
+#[derive(Clone, Debug)]
+pub(super) struct Last {
+    pub revision: Revision,
+    /// It says that what was before it is removed.
+    pub removal: bool,
+    pub payload: Bytes,
+}
+
+/// What the stream says of itself.
+#[derive(Clone, Debug)]
+pub(super) enum Asked {
+    Here(Box<stream::Info>),
+    /// There is no such stream.
+    Gone,
+    /// No answer, or none that helps; why.
+    Unanswered(String),
+}
+
+/// The connection and what is asked over it.
+#[derive(Clone)]
+pub(super) struct Link {
+    pub client: Client,
+    pub context: jetstream::Context,
+    pub stream: Stream<()>,
+    pub subjects: Arc<Subjects>,
+    pub timeout: Duration,
+}
+
+#[derive(Deserialize)]
+struct Ack {
+    #[serde(default)]
+    stream: String,
+    #[serde(default)]
+    seq: u64,
+    error: Option<AckError>,
+}
+
+#[derive(Deserialize)]
+struct AckError {
+    code: u64,
+    #[serde(default)]
+    err_code: u64,
+    #[serde(default)]
+    description: String,
+}
+
+pub(super) fn unavailable(why: impl std::fmt::Display) -> StoreError {
+    StoreError::Unavailable(why.to_string())
+}
+
+impl Link {
+    pub fn connected(&self) -> bool {
+        self.client.connection_state() == State::Connected
+    }
+
+    /// Publishes if the subject's last message has the expected sequence; 0 for none.
+    pub async fn publish(
+        &self,
+        subject: String,
+        expected: Revision,
+        mut headers: HeaderMap,
+        payload: Bytes,
+    ) -> Sent {
+        if !self.connected() {
+            return Sent::Refused(unavailable("not connected to a server"));
+        }
+        headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, expected.0.to_string());
+        let request = Request::new().headers(headers).payload(payload).timeout(Some(self.timeout));
+        // The client's own time-out does not cover the wait for a place in its queue.
+        let answer = timeout(self.timeout * 2, self.client.send_request(subject, request)).await;
+        let why = match answer {
+            Ok(Ok(answer)) => return self.judge(&answer.payload),
+            Ok(Err(why)) => why,
+            Err(_) => return Sent::Unknown(unavailable("the write could not be sent in time")),
+        };
+        match why.kind() {
+            // Nobody was there to get it; it was too long, or misnamed, to be sent.
+            RequestErrorKind::NoResponders => {
+                Sent::Refused(unavailable("the stream has no leader"))
+            }
+            RequestErrorKind::MaxPayloadExceeded | RequestErrorKind::InvalidSubject => {
+                Sent::Refused(unavailable(why))
+            }
+            RequestErrorKind::TimedOut | RequestErrorKind::Other => Sent::Unknown(unavailable(why)),
+        }
+    }
+
+    fn judge(&self, answer: &[u8]) -> Sent {
+        let ack: Ack = match serde_json::from_slice(answer) {
+            Ok(ack) => ack,
+            Err(why) => return Sent::Unknown(unavailable(format!("an odd answer: {why}"))),
+        };
+        match ack.error {
+            None if ack.seq > 0 && ack.stream == self.subjects.stream => {
+                Sent::Stored(Revision(ack.seq))
+            }
+            None => {
+                let why =
+                    format!("the stream {:?} answered for {:?}", ack.stream, self.subjects.stream);
+                Sent::Unknown(unavailable(why))
+            }
+            Some(error) if WRONG_LAST_SEQUENCE.contains(&error.err_code) => Sent::WrongLast,
+            // The request was at fault, and was judged before anything was stored. What the server
+            // itself failed at may have been stored by one of its peers.
+            Some(error) if error.code < 500 => Sent::Refused(said(&error)),
+            Some(error) => Sent::Unknown(said(&error)),
+        }
+    }
+
+    /// The subject's last message, as the stream's leader has it.
+    pub async fn last(&self, subject: &str) -> Result<Option<Last>, StoreError> {
+        if !self.connected() {
+            return Err(unavailable("not connected to a server"));
+        }
+        let read = self.stream.get_last_raw_message_by_subject(subject);
+        match timeout(self.timeout, read).await {
+            Ok(Ok(message)) => Ok(Some(Last {
+                revision: Revision(message.sequence),
+                removal: message::is_removal(Some(&message.headers)),
+                payload: message.payload,
+            })),
+            Ok(Err(why)) if why.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Ok(Err(why)) => Err(unavailable(why)),
+            Err(_) => Err(unavailable("a read was not answered in time")),
+        }
+    }
+
+    /// What the stream's leader says of the stream.
+    pub async fn info(&self) -> Asked {
+        if !self.connected() {
+            return Asked::Unanswered("not connected to a server".to_owned());
+        }
+        let subject = format!("STREAM.INFO.{}", self.subjects.stream);
+        let nothing = serde_json::json!({});
+        let asked = self.context.request(subject, &nothing);
+        match timeout(self.timeout, asked).await {
+            Ok(Ok(jetstream::response::Response::Ok(info))) => Asked::Here(Box::new(info)),
+            Ok(Ok(jetstream::response::Response::Err { error })) => {
+                if error.error_code().0 == STREAM_NOT_FOUND {
+                    Asked::Gone
+                } else {
+                    Asked::Unanswered(error.to_string())
+                }
+            }
+            Ok(Err(why)) => Asked::Unanswered(why.to_string()),
+            Err(_) => Asked::Unanswered("the server did not answer in time".to_owned()),
+        }
+    }
+}
+
+/// When the stream was made, nanoseconds since 1970.
+pub(super) fn created(info: &stream::Info) -> i128 {
+    info.created.unix_timestamp_nanos()
+}
+
+fn said(error: &AckError) -> StoreError {
+    let why = format!("the server refused: {} ({})", error.description, error.err_code);
+    match error.err_code {
+        // Insufficient resources; maximum bytes, messages.
+        10023 | 10047 | 10028 => StoreError::Full(why),
+        _ if error.description.starts_with("maximum") => StoreError::Full(why),
+        _ => StoreError::Unavailable(why),
+    }
+}

@@ -1,0 +1,134 @@
+//! The store's own record: who it is, and which stream it was made for.
+
+use std::fmt;
+
+use async_nats::HeaderMap;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{Fresh, Meta},
+    link::{Last, Link, Sent},
+    message,
+};
+use crate::lease::{ClusterSecret, Epoch, Nonce, Revision, StoreError};
+
+const VERSION: u8 = 1;
+
+/// The record as it is kept.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct MetaRecord {
+    pub identity: Nonce,
+    pub epoch: Epoch,
+    pub secret: [u8; 32],
+    pub created_ms: u64,
+    /// When the server made the stream that the record was written for, nanoseconds since 1970. A
+    /// stream that was deleted and made again numbers its writes from 1: it must not pass for this one.
+    pub stream_created: i128,
+}
+
+impl fmt::Debug for MetaRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MetaRecord")
+            .field("identity", &self.identity)
+            .field("epoch", &self.epoch)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What there is of it.
+#[derive(Clone, Debug)]
+pub(super) enum MetaState {
+    /// Nothing; a write has to expect this revision.
+    Missing(Revision),
+    /// The record.
+    Here(Revision, MetaRecord),
+    /// Something that cannot be read; its revision, and why.
+    Damaged(Revision, String),
+}
+
+impl MetaRecord {
+    pub fn fresh(fresh: &Fresh, stream_created: i128) -> Self {
+        let Fresh { identity, secret, created_ms } = *fresh;
+        Self { identity, epoch: Epoch::default(), secret, created_ms, stream_created }
+    }
+
+    pub fn meta(&self) -> Meta {
+        Meta {
+            identity: self.identity,
+            epoch: self.epoch,
+            created_ms: self.created_ms,
+            secret: ClusterSecret::new(&self.secret),
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        postcard::to_io(self, &mut out).expect("numbers and bytes are always serialisable");
+        let crc = crc32fast::hash(&out);
+        out.extend_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let (body, crc) = bytes.split_last_chunk::<4>().ok_or("is truncated")?;
+        if crc32fast::hash(body) != u32::from_le_bytes(*crc) {
+            return Err("has a wrong checksum".to_owned());
+        }
+        match body.split_first() {
+            Some((&VERSION, rest)) => {
+                postcard::from_bytes(rest).map_err(|why| format!("is malformed: {why}"))
+            }
+            Some((version, _)) => {
+                Err(format!("has version {version}, and this program knows {VERSION}"))
+            }
+            None => Err("is truncated".to_owned()),
+        }
+    }
+}
+
+/// Reads it from the stream's leader.
+pub(super) async fn read(link: &Link) -> Result<MetaState, StoreError> {
+    let Some(Last { revision, removal, payload }) = link.last(&link.subjects.meta).await? else {
+        return Ok(MetaState::Missing(Revision::ABSENT));
+    };
+    if removal {
+        return Ok(MetaState::Missing(revision));
+    }
+    Ok(match MetaRecord::decode(&payload) {
+        Ok(record) => MetaState::Here(revision, record),
+        Err(why) => MetaState::Damaged(revision, why),
+    })
+}
+
+/// Writes it if its revision is the expected one.
+pub(super) async fn write(link: &Link, expected: Revision, record: &MetaRecord) -> Sent {
+    let subject = link.subjects.meta.clone();
+    link.publish(subject, expected, HeaderMap::new(), record.encode().into()).await
+}
+
+/// The headers of a removal: they make the server drop what the subject had before.
+pub(super) fn removal_headers() -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert("KV-Operation", "PURGE");
+    headers.insert("Nats-Rollup", "sub");
+    debug_assert!(message::is_removal(Some(&headers)));
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_reads_as_it_was_written_and_shows_no_secret() {
+        let fresh = Fresh { identity: Nonce(7), secret: [9; 32], created_ms: 3 };
+        let record = MetaRecord::fresh(&fresh, -5);
+        let bytes = record.encode();
+        let read = MetaRecord::decode(&bytes).unwrap();
+        assert_eq!((read.identity, read.secret, read.stream_created), (Nonce(7), [9; 32], -5));
+        assert!(!format!("{record:?}").contains("9, 9"));
+        for cut in 0..bytes.len() {
+            assert!(MetaRecord::decode(&bytes[..cut]).is_err());
+        }
+    }
+}

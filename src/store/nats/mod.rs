@@ -1,0 +1,248 @@
+//! The store on a NATS JetStream key-value bucket, which several nodes share.
+//!
+//! One stream holds the bucket ([`bucket`]): a subject per key ([`subject`]), whose last message is the
+//! key's record, with the changes that it made true ([`message`]). Writes are publishes that expect the
+//! subject's last sequence ([`write`]); the revision of a write is its sequence in the stream. One
+//! consumer per node ([`follow`]) brings everything that anyone writes: an index of all keys, and the
+//! latest changes ([`table`]); older ones are replayed from the stream ([`history`]). All of it runs on
+//! a thread of the store's own ([`open`]), so that callers may be on any runtime.
+//!
+//! Guarantees: at most one of two writes that expect the same revision of a key is stored; revisions
+//! strictly increase through everything but the loss of the stream, and that is noticed ([`guard`]) and
+//! freezes the store; a conditional publish is handed to the connection once, and what became of it is
+//! told within a few times the request time-out; a listener that changes were lost on is told so; a
+//! message that cannot be read is one key's trouble.
+//!
+//! Does not guarantee: more durability than the stream has, which is what its servers sync and how many
+//! copies they keep; that a write of unknown outcome will not be stored later, when the connection is
+//! back; that a server which was cut off from its peers knows at once that it leads no more: for some
+//! seconds it may answer reads from what it had.
+//!
+//! Assumes: nobody else writes below `l.`, `n.` and `meta`. An operator may remove a key there, which
+//! then reads as absent; applications may publish below `app.` (§8).
+
+mod bucket;
+mod connect;
+mod core;
+mod epoch;
+mod error;
+mod follow;
+mod guard;
+mod history;
+mod link;
+mod message;
+mod meta;
+mod nodes;
+mod open;
+mod options;
+mod subject;
+mod table;
+mod write;
+
+use std::{
+    future::ready,
+    sync::{Arc, Mutex},
+};
+
+use tokio::sync::oneshot;
+
+use self::{
+    core::{Core, lock},
+    open::{Opening, Stop},
+};
+pub use self::{
+    error::OpenError,
+    options::{DEFAULT_HISTORY, DEFAULT_REQUEST_TIMEOUT, MAX_HISTORY, Options, Tls},
+};
+use super::{
+    Feed, Found, FoundNode, Fresh, Gate, Health, History, LeaseStore, Meta, NodeOutcome, Outcome,
+    Position, Range, SharedStore, StoreError, StoreFuture, Witness, Write,
+};
+use crate::{
+    clock::Clock,
+    lease::{Epoch, Key, NodeRecord, Nonce, Revision, State},
+    telemetry::Metrics,
+};
+
+/// A scan holds the table for so many records at a time.
+const SCAN_CHUNK: usize = 1024;
+
+/// Figures about a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Keys that have a record.
+    pub keys: u64,
+    /// Bytes of their latest messages.
+    pub live_bytes: u64,
+}
+
+/// The store on a bucket. Its thread ends when it is closed or dropped.
+pub struct NatsStore {
+    core: Arc<Core>,
+    stop: Mutex<Option<Stop>>,
+}
+
+impl NatsStore {
+    /// Opens a bucket, and makes it if it is missing and that is allowed. Returns when every key's
+    /// record is in memory. A store that went backwards is opened frozen.
+    ///
+    /// # Errors
+    /// [`OpenError`] says what to do.
+    pub async fn open(
+        options: Options,
+        fresh: Fresh,
+        witness: Option<Witness>,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+    ) -> Result<Arc<Self>, OpenError> {
+        let opening = Opening { options, fresh, witness, clock, metrics };
+        let (core, stop) = open::open(opening).await?;
+        Ok(Arc::new(Self { core, stop: Mutex::new(Some(stop)) }))
+    }
+
+    /// Refuses new requests, settles those on their way, and ends the connection: some seconds at most.
+    /// Doing it twice does nothing.
+    pub async fn close(&self) {
+        self.core.condition().closed = true;
+        let stop = lock(&self.stop).take();
+        let Some(stop) = stop else { return };
+        let (done, ended) = oneshot::channel();
+        if stop.send(done).is_ok() {
+            // An error says that the thread ended without an answer: ended it has.
+            let _ = ended.await;
+        }
+    }
+
+    /// Figures for metrics and tests.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let table = self.core.table();
+        Stats { keys: table.keys(), live_bytes: table.live_bytes() }
+    }
+}
+
+impl std::fmt::Debug for NatsStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NatsStore").field("options", &self.core.options).finish_non_exhaustive()
+    }
+}
+
+fn unread<T>(why: StoreError, _begun: bool) -> Result<T, StoreError> {
+    Err(why)
+}
+
+/// Reads ask the stream's leader; a scan answers from memory.
+impl LeaseStore for NatsStore {
+    fn meta(&self) -> Arc<Meta> {
+        self.core.meta()
+    }
+
+    fn read(&self, key: &Key) -> StoreFuture<Result<Option<Found>, StoreError>> {
+        self.core.run(write::read(Arc::clone(&self.core), key.clone()), unread)
+    }
+
+    /// The write is on its way when this returns, whether or not the future is polled.
+    fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {
+        let Some(encoded) = message::encode(&write, self.core.clock.wall_ms()) else {
+            let why = StoreError::Unavailable("the record is too long".to_owned());
+            return Box::pin(ready(Outcome::Refused(why)));
+        };
+        let work = write::compare_and_set(Arc::clone(&self.core), write, encoded);
+        self.core.run(
+            work,
+            |why, begun| {
+                if begun { Outcome::Unknown(why) } else { Outcome::Refused(why) }
+            },
+        )
+    }
+
+    fn scan(&self, mut range: Range) -> StoreFuture<Result<Vec<(Key, Found)>, StoreError>> {
+        let mut found = Vec::new();
+        while found.len() < range.limit {
+            let want = SCAN_CHUNK.min(range.limit - found.len());
+            let chunk = self.core.table().scan(&range, want);
+            let last = chunk.len() < want;
+            found.extend(table::decode(chunk));
+            match found.last() {
+                Some((key, _)) if !last => range.after = Some(key.as_str().to_owned()),
+                _ => break,
+            }
+        }
+        Box::pin(ready(Ok(found)))
+    }
+
+    fn feed(&self) -> Feed {
+        self.core.feed.subscribe()
+    }
+
+    fn history(&self, after: Position, limit: usize) -> StoreFuture<Result<History, StoreError>> {
+        self.core.run(history::history(Arc::clone(&self.core), after, limit), unread)
+    }
+
+    fn latest(&self) -> Position {
+        self.core.table().latest()
+    }
+
+    fn earliest(&self) -> Position {
+        self.core.table().earliest()
+    }
+
+    fn health(&self) -> Health {
+        self.core.health()
+    }
+
+    /// Every later write of the same tenure (a pin, a new value, an adoption) changes the sequence too:
+    /// then the gate fails although the tenure goes on, and the application asks again.
+    fn gate(&self, key: &Key, found: &Found) -> Option<Gate> {
+        let held = found.record.as_ref().is_ok_and(|record| record.state == State::Held);
+        let subjects = &self.core.link.subjects;
+        held.then(|| Gate::Nats {
+            stream: subjects.stream.clone(),
+            publish_prefix: subjects.app.clone(),
+            subject: subjects.lease(key),
+            expected_last_sequence: found.revision.0,
+        })
+    }
+
+    fn shared(&self) -> Option<&dyn SharedStore> {
+        Some(self)
+    }
+}
+
+impl SharedStore for NatsStore {
+    fn read_node(&self, incarnation: Nonce) -> StoreFuture<Result<Option<FoundNode>, StoreError>> {
+        let core = Arc::clone(&self.core);
+        self.core.run(async move { nodes::read(&core.link, incarnation).await }, unread)
+    }
+
+    /// Works while the store is frozen: a node has to be able to say that it is gone.
+    fn write_node(&self, expected: Revision, record: NodeRecord) -> StoreFuture<NodeOutcome> {
+        self.core.run(nodes::write(Arc::clone(&self.core), expected, record), |why, begun| {
+            if begun { NodeOutcome::Unknown(why) } else { NodeOutcome::Refused(why) }
+        })
+    }
+
+    fn forget_node(
+        &self,
+        incarnation: Nonce,
+        expected: Revision,
+    ) -> StoreFuture<Result<(), StoreError>> {
+        self.core.run(nodes::forget(Arc::clone(&self.core), incarnation, expected), unread)
+    }
+
+    fn scan_nodes(&self) -> StoreFuture<Result<Vec<FoundNode>, StoreError>> {
+        self.core.run(nodes::scan(Arc::clone(&self.core)), unread)
+    }
+
+    fn refresh_meta(&self) -> StoreFuture<Result<Arc<Meta>, StoreError>> {
+        self.core.run(epoch::refresh(Arc::clone(&self.core)), unread)
+    }
+
+    fn raise_epoch(&self, identity: Nonce, epoch: Epoch) -> StoreFuture<Result<(), StoreError>> {
+        self.core.run(epoch::raise(Arc::clone(&self.core), identity, epoch), unread)
+    }
+
+    fn witness(&self) -> Witness {
+        self.core.witness()
+    }
+}

@@ -1,0 +1,129 @@
+//! Opening: the store's thread, its bucket, its own record, and whether it is the one that was known.
+
+use std::{sync::Arc, thread, time::Duration};
+
+use tokio::{sync::oneshot, time::timeout};
+
+use super::{
+    super::{Fresh, Witness},
+    bucket, connect,
+    core::{Core, MAX_ON_THEIR_WAY},
+    error::OpenError,
+    follow, guard,
+    link::{Link, Sent, created},
+    meta::{self, MetaRecord, MetaState},
+    options::Options,
+};
+use crate::{clock::Clock, lease::Revision, telemetry::Metrics};
+
+/// Attempts to make the store's own record: of nodes that start at once one wins, the others read.
+const ATTEMPTS: u32 = 5;
+/// How long a client that is drained may take.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Asks the store's thread to end; the answer says that it did.
+pub(super) type Stop = oneshot::Sender<oneshot::Sender<()>>;
+
+/// What a store is opened with.
+pub(super) struct Opening {
+    pub options: Options,
+    pub fresh: Fresh,
+    pub witness: Option<Witness>,
+    pub clock: Arc<dyn Clock>,
+    pub metrics: Arc<Metrics>,
+}
+
+/// Starts the store's thread; it lives until it is stopped, or until the sender is dropped.
+pub(super) async fn open(opening: Opening) -> Result<(Arc<Core>, Stop), OpenError> {
+    connect::validate(&opening.options)?;
+    let (ready, opened) = oneshot::channel();
+    let (stop, stopped) = oneshot::channel();
+    let run = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        match runtime {
+            Ok(runtime) => runtime.block_on(live(opening, ready, stopped)),
+            Err(why) => drop(ready.send(Err(OpenError::interrupted(why)))),
+        }
+    };
+    let thread = thread::Builder::new().name("nats-store".to_owned()).spawn(run);
+    thread.map_err(OpenError::interrupted)?;
+    let core = opened.await.unwrap_or_else(|_| Err(OpenError::interrupted("its thread ended")))?;
+    Ok((core, stop))
+}
+
+/// The life of the store's thread.
+async fn live(
+    opening: Opening,
+    ready: oneshot::Sender<Result<Arc<Core>, OpenError>>,
+    stopped: oneshot::Receiver<oneshot::Sender<()>>,
+) {
+    let core = match start(opening).await {
+        Ok(core) => core,
+        Err(why) => return drop(ready.send(Err(why))),
+    };
+    let guard = tokio::spawn(guard::watch(Arc::clone(&core)));
+    if ready.send(Ok(Arc::clone(&core))).is_err() {
+        return;
+    }
+    let done = stopped.await;
+    core.condition().closed = true;
+    guard.abort();
+    follow::end(&core);
+    if let Ok(done) = done {
+        // What is on its way is answered, or times out by itself.
+        let settled = core.permits.acquire_many(MAX_ON_THEIR_WAY);
+        let _ = timeout(core.link.timeout * 3, settled).await;
+        let _ = timeout(DRAIN, core.link.client.drain()).await;
+        let _ = done.send(());
+    }
+}
+
+async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
+    let Opening { options, fresh, witness, clock, metrics } = opening;
+    let link = connect::connect(&options).await?;
+    let info = bucket::ensure(&options, &link).await?;
+    bucket::judge(&options, &link, &info)?;
+    tracing::warn!(
+        bucket = options.bucket,
+        replicas = info.config.num_replicas,
+        "whether the servers sync each write (jetstream {{ sync_interval: always }}) cannot be asked; \
+         without it a power failure of all copies at once loses acknowledged writes"
+    );
+    let origin = own_record(&link, &fresh, created(&info)).await?;
+    let core = Arc::new(Core::new(options, link, origin.clone(), clock, metrics));
+    core.metrics.frozen(false);
+    follow::reload(&core, &info).await.map_err(OpenError::interrupted)?;
+    let last = Revision(core.table().consumed());
+    let remember = witness.unwrap_or_else(|| core.witness());
+    let backwards = guard::went_backwards(&remember, &origin, last);
+    let other = (origin.stream_created != created(&info)).then(|| {
+        "the bucket is another one than its record was made for: made again, copied or restored"
+            .to_owned()
+    });
+    if let Some(why) = backwards.or(other) {
+        core.freeze_as(why, remember);
+    }
+    Ok(core)
+}
+
+/// The store's own record, made when there is none.
+async fn own_record(link: &Link, fresh: &Fresh, created: i128) -> Result<MetaRecord, OpenError> {
+    let mut why = String::new();
+    for _ in 0..ATTEMPTS {
+        let expected = match meta::read(link).await.map_err(OpenError::interrupted)? {
+            MetaState::Here(_, record) => return Ok(record),
+            MetaState::Missing(expected) => expected,
+            MetaState::Damaged(_, why) => {
+                return Err(OpenError::Meta { subject: link.subjects.meta.clone(), why });
+            }
+        };
+        let record = MetaRecord::fresh(fresh, created);
+        match meta::write(link, expected, &record).await {
+            Sent::Stored(_) => return Ok(record),
+            Sent::WrongLast => {}
+            Sent::Refused(refused) => return Err(OpenError::interrupted(refused)),
+            Sent::Unknown(unknown) => why = unknown.to_string(),
+        }
+    }
+    Err(OpenError::interrupted(format!("its own record cannot be made {why}")))
+}

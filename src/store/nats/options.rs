@@ -1,0 +1,84 @@
+//! How to open a store.
+
+use std::{path::PathBuf, time::Duration};
+
+/// How many writes of a key are kept, unless said otherwise.
+pub const DEFAULT_HISTORY: u8 = 16;
+/// As many as a bucket may keep.
+pub const MAX_HISTORY: u8 = 64;
+/// How long one request may take, unless said otherwise: below a node's time to live, 3 s.
+pub const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How the connection is secured.
+#[derive(Clone, Debug, Default)]
+pub struct Tls {
+    /// Certificates of authorities, PEM; the system's when none is named.
+    pub ca: Option<PathBuf>,
+    /// The client's certificate, PEM. Goes with `key`.
+    pub cert: Option<PathBuf>,
+    /// The client's private key, PEM. Goes with `cert`.
+    pub key: Option<PathBuf>,
+    /// Refuse a connection without TLS.
+    pub required: bool,
+}
+
+/// How to open a store.
+#[derive(Clone)]
+pub struct Options {
+    /// Servers, comma separated: `nats://a:4222,nats://b:4222`.
+    pub url: String,
+    /// The bucket; its stream is `KV_<bucket>`.
+    pub bucket: String,
+    /// Copies of each write in a new bucket; the least that one which exists has to keep.
+    pub replicas: usize,
+    /// Open a bucket that may lose acknowledged writes.
+    pub accept_data_loss: bool,
+    /// A `.creds` file.
+    pub credentials: Option<PathBuf>,
+    /// Goes with `password`.
+    pub user: Option<String>,
+    /// Goes with `user`.
+    pub password: Option<String>,
+    /// A token.
+    pub token: Option<String>,
+    /// How the connection is secured.
+    pub tls: Tls,
+    /// How long one request may take. A call may make a few, one after another.
+    pub request_timeout: Duration,
+    /// Writes of each key that a new bucket keeps, 1 to 64. How far a slow reader may fall behind.
+    pub history: u8,
+    /// Make the bucket when it is missing.
+    pub create_bucket: bool,
+}
+
+impl Options {
+    /// The defaults for a bucket on some servers.
+    #[must_use]
+    pub fn new(url: impl Into<String>, bucket: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            bucket: bucket.into(),
+            replicas: 3,
+            accept_data_loss: false,
+            credentials: None,
+            user: None,
+            password: None,
+            token: None,
+            tls: Tls::default(),
+            request_timeout: DEFAULT_REQUEST_TIMEOUT,
+            history: DEFAULT_HISTORY,
+            create_bucket: true,
+        }
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Neither password nor token, and a URL may hold one too.
+        f.debug_struct("Options")
+            .field("bucket", &self.bucket)
+            .field("replicas", &self.replicas)
+            .field("tls", &self.tls)
+            .finish_non_exhaustive()
+    }
+}

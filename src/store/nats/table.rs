@@ -1,0 +1,289 @@
+//! What the store has in memory: every key's latest record, and the latest changes of all.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Bound,
+    sync::Arc,
+};
+
+use super::{
+    super::{Committed, Found, Position, Range},
+    message,
+    subject::Name,
+};
+use crate::lease::{Key, Revision};
+
+/// So many of the latest changes are kept in memory: some 20 MiB.
+const RING: usize = 65_536;
+/// So many runs of missed sequences are told apart; beyond it the two oldest are taken for one, which
+/// can only report a gap too many.
+const MISSED: usize = 4096;
+
+/// A message that the stream brought.
+#[derive(Clone, Debug)]
+pub(super) struct Brought {
+    pub sequence: u64,
+    pub name: Name,
+    pub removal: bool,
+    pub payload: bytes::Bytes,
+}
+
+#[derive(Debug)]
+struct Entry {
+    revision: Revision,
+    bytes: Arc<[u8]>,
+}
+
+/// What a message changed.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Its changes.
+    pub changes: Vec<Committed>,
+    /// Changes before them were missed, or its own cannot be read.
+    pub lost: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    index: BTreeMap<Key, Entry>,
+    live_bytes: u64,
+    ring: VecDeque<Committed>,
+    /// The ring has everything after it.
+    floor: Position,
+    latest: Position,
+    /// The stream has everything after it, as far as is known.
+    kept: Position,
+    /// The last sequence that was seen; everything before it was seen, or is in `missed`.
+    consumed: u64,
+    /// Runs of sequences that the stream dropped before they were seen, both ends included.
+    missed: VecDeque<(u64, u64)>,
+}
+
+impl Table {
+    /// An empty one, for a stream whose oldest message has this sequence.
+    pub fn new(first_sequence: u64) -> Self {
+        let kept = Position { revision: Revision(first_sequence.saturating_sub(1)), index: 0 };
+        Self { kept, ..Self::default() }
+    }
+
+    pub fn consumed(&self) -> u64 {
+        self.consumed
+    }
+
+    pub fn latest(&self) -> Position {
+        self.latest
+    }
+
+    pub fn earliest(&self) -> Position {
+        self.kept.min(self.floor)
+    }
+
+    /// The stream was found to have dropped changes up to here.
+    pub fn forgot(&mut self, revision: Revision) {
+        self.kept = self.kept.max(Position { revision, index: u32::MAX });
+    }
+
+    pub fn keys(&self) -> u64 {
+        self.index.len() as u64
+    }
+
+    pub fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    /// The revision of a key's record, as far as is known.
+    pub fn revision(&self, key: &Key) -> Revision {
+        self.index.get(key).map_or(Revision::ABSENT, |entry| entry.revision)
+    }
+
+    /// A key's last message, found when the store was loaded.
+    pub fn load(&mut self, brought: &Brought) {
+        let told = self.record(brought);
+        if let Some(last) = told.changes.last() {
+            self.latest = self.latest.max(last.position);
+        }
+    }
+
+    /// Everything up to this sequence was loaded: changes follow from here.
+    pub fn loaded(&mut self, last: u64) {
+        self.consumed = self.consumed.max(last);
+        self.floor = self.latest;
+    }
+
+    /// The next message of the stream. `None` when it was seen before.
+    pub fn follow(&mut self, brought: &Brought) -> Option<Told> {
+        if brought.sequence <= self.consumed {
+            return None;
+        }
+        self.skip_to(brought.sequence - 1);
+        self.consumed = brought.sequence;
+        let told = self.record(brought);
+        if told.lost {
+            self.ring.clear();
+            self.floor = self.latest;
+        }
+        for change in &told.changes {
+            if self.ring.len() == RING
+                && let Some(oldest) = self.ring.pop_front()
+            {
+                self.floor = oldest.position;
+            }
+            self.latest = change.position;
+            self.ring.push_back(change.clone());
+        }
+        Some(told)
+    }
+
+    /// The stream no longer has what it had up to this sequence.
+    pub fn skip_to(&mut self, last: u64) {
+        if last <= self.consumed {
+            return;
+        }
+        self.missed.push_back((self.consumed + 1, last));
+        self.consumed = last;
+        if self.missed.len() > MISSED
+            && let (Some(first), Some(second)) = (self.missed.pop_front(), self.missed.front_mut())
+        {
+            second.0 = first.0;
+        }
+    }
+
+    fn was_missed(&self, revision: Revision) -> bool {
+        let after = self.missed.partition_point(|(first, _)| *first <= revision.0);
+        after > 0 && self.missed[after - 1].1 >= revision.0
+    }
+
+    fn record(&mut self, brought: &Brought) -> Told {
+        let Name::Lease(Some(key)) = &brought.name else {
+            // A subject that stands for no key holds nobody's changes.
+            return Told::default();
+        };
+        let revision = Revision(brought.sequence);
+        if brought.removal {
+            if self.revision(key) < revision {
+                self.remove(key);
+            }
+            return Told::default();
+        }
+        self.put(key, revision, &brought.payload);
+        match read_changes(key, revision, &brought.payload) {
+            Some((expected, changes)) => Told { changes, lost: self.was_missed(expected) },
+            None => Told { changes: Vec::new(), lost: true },
+        }
+    }
+
+    /// A key's record was written.
+    pub fn put(&mut self, key: &Key, revision: Revision, bytes: &[u8]) {
+        if self.revision(key) >= revision {
+            return;
+        }
+        // A copy: the message may be a slice of a much larger buffer.
+        let entry = Entry { revision, bytes: bytes.into() };
+        self.live_bytes += entry.bytes.len() as u64;
+        if let Some(old) = self.index.insert(key.clone(), entry) {
+            self.live_bytes -= old.bytes.len() as u64;
+        }
+    }
+
+    /// A key's record is gone.
+    pub fn remove(&mut self, key: &Key) {
+        if let Some(old) = self.index.remove(key) {
+            self.live_bytes -= old.bytes.len() as u64;
+        }
+    }
+
+    /// Up to `want` records of a range, still encoded.
+    pub fn scan(&self, range: &Range, want: usize) -> Vec<(Key, Revision, Arc<[u8]>)> {
+        let prefix = range.prefix.as_str();
+        let from = match &range.after {
+            Some(after) if after.as_str() >= prefix => Bound::Excluded(after.as_str()),
+            _ => Bound::Included(prefix),
+        };
+        self.index
+            .range::<str, _>((from, Bound::Unbounded))
+            .take_while(|(key, _)| key.as_str().starts_with(prefix))
+            .take(want)
+            .map(|(key, entry)| (key.clone(), entry.revision, Arc::clone(&entry.bytes)))
+            .collect()
+    }
+
+    /// The changes after a position; `None` when the ring does not reach back so far.
+    pub fn after(&self, after: Position, limit: usize) -> Option<Vec<Committed>> {
+        if after < self.floor {
+            return None;
+        }
+        let first = self.ring.partition_point(|change| change.position <= after);
+        Some(self.ring.iter().skip(first).take(limit).cloned().collect())
+    }
+}
+
+/// What a message expected, and its changes; `None` when they cannot be read.
+pub(super) fn read_changes(
+    key: &Key,
+    revision: Revision,
+    bytes: &[u8],
+) -> Option<(Revision, Vec<Committed>)> {
+    let message = message::parse(bytes).ok().filter(|message| message.key == key.as_str())?;
+    let changes = message.changes().ok()?;
+    if changes.is_empty() {
+        return Some((message.expected, Vec::new()));
+    }
+    let record = message.record().ok()?;
+    let committed = changes.into_iter().zip(0..).map(|(mut change, index)| {
+        change.resolve(record.epoch, revision);
+        let position = Position { revision, index };
+        Committed { position, key: key.clone(), node: record.node, change, at_ms: message.at_ms }
+    });
+    Some((message.expected, committed.collect()))
+}
+
+/// Decodes what [`Table::scan`] gave.
+pub(super) fn decode(found: Vec<(Key, Revision, Arc<[u8]>)>) -> Vec<(Key, Found)> {
+    let decode = |(key, revision, bytes): (Key, Revision, Arc<[u8]>)| {
+        let found = message::found(&key, revision, &bytes);
+        (key, found)
+    };
+    found.into_iter().map(decode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missed_runs_are_known_one_by_one() {
+        let mut table = Table::new(1);
+        table.loaded(10);
+        for (from, to) in [(11, 12), (20, 29)] {
+            table.consumed = from - 1;
+            table.skip_to(to);
+        }
+        let missed = |n| table.was_missed(Revision(n));
+        assert!(!missed(0) && !missed(10) && missed(11) && missed(12) && !missed(13));
+        assert!(!missed(19) && missed(20) && missed(29) && !missed(30));
+    }
+
+    #[test]
+    fn too_many_runs_are_joined_and_none_is_forgotten() {
+        let mut table = Table::new(1);
+        for n in 0..2 * MISSED as u64 {
+            table.consumed = 10 * n;
+            table.skip_to(10 * n + 1);
+        }
+        assert_eq!(table.missed.len(), MISSED);
+        assert!((0..2 * MISSED as u64).all(|n| table.was_missed(Revision(10 * n + 1))));
+    }
+
+    #[test]
+    fn a_removal_does_not_undo_a_later_write() {
+        let mut table = Table::new(1);
+        let key = Key::new("a").unwrap();
+        let name = Name::Lease(Some(key.clone()));
+        table.put(&key, Revision(5), b"later");
+        let removal = Brought { sequence: 4, name, removal: true, payload: bytes::Bytes::new() };
+        table.follow(&removal);
+        assert_eq!((table.revision(&key), table.live_bytes()), (Revision(5), 5));
+        table.follow(&Brought { sequence: 6, ..removal });
+        assert_eq!((table.keys(), table.live_bytes()), (0, 0));
+    }
+}

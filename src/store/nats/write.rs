@@ -1,0 +1,142 @@
+//! Compare-and-set of a lease's record, and its fresh read.
+
+use std::{sync::Arc, time::Duration};
+
+use async_nats::HeaderMap;
+use bytes::Bytes;
+use tokio::time::sleep;
+
+use super::{
+    super::{Found, Outcome, StoreError, Write},
+    core::Core,
+    link::{Asked, Last, Sent, unavailable},
+    message,
+};
+use crate::lease::{Key, Revision};
+
+/// How long a write that another one beat waits for that one to be readable, at a time and how often:
+/// the leader refuses as soon as a rival is on its way to the other servers.
+const WINNER_DELAY: Duration = Duration::from_millis(20);
+const WINNER_READS: u32 = 50;
+
+/// What there is of a key.
+enum Winner {
+    /// A record.
+    Record(Found),
+    /// Nothing, and a write has to expect this revision.
+    Nothing(Revision),
+}
+
+/// Sends the write; a second time only after the first was refused because of the mark of a removal.
+pub(super) async fn compare_and_set(
+    core: Arc<Core>,
+    write: Write,
+    mut encoded: Vec<u8>,
+) -> Outcome {
+    let subject = core.link.subjects.lease(&write.key);
+    let mut expected = write.expected;
+    loop {
+        let payload = Bytes::from(encoded.clone());
+        if let Some(outcome) = send(&core, &write.key, &subject, expected, payload).await {
+            return outcome;
+        }
+        match winner(&core, &write.key, &subject, expected).await {
+            Err(why) => return Outcome::Refused(why),
+            Ok(Winner::Record(found)) => return Outcome::Conflict(Some(found)),
+            // An operator removed the key by hand: absent, as expected, but its subject is not empty.
+            Ok(Winner::Nothing(mark))
+                if write.expected == Revision::ABSENT && expected == Revision::ABSENT =>
+            {
+                expected = mark;
+                message::expect(&mut encoded, mark);
+            }
+            Ok(Winner::Nothing(_)) => return Outcome::Conflict(None),
+        }
+    }
+}
+
+/// One attempt; `None` when the key has another revision.
+async fn send(
+    core: &Core,
+    key: &Key,
+    subject: &str,
+    expected: Revision,
+    payload: Bytes,
+) -> Option<Outcome> {
+    if let Err(why) = core.writable() {
+        return Some(Outcome::Refused(why));
+    }
+    let highest = core.highest();
+    core.metrics.lease_writes.increment(1);
+    let headers = HeaderMap::new();
+    match core.link.publish(subject.to_owned(), expected, headers, payload.clone()).await {
+        Sent::Stored(revision) if revision.0 > highest => {
+            core.committed(key, revision, &payload);
+            Some(Outcome::Committed(revision))
+        }
+        Sent::Stored(Revision(sequence)) => {
+            let why = format!(
+                "the stream went backwards: it gave a write the sequence {sequence} after {highest}"
+            );
+            core.freeze(why.clone());
+            Some(Outcome::Unknown(unavailable(why)))
+        }
+        Sent::WrongLast => None,
+        Sent::Refused(why) => Some(Outcome::Refused(why)),
+        Sent::Unknown(why) => Some(Outcome::Unknown(why)),
+    }
+}
+
+/// What beat a write that expected a revision.
+async fn winner(
+    core: &Core,
+    key: &Key,
+    subject: &str,
+    expected: Revision,
+) -> Result<Winner, StoreError> {
+    for _ in 0..WINNER_READS {
+        let winner = match core.link.last(subject).await? {
+            Some(Last { revision, removal: false, payload }) => {
+                Winner::Record(message::found(key, revision, &payload))
+            }
+            Some(Last { revision, .. }) => Winner::Nothing(revision),
+            None => Winner::Nothing(Revision::ABSENT),
+        };
+        let revision = match &winner {
+            Winner::Record(found) => found.revision,
+            Winner::Nothing(mark) => *mark,
+        };
+        if revision != expected {
+            return Ok(winner);
+        }
+        sleep(WINNER_DELAY).await;
+    }
+    Err(unavailable("the write was refused for another one, which is not there"))
+}
+
+/// A key's record as the stream's leader has it.
+pub(super) async fn read(core: Arc<Core>, key: Key) -> Result<Option<Found>, StoreError> {
+    let subject = core.link.subjects.lease(&key);
+    let known = core.table().revision(&key);
+    let last = core.link.last(&subject).await?;
+    if last.as_ref().map_or(Revision::ABSENT, |last| last.revision) >= known {
+        return Ok(judged(&key, last));
+    }
+    // Less than what was seen already: a server that leads no more, or a message removed by hand.
+    match core.link.info().await {
+        Asked::Here(info) if info.state.last_sequence >= known.0 => {}
+        Asked::Here(_) => return Err(unavailable("the server does not have the latest writes")),
+        Asked::Gone => return Err(unavailable("the bucket is gone")),
+        Asked::Unanswered(why) => return Err(unavailable(why)),
+    }
+    let last = core.link.last(&subject).await?;
+    if last.is_none() {
+        core.table_mut().remove(&key);
+    }
+    Ok(judged(&key, last))
+}
+
+fn judged(key: &Key, last: Option<Last>) -> Option<Found> {
+    let last = last.filter(|last| !last.removal)?;
+    Some(message::found(key, last.revision, &last.payload))
+}
