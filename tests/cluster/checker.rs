@@ -29,7 +29,7 @@ fn a_book_that_fits_passes() {
     // An answer that came too late was believed by nobody.
     ledger.granted(&lease("c", 4), at(450), at(140));
     ledger.check();
-    assert_eq!(ledger.held_at(at(120)), [first.clone()]);
+    assert_eq!(ledger.held_at(at(120)), std::slice::from_ref(&first));
     let fortunes = ledger.fortunes(&[first, second, third], at(450));
     assert_eq!((fortunes.kept, fortunes.given_back, fortunes.lost.len()), (1, 1, 1));
 }

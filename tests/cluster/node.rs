@@ -74,10 +74,6 @@ impl Node {
         self.ready().await;
     }
 
-    pub fn runs(&self) -> bool {
-        self.process.is_some()
-    }
-
     pub fn kill(&mut self) {
         self.process.take().expect("it runs").kill();
     }

@@ -22,7 +22,7 @@ const START_MS: u64 = 30_000;
 #[derive(Debug)]
 pub enum Servers {
     Embedded(TempDir),
-    Nats { dir: TempDir, servers: Vec<NatsServer> },
+    Nats { _dir: TempDir, servers: Vec<NatsServer> },
     Dynamo(Endpoint),
 }
 
@@ -144,7 +144,7 @@ impl Servers {
         for server in &servers {
             server.ready().await;
         }
-        Self::Nats { dir, servers }
+        Self::Nats { _dir: dir, servers }
     }
 
     /// The settings of a node, and its ways to the servers.

@@ -6,6 +6,9 @@
 mod embedded;
 mod faulty;
 mod lab;
+mod nats;
+#[path = "../common/nats_server.rs"]
+mod nats_server;
 mod settle;
 mod shapes;
 mod subject;
