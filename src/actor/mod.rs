@@ -14,6 +14,7 @@ mod arbiters;
 mod bus;
 mod gate;
 mod lease;
+mod node;
 mod obituary;
 mod registry;
 mod reply;
@@ -21,8 +22,9 @@ mod supervisor;
 mod world;
 
 pub use arbiters::{Arbiters, claim_this_thread};
-pub use bus::{Bus, Published, Subscriber, TooManySubscribers};
+pub use bus::{Bus, Heard, Published, Subscriber, TooManySubscribers};
 pub use lease::Mail;
+pub use node::{Node, NodeView};
 pub use registry::{Registry, Unreachable};
 pub use reply::{AnyHeard, AnyWait, Place, Reply, Vacated};
 pub use supervisor::{Stop, Supervisor, SupervisorAddr};

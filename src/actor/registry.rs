@@ -84,6 +84,24 @@ impl Registry {
         Ok(())
     }
 
+    /// Puts mail into the mailbox of the key's actor, if there is one.
+    pub(super) fn tell(&self, key: &str, mail: impl FnOnce() -> Mail) {
+        if let Some(slot) = self.slots.get(key)
+            && let Slot::Running { addr, .. } = &*slot
+        {
+            addr.do_send(mail());
+        }
+    }
+
+    /// Puts mail into every actor's mailbox.
+    pub(super) fn tell_all(&self, mail: impl Fn() -> Mail) {
+        for slot in &self.slots {
+            if let Slot::Running { addr, .. } = slot.value() {
+                addr.do_send(mail());
+            }
+        }
+    }
+
     /// The actor of the key, started if there is none.
     pub(super) fn start(
         &self,

@@ -8,7 +8,7 @@ use actix::{
 use futures_util::stream;
 use tokio::sync::{broadcast::error::RecvError, mpsc::UnboundedReceiver};
 
-use super::{Unreachable, World, obituary::Death};
+use super::{Mail, Unreachable, World, obituary::Death};
 use crate::{
     lease::{Key, Moment, State},
     store::{Committed, Feed, History, News, Position, Range, StoreError},
@@ -125,7 +125,11 @@ impl StreamHandler<Death> for Supervisor {
 async fn publish(world: Arc<World>, mut feed: Feed, mut position: Position) {
     loop {
         match feed.recv().await {
-            Ok(News::Gap { resume }) => position = resume,
+            Ok(News::Gap { resume }) => {
+                position = resume;
+                world.bus.lose(resume);
+                world.registry.tell_all(|| Mail::Stale(u64::MAX));
+            }
             Ok(News::Changes(batch)) => {
                 for committed in batch.iter() {
                     if committed.position > position {
@@ -152,6 +156,8 @@ async fn catch_up(world: &World, mut position: Position) -> Position {
             }
             Ok(History::Gap { resume }) => {
                 tracing::error!("changes were compacted away before they were published");
+                world.metrics.feed_gaps.increment(1);
+                world.bus.lose(resume);
                 return resume;
             }
             Err(error) => {
@@ -163,21 +169,25 @@ async fn catch_up(world: &World, mut position: Position) -> Position {
 }
 
 fn announce(world: &World, committed: Committed) {
-    world.metrics.changed(&committed.change);
-    let now = world.clock.now();
-    let left_out = world.ownership_log.write(&committed.key, &committed.change, now);
-    world.metrics.lines_suppressed.increment(left_out);
+    world.metrics.published.increment(1);
+    if world.is_own(committed.node) {
+        world.metrics.changed(&committed.change);
+        let now = world.clock.now();
+        let left_out = world.ownership_log.write(&committed.key, &committed.change, now);
+        world.metrics.lines_suppressed.increment(left_out);
+    } else {
+        world.registry.tell(committed.key.as_str(), || Mail::Stale(committed.change.seq));
+    }
     world.bus.publish(committed);
 }
 
 /// Reads every key and remembers those that an earlier process left held or offered: their promises
-/// stand. To be done before the first call is taken. Gives how many are held.
+/// stand. To be done before the first call is taken.
 ///
 /// # Errors
 /// The store's.
 pub(crate) async fn inherit(world: &World) -> Result<Vec<Key>, StoreError> {
     let mut inherited = Vec::new();
-    let mut held = 0_u32;
     let mut after = None;
     loop {
         let range = Range { prefix: String::new(), after, limit: AWAKEN_BATCH };
@@ -189,12 +199,10 @@ pub(crate) async fn inherit(world: &World) -> Result<Vec<Key>, StoreError> {
             if matches!(state, Ok(State::Free)) {
                 continue;
             }
-            held += u32::from(matches!(state, Ok(State::Held)));
             world.registry.inherit(key.clone());
             inherited.push(key);
         }
     }
-    world.metrics.held.set(f64::from(held));
     Ok(inherited)
 }
 

@@ -2,18 +2,18 @@
 
 use std::{
     sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
 
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{Notify, mpsc::UnboundedSender};
 
 use super::{Bus, Registry, obituary::Death};
 use crate::{
     clock::{Clock, Entropy, JumpDetector},
-    lease::{Env, Inherited, Key, Lease, Moment, Terms, View},
+    lease::{Env, Inherited, Key, Lease, Moment, Nonce, Terms, View},
     store::{Found, LeaseStore},
     telemetry::{Metrics, OwnershipLog},
 };
@@ -53,8 +53,6 @@ pub struct World {
     pub clock: Arc<dyn Clock>,
     /// Where nonces come from.
     pub entropy: Arc<dyn Entropy>,
-    /// What is the same for every key.
-    pub terms: Terms,
     /// Bounds.
     pub limits: Limits,
     /// Where every key's actor is found.
@@ -67,6 +65,16 @@ pub struct World {
     pub ownership_log: OwnershipLog,
     /// When the store's lock was taken: no earlier process can have promised anything after it.
     pub locked_at: Moment,
+    /// What is the same for every key, as it is known now.
+    terms: RwLock<Arc<Terms>>,
+    /// How many leases are at home here.
+    pub(super) homed: AtomicU32,
+    /// Nodes that records name and that nobody knows.
+    pub(super) inquiries: std::sync::Mutex<std::collections::BTreeSet<Nonce>>,
+    /// The keeper of this node's record has something to do.
+    pub(super) keeper: Notify,
+    /// The clock stood still: this node goes on as another incarnation.
+    pub(super) jumped: AtomicBool,
     pub(super) deaths: UnboundedSender<Death>,
     /// Seeds each key's own chance.
     pub(super) seed: u64,
@@ -95,7 +103,11 @@ impl World {
             store,
             clock,
             entropy,
-            terms,
+            terms: RwLock::new(Arc::new(terms)),
+            homed: AtomicU32::new(0),
+            inquiries: std::sync::Mutex::default(),
+            keeper: Notify::new(),
+            jumped: AtomicBool::new(false),
             limits,
             registry,
             bus,
@@ -124,16 +136,83 @@ impl World {
             return (now, wall_ms);
         };
         self.entropy.refresh();
-        self.lapses.fetch_add(1, Ordering::AcqRel);
+        if self.store.shared().is_some() {
+            // Others may have found this node dead meanwhile: it promises nothing more under its name.
+            self.jumped.store(true, Ordering::Release);
+            self.set_terms(|terms| terms.until = Moment::ZERO);
+            self.keeper.notify_one();
+        } else {
+            let now = self.clock.now();
+            self.set_terms(|terms| terms.resumed = now);
+            self.lapses.fetch_add(1, Ordering::AcqRel);
+        }
         self.metrics.clock_jumps.increment(1);
         let gain_ms = gain.as_millis();
         tracing::warn!(gain_ms, "the clock had stood still: earlier promises are void");
         (self.clock.now(), wall_ms)
     }
 
-    /// How often the clock was found to have stood still.
+    /// How often this node could not promise for a while.
     pub fn lapses(&self) -> u32 {
         self.lapses.load(Ordering::Acquire)
+    }
+
+    /// It can again.
+    pub(super) fn lapsed(&self) {
+        self.lapses.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// What is the same for every key, as it is known now.
+    pub fn terms(&self) -> Arc<Terms> {
+        self.terms.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes it; whoever reads it from now on sees all of the change.
+    pub(super) fn set_terms(&self, change: impl FnOnce(&mut Terms)) {
+        let mut terms = self.terms.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut terms));
+    }
+
+    /// Where a node is reached; `None` for one that is not known.
+    pub fn url_of(&self, incarnation: Nonce) -> Option<Box<str>> {
+        let terms = self.terms();
+        let peer = terms.peers.as_ref()?.get(incarnation)?;
+        (!peer.record.url.is_empty()).then(|| peer.record.url.clone())
+    }
+
+    /// How many leases are at home here.
+    pub fn homed(&self) -> u32 {
+        self.homed.load(Ordering::Relaxed)
+    }
+
+    /// Whether a change was written by this node, under whichever incarnation.
+    pub(super) fn is_own(&self, writer: Nonce) -> bool {
+        let terms = self.terms.read().unwrap_or_else(PoisonError::into_inner);
+        match &terms.peers {
+            None => true,
+            Some(peers) => {
+                writer == terms.node || peers.get(writer).is_some_and(crate::lease::Peer::is_own)
+            }
+        }
+    }
+
+    /// A lease came to be at home here, or is no longer.
+    pub(super) fn count_homed(&self, homed: bool) {
+        if homed {
+            self.homed.fetch_add(1, Ordering::Relaxed);
+            self.metrics.held.increment(1.0);
+        } else {
+            self.homed.fetch_sub(1, Ordering::Relaxed);
+            self.metrics.held.decrement(1.0);
+        }
+    }
+
+    /// Has the keeper find out about a node.
+    pub(super) fn inquire(&self, incarnation: Nonce) {
+        let mut asked = self.inquiries.lock().unwrap_or_else(PoisonError::into_inner);
+        if asked.insert(incarnation) {
+            self.keeper.notify_one();
+        }
     }
 
     /// The view of a key without an actor: what the record says, and the grace of a restart.
@@ -157,6 +236,7 @@ impl World {
         body: impl FnOnce(&mut Env<'_>) -> T,
     ) -> T {
         let mut nonces = || self.entropy.nonce();
-        body(&mut Env { now, wall_ms, key, terms: &self.terms, nonces: &mut nonces })
+        let terms = self.terms.read().unwrap_or_else(PoisonError::into_inner);
+        body(&mut Env { now, wall_ms, key, terms: &terms, nonces: &mut nonces })
     }
 }

@@ -18,7 +18,7 @@ pub struct SettingsArgs {
     /// Directory of the embedded store (store.embedded.data_dir)
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<String>,
-    /// Kind of store: embedded (store.kind)
+    /// Kind of store: embedded, nats or dynamodb (store.kind)
     #[arg(long, value_name = "KIND")]
     pub store: Option<String>,
     /// Any other setting, as section.key=value; may be repeated

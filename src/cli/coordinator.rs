@@ -10,17 +10,14 @@ use actix_web::dev::ServerHandle;
 use anyhow::Context as _;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
+use super::open_store::{OpenStore, Surroundings};
 use crate::{
     actor::{Arbiters, Limits},
     clock::{Clock, Entropy, SystemClock, SystemEntropy},
-    http::{App, Server, ServerOptions, Source},
+    http::{App, Courier, Server, ServerOptions, Source},
     lease::TtlBounds,
     manager::{CallLimits, Manager, Parts},
     settings::Settings,
-    store::{
-        Health, LeaseStore,
-        embedded::{EmbeddedStore, Fresh, Observer, Options},
-    },
     telemetry::{Metrics, OwnershipLog, Recorder},
 };
 
@@ -37,26 +34,11 @@ pub(crate) struct Coordinator {
     pub(crate) bound: SocketAddr,
     /// Its manager.
     pub(crate) manager: Arc<Manager>,
-    store: Arc<EmbeddedStore>,
+    store: OpenStore,
+    remembering: tokio::task::JoinHandle<()>,
     server: ServerHandle,
     ended: tokio::task::JoinHandle<std::io::Result<()>>,
     patience: Duration,
-}
-
-/// Tells the histogram of syncs.
-struct Syncs {
-    clock: Arc<dyn Clock>,
-    metrics: Arc<Metrics>,
-}
-
-impl Observer for Syncs {
-    fn nanos(&self) -> u64 {
-        self.clock.now().0
-    }
-
-    fn synced(&self, writes: usize, took: Duration) {
-        self.metrics.synced(writes, took);
-    }
 }
 
 impl Coordinator {
@@ -69,16 +51,23 @@ impl Coordinator {
         let listener = listen(settings.server.listen)
             .with_context(|| format!("cannot listen on {}", settings.server.listen))?;
         let bound = listener.local_addr()?;
-        let store = Arc::new(open_store(settings, &clock, &entropy, &metrics)?);
+        let surroundings = Surroundings {
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+            metrics: metrics.clone(),
+        };
+        let store = OpenStore::open(settings, &surroundings).await?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = settings.server.workers.resolve(cores);
         let arbiters = Arc::new(Arbiters::new(workers));
         let manager = Manager::open(Parts {
-            store: store.clone(),
+            store: store.store.clone(),
             locked_at: clock.now(),
             clock,
             entropy,
             arbiters: arbiters.clone(),
+            url: settings.advertise_url(bound),
+            node_ttl: std::time::Duration::from_secs(3),
             actors: actor_limits(settings),
             calls: call_limits(settings),
             waiters_per_key: settings.limits.waiters_per_key,
@@ -89,11 +78,12 @@ impl Coordinator {
         .await?;
         let app = App {
             manager: manager.clone(),
+            courier: Courier::new().context("no HTTP client can be made")?,
             recorder: recorder.clone(),
-            before_scrape: gauges(store.clone(), manager.clone(), metrics),
+            before_scrape: gauges(&store, manager.clone(), metrics),
             source: Arc::new(Source {
                 node: settings.advertise_url(bound),
-                store_tag: store.meta().identity.to_string()[..8].to_owned(),
+                store_tag: store.store.meta().identity.to_string()[..8].to_owned(),
             }),
             store_kind: settings.store.kind.as_str(),
             keep_alive: settings.events.heartbeat_interval.min(MAX_SILENCE).mul_f64(0.8),
@@ -115,8 +105,9 @@ impl Coordinator {
                 world.ownership_log.settle(world.clock.now());
             }
         });
+        let remembering = actix::spawn(store.remembering());
         let patience = settings.server.shutdown_timeout;
-        Ok(Self { bound, manager, store, server: handle, ended, patience })
+        Ok(Self { bound, manager, store, remembering, server: handle, ended, patience })
     }
 
     /// Resolves when the server ended of its own accord, which it does only when it cannot go on.
@@ -127,9 +118,11 @@ impl Coordinator {
     /// Takes no more work, settles what is in flight, syncs, and lets go of the store.
     pub(crate) async fn stop(self) {
         self.manager.drain();
+        self.manager.leave().await;
         self.server.stop(true).await;
         self.manager.close(self.patience).await;
-        self.store.close();
+        self.remembering.abort();
+        self.store.close().await;
     }
 }
 
@@ -142,28 +135,6 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     net::bind(&socket, &address)?;
     net::listen(&socket, BACKLOG)?;
     Ok(TcpListener::from(socket))
-}
-
-fn open_store(
-    settings: &Settings,
-    clock: &Arc<dyn Clock>,
-    entropy: &Arc<dyn Entropy>,
-    metrics: &Arc<Metrics>,
-) -> anyhow::Result<EmbeddedStore> {
-    let mut secret = [0; 32];
-    entropy.fill(&mut secret);
-    let fresh = Fresh { identity: entropy.nonce(), secret, created_ms: clock.wall_ms() };
-    let embedded = &settings.store.embedded;
-    let options = Options {
-        segment_bytes: embedded.segment_size.0,
-        min_log_bytes: embedded.min_log_size.0,
-        max_keys: settings.limits.keys,
-        observer: Some(Arc::new(Syncs { clock: clock.clone(), metrics: metrics.clone() })),
-        ..Options::new(&embedded.data_dir, fresh)
-    };
-    let wall = clock.clone();
-    let store = EmbeddedStore::open(options, Arc::new(move || wall.wall_ms()));
-    store.with_context(|| format!("the store in {} cannot be opened", embedded.data_dir.display()))
 }
 
 fn actor_limits(settings: &Settings) -> Limits {
@@ -187,14 +158,13 @@ fn call_limits(settings: &Settings) -> CallLimits {
 
 /// The gauges that are read when somebody asks.
 fn gauges(
-    store: Arc<EmbeddedStore>,
+    store: &OpenStore,
     manager: Arc<Manager>,
     metrics: Arc<Metrics>,
 ) -> Box<dyn Fn() + Send + Sync> {
+    let of_store = store.gauges(metrics.clone());
     Box::new(move || {
-        let stats = store.stats();
-        let ready = store.health() == Health::Ready;
-        metrics.store_state(stats.keys, stats.live_bytes, stats.log_bytes, ready);
+        of_store();
         let subscribers = u32::try_from(manager.world().bus.subscribers()).unwrap_or(u32::MAX);
         metrics.subscribers.set(f64::from(subscribers));
     })

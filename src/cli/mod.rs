@@ -8,6 +8,8 @@
 
 mod acquire;
 mod args;
+mod backup;
+mod backup_file;
 mod bench;
 mod check;
 mod completions;
@@ -18,14 +20,18 @@ mod exit;
 mod get;
 mod ls;
 mod man;
+mod open_store;
 mod output;
+mod raise;
 mod release;
+mod restore;
 mod revoke;
 mod serve;
 #[cfg(test)]
 mod tests;
 mod transfer;
 mod watch;
+mod witness;
 
 use std::{future::Future, process::ExitCode};
 
@@ -81,6 +87,8 @@ enum Command {
     Revoke(revoke::RevokeArgs),
     Transfer(transfer::TransferArgs),
     Bench(Box<bench::BenchArgs>),
+    Backup(backup::BackupArgs),
+    Restore(restore::RestoreArgs),
     Config(config::ConfigArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -138,6 +146,8 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Watch(args) => block_on(args.run(&context()?)),
         Command::Revoke(args) => block_on(args.run(&context()?)),
         Command::Transfer(args) => block_on(args.run(&context()?)),
+        Command::Backup(args) => block_on(args.run(&output)),
+        Command::Restore(args) => block_on(args.run(&output)),
         Command::Config(args) => args.run(&output),
         Command::Completions(args) => args.run(&output),
         Command::Man(args) => args.run(&output),

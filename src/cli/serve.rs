@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Exit, Failure, SettingsArgs, coordinator::Coordinator};
+use super::{Exit, Failure, SettingsArgs, coordinator::Coordinator, open_store};
 use crate::{
     settings::{LogFormat, Settings},
     telemetry::init_logs,
@@ -24,8 +24,8 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut coordinator = Coordinator::start(&settings).await?;
-    let data_dir = settings.store.embedded.data_dir.display().to_string();
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), data_dir, "serving");
+    let (store, place) = (settings.store.kind.as_str(), open_store::place(&settings));
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), store, place, "serving");
     // Programs that start a server on a free port read this line.
     #[expect(clippy::print_stderr, reason = "also where logs are filtered out")]
     {

@@ -1,18 +1,28 @@
 //! What administrators order; each order leaves an event with its actor and reason.
 
-use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::{StatusCode, header::HeaderValue},
+    web,
+};
 
 use super::{
     body::{Body, json, key, owner},
+    forward::{FORWARDED_FOR, act_at_home},
     problem::Problem,
     server::App,
     wire::{DrainBody, Drained, Lease, LeaseAnswer, PinBody, RevokeBody, Revoked},
 };
 use crate::lease::Revoke;
 
-/// Who orders: the address it comes from.
+/// Who orders: the address it comes from, at the node that it was sent to.
 fn actor(request: &HttpRequest) -> String {
-    request.peer_addr().map_or_else(|| "unknown".to_owned(), |peer| peer.ip().to_string())
+    let peer =
+        request.peer_addr().map_or_else(|| "unknown".to_owned(), |peer| peer.ip().to_string());
+    match request.headers().get(FORWARDED_FOR).map(HeaderValue::to_str) {
+        Some(Ok(asked)) => format!("{:.64} via {peer}", asked),
+        _ => peer,
+    }
 }
 
 /// End a tenure.
@@ -30,22 +40,20 @@ pub async fn revoke(
     app: web::Data<App>,
     body: Body<RevokeBody>,
 ) -> HttpResponse {
-    let received = app.manager.now();
-    let result = async {
-        let key = key(&body.0.key)?;
+    let Body(body, bytes) = &body;
+    act_at_home(&request, &app, bytes, async |asked| {
+        let key = key(&body.key)?;
         let order = Revoke {
-            reason: body.0.reason.into(),
+            reason: body.reason.as_str().into(),
             actor: actor(&request).into(),
-            immediately: body.0.immediately,
+            immediately: body.immediately,
             owner: None,
         };
-        let ends_in_ms = app.manager.revoke(&key, order, received).await;
-        ends_in_ms.map_err(|error| Problem::admin(&error, &app, Some(&key)))
-    };
-    match result.await {
-        Ok(ends_in_ms) => json(&request, StatusCode::OK, &Revoked { revoked: true, ends_in_ms }),
-        Err(problem) => problem.respond(&request),
-    }
+        let ends_in_ms = app.manager.revoke(&key, order, asked).await;
+        let ends_in_ms = ends_in_ms.map_err(|error| Problem::admin(&error, &app, Some(&key)))?;
+        Ok(json(&request, StatusCode::OK, &Revoked { revoked: true, ends_in_ms }))
+    })
+    .await
 }
 
 /// Keep a key's tenures from expiring.
@@ -58,7 +66,7 @@ pub async fn revoke(
     (status = 507, description = "`store-full`", body = Problem),
 ))]
 pub async fn pin(request: HttpRequest, app: web::Data<App>, body: Body<PinBody>) -> HttpResponse {
-    pins(request, app, body.0, true).await
+    pins(request, app, body, true).await
 }
 
 /// Take a pin off a key.
@@ -71,26 +79,29 @@ pub async fn pin(request: HttpRequest, app: web::Data<App>, body: Body<PinBody>)
     (status = 507, description = "`store-full`", body = Problem),
 ))]
 pub async fn unpin(request: HttpRequest, app: web::Data<App>, body: Body<PinBody>) -> HttpResponse {
-    pins(request, app, body.0, false).await
+    pins(request, app, body, false).await
 }
 
-async fn pins(request: HttpRequest, app: web::Data<App>, body: PinBody, set: bool) -> HttpResponse {
-    let received = app.manager.now();
-    let result = async {
+async fn pins(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<PinBody>,
+    set: bool,
+) -> HttpResponse {
+    let Body(body, bytes) = &body;
+    act_at_home(&request, &app, bytes, async |asked| {
         let key = key(&body.key)?;
         let actor = actor(&request);
         let view = if set {
-            app.manager.pin(&key, &body.by, &actor, received).await
+            app.manager.pin(&key, &body.by, &actor, asked).await
         } else {
-            app.manager.unpin(&key, &body.by, &actor, received).await
+            app.manager.unpin(&key, &body.by, &actor, asked).await
         };
         let view = view.map_err(|error| Problem::admin(&error, &app, Some(&key)))?;
-        Ok::<_, Problem>(LeaseAnswer { lease: Lease::of(&app, &key, &view) })
-    };
-    match result.await {
-        Ok(answer) => json(&request, StatusCode::OK, &answer),
-        Err(problem) => problem.respond(&request),
-    }
+        let answer = LeaseAnswer { lease: Lease::of(&app, &key, &view) };
+        Ok(json(&request, StatusCode::OK, &answer))
+    })
+    .await
 }
 
 /// Revoke, gracefully, every lease of an owner.

@@ -4,6 +4,7 @@ use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
 use super::{
     body::{Body, json, owner},
+    forward::act_at_home,
     leases::mark,
     problem::Problem,
     server::App,
@@ -30,16 +31,16 @@ pub async fn acquire_any(
     app: web::Data<App>,
     body: Body<AcquireAnyBody>,
 ) -> HttpResponse {
-    let received = app.manager.now();
-    match try_acquire_any(&app, body.0, received).await {
-        Ok(grants) => json(&request, StatusCode::OK, &grants),
-        Err(problem) => problem.respond(&request),
-    }
+    act_at_home(&request, &app, &body.1, async |asked| {
+        let grants = try_acquire_any(&app, &body.0, asked.received).await?;
+        Ok(json(&request, StatusCode::OK, &grants))
+    })
+    .await
 }
 
 async fn try_acquire_any(
     app: &App,
-    body: AcquireAnyBody,
+    body: &AcquireAnyBody,
     received: Moment,
 ) -> Result<Grants, Problem> {
     let mark = match &body.request_id {
@@ -67,7 +68,7 @@ async fn try_acquire_any(
     };
     let owner = owner("owner", &body.owner)?;
     let any = AcquireAny {
-        candidates: candidates(body.keys, body.prefix)?,
+        candidates: candidates(body.keys.as_deref(), body.prefix.as_deref())?,
         owner,
         ttl_ms: body.ttl_ms,
         count: body.count,
@@ -80,7 +81,7 @@ async fn try_acquire_any(
     Ok(Grants { grants: grants.iter().map(|(key, grant)| Grant::of(app, key, grant)).collect() })
 }
 
-fn candidates(keys: Option<Vec<String>>, prefix: Option<String>) -> Result<Candidates, Problem> {
+fn candidates(keys: Option<&[String]>, prefix: Option<&str>) -> Result<Candidates, Problem> {
     match (keys, prefix) {
         (Some(keys), None) => {
             if keys.is_empty() || keys.len() > MAX_CANDIDATES {
@@ -98,7 +99,7 @@ fn candidates(keys: Option<Vec<String>>, prefix: Option<String>) -> Result<Candi
                 format!("is {} bytes long; at most {MAX_KEY_BYTES} are allowed", prefix.len());
             Err(Problem::field("prefix", detail))
         }
-        (None, Some(prefix)) => Ok(Candidates::Prefix(prefix)),
+        (None, Some(prefix)) => Ok(Candidates::Prefix(prefix.to_owned())),
         (Some(_), Some(_)) => Err(Problem::field("prefix", "and keys exclude each other")),
         (None, None) => Err(Problem::field("keys", "or prefix is needed")),
     }

@@ -1,13 +1,22 @@
 //! Many leases in one request: a verdict for each, and one failure never spoils another.
 
+use std::collections::BTreeMap;
+
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode};
+use futures_util::future::join_all;
+use serde_json::Value;
 
 use super::{
     body::{json, lease_id},
+    forward::was_forwarded,
     problem::Problem,
-    wire::{BatchBody, LeaseRef, Verdict, Verdicts},
+    server::App,
+    wire::{BatchBody, BatchRefs, Item, LeaseRef, Verdict, Verdicts},
 };
-use crate::lease::{LeaseId, MAX_KEY_BYTES};
+use crate::{
+    lease::{LeaseId, MAX_KEY_BYTES, Nonce},
+    manager::{Asked, Elsewhere, Home},
+};
 
 /// Most leases of one batch.
 const MAX_BATCH: usize = 10_000;
@@ -28,39 +37,100 @@ pub fn refused(key: &str, problem: Problem) -> Verdict<'_> {
         code: Some(problem.code),
         reason: problem.reason,
         detail: Some(problem.detail),
+        node: problem.node,
         ..Verdict::default()
     }
 }
 
-/// Asks about the leases of a batch that can be asked about, and gives each its verdict, in order.
-pub async fn answer<'b, T>(
+/// Asks about the leases of a batch that can be asked about, and gives each its verdict, in order. Those
+/// that are at home elsewhere are asked for there, all of one home in one request.
+pub async fn answer<'b, T, E: Elsewhere>(
     request: &HttpRequest,
+    app: &App,
     body: &'b BatchBody,
-    ask: impl AsyncFnOnce(Vec<(&'b str, LeaseId)>) -> Vec<T>,
-    verdict: impl Fn(&'b str, T) -> Verdict<'b>,
+    ask: impl AsyncFn(Vec<(&'b str, LeaseId)>, Asked) -> Vec<Result<T, E>>,
+    verdict: impl Fn(&'b str, Result<T, E>) -> Verdict<'b>,
 ) -> HttpResponse {
+    let received = app.manager.now();
     let leases = &body.leases;
     if leases.len() > MAX_BATCH {
         let detail = format!("names {} leases; at most {MAX_BATCH} are allowed", leases.len());
         return Problem::field("leases", detail).respond(request);
     }
     let mut asked = Vec::with_capacity(leases.len());
-    let mut unasked = Vec::with_capacity(leases.len());
+    let mut results: Vec<Option<Item<'b>>> = Vec::with_capacity(leases.len());
     for lease in leases {
         match read(lease) {
             Ok(id) => {
                 asked.push((lease.key.as_str(), id));
-                unasked.push(None);
+                results.push(None);
             }
-            Err(problem) => unasked.push(Some(problem)),
+            Err(problem) => results.push(Some(Item::Own(refused(&lease.key, problem)))),
         }
     }
-    let mut answers = ask(asked).await.into_iter();
-    let results = leases.iter().zip(unasked).filter_map(|(lease, problem)| match problem {
-        Some(problem) => Some(refused(&lease.key, problem)),
-        None => answers.next().map(|answer| verdict(&lease.key, answer)),
-    });
-    json(request, StatusCode::OK, &Verdicts { results: results.collect() })
+    let answers = ask(asked, received.into()).await;
+    let places = (0..leases.len()).filter(|at| results[*at].is_none()).collect::<Vec<_>>();
+    let mut away: BTreeMap<Nonce, (Home, Vec<usize>)> = BTreeMap::new();
+    for (at, answer) in places.into_iter().zip(answers) {
+        match answer.as_ref().err().and_then(Elsewhere::home) {
+            Some(home) if !was_forwarded(request) => {
+                let places = away.entry(home.node).or_insert_with(|| (home.clone(), Vec::new()));
+                places.1.push(at);
+            }
+            _ => results[at] = Some(Item::Own(verdict(&leases[at].key, answer))),
+        }
+    }
+    let homes = away.into_values();
+    let carried = homes.map(|(home, places)| carry(request, app, body, home, places));
+    let mut stranded = Vec::new();
+    for (places, items) in join_all(carried).await {
+        match items {
+            Some(items) => {
+                places.into_iter().zip(items).for_each(|(at, item)| results[at] = Some(item));
+            }
+            None => stranded.extend(places),
+        }
+    }
+    if !stranded.is_empty() {
+        let again = stranded.iter().filter_map(|at| {
+            Some((leases[*at].key.as_str(), lease_id(&leases[*at].lease_id).ok()?))
+        });
+        let answers = ask(again.collect(), Asked { received, stranded: true }).await;
+        for (at, answer) in stranded.into_iter().zip(answers) {
+            results[at] = Some(Item::Own(verdict(&leases[at].key, answer)));
+        }
+    }
+    json(request, StatusCode::OK, &Verdicts { results: results.into_iter().flatten().collect() })
+}
+
+/// The part of a batch that is at home at another node, and what that says about each; `None` when it
+/// cannot be reached.
+async fn carry<'b>(
+    request: &HttpRequest,
+    app: &App,
+    body: &'b BatchBody,
+    home: Home,
+    places: Vec<usize>,
+) -> (Vec<usize>, Option<Vec<Item<'b>>>) {
+    let part = BatchRefs { leases: places.iter().map(|at| &body.leases[*at]).collect() };
+    let items = async {
+        let part = serde_json::to_vec(&part).ok()?;
+        let answer = app.courier.carry(request, app, &home, part.into()).await?;
+        let answer: Value = serde_json::from_slice(&answer.bytes().await.ok()?).ok()?;
+        let Value::Object(mut answer) = answer else { return None };
+        let Some(Value::Array(items)) = answer.remove("results") else { return None };
+        let node = home.url.as_deref().unwrap_or_default();
+        let told = items.into_iter().map(|mut item| {
+            if let Value::Object(verdict) = &mut item {
+                verdict.insert("node".into(), node.into());
+            }
+            Item::Others(item)
+        });
+        let told: Vec<_> = told.collect();
+        (told.len() == places.len()).then_some(told)
+    };
+    let items = items.await;
+    (places, items)
 }
 
 fn read(lease: &LeaseRef) -> Result<LeaseId, Problem> {

@@ -17,7 +17,9 @@ use crate::lease::{Key, Owner};
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// A JSON body: unknown and duplicate fields, wrong types and excess are refused.
-pub struct Body<T>(pub T);
+///
+/// The bytes are kept, to be passed on to the node that the lease is at home at.
+pub struct Body<T>(pub T, pub bytes::Bytes);
 
 impl<T: DeserializeOwned + 'static> FromRequest for Body<T> {
     type Error = Problem;
@@ -35,7 +37,10 @@ impl<T: DeserializeOwned + 'static> FromRequest for Body<T> {
                     .await
                     .map_err(|_| Problem::too_large(MAX_BODY_BYTES))?
                     .map_err(|error| Problem::malformed(error.to_string(), None))?;
-                serde_json::from_slice(&bytes).map(Self).map_err(|_| explain::<T>(&bytes))
+                match serde_json::from_slice(&bytes) {
+                    Ok(body) => Ok(Self(body, bytes)),
+                    Err(_) => Err(explain::<T>(&bytes)),
+                }
             };
             // The handler, which would put the request's ids on its answer, is not reached.
             read.await.map_err(|problem| problem.answering(&request))

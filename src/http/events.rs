@@ -22,7 +22,7 @@ use super::{
     server::{App, Source},
 };
 use crate::{
-    actor::{Published, Subscriber},
+    actor::{Heard, Published, Subscriber},
     clock::rfc3339,
     lease::{ChangeKind, Revision},
     store::{Committed, History, Position},
@@ -108,8 +108,16 @@ impl Filter {
 }
 
 /// Short types that the stream knows and that this build has no cause to send.
-const SILENT: [&str; 7] =
-    ["session-ended", "fencing", "fenced", "fence-failed", "cooled", "handover-requested", "reset"];
+const SILENT: [&str; 8] = [
+    "session-ended",
+    "fencing",
+    "fenced",
+    "fence-failed",
+    "cooled",
+    "handover-requested",
+    "reset",
+    "frozen",
+];
 
 fn parse_types(list: &str) -> Result<Vec<ChangeKind>, Problem> {
     let mut types = Vec::new();
@@ -179,13 +187,18 @@ struct Previous<'a> {
     token: u64,
 }
 
-fn cloud_event<'a>(source: &'a Source, committed: &'a Committed) -> CloudEvent<'a> {
+fn cloud_event<'a>(
+    source: &'a Source,
+    writer: Option<&'a str>,
+    committed: &'a Committed,
+) -> CloudEvent<'a> {
+    let node = writer.unwrap_or(&source.node);
     let change = &committed.change;
     let key = committed.key.as_str();
     CloudEvent {
         specversion: "1.0",
         id: cursor(source, committed.position),
-        source: &source.node,
+        source: node,
         kind: format!("io.tenure.lease.{}", change.kind.as_str()),
         subject: key,
         time: rfc3339(committed.at_ms),
@@ -203,14 +216,15 @@ fn cloud_event<'a>(source: &'a Source, committed: &'a Committed) -> CloudEvent<'
             actor: change.actor.as_deref(),
             session: None,
             pool: DEFAULT_POOL,
-            node: &source.node,
+            node,
         },
     }
 }
 
-/// One event of the stream. JSON has no line breaks, so one `data:` line is enough.
-pub fn render(source: &Source, committed: &Committed) -> Bytes {
-    let event = cloud_event(source, committed);
+/// One event of the stream; `writer` is the URL of the node that made the change, when it was another.
+/// JSON has no line breaks, so one `data:` line is enough.
+pub fn render(source: &Source, writer: Option<&str>, committed: &Committed) -> Bytes {
+    let event = cloud_event(source, writer, committed);
     let mut out = Vec::with_capacity(512);
     out.extend_from_slice(
         format!("id: {}\nevent: {}\ndata: ", event.id, committed.change.kind.as_str()).as_bytes(),
@@ -225,6 +239,12 @@ fn render_reset(source: &Source, at: Position, reason: &str) -> Bytes {
     let id = cursor(source, at);
     let data = serde_json::json!({ "cursor": id, "reason": reason });
     format!("id: {id}\nevent: reset\ndata: {data}\n\n").into()
+}
+
+/// No cursor: it is no change of a key, and is not replayed.
+fn render_frozen(why: Option<&str>) -> Bytes {
+    let data = serde_json::json!({ "frozen": why.is_some(), "reason": why });
+    format!("event: frozen\ndata: {data}\n\n").into()
 }
 
 /// Where a subscriber stands.
@@ -262,7 +282,7 @@ impl Reader {
             tokio::select! {
                 () = app.manager.drained() => return None,
                 received = self.subscriber.changes.recv() => match received {
-                    Ok(published) => self.take(&published, &mut out),
+                    Ok(heard) => self.hear(&heard, &mut out),
                     Err(RecvError::Lagged(_)) => self.cut_off(&mut out),
                     Err(RecvError::Closed) => return None,
                 },
@@ -270,7 +290,7 @@ impl Reader {
             }
             while out.len() < CHUNK_BYTES && !self.over {
                 match self.subscriber.changes.try_recv() {
-                    Ok(published) => self.take(&published, &mut out),
+                    Ok(heard) => self.hear(&heard, &mut out),
                     Err(TryRecvError::Lagged(_)) => self.cut_off(&mut out),
                     Err(_) => break,
                 }
@@ -292,7 +312,7 @@ impl Reader {
                     for committed in changes {
                         self.position = committed.position;
                         if self.filter.wants(&committed) {
-                            out.extend_from_slice(&render(&self.app.source, &committed));
+                            out.extend_from_slice(&self.render(&committed));
                         }
                     }
                 }
@@ -312,6 +332,22 @@ impl Reader {
         }
     }
 
+    fn render(&self, committed: &Committed) -> Bytes {
+        let writer = self.app.manager.world().url_of(committed.node);
+        render(&self.app.source, writer.as_deref(), committed)
+    }
+
+    fn hear(&mut self, heard: &Heard, out: &mut BytesMut) {
+        match heard {
+            Heard::Change(published) => self.take(published, out),
+            Heard::Lost(resume) => {
+                self.position = self.position.max(*resume);
+                out.extend_from_slice(&render_reset(&self.app.source, self.position, "lost"));
+            }
+            Heard::Frozen(why) => out.extend_from_slice(&render_frozen(why.as_deref())),
+        }
+    }
+
     fn take(&mut self, published: &Arc<Published>, out: &mut BytesMut) {
         let committed = &published.committed;
         if committed.position <= self.position {
@@ -319,9 +355,7 @@ impl Reader {
         }
         self.position = committed.position;
         if self.filter.wants(committed) {
-            out.extend_from_slice(
-                published.rendered.get_or_init(|| render(&self.app.source, committed)),
-            );
+            out.extend_from_slice(published.rendered.get_or_init(|| self.render(committed)));
         }
     }
 
@@ -437,7 +471,8 @@ impl Reader {
                 while let Some(committed) = self.backlog.pop_front() {
                     self.position = committed.position;
                     if self.filter.wants(&committed) {
-                        let event = cloud_event(&self.app.source, &committed);
+                        let writer = self.app.manager.world().url_of(committed.node);
+                        let event = cloud_event(&self.app.source, writer.as_deref(), &committed);
                         events.push(serde_json::to_value(event).unwrap_or_default());
                     }
                 }

@@ -5,6 +5,7 @@ use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 use super::{
     batch,
     body::{Body, json, lease_id},
+    forward::act_at_home,
     problem::Problem,
     server::App,
     wire::{BatchBody, HeartbeatAnswer, HeartbeatBody, Verdict, Verdicts},
@@ -29,21 +30,18 @@ pub async fn heartbeat(
     app: web::Data<App>,
     body: Body<HeartbeatBody>,
 ) -> HttpResponse {
-    let received = app.manager.now();
-    let HeartbeatBody { key, lease_id: id, value, ttl_ms } = body.0;
-    let result = async {
-        batch::check_key(&key)?;
-        let beat = Heartbeat { lease_id: lease_id(&id)?, value: value.map(Into::into), ttl_ms };
-        app.manager.heartbeat(&key, beat, received).await.map_err(|error| Problem::holder(&error))
-    };
-    match result.await {
-        Ok(Alive { token, valid_for_ms, revived }) => {
-            let answer =
-                HeartbeatAnswer { key: &key, token: token.0, valid_for_ms, revived, notices: [] };
-            json(&request, StatusCode::OK, &answer)
-        }
-        Err(problem) => problem.respond(&request),
-    }
+    let HeartbeatBody { key, lease_id: id, value, ttl_ms } = &body.0;
+    act_at_home(&request, &app, &body.1, async |asked| {
+        batch::check_key(key)?;
+        let (lease_id, value) = (lease_id(id)?, value.as_deref().map(Into::into));
+        let beat = Heartbeat { lease_id, value, ttl_ms: *ttl_ms };
+        let alive = app.manager.heartbeat(key, beat, asked).await;
+        let Alive { token, valid_for_ms, revived } =
+            alive.map_err(|error| Problem::holder(&error))?;
+        let answer = HeartbeatAnswer { key, token: token.0, valid_for_ms, revived, notices: [] };
+        Ok(json(&request, StatusCode::OK, &answer))
+    })
+    .await
 }
 
 /// Stay the owner of many leases.
@@ -57,9 +55,8 @@ pub async fn heartbeats(
     app: web::Data<App>,
     body: Body<BatchBody>,
 ) -> HttpResponse {
-    let received = app.manager.now();
-    let ask = async |leases: Vec<_>| app.manager.heartbeats(leases.into_iter(), received).await;
-    batch::answer(&request, &body.0, ask, verdict).await
+    let ask = async |leases: Vec<_>, asked| app.manager.heartbeats(leases.into_iter(), asked).await;
+    batch::answer(&request, &app, &body.0, ask, verdict).await
 }
 
 fn verdict(key: &str, answer: Result<Alive, HolderError>) -> Verdict<'_> {

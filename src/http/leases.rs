@@ -5,13 +5,17 @@ use sha2::{Digest, Sha256};
 
 use super::{
     body::{Body, json, key, owner, percent_decode, query},
+    forward::{act_at_home, relay, was_forwarded},
+    gate,
     problem::Problem,
     server::App,
-    wire::{AcquireBody, CheckBody, Checked, Grant, Lease, LeaseList, ListQuery},
+    wire::{
+        AcquireBody, CheckBody, Checked, GatedLease, Grant, Lease, LeaseList, LeaseQuery, ListQuery,
+    },
 };
 use crate::{
     lease::{Key, State, Token},
-    manager::{AcquireOne, Filter},
+    manager::{AcquireOne, Asked, Filter, Home},
     telemetry::DEFAULT_POOL,
 };
 
@@ -58,18 +62,14 @@ pub async fn acquire(
     app: web::Data<App>,
     body: Body<AcquireBody>,
 ) -> HttpResponse {
-    let received = app.manager.now();
-    match try_acquire(&app, body.0, received).await {
-        Ok(grant) => json(&request, StatusCode::OK, &grant),
-        Err(problem) => problem.respond(&request),
-    }
+    act_at_home(&request, &app, &body.1, async |asked| {
+        let grant = try_acquire(&app, &body.0, asked).await?;
+        Ok(json(&request, StatusCode::OK, &grant))
+    })
+    .await
 }
 
-async fn try_acquire(
-    app: &App,
-    body: AcquireBody,
-    received: crate::lease::Moment,
-) -> Result<Grant, Problem> {
+async fn try_acquire(app: &App, body: &AcquireBody, asked: Asked) -> Result<Grant, Problem> {
     let value = body.value.as_deref().unwrap_or_default();
     let has_value = [u8::from(body.value.is_some()), u8::from(body.reclaim)];
     let mark = mark(
@@ -80,12 +80,13 @@ async fn try_acquire(
         key: key(&body.key)?,
         owner: owner("owner", &body.owner)?,
         ttl_ms: body.ttl_ms,
-        value: body.value.map(Into::into),
+        value: body.value.as_deref().map(Into::into),
+        hasty: false,
         reclaim: body.reclaim,
         wait_ms: body.wait_ms,
         mark,
     };
-    match app.manager.acquire(&one, received).await {
+    match app.manager.acquire(&one, asked).await {
         Ok(grant) => Ok(Grant::of(app, &one.key, &grant)),
         Err(error) => Err(Problem::acquire(&error, app, &one.key)),
     }
@@ -101,8 +102,8 @@ fn key_of_path(request: &HttpRequest) -> Result<Key, Problem> {
 
 /// Look at one lease.
 #[utoipa::path(get, path = "/v1/leases/{key}", tag = "leases",
-    params(("key" = String, Path, description = "Percent-encoded; `/` may stand as it is")), responses(
-    (status = 200, description = "The lease, also of a free key", body = Lease),
+    params(("key" = String, Path, description = "Percent-encoded; `/` may stand as it is"), LeaseQuery), responses(
+    (status = 200, description = "The lease, also of a free key", body = GatedLease),
     (status = 400, description = "The key is not valid", body = Problem),
     (status = 404, description = "`unknown-key`: never seen", body = Problem),
     (status = 503, description = "`store-unavailable`", body = Problem),
@@ -110,13 +111,42 @@ fn key_of_path(request: &HttpRequest) -> Result<Key, Problem> {
 pub async fn get(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     let result = async {
         let key = key_of_path(&request)?;
+        let LeaseQuery { gate } = query(&request)?;
+        match gate {
+            None | Some(0) => {}
+            Some(1) => return gated(&request, &app, &key).await,
+            Some(other) => {
+                return Err(Problem::field("gate", format!("is {other}; it must be 0 or 1")));
+            }
+        }
         let view = app.manager.view(&key).await.map_err(|trouble| Problem::trouble(&trouble))?;
-        if view.known { Ok(Lease::of(&app, &key, &view)) } else { Err(Problem::unknown_key(&key)) }
+        if !view.known {
+            return Err(Problem::unknown_key(&key));
+        }
+        // The home knows until when it promised, and who waits there.
+        if let (true, Some(node)) = (view.elsewhere && !was_forwarded(&request), view.node) {
+            let home = Home { node, url: app.manager.world().url_of(node) };
+            if let Some(response) = relay(&request, &app, &home, bytes::Bytes::new()).await {
+                return Ok(response);
+            }
+        }
+        Ok(json(&request, StatusCode::OK, &Lease::of(&app, &key, &view)))
     };
     match result.await {
-        Ok(lease) => json(&request, StatusCode::OK, &lease),
+        Ok(response) => response,
         Err(problem) => problem.respond(&request),
     }
+}
+
+async fn gated(request: &HttpRequest, app: &App, key: &Key) -> Result<HttpResponse, Problem> {
+    let gated = app.manager.gated(key).await;
+    let (view, condition) = gated.map_err(|trouble| Problem::trouble(&trouble))?;
+    if !view.known {
+        return Err(Problem::unknown_key(key));
+    }
+    let gate = Some(gate::document(key, &view, condition));
+    let lease = GatedLease { lease: Lease::of(app, key, &view), gate };
+    Ok(json(request, StatusCode::OK, &lease))
 }
 
 /// Ask whether a token is the present holder's.

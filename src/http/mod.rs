@@ -13,6 +13,8 @@ mod batch;
 mod body;
 mod events;
 mod follow;
+mod forward;
+mod gate;
 mod heartbeats;
 mod leases;
 mod openapi;
@@ -25,5 +27,6 @@ mod service;
 mod testing;
 mod wire;
 
+pub use forward::Courier;
 pub use openapi::document;
 pub use server::{App, Server, ServerOptions, Source};

@@ -11,9 +11,13 @@ use super::{server::App, wire};
 use crate::{
     lease::{Key, Lost, Refusal, State, StoreError, View},
     manager::{
-        AcquireAnyError, AcquireError, AdminError, HolderError, Invalid, ReleaseError, Trouble,
+        AcquireAnyError, AcquireError, AdminError, HolderError, Home, Invalid, ReleaseError,
+        Trouble,
     },
 };
+
+/// A dead node's leases can be adopted after some seconds; sooner attempts cost little.
+const HOME_RETRY_MS: u64 = 500;
 
 /// A problem document.
 #[derive(Debug, Serialize, ToSchema)]
@@ -46,6 +50,12 @@ pub struct Problem {
     /// How many of the keys are in which state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<wire::Counts>,
+    /// Where the lease is at home, when that is another node: ask there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The same, for this node.
+    #[serde(skip)]
+    home: Option<Box<Home>>,
     /// The request's own ids, where no handler puts them on the answer.
     #[serde(skip)]
     ids: Option<Box<header::HeaderMap>>,
@@ -65,6 +75,8 @@ impl Problem {
             reason: None,
             lease: None,
             counts: None,
+            node: None,
+            home: None,
             ids: None,
         }
     }
@@ -160,12 +172,34 @@ impl Problem {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 Self::new(status, "draining", "The coordinator takes no work", detail).retry(1000)
             }
+            Trouble::Elsewhere(home) => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                let title = "The lease's node cannot be reached";
+                let problem =
+                    Self::new(status, "home-unreachable", title, detail).retry(HOME_RETRY_MS);
+                let node = home.url.as_deref().map(str::to_owned);
+                Self { node, home: Some(Box::new(home.clone())), ..problem }
+            }
+            Trouble::Lapsed => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                let title = "The node may promise nothing now";
+                Self::new(status, "node-lapsed", title, detail).retry(HOME_RETRY_MS)
+            }
+            Trouble::Frozen => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                Self::new(status, "store-frozen", "Nothing is granted", detail)
+            }
             Trouble::InFlight => {
                 let status = StatusCode::CONFLICT;
                 Self::new(status, "request-in-flight", "The request is being served", detail)
                     .retry(100)
             }
         }
+    }
+
+    /// The other node that answers for the lease.
+    pub fn home(&self) -> Option<&Home> {
+        self.home.as_deref()
     }
 
     pub fn invalid(invalid: &Invalid) -> Self {

@@ -5,6 +5,7 @@ use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 use super::{
     batch,
     body::{Body, json, key, lease_id, owner},
+    forward::act_at_home,
     problem::Problem,
     server::App,
     wire::{BatchBody, Lease, LeaseAnswer, ReleaseBody, Released, TransferBody, Verdict, Verdicts},
@@ -26,18 +27,15 @@ pub async fn release(
     app: web::Data<App>,
     body: Body<ReleaseBody>,
 ) -> HttpResponse {
-    let received = app.manager.now();
-    let ReleaseBody { key, lease_id: id, value } = body.0;
-    let result = async {
-        batch::check_key(&key)?;
-        let release = Release { lease_id: lease_id(&id)?, value: value.map(Into::into) };
-        let released = app.manager.release(&key, release, received).await;
-        released.map_err(|error| Problem::release(&error, &app, &key))
-    };
-    match result.await {
-        Ok(released) => json(&request, StatusCode::OK, &Released { released }),
-        Err(problem) => problem.respond(&request),
-    }
+    let ReleaseBody { key, lease_id: id, value } = &body.0;
+    act_at_home(&request, &app, &body.1, async |asked| {
+        batch::check_key(key)?;
+        let (lease_id, value) = (lease_id(id)?, value.as_deref().map(Into::into));
+        let released = app.manager.release(key, Release { lease_id, value }, asked).await;
+        let released = released.map_err(|error| Problem::release(&error, &app, key))?;
+        Ok(json(&request, StatusCode::OK, &Released { released }))
+    })
+    .await
 }
 
 /// Stop being the owner of many leases.
@@ -51,9 +49,8 @@ pub async fn releases(
     app: web::Data<App>,
     body: Body<BatchBody>,
 ) -> HttpResponse {
-    let received = app.manager.now();
-    let ask = async |leases: Vec<_>| app.manager.releases(leases.into_iter(), received).await;
-    batch::answer(&request, &body.0, ask, |key, answer| match answer {
+    let ask = async |leases: Vec<_>, asked| app.manager.releases(leases.into_iter(), asked).await;
+    batch::answer(&request, &app, &body.0, ask, |key, answer| match answer {
         Ok(released) => {
             Verdict { key, status: 200, released: Some(released), ..Verdict::default() }
         }
@@ -77,22 +74,19 @@ pub async fn transfer(
     app: web::Data<App>,
     body: Body<TransferBody>,
 ) -> HttpResponse {
-    let received = app.manager.now();
-    let body = body.0;
-    let result = async {
+    let Body(body, bytes) = &body;
+    act_at_home(&request, &app, bytes, async |asked| {
         let key = key(&body.key)?;
         let transfer = Transfer {
             lease_id: lease_id(&body.lease_id)?,
             to: owner("to", &body.to)?,
             offer_ms: body.offer_ms,
-            value: body.value.map(Into::into),
+            value: body.value.as_deref().map(Into::into),
         };
-        let view = app.manager.transfer(key.as_str(), transfer, received).await;
+        let view = app.manager.transfer(key.as_str(), transfer, asked).await;
         let view = view.map_err(|error| Problem::holder(&error))?;
-        Ok::<_, Problem>(LeaseAnswer { lease: Lease::of(&app, &key, &view) })
-    };
-    match result.await {
-        Ok(answer) => json(&request, StatusCode::OK, &answer),
-        Err(problem) => problem.respond(&request),
-    }
+        let answer = LeaseAnswer { lease: Lease::of(&app, &key, &view) };
+        Ok(json(&request, StatusCode::OK, &answer))
+    })
+    .await
 }

@@ -15,9 +15,10 @@ use actix_web::{
     web,
 };
 
-use super::{admin, any, events, heartbeats, leases, pages, releases, service};
+use super::{admin, any, events, forward::Courier, heartbeats, leases, pages, releases, service};
 use crate::{
     actor::{Arbiters, claim_this_thread},
+    lease::Nonce,
     manager::Manager,
     telemetry::Recorder,
 };
@@ -29,6 +30,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct App {
     /// The coordinator.
     pub manager: Arc<Manager>,
+    /// Passes requests on to other nodes.
+    pub courier: Courier,
     /// Renders metrics.
     pub recorder: Recorder,
     /// Sets the gauges that are read when they are asked for.
@@ -39,6 +42,14 @@ pub struct App {
     pub store_kind: &'static str,
     /// An event stream that was silent for this long sends a comment.
     pub keep_alive: Duration,
+}
+
+impl App {
+    /// Where a node is reached; this one, where it is not another.
+    pub fn url_of(&self, node: Option<Nonce>) -> String {
+        let url = node.and_then(|node| self.manager.world().url_of(node));
+        url.map_or_else(|| self.source.node.clone(), String::from)
+    }
 }
 
 /// The origin of answers and events.
@@ -80,7 +91,11 @@ impl Server {
         options: &ServerOptions,
     ) -> std::io::Result<Self> {
         let source = app.source.clone();
-        app.manager.world().bus.render_with(move |change| events::render(&source, change));
+        let world = Arc::downgrade(app.manager.world());
+        app.manager.world().bus.render_with(move |change| {
+            let url = world.upgrade().and_then(|world| world.url_of(change.node));
+            events::render(&source, url.as_deref(), change)
+        });
         let app = web::Data::new(app);
         let workers = Arc::new(AtomicUsize::new(0));
         let server = HttpServer::new(move || {

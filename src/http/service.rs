@@ -9,6 +9,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{body::json, problem::Problem, server::App};
+use crate::actor::NodeView;
 
 /// Answer of `/livez`.
 #[derive(Serialize, ToSchema)]
@@ -46,10 +47,16 @@ pub struct Info {
 pub struct NodeInfo {
     /// Its address.
     pub url: String,
-    /// `alive`.
+    /// `alive`; `draining`: it is stopping; `drained`: it has left; `dead`: it let its record run out.
     pub state: &'static str,
     /// Its version.
-    pub version: &'static str,
+    pub version: String,
+    /// Names this run of it.
+    pub incarnation: String,
+    /// How many leases are at home at it, when it last wrote its record.
+    pub leases: u32,
+    /// Milliseconds until its record runs out unless it is renewed; null where there is none.
+    pub runs_out_in_ms: Option<u64>,
     /// Whether it is the one that answers.
     pub this: bool,
 }
@@ -95,7 +102,7 @@ pub async fn info(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
         version: env!("CARGO_PKG_VERSION"),
         node: app.source.node.clone(),
         store: app.store_kind,
-        epoch: meta.epoch.0,
+        epoch: app.manager.world().terms().epoch.0,
         store_id: meta.identity.to_string(),
     };
     json(&request, StatusCode::OK, &info)
@@ -104,13 +111,38 @@ pub async fn info(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 /// The coordinators on this store.
 #[utoipa::path(get, path = "/v1/nodes", tag = "service", responses((status = 200, description = "Those that are known", body = Nodes)))]
 pub async fn nodes(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
-    let node = NodeInfo {
-        url: app.source.node.clone(),
-        state: if app.manager.is_draining() { "draining" } else { "alive" },
-        version: env!("CARGO_PKG_VERSION"),
-        this: true,
-    };
-    json(&request, StatusCode::OK, &Nodes { nodes: vec![node] })
+    let mut nodes: Vec<NodeInfo> = app.manager.nodes().iter().map(NodeInfo::of).collect();
+    if nodes.is_empty() {
+        // This store has no nodes' records: one process has it to itself.
+        nodes.push(NodeInfo {
+            url: app.source.node.clone(),
+            state: "alive",
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            incarnation: app.manager.world().terms().node.to_string(),
+            leases: app.manager.homed(),
+            runs_out_in_ms: None,
+            this: true,
+        });
+    }
+    if app.manager.is_draining() {
+        nodes[0].state = "draining";
+    }
+    json(&request, StatusCode::OK, &Nodes { nodes })
+}
+
+impl NodeInfo {
+    fn of(view: &NodeView) -> Self {
+        let NodeView { record, this, runs_out_in_ms } = view;
+        Self {
+            url: record.url.to_string(),
+            state: record.state.as_str(),
+            version: record.version.to_string(),
+            incarnation: record.incarnation.to_string(),
+            leases: record.load,
+            runs_out_in_ms: (!record.state.is_terminal()).then_some(*runs_out_in_ms),
+            this: *this,
+        }
+    }
 }
 
 /// Everything else.

@@ -34,7 +34,7 @@ pub struct Lease {
     pub value: Option<String>,
     /// The pool of the key, which is also the label of its metrics.
     pub pool: &'static str,
-    /// The coordinator that answers for the key.
+    /// The coordinator that answers for the key: calls of its holder are best sent there.
     pub node: String,
     /// How many callers wait for it.
     pub waiters: usize,
@@ -58,12 +58,33 @@ impl Lease {
             session: None,
             value: view.value.as_deref().map(str::to_owned),
             pool: DEFAULT_POOL,
-            node: app.source.node.clone(),
+            node: app.url_of(view.node),
             waiters: view.waiters,
             pinned: !view.pins.is_empty(),
             offered_to: view.offered_to.as_ref().map(|owner| owner.as_str().to_owned()),
         }
     }
+}
+
+/// A lease, and what a write of one's own into the same store can be gated on.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct GatedLease {
+    /// The lease.
+    #[serde(flatten)]
+    pub lease: Lease,
+    /// With `gate=1`: the condition, by its `kind`: `dynamodb`, `nats` or `check`; null for a key that
+    /// nobody holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub gate: Option<serde_json::Value>,
+}
+
+/// Query of `GET /v1/leases/{key}`.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct LeaseQuery {
+    /// `1`: with the condition on which a write of one's own into the same store can be gated.
+    pub gate: Option<u8>,
 }
 
 /// What the holder gets: the lease, its secret, and its window.
@@ -214,7 +235,7 @@ pub struct HeartbeatAnswer<'a> {
 }
 
 /// One lease of a batch.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LeaseRef {
     /// The key.
@@ -259,13 +280,34 @@ pub struct Verdict<'a> {
     /// What happened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// Where the lease is at home, when that is another node: ask there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
 }
 
 /// Answer of `POST /v1/heartbeats` and `POST /v1/releases`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Verdicts<'a> {
     /// One for each lease, in order.
-    pub results: Vec<Verdict<'a>>,
+    #[schema(value_type = Vec<Verdict<'static>>)]
+    pub results: Vec<Item<'a>>,
+}
+
+/// A verdict of this node, or that of another one as it came, with its URL as `node`.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Item<'a> {
+    /// This node's.
+    Own(Verdict<'a>),
+    /// Another's.
+    Others(serde_json::Value),
+}
+
+/// A part of a batch, to be passed on.
+#[derive(Debug, Serialize)]
+pub struct BatchRefs<'a> {
+    /// The leases.
+    pub leases: Vec<&'a LeaseRef>,
 }
 
 /// Body of `POST /v1/release`.

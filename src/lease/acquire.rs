@@ -7,7 +7,7 @@ use super::{
     Moment, Mutant, Record, Refusal, RequestMark, Revision, State, StoreError, Tenure, Terms,
     Token,
     ending::End,
-    machine::{Effects, Flight},
+    machine::{Effects, Flight, Home, RETRY},
     valid_for,
     waiters::Waiter,
 };
@@ -32,6 +32,14 @@ impl<C: Caller> Lease<C> {
 
     pub(super) fn acquire(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         if waiter.caller.is_gone() {
+            return;
+        }
+        if self.is_frozen(env) {
+            out.push(Effect::Reply(waiter.caller, Answer::Frozen));
+            return;
+        }
+        if !env.terms.may_promise(env.now) {
+            out.push(Effect::Reply(waiter.caller, Answer::Lapsed));
             return;
         }
         if let Some(refusal) = repeated(&self.record, &waiter.acquire) {
@@ -97,6 +105,13 @@ impl<C: Caller> Lease<C> {
     /// The same grant once more, with what is left of it; after a restart, when this home promised
     /// nothing yet, with a promise like a heartbeat's.
     fn grant_again(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if self.home == Home::Gone {
+            return self.adopt_for(waiter.into(), env, out);
+        }
+        if !env.terms.may_promise(env.now) {
+            out.push(Effect::Reply(waiter.caller, Answer::Lapsed));
+            return;
+        }
         if self.promised <= waiter.received {
             if self.record.revocation.is_some() {
                 let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
@@ -182,6 +197,12 @@ impl<C: Caller> Lease<C> {
     pub(super) fn granted(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         self.floor = Moment::ZERO;
         self.promised = env.now + self.ttl();
+        if !env.terms.may_promise(env.now) || self.home != Home::Here {
+            // Durable, and nobody may be told.
+            let marked = waiter.acquire.mark.is_some();
+            out.push(Effect::Reply(waiter.caller, Answer::Lapsed));
+            return self.granted_unheard(marked, env, out);
+        }
         let ask = !env.terms.breaks(Mutant::GrantToACallerThatLeft);
         if ask && waiter.caller.is_gone() && waiter.acquire.mark.is_none() {
             // Nobody heard the lease id, and nobody will ask for it again.
@@ -202,6 +223,10 @@ impl<C: Caller> Lease<C> {
     /// Grants an open key to the first caller in the queue that may have it.
     pub(super) fn serve_waiters(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
         if self.waiters_len() == 0 || self.retrying(env.now) {
+            return;
+        }
+        if !self.may_grant(env) {
+            self.busy().retry_at = env.now + RETRY;
             return;
         }
         let accepts = accepting(env.terms);
@@ -263,7 +288,7 @@ pub(super) fn accepting<C: Caller>(terms: &Terms) -> fn(&C) -> bool {
 }
 
 /// Whether this request was granted before: `Some(None)` when that grant still stands.
-fn repeated(record: &Record, acquire: &Acquire) -> Option<Option<Refusal>> {
+pub(super) fn repeated(record: &Record, acquire: &Acquire) -> Option<Option<Refusal>> {
     let known = match acquire.mark {
         None => None,
         Some((id, body)) => match record.request_marks.iter().find(|mark| mark.id == id) {

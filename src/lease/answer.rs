@@ -1,6 +1,6 @@
 //! What a lease answers.
 
-use super::{ChangeKind, LeaseId, Owner, State, Token};
+use super::{ChangeKind, LeaseId, Nonce, Owner, State, Token};
 
 /// The public view of a lease: nothing in it authorises anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +11,10 @@ pub struct View {
     pub known: bool,
     /// The record cannot be judged; the key counts as held by somebody unknown.
     pub quarantined: bool,
+    /// The incarnation of the node at which it is at home, when somebody holds it.
+    pub node: Option<Nonce>,
+    /// That is another node, which lives: it knows more.
+    pub elsewhere: bool,
     /// Who holds it.
     pub owner: Option<Owner>,
     /// The present token, or the last one; 0 for a key that was never held.
@@ -118,6 +122,12 @@ pub enum Answer {
     Viewed(Box<View>),
     /// Too many calls wait for this key.
     Busy,
+    /// The lease is at home at this other node, which lives.
+    Elsewhere(Nonce),
+    /// This node may not promise anything now: its own record ran out.
+    Lapsed,
+    /// Nothing is granted: the store went backwards.
+    Frozen,
     /// The record cannot be judged.
     Quarantined(Box<str>),
     /// The store did not write it, or it is not known whether it did.

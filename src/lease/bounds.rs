@@ -44,6 +44,11 @@ pub fn valid_for(received: Moment, decided: Moment, ttl: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX).saturating_sub(1)
 }
 
+/// A span in whole milliseconds, rounded up.
+pub(super) fn ceil_ms(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
 /// The range of ttls that a coordinator accepts, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TtlBounds {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Answer, Change, CodecError, Epoch, Moment, Nonce, Record, Revision, StoreError};
+use super::{
+    Answer, Change, CodecError, Epoch, Moment, Nonce, Peers, Record, Revision, StoreError,
+};
 use super::{ClusterSecret, Key};
 
 /// One thing to do.
@@ -14,6 +16,8 @@ pub enum Effect<C> {
     Read,
     /// Answer a caller.
     Reply(C, Answer),
+    /// Find out about a node that a record names and that is not known.
+    Inquire(Nonce),
     /// Tell people.
     Alarm(Alarm),
 }
@@ -52,8 +56,10 @@ pub enum Input<C> {
     Settled(Settled),
     /// The read was answered.
     Loaded(Result<Loaded, StoreError>),
-    /// The clock reached [`super::Lease::next_wake`].
+    /// The clock reached [`super::Lease::next_wake`], or what is known of the nodes changed.
     Tick,
+    /// Another node changed the key; this is the number of its latest change.
+    Stale(u64),
 }
 
 /// What became of a write.
@@ -80,11 +86,20 @@ pub enum Loaded {
     Quarantined(Revision, CodecError),
 }
 
-/// What is the same for every key of an incarnation.
+/// What is the same for every key of an incarnation, as it is known now.
 #[derive(Clone, Debug)]
 pub struct Terms {
     /// The incarnation, which records name as their home.
     pub node: Nonce,
+    /// R1: D of this node's last committed record: nothing is promised or granted from then on.
+    /// [`Moment::NEVER`] where one process has the store to itself (R10).
+    pub until: Moment,
+    /// When this node could promise again after it could not; [`Moment::ZERO`] when it always could.
+    pub resumed: Moment,
+    /// R7: the store went backwards, and nothing is granted.
+    pub frozen: bool,
+    /// The other nodes; `None` where one process has the store to itself (R10).
+    pub peers: Option<Arc<Peers>>,
     /// The generation of tokens.
     pub epoch: Epoch,
     /// What lease ids are derived from.
@@ -99,6 +114,12 @@ pub struct Terms {
 }
 
 impl Terms {
+    /// R1: whether a promise may be decided at a reading of the clock.
+    #[must_use]
+    pub fn may_promise(&self, now: Moment) -> bool {
+        now < self.until || self.breaks(super::Mutant::PromiseAfterUntil)
+    }
+
     /// Whether a rule is broken on purpose. Never, outside of tests.
     #[cfg(any(test, feature = "testing"))]
     #[must_use]

@@ -105,6 +105,7 @@ impl<C: Caller> Lease<C> {
     ) {
         let next = match self.waiters_len() {
             0 => None,
+            _ if !self.may_grant(env) => None,
             _ => self.waiters().next(accepting(env.terms), |_| true),
         };
         let mut flight = match next {
@@ -144,7 +145,12 @@ impl<C: Caller> Lease<C> {
 
     /// The grant of an ambiguous write did happen, after its caller was told that it may have. With a
     /// request id the caller will ask again; without one nobody can.
-    fn granted_unheard(&mut self, marked: bool, env: &mut Env<'_>, out: &mut Effects<C>) {
+    pub(super) fn granted_unheard(
+        &mut self,
+        marked: bool,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
         self.floor = Moment::ZERO;
         self.promised = env.now + self.ttl();
         if marked {
@@ -210,6 +216,7 @@ impl<C: Caller> Lease<C> {
         };
         let waiting = match self.waiters_len() {
             0 => None,
+            _ if !self.may_grant(env) => None,
             _ => self.waiters().next(accepting(env.terms), |a| a.owner == transfer.to),
         };
         let mut flight = match waiting {
@@ -319,8 +326,7 @@ impl<C: Caller> Lease<C> {
 
     /// How long a promise may still run, in whole milliseconds, rounded up.
     pub(super) fn promise_left_ms(&self, now: Moment) -> u64 {
-        let left = self.promised.max(self.floor).since(now);
-        u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+        super::bounds::ceil_ms(self.promised.max(self.floor).since(now))
     }
 
     /// A write was committed: the record in flight is the record.
@@ -334,6 +340,7 @@ impl<C: Caller> Lease<C> {
         self.record = flight.write.record;
         self.revision = revision;
         self.settled_on(env);
+        self.reckon(env, out);
         if let Some(due) = flight.due {
             let late = env.now.since(due).as_nanos();
             let late = u64::try_from(late).unwrap_or(u64::MAX);
@@ -368,6 +375,8 @@ impl<C: Caller> Lease<C> {
         let answer = match call.request {
             Request::Release(_) => Answer::Released(true),
             Request::Heartbeat(_) => return self.heartbeat_written(call, env, out),
+            // Its lease was adopted: it is this node's to be granted again.
+            Request::Acquire(_) => return self.busy().deferred.push_front(call),
             Request::Revoke(_) => {
                 let held = self.record.revocation.is_some();
                 Answer::Revoked(if held { self.promise_left_ms(env.now) } else { 0 })

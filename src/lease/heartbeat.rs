@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     Answer, Call, Caller, Change, ChangeKind, Effect, Env, Heartbeat, Lease, Lost, Moment, Mutant,
     Request, State,
-    machine::{Effects, Flight},
+    machine::{Effects, Flight, Home},
     valid_for,
 };
 
@@ -33,6 +33,8 @@ impl<C: Caller> Lease<C> {
             out.push(Effect::Reply(call.caller, lost));
         } else if self.changes_record(beat) {
             self.write_heartbeat(call, env, out);
+        } else if self.home == Home::Gone {
+            self.adopt_for(call, env, out);
         } else {
             self.absorb(call, false, env, out);
         }
@@ -40,6 +42,11 @@ impl<C: Caller> Lease<C> {
 
     /// R1: one reading of the clock decides, is entered as a promise, and only then answered.
     fn absorb(&mut self, call: Call<C>, revived: bool, env: &Env<'_>, out: &mut Effects<C>) {
+        if !env.terms.may_promise(env.now) {
+            out.push(Effect::Reply(call.caller, Answer::Lapsed));
+            return;
+        }
+        self.graced = false;
         self.promised = self.promised.max(env.now + self.ttl());
         let valid_for_ms = valid_for(call.received, env.now, self.ttl());
         let answer = Answer::Alive { token: self.token, valid_for_ms, revived };
@@ -61,8 +68,9 @@ impl<C: Caller> Lease<C> {
         }
         // Plain heartbeats are absorbed under the old ttl until the new one is durable.
         let left = self.promise_left_ms(env.now).max(self.ttl_ms());
-        let shortened = left > tenure.ttl_ms && !env.terms.breaks(Mutant::FloorInMemoryOnly);
-        record.floor_ms = if shortened { left } else { 0 };
+        if left > tenure.ttl_ms && !env.terms.breaks(Mutant::FloorInMemoryOnly) {
+            record.floor_ms = left;
+        }
         if env.terms.breaks(Mutant::PromiseBeforeLongerTtl)
             && let Some(ttl_ms) = beat.ttl_ms
         {
@@ -81,6 +89,10 @@ impl<C: Caller> Lease<C> {
         out: &mut Effects<C>,
     ) {
         let Request::Heartbeat(beat) = &call.request else { return };
+        if self.home != Home::Here {
+            // Written by an incarnation that this node no longer is.
+            return self.busy().deferred.push_front(call);
+        }
         let revived = self.promised == Moment::ZERO && self.floor == Moment::ZERO;
         debug_assert!(self.holds(beat.lease_id));
         self.floor = self.floor.max(self.promised);

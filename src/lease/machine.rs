@@ -17,6 +17,18 @@ pub(super) const RETRY: Duration = Duration::from_millis(250);
 /// The effects of one step.
 pub type Effects<C> = Vec<Effect<C>>;
 
+/// Where a lease that somebody holds is answered for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Home {
+    /// By this node; or nobody holds it.
+    #[default]
+    Here,
+    /// By another one, which lives as far as is known.
+    Living,
+    /// By one whose record is terminal: whoever writes the lease next is its home.
+    Gone,
+}
+
 /// One key's lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lease<C> {
@@ -30,10 +42,14 @@ pub struct Lease<C> {
     pub(super) lease_id: Option<LeaseId>,
     /// S: the latest end of a promise that this actor made itself.
     pub(super) promised: Moment,
-    /// F: the floor that it inherited.
+    /// F: the floor that it inherited; never, while another node may promise.
     pub(super) floor: Moment,
     /// When the offer lapses.
     pub(super) offered_until: Moment,
+    /// Where it is answered for.
+    pub(super) home: Home,
+    /// It was given one more ttl after a lapse, and its holder was not heard since.
+    pub(super) graced: bool,
     /// Why the record cannot be judged.
     pub(super) quarantine: Option<Box<str>>,
     /// What an idle lease does not need.
@@ -48,6 +64,12 @@ pub(super) struct Busy<C> {
     pub(super) retry_at: Moment,
     /// Why the store refused the latest write; who waited in vain hears of it.
     pub(super) trouble: Option<StoreError>,
+    /// What is known of the record is being compared with the store.
+    pub(super) looking: bool,
+    /// When that was last begun.
+    pub(super) looked: Moment,
+    /// Another node is said to have made this change.
+    pub(super) stale: u64,
 }
 
 impl<C> Default for Busy<C> {
@@ -58,6 +80,9 @@ impl<C> Default for Busy<C> {
             flight: None,
             retry_at: Moment::ZERO,
             trouble: None,
+            looking: false,
+            looked: Moment::ZERO,
+            stale: 0,
         }
     }
 }
@@ -109,6 +134,8 @@ impl<C: Caller> Lease<C> {
             promised: Moment::ZERO,
             floor: Moment::ZERO,
             offered_until: Moment::ZERO,
+            home: Home::Here,
+            graced: false,
             quarantine: None,
             busy: None,
         }
@@ -117,11 +144,13 @@ impl<C: Caller> Lease<C> {
     /// Handles one input; the effects are to be performed in order.
     pub fn step(&mut self, input: Input<C>, env: &mut Env<'_>) -> Effects<C> {
         let mut out = Vec::new();
+        self.reckon(env, &mut out);
         match input {
             Input::Call(call) => self.admit(call, env, &mut out),
             Input::Settled(settled) => self.settle(settled, env, &mut out),
             Input::Loaded(loaded) => self.loaded(loaded, env, &mut out),
             Input::Tick => self.tick(env, &mut out),
+            Input::Stale(seq) => self.stale(seq, env, &mut out),
         }
         self.catch_up(env, &mut out);
         out
@@ -139,16 +168,19 @@ impl<C: Caller> Lease<C> {
         own.min(busy.waiters.earliest())
     }
 
-    /// Whether nothing would be lost if the lease left memory: nobody holds it, waits for it, or is
-    /// promised anything.
+    /// Whether nothing would be lost if the lease left memory: nobody whom this node answers for holds
+    /// it, and nobody waits for it.
     pub fn is_idle(&self) -> bool {
-        self.record.state == State::Free && self.busy.is_none() && self.quarantine.is_none()
+        let others = self.record.state == State::Free || self.home == Home::Living;
+        others && self.busy.is_none() && self.quarantine.is_none()
     }
 
-    /// R2 after a lapse of the node's clock: everything promised so far may run for one ttl more.
-    pub fn void_promises(&mut self, now: Moment) {
-        if self.record.state == State::Held {
-            self.floor = self.floor.max(now + super::recover::promise_span(&self.record));
+    /// R2 after the node could not promise for a while: every tenure gets one ttl more from `since`,
+    /// though not a second time before its holder was heard.
+    pub fn void_promises(&mut self, since: Moment) {
+        if self.record.state == State::Held && !self.graced {
+            self.floor = self.floor.max(since + super::recover::promise_span(&self.record));
+            self.graced = true;
         }
     }
 
@@ -200,7 +232,8 @@ impl<C: Caller> Lease<C> {
             self.tick(env, out);
         }
         let Some(flight) = self.flight() else { return self.handle(call, env, out) };
-        let absorbs = !flight.ends || env.terms.breaks(Mutant::HeartbeatAbsorbedWhileEnding);
+        let absorbs = (!flight.ends && self.home == Home::Here)
+            || env.terms.breaks(Mutant::HeartbeatAbsorbedWhileEnding);
         if absorbs && self.is_plain_heartbeat(&call.request) {
             self.handle(call, env, out);
         } else if flight.reading {
@@ -217,6 +250,13 @@ impl<C: Caller> Lease<C> {
         if let Some(reason) = &self.quarantine {
             out.push(Effect::Reply(call.caller, Answer::Quarantined(reason.clone())));
             return;
+        }
+        if self.belongs_home(&call, env) {
+            out.push(Effect::Reply(call.caller, Answer::Elsewhere(self.record.node)));
+            return;
+        }
+        if self.needs_look(&call, env) {
+            return self.look_for(call, env, out);
         }
         match call.request {
             Request::Acquire(acquire) => {
@@ -235,10 +275,12 @@ impl<C: Caller> Lease<C> {
     /// Serves what waited for the write in flight, as long as no other one starts.
     fn catch_up(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
         while let Some(busy) = &mut self.busy {
-            if busy.flight.is_some() {
+            if busy.flight.is_some() || busy.looking {
                 return;
             }
-            if let Some(call) = busy.deferred.pop_front() {
+            if busy.stale > self.record.seq {
+                self.look(env, out);
+            } else if let Some(call) = busy.deferred.pop_front() {
                 self.handle(call, env, out);
             } else {
                 if busy.waiters.len() == 0 && busy.retry_at == Moment::ZERO {
@@ -251,6 +293,9 @@ impl<C: Caller> Lease<C> {
 
     fn tick(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
         self.refuse_overdue(env, out);
+        if self.sits_out(env) {
+            return;
+        }
         if let Some(busy) = &mut self.busy
             && busy.retry_at != Moment::ZERO
             && busy.retry_at <= env.now
@@ -282,6 +327,7 @@ impl<C: Caller> Lease<C> {
             ..(*self.record).clone()
         };
         self.settle_token(&mut record);
+        self.restate(&mut record, env);
         record
     }
 }

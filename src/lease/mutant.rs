@@ -13,7 +13,7 @@ pub enum Mutant {
     ReplyBeforeDurable,
     /// R2: a heartbeat is absorbed while the write that ends its tenure is in flight.
     HeartbeatAbsorbedWhileEnding,
-    /// R2: the floor of a shortened ttl is not written.
+    /// R2, R5: a floor is kept in memory only.
     FloorInMemoryOnly,
     /// R2: the longer ttl is promised before it is written.
     PromiseBeforeLongerTtl,
@@ -23,6 +23,16 @@ pub enum Mutant {
     RevivalOfAnyEnd,
     /// A registration on several keys is granted on each.
     ClaimIgnored,
+    /// R1: the node promises after its own record ran out.
+    PromiseAfterUntil,
+    /// R3: a lease is taken over when its home's record ran out, not when it is terminal.
+    TakeOverWithoutTombstone,
+    /// R5: the adopter forgets what the dead home may have promised.
+    AdoptionWithoutFloor,
+    /// R5: a repeated request is answered by a node that is not the home.
+    RepeatAnsweredElsewhere,
+    /// R5: a heartbeat is answered by a node that is not the home.
+    HeartbeatAnsweredElsewhere,
     /// R7: a tenure is granted under the token of the tenure before.
     TokenReused,
 }

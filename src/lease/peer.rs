@@ -121,13 +121,21 @@ pub struct Peer {
     pub pair: (Moment, Moment),
     /// When its present record was first read.
     pub since: Moment,
+    /// A former incarnation of this very node.
+    own: bool,
 }
 
 impl Peer {
     /// A node whose record was read for the first time, at `now`.
     #[must_use]
     pub fn new(record: NodeRecord, now: Moment) -> Self {
-        Self { pair: (record.written, now), record, since: now }
+        Self { pair: (record.written, now), record, since: now, own: false }
+    }
+
+    /// Whether it is a former incarnation of this very node.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.own
     }
 
     /// The record was read again, at `now`.
@@ -180,6 +188,14 @@ impl Peer {
     }
 }
 
+impl Peer {
+    /// What [`Self::promises_end`] would be if the node were dead for certain; for a broken variant.
+    pub(super) fn presumed_end(&self, record: &Record) -> Moment {
+        let dead = NodeRecord { state: NodeState::Dead, ..self.record.clone() };
+        Self { record: dead, ..self.clone() }.promises_end(record).unwrap_or(Moment::NEVER)
+    }
+}
+
 /// What is known of the other nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Peers {
@@ -208,6 +224,12 @@ impl Peers {
                 entry.get_mut().read(record, now);
             }
         }
+    }
+
+    /// This node's own former incarnation: its clock is ours.
+    pub fn bury_own(&mut self, record: NodeRecord, now: Moment) {
+        let peer = Peer { pair: (now, now), since: now, own: true, record };
+        self.known.insert(peer.record.incarnation, peer);
     }
 
     /// No lease names it any more.

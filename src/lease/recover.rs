@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     Alarm, CLIENT_DRIFT, Caller, Effect, Env, Epoch, Lease, Loaded, Moment, Mutant, Nonce, Record,
     Revision, State, Token,
-    machine::{Effects, Flight},
+    machine::{Effects, Flight, Home},
 };
 
 /// Since when an earlier home can have made no more promises.
@@ -91,6 +91,7 @@ impl<C: Caller> Lease<C> {
 
     fn quarantine(&mut self, why: Box<str>) {
         self.record = Arc::new(Record::absent());
+        self.home = Home::Here;
         self.token = Token::default();
         self.lease_id = None;
         self.floor = Moment::ZERO;
@@ -104,6 +105,7 @@ impl<C: Caller> Lease<C> {
             Loaded::Record(revision, record) => {
                 self.revision = revision;
                 self.record = record;
+                self.home = Home::Here;
                 self.settled_on(env);
                 self.floor = match self.record.state {
                     State::Held if !env.terms.breaks(Mutant::RestartWithEmptyPromises) => {
@@ -114,7 +116,8 @@ impl<C: Caller> Lease<C> {
                 if let Some(offer) = &self.record.offer {
                     self.offered_until = from.end_of(Duration::from_millis(offer.span_ms));
                 }
-                if matches!(from, Inherited::FromActor(_)) {
+                self.reckon(env, out);
+                if matches!(from, Inherited::FromActor(_)) && self.home == Home::Here {
                     self.confirm(env, out);
                 }
             }

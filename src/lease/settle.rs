@@ -42,7 +42,9 @@ impl<C: Caller> Lease<C> {
         out: &mut Effects<C>,
     ) {
         // Of two reads for one doubt the slower one finds it settled, or the write on its way.
-        let Some(flight) = self.busy().flight.take_if(|flight| flight.reading) else { return };
+        let Some(flight) = self.busy().flight.take_if(|flight| flight.reading) else {
+            return self.looked(loaded, env, out);
+        };
         let Ok(loaded) = loaded else { return self.look_again(flight, env) };
         if matches!(&loaded, Loaded::Record(revision, _) if *revision < flight.write.expected) {
             // A stale read says nothing.

@@ -18,6 +18,8 @@ impl<C: Caller> Lease<C> {
             state: if lapsed { State::Free } else { record.state },
             known: self.revision != Revision::ABSENT,
             quarantined: self.quarantine.is_some(),
+            node: (tenure.is_some() || record.offer.is_some()).then_some(record.node),
+            elsewhere: self.home == super::machine::Home::Living,
             owner: tenure.map(|tenure| tenure.owner.clone()),
             token: self.token,
             ttl_ms: tenure.map(|tenure| tenure.ttl_ms),
@@ -76,6 +78,12 @@ impl<C: Caller> Lease<C> {
             (None, Some(ended)) => Some(ended.ended_at_ms),
             (None, None) => None,
         }
+    }
+
+    /// Whether somebody holds the key, and this node answers for it.
+    #[must_use]
+    pub fn is_home(&self) -> bool {
+        self.record.state == State::Held && self.home == super::machine::Home::Here
     }
 
     /// Whether a write is in flight.

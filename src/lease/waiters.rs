@@ -26,7 +26,7 @@ impl<C> Waiter<C> {
 impl<C> From<Waiter<C>> for Call<C> {
     fn from(waiter: Waiter<C>) -> Self {
         let request = Request::Acquire(waiter.acquire);
-        Self { caller: waiter.caller, received: waiter.received, request }
+        Self { caller: waiter.caller, received: waiter.received, request, stranded: false }
     }
 }
 

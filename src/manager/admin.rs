@@ -1,8 +1,8 @@
 //! What administrators do.
 
-use super::{AdminError, Invalid, Manager, Trouble};
+use super::{AdminError, Asked, Invalid, Manager, Trouble};
 use crate::{
-    lease::{Answer, Key, MAX_PIN_BYTES, Moment, Owner, Request, Revoke, View},
+    lease::{Answer, Key, MAX_PIN_BYTES, Owner, Request, Revoke, View},
     store::Range,
 };
 
@@ -21,11 +21,11 @@ impl Manager {
         &self,
         key: &Key,
         revoke: Revoke,
-        received: Moment,
+        asked: impl Into<Asked>,
     ) -> Result<u64, AdminError> {
         check_text("reason", &revoke.reason, MAX_REASON_BYTES)?;
         let make = || Request::Revoke(Box::new(revoke.clone()));
-        match self.ask(key.as_str(), received, make).await? {
+        match self.ask(key.as_str(), asked.into(), make).await? {
             Answer::Revoked(ends_in_ms) => Ok(ends_in_ms),
             Answer::NotHeld(view) => Err(AdminError::NotHeld(view)),
             Answer::Pinned(view) => Err(AdminError::Pinned(view)),
@@ -42,10 +42,10 @@ impl Manager {
         key: &Key,
         by: &str,
         actor: &str,
-        received: Moment,
+        asked: impl Into<Asked>,
     ) -> Result<View, AdminError> {
         check_text("by", by, MAX_PIN_BYTES)?;
-        self.carry_out(key, received, || Request::Pin(by.into(), actor.into())).await
+        self.carry_out(key, asked.into(), || Request::Pin(by.into(), actor.into())).await
     }
 
     /// Takes a pin off.
@@ -57,19 +57,19 @@ impl Manager {
         key: &Key,
         by: &str,
         actor: &str,
-        received: Moment,
+        asked: impl Into<Asked>,
     ) -> Result<View, AdminError> {
         check_text("by", by, MAX_PIN_BYTES)?;
-        self.carry_out(key, received, || Request::Unpin(by.into(), actor.into())).await
+        self.carry_out(key, asked.into(), || Request::Unpin(by.into(), actor.into())).await
     }
 
     async fn carry_out(
         &self,
         key: &Key,
-        received: Moment,
+        asked: Asked,
         make: impl Fn() -> Request,
     ) -> Result<View, AdminError> {
-        match self.ask(key.as_str(), received, make).await? {
+        match self.ask(key.as_str(), asked, make).await? {
             Answer::Done(view) => Ok(*view),
             Answer::TooManyPins => Err(AdminError::TooManyPins),
             other => Err(Trouble::of(other).into()),
@@ -85,8 +85,9 @@ impl Manager {
         &self,
         owner: &Owner,
         actor: &str,
-        received: Moment,
+        asked: impl Into<Asked>,
     ) -> Result<(usize, usize), AdminError> {
+        let asked = asked.into();
         let (mut revoked, mut pinned) = (0, 0);
         let mut after = None;
         loop {
@@ -105,7 +106,7 @@ impl Manager {
                     immediately: false,
                     owner: Some(owner.clone()),
                 };
-                match self.revoke(key, order, received).await {
+                match self.revoke(key, order, asked).await {
                     Ok(_) => revoked += 1,
                     Err(AdminError::Pinned(_)) => pinned += 1,
                     Err(AdminError::NotHeld(_)) => {}

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use futures_util::future::join_all;
+use futures_util::{StreamExt, TryStreamExt, future::join_all, stream};
 use tokio::sync::oneshot;
 
 use super::{
@@ -19,6 +19,8 @@ use crate::{
 
 /// Most keys that one acquire-any may name, or find under its prefix.
 pub const MAX_CANDIDATES: usize = 10_000;
+/// Keys whose views are asked for at a time.
+const VIEWS_AT_ONCE: usize = 64;
 /// Between two tries to queue up at a key that forgot the caller.
 const REQUEUE_PAUSE: Duration = Duration::from_millis(20);
 
@@ -145,11 +147,8 @@ impl Manager {
     }
 
     async fn views(&self, keys: &[Key]) -> Result<Vec<View>, Trouble> {
-        let mut views = Vec::with_capacity(keys.len());
-        for key in keys {
-            views.push(self.view(key).await?);
-        }
-        Ok(views)
+        let views = stream::iter(keys.iter().map(|key| self.view(key))).buffered(VIEWS_AT_ONCE);
+        views.try_collect().await
     }
 
     async fn try_then_wait(
@@ -232,7 +231,8 @@ impl Manager {
                 .one(&keys[place], any.mark)
                 .into_acquire(Some(until), self.world.entropy.nonce());
             let request = Request::Acquire(Box::new(acquire));
-            let call = Call { caller: Reply::Any(wait.place(place)), received, request };
+            let call =
+                Call { caller: Reply::Any(wait.place(place)), received, request, stranded: false };
             // A key that cannot be reached drops the place, and is tried again.
             let _ = self.world.registry.post(&self.world, keys[place].as_str(), Mail::Call(call));
         };
@@ -292,6 +292,7 @@ impl AcquireAny {
             ttl_ms: self.ttl_ms,
             value: None,
             reclaim: false,
+            hasty: true,
             wait_ms: 0,
             mark,
         }
@@ -305,6 +306,7 @@ impl AcquireOne {
             ttl_ms: self.ttl_ms,
             value: self.value,
             reclaim: self.reclaim,
+            hasty: self.hasty,
             wait_until,
             grant_nonce,
             mark: self.mark,

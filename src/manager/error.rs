@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::lease::{Answer, Lost, Refusal, StoreError, View};
+use crate::lease::{Answer, Lost, Nonce, Refusal, StoreError, View};
 
 /// An argument that the contract does not allow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -12,6 +12,15 @@ pub struct Invalid {
     pub field: &'static str,
     /// What is wrong with it, and what would be right.
     pub detail: String,
+}
+
+/// The node at which a lease is at home.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// Its incarnation.
+    pub node: Nonce,
+    /// Where it is reached, where that is known.
+    pub url: Option<Box<str>>,
 }
 
 /// What can go wrong with any operation, through no fault of the caller's.
@@ -32,6 +41,15 @@ pub enum Trouble {
     /// The coordinator takes no more work, or none yet.
     #[error("this coordinator is not taking work: it is starting or stopping")]
     Draining,
+    /// The lease is at home at another node, which lives: ask there.
+    #[error("the lease is at home at another node{}", .0.url.as_deref().map(|url| format!(", {url}")).unwrap_or_default())]
+    Elsewhere(Home),
+    /// This node could not renew its own record in the store, and may promise nothing.
+    #[error("this node has lost touch with the store, and may promise nothing for now")]
+    Lapsed,
+    /// The store went backwards: nothing is granted until an operator raised the epoch.
+    #[error("nothing is granted: the store went backwards, and its epoch was not raised yet")]
+    Frozen,
     /// Another call with this request id is being served.
     #[error("a call with this request_id is being served")]
     InFlight,
@@ -131,6 +149,39 @@ pub enum AdminError {
     Trouble(#[from] Trouble),
 }
 
+/// Errors that may say that a lease is at home elsewhere.
+pub trait Elsewhere {
+    /// Where.
+    fn home(&self) -> Option<&Home>;
+}
+
+impl Elsewhere for Trouble {
+    fn home(&self) -> Option<&Home> {
+        match self {
+            Self::Elsewhere(home) => Some(home),
+            _ => None,
+        }
+    }
+}
+
+impl Elsewhere for HolderError {
+    fn home(&self) -> Option<&Home> {
+        match self {
+            Self::Trouble(trouble) => trouble.home(),
+            _ => None,
+        }
+    }
+}
+
+impl Elsewhere for ReleaseError {
+    fn home(&self) -> Option<&Home> {
+        match self {
+            Self::Trouble(trouble) => trouble.home(),
+            _ => None,
+        }
+    }
+}
+
 impl Trouble {
     /// What an answer that no operation expects says about the coordinator.
     pub(super) fn of(answer: Answer) -> Self {
@@ -138,6 +189,8 @@ impl Trouble {
             Answer::Busy => Self::Busy,
             Answer::Quarantined(why) => Self::Quarantined(why),
             Answer::Store(error) => Self::Store(error),
+            Answer::Lapsed => Self::Lapsed,
+            Answer::Frozen => Self::Frozen,
             other => {
                 debug_assert!(false, "the protocol does not answer this call with {other:?}");
                 Self::Busy

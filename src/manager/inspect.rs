@@ -4,7 +4,7 @@ use super::{Manager, Trouble};
 use crate::{
     actor::{Subscriber, TooManySubscribers},
     lease::{Answer, Key, Owner, Request, State, Token, View},
-    store::{Found, Health, History, Position, Range, StoreError},
+    store::{Found, Gate, Health, History, Position, Range, StoreError},
 };
 
 /// Keys read at a time; between two readings the worker serves others.
@@ -43,14 +43,25 @@ impl Manager {
     /// [`Trouble`] when the store cannot be read.
     pub async fn view(&self, key: &Key) -> Result<View, Trouble> {
         if self.world.registry.contains(key.as_str()) {
-            return self.ask_view(key).await;
+            let view = self.ask_view(key).await?;
+            if self.knows(&view) {
+                return Ok(view);
+            }
+            let found = self.world.store.read(key).await?;
+            let waiters = view.waiters;
+            return Ok(View { waiters, ..self.world.view_of(key, found) });
         }
         let found = self.world.store.read(key).await?;
         Ok(self.world.view_of(key, found))
     }
 
+    /// Whether no other node can have changed what an actor here says of its key.
+    fn knows(&self, view: &View) -> bool {
+        self.node.is_none() || view.node == Some(self.world.terms().node)
+    }
+
     async fn ask_view(&self, key: &Key) -> Result<View, Trouble> {
-        match self.ask(key.as_str(), self.now(), || Request::View).await? {
+        match self.ask(key.as_str(), self.now().into(), || Request::View).await? {
             Answer::Viewed(view) => Ok(*view),
             other => Err(Trouble::of(other)),
         }
@@ -58,7 +69,10 @@ impl Manager {
 
     async fn view_found(&self, key: &Key, found: Found) -> Result<View, Trouble> {
         if self.world.registry.contains(key.as_str()) {
-            return self.ask_view(key).await;
+            let view = self.ask_view(key).await?;
+            if self.knows(&view) {
+                return Ok(view);
+            }
         }
         Ok(self.world.view_of(key, Some(found)))
     }
@@ -70,6 +84,19 @@ impl Manager {
     pub async fn check(&self, key: &Key, token: Token) -> Result<(bool, View), Trouble> {
         let view = self.view(key).await?;
         Ok((view.state == State::Held && view.token == token, view))
+    }
+
+    /// A key as the store has it now, and what a write of one's own into that store can be gated on while
+    /// the key is held (§8); `None` where only [`Self::check`] can be asked.
+    ///
+    /// # Errors
+    /// [`Trouble`] when the store cannot be read.
+    pub async fn gated(&self, key: &Key) -> Result<(View, Option<Gate>), Trouble> {
+        let found = self.world.store.read(key).await?;
+        let view = self.world.view_of(key, found.clone());
+        let held = found.filter(|_| view.state == State::Held && !view.quarantined);
+        let gate = held.and_then(|found| self.world.store.gate(key, &found));
+        Ok((view, gate))
     }
 
     /// A page of leases. It may hold fewer than asked for, and still have a `next`.
@@ -144,8 +171,14 @@ impl Manager {
         if self.is_draining() {
             reasons.push("the coordinator is stopping".to_owned());
         }
-        if let Health::Degraded(why) = self.world.store.health() {
-            reasons.push(why);
+        match self.world.store.health() {
+            Health::Degraded(why) => reasons.push(why),
+            Health::Frozen(why) => reasons.push(format!("frozen, nothing is granted: {why}")),
+            Health::Ready => {}
+        }
+        let terms = self.world.terms();
+        if !self.is_draining() && !terms.may_promise(self.now()) {
+            reasons.push("this node has lost touch with the store, and may promise nothing".into());
         }
         if !self.world.registry.has_arbiters() {
             reasons.push("the coordinator is starting".to_owned());

@@ -22,14 +22,14 @@ use tokio::sync::{oneshot, watch};
 
 pub use any::{AcquireAny, Candidates, MAX_CANDIDATES};
 pub use error::{
-    AcquireAnyError, AcquireError, AdminError, Availability, HolderError, Invalid, ReleaseError,
-    Trouble,
+    AcquireAnyError, AcquireError, AdminError, Availability, Elsewhere, HolderError, Home, Invalid,
+    ReleaseError, Trouble,
 };
 pub use inspect::{Filter, Listing};
 pub use open::{OpenError, Parts};
 
 use crate::{
-    actor::{Mail, Reply, Unreachable, World},
+    actor::{Mail, Node, NodeView, Reply, Unreachable, World},
     lease::{
         Acquire, Answer, Call, Grant, Heartbeat, Key, LeaseId, Moment, Owner, Refusal, Release,
         Request, Transfer, TtlBounds, View,
@@ -59,6 +59,8 @@ pub struct Manager {
     /// Request ids of acquire-any calls that are being served.
     serving: DashMap<u128, ()>,
     supervisor: crate::actor::SupervisorAddr,
+    /// This node among others, where the store is shared.
+    node: Option<Arc<Node>>,
 }
 
 /// A request to own one key.
@@ -74,10 +76,27 @@ pub struct AcquireOne {
     pub value: Option<Box<str>>,
     /// Take it also from oneself.
     pub reclaim: bool,
+    /// Be answered from what this node knows, without a look into the store.
+    pub hasty: bool,
     /// How long to wait in the queue, in milliseconds.
     pub wait_ms: u64,
     /// Digests of the request id and of the rest of the request.
     pub mark: Option<(u128, u64)>,
+}
+
+/// When a call arrived, and what was tried already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// When it arrived: waiting counts for the holder.
+    pub received: Moment,
+    /// [`Trouble::Elsewhere`] was answered before, and that node cannot be reached.
+    pub stranded: bool,
+}
+
+impl From<Moment> for Asked {
+    fn from(received: Moment) -> Self {
+        Self { received, stranded: false }
+    }
 }
 
 /// A heartbeat that was absorbed.
@@ -115,10 +134,15 @@ impl Manager {
     ///
     /// # Errors
     /// [`AcquireError`].
-    pub async fn acquire(&self, one: &AcquireOne, received: Moment) -> Result<Grant, AcquireError> {
+    pub async fn acquire(
+        &self,
+        one: &AcquireOne,
+        asked: impl Into<Asked>,
+    ) -> Result<Grant, AcquireError> {
+        let asked = asked.into();
         self.check_ttl("ttl_ms", one.ttl_ms)?;
         check_value(one.value.as_deref())?;
-        let wait_until = self.check_wait(one.wait_ms, received)?;
+        let wait_until = self.check_wait(one.wait_ms, asked.received)?;
         if *self.draining.borrow() {
             return Err(Trouble::Draining.into());
         }
@@ -129,21 +153,22 @@ impl Manager {
                 ttl_ms: one.ttl_ms,
                 value: one.value.clone(),
                 reclaim: one.reclaim,
+                hasty: one.hasty,
                 wait_until,
                 grant_nonce,
                 mark: one.mark,
             }))
         };
-        let asked = self.ask(one.key.as_str(), received, make);
+        let answer = self.ask(one.key.as_str(), asked, make);
         let answer =
-            if wait_until.is_some() { self.unless_draining(asked).await } else { asked.await };
+            if wait_until.is_some() { self.unless_draining(answer).await } else { answer.await };
         let result = match answer {
             Ok(Answer::Granted(grant)) => Ok(*grant),
             Ok(Answer::Refused(why, view)) => Err(AcquireError::Refused(why, view)),
             Ok(other) => Err(Trouble::of(other).into()),
             Err(trouble) => Err(trouble.into()),
         };
-        self.count_acquire(&result, received);
+        self.count_acquire(&result, asked.received);
         result
     }
 
@@ -166,14 +191,14 @@ impl Manager {
         &self,
         key: &str,
         beat: Heartbeat,
-        received: Moment,
+        asked: impl Into<Asked>,
     ) -> Result<Alive, HolderError> {
         if let Some(ttl_ms) = beat.ttl_ms {
             self.check_ttl("ttl_ms", ttl_ms)?;
         }
         check_value(beat.value.as_deref())?;
         let (outcome, result) =
-            match self.ask(key, received, || Request::Heartbeat(beat.clone())).await {
+            match self.ask(key, asked.into(), || Request::Heartbeat(beat.clone())).await {
                 Ok(Answer::Alive { token, valid_for_ms, revived }) => {
                     let outcome =
                         if revived { HeartbeatOutcome::Revived } else { HeartbeatOutcome::Alive };
@@ -191,10 +216,11 @@ impl Manager {
     pub async fn heartbeats<'a>(
         &self,
         leases: impl Iterator<Item = (&'a str, LeaseId)>,
-        received: Moment,
+        asked: impl Into<Asked>,
     ) -> Vec<Result<Alive, HolderError>> {
         let beat = |lease_id| Heartbeat { lease_id, value: None, ttl_ms: None };
-        join_all(leases.map(|(key, id)| self.heartbeat(key, beat(id), received))).await
+        let asked = asked.into();
+        join_all(leases.map(|(key, id)| self.heartbeat(key, beat(id), asked))).await
     }
 
     /// Stops being the owner of a key. `Ok(false)`: the tenure was over already.
@@ -205,10 +231,10 @@ impl Manager {
         &self,
         key: &str,
         release: Release,
-        received: Moment,
+        asked: impl Into<Asked>,
     ) -> Result<bool, ReleaseError> {
         check_value(release.value.as_deref())?;
-        match self.ask(key, received, || Request::Release(release.clone())).await? {
+        match self.ask(key, asked.into(), || Request::Release(release.clone())).await? {
             Answer::Released(released) => Ok(released),
             Answer::NotHolder(view) => Err(ReleaseError::NotHolder(view)),
             other => Err(Trouble::of(other).into()),
@@ -219,10 +245,11 @@ impl Manager {
     pub async fn releases<'a>(
         &self,
         leases: impl Iterator<Item = (&'a str, LeaseId)>,
-        received: Moment,
+        asked: impl Into<Asked>,
     ) -> Vec<Result<bool, ReleaseError>> {
         let release = |lease_id| Release { lease_id, value: None };
-        join_all(leases.map(|(key, id)| self.release(key, release(id), received))).await
+        let asked = asked.into();
+        join_all(leases.map(|(key, id)| self.release(key, release(id), asked))).await
     }
 
     /// Hands a key to a named successor, for which it is kept for a while.
@@ -233,17 +260,37 @@ impl Manager {
         &self,
         key: &str,
         transfer: Transfer,
-        received: Moment,
+        asked: impl Into<Asked>,
     ) -> Result<View, HolderError> {
         if let Some(offer_ms) = transfer.offer_ms {
             self.check_ttl("offer_ms", offer_ms)?;
         }
         check_value(transfer.value.as_deref())?;
         let make = || Request::Transfer(Box::new(transfer.clone()));
-        match self.ask(key, received, make).await? {
+        match self.ask(key, asked.into(), make).await? {
             Answer::Done(view) => Ok(*view),
             Answer::Lost(lost) => Err(HolderError::Lost(lost)),
             other => Err(Trouble::of(other).into()),
+        }
+    }
+
+    /// The nodes on the store, this one first; empty where the store is not shared.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<NodeView> {
+        self.node.as_ref().map(|node| node.list()).unwrap_or_default()
+    }
+
+    /// How many leases are at home here.
+    #[must_use]
+    pub fn homed(&self) -> u32 {
+        self.world.homed()
+    }
+
+    /// Tells the other nodes that this one leaves, so that they adopt its leases at once. From here on
+    /// it promises nothing.
+    pub async fn leave(&self) {
+        if let Some(node) = &self.node {
+            node.leave().await;
         }
     }
 
@@ -280,12 +327,13 @@ impl Manager {
     async fn ask(
         &self,
         key: &str,
-        received: Moment,
+        asked: Asked,
         make: impl Fn() -> Request,
     ) -> Result<Answer, Trouble> {
+        let Asked { received, stranded } = asked;
         for attempt in 0..ATTEMPTS {
             let (sender, receiver) = oneshot::channel();
-            let call = Call { caller: Reply::One(sender), received, request: make() };
+            let call = Call { caller: Reply::One(sender), received, request: make(), stranded };
             match self.world.registry.post(&self.world, key, Mail::Call(call)) {
                 Ok(()) => {}
                 Err(Unreachable::Resting(until)) => {
@@ -293,10 +341,14 @@ impl Manager {
                 }
                 Err(Unreachable::NoArbiter) => return Err(Trouble::Draining),
             }
-            if let Ok(answer) = receiver.await {
-                return Ok(answer);
+            match receiver.await {
+                Ok(Answer::Elsewhere(node)) => {
+                    let url = self.world.url_of(node);
+                    return Err(Trouble::Elsewhere(Home { node, url }));
+                }
+                Ok(answer) => return Ok(answer),
+                Err(_) => tokio::time::sleep(Duration::from_millis(u64::from(attempt))).await,
             }
-            tokio::time::sleep(Duration::from_millis(u64::from(attempt))).await;
         }
         Err(Trouble::Busy)
     }

@@ -8,10 +8,10 @@ use tokio::sync::{mpsc, watch};
 
 use super::{CallLimits, Manager};
 use crate::{
-    actor::{self, Arbiters, Limits, Registry, Supervisor, World},
+    actor::{self, Arbiters, Limits, Node, Registry, Supervisor, World},
     clock::{Clock, Entropy},
     lease::{Moment, StoreError, Terms},
-    store::LeaseStore,
+    store::{Health, LeaseStore},
     telemetry::{Metrics, OwnershipLog},
 };
 
@@ -27,6 +27,10 @@ pub struct Parts {
     pub arbiters: Arc<Arbiters>,
     /// When the store's lock was taken, on `clock`.
     pub locked_at: Moment,
+    /// Where clients and other nodes reach this coordinator.
+    pub url: String,
+    /// How long this node may answer after its record was written, where the store is shared.
+    pub node_ttl: Duration,
     /// Bounds of the actors.
     pub actors: Limits,
     /// Bounds that callers meet.
@@ -57,8 +61,14 @@ impl Manager {
     /// [`OpenError`].
     pub async fn open(parts: Parts) -> Result<Arc<Self>, OpenError> {
         let meta = parts.store.meta();
+        let shared = parts.store.shared().is_some();
         let terms = Terms {
             node: parts.entropy.nonce(),
+            // A node promises nothing before its own record is in the store.
+            until: if shared { Moment::ZERO } else { Moment::NEVER },
+            resumed: Moment::ZERO,
+            frozen: matches!(parts.store.health(), Health::Frozen(_)),
+            peers: shared.then(Arc::default),
             epoch: meta.epoch,
             secret: meta.secret.clone(),
             waiters_per_key: parts.waiters_per_key,
@@ -79,12 +89,17 @@ impl Manager {
             deaths,
             parts.locked_at,
         ));
-        let inherited = actor::inherit(&world).await?;
+        let inherited = if shared { Vec::new() } else { actor::inherit(&world).await? };
         let supervisor = Supervisor::new(world.clone(), obituaries).start();
-        actix::spawn(actor::awaken(world.clone(), inherited));
+        let node = shared.then(|| Node::new(world.clone(), &parts.url, parts.node_ttl));
+        if let Some(node) = &node {
+            node.start().await;
+        } else {
+            actix::spawn(actor::awaken(world.clone(), inherited));
+        }
         let (draining, _) = watch::channel(false);
         let serving = DashMap::new();
-        Ok(Arc::new(Self { world, limits: parts.calls, draining, serving, supervisor }))
+        Ok(Arc::new(Self { world, limits: parts.calls, draining, serving, supervisor, node }))
     }
 
     /// The last step of a graceful stop, after [`Manager::drain`] and after the doors are shut: waits

@@ -12,7 +12,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{Fault, Origin};
+use super::{Fault, Origin, secret::SECRETS};
 
 /// What environment variables that are settings start with.
 const PREFIX: &str = "TENURE";
@@ -75,6 +75,9 @@ impl Sources {
     pub fn set(mut self, assignment: &str) -> Self {
         let argument = format!("--set {assignment}");
         match assignment.split_once('=') {
+            Some((path, value)) if SECRETS.contains(&path.trim()) => {
+                self.push_flag(format!("--set {}=…", path.trim()), path.trim(), value.trim());
+            }
             Some((path, value)) => self.push_flag(argument, path.trim(), value.trim()),
             None => self.misread.push(Fault {
                 origin: Origin::Flag { argument },

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use config::{Config, ConfigError, ValueKind};
 
-use super::{Fault, Faults, Origin, Settings, Sources, layers::Leaf, show, validate};
+use super::{
+    Fault, Faults, Origin, Settings, Sources, layers::Leaf, secret::SECRETS, show, validate,
+};
 
 /// Settings that are valid, and where each value came from.
 #[derive(Clone, Debug)]
@@ -101,7 +103,13 @@ fn judge(known: &Known, leaf: &Leaf) -> Result<(), String> {
     if !known.keys.contains(&leaf.path) {
         return Err(known.unknown(&leaf.path));
     }
-    overlay(&[leaf]).map(drop).map_err(|error| say(&error))
+    overlay(&[leaf]).map(drop).map_err(|error| {
+        // The library's sentence quotes the value.
+        if SECRETS.contains(&leaf.path.as_str()) {
+            return "must be text in quotes".into();
+        }
+        say(&error)
+    })
 }
 
 /// The defaults with these values on top.

@@ -12,7 +12,9 @@ mod fault;
 mod layers;
 mod load;
 mod scalar;
+mod secret;
 mod show;
+mod stores;
 #[cfg(test)]
 mod tests;
 mod units;
@@ -25,9 +27,11 @@ use serde::{Deserialize, Serialize};
 pub use fault::{Fault, Faults, Origin};
 pub use layers::Sources;
 pub use load::Loaded;
+pub use secret::Secret;
+pub use stores::{DynamoDb, Embedded, Nats, Store, StoreKind};
 pub use units::{ByteSize, format_duration, parse_duration};
 
-use scalar::{address, byte_size, duration, kind, log_format, path, text, whole, workers};
+use scalar::{address, duration, log_format, path, text, whole, workers};
 use units::serialize_duration;
 
 /// Every setting. `config/tenure.toml` lists them with default, unit and meaning.
@@ -101,54 +105,16 @@ pub struct Node {
     /// Where clients and other coordinators reach it; empty: derived from `server.listen`.
     #[serde(deserialize_with = "text")]
     pub advertise_url: String,
+    /// How long it may answer after it last renewed its own record in a store that several share.
+    #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
+    pub ttl: Duration,
+    /// The file in which it remembers, from one run to the next, how far a store that several share
+    /// had come; empty: none.
+    #[serde(deserialize_with = "path")]
+    pub witness: PathBuf,
     /// After how long without a call the actor of a free key leaves memory.
     #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
     pub passivate_after: Duration,
-}
-
-/// `[store]`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Store {
-    /// Which store.
-    #[serde(deserialize_with = "kind")]
-    pub kind: StoreKind,
-    /// Settings of the embedded store.
-    pub embedded: Embedded,
-}
-
-/// Which store keeps the leases.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StoreKind {
-    /// Files in a directory of this process; one coordinator.
-    #[default]
-    Embedded,
-}
-
-impl StoreKind {
-    /// The kind as settings and the API name it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Embedded => "embedded",
-        }
-    }
-}
-
-/// `[store.embedded]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Embedded {
-    /// The directory; created when absent, locked while in use.
-    #[serde(deserialize_with = "path")]
-    pub data_dir: PathBuf,
-    /// The length of a file of the log.
-    #[serde(deserialize_with = "byte_size")]
-    pub segment_size: ByteSize,
-    /// The log, and with it the history of events, is kept at least this long.
-    #[serde(deserialize_with = "byte_size")]
-    pub min_log_size: ByteSize,
 }
 
 /// `[limits]`.
@@ -245,17 +211,9 @@ impl Default for Node {
         Self {
             name: String::new(),
             advertise_url: String::new(),
+            ttl: Duration::from_secs(3),
+            witness: "./tenure-data/witness.json".into(),
             passivate_after: Duration::from_secs(30),
-        }
-    }
-}
-
-impl Default for Embedded {
-    fn default() -> Self {
-        Self {
-            data_dir: "./tenure-data".into(),
-            segment_size: ByteSize::mib(4),
-            min_log_size: ByteSize::mib(32),
         }
     }
 }

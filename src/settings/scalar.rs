@@ -5,7 +5,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
-use super::{ByteSize, LogFormat, StoreKind, Workers, parse_duration};
+use super::{ByteSize, LogFormat, Secret, StoreKind, Workers, parse_duration};
 
 /// Reads a `T` from text or from a whole number.
 struct Scalar<T> {
@@ -115,11 +115,36 @@ pub(super) fn log_format<'de, D: Deserializer<'de>>(from: D) -> Result<LogFormat
 }
 
 pub(super) fn kind<'de, D: Deserializer<'de>>(from: D) -> Result<StoreKind, D::Error> {
-    match text(from)?.as_str() {
-        "embedded" => Ok(StoreKind::Embedded),
-        known @ ("nats" | "dynamodb") => Err(D::Error::custom(format_args!(
-            "the store \"{known}\" is not available in this build; \"embedded\" is"
-        ))),
-        other => Err(D::Error::invalid_value(Unexpected::Str(other), &"\"embedded\"")),
+    from.deserialize_any(Scalar {
+        expecting: "\"embedded\", \"nats\" or \"dynamodb\"",
+        text: |text| StoreKind::ALL.into_iter().find(|kind| kind.as_str() == text),
+        whole: |_| None,
+    })
+}
+
+pub(super) fn secret<'de, D: Deserializer<'de>>(from: D) -> Result<Secret, D::Error> {
+    text(from).map(Secret::new)
+}
+
+/// Reads a truth value, also one that is written as text.
+struct Flag;
+
+impl Visitor<'_> for Flag {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true or false")
     }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<bool, E> {
+        Ok(value)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<bool, E> {
+        text.parse().map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+    }
+}
+
+pub(super) fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    from.deserialize_any(Flag)
 }

@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::{Loaded, Settings};
+use super::{Loaded, Settings, secret::SECRETS};
 
 impl Loaded {
     /// The settings as TOML that reads back as the same settings; with the layer of each value in a
-    /// comment where `with_origin`.
+    /// comment where `with_origin`. Of a secret only that it is set.
     #[must_use]
     pub fn to_toml(&self, with_origin: bool) -> String {
         let mut rows: Vec<(String, String, Value)> = values(&self.settings)
@@ -27,8 +27,14 @@ impl Loaded {
                 let _ = writeln!(text, "{gap}[{section}]");
                 open = Some(section);
             }
-            // A JSON string is a TOML basic string, and a JSON integer a TOML one.
-            let _ = write!(text, "{key} = {value}");
+            let hidden = *value != "" && SECRETS.contains(&format!("{section}.{key}").as_str());
+            if hidden {
+                // A comment: a made-up value would be read back as a wrong one.
+                let _ = write!(text, "# {key} is set, and not shown");
+            } else {
+                // A JSON string is a TOML basic string; numbers and truth values are the same.
+                let _ = write!(text, "{key} = {value}");
+            }
             if with_origin {
                 let origin = self.origin(&format!("{section}.{key}")).to_string();
                 let _ = write!(text, "  # {}", origin.replace(char::is_control, " "));

@@ -75,7 +75,7 @@ fn every_fault_of_every_layer_is_named_with_its_place() {
         "inflight_per_key = true\n",               // 8
         "wait_max = 600\n",                        // 9
         "[store]\n",                               // 10
-        "kind = \"nats\"\n",                       // 11
+        "kind = \"etcd\"\n",                       // 11
         "[store.embedded]\n",                      // 12
         "segment_size = \"8MB\"\n",                // 13
         "[evnts]\n",                               // 14
@@ -101,7 +101,7 @@ fn every_fault_of_every_layer_is_named_with_its_place() {
         (at(7), "limits.waiters_per_key: invalid value: integer `-1`, expected a whole number"),
         (at(8), "limits.inflight_per_key: invalid type: boolean `true`"),
         (at(9), "limits.wait_max: invalid value: integer `600`, expected a duration"),
-        (at(11), "store.kind: the store \"nats\" is not available in this build"),
+        (at(11), "store.kind: invalid value: string \"etcd\", expected \"embedded\", \"nats\" or"),
         (at(13), "store.embedded.segment_size: invalid value: string \"8MB\""),
         (at(14), "evnts: no such key; the sections are actors, events"),
         (at(16), "telemetry.log: invalid type: sequence, expected text"),
@@ -119,6 +119,94 @@ fn every_fault_of_every_layer_is_named_with_its_place() {
         assert!(found.iter().any(|f| f.starts_with(&wanted)), "{wanted}\nin {found:#?}");
     }
     assert_eq!(found.len(), expected.len(), "{found:#?}");
+}
+
+#[test]
+fn every_rule_about_nodes_and_shared_stores_is_told_with_its_line() {
+    let file = file(concat!(
+        "[node]\n",                                     // 1
+        "ttl = \"499ms\"\n",                            // 2
+        "[store.nats]\n",                               // 3
+        "url = \"nats://a:4222, nats://u:p@b:4222\"\n", // 4
+        "bucket = \"a.b\"\n",                           // 5
+        "replicas = 6\n",                               // 6
+        "history = 65\n",                               // 7
+        "accept_data_loss = \"yes\"\n",                 // 8
+        "user = \"u\"\n",                               // 9
+        "token = \"t\"\n",                              // 10
+        "token_file = \"f\"\n",                         // 11
+        "credentials = \"c\"\n",                        // 12
+        "tls_cert = \"x.pem\"\n",                       // 13
+        "request_timeout = \"99ms\"\n",                 // 14
+        "[store.dynamodb]\n",                           // 15
+        "table = \"ab\"\n",                             // 16
+        "endpoint = \"localhost:8000\"\n",              // 17
+        "create_table = 1\n",                           // 18
+        "request_timeout = \"31s\"\n",                  // 19
+        "poll_interval = \"9ms\"\n",                    // 20
+        "flush_interval = \"1s 1ms\"\n",                // 21
+        "history = \"59s\"\n",                          // 22
+        "colour = \"red\"\n",                           // 23
+    ));
+    let found = faults(&sources(Some(file.path())));
+    let expected = [
+        (2, "node.ttl: is 499ms; must be from 500ms to 1m"),
+        (4, "store.nats.url: must not name a user"),
+        (5, "store.nats.bucket: must be letters"),
+        (6, "store.nats.replicas: is 6; must be from 1 to 5"),
+        (7, "store.nats.history: is 65; must be from 1 to 64"),
+        (8, "store.nats.accept_data_loss: invalid value: string \"yes\", expected true or false"),
+        (9, "store.nats.user: and store.nats.password (or password_file) go together"),
+        (11, "store.nats.token_file: is given, and store.nats.token too"),
+        (12, "store.nats.credentials: at most one of"),
+        (13, "store.nats.tls_cert: and store.nats.tls_key go together"),
+        (14, "store.nats.request_timeout: is 99ms; must be from 100ms to 30s"),
+        (16, "store.dynamodb.table: must be 3 to 255"),
+        (17, "store.dynamodb.endpoint: must be empty or a URL"),
+        (18, "store.dynamodb.create_table: invalid type: integer `1`, expected true or false"),
+        (19, "store.dynamodb.request_timeout: is 31s"),
+        (20, "store.dynamodb.poll_interval: is 9ms"),
+        (21, "store.dynamodb.flush_interval: is 1s 1ms"),
+        (22, "store.dynamodb.history: is 59s"),
+        (23, "store.dynamodb.colour: no such key; [store.dynamodb] has create_table, endpoint"),
+    ];
+    for (line, problem) in &expected {
+        let wanted = format!("{}:{line}: {problem}", file.path().display());
+        assert!(found.iter().any(|f| f.starts_with(&wanted)), "{wanted}\nin {found:#?}");
+    }
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    let urls = ["", "127.0.0.1:4222", "http://a", "nats://a,", "nats://"];
+    for url in urls {
+        let found = faults(&sources(None).set(&format!("store.nats.url={url}")));
+        assert!(found[0].contains("must be URLs such as nats://"), "{url}: {found:?}");
+    }
+}
+
+#[test]
+fn no_secret_is_shown_wherever_it_was_set() {
+    let secret = "hunter2";
+    let file = file(&format!("[store.nats]\nuser = \"u\"\npassword = \"{secret}\"\n"));
+    let set = [
+        sources(Some(file.path())),
+        sources(None).set("store.nats.user=u").set(&format!("store.nats.password = {secret}")),
+        sources(None).environment([("TENURE__STORE__NATS__TOKEN", secret)]),
+        sources(None).set(&format!("store.nats.token={secret}")),
+    ];
+    for sources in set {
+        let loaded = sources.load().unwrap();
+        let nats = &loaded.settings.store.nats;
+        assert!(nats.password.reveal() == secret || nats.token.reveal() == secret);
+        let shown = loaded.to_toml(true);
+        assert!(shown.contains(" is set, and not shown"), "{shown}");
+        assert!(!format!("{shown}{loaded:?}").contains(secret), "{shown}");
+    }
+    let wrong = sources(None).environment([("TENURE__STORE__NATS__TOKEN", secret)]);
+    let wrong = wrong.set("store.nats.token_file=f").set("store.nats.user=u");
+    let numeric = self::file("[store.nats]\ntoken = 4711\n");
+    let found = faults(&sources(Some(numeric.path())));
+    assert_eq!(found.len(), 1);
+    let found = format!("{found:?}{:?}", faults(&wrong));
+    assert!(!found.contains(secret) && !found.contains("4711"), "{found}");
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::{fmt::Display, ops::RangeInclusive, time::Duration};
 
 use tracing_subscriber::EnvFilter;
 
-use super::{ByteSize, Settings, Workers, format_duration};
+use crate::lease::MAX_NODE_TTL_MS;
+
+use super::{ByteSize, DynamoDb, Embedded, Nats, Node, Settings, Workers, format_duration};
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// A thread each; more than this is a slip of the pen.
@@ -13,6 +15,9 @@ const MAX_WORKERS: usize = 1024;
 const MAX_EVENT_BUFFER: usize = 1 << 22;
 /// The contract: a comment line at least every 5 s.
 const MAX_EVENT_HEARTBEAT: Duration = Duration::from_secs(5);
+/// A store answers or gives up while its caller still listens.
+const REQUEST_TIMEOUTS: RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(30);
 
 /// Faults by key, in the order of the sections.
 pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
@@ -26,21 +31,10 @@ pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
     rules.span("server.keep_alive", server.keep_alive, Duration::from_secs(1)..=DAY);
     rules.span("server.shutdown_timeout", server.shutdown_timeout, Duration::ZERO..=DAY);
 
-    let url = &node.advertise_url;
-    let is_url = ["http://", "https://"].iter().any(|s| url.len() > s.len() && url.starts_with(s));
-    if !url.is_empty() && !is_url {
-        rules.add("node.advertise_url", "must be empty or a URL such as http://10.0.0.7:7373");
-    }
-    rules.span("node.passivate_after", node.passivate_after, Duration::from_millis(10)..=DAY);
-
-    if store.embedded.data_dir.as_os_str().is_empty() {
-        rules.add("store.embedded.data_dir", "must not be empty");
-    }
-    let least = ByteSize(64 << 10);
-    let segments = least..=ByteSize::mib(256);
-    rules.range("store.embedded.segment_size", store.embedded.segment_size, segments);
-    let logs = least..=ByteSize(1 << 40);
-    rules.range("store.embedded.min_log_size", store.embedded.min_log_size, logs);
+    of_node(&mut rules, node);
+    of_embedded(&mut rules, &store.embedded);
+    of_nats(&mut rules, &store.nats);
+    of_dynamodb(&mut rules, &store.dynamodb);
 
     let ttls = Duration::from_millis(10)..=DAY * 366;
     rules.span("limits.ttl_min", limits.ttl_min, ttls.clone());
@@ -64,6 +58,97 @@ pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
     }
     rules.span("actors.restart_window", actors.restart_window, Duration::from_millis(10)..=DAY);
     rules.0
+}
+
+fn of_node(rules: &mut Rules, node: &Node) {
+    if !node.advertise_url.is_empty() && !has_scheme(&node.advertise_url, &HTTP) {
+        rules.add("node.advertise_url", "must be empty or a URL such as http://10.0.0.7:7373");
+    }
+    let ttls = Duration::from_millis(500)..=Duration::from_millis(MAX_NODE_TTL_MS);
+    rules.span("node.ttl", node.ttl, ttls);
+    rules.span("node.passivate_after", node.passivate_after, Duration::from_millis(10)..=DAY);
+}
+
+fn of_embedded(rules: &mut Rules, embedded: &Embedded) {
+    if embedded.data_dir.as_os_str().is_empty() {
+        rules.add("store.embedded.data_dir", "must not be empty");
+    }
+    let least = ByteSize(64 << 10);
+    let segments = least..=ByteSize::mib(256);
+    rules.range("store.embedded.segment_size", embedded.segment_size, segments);
+    let logs = least..=ByteSize(1 << 40);
+    rules.range("store.embedded.min_log_size", embedded.min_log_size, logs);
+}
+
+fn of_nats(rules: &mut Rules, nats: &Nats) {
+    let servers = || nats.url.split(',').map(str::trim);
+    if !servers().all(|url| has_scheme(url, &NATS)) {
+        let problem = "must be URLs such as nats://10.0.0.7:4222, with commas between";
+        rules.add("store.nats.url", problem);
+    } else if servers().any(|url| url.contains('@')) {
+        // It would be shown with the settings, and in the log.
+        let problem = "must not name a user: store.nats.user, password and token are for that";
+        rules.add("store.nats.url", problem);
+    }
+    let named = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if nats.bucket.is_empty() || !nats.bucket.chars().all(named) {
+        rules.add("store.nats.bucket", "must be letters, digits, _ and -");
+    }
+    rules.count("store.nats.replicas", nats.replicas, 1..=5);
+    rules.range("store.nats.history", nats.history, 1..=64);
+    rules.span("store.nats.request_timeout", nats.request_timeout, REQUEST_TIMEOUTS);
+    of_nats_identity(rules, nats);
+}
+
+/// Who this client says that it is: in one way, and that one complete.
+fn of_nats_identity(rules: &mut Rules, nats: &Nats) {
+    let given = |path: &std::path::Path| !path.as_os_str().is_empty();
+    if !nats.password.is_empty() && given(&nats.password_file) {
+        rules.add("store.nats.password_file", "is given, and store.nats.password too");
+    }
+    if !nats.token.is_empty() && given(&nats.token_file) {
+        rules.add("store.nats.token_file", "is given, and store.nats.token too");
+    }
+    let user = !nats.user.is_empty();
+    let password = !nats.password.is_empty() || given(&nats.password_file);
+    if user != password {
+        let problem = "and store.nats.password (or password_file) go together";
+        rules.add("store.nats.user", problem);
+    }
+    let token = !nats.token.is_empty() || given(&nats.token_file);
+    if [given(&nats.credentials), user || password, token].into_iter().filter(|g| *g).count() > 1 {
+        let problem = "at most one of credentials, user and token may be given";
+        rules.add("store.nats.credentials", problem);
+    }
+    if given(&nats.tls_cert) != given(&nats.tls_key) {
+        rules.add("store.nats.tls_cert", "and store.nats.tls_key go together");
+    }
+}
+
+fn of_dynamodb(rules: &mut Rules, dynamodb: &DynamoDb) {
+    let table = &dynamodb.table;
+    let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if !(3..=255).contains(&table.len()) || !table.chars().all(named) {
+        let problem = "must be 3 to 255 letters, digits, _, - and .";
+        rules.add("store.dynamodb.table", problem);
+    }
+    if !dynamodb.endpoint.is_empty() && !has_scheme(&dynamodb.endpoint, &HTTP) {
+        let problem = "must be empty or a URL such as http://127.0.0.1:8000";
+        rules.add("store.dynamodb.endpoint", problem);
+    }
+    rules.span("store.dynamodb.request_timeout", dynamodb.request_timeout, REQUEST_TIMEOUTS);
+    let polls = Duration::from_millis(10)..=Duration::from_secs(60);
+    rules.span("store.dynamodb.poll_interval", dynamodb.poll_interval, polls);
+    let flushes = Duration::ZERO..=Duration::from_secs(1);
+    rules.span("store.dynamodb.flush_interval", dynamodb.flush_interval, flushes);
+    rules.span("store.dynamodb.history", dynamodb.history, Duration::from_secs(60)..=DAY * 366);
+}
+
+const HTTP: [&str; 2] = ["http://", "https://"];
+const NATS: [&str; 2] = ["nats://", "tls://"];
+
+fn has_scheme(url: &str, schemes: &[&str]) -> bool {
+    schemes.iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme))
 }
 
 #[derive(Default)]

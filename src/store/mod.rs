@@ -135,6 +135,16 @@ pub struct Meta {
     pub secret: ClusterSecret,
 }
 
+/// The bytes that a store's lease ids are derived from. Only a backup has to know them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SecretBytes(pub [u8; 32]);
+
+impl fmt::Debug for SecretBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretBytes(…)")
+    }
+}
+
 /// What a new store is made with; of no effect on one that exists.
 #[derive(Clone)]
 pub struct Fresh {
@@ -237,6 +247,11 @@ pub enum NodeOutcome {
 pub trait LeaseStore: Send + Sync + 'static {
     /// The store's own record.
     fn meta(&self) -> Arc<Meta>;
+
+    /// The bytes behind [`Meta::secret`], for a backup; `None`: this store cannot be backed up.
+    fn secret_bytes(&self) -> Option<SecretBytes> {
+        None
+    }
 
     /// Reads one key's record; `None` when the key was never written. Sees every write that was
     /// reported committed, to whichever node, before the read was asked for.

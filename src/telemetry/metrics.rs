@@ -189,17 +189,14 @@ impl Metrics {
         self.margin.record(ratio);
     }
 
-    /// A change became public.
+    /// A change that this node wrote became public.
     pub fn changed(&self, change: &Change) {
         let kind = change.kind;
-        self.published.increment(1);
-        if kind == ChangeKind::Granted {
-            self.held.increment(1.0);
-        } else if change.previous.is_none() {
-            // An offer was withdrawn: no tenure ended.
-        } else if let Some(at) = ENDS.iter().position(|end| *end == kind) {
+        if let Some(at) = ENDS.iter().position(|end| *end == kind)
+            && change.previous.is_some()
+        {
+            // Without one an offer was withdrawn, and no tenure ended.
             self.ended[at].increment(1);
-            self.held.decrement(1.0);
         }
         if kind == ChangeKind::Transferred {
             self.transfers.increment(1);

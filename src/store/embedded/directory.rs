@@ -22,6 +22,8 @@ const META_TEMPORARY: &str = "META.tmp";
 const LOCK: &str = "LOCK";
 /// What a fresh file system has of its own.
 const LOST_AND_FOUND: &str = "lost+found";
+/// What a node remembers of a shared store; the default for it is the default directory of this one.
+const WITNESS: &str = "witness.json";
 
 const MAGIC: &[u8; 8] = b"tenureMT";
 const VERSION: u32 = 1;
@@ -35,7 +37,7 @@ pub(super) struct MetaFile {
     pub log_id: u128,
     pub epoch: Epoch,
     pub created_ms: u64,
-    secret: [u8; 32],
+    pub secret: [u8; 32],
 }
 
 impl MetaFile {
@@ -151,7 +153,7 @@ fn refuse_foreign(dir: &Path) -> Result<(), OpenError> {
         let why = "is missing, though the log is there";
         return Err(OpenError::MetaCorrupt { path: dir.join(META), why });
     }
-    let ours = [LOCK, META_TEMPORARY, LOST_AND_FOUND];
+    let ours = [LOCK, META_TEMPORARY, LOST_AND_FOUND, WITNESS];
     match names.into_iter().find(|n| !ours.contains(&n.as_str())) {
         Some(found) => Err(OpenError::Foreign { dir: dir.to_owned(), found }),
         None => Ok(()),

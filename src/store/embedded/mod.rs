@@ -63,8 +63,8 @@ use self::{
 };
 pub use super::Fresh;
 use super::{
-    Feed, Found, Health, History, LeaseStore, Meta, Outcome, Position, Range, StoreError,
-    StoreFuture, Write,
+    Feed, Found, Health, History, LeaseStore, Meta, Outcome, Position, Range, SecretBytes,
+    StoreError, StoreFuture, Write,
 };
 use crate::lease::{Epoch, Key, Nonce};
 
@@ -150,6 +150,7 @@ pub struct Stats {
 #[derive(Debug)]
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
+    secret: SecretBytes,
     running: Mutex<Option<Running>>,
 }
 
@@ -190,7 +191,7 @@ impl EmbeddedStore {
         let writer = spawn("log-writer", Box::new(move || writer.run()));
         let writer = writer.inspect_err(|_| shared.spares.stop())?;
         let running = Mutex::new(Some(Running { writer, maker, _lock: lock }));
-        Ok(Self { shared, running })
+        Ok(Self { shared, secret: SecretBytes(meta.secret), running })
     }
 
     /// Gives the store in `dir` another identity and epoch: what has to be done with a restored
@@ -242,6 +243,10 @@ impl Drop for EmbeddedStore {
 impl LeaseStore for EmbeddedStore {
     fn meta(&self) -> Arc<Meta> {
         self.shared.meta.clone()
+    }
+
+    fn secret_bytes(&self) -> Option<SecretBytes> {
+        Some(self.secret)
     }
 
     fn read(&self, key: &Key) -> StoreFuture<Result<Option<Found>, StoreError>> {

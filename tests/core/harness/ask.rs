@@ -24,6 +24,7 @@ pub fn acquire(name: &str) -> Ask {
         ttl_ms: TTL_MS,
         value: None,
         reclaim: false,
+        hasty: false,
         wait_until: None,
         grant_nonce: Nonce::default(),
         mark: None,

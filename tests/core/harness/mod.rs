@@ -72,6 +72,10 @@ pub struct Sins {
 pub fn terms(broken: Option<Mutant>) -> Terms {
     Terms {
         node: Nonce(1),
+        until: Moment::NEVER,
+        resumed: Moment::ZERO,
+        frozen: false,
+        peers: None,
         epoch: EPOCH,
         secret: ClusterSecret::new(&[7; 32]),
         waiters_per_key: 4,
@@ -145,6 +149,7 @@ impl Bench {
                     self.flight = Some(write);
                 }
                 Effect::Read => self.reads += 1,
+                Effect::Inquire(_) => {}
                 Effect::Reply(who, answer) => {
                     who.tell(answer.clone());
                     self.waiting.retain(Who::waits);
@@ -199,7 +204,12 @@ impl Bench {
         self.oracle.sent(&who.asked);
         self.waiting.push(who.clone());
         let request = (*who.asked).clone();
-        self.input(Input::Call(Call { caller: who.clone(), received: self.now, request }));
+        self.input(Input::Call(Call {
+            caller: who.clone(),
+            received: self.now,
+            request,
+            stranded: false,
+        }));
     }
 
     /// Gives an acquire the nonce of the grant to be.

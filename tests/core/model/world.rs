@@ -195,7 +195,7 @@ impl World {
                 ask.into()
             }
         };
-        self.step(model, Input::Call(Call { caller, received: NOW, request }));
+        self.step(model, Input::Call(Call { caller, received: NOW, request, stranded: false }));
     }
 
     fn step(&mut self, model: &OneKey, input: Input<Number>) {
@@ -215,7 +215,7 @@ impl World {
                     self.flight = Some(write);
                 }
                 Effect::Reply(caller, answer) => self.reply(model, caller, &answer),
-                Effect::Read | Effect::Alarm(_) => {}
+                Effect::Read | Effect::Alarm(_) | Effect::Inquire(_) => {}
             }
         }
     }

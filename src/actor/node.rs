@@ -1,0 +1,462 @@
+//! This node among the others: keeps its record alive, finds the dead, and wakes what they left.
+//!
+//! Guarantees: no promise is decided after the last committed record of this node ran out; a node that
+//! was found dead, or whose clock stood still, goes on as another incarnation; leases of a dead node end
+//! or are adopted though nobody calls.
+//!
+//! Does not guarantee: that a node which cannot reach the store keeps its leases.
+//!
+//! Assumes: it runs on a thread that is not busy for longer than a quarter of the record's time to live.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+    time::Duration,
+};
+
+use super::{Mail, World};
+use crate::{
+    lease::{Keeper, Moment, NodeRecord, NodeState, Nonce, Peers, Renewal, Revision, State},
+    store::{FoundNode, Health, NodeOutcome, Range, SharedStore, StoreError},
+};
+
+/// Records are renewed, and those of others read, so often in a time to live.
+const ROUNDS: u32 = 4;
+/// Keys read at a time when a dead node's leases are looked for.
+const SWEEP_PAGE: usize = 1000;
+/// A dead node's leases are looked for once more after this: a write of its may have landed late.
+const SWEEP_AGAIN: Duration = Duration::from_secs(5);
+/// Terminal records that nobody needs are kept for this long, for people.
+const KEEP_TOMBSTONES: Duration = Duration::from_secs(600);
+/// How often it is looked for terminal records that nobody needs.
+const COLLECT: Duration = Duration::from_secs(60);
+
+/// A node as people see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// Its record as last read.
+    pub record: NodeRecord,
+    /// Whether it is this one.
+    pub this: bool,
+    /// Milliseconds until its record runs out, reckoned on our clock; 0 when it did.
+    pub runs_out_in_ms: u64,
+}
+
+/// This node on a store that several nodes share.
+pub struct Node {
+    world: Arc<World>,
+    keeper: Mutex<Keeper>,
+    ttl: Duration,
+}
+
+impl Node {
+    /// A node that nobody knows yet.
+    #[must_use]
+    pub fn new(world: Arc<World>, url: &str, ttl: Duration) -> Arc<Self> {
+        let terms = world.terms();
+        let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        let version = env!("CARGO_PKG_VERSION");
+        let keeper = Keeper::new(terms.node, url, version, ttl_ms, terms.epoch);
+        Arc::new(Self { world, keeper: Mutex::new(keeper), ttl })
+    }
+
+    /// Writes the first record and reads those of others, then goes on in the background.
+    pub(crate) async fn start(self: &Arc<Self>) {
+        self.renew().await;
+        self.watch().await;
+        supervise(self, "renewal", |node| async move { node.renew_for_ever().await });
+        supervise(self, "watch", |node| async move { node.watch_for_ever().await });
+        actix::spawn(sweep_strangers(self.world.clone()));
+    }
+
+    /// Says that it leaves: promises nothing more, and lets others adopt its leases at once.
+    pub(crate) async fn leave(&self) {
+        let left = self.with(|keeper| keeper.leave(self.world.entropy.nonce()));
+        self.publish();
+        let Some((mut expected, record)) = left else { return };
+        for _ in 0..ROUNDS {
+            match self.shared().write_node(expected, record.clone()).await {
+                NodeOutcome::Committed(_) => return,
+                // A renewal that was on its way; or others were faster.
+                NodeOutcome::Conflict | NodeOutcome::Unknown(_) => {
+                    match self.shared().read_node(record.incarnation).await {
+                        Ok(Some(FoundNode { revision, record: Ok(there), .. }))
+                            if !there.state.is_terminal() =>
+                        {
+                            expected = revision;
+                        }
+                        _ => return,
+                    }
+                }
+                NodeOutcome::Refused(error) => {
+                    tracing::warn!(%error, "the node's leaving was not written");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// This node and those that it knows of, this one first.
+    #[must_use]
+    pub fn list(&self) -> Vec<NodeView> {
+        let now = self.world.clock.now();
+        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        self.with(|keeper| {
+            let (own, until) = (keeper.record(), keeper.until());
+            let drained = self.world.terms().until == Moment::ZERO && until == Moment::ZERO;
+            let state =
+                if drained && own.until != Moment::ZERO { NodeState::Drained } else { own.state };
+            let mut views = vec![NodeView {
+                record: NodeRecord { state, ..own.clone() },
+                this: true,
+                runs_out_in_ms: millis(until.since(now)),
+            }];
+            views.extend(keeper.peers().iter().filter(|peer| !peer.is_own()).map(|peer| {
+                NodeView {
+                    this: false,
+                    runs_out_in_ms: millis(peer.record.until.since(peer.lower_bound(now))),
+                    record: peer.record.clone(),
+                }
+            }));
+            views
+        })
+    }
+
+    fn with<T>(&self, body: impl FnOnce(&mut Keeper) -> T) -> T {
+        body(&mut self.keeper.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn shared(&self) -> &dyn SharedStore {
+        self.world.store.shared().expect("a node is made for a shared store")
+    }
+
+    /// Makes what the keeper knows everybody's.
+    fn publish(&self) {
+        let frozen = match self.world.store.health() {
+            Health::Frozen(why) => Some(why),
+            Health::Ready | Health::Degraded(_) => None,
+        };
+        let (node, epoch, until, resumed, peers) = self.with(|keeper| {
+            let record = keeper.record();
+            let peers = keeper.peers().clone();
+            (record.incarnation, record.epoch, keeper.until(), keeper.resumed(), peers)
+        });
+        count(&self.world, &peers);
+        let mut thawed = None;
+        self.world.set_terms(|terms| {
+            if terms.frozen != frozen.is_some() {
+                thawed = Some(frozen.clone());
+            }
+            terms.frozen = frozen.is_some();
+            (terms.node, terms.epoch) = (node, epoch);
+            // Read under the lock under which a jump voids the promises.
+            let jumped = self.world.jumped.load(Ordering::Acquire);
+            terms.until = if jumped { Moment::ZERO } else { until };
+            terms.resumed = resumed;
+            if terms.peers.as_deref() != Some(&peers) {
+                terms.peers = Some(Arc::new(peers));
+            }
+        });
+        if let Some(why) = thawed {
+            self.world.metrics.frozen(why.is_some());
+            match &why {
+                Some(why) => tracing::error!(why, "frozen: nothing is granted"),
+                None => tracing::warn!("thawed: leases are granted again"),
+            }
+            self.world.bus.freeze(why.map(Into::into));
+        }
+    }
+
+    async fn renew_for_ever(&self) {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(self.ttl / ROUNDS) => {}
+                () = self.world.keeper.notified() => self.answer_inquiries().await,
+            }
+            self.renew().await;
+        }
+    }
+
+    /// One renewal of this node's own record, settled.
+    async fn renew(&self) {
+        if self.world.jumped.load(Ordering::Acquire) {
+            self.be_reborn().await;
+        }
+        self.follow_epoch().await;
+        let now = self.world.clock.now();
+        let nonce = self.world.entropy.nonce();
+        let load = self.world.homed.load(Ordering::Relaxed);
+        let (expected, record) = self.with(|keeper| keeper.renewal(now, nonce, load));
+        match self.shared().write_node(expected, record.clone()).await {
+            NodeOutcome::Committed(revision) => self.renewed(record, revision),
+            NodeOutcome::Refused(error) => self.not_renewed(&error),
+            NodeOutcome::Conflict => self.look_at_oneself().await,
+            NodeOutcome::Unknown(error) => {
+                self.not_renewed(&error);
+                self.look_at_oneself().await;
+            }
+        }
+        self.publish();
+    }
+
+    fn renewed(&self, record: NodeRecord, revision: Revision) {
+        let now = self.world.clock.now();
+        self.world.metrics.renewed(true);
+        if self.with(|keeper| keeper.renewed(record, revision, now)) == Renewal::Resumed {
+            tracing::warn!("this node may promise again: its leases get one ttl more");
+            self.world.metrics.lapses_expired.increment(1);
+            self.publish();
+            self.world.lapsed();
+        }
+    }
+
+    fn not_renewed(&self, error: &StoreError) {
+        self.world.metrics.renewed(false);
+        tracing::warn!(%error, "this node's record was not renewed");
+    }
+
+    /// The own record is not what was thought: an earlier renewal landed after all, or others found
+    /// this node dead.
+    async fn look_at_oneself(&self) {
+        let (incarnation, known) =
+            self.with(|k| (k.incarnation(), k.record().until != Moment::ZERO));
+        match self.shared().read_node(incarnation).await {
+            Ok(Some(FoundNode { revision, record: Ok(record), .. }))
+                if !record.state.is_terminal() =>
+            {
+                // Nobody else writes a living record of this incarnation.
+                self.renewed(record, revision);
+            }
+            Ok(None) if !known => {}
+            Ok(found) => {
+                let frozen = matches!(self.world.store.health(), Health::Frozen(_));
+                if found.is_some() || !frozen {
+                    tracing::warn!("this node was found dead: it goes on as another incarnation");
+                    self.world.metrics.lapses_buried.increment(1);
+                    self.be_reborn().await;
+                }
+            }
+            Err(error) => self.not_renewed(&error),
+        }
+    }
+
+    /// Goes on as another incarnation, under the epoch that the store has now.
+    async fn be_reborn(&self) {
+        self.world.set_terms(|terms| terms.until = Moment::ZERO);
+        let meta = match self.shared().refresh_meta().await {
+            Ok(meta) => meta,
+            Err(error) => return self.not_renewed(&error),
+        };
+        let last = self.with(|keeper| {
+            let last = keeper.record().terminal(NodeState::Dead, self.world.entropy.nonce());
+            let expected = keeper.renewal(Moment::ZERO, Nonce::default(), 0).0;
+            keeper.reborn(self.world.entropy.nonce(), meta.epoch, self.world.clock.now());
+            (expected, last)
+        });
+        self.world.jumped.store(false, Ordering::Release);
+        self.publish();
+        self.world.lapsed();
+        if last.0 != Revision::ABSENT {
+            // Others need not wait until it runs out. Whether this is written does not matter to us.
+            let _ = self.shared().write_node(last.0, last.1).await;
+        }
+        self.world.registry.tell_all(|| Mail::Nudge);
+    }
+
+    /// R7: an incarnation keeps the epoch that it began with; a raised one needs another.
+    async fn follow_epoch(&self) {
+        let frozen = matches!(self.world.store.health(), Health::Frozen(_));
+        let known = self.with(|keeper| keeper.record().epoch);
+        if !frozen && self.world.store.meta().epoch == known {
+            return;
+        }
+        let Ok(meta) = self.shared().refresh_meta().await else { return };
+        if meta.epoch > known {
+            tracing::warn!(epoch = meta.epoch.0, "the epoch was raised");
+            self.be_reborn().await;
+            self.world.registry.tell_all(|| Mail::Reload);
+        }
+    }
+
+    async fn watch_for_ever(&self) {
+        let mut collected = self.world.clock.now();
+        loop {
+            tokio::time::sleep(self.ttl / ROUNDS).await;
+            self.watch().await;
+            if self.world.clock.now().since(collected) > COLLECT {
+                collected = self.world.clock.now();
+                self.collect().await;
+            }
+        }
+    }
+
+    /// Reads every node's record, and buries those whose time is over.
+    async fn watch(&self) {
+        let asked = self.world.clock.now();
+        let found = match self.shared().scan_nodes().await {
+            Ok(found) => found,
+            Err(error) => return tracing::warn!(%error, "the nodes' records cannot be read"),
+        };
+        let now = self.world.clock.now();
+        let readable = |found: FoundNode| Some((found.revision, found.record.ok()?));
+        let found: Vec<_> = found.into_iter().filter_map(readable).collect();
+        let nonce = || self.world.entropy.nonce();
+        let findings = self.with(|keeper| keeper.read(&found, asked, now, nonce));
+        let mut gone = findings.gone;
+        for (expected, tombstone) in findings.bury {
+            let (node, url) = (tombstone.incarnation, tombstone.url.clone());
+            match self.shared().write_node(expected, tombstone.clone()).await {
+                NodeOutcome::Committed(revision) => {
+                    tracing::warn!(%node, url, "a node let its record run out: it is dead");
+                    let now = self.world.clock.now();
+                    self.with(|keeper| keeper.buried(tombstone, revision, now));
+                    gone.push(node);
+                }
+                // Read again in the next round.
+                _ => tracing::info!(%node, url, "a node was not found dead after all"),
+            }
+        }
+        self.publish();
+        for node in gone {
+            self.sweep(node);
+        }
+    }
+
+    fn sweep(&self, node: Nonce) {
+        let world = self.world.clone();
+        actix::spawn(async move {
+            sweep(&world, |home, _| home == node).await;
+            tokio::time::sleep(SWEEP_AGAIN).await;
+            sweep(&world, |home, _| home == node).await;
+        });
+    }
+
+    /// Finds out about nodes that leases name and that nobody knows. One without a record gets one that
+    /// says that it is dead, and nothing else.
+    async fn answer_inquiries(&self) {
+        let asked = std::mem::take(
+            &mut *self.world.inquiries.lock().unwrap_or_else(PoisonError::into_inner),
+        );
+        for node in asked {
+            if self.with(|keeper| keeper.peers().get(node).is_some()) {
+                continue;
+            }
+            let found = self.shared().read_node(node).await;
+            let now = self.world.clock.now();
+            match found {
+                Ok(Some(FoundNode { revision, record: Ok(record), .. })) => {
+                    self.with(|keeper| keeper.buried(record, revision, now));
+                }
+                Ok(Some(_)) => continue,
+                Ok(None) => {
+                    let record = NodeRecord::unseen(node, self.world.entropy.nonce());
+                    let written = self.shared().write_node(Revision::ABSENT, record.clone()).await;
+                    let NodeOutcome::Committed(revision) = written else {
+                        self.world.inquire(node);
+                        continue;
+                    };
+                    let now = self.world.clock.now();
+                    self.with(|keeper| keeper.buried(record, revision, now));
+                }
+                Err(_) => {
+                    self.world.inquire(node);
+                    return tokio::time::sleep(self.ttl / ROUNDS).await;
+                }
+            }
+            self.publish();
+            self.sweep(node);
+        }
+    }
+
+    /// Removes terminal records that no lease names any more.
+    async fn collect(&self) {
+        let now = self.world.clock.now();
+        let old: Vec<_> = self.with(|keeper| {
+            keeper
+                .tombstones()
+                .filter(|(_, _, since)| now.since(*since) > KEEP_TOMBSTONES)
+                .collect()
+        });
+        if old.is_empty() {
+            return;
+        }
+        let named = Mutex::new(std::collections::BTreeSet::new());
+        let complete = sweep(&self.world, |home, _| {
+            named.lock().unwrap_or_else(PoisonError::into_inner).insert(home);
+            false
+        })
+        .await;
+        let named = named.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for (node, revision, _) in old {
+            if complete && !named.contains(&node) {
+                let _ = self.shared().forget_node(node, revision).await;
+            }
+        }
+    }
+}
+
+/// Starts a loop again when it panics: without it the node would lapse for ever.
+fn supervise<F>(node: &Arc<Node>, what: &'static str, body: impl Fn(Arc<Node>) -> F + 'static)
+where
+    F: Future<Output = ()> + 'static,
+{
+    let node = node.clone();
+    actix::spawn(async move {
+        loop {
+            let ended = actix::spawn(body(node.clone())).await;
+            tracing::error!(
+                what,
+                panicked = ended.is_err(),
+                "a task of the node ended; it starts anew"
+            );
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+}
+
+fn count(world: &World, peers: &Peers) {
+    let mut by_state = [1, 0, 0];
+    for peer in peers.iter().filter(|peer| !peer.is_own()) {
+        by_state[peer.record.state as usize] += 1;
+    }
+    world.metrics.nodes(by_state);
+}
+
+/// Wakes the actors of taken keys whose home is such, a page at a time. Whether all keys were seen.
+async fn sweep(world: &Arc<World>, such: impl Fn(Nonce, State) -> bool) -> bool {
+    let mut after = None;
+    loop {
+        let range = Range { prefix: String::new(), after: after.take(), limit: SWEEP_PAGE };
+        let page = match world.store.scan(range).await {
+            Ok(page) => page,
+            Err(error) => {
+                tracing::warn!(%error, "the leases of dead nodes cannot be looked for");
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                return false;
+            }
+        };
+        let Some((last, _)) = page.last() else { return true };
+        after = Some(last.as_str().to_owned());
+        for (key, found) in &page {
+            let Ok(record) = &found.record else { continue };
+            if record.state != State::Free && such(record.node, record.state) {
+                let _ = world.registry.start(world, key);
+                world.registry.tell(key.as_str(), || Mail::Nudge);
+            }
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// At the start: leases of nodes that are gone, or that nobody knows.
+async fn sweep_strangers(world: Arc<World>) {
+    while !world.registry.has_arbiters() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let terms = world.terms();
+    let living = |home: Nonce| {
+        let peers = terms.peers.as_ref();
+        let peer = peers.and_then(|peers| peers.get(home));
+        peer.is_some_and(|peer| !peer.record.state.is_terminal())
+    };
+    sweep(&world, |home, _| home != terms.node && !living(home)).await;
+}

@@ -1,0 +1,308 @@
+//! The form of a backup: lines of JSON, a header first, one line a key, a trailer with a checksum.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, BufRead, BufReader, Read as _, Seek as _, Write},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    lease::{Epoch, Key, Record, Revision},
+    store::SecretBytes,
+};
+
+/// The version of the form that this program writes.
+const VERSION: u32 = 1;
+/// No line is longer: the longest key with the longest value, in hexadecimal digits.
+const MAX_LINE_BYTES: u64 = 1 << 20;
+
+/// The first line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Header {
+    tenure_backup: u32,
+    /// Which kind of store it was.
+    pub(super) kind: String,
+    /// The store's name.
+    pub(super) identity: String,
+    /// Its generation of tokens.
+    pub(super) epoch: u16,
+    /// When it was made, milliseconds since 1970.
+    pub(super) created_ms: u64,
+    /// When the backup was begun.
+    pub(super) written_at: String,
+    secret: HexSecret,
+}
+
+/// Hexadecimal digits that are not printed by accident.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+struct HexSecret(String);
+
+impl std::fmt::Debug for HexSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HexSecret(…)")
+    }
+}
+
+impl Header {
+    pub(super) fn new(
+        kind: &str,
+        identity: String,
+        epoch: Epoch,
+        created_ms: u64,
+        written_at: String,
+        secret: SecretBytes,
+    ) -> Self {
+        Self {
+            tenure_backup: VERSION,
+            kind: kind.to_owned(),
+            identity,
+            epoch: epoch.0,
+            created_ms,
+            written_at,
+            secret: HexSecret(hex(&secret.0)),
+        }
+    }
+
+    /// What lease ids are derived from.
+    pub(super) fn secret(&self) -> anyhow::Result<SecretBytes> {
+        let bytes = unhex(&self.secret.0).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(SecretBytes).context("the secret in the backup is not 64 hexadecimal digits")
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Key(KeyLine),
+    Trailer(Trailer),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyLine {
+    key: String,
+    /// Of the write that was read; for people.
+    revision: u64,
+    /// [`Record::encode_into`], in hexadecimal digits.
+    record: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Trailer {
+    keys: u64,
+    /// Of all lines before this one.
+    sha256: String,
+}
+
+/// Writes a backup. A file that was not finished is removed again.
+pub(super) struct Writer {
+    out: Box<dyn Write>,
+    file: Option<(PathBuf, File)>,
+    sum: Sha256,
+    keys: u64,
+    finished: bool,
+}
+
+impl Writer {
+    /// To a new file, which only its owner may read, or to stdout.
+    pub(super) fn create(path: Option<&Path>, header: &Header) -> anyhow::Result<Self> {
+        let (out, file): (Box<dyn Write>, _) = match path {
+            None => (Box::new(io::BufWriter::new(io::stdout())), None),
+            Some(path) => {
+                let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+                let file = file.map_err(|error| match error.kind() {
+                    io::ErrorKind::AlreadyExists => anyhow::anyhow!(
+                        "{} exists, and is not overwritten: name another file",
+                        path.display()
+                    ),
+                    _ => anyhow::anyhow!("{} cannot be made: {error}", path.display()),
+                })?;
+                let out = io::BufWriter::new(file.try_clone()?);
+                (Box::new(out), Some((path.to_owned(), file)))
+            }
+        };
+        let mut writer = Self { out, file, sum: Sha256::new(), keys: 0, finished: false };
+        writer.line(header)?;
+        Ok(writer)
+    }
+
+    /// One key's record as it was read, its token settled as a number.
+    pub(super) fn key(
+        &mut self,
+        key: &Key,
+        revision: Revision,
+        record: &Record,
+    ) -> anyhow::Result<()> {
+        let mut settled = record.clone();
+        if let Some(tenure) = &mut settled.tenure {
+            tenure.token = record.token(revision);
+        }
+        let mut bytes = Vec::new();
+        settled.encode_into(&mut bytes);
+        let (key, revision) = (key.as_str().to_owned(), revision.0);
+        self.line(&KeyLine { key, revision, record: hex(&bytes) })?;
+        self.keys += 1;
+        Ok(())
+    }
+
+    fn line(&mut self, line: &impl Serialize) -> anyhow::Result<()> {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        self.sum.update(&text);
+        Ok(self.out.write_all(&text)?)
+    }
+
+    /// Makes it durable; returns the number of keys.
+    pub(super) fn finish(mut self) -> anyhow::Result<u64> {
+        let sha256 = hex(&self.sum.clone().finalize());
+        self.line(&Trailer { keys: self.keys, sha256 })?;
+        self.out.flush()?;
+        if let Some((path, file)) = &self.file {
+            file.sync_all()?;
+            let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+            File::open(dir.unwrap_or(Path::new(".")))?.sync_all()?;
+        }
+        self.finished = true;
+        Ok(self.keys)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let (Some((path, _)), false) = (&self.file, self.finished) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// A backup that was read through once and found whole.
+pub(super) struct Backup {
+    file: File,
+    /// Its first line.
+    pub(super) header: Header,
+    /// How many keys it has.
+    pub(super) keys: u64,
+    /// The highest generation of any token or record in it, and of the store.
+    pub(super) epoch: Epoch,
+}
+
+/// A key of a backup.
+pub(super) type Item = (Key, Arc<Record>);
+
+impl Backup {
+    /// Opens a backup and reads all of it.
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        let file = File::open(path).map_err(anyhow::Error::from);
+        let judged = file.and_then(Self::judge);
+        judged.with_context(|| format!("{} is no backup that can be restored", path.display()))
+    }
+
+    fn judge(file: File) -> anyhow::Result<Self> {
+        let mut lines = Lines::new(&file)?;
+        let header = lines.header()?;
+        header.secret()?;
+        let (mut epoch, mut keys) = (Epoch(header.epoch), 0);
+        while let Some((_, record)) = lines.item()? {
+            epoch = epoch.max(record.epoch).max(record.token(Revision::ABSENT).epoch());
+            keys += 1;
+        }
+        Ok(Self { file, header, keys, epoch })
+    }
+
+    /// Its keys, from the first one.
+    pub(super) fn items(&self) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Item>>> {
+        let mut lines = Lines::new(&self.file)?;
+        lines.header()?;
+        Ok(std::iter::from_fn(move || lines.item().transpose()))
+    }
+}
+
+/// Reads the lines, and judges the trailer when it comes.
+struct Lines<'f> {
+    input: BufReader<&'f File>,
+    sum: Sha256,
+    number: u64,
+    keys: u64,
+}
+
+impl<'f> Lines<'f> {
+    fn new(mut file: &'f File) -> anyhow::Result<Self> {
+        file.rewind()?;
+        Ok(Self { input: BufReader::new(file), sum: Sha256::new(), number: 0, keys: 0 })
+    }
+
+    fn next(&mut self) -> anyhow::Result<Vec<u8>> {
+        let mut line = Vec::new();
+        self.number += 1;
+        self.input.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line)?;
+        anyhow::ensure!(
+            line.ends_with(b"\n"),
+            "it ends in the midst of line {}: it was not finished, or was cut off",
+            self.number
+        );
+        Ok(line)
+    }
+
+    fn header(&mut self) -> anyhow::Result<Header> {
+        let line = self.next()?;
+        let header: Header = serde_json::from_slice(&line)
+            .context("its first line is not the header of a backup")?;
+        let version = header.tenure_backup;
+        anyhow::ensure!(version == VERSION, "it has version {version}; this program knows 1");
+        self.sum.update(&line);
+        Ok(header)
+    }
+
+    /// The next key; `None` after the trailer, which fits what was read.
+    fn item(&mut self) -> anyhow::Result<Option<Item>> {
+        let line = self.next()?;
+        let number = self.number;
+        let parsed = serde_json::from_slice(&line);
+        match parsed.with_context(|| format!("line {number} is neither a key nor the end"))? {
+            Line::Key(found) => {
+                self.sum.update(&line);
+                self.keys += 1;
+                let item = found.item().with_context(|| format!("line {number}"))?;
+                Ok(Some(item))
+            }
+            Line::Trailer(trailer) => {
+                let sum = hex(&self.sum.clone().finalize());
+                anyhow::ensure!(
+                    trailer.keys == self.keys && trailer.sha256 == sum,
+                    "its checksum is wrong: it was changed, or is damaged"
+                );
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl KeyLine {
+    fn item(&self) -> anyhow::Result<Item> {
+        let key = Key::new(&self.key)?;
+        let bytes = unhex(&self.record).context("the record is not hexadecimal digits")?;
+        Ok((key, Arc::new(Record::decode(&bytes)?)))
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|d| u8::try_from(d).ok());
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let bytes = pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?));
+    if rest.is_empty() { bytes.collect() } else { None }
+}

@@ -1,0 +1,205 @@
+//! Opens the store that the settings name, for whichever command needs one.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+
+use super::witness::WitnessFile;
+use crate::{
+    clock::{Clock, Entropy},
+    settings::{Settings, StoreKind},
+    store::{
+        Fresh, Health, LeaseStore, Witness,
+        embedded::{EmbeddedStore, Observer, Options},
+    },
+    telemetry::Metrics,
+};
+
+/// How often what was seen of a shared store is remembered.
+const WITNESS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A store that is open.
+pub(super) struct OpenStore {
+    /// The store.
+    pub(super) store: Arc<dyn LeaseStore>,
+    opened: Opened,
+    /// Where to remember what was seen of it; only of a shared store.
+    witness: Option<WitnessFile>,
+}
+
+/// What only the kind itself can do.
+#[derive(Clone)]
+enum Opened {
+    Embedded(Arc<EmbeddedStore>),
+}
+
+/// What a store is opened with.
+#[derive(Clone)]
+pub(super) struct Surroundings {
+    /// The clock of every promise.
+    pub(super) clock: Arc<dyn Clock>,
+    /// Where nonces and secrets come from.
+    pub(super) entropy: Arc<dyn Entropy>,
+    /// Handles to the metrics.
+    pub(super) metrics: Arc<Metrics>,
+}
+
+impl Surroundings {
+    /// What a store is made with when there is none.
+    pub(super) fn fresh(&self) -> Fresh {
+        let mut secret = [0; 32];
+        self.entropy.fill(&mut secret);
+        Fresh { identity: self.entropy.nonce(), secret, created_ms: self.clock.wall_ms() }
+    }
+}
+
+/// Tells the histogram of syncs.
+struct Syncs {
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+}
+
+impl Observer for Syncs {
+    fn nanos(&self) -> u64 {
+        self.clock.now().0
+    }
+
+    fn synced(&self, writes: usize, took: Duration) {
+        self.metrics.synced(writes, took);
+    }
+}
+
+/// The store of the settings in a few words, without a secret: for the log and for messages.
+pub(super) fn place(settings: &Settings) -> String {
+    let store = &settings.store;
+    match store.kind {
+        StoreKind::Embedded => store.embedded.data_dir.display().to_string(),
+        StoreKind::Nats => {
+            let mut servers: Vec<&str> = store.nats.url.split(',').map(str::trim).collect();
+            servers.sort_unstable();
+            format!("{} bucket {}", servers.join(","), store.nats.bucket)
+        }
+        StoreKind::DynamoDb => {
+            let dynamodb = &store.dynamodb;
+            let whence = [&dynamodb.endpoint, &dynamodb.region].into_iter().find(|s| !s.is_empty());
+            let whence = whence.map_or("AWS", String::as_str);
+            format!("{whence} table {}", dynamodb.table)
+        }
+    }
+}
+
+/// The entry of the settings' store in the witness file; none where nothing is to be remembered.
+pub(super) fn witness_file(settings: &Settings) -> Option<WitnessFile> {
+    let path: &Path = &settings.node.witness;
+    let kind = settings.store.kind;
+    let wanted = kind != StoreKind::Embedded && !path.as_os_str().is_empty();
+    wanted.then(|| WitnessFile::new(path, kind.as_str(), place(settings)))
+}
+
+impl OpenStore {
+    /// Opens the store, or makes one where the settings allow it. A shared store that went backwards
+    /// since this node last saw it opens frozen.
+    pub(super) async fn open(
+        settings: &Settings,
+        surroundings: &Surroundings,
+    ) -> anyhow::Result<Self> {
+        let witness = witness_file(settings).map(|file| file.read()).transpose()?.flatten();
+        Self::open_with(settings, surroundings, surroundings.fresh(), witness).await
+    }
+
+    /// Opens the store; a new one is made with `fresh`.
+    pub(super) async fn open_with(
+        settings: &Settings,
+        surroundings: &Surroundings,
+        fresh: Fresh,
+        witness: Option<Witness>,
+    ) -> anyhow::Result<Self> {
+        let kind = settings.store.kind;
+        let opened = match kind {
+            StoreKind::Embedded => {
+                open_embedded(settings, surroundings, fresh).map(Opened::Embedded)
+            }
+            StoreKind::Nats | StoreKind::DynamoDb => {
+                let _ = witness;
+                Err(anyhow::anyhow!("this build has no {} store", kind.as_str()))
+            }
+        };
+        let opened = opened.with_context(|| {
+            format!("the {} store ({}) cannot be opened", kind.as_str(), place(settings))
+        })?;
+        let store: Arc<dyn LeaseStore> = match &opened {
+            Opened::Embedded(store) => store.clone(),
+        };
+        Ok(Self { store, opened, witness: witness_file(settings) })
+    }
+
+    /// Sets the gauges of the store; to be called when somebody asks for them.
+    pub(super) fn gauges(&self, metrics: Arc<Metrics>) -> impl Fn() + Send + Sync + use<> {
+        let (store, opened) = (self.store.clone(), self.opened.clone());
+        move || {
+            let health = store.health();
+            let (keys, live_bytes, log_bytes) = match &opened {
+                Opened::Embedded(store) => {
+                    let stats = store.stats();
+                    (stats.keys, stats.live_bytes, stats.log_bytes)
+                }
+            };
+            metrics.store_state(keys, live_bytes, log_bytes, health == Health::Ready);
+            metrics.frozen(matches!(health, Health::Frozen(_)));
+        }
+    }
+
+    /// Remembers every few seconds what was seen of a shared store. Never ends.
+    pub(super) fn remembering(&self) -> impl Future<Output = ()> + use<> {
+        let (store, file) = (self.store.clone(), self.witness.clone());
+        async move {
+            let Some(file) = file else { return std::future::pending().await };
+            loop {
+                tokio::time::sleep(WITNESS_INTERVAL).await;
+                remember(&*store, &file).await;
+            }
+        }
+    }
+
+    /// Remembers what was seen, settles what is in flight, and lets go of the store.
+    pub(super) async fn close(self) {
+        if let Some(file) = &self.witness {
+            remember(&*self.store, file).await;
+        }
+        match self.opened {
+            Opened::Embedded(store) => store.close(),
+        }
+    }
+}
+
+/// What is seen of a frozen store is not remembered: it must be frozen at the next start too.
+async fn remember(store: &dyn LeaseStore, file: &WitnessFile) {
+    let frozen = matches!(store.health(), Health::Frozen(_));
+    let Some(shared) = store.shared().filter(|_| !frozen) else { return };
+    let (seen, file) = (shared.witness(), file.clone());
+    let saved = tokio::task::spawn_blocking(move || file.save(seen)).await;
+    if let Ok(Err(error)) = saved {
+        tracing::warn!(
+            error = format!("{error:#}"),
+            "what was seen of the store is not remembered"
+        );
+    }
+}
+
+fn open_embedded(
+    settings: &Settings,
+    surroundings: &Surroundings,
+    fresh: Fresh,
+) -> anyhow::Result<Arc<EmbeddedStore>> {
+    let embedded = &settings.store.embedded;
+    let (clock, metrics) = (surroundings.clock.clone(), surroundings.metrics.clone());
+    let options = Options {
+        segment_bytes: embedded.segment_size.0,
+        min_log_bytes: embedded.min_log_size.0,
+        max_keys: settings.limits.keys,
+        observer: Some(Arc::new(Syncs { clock, metrics })),
+        ..Options::new(&embedded.data_dir, fresh)
+    };
+    let wall = surroundings.clock.clone();
+    Ok(Arc::new(EmbeddedStore::open(options, Arc::new(move || wall.wall_ms()))?))
+}

@@ -1,0 +1,191 @@
+//! The file in which a node remembers how far a shared store had come, so that at its next start it
+//! notices a store that went backwards or was replaced.
+//!
+//! One file serves several stores, and several processes in one directory: each store has an entry of
+//! its own, and an entry is joined with what another process wrote before it is written.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    lease::{Epoch, Nonce, Revision},
+    store::Witness,
+};
+
+/// The form of the file.
+const VERSION: u32 = 1;
+
+/// One store's entry in the file.
+#[derive(Clone, Debug)]
+pub(super) struct WitnessFile {
+    path: PathBuf,
+    kind: &'static str,
+    place: String,
+    /// One write at a time: the last one of a stop may find an earlier one under way.
+    saving: Arc<Mutex<()>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Content {
+    version: u32,
+    stores: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Entry {
+    kind: String,
+    place: String,
+    /// 32 hexadecimal digits: JSON readers round numbers of this size.
+    identity: String,
+    epoch: u16,
+    highest: u64,
+}
+
+impl Entry {
+    fn witness(&self) -> Option<Witness> {
+        let identity = Nonce(u128::from_str_radix(&self.identity, 16).ok()?);
+        Some(Witness { identity, epoch: Epoch(self.epoch), highest: Revision(self.highest) })
+    }
+}
+
+/// What is remembered when two saw the store: of one generation, the one who saw more.
+fn join(there: Option<Witness>, seen: Witness) -> Witness {
+    match there {
+        Some(there) if there.identity == seen.identity && there.epoch == seen.epoch => {
+            Witness { highest: there.highest.max(seen.highest), ..seen }
+        }
+        _ => seen,
+    }
+}
+
+impl WitnessFile {
+    /// The entry of the store of a kind at a place, such as a server and a bucket.
+    pub(super) fn new(path: &Path, kind: &'static str, place: String) -> Self {
+        Self { path: path.to_owned(), kind, place, saving: Arc::default() }
+    }
+
+    /// What was remembered of the store; nothing when it is seen for the first time.
+    pub(super) fn read(&self) -> anyhow::Result<Option<Witness>> {
+        let content = self.content().with_context(|| {
+            let path = self.path.display();
+            format!(
+                "{path} (node.witness) cannot be used; without it a store that went backwards is \
+                     not noticed at the start: mend it, or remove it to do without"
+            )
+        })?;
+        let mine = content.stores.iter().find(|entry| self.is_mine(entry));
+        mine.map(|entry| {
+            let witness = entry.witness();
+            witness.with_context(|| format!("{}: {:?}", self.path.display(), entry.identity))
+        })
+        .transpose()
+    }
+
+    /// Remembers what was seen of the store, durably; does nothing when that is known already.
+    pub(super) fn save(&self, seen: Witness) -> anyhow::Result<()> {
+        let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut content = self.content()?;
+        let there = content.stores.iter().find(|entry| self.is_mine(entry));
+        let joined = join(there.and_then(Entry::witness), seen);
+        let entry = Entry {
+            kind: self.kind.to_owned(),
+            place: self.place.clone(),
+            identity: joined.identity.to_string(),
+            epoch: joined.epoch.0,
+            highest: joined.highest.0,
+        };
+        if there == Some(&entry) {
+            return Ok(());
+        }
+        content.stores.retain(|other| !self.is_mine(other));
+        content.stores.push(entry);
+        self.replace(&content)
+            .with_context(|| format!("{} (node.witness) cannot be written", self.path.display()))
+    }
+
+    fn is_mine(&self, entry: &Entry) -> bool {
+        entry.kind == self.kind && entry.place == self.place
+    }
+
+    fn content(&self) -> anyhow::Result<Content> {
+        let bytes = match fs::read(&self.path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Content { version: VERSION, stores: Vec::new() });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let content: Content = serde_json::from_slice(&bytes)?;
+        anyhow::ensure!(content.version == VERSION, "it has version {}", content.version);
+        Ok(content)
+    }
+
+    /// By rename: whoever reads sees the old content or the new one.
+    fn replace(&self, content: &Content) -> io::Result<()> {
+        let dir = self.path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let dir = dir.unwrap_or(Path::new("."));
+        fs::create_dir_all(dir)?;
+        // Several processes may share the file, and none the name of what is not finished.
+        let part = self.path.with_extension(format!("{}.part", std::process::id()));
+        let mut file = fs::File::create(&part)?;
+        file.write_all(&serde_json::to_vec_pretty(content)?)?;
+        file.write_all(b"\n")?;
+        file.sync_all()?;
+        fs::rename(&part, &self.path)?;
+        fs::File::open(dir)?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(identity: u128, epoch: u16, highest: u64) -> Witness {
+        Witness { identity: Nonce(identity), epoch: Epoch(epoch), highest: Revision(highest) }
+    }
+
+    #[test]
+    fn each_store_has_its_entry_and_the_highest_is_kept_within_a_generation() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("below/witness.json");
+        let a = WitnessFile::new(&path, "nats", "nats://a:4222 tenure".into());
+        let b = WitnessFile::new(&path, "dynamodb", "eu-central-1 tenure".into());
+        assert_eq!(a.read().unwrap(), None);
+        a.save(seen(1, 0, 10)).unwrap();
+        b.save(seen(u128::MAX, 1023, 1 << 60)).unwrap();
+        assert_eq!(a.read().unwrap(), Some(seen(1, 0, 10)));
+        assert_eq!(b.read().unwrap(), Some(seen(u128::MAX, 1023, 1 << 60)));
+        // Another process of the same store saw less.
+        a.save(seen(1, 0, 7)).unwrap();
+        assert_eq!(a.read().unwrap(), Some(seen(1, 0, 10)));
+        // The epoch was raised: a new beginning.
+        a.save(seen(2, 1, 3)).unwrap();
+        assert_eq!(a.read().unwrap(), Some(seen(2, 1, 3)));
+        assert!(b.read().unwrap().is_some());
+        let names: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+    }
+
+    #[test]
+    fn what_is_known_is_not_written_again_and_what_is_no_witness_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("witness.json");
+        let file = WitnessFile::new(&path, "nats", "x".into());
+        file.save(seen(1, 0, 1)).unwrap();
+        let before = fs::metadata(&path).unwrap().modified().unwrap();
+        file.save(seen(1, 0, 1)).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before);
+        for content in ["", "{", "{\"version\": 2, \"stores\": []}"] {
+            fs::write(&path, content).unwrap();
+            let refused = format!("{:#}", file.read().unwrap_err());
+            assert!(refused.contains("node.witness") && refused.contains("remove it"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! R5: calls about a lease that another living node answers for are passed on to it, and its answer back.
+//!
+//! Guarantees: a call is passed on at most once, never around in a circle; what the home answered is
+//! answered, byte for byte.
+//!
+//! Does not guarantee: an answer of the home while it cannot be reached: then the caller is told to come
+//! again (`home-unreachable`), but a release is written here, by consent.
+//!
+//! Assumes: nodes reach each other at the URLs that they advertise.
+
+use std::time::Duration;
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::{StatusCode, header},
+};
+use bytes::Bytes;
+
+use super::{problem::Problem, server::App};
+use crate::manager::{Asked, Home};
+
+/// On a request that was passed on: it is answered where it arrived.
+pub const FORWARDED: header::HeaderName = header::HeaderName::from_static("x-tenure-forwarded");
+/// On such a request: the address that it first came from.
+pub const FORWARDED_FOR: &str = "x-tenure-forwarded-for";
+/// On an answer that was relayed: the node that gave it, which is best asked next time.
+const HOME: &str = "x-tenure-node";
+/// How long another node may take to accept a connection.
+const CONNECT: Duration = Duration::from_millis(500);
+/// How long it may take to answer: its own calls of the store are bounded by about this.
+const ANSWER: Duration = Duration::from_secs(2);
+/// What is copied from the caller's request.
+const COPIED: [&str; 2] = ["x-request-id", "traceparent"];
+
+/// Carries requests to other nodes.
+pub struct Courier {
+    client: reqwest::Client,
+}
+
+impl Courier {
+    /// A courier with its own connections.
+    ///
+    /// # Errors
+    /// When no client can be made.
+    pub fn new() -> Result<Self, reqwest::Error> {
+        let client = reqwest::Client::builder().connect_timeout(CONNECT).timeout(ANSWER);
+        Ok(Self { client: client.tcp_nodelay(true).no_proxy().build()? })
+    }
+
+    /// Passes a request on; `None` when the home cannot be reached, or does not answer in time.
+    pub(super) async fn carry(
+        &self,
+        request: &HttpRequest,
+        app: &App,
+        home: &Home,
+        body: Bytes,
+    ) -> Option<reqwest::Response> {
+        let url = home.url.as_deref()?;
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let method = reqwest::Method::from_bytes(request.method().as_str().as_bytes()).ok()?;
+        let mut carried = self
+            .client
+            .request(method, format!("{}{path}", url.trim_end_matches('/')))
+            .header(FORWARDED.as_str(), app.source.node.as_str())
+            .header("content-type", "application/json")
+            .body(body);
+        if let Some(peer) = request.peer_addr() {
+            carried = carried.header(FORWARDED_FOR, peer.ip().to_string());
+        }
+        for name in COPIED {
+            if let Some(value) = request.headers().get(name) {
+                carried = carried.header(name, value.as_bytes());
+            }
+        }
+        let answered = carried.send().await;
+        app.manager.world().metrics.forwarded(answered.is_ok());
+        answered.inspect_err(|error| tracing::debug!(%error, url, "a node cannot be reached")).ok()
+    }
+}
+
+/// Whether another node passed the request on.
+pub fn was_forwarded(request: &HttpRequest) -> bool {
+    request.headers().contains_key(FORWARDED)
+}
+
+/// Acts here; or, where the lease is at home elsewhere, there; or, where that cannot be reached, does
+/// what may be done here without it.
+pub async fn act_at_home(
+    request: &HttpRequest,
+    app: &App,
+    body: &Bytes,
+    act: impl AsyncFn(Asked) -> Result<HttpResponse, Problem>,
+) -> HttpResponse {
+    let received = app.manager.now();
+    let problem = match act(received.into()).await {
+        Ok(response) => return response,
+        Err(problem) => problem,
+    };
+    let Some(home) = problem.home().filter(|_| !was_forwarded(request)) else {
+        return problem.respond(request);
+    };
+    if let Some(response) = relay(request, app, home, body.clone()).await {
+        return response;
+    }
+    match act(Asked { received, stranded: true }).await {
+        Ok(response) => response,
+        Err(problem) => problem.respond(request),
+    }
+}
+
+/// The home's answer as our own.
+pub async fn relay(
+    request: &HttpRequest,
+    app: &App,
+    home: &Home,
+    body: Bytes,
+) -> Option<HttpResponse> {
+    let answered = app.courier.carry(request, app, home, body).await?;
+    let status = StatusCode::from_u16(answered.status().as_u16()).ok()?;
+    let mut response = HttpResponse::build(status);
+    for name in ["content-type", "retry-after"] {
+        if let Some(value) = answered.headers().get(name) {
+            response.insert_header((name, value.as_bytes()));
+        }
+    }
+    response.insert_header((HOME, home.url.as_deref().unwrap_or_default()));
+    let bytes = answered.bytes().await.ok()?;
+    let mut response = response.body(bytes);
+    super::body::echo_request_id(request, response.headers_mut());
+    Some(response)
+}

@@ -1,0 +1,225 @@
+//! R3 to R5: leases that another node answers for, or did while it lived.
+//!
+//! A record names the incarnation that answers for it. While that lives, calls of the holder are its to
+//! answer. Once its own record is terminal, whoever writes the lease next is its home, and every write
+//! carries F: the end of what the home before may have promised.
+
+use super::{
+    Answer, Call, Caller, Effect, Env, Lease, Loaded, Moment, Mutant, Record, Request, Revision,
+    State, StoreError,
+    acquire::repeated,
+    machine::{Effects, Flight, Home, RETRY},
+};
+
+impl<C: Caller> Lease<C> {
+    /// Where the record is answered for now, and how long its home may have promised.
+    pub(super) fn reckon(&mut self, env: &Env<'_>, out: &mut Effects<C>) {
+        let Some(peers) = &env.terms.peers else { return };
+        let taken = self.record.state != State::Free;
+        if !taken || self.record.node == env.terms.node {
+            self.home = Home::Here;
+            return;
+        }
+        let peer = peers.get(self.record.node);
+        let mut end = peer.and_then(|peer| peer.promises_end(&self.record));
+        if env.terms.breaks(Mutant::TakeOverWithoutTombstone) {
+            end = end.or_else(|| Some(peer?.presumed_end(&self.record)));
+        }
+        match end {
+            Some(_) if self.home == Home::Gone => {}
+            Some(mut end) => {
+                if env.terms.resumed != Moment::ZERO {
+                    // R4: this node lapsed itself, and may have missed the holder.
+                    end = end.max(env.terms.resumed + super::recover::promise_span(&self.record));
+                }
+                if env.terms.breaks(Mutant::AdoptionWithoutFloor) {
+                    end = env.now;
+                }
+                self.home = Home::Gone;
+                (self.promised, self.floor, self.offered_until) = (Moment::ZERO, end, end);
+            }
+            None => {
+                if peer.is_none() && self.home != Home::Living {
+                    out.push(Effect::Inquire(self.record.node));
+                }
+                self.home = Home::Living;
+                self.promised = Moment::ZERO;
+                (self.floor, self.offered_until) = (Moment::NEVER, Moment::NEVER);
+            }
+        }
+    }
+
+    /// What a write that keeps the tenure says about what may still run: max(S, F), or the offer's rest.
+    pub(super) fn restate(&self, record: &mut Record, env: &Env<'_>) {
+        record.floor_ms = match record.state {
+            State::Held if !env.terms.breaks(Mutant::FloorInMemoryOnly) => {
+                self.promise_left_ms(env.now)
+            }
+            _ => 0,
+        };
+        if let Some(offer) = &mut record.offer
+            && self.offered_until != Moment::NEVER
+        {
+            offer.span_ms = super::bounds::ceil_ms(self.offered_until.since(env.now));
+        }
+    }
+
+    /// R5: a call about a tenure that another, living node answers for.
+    pub(super) fn belongs_home(&self, call: &Call<C>, env: &Env<'_>) -> bool {
+        if self.home != Home::Living {
+            return false;
+        }
+        match &call.request {
+            Request::Acquire(acquire) => {
+                let tenure = self.record.tenure.as_ref();
+                let mine = tenure.is_some_and(|tenure| tenure.owner == acquire.owner);
+                let repeats = matches!(repeated(&self.record, acquire), Some(None));
+                (repeats && !env.terms.breaks(Mutant::RepeatAnsweredElsewhere))
+                    || (mine && acquire.reclaim)
+            }
+            Request::Heartbeat(beat) => {
+                self.holds(beat.lease_id) && !env.terms.breaks(Mutant::HeartbeatAnsweredElsewhere)
+            }
+            // Consent needs no promise to end: anybody may write it.
+            Request::Release(release) => self.holds(release.lease_id) && !call.stranded,
+            Request::Transfer(transfer) => self.holds(transfer.lease_id),
+            Request::Revoke(_) | Request::Pin(..) | Request::Unpin(..) => true,
+            Request::View => false,
+        }
+    }
+
+    /// R5: keeps the lease of a dead home, under its owner and token, and answers the call when that is
+    /// durable.
+    pub(super) fn adopt_for(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let nonce = (env.nonces)();
+        let record = self.successor(nonce, env);
+        let mut flight = Flight::new(record, self.revision, Vec::new());
+        flight.cause = Some(call);
+        self.launch(flight, out);
+    }
+
+    /// Whether another node may have changed the record without this one knowing.
+    fn may_be_outdated(&self, env: &Env<'_>) -> bool {
+        let mine = self.record.state != State::Free && self.record.node == env.terms.node;
+        env.terms.peers.is_some() && !mine
+    }
+
+    /// A call that would be refused from a record that may be outdated. What is to be written needs no
+    /// look: the compare-and-set is one.
+    pub(super) fn needs_look(&self, call: &Call<C>, env: &Env<'_>) -> bool {
+        let looked = self.busy.as_ref().map_or(Moment::ZERO, |busy| busy.looked);
+        if !self.may_be_outdated(env) || call.received <= looked {
+            return false;
+        }
+        match &call.request {
+            Request::Acquire(acquire) => self.home != Home::Here && !acquire.hasty,
+            Request::Heartbeat(beat) => !self.holds(beat.lease_id),
+            Request::Release(release) => !self.holds(release.lease_id),
+            Request::Transfer(transfer) => !self.holds(transfer.lease_id),
+            Request::Revoke(_) => self.record.state == State::Free,
+            Request::Pin(..) | Request::Unpin(..) | Request::View => false,
+        }
+    }
+
+    /// The call waits until the store was asked.
+    pub(super) fn look_for(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if self.busy().deferred.len() >= env.terms.inflight_per_key {
+            out.push(Effect::Reply(call.caller, Answer::Busy));
+            return;
+        }
+        self.busy().deferred.push_back(call);
+        if !self.busy().looking {
+            self.look(env, out);
+        }
+    }
+
+    /// Compares what is known with the store. Whatever was asked before this moment is answered by it.
+    pub(super) fn look(&mut self, env: &Env<'_>, out: &mut Effects<C>) {
+        let busy = self.busy();
+        (busy.looking, busy.looked, busy.stale) = (true, env.now, 0);
+        out.push(Effect::Read);
+    }
+
+    /// The store told what is there.
+    pub(super) fn looked(
+        &mut self,
+        there: Result<Loaded, StoreError>,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        if !self.busy.as_ref().is_some_and(|busy| busy.looking) {
+            return;
+        }
+        let busy = self.busy();
+        busy.looking = false;
+        if busy.flight.is_some() {
+            // Its outcome tells more.
+            busy.looked = Moment::ZERO;
+            return;
+        }
+        match there {
+            Err(error) => {
+                for call in std::mem::take(&mut busy.deferred) {
+                    out.push(Effect::Reply(call.caller, Answer::Store(error.clone())));
+                }
+            }
+            Ok(Loaded::Absent) if self.revision == Revision::ABSENT => {}
+            Ok(Loaded::Record(revision, _) | Loaded::Quarantined(revision, _))
+                if revision == self.revision => {}
+            Ok(there) => {
+                self.rebase(there, env, out);
+                self.recall_repeats();
+                if self.flight().is_none() {
+                    self.serve_waiters(env, out);
+                }
+            }
+        }
+    }
+
+    /// Another node changed the key.
+    pub(super) fn stale(&mut self, seq: u64, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if seq <= self.record.seq {
+            return;
+        }
+        let busy = self.busy();
+        if busy.flight.is_some() || busy.looking {
+            busy.stale = busy.stale.max(seq);
+        } else {
+            self.look(env, out);
+        }
+    }
+
+    /// While this node may not promise, nothing ends at its hands: the holders could not reach it. What
+    /// is due is put off, and told to nobody.
+    pub(super) fn sits_out(&mut self, env: &Env<'_>) -> bool {
+        if env.terms.may_promise(env.now) {
+            return false;
+        }
+        match self.record.state {
+            State::Held if self.home != Home::Living => {
+                let span = super::recover::promise_span(&self.record);
+                self.floor = self.floor.max(env.now + span);
+            }
+            State::Offered if self.home != Home::Living => {
+                self.offered_until = self.offered_until.max(env.now + RETRY);
+            }
+            _ => {}
+        }
+        if let Some(busy) = &mut self.busy
+            && (busy.waiters.len() > 0 || busy.retry_at != Moment::ZERO)
+        {
+            busy.retry_at = env.now + RETRY;
+        }
+        !self.flight().is_some_and(|flight| flight.reading)
+    }
+
+    /// Whether anything may be granted now.
+    pub(super) fn may_grant(&self, env: &Env<'_>) -> bool {
+        env.terms.may_promise(env.now) && !self.is_frozen(env)
+    }
+
+    /// R7: the store went backwards, or the key's token is of a later generation than ours.
+    pub(super) fn is_frozen(&self, env: &Env<'_>) -> bool {
+        env.terms.frozen || self.token.epoch() > env.terms.epoch
+    }
+}

@@ -1,0 +1,230 @@
+//! R3: keeping one's own node record alive, and judging those of others.
+//!
+//! Decides only; the shell reads and writes. What it decides from is what the store is known to hold.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{Epoch, Moment, NodeRecord, NodeState, Nonce, Peers, Revision};
+
+/// Keeps one incarnation of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Keeper {
+    /// Its own record as last known to be committed; what it starts from, before.
+    record: NodeRecord,
+    /// The revision of that write.
+    revision: Revision,
+    /// Whether it was ever committed.
+    committed: bool,
+    /// Since when its renewals have been committed without a gap.
+    unbroken_since: Moment,
+    /// When it could promise again after it could not.
+    resumed: Moment,
+    leaving: bool,
+    peers: Peers,
+    revisions: BTreeMap<Nonce, Revision>,
+    /// The first reading of the others' records is over.
+    looked_around: bool,
+}
+
+/// What came out of a renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// As before.
+    Unbroken,
+    /// The node could not promise for a while, and can again.
+    Resumed,
+}
+
+/// What is to be done after the others' records were read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Nodes whose record is terminal, and was not known to be.
+    pub gone: Vec<Nonce>,
+    /// Records to be written over these revisions: nodes to be found dead.
+    pub bury: Vec<(Revision, NodeRecord)>,
+}
+
+impl Keeper {
+    /// A node that has no record yet.
+    #[must_use]
+    pub fn new(incarnation: Nonce, url: &str, version: &str, ttl_ms: u64, epoch: Epoch) -> Self {
+        let record = NodeRecord {
+            nonce: Nonce::default(),
+            incarnation,
+            state: NodeState::Alive,
+            url: url.into(),
+            version: version.into(),
+            load: 0,
+            epoch,
+            ttl_ms,
+            written: Moment::ZERO,
+            until: Moment::ZERO,
+            unseen: false,
+        };
+        Self {
+            record,
+            revision: Revision::ABSENT,
+            committed: false,
+            unbroken_since: Moment::NEVER,
+            resumed: Moment::ZERO,
+            leaving: false,
+            peers: Peers::default(),
+            revisions: BTreeMap::new(),
+            looked_around: false,
+        }
+    }
+
+    /// Its incarnation.
+    #[must_use]
+    pub fn incarnation(&self) -> Nonce {
+        self.record.incarnation
+    }
+
+    /// Its record as last known to be committed.
+    #[must_use]
+    pub fn record(&self) -> &NodeRecord {
+        &self.record
+    }
+
+    /// R1: D of its last committed record; nothing may be promised from then on.
+    #[must_use]
+    pub fn until(&self) -> Moment {
+        if self.committed && !self.leaving { self.record.until } else { Moment::ZERO }
+    }
+
+    /// When it could promise again after it could not.
+    #[must_use]
+    pub fn resumed(&self) -> Moment {
+        self.resumed
+    }
+
+    /// The other nodes, and its own former incarnations.
+    #[must_use]
+    pub fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    /// The compare-and-set that renews its record. `now` is read before it is sent.
+    #[must_use]
+    pub fn renewal(&self, now: Moment, nonce: Nonce, load: u32) -> (Revision, NodeRecord) {
+        let until = now + Duration::from_millis(self.record.ttl_ms);
+        let record = NodeRecord { nonce, load, written: now, until, ..self.record.clone() };
+        (self.revision, record)
+    }
+
+    /// The compare-and-set that says that it leaves. From here on it promises nothing.
+    #[must_use]
+    pub fn leave(&mut self, nonce: Nonce) -> Option<(Revision, NodeRecord)> {
+        self.leaving = true;
+        self.committed.then(|| (self.revision, self.record.terminal(NodeState::Drained, nonce)))
+    }
+
+    /// A write of its own was committed, or was found in the store.
+    pub fn renewed(&mut self, record: NodeRecord, revision: Revision, now: Moment) -> Renewal {
+        let broken = !self.committed || now >= self.record.until;
+        let first = !self.committed;
+        self.committed = true;
+        self.record = record;
+        self.revision = revision;
+        if !broken {
+            return Renewal::Unbroken;
+        }
+        self.unbroken_since = now;
+        if first {
+            return Renewal::Unbroken;
+        }
+        self.resumed = now;
+        Renewal::Resumed
+    }
+
+    /// Its record was found terminal, or its clock had stood still: it goes on as a new incarnation,
+    /// which has no record yet. What the old one promised, it knows on its own clock.
+    pub fn reborn(&mut self, incarnation: Nonce, epoch: Epoch, now: Moment) {
+        let old = self.record.terminal(NodeState::Dead, self.record.nonce);
+        if self.committed {
+            self.peers.bury_own(old, now);
+        }
+        self.record.incarnation = incarnation;
+        self.record.epoch = epoch;
+        self.revision = Revision::ABSENT;
+        self.committed = false;
+        self.resumed = now;
+    }
+
+    /// Every node's record was read; `asked` and `now` are our clock before and after.
+    pub fn read(
+        &mut self,
+        found: &[(Revision, NodeRecord)],
+        asked: Moment,
+        now: Moment,
+        mut nonce: impl FnMut() -> Nonce,
+    ) -> Findings {
+        let mut findings = Findings::default();
+        for (revision, record) in found {
+            if record.incarnation == self.record.incarnation {
+                continue;
+            }
+            let before = self.peers.get(record.incarnation);
+            if before.is_some_and(|peer| peer.record.state.is_terminal()) {
+                self.revisions.insert(record.incarnation, *revision);
+                continue;
+            }
+            self.peers.read(record.clone(), now);
+            self.revisions.insert(record.incarnation, *revision);
+            if record.state.is_terminal() {
+                findings.gone.push(record.incarnation);
+            } else if self.is_predecessor(record) || self.ran_out(record, asked, now) {
+                findings.bury.push((*revision, record.terminal(NodeState::Dead, nonce())));
+            }
+        }
+        self.looked_around = true;
+        self.forget_absent(found);
+        findings
+    }
+
+    /// A terminal record that is no longer kept is forgotten; a living node's that is gone stays, and
+    /// is asked for by name.
+    fn forget_absent(&mut self, found: &[(Revision, NodeRecord)]) {
+        let terminal = |peer: &&super::Peer| peer.record.state.is_terminal() && !peer.is_own();
+        let known: Vec<Nonce> =
+            self.peers.iter().filter(terminal).map(|peer| peer.record.incarnation).collect();
+        for incarnation in known {
+            if !found.iter().any(|(_, record)| record.incarnation == incarnation) {
+                self.peers.forget(incarnation);
+                self.revisions.remove(&incarnation);
+            }
+        }
+    }
+
+    /// Whoever had this very address before this process did is gone.
+    fn is_predecessor(&self, record: &NodeRecord) -> bool {
+        !self.looked_around && record.url == self.record.url
+    }
+
+    /// R3: its time is over on its own clock, and this node, which could reach the store all along, read
+    /// the record once more after a whole time to live.
+    fn ran_out(&self, record: &NodeRecord, asked: Moment, now: Moment) -> bool {
+        let Some(peer) = self.peers.get(record.incarnation) else { return false };
+        let ttl = Duration::from_millis(self.record.ttl_ms.max(record.ttl_ms));
+        let reachable = self.committed
+            && now < self.record.until
+            && self.unbroken_since != Moment::NEVER
+            && asked >= self.unbroken_since + ttl;
+        reachable && peer.lower_bound(now) >= record.until
+    }
+
+    /// The tombstone that it wrote is durable, or it read one that names no instants.
+    pub fn buried(&mut self, record: NodeRecord, revision: Revision, now: Moment) {
+        self.revisions.insert(record.incarnation, revision);
+        self.peers.read(record, now);
+    }
+
+    /// Terminal records, with their revisions and since when they have been known.
+    pub fn tombstones(&self) -> impl Iterator<Item = (Nonce, Revision, Moment)> {
+        self.peers.iter().filter_map(|peer| {
+            let incarnation = peer.record.incarnation;
+            let revision = *self.revisions.get(&incarnation)?;
+            peer.record.state.is_terminal().then_some((incarnation, revision, peer.since))
+        })
+    }
+}

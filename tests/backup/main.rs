@@ -1,0 +1,6 @@
+//! Backup, restore and raising the epoch: with the real program, on real stores.
+
+mod embedded;
+mod file;
+mod node;
+mod scenario;

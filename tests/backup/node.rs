@@ -1,0 +1,199 @@
+//! The program under test, on a store that outlives it.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    sync::mpsc,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+/// Debug builds on a busy machine start slowly.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A store, as settings, and a directory for files.
+pub struct Place {
+    pub dir: tempfile::TempDir,
+    /// `section.key=value`.
+    pub settings: Vec<String>,
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub struct Said {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Said {
+    /// What was printed by a command that succeeded, as JSON.
+    pub fn json(&self) -> Value {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// A command that was refused, with words that say why and what to do.
+    pub fn refused(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert_eq!(self.out, "", "nothing is printed as data");
+        for word in words {
+            assert!(self.err.contains(word), "{word:?} is missing in {}", self.err);
+        }
+    }
+}
+
+impl Place {
+    pub fn new(settings: &[&str]) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let witness = format!("node.witness={}", dir.path().join("witness.json").display());
+        let settings = settings.iter().map(|&setting| setting.to_owned());
+        Self { settings: settings.chain([witness]).collect(), dir }
+    }
+
+    pub fn embedded() -> Self {
+        let mut place = Self::new(&[]);
+        place.settings.push(format!("store.embedded.data_dir={}", place.data().display()));
+        place
+    }
+
+    /// The directory of the embedded store.
+    pub fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    pub fn file(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
+        command.args(arguments).current_dir(self.dir.path());
+        for setting in &self.settings {
+            command.args(["--set", setting]);
+        }
+        command
+    }
+
+    /// Runs a command to its end.
+    pub fn tenure(&self, arguments: &[&str]) -> Said {
+        let Output { status, stdout, stderr } =
+            self.command(arguments).output().expect("the program runs");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+        Said { code: status.code(), out: text(stdout), err: text(stderr) }
+    }
+
+    /// Starts a coordinator, and waits until it is ready.
+    pub async fn serve(&self) -> Node {
+        let mut command = self.command(&["serve", "--listen", "127.0.0.1:0"]);
+        let mut child =
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+        let stderr = child.stderr.take().expect("a pipe");
+        let (found, url) = mpsc::channel();
+        let log = std::thread::spawn(move || {
+            let mut log = Vec::new();
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                if let Some(url) = line.strip_prefix("listening on ") {
+                    let _ = found.send(url.to_owned());
+                }
+                log.push(line);
+            }
+            drop(found);
+            log
+        });
+        let url = match url.recv_timeout(PATIENCE) {
+            Ok(url) => url,
+            Err(_) => {
+                let _ = child.kill();
+                panic!("it does not serve:\n{}", log.join().expect("a log").join("\n"));
+            }
+        };
+        let node = Node { url, child, client: reqwest::Client::new() };
+        eventually("ready", async || node.status("/readyz").await == 200).await;
+        node
+    }
+}
+
+/// A running coordinator; killed with this value.
+pub struct Node {
+    pub url: String,
+    child: Child,
+    client: reqwest::Client,
+}
+
+impl Node {
+    /// Ends it as an operator does.
+    pub fn stop(mut self) {
+        let pid = i32::try_from(self.child.id()).expect("a process id");
+        let pid = rustix::process::Pid::from_raw(pid).expect("a process");
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("signalled");
+        assert!(self.child.wait().expect("it ends").success());
+    }
+
+    async fn status(&self, path: &str) -> u16 {
+        let answer = self.client.get(format!("{}{path}", self.url)).send().await;
+        answer.map_or(0, |answer| answer.status().as_u16())
+    }
+
+    pub async fn get(&self, path: &str) -> Value {
+        let answer = self.client.get(format!("{}{path}", self.url)).send().await;
+        answer.expect("an answer").json().await.expect("JSON")
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        let request = self.client.post(format!("{}{path}", self.url)).json(body);
+        let answer = request.send().await.expect("an answer");
+        (answer.status().as_u16(), answer.json().await.expect("JSON"))
+    }
+
+    /// A call that succeeds, perhaps after the node asked to try again.
+    pub async fn call(&self, path: &str, body: Value) -> Value {
+        let mut last = Value::Null;
+        eventually(path, async || {
+            let (status, answer) = self.post(path, &body).await;
+            assert!(status == 200 || answer["retryable"] == true, "{path} {body}: {answer}");
+            last = answer;
+            status == 200
+        })
+        .await;
+        last
+    }
+
+    pub async fn acquire(&self, key: &str, owner: &str, value: &str) -> Value {
+        let body = json!({"key": key, "owner": owner, "ttl_ms": 600_000, "value": value});
+        self.call("/v1/acquire", body).await
+    }
+
+    /// A grant that was given back at once; its token.
+    pub async fn acquire_and_release(&self, key: &str) -> u64 {
+        let grant = self.acquire(key, "passer-by", "").await;
+        let proof = json!({"key": key, "lease_id": grant["lease_id"]});
+        self.call("/v1/release", proof).await;
+        grant["token"].as_u64().expect("a token")
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Asks until the answer is yes.
+pub async fn eventually(what: &str, mut satisfied: impl AsyncFnMut() -> bool) {
+    let asking = async {
+        while !satisfied().await {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    if tokio::time::timeout(PATIENCE, asking).await.is_err() {
+        panic!("waited {PATIENCE:?} in vain: {what}");
+    }
+}
+
+pub fn exists(path: &str) -> bool {
+    Path::new(path).exists()
+}
