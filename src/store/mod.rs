@@ -10,6 +10,7 @@
 //!
 //! Assumes: nobody else writes into the store.
 
+pub mod dynamodb;
 pub mod embedded;
 pub mod nats;
 

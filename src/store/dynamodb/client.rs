@@ -1,0 +1,223 @@
+//! The client of the table, and what a failed request means.
+//!
+//! Guarantees: a request is sent once; a failure is called refused only if it was certainly not
+//! carried out.
+//!
+//! Assumes: an endpoint on a loopback address is a stand-in for tests, which takes any credentials.
+
+use std::{error::Error, future::Future, time::Duration};
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_dynamodb::{
+    config::{Credentials, SharedCredentialsProvider, retry::RetryConfig, timeout::TimeoutConfig},
+    error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
+};
+use aws_smithy_http_client::{
+    Builder,
+    tls::{Provider, rustls_provider::CryptoMode},
+};
+
+use super::{OpenError, Options};
+
+/// Connections that nobody used for so long are closed: balancers forget them after some time.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How much of an error's text is shown.
+const MAX_TEXT: usize = 400;
+
+/// Codes with which the service says: not now.
+const THROTTLED: [&str; 7] = [
+    "ThrottlingException",
+    "Throttling",
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "LimitExceededException",
+    "TransactionConflictException",
+    "ReplicatedWriteConflictException",
+];
+
+/// What a failure means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The condition of the write does not hold.
+    Condition,
+    /// Not carried out: never sent, or turned down.
+    Refused,
+    /// Not carried out: too many requests.
+    Throttled,
+    /// Not carried out: the table is not there.
+    Gone,
+    /// Perhaps carried out.
+    Unknown,
+}
+
+/// A failed request.
+#[derive(Debug)]
+pub(super) struct Failure<E> {
+    pub kind: Kind,
+    /// For people.
+    pub why: String,
+    /// What the service said.
+    pub service: Option<E>,
+}
+
+/// The table's clients.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    pub db: aws_sdk_dynamodb::Client,
+    pub streams: aws_sdk_dynamodbstreams::Client,
+    pub table: String,
+    pub timeout: Duration,
+}
+
+impl Client {
+    /// The clients, by the settings and the usual chain of AWS for what they do not say.
+    pub async fn new(options: &Options) -> Result<Self, OpenError> {
+        let local = options.endpoint.as_deref().is_some_and(is_loopback);
+        let http = if local {
+            // Neither certificates nor a proxy are looked for.
+            Builder::new().build_http()
+        } else {
+            let provider = Provider::Rustls(CryptoMode::Ring);
+            Builder::new().tls_provider(provider).build_https()
+        };
+        let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT).build();
+        let mut loader = aws_config::defaults(BehaviorVersion::latest())
+            .http_client(http)
+            .retry_config(RetryConfig::disabled())
+            .timeout_config(timeouts);
+        if let Some(region) = &options.region {
+            loader = loader.region(Region::new(region.clone()));
+        } else if local {
+            loader = loader.region(Region::new(
+                std::env::var("AWS_REGION").unwrap_or_else(|_| "us-east-1".to_owned()),
+            ));
+        }
+        if let Some(endpoint) = &options.endpoint {
+            loader = loader.endpoint_url(endpoint);
+        }
+        if local && std::env::var_os("AWS_ACCESS_KEY_ID").is_none() {
+            let any = Credentials::new("local", "local", None, None, "tenure");
+            loader = loader.credentials_provider(SharedCredentialsProvider::new(any));
+        }
+        let config: SdkConfig = loader.load().await;
+        if config.region().is_none() {
+            return Err(OpenError::NoRegion);
+        }
+        Ok(Self {
+            db: aws_sdk_dynamodb::Client::new(&config),
+            streams: aws_sdk_dynamodbstreams::Client::new(&config),
+            table: options.table.clone(),
+            timeout: options.request_timeout,
+        })
+    }
+
+    /// Sends one request, once, and waits for it as long as the settings allow.
+    pub async fn send<T, E>(
+        &self,
+        what: &str,
+        request: impl Future<Output = Result<T, SdkError<E>>>,
+    ) -> Result<T, Failure<E>>
+    where
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+    {
+        match tokio::time::timeout(self.timeout, request).await {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(error)) => Err(classify(what, error)),
+            Err(_) => {
+                let why = format!("{what}: no answer within {:?}", self.timeout);
+                Err(Failure { kind: Kind::Unknown, why, service: None })
+            }
+        }
+    }
+}
+
+fn is_loopback(endpoint: &str) -> bool {
+    let rest = endpoint.strip_prefix("http://").unwrap_or("");
+    ["127.0.0.1", "localhost", "[::1]"].iter().any(|host| rest.starts_with(host))
+}
+
+fn classify<E>(what: &str, error: SdkError<E>) -> Failure<E>
+where
+    E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+{
+    let status = error.raw_response().map(|raw| raw.status().as_u16());
+    let kind = match &error {
+        SdkError::ConstructionFailure(_) => Kind::Refused,
+        SdkError::DispatchFailure(_) if was_refused(&error) => Kind::Refused,
+        SdkError::ServiceError(service) => kind_of(service.err().code(), status),
+        _ => Kind::Unknown,
+    };
+    let said = match &error {
+        SdkError::ServiceError(service) => {
+            let code = service.err().code().unwrap_or("an error");
+            format!("{code}, {}", service.err().message().unwrap_or("without a word"))
+        }
+        other => DisplayErrorContext(other).to_string(),
+    };
+    let said: String = said.chars().take(MAX_TEXT).collect();
+    Failure { kind, why: format!("{what}: {said}"), service: error.into_service_error_if_any() }
+}
+
+fn kind_of(code: Option<&str>, status: Option<u16>) -> Kind {
+    match (code, status) {
+        (Some("ConditionalCheckFailedException"), _) => Kind::Condition,
+        (Some("ResourceNotFoundException"), _) => Kind::Gone,
+        (Some(code), _) if THROTTLED.contains(&code) => Kind::Throttled,
+        (_, Some(429)) => Kind::Throttled,
+        (_, Some(400..=499)) => Kind::Refused,
+        _ => Kind::Unknown,
+    }
+}
+
+/// Whether nobody listened: then nobody read the request.
+fn was_refused(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(io) = error.downcast_ref::<std::io::Error>()
+            && io.kind() == std::io::ErrorKind::ConnectionRefused
+        {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// The service's own error, where there is one.
+trait IntoService<E> {
+    fn into_service_error_if_any(self) -> Option<E>;
+}
+
+impl<E> IntoService<E> for SdkError<E> {
+    fn into_service_error_if_any(self) -> Option<E> {
+        match self {
+            Self::ServiceError(context) => Some(context.into_err()),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_certainly_not_carried_out_is_refused() {
+        assert_eq!(kind_of(Some("ConditionalCheckFailedException"), Some(400)), Kind::Condition);
+        assert_eq!(kind_of(Some("ThrottlingException"), Some(400)), Kind::Throttled);
+        assert_eq!(kind_of(Some("RequestLimitExceeded"), Some(400)), Kind::Throttled);
+        assert_eq!(kind_of(Some("ResourceNotFoundException"), Some(400)), Kind::Gone);
+        assert_eq!(kind_of(Some("AccessDeniedException"), Some(400)), Kind::Refused);
+        assert_eq!(kind_of(None, Some(429)), Kind::Throttled);
+        assert_eq!(kind_of(Some("InternalServerError"), Some(500)), Kind::Unknown);
+        assert_eq!(kind_of(None, Some(503)), Kind::Unknown);
+        assert_eq!(kind_of(None, Some(200)), Kind::Unknown);
+    }
+
+    #[test]
+    fn only_a_loopback_address_over_plain_http_is_a_stand_in() {
+        assert!(is_loopback("http://127.0.0.1:8000"));
+        assert!(!is_loopback("https://127.0.0.1:8000"));
+        assert!(!is_loopback("http://dynamodb.internal"));
+    }
+}

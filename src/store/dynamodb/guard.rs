@@ -1,0 +1,184 @@
+//! Tasks that look after things now and then: whether the table is still the one that it was, writes
+//! of unknown outcome, old entries of the log.
+
+use std::{sync::Arc, time::Duration};
+
+use aws_sdk_dynamodb::types::TimeToLiveStatus;
+use tokio::time::{sleep, timeout};
+
+use super::{client::Kind, shared::Shared, table, tail::Command};
+use crate::{lease::StoreError, store::Meta};
+
+/// What is wrong when the item is not there.
+const GONE: &str = "the store's own record is gone";
+/// How often the store's own record and the log's end are looked at.
+const CHECK: Duration = Duration::from_secs(5);
+/// Each so many checks the table itself is looked at too.
+const DESCRIBE_EVERY: u32 = 6;
+/// At least so long between two checks, however much there is to suspect.
+const MIN_PAUSE: Duration = Duration::from_millis(200);
+/// How often a write of unknown outcome is looked for.
+const LOOK: Duration = Duration::from_secs(1);
+/// Old entries are thrown away this often, and at least each quarter of the time that they are kept.
+const THROW_AWAY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
+/// How long reading the whole table again may take.
+pub(super) const RELOAD_WITHIN: Duration = Duration::from_secs(600);
+
+/// Looks whether the store is the one that it was.
+pub(super) async fn identity(shared: Arc<Shared>) {
+    let mut round = 0;
+    loop {
+        let suspected = timeout(CHECK, shared.suspect.notified()).await.is_ok();
+        round += 1;
+        if shared.trouble().frozen.is_some() {
+            sleep(MIN_PAUSE).await;
+            continue;
+        }
+        if let Err(why) = check(&shared, suspected || round % DESCRIBE_EVERY == 0).await {
+            tracing::debug!(%why, "the store's own record could not be looked at");
+        }
+        sleep(MIN_PAUSE).await;
+    }
+}
+
+async fn check(shared: &Shared, describe: bool) -> Result<(), StoreError> {
+    if describe {
+        match table::describe(&shared.client).await {
+            Ok(found) => {
+                let (was, is) = (shared.identity(), table::identity(&found));
+                if was.id != is.id {
+                    let why = format!("the table was made anew ({} was {})", is.id, was.id);
+                    shared.freeze(why, shared.meta().epoch);
+                    return Ok(());
+                }
+                *shared.identity.write().unwrap_or_else(std::sync::PoisonError::into_inner) = is;
+            }
+            Err(failure) => {
+                shared.trouble().failed(&failure.why, failure.kind == Kind::Gone);
+                return Err(StoreError::Unavailable(failure.why));
+            }
+        }
+    }
+    let was = shared.meta();
+    let own = shared.read_meta().await?;
+    if shared.meta().epoch != was.epoch {
+        // Refreshed meanwhile.
+        return Ok(());
+    }
+    match own {
+        None => shared.freeze(GONE.to_owned(), was.epoch),
+        Some(own) if own.meta.identity != was.identity || own.meta.epoch != was.epoch => {
+            let why = format!(
+                "the store has another identity or epoch ({} was {}) than when it was opened",
+                own.meta.epoch.0, was.epoch.0
+            );
+            shared.freeze(why, was.epoch);
+        }
+        Some(_) => check_log(shared).await?,
+    }
+    Ok(())
+}
+
+async fn check_log(shared: &Shared) -> Result<(), StoreError> {
+    let head = shared.state().head;
+    let end = shared.read_entries(head, true, 2).await?;
+    match end.first().map(|read| read.number) {
+        None if head > 0 => {
+            let why = format!("the log of changes went back; its end was {head}");
+            shared.freeze(why, shared.meta().epoch);
+        }
+        // Entries between were thrown away, or by hand: what they held is lost.
+        Some(number) if number > head + 1 => {
+            tracing::warn!(head, number, "the log of changes has a hole; reading everything again");
+            shared.ask(Command::Reload, RELOAD_WITHIN).await?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// Reads the store's own record again. A frozen store thaws by a higher epoch.
+    pub async fn refresh_meta(&self) -> Result<Arc<Meta>, StoreError> {
+        let was = self.meta();
+        let Some(own) = self.read_meta().await? else {
+            self.freeze(GONE.to_owned(), was.epoch);
+            return Err(StoreError::Unavailable(GONE.to_owned()));
+        };
+        let frozen = self.trouble().frozen.clone();
+        if own.meta.epoch <= was.epoch && own.meta.identity != was.identity {
+            let why = "the store has another identity, and no higher epoch";
+            self.freeze(why.to_owned(), was.epoch);
+            return Ok(was);
+        }
+        let higher = frozen.as_ref().is_some_and(|frozen| own.meta.epoch > frozen.epoch);
+        let table = table::describe(&self.client).await;
+        let table = table.map_err(|failure| StoreError::Unavailable(failure.why))?;
+        let table = table::identity(&table);
+        if table.id != own.table_id {
+            let why = "the table is not the one that the store's own record names";
+            self.freeze(why.to_owned(), was.epoch);
+            return Ok(was);
+        }
+        self.set_meta(own.meta);
+        *self.identity.write().unwrap_or_else(std::sync::PoisonError::into_inner) = table;
+        if higher {
+            self.thaw().await?;
+        }
+        Ok(self.meta())
+    }
+
+    async fn thaw(&self) -> Result<(), StoreError> {
+        self.ask(Command::Reload, RELOAD_WITHIN).await?;
+        self.trouble().frozen = None;
+        self.metrics.frozen(false);
+        tracing::warn!(epoch = self.meta().epoch.0, "the store has thawed under a higher epoch");
+        self.to_log.notify_one();
+        Ok(())
+    }
+}
+
+/// Looks for writes of unknown outcome, so that their changes are logged also when nobody asks again.
+pub(super) async fn doubts(shared: Arc<Shared>) {
+    loop {
+        sleep(LOOK).await;
+        let keys = shared.state().outbox.doubtful();
+        for key in keys {
+            // What is found is taken in by the read itself.
+            let _ = shared.read_lease(&key).await;
+        }
+    }
+}
+
+/// Throws old entries of the log away.
+pub(super) async fn old_entries(shared: Arc<Shared>) {
+    let pause = (shared.options.history / 4).clamp(THROW_AWAY.0, THROW_AWAY.1);
+    let mut by_table = by_table(&shared).await;
+    loop {
+        sleep(pause / 2 + shared.jitter(pause)).await;
+        if by_table.is_none() {
+            by_table = self::by_table(&shared).await;
+        }
+        // One node is enough; more do no harm.
+        let nodes = u32::try_from(shared.state().sessions.len().max(1)).unwrap_or(u32::MAX);
+        let turn = shared.jitter(Duration::from_secs(u64::from(nodes))) < Duration::from_secs(1);
+        if shared.trouble().frozen.is_none() {
+            let delete = by_table == Some(false) && turn;
+            if let Err(why) = shared.throw_away(delete).await {
+                tracing::debug!(%why, "old entries of the log could not be thrown away");
+            }
+        }
+    }
+}
+
+/// Whether the table throws items away by itself; `None` when it does not say.
+async fn by_table(shared: &Shared) -> Option<bool> {
+    let request = shared.client.db.describe_time_to_live().table_name(&shared.client.table);
+    let reply = shared.client.send("DescribeTimeToLive", request.send()).await.ok()?;
+    let found = reply.time_to_live_description?;
+    let on = matches!(
+        found.time_to_live_status(),
+        Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling)
+    );
+    Some(on && found.attribute_name() == Some("ttl"))
+}

@@ -1,0 +1,133 @@
+//! Whether the table can be written to, and when to leave it alone.
+
+use std::time::Duration;
+
+use crate::{
+    clock::Chance,
+    lease::{Epoch, Moment},
+    store::Health,
+};
+
+/// First and longest span for which a table that throttles is left alone.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// After so many failures in a row the store says that it is out of reach: one lost reply is no news.
+const DOWN_AFTER: u32 = 2;
+
+/// Why nothing may be granted.
+#[derive(Clone, Debug)]
+pub(super) struct Frozen {
+    /// In one sentence for people.
+    pub why: String,
+    /// It thaws when the store's epoch is above this.
+    pub epoch: Epoch,
+}
+
+/// What went wrong lately.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub frozen: Option<Frozen>,
+    throttled: Option<(Moment, u32)>,
+    failures: u32,
+    why: String,
+    chance: Chance,
+}
+
+impl Trouble {
+    pub fn new(chance: Chance) -> Self {
+        Self { frozen: None, throttled: None, failures: 0, why: String::new(), chance }
+    }
+
+    /// A request was answered.
+    pub fn answered(&mut self) {
+        self.failures = 0;
+        self.throttled = None;
+    }
+
+    /// A request failed.
+    pub fn failed(&mut self, why: &str, grave: bool) {
+        self.failures = self.failures.saturating_add(if grave { DOWN_AFTER } else { 1 });
+        why.clone_into(&mut self.why);
+    }
+
+    /// A request was throttled: writes are refused for a while, which grows while this goes on.
+    pub fn throttled(&mut self, why: &str, now: Moment) {
+        let rounds = match self.throttled {
+            // Requests that were on their way together are one round.
+            Some((until, rounds)) if now < until => {
+                self.throttled = Some((until, rounds));
+                return;
+            }
+            Some((_, rounds)) => rounds + 1,
+            None => 0,
+        };
+        let (first, longest) = BACKOFF;
+        let span = first.saturating_mul(1 << rounds.min(10)).min(longest);
+        self.throttled = Some((now + span / 2 + self.chance.jitter(span / 2), rounds));
+        why.clone_into(&mut self.why);
+    }
+
+    /// Why a write is refused at once.
+    pub fn refuses(&self, now: Moment) -> Option<String> {
+        if let Some(frozen) = &self.frozen {
+            return Some(format!("frozen: {}", frozen.why));
+        }
+        match self.throttled {
+            Some((until, _)) if now < until => Some(format!("throttled: {}", self.why)),
+            _ => None,
+        }
+    }
+
+    /// A span up to `span`.
+    pub fn jitter(&mut self, span: Duration) -> Duration {
+        self.chance.jitter(span)
+    }
+
+    pub fn health(&self) -> Health {
+        if let Some(frozen) = &self.frozen {
+            Health::Frozen(frozen.why.clone())
+        } else if self.throttled.is_some() {
+            Health::Degraded(format!("the table throttles: {}", self.why))
+        } else if self.failures >= DOWN_AFTER {
+            Health::Degraded(self.why.clone())
+        } else {
+            Health::Ready
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_throttled_table_is_left_alone_for_longer_and_longer() {
+        let mut trouble = Trouble::new(Chance::new(1));
+        let mut now = Moment(0);
+        let mut last = Duration::ZERO;
+        for _ in 0..8 {
+            trouble.throttled("slow", now);
+            let start = now;
+            while trouble.refuses(now).is_some() {
+                now = now + Duration::from_millis(1);
+            }
+            last = now.since(start);
+        }
+        assert!(last >= BACKOFF.1 / 2 && last <= BACKOFF.1 + Duration::from_millis(1), "{last:?}");
+        assert!(matches!(trouble.health(), Health::Degraded(_)));
+        trouble.answered();
+        assert_eq!(trouble.health(), Health::Ready);
+    }
+
+    #[test]
+    fn one_lost_reply_is_no_news_and_a_frozen_store_says_so_first() {
+        let mut trouble = Trouble::new(Chance::new(1));
+        trouble.failed("x", false);
+        assert_eq!(trouble.health(), Health::Ready);
+        trouble.failed("x", false);
+        assert_eq!(trouble.health(), Health::Degraded("x".to_owned()));
+        trouble.frozen = Some(Frozen { why: "y".to_owned(), epoch: Epoch(0) });
+        assert_eq!(trouble.health(), Health::Frozen("y".to_owned()));
+        trouble.answered();
+        assert!(trouble.refuses(Moment(0)).is_some());
+    }
+}

@@ -1,0 +1,229 @@
+//! What the table's items look like, and their coded parts.
+//!
+//! | item | `pk` | `sk` |
+//! | --- | --- | --- |
+//! | a lease | `l#` and the key | `l` |
+//! | a node | `nodes` | its incarnation, 32 hexadecimal digits |
+//! | an entry of the log of changes | `log` | its number, 20 digits |
+//! | the store's own record | `meta` | `meta` |
+//!
+//! A key has at most 512 bytes and a partition key may have 2048, so keys stand there as they are.
+
+use std::{collections::HashMap, sync::Arc};
+
+use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::lease::{Change, CodecError, Key, Nonce, Record, Revision};
+
+/// The attributes of an item.
+pub(super) type Item = HashMap<String, AttributeValue>;
+
+/// Partition key of the nodes' records.
+pub(super) const NODES: &str = "nodes";
+/// Partition key of the log.
+pub(super) const LOG: &str = "log";
+/// Both keys of the store's own record.
+pub(super) const META: &str = "meta";
+/// Sort key of a lease.
+pub(super) const LEASE: &str = "l";
+/// What the partition key of a lease begins with.
+pub(super) const LEASE_PREFIX: &str = "l#";
+
+/// The form of the coded parts that this program writes.
+const VERSION: u8 = 1;
+
+/// A string.
+pub(super) fn s(text: impl Into<String>) -> AttributeValue {
+    AttributeValue::S(text.into())
+}
+
+/// A number.
+pub(super) fn n(number: u64) -> AttributeValue {
+    AttributeValue::N(number.to_string())
+}
+
+/// Bytes.
+pub(super) fn b(bytes: Vec<u8>) -> AttributeValue {
+    AttributeValue::B(Blob::new(bytes))
+}
+
+/// Partition key of a lease.
+pub(super) fn lease_pk(key: &Key) -> String {
+    format!("{LEASE_PREFIX}{key}")
+}
+
+/// Sort key of a log entry; sorts like the number.
+pub(super) fn log_sk(number: u64) -> String {
+    format!("{number:020}")
+}
+
+/// The attribute as text.
+pub(super) fn text<'a>(item: &'a Item, name: &str) -> Option<&'a str> {
+    item.get(name)?.as_s().ok().map(String::as_str)
+}
+
+/// The attribute as a number.
+pub(super) fn number(item: &Item, name: &str) -> Option<u64> {
+    item.get(name)?.as_n().ok()?.parse().ok()
+}
+
+/// The attribute as bytes.
+pub(super) fn bytes<'a>(item: &'a Item, name: &str) -> Option<&'a [u8]> {
+    item.get(name)?.as_b().ok().map(AsRef::as_ref)
+}
+
+/// The attribute as a name of 32 hexadecimal digits.
+pub(super) fn nonce(item: &Item, name: &str) -> Option<Nonce> {
+    u128::from_str_radix(text(item, name)?, 16).ok().map(Nonce)
+}
+
+/// A change with what the log needs to know of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Noted {
+    /// The revision of the write that made it.
+    pub revision: Revision,
+    /// The incarnation that wrote it.
+    pub node: Nonce,
+    /// Wall clock, for people.
+    pub at_ms: u64,
+    /// The change, its token resolved.
+    pub change: Change,
+}
+
+impl Noted {
+    /// What orders the changes of one key: also through deletion, where `seq` begins again.
+    pub fn order(&self) -> (u64, u64) {
+        (self.revision.0, self.change.seq)
+    }
+}
+
+/// What a lease's item remembers of changes that may not be in the log yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Trail {
+    /// The session of a store that wrote the item.
+    pub writer: Nonce,
+    /// Which of that session's writes; 0 where there is nothing to log.
+    pub count: u64,
+    /// The changes, oldest first.
+    pub changes: Vec<Noted>,
+}
+
+/// A line of a log entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Line {
+    /// Changes before the next line were lost, of its key at the least.
+    Hole,
+    /// A change.
+    Change(Key, Noted),
+}
+
+/// An entry of the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Entry {
+    /// The session that wrote it.
+    pub by: Nonce,
+    /// The highest revision that it knew of, of any key.
+    pub high: u64,
+    /// The sessions that may have writes that are not logged, with the count up to which all are.
+    pub sessions: Vec<(Nonce, u64)>,
+    /// What happened.
+    pub lines: Vec<Line>,
+}
+
+/// Writes the self-checking form: version, postcard, CRC-32 (little endian) of both.
+///
+/// # Panics
+/// Never: postcard refuses only what serde cannot size, and none of these has such a field.
+pub(super) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    let mut out = vec![VERSION];
+    postcard::to_io(value, &mut out).expect("always serialisable");
+    let crc = crc32fast::hash(&out);
+    out.extend_from_slice(&crc.to_le_bytes());
+    out
+}
+
+/// Reads what [`encode`] wrote.
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    let (body, crc) = bytes.split_last_chunk::<4>().ok_or(CodecError::Truncated)?;
+    if crc32fast::hash(body) != u32::from_le_bytes(*crc) {
+        return Err(CodecError::Checksum);
+    }
+    match body.split_first() {
+        Some((&VERSION, content)) => postcard::from_bytes(content).map_err(CodecError::Malformed),
+        Some((&version, _)) => Err(CodecError::Version(version)),
+        None => Err(CodecError::Truncated),
+    }
+}
+
+/// A lease's item.
+#[derive(Clone, Debug)]
+pub(super) struct LeaseItem {
+    pub key: Key,
+    pub revision: Revision,
+    pub record: Result<Arc<Record>, CodecError>,
+    /// How many changes the key has seen; 0 when the item does not say.
+    pub seq: u64,
+    pub trail: Trail,
+}
+
+impl LeaseItem {
+    /// Reads an item. `asked` is the key that it was read for: an item that names another one is
+    /// not judged.
+    pub fn parse(item: &Item, asked: Option<&Key>) -> Option<Self> {
+        let named = text(item, "key").and_then(|name| Key::new(name).ok());
+        let by_pk = || Key::new(text(item, "pk")?.strip_prefix(LEASE_PREFIX)?).ok();
+        let key = asked.cloned().or_else(by_pk)?;
+        let record = if named.as_ref() == Some(&key) {
+            let bytes = bytes(item, "record").ok_or(CodecError::Truncated);
+            bytes.and_then(Record::decode).map(Arc::new)
+        } else {
+            Err(CodecError::Checksum)
+        };
+        let trail = bytes(item, "recent").map(decode).transpose().unwrap_or_else(|why| {
+            tracing::warn!(%key, %why, "the latest changes in the item cannot be read");
+            None
+        });
+        Some(Self {
+            revision: Revision(number(item, "rev").unwrap_or(0)),
+            seq: number(item, "seq").unwrap_or(0),
+            trail: trail.unwrap_or_default(),
+            record,
+            key,
+        })
+    }
+}
+
+/// Reads a log entry: its number, and what is in it.
+pub(super) fn parse_entry(item: &Item) -> Option<(u64, Result<Entry, CodecError>)> {
+    let number = text(item, "sk")?.parse().ok()?;
+    Some((number, bytes(item, "entry").ok_or(CodecError::Truncated).and_then(decode)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_sort_by_number_and_a_broken_one_is_noticed() {
+        assert!(log_sk(9) < log_sk(10) && log_sk(99_999) < log_sk(100_000));
+        let entry = Entry { by: Nonce(7), high: 3, sessions: vec![(Nonce(1), 2)], lines: vec![] };
+        let mut coded = encode(&entry);
+        assert_eq!(decode::<Entry>(&coded), Ok(entry));
+        coded[2] ^= 1;
+        assert_eq!(decode::<Entry>(&coded), Err(CodecError::Checksum));
+        assert_eq!(decode::<Entry>(&[]), Err(CodecError::Truncated));
+    }
+
+    #[test]
+    fn an_item_that_names_another_key_is_not_judged() {
+        let key = Key::new("a").unwrap();
+        let item = Item::from([
+            ("pk".to_owned(), s("l#a")),
+            ("key".to_owned(), s("b")),
+            ("rev".to_owned(), n(4)),
+        ]);
+        let read = LeaseItem::parse(&item, Some(&key)).unwrap();
+        assert_eq!((read.revision, read.record.is_err()), (Revision(4), true));
+    }
+}

@@ -1,0 +1,154 @@
+//! Reading the whole table, when the store is opened or thaws.
+//!
+//! First the log's end, then every item, then what was logged meanwhile. An item that was written in
+//! between is either logged by then or counts as not logged.
+
+use std::collections::{HashMap, HashSet};
+
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity};
+
+use super::{
+    layout::{Item, LEASE, LeaseItem, NODES, number, s, text},
+    log::{ReadEntry, lost_until},
+    shared::Shared,
+    state::{State, end_of},
+};
+use crate::lease::{Nonce, StoreError};
+
+/// Behind a log that was thrown away as a whole it goes on this much higher than any node had seen:
+/// more entries than a node's last word may have missed.
+const SLACK: u64 = 1000;
+
+/// One page of a table scan.
+pub(super) struct Page {
+    pub items: Vec<LeaseItem>,
+    /// The highest end of the log that a node of this page had seen.
+    pub node_head: u64,
+    pub next: Option<HashMap<String, AttributeValue>>,
+}
+
+impl Shared {
+    /// Reads a page of the table: the leases, and what the nodes saw of the log.
+    pub async fn scan_page(
+        &self,
+        start: Option<HashMap<String, AttributeValue>>,
+    ) -> Result<Page, StoreError> {
+        let reply = self
+            .send_read("Scan", || {
+                self.client
+                    .db
+                    .scan()
+                    .table_name(&self.client.table)
+                    .consistent_read(true)
+                    .filter_expression("sk = :lease OR pk = :nodes")
+                    .expression_attribute_values(":lease", s(LEASE))
+                    .expression_attribute_values(":nodes", s(NODES))
+                    .set_exclusive_start_key(start.clone())
+                    .return_consumed_capacity(ReturnConsumedCapacity::Total)
+                    .send()
+            })
+            .await?;
+        self.charge_read(reply.consumed_capacity());
+        let of_node = |item: &&Item| text(item, "pk") == Some(NODES);
+        let nodes = reply.items().iter().filter(of_node);
+        let node_head = nodes.filter_map(|item| number(item, "head")).max().unwrap_or(0);
+        let leases = reply.items().iter().filter(|item| text(item, "sk") == Some(LEASE));
+        let items = leases.filter_map(|item| LeaseItem::parse(item, None)).collect();
+        Ok(Page { items, node_head, next: reply.last_evaluated_key })
+    }
+
+    /// Reads everything. What this session still had to log stays to be logged.
+    pub async fn load(&self) -> Result<(), StoreError> {
+        let last = self.read_entries(0, false, 1).await?.pop();
+        let first = self.read_entries(0, true, 1).await?.pop();
+        let mut state = State::new(self.me(), 0);
+        let start = last.as_ref().map_or(0, |read| read.number);
+        match last.map(|ReadEntry { entry, .. }| entry) {
+            Some(Ok(entry)) => drop(state.apply(start, &entry)),
+            Some(Err(_)) => drop(state.skip(start)),
+            None => {}
+        }
+        let (mut undecided, mut node_head, mut next) = (Vec::new(), 0, None);
+        loop {
+            let page = self.scan_page(next).await?;
+            node_head = node_head.max(page.node_head);
+            for item in page.items {
+                let known = state.logged_of(item.trail.writer).is_some();
+                if known || item.trail.changes.is_empty() {
+                    state.found_at_start(item);
+                } else {
+                    undecided.push(item);
+                }
+            }
+            next = page.next;
+            if next.is_none() {
+                break;
+            }
+        }
+        self.decide(&mut state, start, undecided).await?;
+        if start == 0 && node_head > 0 {
+            // All of the log was thrown away while no node was alive.
+            state.head = node_head + SLACK;
+        }
+        let head = state.head;
+        state.latest = end_of(head);
+        state.earliest = end_of(first.map_or(head, |read| read.number.saturating_sub(1)));
+        state.ring.reset(head);
+        self.install(state);
+        Ok(())
+    }
+
+    /// Whether a writer that the log's end did not name is one that had everything logged, or one that
+    /// came while the table was read.
+    async fn decide(
+        &self,
+        state: &mut State,
+        start: u64,
+        undecided: Vec<LeaseItem>,
+    ) -> Result<(), StoreError> {
+        let mut came: HashSet<Nonce> = HashSet::new();
+        let (mut entries, mut from) = (Vec::new(), start + 1);
+        loop {
+            let page = self.read_entries(from, true, 200).await?;
+            let Some(last) = page.last() else { break };
+            from = last.number + 1;
+            entries.extend(page);
+        }
+        for read in &entries {
+            if let Ok(entry) = &read.entry {
+                came.extend(entry.sessions.iter().map(|(name, _)| *name));
+            }
+        }
+        let before = state.sessions.clone();
+        state.sessions.extend(came.into_iter().map(|name| (name, 0)));
+        undecided.into_iter().for_each(|item| state.found_at_start(item));
+        state.sessions = before;
+        for read in entries {
+            match &read.entry {
+                Ok(entry) => drop(state.apply(read.number, entry)),
+                Err(_) => drop(state.skip(read.number)),
+            }
+        }
+        Ok(())
+    }
+
+    fn install(&self, mut fresh: State) {
+        let mut state = self.state();
+        fresh.high = fresh.high.max(state.high);
+        fresh.outbox = std::mem::take(&mut state.outbox);
+        fresh.outbox.last_entry_ms = self.clock.wall_ms();
+        *state = fresh;
+    }
+
+    /// Reads everything again; listeners are told that they may have missed something.
+    pub async fn reload(&self) -> Result<(), StoreError> {
+        self.load().await?;
+        let mut state = self.state();
+        state.outbox.registered = true;
+        let head = state.head;
+        self.publish(lost_until(head));
+        drop(state);
+        self.to_log.notify_one();
+        Ok(())
+    }
+}

@@ -1,0 +1,218 @@
+//! The log of changes in the table: reading on, appending, throwing away.
+
+use aws_sdk_dynamodb::{
+    operation::put_item::PutItemError,
+    types::{
+        AttributeValue, DeleteRequest, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure,
+        WriteRequest,
+    },
+};
+
+use super::{
+    client::{Failure, Kind},
+    layout::{self, Entry, Item, LOG, n, s},
+    shared::Shared,
+    state::end_of,
+};
+use crate::{
+    lease::{CodecError, StoreError},
+    store::News,
+};
+
+/// Entries read at a time; a page is at most 1 MB anyway.
+const PAGE: i32 = 200;
+/// Items that one request may delete.
+const DELETES: usize = 25;
+/// Entries deleted in one go: the next round goes on.
+const MAX_DELETES: i32 = 1000;
+/// Entries are kept a bit longer than was promised.
+const MARGIN_MS: u64 = 600_000;
+
+/// An entry as read: its number, when it was written by its writer's wall clock, and what is in it.
+pub(super) struct ReadEntry {
+    pub number: u64,
+    pub at_ms: u64,
+    pub entry: Result<Entry, CodecError>,
+}
+
+/// What became of an attempt to append.
+pub(super) enum Appended {
+    /// It is the last entry now.
+    Yes,
+    /// Another entry has its number.
+    Lost(Option<ReadEntry>),
+    /// It failed, perhaps. What comes next in the log tells.
+    Failed,
+}
+
+fn read_entry(item: &Item) -> Option<ReadEntry> {
+    let (number, entry) = layout::parse_entry(item)?;
+    Some(ReadEntry { number, at_ms: layout::number(item, "at_ms").unwrap_or(0), entry })
+}
+
+impl Shared {
+    /// Reads entries from a number on, or backwards; a page of them.
+    pub async fn read_entries(
+        &self,
+        from: u64,
+        forward: bool,
+        limit: i32,
+    ) -> Result<Vec<ReadEntry>, StoreError> {
+        let reply = self
+            .send_read("Query log", || {
+                self.client
+                    .db
+                    .query()
+                    .table_name(&self.client.table)
+                    .consistent_read(true)
+                    .key_condition_expression("pk = :log AND sk >= :from")
+                    .expression_attribute_values(":log", s(LOG))
+                    .expression_attribute_values(":from", s(layout::log_sk(from)))
+                    .scan_index_forward(forward)
+                    .limit(limit)
+                    .return_consumed_capacity(ReturnConsumedCapacity::Total)
+                    .send()
+            })
+            .await?;
+        self.charge_read(reply.consumed_capacity());
+        Ok(reply.items().iter().filter_map(read_entry).collect())
+    }
+
+    /// Reads on from the last entry, to the end. How many entries there were.
+    pub async fn read_on(&self) -> Result<usize, StoreError> {
+        let mut total = 0;
+        loop {
+            let head = self.state().head;
+            let page = self.read_entries(head + 1, true, PAGE).await?;
+            let more = !page.is_empty();
+            for read in page {
+                total += 1;
+                if !self.take(read) {
+                    self.suspect.notify_one();
+                    return Err(StoreError::Unavailable("the log has a hole".to_owned()));
+                }
+            }
+            if !more {
+                return Ok(total);
+            }
+        }
+    }
+
+    /// Takes in an entry that was read; `false` when it does not follow the last one.
+    pub fn take(&self, read: ReadEntry) -> bool {
+        let mut state = self.state();
+        if read.number <= state.head {
+            return true;
+        }
+        if read.number != state.head + 1 {
+            return false;
+        }
+        state.outbox.last_entry_ms = self.clock.wall_ms();
+        let news = match &read.entry {
+            Ok(entry) => state.apply(read.number, entry),
+            Err(why) => {
+                tracing::error!(entry = read.number, %why, "an entry of the log cannot be read");
+                state.skip(read.number)
+            }
+        };
+        // Under the lock: the feed has the log's order.
+        self.publish(news);
+        true
+    }
+
+    /// Appends an entry behind the last that is known.
+    pub async fn append(&self, number: u64, entry: Entry) -> Appended {
+        let now_ms = self.clock.wall_ms();
+        let keep = u64::try_from(self.options.history.as_millis()).unwrap_or(u64::MAX);
+        let expires = now_ms.saturating_add(keep).saturating_add(MARGIN_MS) / 1000;
+        let request = self
+            .client
+            .db
+            .put_item()
+            .table_name(&self.client.table)
+            .item("pk", s(LOG))
+            .item("sk", s(layout::log_sk(number)))
+            .item("entry", layout::b(layout::encode(&entry)))
+            .item("by", s(entry.by.to_string()))
+            .item("at_ms", n(now_ms))
+            .item("ttl", n(expires))
+            .condition_expression("attribute_not_exists(pk)")
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        self.metrics.other_writes.increment(1);
+        match self.send("PutItem log", request.send()).await {
+            Ok(reply) => {
+                self.charge_write(reply.consumed_capacity());
+                self.take(ReadEntry { number, at_ms: now_ms, entry: Ok(entry) });
+                Appended::Yes
+            }
+            Err(Failure { kind: Kind::Condition, service, .. }) => {
+                let winner = service.as_ref().and_then(|error| match error {
+                    PutItemError::ConditionalCheckFailedException(failed) => failed.item(),
+                    _ => None,
+                });
+                Appended::Lost(winner.and_then(read_entry))
+            }
+            Err(failure) => {
+                tracing::debug!(why = failure.why, "an entry was not appended, or perhaps it was");
+                Appended::Failed
+            }
+        }
+    }
+
+    /// Deletes entries that are older than the history to be kept, and takes note of the oldest one.
+    /// The last one stays.
+    pub async fn throw_away(&self, delete: bool) -> Result<(), StoreError> {
+        let keep = u64::try_from(self.options.history.as_millis()).unwrap_or(u64::MAX);
+        let before_ms = self.clock.wall_ms().saturating_sub(keep);
+        let head = self.state().head;
+        let limit = if delete { MAX_DELETES } else { 1 };
+        let oldest = self.read_entries(0, true, limit).await?;
+        let old = |read: &&ReadEntry| read.number < head && read.at_ms < before_ms;
+        let doomed: Vec<u64> = match delete {
+            true => oldest.iter().take_while(old).map(|read| read.number).collect(),
+            false => Vec::new(),
+        };
+        let first = match doomed.last() {
+            Some(last) => *last + 1,
+            None => oldest.first().map_or(head, |read| read.number),
+        };
+        self.note_first(first);
+        for chunk in doomed.chunks(DELETES) {
+            self.delete(chunk).await?;
+        }
+        Ok(())
+    }
+
+    /// The log begins with this entry.
+    pub fn note_first(&self, first: u64) {
+        let mut state = self.state();
+        state.earliest = state.earliest.max(end_of(first.saturating_sub(1)));
+    }
+
+    async fn delete(&self, numbers: &[u64]) -> Result<(), StoreError> {
+        let mut requests = Vec::new();
+        for number in numbers {
+            let key = [("pk", s(LOG)), ("sk", s(layout::log_sk(*number)))];
+            let key = key.map(|(name, value)| (name.to_owned(), value));
+            let key = std::collections::HashMap::<String, AttributeValue>::from(key);
+            let delete = DeleteRequest::builder().set_key(Some(key)).build();
+            let delete = delete.map_err(|e| StoreError::Unavailable(e.to_string()))?;
+            requests.push(WriteRequest::builder().delete_request(delete).build());
+        }
+        self.metrics.other_writes.increment(requests.len() as u64);
+        let request = self.client.db.batch_write_item();
+        let request = request.request_items(&self.client.table, requests);
+        let request = request.return_consumed_capacity(ReturnConsumedCapacity::Total);
+        let reply = self.send("BatchWriteItem log", request.send()).await;
+        let reply = reply.map_err(|failure| StoreError::Unavailable(failure.why))?;
+        // What was left undone is found by the next round.
+        reply.consumed_capacity().iter().for_each(|one| self.charge_write(Some(one)));
+        Ok(())
+    }
+}
+
+/// What listeners are told when nobody knows what they missed.
+pub(super) fn lost_until(head: u64) -> Vec<News> {
+    vec![News::Gap { resume: end_of(head) }]
+}

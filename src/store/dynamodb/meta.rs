@@ -1,0 +1,151 @@
+//! The store's own record.
+
+use aws_sdk_dynamodb::types::{ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure};
+
+use super::{
+    OpenError,
+    client::{Client, Failure, Kind},
+    layout::{self, Item, META, b, n, s},
+    shared::Shared,
+    table::Identity,
+};
+use crate::{
+    lease::{ClusterSecret, Epoch, Nonce, StoreError},
+    store::{Fresh, Meta, Witness},
+};
+
+/// The store's own record, and for which table it was written.
+#[derive(Clone, Debug)]
+pub(super) struct Own {
+    pub meta: Meta,
+    pub table_id: String,
+}
+
+/// Reads the record, or makes it.
+pub(super) async fn open(
+    client: &Client,
+    fresh: &Fresh,
+    identity: &Identity,
+) -> Result<Own, OpenError> {
+    let bad = |why: String| OpenError::Unavailable { table: client.table.clone(), why };
+    let request = client
+        .db
+        .put_item()
+        .table_name(&client.table)
+        .item("pk", s(META))
+        .item("sk", s(META))
+        .item("identity", s(fresh.identity.to_string()))
+        .item("epoch", n(0))
+        .item("secret", b(fresh.secret.to_vec()))
+        .item("created_ms", n(fresh.created_ms))
+        .item("table_id", s(&identity.id))
+        .condition_expression("attribute_not_exists(pk)");
+    // Looked at first: a write that fails costs more than a read.
+    if let Some(item) = get(client).await.map_err(&bad)? {
+        return parse(&item).map_err(|why| damaged(client, why));
+    }
+    match client.send("PutItem meta", request.send()).await {
+        Ok(_) | Err(Failure { kind: Kind::Condition | Kind::Unknown, .. }) => {}
+        Err(failure) => return Err(bad(failure.why)),
+    }
+    let none = || bad("its item `meta` is gone again".to_owned());
+    let item = get(client).await.map_err(&bad)?.ok_or_else(none)?;
+    parse(&item).map_err(|why| damaged(client, why))
+}
+
+fn damaged(client: &Client, why: String) -> OpenError {
+    OpenError::Damaged { table: client.table.clone(), why }
+}
+
+async fn get(client: &Client) -> Result<Option<Item>, String> {
+    let request = client.db.get_item().table_name(&client.table).consistent_read(true);
+    let request = request.key("pk", s(META)).key("sk", s(META)).send();
+    let reply = client.send("GetItem meta", request).await.map_err(|failure| failure.why)?;
+    Ok(reply.item)
+}
+
+fn parse(item: &Item) -> Result<Own, String> {
+    let missing = |name: &str| format!("no {name}");
+    let identity = layout::nonce(item, "identity").ok_or_else(|| missing("identity"))?;
+    let epoch = layout::number(item, "epoch").and_then(|epoch| u16::try_from(epoch).ok());
+    let secret = layout::bytes(item, "secret").and_then(|bytes| <&[u8; 32]>::try_from(bytes).ok());
+    let meta = Meta {
+        identity,
+        epoch: Epoch(epoch.ok_or_else(|| missing("epoch"))?),
+        created_ms: layout::number(item, "created_ms").unwrap_or(0),
+        secret: ClusterSecret::new(secret.ok_or_else(|| missing("secret of 32 bytes"))?),
+    };
+    let table_id = layout::text(item, "table_id").unwrap_or_default().to_owned();
+    Ok(Own { meta, table_id })
+}
+
+/// Why a store that was just opened may not grant: it is another one than before, or an older one.
+pub(super) fn suspicion(
+    own: &Own,
+    identity: &Identity,
+    witness: Option<&Witness>,
+    head: u64,
+) -> Option<String> {
+    if own.table_id != identity.id {
+        return Some(format!(
+            "the table is a restored or copied one ({} was {})",
+            identity.id, own.table_id
+        ));
+    }
+    let witness = witness.filter(|witness| own.meta.epoch <= witness.epoch)?;
+    if own.meta.identity != witness.identity {
+        return Some("the table holds another store than at the last run".to_owned());
+    }
+    (own.meta.epoch < witness.epoch || head < witness.highest.0).then(|| {
+        format!("the table went back: its log ends at {head}, it was at {}", witness.highest.0)
+    })
+}
+
+impl Shared {
+    /// Reads the record; `None` when it is not there.
+    pub async fn read_meta(&self) -> Result<Option<Own>, StoreError> {
+        let reply = self
+            .send_read("GetItem meta", || {
+                let get = self.client.db.get_item().table_name(&self.client.table);
+                let get = get.return_consumed_capacity(ReturnConsumedCapacity::Total);
+                get.consistent_read(true).key("pk", s(META)).key("sk", s(META)).send()
+            })
+            .await?;
+        self.charge_read(reply.consumed_capacity());
+        let Some(item) = reply.item else { return Ok(None) };
+        parse(&item).map(Some).map_err(|why| StoreError::Unavailable(format!("meta has {why}")))
+    }
+
+    /// Gives the store another identity and a higher epoch, and makes it this table's.
+    pub async fn raise_epoch(&self, identity: Nonce, epoch: Epoch) -> Result<(), StoreError> {
+        let table = super::table::describe(&self.client).await;
+        let table = table.map_err(|failure| StoreError::Unavailable(failure.why))?;
+        let table = super::table::identity(&table);
+        let update = self.client.db.update_item().table_name(&self.client.table);
+        let update = update
+            .key("pk", s(META))
+            .key("sk", s(META))
+            .update_expression("SET #identity = :identity, #epoch = :epoch, #table = :table")
+            .condition_expression("attribute_exists(pk) AND #epoch < :epoch")
+            .expression_attribute_names("#identity", "identity")
+            .expression_attribute_names("#epoch", "epoch")
+            .expression_attribute_names("#table", "table_id")
+            .expression_attribute_values(":identity", s(identity.to_string()))
+            .expression_attribute_values(":epoch", n(u64::from(epoch.0)))
+            .expression_attribute_values(":table", s(&table.id))
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        self.metrics.other_writes.increment(1);
+        match self.send("UpdateItem meta", update.send()).await {
+            Ok(reply) => {
+                self.charge_write(reply.consumed_capacity());
+                Ok(())
+            }
+            Err(failure) if failure.kind == Kind::Condition => {
+                let why = format!("the store's epoch is {} or above, or it has none", epoch.0);
+                Err(StoreError::Unavailable(why))
+            }
+            Err(failure) => Err(StoreError::Unavailable(failure.why)),
+        }
+    }
+}

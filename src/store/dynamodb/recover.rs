@@ -1,0 +1,135 @@
+//! Logging what a dead node committed and did not come to log.
+//!
+//! The log names every session that may have such changes. When all nodes of a session are terminal,
+//! the items that it wrote are looked through once, and the log stops naming it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{nodes::NodeItem, shared::Shared};
+use crate::lease::Nonce;
+
+/// Nodes that notice the same death wait up to this, so that one does the work.
+const MAX_DELAY: Duration = Duration::from_secs(1);
+/// The log names at most about so many sessions: of those that no node's record names, the oldest are
+/// taken for dead. One that lives says so again.
+const MAX_SESSIONS: usize = 64;
+
+/// Sessions of the log whose nodes are all terminal.
+fn dead(me: Nonce, named: &[(Nonce, u64)], nodes: &[NodeItem]) -> Vec<Nonce> {
+    let mut alive: HashMap<Nonce, bool> = HashMap::new();
+    for node in nodes {
+        if let Some(session) = node.session {
+            // A record that cannot be judged counts as living.
+            let lives = !node.found.record.as_ref().is_ok_and(|record| record.state.is_terminal());
+            *alive.entry(session).or_default() |= lives;
+        }
+    }
+    let others = || named.iter().map(|(name, _)| *name).filter(|name| *name != me);
+    let mut dead: Vec<Nonce> = others().filter(|name| alive.get(name) == Some(&false)).collect();
+    let excess = named.len().saturating_sub(MAX_SESSIONS);
+    dead.extend(others().filter(|name| !alive.contains_key(name)).take(excess));
+    dead
+}
+
+impl Shared {
+    /// Starts to log what dead nodes did not, if there are any.
+    pub fn recover(self: &Arc<Self>, nodes: &[NodeItem]) {
+        let dead = {
+            let mut state = self.state();
+            let me = state.me;
+            let mut dead = dead(me, &state.sessions, nodes);
+            dead.retain(|name| state.outbox.recovering.insert(*name));
+            dead
+        };
+        if !dead.is_empty() && self.trouble().frozen.is_none() {
+            tokio::spawn(recover(Arc::clone(self), dead));
+        } else {
+            self.forget_recovering(&dead);
+        }
+    }
+
+    fn forget_recovering(&self, sessions: &[Nonce]) {
+        let mut state = self.state();
+        state.outbox.recovering.retain(|name| !sessions.contains(name));
+    }
+}
+
+async fn recover(shared: Arc<Shared>, sessions: Vec<Nonce>) {
+    tokio::time::sleep(shared.jitter(MAX_DELAY)).await;
+    let mut left: HashSet<Nonce> = sessions.iter().copied().collect();
+    left.retain(|name| shared.state().logged_of(*name).is_some());
+    if !left.is_empty() {
+        match look_through(&shared, &left).await {
+            Ok(repaired) => {
+                tracing::info!(sessions = left.len(), repaired, "dead nodes' changes are logged");
+                shared.state().outbox.over.extend(left);
+                shared.to_log.notify_one();
+            }
+            // The next look at the nodes begins anew.
+            Err(why) => tracing::warn!(%why, "dead nodes' changes are not logged yet"),
+        }
+    }
+    shared.forget_recovering(&sessions);
+}
+
+/// Queues what the log lacks of the items that these sessions wrote.
+async fn look_through(
+    shared: &Shared,
+    sessions: &HashSet<Nonce>,
+) -> Result<usize, crate::lease::StoreError> {
+    let (mut repaired, mut next) = (0, None);
+    loop {
+        let page = shared.scan_page(next).await?;
+        let mut state = shared.state();
+        for item in page.items.iter().filter(|item| sessions.contains(&item.trail.writer)) {
+            state.observe(item);
+            let unlogged = state.unlogged(&item.key, item.revision.0).unwrap_or_default();
+            if !unlogged.is_empty() {
+                repaired += 1;
+                state.outbox.repair(&item.key, unlogged);
+            }
+        }
+        drop(state);
+        next = page.next;
+        if next.is_none() {
+            return Ok(repaired);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        lease::{NodeRecord, NodeState, Revision},
+        store::FoundNode,
+    };
+
+    fn node(session: u128, incarnation: u128, state: NodeState) -> NodeItem {
+        let record = NodeRecord::unseen(Nonce(incarnation), Nonce(1)).terminal(state, Nonce(2));
+        let found = FoundNode {
+            incarnation: Nonce(incarnation),
+            revision: Revision(1),
+            record: Ok(record),
+        };
+        NodeItem { found, session: Some(Nonce(session)) }
+    }
+
+    #[test]
+    fn a_session_is_dead_when_all_its_nodes_are() {
+        let named = [(Nonce(1), 0), (Nonce(2), 0), (Nonce(3), 0), (Nonce(4), 0)];
+        let nodes = [
+            node(1, 10, NodeState::Dead),
+            node(2, 20, NodeState::Dead),
+            // It was found dead once, and goes on under another incarnation.
+            node(3, 30, NodeState::Dead),
+            node(3, 31, NodeState::Alive),
+            node(5, 50, NodeState::Dead),
+        ];
+        assert_eq!(dead(Nonce(1), &named, &nodes), [Nonce(2)]);
+    }
+}

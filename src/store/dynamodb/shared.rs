@@ -1,0 +1,252 @@
+//! What the face of the store and its tasks share.
+
+use std::{
+    error::Error,
+    fmt,
+    future::Future,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicBool},
+    time::Duration,
+};
+
+use aws_sdk_dynamodb::{
+    error::{ProvideErrorMetadata, SdkError},
+    types::ConsumedCapacity,
+};
+use tokio::sync::{Notify, broadcast, mpsc};
+
+use super::{
+    Options,
+    client::{Client, Failure, Kind},
+    health::{Frozen, Trouble},
+    layout::LeaseItem,
+    state::State,
+    table::Identity,
+    tail::Command,
+};
+use crate::{
+    clock::{Clock, Entropy, SystemEntropy},
+    lease::{Epoch, Key, Nonce, StoreError},
+    store::{Found, Meta, News},
+    telemetry::Metrics,
+};
+
+/// So many batches of news a slow listener may fall behind before it has to read the history.
+const FEED_BATCHES: usize = 256;
+/// A read is sent so often at most.
+const READS: u32 = 3;
+/// The longest that the log stands still while a node lives: entries are thrown away by age, and the
+/// last one must remain.
+const MAX_KEEPALIVE_MS: u64 = 3_600_000;
+/// First pause before a read is sent again; doubled each time.
+const READ_PAUSE: Duration = Duration::from_millis(50);
+
+/// One opening of the store.
+pub(super) struct Shared {
+    pub client: Client,
+    pub options: Options,
+    pub clock: Arc<dyn Clock>,
+    pub metrics: Arc<Metrics>,
+    pub feed: broadcast::Sender<News>,
+    /// To the task that reads and appends the log.
+    pub commands: mpsc::Sender<Command>,
+    /// Something waits to be logged.
+    pub to_log: Notify,
+    /// The table or the store's own record may have changed: look now.
+    pub suspect: Notify,
+    pub meta: RwLock<Arc<Meta>>,
+    pub identity: RwLock<Identity>,
+    /// Whether the table's stream says what happens.
+    pub stream_ok: AtomicBool,
+    state: Mutex<State>,
+    trouble: Mutex<Trouble>,
+}
+
+impl Shared {
+    pub fn new(
+        client: Client,
+        options: Options,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+        (meta, identity): (Meta, Identity),
+        commands: mpsc::Sender<Command>,
+    ) -> Self {
+        let entropy = SystemEntropy::new();
+        // Sooner than the table may throw the log's last entry away.
+        let keepalive_ms = MAX_KEEPALIVE_MS.min(millis(options.history));
+        Self {
+            client,
+            options,
+            clock,
+            metrics,
+            feed: broadcast::Sender::new(FEED_BATCHES),
+            commands,
+            to_log: Notify::new(),
+            suspect: Notify::new(),
+            meta: RwLock::new(Arc::new(meta)),
+            identity: RwLock::new(identity),
+            stream_ok: AtomicBool::new(false),
+            state: Mutex::new(State::new(entropy.nonce(), keepalive_ms)),
+            trouble: Mutex::new(Trouble::new(entropy.chance())),
+        }
+    }
+
+    // Both are changed in steps that do not panic; a poisoned one is as good as any.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn trouble(&self) -> MutexGuard<'_, Trouble> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn meta(&self) -> Arc<Meta> {
+        Arc::clone(&self.meta.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn set_meta(&self, meta: Meta) {
+        *self.meta.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(meta);
+    }
+
+    pub fn identity(&self) -> Identity {
+        self.identity.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn me(&self) -> Nonce {
+        self.state().me
+    }
+
+    pub fn jitter(&self, span: Duration) -> Duration {
+        self.trouble().jitter(span)
+    }
+
+    /// Nothing is granted from now on, until the store's epoch is above this one; the first reason
+    /// stays.
+    pub fn freeze(&self, why: String, epoch: Epoch) {
+        let mut trouble = self.trouble();
+        if trouble.frozen.is_none() {
+            tracing::error!(
+                why,
+                "the store is frozen: nothing is granted until its epoch is raised"
+            );
+            trouble.frozen = Some(Frozen { why, epoch });
+            self.metrics.frozen(true);
+        }
+    }
+
+    /// Sends a request once, and takes note of how the table fares.
+    pub async fn send<T, E>(
+        &self,
+        what: &str,
+        request: impl Future<Output = Result<T, SdkError<E>>>,
+    ) -> Result<T, Failure<E>>
+    where
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+    {
+        let reply = self.client.send(what, request).await;
+        match &reply {
+            Ok(_) => self.trouble().answered(),
+            Err(failure) => self.note_failure(failure.kind, &failure.why),
+        }
+        reply
+    }
+
+    fn note_failure(&self, kind: Kind, why: &str) {
+        match kind {
+            Kind::Condition => self.trouble().answered(),
+            Kind::Throttled => {
+                self.metrics.throttled.increment(1);
+                let now = self.clock.now();
+                self.trouble().throttled(why, now);
+            }
+            Kind::Gone => {
+                self.trouble().failed(why, true);
+                self.suspect.notify_one();
+            }
+            Kind::Refused | Kind::Unknown => self.trouble().failed(why, false),
+        }
+    }
+
+    /// Sends a read, and again when it fails: it changes nothing.
+    pub async fn send_read<T, E, F>(
+        &self,
+        what: &str,
+        mut request: impl FnMut() -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, SdkError<E>>>,
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+    {
+        let mut tries = 1;
+        loop {
+            match self.send(what, request()).await {
+                Ok(reply) => return Ok(reply),
+                Err(failure) if tries < READS && failure.kind != Kind::Gone => {
+                    tokio::time::sleep(READ_PAUSE * tries + self.jitter(READ_PAUSE)).await;
+                    tries += 1;
+                }
+                Err(failure) => return Err(StoreError::Unavailable(failure.why)),
+            }
+        }
+    }
+
+    /// Counts what a write cost.
+    pub fn charge_write(&self, consumed: Option<&ConsumedCapacity>) {
+        self.metrics.units(milli(consumed), 0);
+    }
+
+    /// Counts what a read cost.
+    pub fn charge_read(&self, consumed: Option<&ConsumedCapacity>) {
+        self.metrics.units(0, milli(consumed));
+    }
+
+    /// Takes in what is there of a key; `known` is the revision that was known before it was asked
+    /// for.
+    pub fn observe(&self, key: &Key, item: Option<LeaseItem>, known: u64) -> Option<Found> {
+        let mut state = self.state();
+        let Some(item) = item else {
+            state.observe_absent(key, known);
+            return None;
+        };
+        state.observe(&item);
+        let waits = state.outbox.waiting() > 0;
+        drop(state);
+        if waits {
+            self.to_log.notify_one();
+        }
+        Some(Found { revision: item.revision, record: item.record })
+    }
+
+    /// Tells listeners.
+    pub fn publish(&self, news: Vec<News>) {
+        for one in news {
+            if matches!(one, News::Gap { .. }) {
+                self.metrics.feed_gaps.increment(1);
+            }
+            // An error means that nobody listens.
+            let _ = self.feed.send(one);
+        }
+    }
+}
+
+/// Whole milliseconds.
+pub(super) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Thousandths of a unit.
+fn milli(consumed: Option<&ConsumedCapacity>) -> u64 {
+    let units = consumed.and_then(ConsumedCapacity::capacity_units).unwrap_or(0.0);
+    #[expect(
+        clippy::cast_sign_loss,
+        clippy::cast_possible_truncation,
+        reason = "small and positive"
+    )]
+    let milli = (units.max(0.0) * 1000.0).round() as u64;
+    milli
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("table", &self.client.table).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,226 @@
+//! What a session of the store knows: the keys, how far each is logged, and the log's end.
+//!
+//! The log is made free of duplicates and holes by those who append: an entry is appended behind the
+//! last only, so who appends knows all before it. Readers need no more than to read.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::{
+    layout::{Entry, LeaseItem, Line, Noted},
+    outbox::Outbox,
+    ring::Ring,
+};
+use crate::{
+    lease::{Key, Nonce, Revision},
+    store::{Committed, News, Position},
+};
+
+/// What is known of a key.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KeyState {
+    /// The revision of its item as last seen.
+    pub revision: u64,
+    /// Revision and seq of its last change in the log; zero while unknown.
+    pub logged: (u64, u64),
+    /// The item's changes that are not in the log, oldest first.
+    pub unlogged: Vec<Noted>,
+}
+
+/// Everything that a session knows.
+#[derive(Debug)]
+pub(super) struct State {
+    /// Names this session: one opening of the store.
+    pub me: Nonce,
+    pub keys: BTreeMap<Key, KeyState>,
+    /// No item has had a higher revision, as far as is known.
+    pub high: u64,
+    /// The number of the last entry that was read.
+    pub head: u64,
+    /// Who wrote that entry.
+    pub head_by: Nonce,
+    /// Sessions that may have writes that are not logged, and up to which of their writes all are.
+    pub sessions: Vec<(Nonce, u64)>,
+    pub outbox: Outbox,
+    pub ring: Ring,
+    pub latest: Position,
+    pub earliest: Position,
+}
+
+/// After every change of an entry.
+pub(super) fn end_of(entry: u64) -> Position {
+    Position { revision: Revision(entry), index: u32::MAX }
+}
+
+impl State {
+    pub fn new(me: Nonce, keepalive_ms: u64) -> Self {
+        Self {
+            me,
+            keys: BTreeMap::new(),
+            high: 0,
+            head: 0,
+            head_by: Nonce::default(),
+            sessions: Vec::new(),
+            outbox: Outbox::new(keepalive_ms),
+            ring: Ring::default(),
+            latest: end_of(0),
+            earliest: end_of(0),
+        }
+    }
+
+    /// Up to which of its writes a session has logged all; `None` for one that has logged everything.
+    pub fn logged_of(&self, session: Nonce) -> Option<u64> {
+        self.sessions.iter().find(|(name, _)| *name == session).map(|(_, count)| *count)
+    }
+
+    /// Takes in an item that was found while the store was opened, when nothing is known of its key
+    /// but what the log's end says of its writer.
+    pub fn found_at_start(&mut self, item: LeaseItem) {
+        let revision = item.revision.0;
+        self.high = self.high.max(revision);
+        let trail = item.trail;
+        let behind = self.logged_of(trail.writer).is_some_and(|logged| logged < trail.count);
+        let (logged, unlogged) = match trail.changes.first() {
+            Some(first) if behind => {
+                // The one before the first that may be missing.
+                let before = first.change.seq - u64::from(first.change.seq > 0);
+                let revision = if before == 0 { 0 } else { first.revision.0.saturating_sub(1) };
+                ((revision, before), trail.changes)
+            }
+            _ => ((revision, item.seq), Vec::new()),
+        };
+        self.keys.insert(item.key, KeyState { revision, logged, unlogged });
+    }
+
+    /// Takes in an item that was just read, or that a failed condition brought.
+    pub fn observe(&mut self, item: &LeaseItem) {
+        self.high = self.high.max(item.revision.0);
+        let state = self.keys.entry(item.key.clone()).or_default();
+        if item.revision.0 >= state.revision {
+            state.revision = item.revision.0;
+            state.unlogged = missing(&item.trail.changes, state.logged);
+        }
+        self.outbox.settle(item, self.me);
+    }
+
+    /// The item was gone, and `known` was its revision before the read.
+    pub fn observe_absent(&mut self, key: &Key, known: u64) {
+        if self.keys.get(key).is_some_and(|state| state.revision == known) {
+            self.keys.remove(key);
+        }
+        self.outbox.settle_absent(key);
+    }
+
+    /// What the log lacks of a key, when its item has this revision; `None` when that is not known.
+    pub fn unlogged(&self, key: &Key, revision: u64) -> Option<Vec<Noted>> {
+        match self.keys.get(key) {
+            Some(state) if state.revision == revision => Some(state.unlogged.clone()),
+            Some(_) if revision > 0 => None,
+            None if revision > 0 => None,
+            _ => Some(Vec::new()),
+        }
+    }
+
+    /// Takes in the entry after the last, and says what is news.
+    pub fn apply(&mut self, number: u64, entry: &Entry) -> Vec<News> {
+        let mut news = Vec::new();
+        let mut fresh: Vec<Committed> = Vec::new();
+        for (index, line) in entry.lines.iter().enumerate() {
+            let position = Position { revision: Revision(number), index: index as u32 };
+            match line {
+                Line::Hole => {
+                    push_changes(&mut news, &mut fresh);
+                    news.push(News::Gap { resume: position });
+                }
+                Line::Change(key, noted) => {
+                    let state = self.keys.entry(key.clone()).or_default();
+                    if noted.order() <= state.logged {
+                        continue;
+                    }
+                    state.logged = noted.order();
+                    state.revision = state.revision.max(noted.revision.0);
+                    if !state.unlogged.is_empty() {
+                        state.unlogged = missing(&state.unlogged, state.logged);
+                    }
+                    self.high = self.high.max(noted.revision.0);
+                    fresh.push(committed(position, key, noted));
+                }
+            }
+        }
+        push_changes(&mut news, &mut fresh);
+        self.high = self.high.max(entry.high);
+        self.sessions.clone_from(&entry.sessions);
+        let sessions = &self.sessions;
+        self.outbox.over.retain(|name| sessions.iter().any(|(named, _)| named == name));
+        self.head_by = entry.by;
+        self.took(number, &news);
+        news
+    }
+
+    /// An entry that cannot be read: what it held is lost to listeners.
+    pub fn skip(&mut self, number: u64) -> Vec<News> {
+        let news = vec![News::Gap { resume: end_of(number) }];
+        self.took(number, &news);
+        news
+    }
+
+    fn took(&mut self, number: u64, news: &[News]) {
+        self.head = number;
+        for one in news {
+            match one {
+                News::Changes(changes) => {
+                    if let Some(last) = changes.last() {
+                        self.latest = self.latest.max(last.position);
+                    }
+                }
+                News::Gap { resume } => self.latest = self.latest.max(*resume),
+            }
+        }
+        self.ring.push(number, news);
+    }
+
+    /// The next entry to be appended, when there is a need for one.
+    pub fn compose(&mut self, now_ms: u64) -> Option<Entry> {
+        let keys = &self.keys;
+        self.outbox.forget_logged(|key| keys.get(key).map_or((0, 0), |state| state.logged));
+        let logged = |key: &Key| keys.get(key).map_or((0, 0), |state| state.logged);
+        let (lines, taken) = self.outbox.take_lines(logged);
+        let mine = self.logged_of(self.me);
+        let through = self.outbox.through(taken);
+        let all = taken == self.outbox.waiting();
+        let over: HashSet<Nonce> = if all { self.outbox.over.clone() } else { HashSet::new() };
+        let ends = self.sessions.iter().any(|(name, _)| over.contains(name));
+        let absent = mine.is_none() && self.outbox.registered;
+        let behind = mine.is_some_and(|mine| mine < through.min(self.outbox.committed));
+        if lines.is_empty() && !ends && !absent && !behind && !self.outbox.keepalive_due(now_ms) {
+            return None;
+        }
+        let mut sessions: Vec<(Nonce, u64)> = self.sessions.clone();
+        sessions.retain(|(name, _)| !over.contains(name) && *name != self.me);
+        if self.outbox.registered && !over.contains(&self.me) {
+            sessions.push((self.me, through));
+        }
+        Some(Entry { by: self.me, high: self.high, sessions, lines })
+    }
+}
+
+/// What of the changes comes after `logged`.
+fn missing(changes: &[Noted], logged: (u64, u64)) -> Vec<Noted> {
+    changes.iter().filter(|noted| noted.order() > logged).cloned().collect()
+}
+
+fn push_changes(news: &mut Vec<News>, fresh: &mut Vec<Committed>) {
+    if !fresh.is_empty() {
+        news.push(News::Changes(std::mem::take(fresh).into()));
+    }
+}
+
+/// A change as listeners get it.
+pub(super) fn committed(position: Position, key: &Key, noted: &Noted) -> Committed {
+    Committed {
+        position,
+        key: key.clone(),
+        node: noted.node,
+        change: noted.change.clone(),
+        at_ms: noted.at_ms,
+    }
+}

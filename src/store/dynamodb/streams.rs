@@ -1,0 +1,170 @@
+//! The table's stream of changes, where one is enabled: it says when to look at the log.
+//!
+//! Nothing is taken from the stream but the news that there is something new, so no doubt about it
+//! (a shard that was trimmed, an iterator that expired, too many readers) can do more than have the
+//! log looked at sooner, or as often as without a stream.
+//!
+//! AWS allows two readers of a shard: with more nodes than that the stream throttles, and those that
+//! it turns away poll.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use aws_sdk_dynamodbstreams::types::{OperationType, Record, Shard, ShardIteratorType};
+use tokio::time::sleep;
+
+use super::{layout::LOG, shared::Shared, tail::Command};
+
+/// Each shard is read so often at most; AWS allows five times a second.
+const PAUSE: Duration = Duration::from_millis(250);
+/// How long the stream is left alone after any trouble.
+const AFTER_TROUBLE: Duration = Duration::from_secs(5);
+/// How long a stream is not looked for where there is none.
+const NO_STREAM: Duration = Duration::from_secs(30);
+/// Shards that are read; a table with more is better polled.
+const MAX_SHARDS: usize = 16;
+
+/// Whether the stream says what happens.
+pub(super) fn healthy(shared: &Shared) -> bool {
+    shared.stream_ok.load(std::sync::atomic::Ordering::Relaxed)
+}
+
+fn set_healthy(shared: &Shared, ok: bool) {
+    shared.stream_ok.store(ok, std::sync::atomic::Ordering::Relaxed);
+}
+
+/// Runs until the store is gone.
+pub(super) async fn run(shared: Arc<Shared>) {
+    loop {
+        let Some(stream) = shared.identity().stream else {
+            sleep(NO_STREAM).await;
+            continue;
+        };
+        if let Err(why) = follow(&shared, &stream).await {
+            tracing::debug!(why, "the table's stream cannot be read; the log is polled");
+        }
+        set_healthy(&shared, false);
+        let _ = shared.commands.try_send(Command::Look);
+        sleep(AFTER_TROUBLE).await;
+    }
+}
+
+/// Reads the stream until something is wrong.
+async fn follow(shared: &Shared, stream: &str) -> Result<(), String> {
+    let mut open: HashMap<String, String> = HashMap::new();
+    let mut seen: HashSet<String> = HashSet::new();
+    let shards = describe(shared, stream).await?;
+    for shard in shards.iter().filter(|shard| is_open(shard)) {
+        let id = shard.shard_id().unwrap_or_default();
+        let iterator = iterator(shared, stream, id, ShardIteratorType::Latest).await?;
+        open.insert(id.to_owned(), iterator);
+    }
+    seen.extend(shards.iter().filter_map(|shard| shard.shard_id().map(str::to_owned)));
+    if open.is_empty() || open.len() > MAX_SHARDS {
+        return Err(format!("it has {} open shards", open.len()));
+    }
+    // What was logged before the iterators were made is not in what they bring.
+    let _ = shared.commands.try_send(Command::Look);
+    set_healthy(shared, true);
+    loop {
+        let mut ended = false;
+        for (id, at) in std::mem::take(&mut open) {
+            let request = shared.client.streams.get_records().shard_iterator(at).send();
+            let reply = shared.client.send("GetRecords", request).await.map_err(|f| f.why)?;
+            if reply.records().iter().any(is_log_entry) {
+                // The task looks anyway before long when it has too much to do.
+                let _ = shared.commands.try_send(Command::Look);
+            }
+            match reply.next_shard_iterator {
+                Some(next) => drop(open.insert(id, next)),
+                None => ended = true,
+            }
+        }
+        if ended {
+            for shard in describe(shared, stream).await? {
+                let id = shard.shard_id().unwrap_or_default().to_owned();
+                if seen.insert(id.clone()) {
+                    // A successor, from its beginning.
+                    let from = ShardIteratorType::TrimHorizon;
+                    let iterator = iterator(shared, stream, &id, from).await?;
+                    open.insert(id, iterator);
+                }
+            }
+            if open.is_empty() {
+                return Err("its last shard ended".to_owned());
+            }
+        }
+        sleep(PAUSE.max(shared.options.poll_interval)).await;
+    }
+}
+
+fn is_open(shard: &Shard) -> bool {
+    shard.sequence_number_range().is_none_or(|range| range.ending_sequence_number().is_none())
+}
+
+/// Whether a record says that the log has a new entry.
+fn is_log_entry(record: &Record) -> bool {
+    let keys = record.dynamodb().and_then(|record| record.keys());
+    let pk = keys.and_then(|keys| keys.get("pk")).and_then(|pk| pk.as_s().ok());
+    record.event_name() == Some(&OperationType::Insert) && pk.is_some_and(|pk| pk == LOG)
+}
+
+async fn describe(shared: &Shared, stream: &str) -> Result<Vec<Shard>, String> {
+    let (mut shards, mut start) = (Vec::new(), None);
+    loop {
+        let request = shared.client.streams.describe_stream().stream_arn(stream);
+        let request = request.set_exclusive_start_shard_id(start).send();
+        let reply = shared.client.send("DescribeStream", request).await.map_err(|f| f.why)?;
+        let found = reply.stream_description.ok_or("an empty description")?;
+        start = found.last_evaluated_shard_id;
+        shards.extend(found.shards.unwrap_or_default());
+        if start.is_none() {
+            return Ok(shards);
+        }
+    }
+}
+
+async fn iterator(
+    shared: &Shared,
+    stream: &str,
+    shard: &str,
+    from: ShardIteratorType,
+) -> Result<String, String> {
+    let request = shared.client.streams.get_shard_iterator();
+    let request = request.stream_arn(stream).shard_id(shard).shard_iterator_type(from).send();
+    let reply = shared.client.send("GetShardIterator", request).await.map_err(|f| f.why)?;
+    reply.shard_iterator.ok_or_else(|| "no iterator".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodbstreams::types::{AttributeValue, SequenceNumberRange, StreamRecord};
+
+    use super::*;
+
+    fn record(kind: OperationType, pk: &str) -> Record {
+        let keys = StreamRecord::builder().keys("pk", AttributeValue::S(pk.to_owned())).build();
+        Record::builder().event_name(kind).dynamodb(keys).build()
+    }
+
+    #[test]
+    fn only_a_new_log_entry_is_news() {
+        assert!(is_log_entry(&record(OperationType::Insert, "log")));
+        // Thrown away by age.
+        assert!(!is_log_entry(&record(OperationType::Remove, "log")));
+        assert!(!is_log_entry(&record(OperationType::Insert, "l#log")));
+        assert!(!is_log_entry(&Record::builder().build()));
+    }
+
+    #[test]
+    fn a_shard_is_open_until_it_has_an_end() {
+        let range = SequenceNumberRange::builder().starting_sequence_number("1");
+        let open = Shard::builder().sequence_number_range(range.clone().build()).build();
+        let ended = range.ending_sequence_number("2").build();
+        assert!(is_open(&open));
+        assert!(!is_open(&Shard::builder().sequence_number_range(ended).build()));
+    }
+}

@@ -1,0 +1,180 @@
+//! Compare-and-set of a lease's record.
+
+use std::sync::Arc;
+
+use aws_sdk_dynamodb::{
+    operation::put_item::{PutItemError, builders::PutItemFluentBuilder},
+    types::{ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure},
+};
+
+use super::{
+    client::{Failure, Kind},
+    layout::{LEASE, LeaseItem, Noted, Trail, b, encode, lease_pk, n, s},
+    shared::Shared,
+};
+use crate::{
+    lease::{Key, Record, Revision, StoreError},
+    store::{Outcome, Write},
+};
+
+/// Changes that an item remembers at most: more are not logged only if the log could not be written
+/// to for that many changes of one key.
+const MAX_TRAIL: usize = 8;
+
+/// A write that is ready to be sent.
+struct Draft {
+    key: Key,
+    expected: Revision,
+    revision: Revision,
+    trail: Trail,
+    record: Arc<Record>,
+}
+
+impl Shared {
+    /// Sends the write, once.
+    pub async fn compare_and_set(&self, write: Write) -> Outcome {
+        let now = self.clock.now();
+        if let Some(why) = self.trouble().refuses(now) {
+            return Outcome::Refused(StoreError::Unavailable(why));
+        }
+        let unlogged = self.state().unlogged(&write.key, write.expected.0);
+        let unlogged = match unlogged {
+            Some(unlogged) => unlogged,
+            None => match self.read_lease(&write.key).await {
+                Err(why) => return Outcome::Refused(why),
+                // The write cannot succeed any more.
+                Ok(found) if found.as_ref().map(|f| f.revision) != Some(write.expected) => {
+                    return Outcome::Conflict(found);
+                }
+                Ok(_) => {
+                    let again = self.state().unlogged(&write.key, write.expected.0);
+                    let Some(unlogged) = again else {
+                        let why = "the record changed while it was looked at".to_owned();
+                        return Outcome::Refused(StoreError::Unavailable(why));
+                    };
+                    unlogged
+                }
+            },
+        };
+        let draft = self.draft(write, unlogged);
+        let request = self.request(&draft);
+        self.metrics.lease_writes.increment(1);
+        let reply = self.send("PutItem lease", request.send()).await;
+        match reply {
+            Ok(reply) => {
+                self.charge_write(reply.consumed_capacity());
+                self.committed(draft)
+            }
+            Err(failure) => self.failed(draft, failure),
+        }
+    }
+
+    fn draft(&self, write: Write, mut changes: Vec<Noted>) -> Draft {
+        let Write { key, expected, record, changes: new } = write;
+        let mut state = self.state();
+        // An item that was deleted by hand and made again goes on above all that was ever there.
+        let revision = if expected == Revision::ABSENT { state.high + 1 } else { expected.0 + 1 };
+        let revision = Revision(revision);
+        let at_ms = self.clock.wall_ms();
+        changes.extend(new.into_iter().map(|mut change| {
+            change.resolve(record.epoch, revision);
+            Noted { revision, node: record.node, at_ms, change }
+        }));
+        let excess = changes.len().saturating_sub(MAX_TRAIL);
+        changes.drain(..excess);
+        let count = if changes.is_empty() { 0 } else { state.outbox.begin() };
+        let trail = Trail { writer: state.me, count, changes };
+        Draft { key, expected, revision, trail, record }
+    }
+
+    fn request(&self, draft: &Draft) -> PutItemFluentBuilder {
+        let Draft { key, expected, revision, trail, record } = draft;
+        let mut bytes = Vec::with_capacity(256);
+        record.encode_into(&mut bytes);
+        let put = self
+            .client
+            .db
+            .put_item()
+            .table_name(&self.client.table)
+            .item("pk", s(lease_pk(key)))
+            .item("sk", s(LEASE))
+            .item("key", s(key.as_str()))
+            .item("rev", n(revision.0))
+            .item("record", b(bytes))
+            .item("state", s(record.state.as_str()))
+            .item("token", n(record.token(*revision).0))
+            .item("seq", n(record.seq))
+            .item("recent", b(encode(trail)))
+            .set_item_owner(record.tenure.as_ref().map(|tenure| tenure.owner.as_str()))
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        if *expected == Revision::ABSENT {
+            return put.condition_expression("attribute_not_exists(pk)");
+        }
+        put.condition_expression("#rev = :expected")
+            .expression_attribute_names("#rev", "rev")
+            .expression_attribute_values(":expected", n(expected.0))
+    }
+
+    fn committed(&self, draft: Draft) -> Outcome {
+        let Draft { key, revision, trail, .. } = draft;
+        let mut state = self.state();
+        let count = trail.count;
+        let item = LeaseItem {
+            key: key.clone(),
+            revision,
+            record: Ok(draft.record),
+            seq: 0,
+            trail: trail.clone(),
+        };
+        state.observe(&item);
+        if count > 0 {
+            state.outbox.commit(count, &key, trail.changes);
+        }
+        drop(state);
+        if count > 0 {
+            self.to_log.notify_one();
+        }
+        Outcome::Committed(revision)
+    }
+
+    fn failed(&self, draft: Draft, failure: Failure<PutItemError>) -> Outcome {
+        let Draft { key, expected, trail, .. } = draft;
+        let count = trail.count;
+        let unknown = failure.kind == Kind::Unknown;
+        if count > 0 {
+            let mut state = self.state();
+            if unknown {
+                state.outbox.doubt(count, &key, expected.0);
+            } else {
+                state.outbox.cancel(count);
+            }
+        }
+        match failure.kind {
+            Kind::Condition => {
+                let item = failure.service.as_ref().and_then(|error| match error {
+                    PutItemError::ConditionalCheckFailedException(failed) => failed.item(),
+                    _ => None,
+                });
+                let item = item.and_then(|item| LeaseItem::parse(item, Some(&key)));
+                Outcome::Conflict(self.observe(&key, item, expected.0))
+            }
+            _ if unknown => Outcome::Unknown(StoreError::Unavailable(failure.why)),
+            _ => Outcome::Refused(StoreError::Unavailable(failure.why)),
+        }
+    }
+}
+
+/// An attribute that only some items have.
+trait SetOwner {
+    fn set_item_owner(self, owner: Option<&str>) -> Self;
+}
+
+impl SetOwner for PutItemFluentBuilder {
+    fn set_item_owner(self, owner: Option<&str>) -> Self {
+        match owner {
+            Some(owner) => self.item("owner", s(owner)),
+            None => self,
+        }
+    }
+}
