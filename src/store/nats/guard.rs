@@ -145,6 +145,10 @@ pub(super) fn went_backwards(
     if now.identity != witness.identity {
         return Some("it is another store than this node knew".to_owned());
     }
+    if now.epoch < witness.epoch {
+        let (now, known) = (now.epoch.0, witness.epoch.0);
+        return Some(format!("its epoch went backwards: it is {now}, and {known} was seen"));
+    }
     (last < witness.highest).then(|| {
         let (last, highest) = (last.0, witness.highest.0);
         format!("the stream went backwards: its last sequence is {last}, and {highest} was seen")

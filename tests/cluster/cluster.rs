@@ -1,0 +1,218 @@
+//! Nodes on one store, workers that use them, a subscriber of each, and the book of what was believed.
+
+use rustix::process::Signal;
+use serde_json::json;
+use tempfile::TempDir;
+use tenure::clock::Chance;
+use tokio::{sync::watch, task::JoinHandle};
+
+use crate::{
+    clock::{ms, now, sleep_ms, within},
+    ledger::{Fortunes, Lease, Ledger},
+    node::Node,
+    proxy::Way,
+    servers::{Servers, Ways},
+    subscriber::{self, Subscriber},
+    worker::{Worker, World},
+};
+
+/// How long a node may answer after it last renewed its record.
+pub const NODE_TTL_MS: u64 = 3_000;
+/// Workers, unless said otherwise.
+pub const WORKERS: usize = 60;
+/// Keys that they contend for.
+pub const KEYS: usize = 600;
+
+/// What is done to the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// kill -9 of a node, which comes back later.
+    Crash,
+    /// SIGSTOP of a node for three ttls.
+    Sleep,
+    /// The NATS server that leads the stream is killed, and comes back later.
+    Leader,
+    /// The way from one node to the store is silent, or broken, for two ttls.
+    CutOff(Way),
+    /// Every node is stopped and started again, one after the other.
+    Roll,
+}
+
+pub struct Cluster {
+    pub nodes: Vec<Node>,
+    ways: Vec<Ways>,
+    pub servers: Servers,
+    pub ledger: Ledger,
+    subscribers: Vec<Subscriber>,
+    workers: Vec<JoinHandle<()>>,
+    stop: watch::Sender<bool>,
+    pub ttl_ms: u64,
+    _witnesses: TempDir,
+}
+
+impl Cluster {
+    pub async fn start(servers: Servers, nodes: usize, ttl_ms: u64) -> Self {
+        let witnesses = tempfile::tempdir().expect("a directory");
+        let (mut all, mut ways) = (Vec::new(), Vec::new());
+        for n in 0..nodes {
+            let (mut sets, way) = servers.settings().await;
+            if nodes > 1 {
+                let witness = witnesses.path().join(format!("node-{n}.json"));
+                sets.push(format!("node.ttl={NODE_TTL_MS}ms"));
+                sets.push(format!("node.witness={}", witness.display()));
+            }
+            sets.push("telemetry.log=warn,tenure=info".to_owned());
+            all.push(Node::new(&format!("node {n}"), &sets, &servers.environment()));
+            ways.push(way);
+        }
+        let mut cluster = Self {
+            nodes: all,
+            ways,
+            servers,
+            ledger: Ledger::default(),
+            subscribers: Vec::new(),
+            workers: Vec::new(),
+            stop: watch::Sender::new(false),
+            ttl_ms,
+            _witnesses: witnesses,
+        };
+        // All at once: they make the store together.
+        cluster.nodes.iter_mut().for_each(Node::launch);
+        for node in &mut cluster.nodes {
+            node.ready().await;
+        }
+        cluster.subscribers = cluster.nodes.iter().map(|n| Subscriber::start(&n.url)).collect();
+        cluster
+    }
+
+    /// Starts workers that together want nine leases of ten.
+    pub fn employ(&mut self, workers: usize, keys: usize, gives_back: u64, seed: u64) {
+        let world = World {
+            nodes: self.nodes.iter().map(|node| node.url.clone()).collect(),
+            keys,
+            ttl_ms: self.ttl_ms,
+            wants: keys * 9 / 10 / workers,
+            gives_back,
+            ledger: self.ledger.clone(),
+            stop: self.stop.subscribe(),
+        };
+        for number in 0..workers {
+            let worker = Worker::new(number, seed, world.clone());
+            self.workers.push(tokio::spawn(worker.work()));
+        }
+    }
+
+    /// Waits until the workers hold so many leases.
+    pub async fn until_held(&self, leases: usize, patience_ms: u64) {
+        let mut held = 0;
+        let enough = within(ms(patience_ms), async || {
+            held = self.ledger.held_at(now()).len();
+            held >= leases
+        })
+        .await;
+        assert!(enough, "{held} of {leases} leases are held after {patience_ms} ms");
+    }
+
+    fn assert_workers(&mut self) {
+        assert!(self.workers.iter().all(|worker| !worker.is_finished()), "a worker gave up");
+    }
+
+    /// Does the fault to the cluster, waits until all is as before, and tells what became of the
+    /// leases that were held when it began.
+    pub async fn suffer(&mut self, fault: Fault, chance: &mut Chance) -> Fortunes {
+        self.assert_workers();
+        let before: Vec<Lease> = self.ledger.held_at(now());
+        let victim = (chance.next_u64() % self.nodes.len() as u64) as usize;
+        let away = self.ttl_ms + NODE_TTL_MS + 2_000;
+        match fault {
+            Fault::Crash => {
+                self.nodes[victim].kill();
+                sleep_ms(away).await;
+                self.nodes[victim].start().await;
+            }
+            Fault::Sleep => {
+                self.nodes[victim].signal(Signal::STOP);
+                sleep_ms(3 * self.ttl_ms).await;
+                self.nodes[victim].signal(Signal::CONT);
+            }
+            Fault::Leader => {
+                let leader = self.servers.kill_leader().await;
+                sleep_ms(self.ttl_ms).await;
+                self.servers.restart(leader).await;
+            }
+            Fault::CutOff(way) => {
+                self.ways[victim].set(way);
+                sleep_ms(2 * self.ttl_ms).await;
+                self.ways[victim].set(Way::Open);
+            }
+            Fault::Roll => {
+                for node in &mut self.nodes {
+                    node.stop().await;
+                    sleep_ms(500).await;
+                    node.start().await;
+                }
+            }
+        }
+        for node in &mut self.nodes {
+            node.ready().await;
+        }
+        // Every worker has asked for every lease again.
+        sleep_ms(self.ttl_ms * 2 / 3 + 1_000).await;
+        self.ledger.check();
+        self.assert_workers();
+        let fortunes = self.ledger.fortunes(&before, now());
+        let Fortunes { held, given_back, kept, lost } = &fortunes;
+        println!(
+            "{fault:?} (victim {victim}): of {held} leases {kept} were kept, {given_back} given \
+             back, {} lost: {:.2} %",
+            lost.len(),
+            fortunes.share() * 100.0
+        );
+        for lost in lost.iter().take(5) {
+            println!("    {lost}");
+        }
+        fortunes
+    }
+
+    /// Stops the workers, lets everything run out, and checks all that was believed and told.
+    pub async fn finish(mut self) {
+        self.assert_workers();
+        self.stop.send_replace(true);
+        for worker in self.workers.drain(..) {
+            worker.await.expect("no worker panicked");
+        }
+        self.ledger.check();
+        println!("{}", self.ledger.summary());
+        subscriber::settled(&self.subscribers, 4 * self.ttl_ms + 20_000).await;
+        for subscriber in &self.subscribers {
+            println!("{}", subscriber.summary());
+        }
+        self.no_key_is_stuck().await;
+        subscriber::settled(&self.subscribers, 4 * self.ttl_ms + 20_000).await;
+        let changes = subscriber::check(&self.subscribers, &self.ledger.tenures());
+        println!("{changes} changes");
+    }
+
+    /// I8: once faults stop, every key is there to be taken, through any node.
+    async fn no_key_is_stuck(&self) {
+        let keys: Vec<String> = self.subscribers[0].last().into_keys().collect();
+        let mut ended = keys;
+        let free = within(ms(2 * self.ttl_ms + 10_000), async || {
+            let mut held = Vec::new();
+            for (n, key) in ended.iter().enumerate() {
+                let node = &self.nodes[n % self.nodes.len()];
+                let body = json!({ "key": key, "owner": "last", "ttl_ms": 1_000 });
+                let (status, answer) = node.post("/v1/acquire", &body).await;
+                match status {
+                    200 => {}
+                    409 | 423 | 429 | 503 => held.push(key.clone()),
+                    _ => panic!("{key}: {status} {answer}"),
+                }
+            }
+            ended = held;
+            ended.is_empty()
+        })
+        .await;
+        assert!(free, "stuck: {ended:?}");
+    }
+}

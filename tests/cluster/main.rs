@@ -1,0 +1,124 @@
+//! Several real nodes on one store, real workers, real faults: what the protocol promises is kept.
+//!
+//! Checked, throughout: windows of different tenures of a key never overlap (I1); tokens rise (I2);
+//! what subscribers of all nodes are told is one history without a hole (I4); once faults stop no key
+//! is stuck (I8); and how many leases are kept through each fault. `SEED` replays the choices, not the
+//! timing. `CHAOS_MINUTES` makes a run of random faults, as long as that.
+
+mod checker;
+mod clock;
+mod cluster;
+mod ledger;
+mod node;
+mod process;
+mod proxy;
+mod servers;
+mod subscriber;
+mod worker;
+mod writes;
+
+use cluster::{Cluster, Fault, KEYS, WORKERS};
+use proxy::Way;
+use servers::Servers;
+use tenure::clock::{Chance, Entropy, SystemEntropy};
+
+fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
+}
+
+fn seed() -> u64 {
+    let seed = from_environment("SEED").unwrap_or_else(|| SystemEntropy::new().next_u64() >> 16);
+    println!("SEED={seed}");
+    seed
+}
+
+/// The least share of leases that is kept through a crash.
+const KEPT: f64 = 0.99;
+
+/// Starts three nodes and the workers, and waits until most of the leases are held.
+async fn at_work(servers: Servers, ttl_ms: u64, seed: u64) -> Cluster {
+    let mut cluster = Cluster::start(servers, 3, ttl_ms).await;
+    // Each of them gives a lease back in one of some rounds.
+    cluster.employ(WORKERS, KEYS, 12, seed);
+    cluster.until_held(KEYS * 3 / 4, 30_000).await;
+    cluster
+}
+
+/// One fault after the other; and at random ones for as long as `CHAOS_MINUTES` says.
+async fn tour(servers: Servers, faults: &[Fault]) {
+    let seed = seed();
+    let mut chance = Chance::of(seed, "faults");
+    let mut cluster = at_work(servers, 3_000, seed).await;
+    let began = clock::now();
+    for fault in faults {
+        let fortunes = cluster.suffer(*fault, &mut chance).await;
+        if *fault == Fault::Roll {
+            assert!(fortunes.lost.is_empty(), "a rolling restart costs nobody a lease");
+        }
+    }
+    let minutes = from_environment("CHAOS_MINUTES").unwrap_or(0);
+    while clock::now().since(began).as_secs() < 60 * minutes {
+        let next = faults[(chance.next_u64() % faults.len() as u64) as usize];
+        let fortunes = cluster.suffer(next, &mut chance).await;
+        assert!(next != Fault::Roll || fortunes.lost.is_empty(), "{:?}", fortunes.lost);
+    }
+    cluster.finish().await;
+}
+
+/// With a ttl that leaves the time for it, a node's crash costs next to nobody a lease.
+async fn crash_at_ten_seconds(servers: Servers) {
+    let seed = seed();
+    let mut cluster = at_work(servers, 10_000, seed).await;
+    let fortunes = cluster.suffer(Fault::Crash, &mut Chance::of(seed, "faults")).await;
+    assert!(fortunes.held >= KEYS * 3 / 4, "{fortunes:?}");
+    assert!(fortunes.share() >= KEPT, "{:?}", fortunes.lost);
+    cluster.finish().await;
+}
+
+#[tokio::test]
+async fn nats_through_every_fault() {
+    let faults = [
+        Fault::Crash,
+        Fault::Leader,
+        Fault::CutOff(Way::Silent),
+        Fault::CutOff(Way::Broken),
+        Fault::Sleep,
+        Fault::Roll,
+    ];
+    tour(Servers::nats().await, &faults).await;
+}
+
+#[tokio::test]
+async fn nats_keeps_the_leases_of_a_node_that_crashed() {
+    crash_at_ten_seconds(Servers::nats().await).await;
+}
+
+#[tokio::test]
+async fn dynamodb_through_every_fault() {
+    let faults = [Fault::Crash, Fault::CutOff(Way::Silent), Fault::Sleep, Fault::Roll];
+    tour(Servers::dynamo(), &faults).await;
+}
+
+#[tokio::test]
+async fn nats_is_written_to_for_ownership_and_nodes_only() {
+    writes::are_few(Servers::nats().await).await;
+}
+
+#[tokio::test]
+async fn dynamodb_is_written_to_for_ownership_and_nodes_only() {
+    writes::are_few(Servers::dynamo()).await;
+}
+
+/// One node that is killed and started again, on its own disk: the workers and the checkers, tried on
+/// what is known to hold.
+#[tokio::test]
+async fn one_embedded_node() {
+    let seed = seed();
+    let mut cluster = Cluster::start(Servers::embedded(), 1, 3_000).await;
+    cluster.employ(20, 200, 10, seed);
+    cluster.until_held(150, 15_000).await;
+    let mut chance = Chance::of(seed, "faults");
+    let fortunes = cluster.suffer(Fault::Roll, &mut chance).await;
+    assert!(fortunes.share() >= 0.99, "{:?}", fortunes.lost);
+    cluster.finish().await;
+}

@@ -1,0 +1,226 @@
+//! What the nodes share: three NATS servers, a DynamoDB endpoint, or, of one node, a directory. Each
+//! node reaches it by ways of its own, which can be cut.
+
+use std::{net::SocketAddr, path::PathBuf, process::Command};
+
+use tempfile::TempDir;
+
+use crate::{
+    clock::{ms, within},
+    process::{Process, free_port},
+    proxy::{Proxy, Way},
+};
+
+/// How many NATS servers keep the bucket.
+const REPLICAS: usize = 3;
+/// The bucket, and the table.
+const NAME: &str = "chaos";
+/// How long the servers may take to find each other.
+const START_MS: u64 = 30_000;
+
+/// The servers behind a store.
+#[derive(Debug)]
+pub enum Servers {
+    Embedded(TempDir),
+    Nats { _dir: TempDir, servers: Vec<NatsServer> },
+    Dynamo(Endpoint),
+}
+
+/// A DynamoDB of this process, on a thread of its own: it does not wait for the workers.
+#[derive(Debug)]
+pub struct Endpoint {
+    addr: SocketAddr,
+    /// Dropped to stop it.
+    _stop: tokio::sync::oneshot::Sender<()>,
+}
+
+impl Endpoint {
+    fn start() -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.set_nonblocking(true).expect("a mode of sockets");
+        let addr = listener.local_addr().expect("an address");
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(async {
+                let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+                let database = dynoxide::Database::memory().expect("a database");
+                // Not until its last connection is done: a node that was killed may keep one open.
+                tokio::select! {
+                    () = dynoxide::server::serve_on(listener, database) => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        Self { addr, _stop: stop }
+    }
+}
+
+/// One of the NATS servers.
+#[derive(Debug)]
+pub struct NatsServer {
+    name: String,
+    pub client: SocketAddr,
+    monitor: SocketAddr,
+    config: PathBuf,
+    process: Option<Process>,
+}
+
+/// The ways of one node to the servers.
+#[derive(Debug, Default)]
+pub struct Ways(Vec<Proxy>);
+
+impl Ways {
+    pub fn set(&self, way: Way) {
+        self.0.iter().for_each(|proxy| proxy.set(way));
+    }
+}
+
+fn local(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+impl NatsServer {
+    fn start(&mut self) {
+        assert!(self.process.is_none());
+        let mut command = Command::new(nats_server());
+        command.arg("-c").arg(&self.config);
+        self.process = Some(Process::start(&self.name, &mut command));
+    }
+
+    async fn ready(&self) {
+        let url = format!("http://{}/healthz", self.monitor);
+        let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let is_ready = within(ms(START_MS), async || {
+            http.get(&url).send().await.is_ok_and(|answer| answer.status().is_success())
+        })
+        .await;
+        let said = || self.process.as_ref().map(Process::said).unwrap_or_default();
+        assert!(is_ready, "{} is not ready; it said:\n{}", self.name, said());
+    }
+}
+
+/// The program: what `make nats` fetched, or the one of the PATH.
+fn nats_server() -> PathBuf {
+    let fetched = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(".tools/bin/nats-server");
+    if fetched.is_file() { fetched } else { "nats-server".into() }
+}
+
+impl Servers {
+    pub fn embedded() -> Self {
+        Self::Embedded(tempfile::tempdir().expect("a directory"))
+    }
+
+    /// A DynamoDB endpoint with an empty account.
+    pub fn dynamo() -> Self {
+        Self::Dynamo(Endpoint::start())
+    }
+
+    /// A cluster of three, each of which syncs every write.
+    pub async fn nats() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let routes: Vec<u16> = (0..REPLICAS).map(|_| free_port()).collect();
+        let all: Vec<_> = routes.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
+        let mut servers = Vec::new();
+        for (n, route) in routes.iter().enumerate() {
+            let (client, monitor) = (free_port(), free_port());
+            let name = format!("nats-{n}");
+            let store = dir.path().join(&name);
+            // The servers' own addresses are kept from the clients, who would go round their proxies.
+            let text = format!(
+                "server_name: {name}\nlisten: \"127.0.0.1:{client}\"\nhttp: \"127.0.0.1:{monitor}\"\n\
+                 jetstream {{ store_dir: {:?}, sync_interval: always, max_mem: 64M, max_file: 2G }}\n\
+                 cluster {{ name: chaos, listen: \"127.0.0.1:{route}\", no_advertise: true, \
+                 routes: [{}] }}\n",
+                store.display().to_string(),
+                all.join(", "),
+            );
+            let config = dir.path().join(format!("{name}.conf"));
+            std::fs::write(&config, text).expect("written");
+            let (client, monitor) = (local(client), local(monitor));
+            servers.push(NatsServer { name, client, monitor, config, process: None });
+        }
+        servers.iter_mut().for_each(NatsServer::start);
+        for server in &servers {
+            server.ready().await;
+        }
+        Self::Nats { _dir: dir, servers }
+    }
+
+    /// The settings of a node, and its ways to the servers.
+    pub async fn settings(&self) -> (Vec<String>, Ways) {
+        match self {
+            Self::Embedded(dir) => {
+                let dir = dir.path().display();
+                (vec![format!("store.embedded.data_dir={dir}")], Ways::default())
+            }
+            Self::Dynamo(endpoint) => {
+                let proxy = Proxy::to(endpoint.addr).await;
+                let settings = vec![
+                    "store.kind=dynamodb".to_owned(),
+                    format!("store.dynamodb.endpoint=http://{}", proxy.addr),
+                    format!("store.dynamodb.table={NAME}"),
+                    "store.dynamodb.create_table=true".to_owned(),
+                ];
+                (settings, Ways(vec![proxy]))
+            }
+            Self::Nats { servers, .. } => {
+                let mut ways = Ways::default();
+                for server in servers {
+                    ways.0.push(Proxy::to(server.client).await);
+                }
+                let urls: Vec<_> = ways.0.iter().map(|p| format!("nats://{}", p.addr)).collect();
+                let settings = vec![
+                    "store.kind=nats".to_owned(),
+                    format!("store.nats.url={}", urls.join(",")),
+                    format!("store.nats.bucket={NAME}"),
+                    format!("store.nats.replicas={REPLICAS}"),
+                ];
+                (settings, ways)
+            }
+        }
+    }
+
+    pub fn environment(&self) -> Vec<(&'static str, &'static str)> {
+        vec![
+            ("AWS_ACCESS_KEY_ID", "none"),
+            ("AWS_SECRET_ACCESS_KEY", "none"),
+            ("AWS_REGION", "eu-central-1"),
+        ]
+    }
+
+    /// Which server leads the bucket's stream.
+    async fn leader(&self) -> Option<usize> {
+        let Self::Nats { servers, .. } = self else { panic!("only NATS has a leader") };
+        let urls: Vec<_> = servers
+            .iter()
+            .filter(|server| server.process.is_some())
+            .map(|server| format!("nats://{}", server.client))
+            .collect();
+        let client = async_nats::connect(urls).await.ok()?;
+        let jetstream = async_nats::jetstream::new(client);
+        let mut stream = jetstream.get_stream(format!("KV_{NAME}")).await.ok()?;
+        let leader = stream.info().await.ok()?.cluster.clone()?.leader?;
+        servers.iter().position(|server| server.name == leader)
+    }
+
+    /// SIGKILL to the server that leads the bucket's stream. Returns which.
+    pub async fn kill_leader(&mut self) -> usize {
+        let mut leader = None;
+        within(ms(START_MS), async || {
+            leader = self.leader().await;
+            leader.is_some()
+        })
+        .await;
+        let leader = leader.expect("the stream has a leader");
+        let Self::Nats { servers, .. } = self else { unreachable!("it has a leader") };
+        servers[leader].process.take().expect("it leads, so it runs").kill();
+        leader
+    }
+
+    pub async fn restart(&mut self, server: usize) {
+        let Self::Nats { servers, .. } = self else { panic!("only NATS has several servers") };
+        servers[server].start();
+        servers[server].ready().await;
+    }
+}

@@ -1,0 +1,151 @@
+//! Records of every shape: each optional part there or not, numbers small, middling and extreme,
+//! text of any length and script.
+
+use std::sync::Arc;
+
+use tenure::{
+    clock::Chance,
+    lease::{
+        ChangeKind, Ended, Epoch, MAX_OWNER_BYTES, MAX_PIN_BYTES, MAX_PINS, MAX_REQUEST_MARKS,
+        Moment, Nonce, Offer, Owner, Record, RequestMark, Revocation, State, Tenure, Token,
+    },
+    manager::MAX_VALUE_BYTES,
+};
+
+const ALPHABET: [&str; 16] = [
+    "a",
+    "Z",
+    "0",
+    "/",
+    ".",
+    "*",
+    ">",
+    "#",
+    " ",
+    "%",
+    "=",
+    "é",
+    "e\u{301}",
+    "🦀",
+    "漢",
+    "\u{10ffff}",
+];
+
+/// Makes shapes.
+#[derive(Debug)]
+pub struct Shapes(pub Chance);
+
+impl Shapes {
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.0.next_u64() % bound as u64) as usize
+    }
+
+    fn coin(&mut self) -> bool {
+        self.below(2) == 0
+    }
+
+    fn number(&mut self) -> u64 {
+        match self.below(5) {
+            0 => 0,
+            1 => u64::MAX,
+            2 => self.0.next_u64(),
+            3 => u64::from(u32::MAX) + self.below(3) as u64,
+            _ => self.below(100_000) as u64,
+        }
+    }
+
+    pub fn nonce(&mut self) -> Nonce {
+        Nonce(u128::from(self.0.next_u64()) << 64 | u128::from(self.0.next_u64()))
+    }
+
+    /// Text of at most so many bytes, often just as many.
+    pub fn text(&mut self, bytes: usize) -> String {
+        let wanted = if self.below(4) == 0 { bytes } else { self.below(bytes.min(40) + 1) };
+        let mut text = String::new();
+        while text.len() < wanted {
+            let next = ALPHABET[self.below(ALPHABET.len())];
+            text.push_str(if text.len() + next.len() <= wanted { next } else { "x" });
+        }
+        text
+    }
+
+    pub fn owner(&mut self) -> Owner {
+        let name = self.text(MAX_OWNER_BYTES);
+        Owner::new(if name.is_empty() { "w" } else { &name }).expect("a name")
+    }
+
+    fn tenure(&mut self) -> Tenure {
+        Tenure {
+            grant_nonce: self.nonce(),
+            owner: self.owner(),
+            // What a token may be: below 2^53.
+            token: Token(self.number() >> 11),
+            ttl_ms: self.number(),
+            acquired_at_ms: self.number(),
+        }
+    }
+
+    fn some<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        if self.coin() { Some(make(self)) } else { None }
+    }
+
+    pub fn record(&mut self) -> Record {
+        let reason = ChangeKind::ALL[self.below(ChangeKind::ALL.len())];
+        Record {
+            nonce: self.nonce(),
+            node: self.nonce(),
+            epoch: Epoch((self.number() % 1024) as u16),
+            written: Moment(self.number()),
+            state: [State::Free, State::Held, State::Offered][self.below(3)],
+            seq: self.number(),
+            tenure: self.some(Self::tenure),
+            previous: self
+                .some(|s| Box::new(Ended { tenure: s.tenure(), reason, ended_at_ms: s.number() })),
+            value: self.some(|s| s.text(MAX_VALUE_BYTES).into()),
+            floor_ms: self.number(),
+            pins: (0..self.below(4)).map(|_| self.text(MAX_PIN_BYTES).into()).collect(),
+            offer: self.some(|s| Box::new(Offer { to: s.owner(), span_ms: s.number() })),
+            revocation: self.some(|s| {
+                Box::new(Revocation { reason: s.text(1024).into(), actor: s.text(256).into() })
+            }),
+            request_marks: (0..self.below(MAX_REQUEST_MARKS + 1)).map(|_| self.mark()).collect(),
+        }
+    }
+
+    fn mark(&mut self) -> RequestMark {
+        RequestMark { id: self.nonce().0, body: self.0.next_u64(), grant_nonce: self.nonce() }
+    }
+
+    /// Every part there, each as long as it may be.
+    pub fn longest(&mut self) -> Arc<Record> {
+        let owner = || Owner::new(&"é".repeat(MAX_OWNER_BYTES / 2)).expect("a name");
+        let tenure = Tenure {
+            grant_nonce: Nonce(u128::MAX),
+            owner: owner(),
+            token: Token((1 << 53) - 1),
+            ttl_ms: u64::MAX,
+            acquired_at_ms: u64::MAX,
+        };
+        let previous =
+            Ended { tenure: tenure.clone(), reason: ChangeKind::Unpinned, ended_at_ms: u64::MAX };
+        Arc::new(Record {
+            nonce: self.nonce(),
+            node: Nonce(u128::MAX),
+            epoch: Epoch(1023),
+            written: Moment::NEVER,
+            state: State::Offered,
+            seq: u64::MAX,
+            tenure: Some(tenure),
+            previous: Some(Box::new(previous)),
+            value: Some("\u{10ffff}".repeat(MAX_VALUE_BYTES / 4).into()),
+            floor_ms: u64::MAX,
+            pins: (0..MAX_PINS).map(|_| "p".repeat(MAX_PIN_BYTES).into()).collect(),
+            offer: Some(Box::new(Offer { to: owner(), span_ms: u64::MAX })),
+            revocation: Some(Box::new(Revocation {
+                reason: "r".repeat(1024).into(),
+                actor: "a".repeat(256).into(),
+            })),
+            request_marks: (0..MAX_REQUEST_MARKS).map(|_| self.mark()).collect(),
+        })
+    }
+}
