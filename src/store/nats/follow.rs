@@ -37,7 +37,7 @@ const INACTIVE: Duration = Duration::from_secs(30);
 /// A loading that is brought nothing for so long is given up.
 const LOAD_STALL: Duration = Duration::from_secs(5);
 /// Before the stream is followed anew.
-const FOLLOW_AGAIN: Duration = Duration::from_millis(200);
+const FOLLOW_AGAIN: Duration = Duration::from_millis(50);
 
 /// A short-lived consumer of some subjects.
 pub(super) async fn consumer(
@@ -221,8 +221,7 @@ fn take(core: &Core, chunk: Vec<Result<(Brought, u64), String>>) -> Result<(), S
                     break;
                 }
             };
-            let resume = table.latest();
-            let Some(told) = table.follow(&brought) else { continue };
+            let Some((told, resume)) = table.follow(&brought) else { continue };
             if told.lost {
                 tell(core, &mut changes);
                 gap(core, resume);
