@@ -115,7 +115,7 @@ async fn a_gate_holds_on_a_replicated_stream_and_a_single_copy_is_refused() {
     let why = open_with(single, fresh(3), None).await.expect_err("a single copy");
     assert!(matches!(&why, OpenError::Unfit { .. }), "{why}");
     let context = context(&cluster.url()).await;
-    context.delete_stream(STREAM).await.unwrap();
+    assert!(context.get_stream(STREAM).await.is_err(), "and was not made");
 
     let store = open_with(three(&cluster), fresh(3), None).await.unwrap();
     let first = overwrite(&store, "k", Revision::ABSENT, 1..=1).await;

@@ -32,6 +32,7 @@ pub(crate) async fn open_with(
     fresh: Fresh,
     witness: Option<Witness>,
 ) -> Result<Arc<NatsStore>, OpenError> {
+    let _ = tracing_subscriber::fmt().with_test_writer().with_env_filter("tenure=debug").try_init();
     let metrics = Arc::new(Metrics::register("nats"));
     NatsStore::open(options, fresh, witness, Arc::new(SystemClock::new()), metrics).await
 }
@@ -42,7 +43,9 @@ pub(crate) async fn open(url: &str) -> Arc<NatsStore> {
 
 /// A client of one's own, beside the store.
 pub(crate) async fn context(url: &str) -> jetstream::Context {
-    jetstream::new(async_nats::connect(url).await.expect("the server runs"))
+    let servers: Vec<async_nats::ServerAddr> =
+        url.split(',').map(|server| server.parse().expect("an address")).collect();
+    jetstream::new(async_nats::connect(servers).await.expect("the server runs"))
 }
 
 pub(crate) fn key(name: &str) -> Key {

@@ -34,6 +34,7 @@ async fn a_killed_server_comes_back_with_everything_and_the_feed_has_no_gap() {
         server.run();
         ready(&store).await;
         last = overwrite(&store, "k", last, (6 + round * 5)..=(10 + round * 5)).await;
+        listener.seqs("k", 10 + round * 5).await;
     }
     assert_eq!(listener.seqs("k", 20).await, (1..=20).collect::<Vec<_>>());
     assert_eq!(listener.gaps, 0);
