@@ -117,6 +117,7 @@ impl Node {
                     record: peer.record.clone(),
                 }
             }));
+            views[1..].sort_by_key(|view| (view.record.state as u8, view.record.url.clone()));
             views
         })
     }
