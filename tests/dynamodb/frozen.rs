@@ -3,10 +3,7 @@
 use tenure::{
     clock::{Entropy, SystemEntropy},
     lease::{Epoch, Nonce, Revision},
-    store::{
-        Health, LeaseStore, News, Outcome, SharedStore, Witness,
-        dynamodb::DynamoStore,
-    },
+    store::{Health, LeaseStore, News, Outcome, SharedStore, Witness, dynamodb::DynamoStore},
 };
 
 use crate::{endpoint::Endpoint, kit::*};
@@ -33,8 +30,9 @@ async fn thaw(store: &DynamoStore, epoch: u16) {
     assert_eq!(store.meta().epoch, Epoch(epoch));
     assert_eq!(store.health(), Health::Ready);
     assert!(matches!(feed.recv().await, Ok(News::Gap { .. })));
-    commit(store, grant(&key("again"), Revision::ABSENT, "w1", 1)).await;
-    assert_eq!(listen(&mut feed, 1).await.seqs[&key("again")], [1]);
+    let again = key(&format!("again{epoch}"));
+    commit(store, grant(&again, Revision::ABSENT, "w1", 1)).await;
+    assert_eq!(listen(&mut feed, 1).await.seqs[&again], [1]);
     assert_eq!(store.witness().epoch, Epoch(epoch));
 }
 
