@@ -15,6 +15,8 @@ use super::{
 /// Within this span the server recognises repeated message ids. None are used; it is a bucket's usual.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 
+const SINGLE_COPY: &str = "it keeps a single copy, on a cluster of servers";
+
 /// The stream of a new bucket, as the usual tools would make it.
 fn config(options: &Options, link: &Link) -> Config {
     Config {
@@ -46,6 +48,11 @@ pub(super) async fn ensure(options: &Options, link: &Link) -> Result<Info, OpenE
         Asked::Gone if options.create_bucket => {}
         Asked::Gone => return Err(OpenError::NoBucket { bucket: options.bucket.clone() }),
         Asked::Unanswered(why) => return Err(OpenError::JetStream { why }),
+    }
+    let clustered = link.client.server_info().cluster.is_some();
+    if options.replicas < 2 && clustered && !options.accept_data_loss {
+        let (bucket, faults) = (options.bucket.clone(), vec![SINGLE_COPY.to_owned()]);
+        return Err(OpenError::Unfit { bucket, faults });
     }
     let made = link.context.create_stream(config(options, link)).await;
     // Another node may have made it meanwhile, with other settings even: what is there counts.
@@ -121,7 +128,7 @@ fn losing(options: &Options, info: &Info) -> Vec<String> {
         fault(true, &format!("it keeps {replicas} copies, and the settings ask for {want}"));
     } else {
         let clustered = info.cluster.as_ref().is_some_and(|c| c.name.is_some());
-        fault(replicas < 2 && clustered, "it keeps a single copy, on a cluster of servers");
+        fault(replicas < 2 && clustered, SINGLE_COPY);
     }
     faults
 }

@@ -1,12 +1,12 @@
 //! The connection.
 
-use std::time::Duration;
+use std::{future::ready, sync::Arc, time::Duration};
 
 use async_nats::{
     Client, ConnectOptions, Event, ServerAddr,
     jetstream::{self, context::ContextBuilder},
 };
-use tokio::time::timeout;
+use tokio::{sync::watch, time::timeout};
 
 use super::{
     core::MAX_ON_THEIR_WAY,
@@ -63,7 +63,11 @@ fn servers(url: &str) -> Result<Vec<ServerAddr>, OpenError> {
     if servers.is_empty() { Err(fault("names no server".to_owned())) } else { Ok(servers) }
 }
 
-async fn connect_options(options: &Options) -> Result<ConnectOptions, OpenError> {
+async fn connect_options(
+    options: &Options,
+    connections: watch::Sender<u64>,
+) -> Result<ConnectOptions, OpenError> {
+    let connections = Arc::new(connections);
     let mut connect = ConnectOptions::new()
         .name("tenure")
         .ping_interval(PING)
@@ -76,12 +80,15 @@ async fn connect_options(options: &Options) -> Result<ConnectOptions, OpenError>
         })
         .client_capacity(MAX_ON_THEIR_WAY as usize)
         .require_tls(options.tls.required)
-        .event_callback(|event| async move {
+        .event_callback(move |event| {
+            if matches!(event, Event::Connected) {
+                connections.send_modify(|count| *count += 1);
+            }
             match event {
-                Event::Connected => tracing::info!("connected to a NATS server"),
                 Event::ServerError(_) | Event::SlowConsumer(_) => tracing::warn!("NATS: {event}"),
                 event => tracing::info!("NATS: {event}"),
             }
+            ready(())
         });
     if let Some(path) = &options.credentials {
         connect = connect
@@ -107,7 +114,9 @@ async fn connect_options(options: &Options) -> Result<ConnectOptions, OpenError>
 /// Connects, and refuses a server that is too old.
 pub(super) async fn connect(options: &Options) -> Result<Link, OpenError> {
     let servers = servers(&options.url)?;
-    let connected = timeout(CONNECT_ALL, connect_options(options).await?.connect(servers)).await;
+    let (counter, connections) = watch::channel(0);
+    let connect = connect_options(options, counter).await?;
+    let connected = timeout(CONNECT_ALL, connect.connect(servers)).await;
     let client: Client = match connected {
         Ok(Ok(client)) => client,
         Ok(Err(why)) => return Err(OpenError::Connect { why: why.to_string() }),
@@ -123,5 +132,5 @@ pub(super) async fn connect(options: &Options) -> Result<Link, OpenError> {
     let stream = context.get_stream_no_info(&subjects.stream).await;
     let stream = stream.map_err(OpenError::interrupted)?;
     let timeout = options.request_timeout;
-    Ok(Link { client, context, stream, subjects: subjects.into(), timeout })
+    Ok(Link { client, context, stream, subjects: subjects.into(), timeout, connections })
 }

@@ -6,7 +6,7 @@
 //!
 //! [`Table::follow`]: super::table::Table::follow
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use async_nats::jetstream::{
     self,
@@ -24,8 +24,8 @@ use super::{
     table::{Brought, Table},
 };
 
-/// The server says so often that it has nothing to say.
-const IDLE_HEARTBEAT: Duration = Duration::from_secs(1);
+/// The server says so often that it has nothing to say; twice without it, and the consumer is made anew.
+const IDLE_HEARTBEAT: Duration = Duration::from_millis(500);
 /// A request for messages is repeated so often.
 const PULL_EXPIRES: Duration = Duration::from_secs(10);
 /// So many messages may be on their way to us.
@@ -37,7 +37,7 @@ const INACTIVE: Duration = Duration::from_secs(30);
 /// A loading that is brought nothing for so long is given up.
 const LOAD_STALL: Duration = Duration::from_secs(5);
 /// Before the stream is followed anew.
-const FOLLOW_AGAIN: Duration = Duration::from_millis(200);
+const FOLLOW_AGAIN: Duration = Duration::from_millis(50);
 
 /// A short-lived consumer of some subjects.
 pub(super) async fn consumer(
@@ -175,17 +175,16 @@ pub(super) fn again(core: &Arc<Core>) {
 /// Follows the stream for ever.
 async fn follow(core: Arc<Core>) {
     loop {
-        let why = match session(&core).await {
-            Err(why) => why,
-            Ok(()) => "the consumer ended".to_owned(),
-        };
+        let Err(why) = session(&core).await;
         tracing::debug!(why, "the stream is followed anew");
         sleep(FOLLOW_AGAIN).await;
     }
 }
 
-async fn session(core: &Arc<Core>) -> Result<(), String> {
+async fn session(core: &Arc<Core>) -> Result<Infallible, String> {
     let link = &core.link;
+    let mut connections = link.connections.clone();
+    connections.borrow_and_update();
     let Asked::Here(info) = link.info().await else {
         return Err("the stream does not answer".to_owned());
     };
@@ -199,13 +198,20 @@ async fn session(core: &Arc<Core>) -> Result<(), String> {
     core.condition().stale = None;
     let messages = messages(link, &consumer, PULL_BATCH).await?;
     let mut chunks = messages.ready_chunks(CHUNK);
-    while let Some(chunk) = chunks.next().await {
+    let why = loop {
+        let chunk = tokio::select! {
+            chunk = chunks.next() => chunk,
+            // The server may have been restarted, and knows nothing of the consumer: the more time is
+            // lost, the more of what was written is overwritten.
+            _ = connections.changed() => break "connected anew".to_owned(),
+        };
+        let Some(chunk) = chunk else { break "the consumer ended".to_owned() };
         if let Err(why) = take(core, chunk) {
-            discard(link, &consumer);
-            return Err(why);
+            break why;
         }
-    }
-    Ok(())
+    };
+    discard(link, &consumer);
+    Err(why)
 }
 
 /// Takes some messages in, and tells their changes.
@@ -221,8 +227,7 @@ fn take(core: &Core, chunk: Vec<Result<(Brought, u64), String>>) -> Result<(), S
                     break;
                 }
             };
-            let resume = table.latest();
-            let Some(told) = table.follow(&brought) else { continue };
+            let Some((told, resume)) = table.follow(&brought) else { continue };
             if told.lost {
                 tell(core, &mut changes);
                 gap(core, resume);

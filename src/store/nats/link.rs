@@ -19,7 +19,7 @@ use async_nats::{
 };
 use bytes::Bytes;
 use serde::Deserialize;
-use tokio::time::timeout;
+use tokio::{sync::watch, time::timeout};
 
 use super::{message, subject::Subjects};
 use crate::lease::{Revision, StoreError};
@@ -69,6 +69,8 @@ pub(super) struct Link {
     pub stream: Stream<()>,
     pub subjects: Arc<Subjects>,
     pub timeout: Duration,
+    /// How often the connection was made.
+    pub connections: watch::Receiver<u64>,
 }
 
 #[derive(Deserialize)]

@@ -59,10 +59,15 @@ pub(super) struct Table {
     missed: VecDeque<(u64, u64)>,
 }
 
+/// The place of a message.
+fn at(sequence: u64) -> Position {
+    Position { revision: Revision(sequence), index: 0 }
+}
+
 impl Table {
     /// An empty one, for a stream whose oldest message has this sequence.
     pub fn new(first_sequence: u64) -> Self {
-        let kept = Position { revision: Revision(first_sequence.saturating_sub(1)), index: 0 };
+        let kept = at(first_sequence.saturating_sub(1));
         Self { kept, ..Self::default() }
     }
 
@@ -80,7 +85,8 @@ impl Table {
 
     /// The stream was found to have dropped changes up to here.
     pub fn forgot(&mut self, revision: Revision) {
-        self.kept = self.kept.max(Position { revision, index: u32::MAX });
+        // A write makes two changes at most.
+        self.kept = self.kept.max(Position { revision, index: 1 });
     }
 
     pub fn keys(&self) -> u64 {
@@ -107,11 +113,14 @@ impl Table {
     /// Everything up to this sequence was loaded: changes follow from here.
     pub fn loaded(&mut self, last: u64) {
         self.consumed = self.consumed.max(last);
+        // The last write that made a change need not be the last one of its key.
+        self.latest = self.latest.max(at(last));
         self.floor = self.latest;
     }
 
-    /// The next message of the stream. `None` when it was seen before.
-    pub fn follow(&mut self, brought: &Brought) -> Option<Told> {
+    /// The next message of the stream, and the position before its changes. `None` when it was seen
+    /// before.
+    pub fn follow(&mut self, brought: &Brought) -> Option<(Told, Position)> {
         if brought.sequence <= self.consumed {
             return None;
         }
@@ -120,8 +129,10 @@ impl Table {
         let told = self.record(brought);
         if told.lost {
             self.ring.clear();
+            self.latest = self.latest.max(at(brought.sequence - 1));
             self.floor = self.latest;
         }
+        let resume = self.latest;
         for change in &told.changes {
             if self.ring.len() == RING
                 && let Some(oldest) = self.ring.pop_front()
@@ -131,7 +142,7 @@ impl Table {
             self.latest = change.position;
             self.ring.push_back(change.clone());
         }
-        Some(told)
+        Some((told, resume))
     }
 
     /// The stream no longer has what it had up to this sequence.

@@ -1,0 +1,136 @@
+//! Stores, records and waiting.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use async_nats::jetstream;
+use tenure::{
+    clock::SystemClock,
+    lease::{
+        Change, ChangeKind, Epoch, Key, Moment, Nonce, Owner, Record, Revision, State, Tenure,
+        Token,
+    },
+    store::{
+        Fresh, Health, LeaseStore, Outcome, Witness, Write,
+        nats::{NatsStore, OpenError, Options},
+    },
+    telemetry::Metrics,
+};
+
+pub(crate) const BUCKET: &str = "leases";
+pub(crate) const STREAM: &str = "KV_leases";
+
+pub(crate) fn options(url: &str) -> Options {
+    Options { replicas: 1, ..Options::new(url, BUCKET) }
+}
+
+pub(crate) fn fresh(identity: u128) -> Fresh {
+    Fresh { identity: Nonce(identity), secret: [7; 32], created_ms: 5_000 }
+}
+
+pub(crate) async fn open_with(
+    options: Options,
+    fresh: Fresh,
+    witness: Option<Witness>,
+) -> Result<Arc<NatsStore>, OpenError> {
+    let _ = tracing_subscriber::fmt().with_test_writer().with_env_filter("tenure=debug").try_init();
+    let metrics = Arc::new(Metrics::register("nats"));
+    NatsStore::open(options, fresh, witness, Arc::new(SystemClock::new()), metrics).await
+}
+
+pub(crate) async fn open(url: &str) -> Arc<NatsStore> {
+    open_with(options(url), fresh(3), None).await.unwrap_or_else(|why| panic!("{why}"))
+}
+
+/// A client of one's own, beside the store.
+pub(crate) async fn context(url: &str) -> jetstream::Context {
+    let servers: Vec<async_nats::ServerAddr> =
+        url.split(',').map(|server| server.parse().expect("an address")).collect();
+    jetstream::new(async_nats::connect(servers).await.expect("the server runs"))
+}
+
+pub(crate) fn key(name: &str) -> Key {
+    Key::new(name).unwrap()
+}
+
+/// A record of a key that `owner` holds; `seq` changes so far. A grant's token is this very write's.
+pub(crate) fn held(owner: &str, seq: u64) -> Record {
+    Record {
+        nonce: Nonce(u128::from(seq) << 64 | 1),
+        node: Nonce(11),
+        epoch: Epoch(0),
+        written: Moment::ZERO,
+        state: State::Held,
+        seq,
+        tenure: Some(Tenure {
+            grant_nonce: Nonce(u128::from(seq)),
+            owner: Owner::new(owner).unwrap(),
+            token: Token::OF_THIS_WRITE,
+            ttl_ms: 10_000,
+            acquired_at_ms: 0,
+        }),
+        previous: None,
+        value: None,
+        floor_ms: 0,
+        pins: Box::default(),
+        offer: None,
+        revocation: None,
+        request_marks: Box::default(),
+    }
+}
+
+pub(crate) fn granted(owner: &str, seq: u64) -> Change {
+    Change {
+        kind: ChangeKind::Granted,
+        seq,
+        owner: Some(Owner::new(owner).unwrap()),
+        token: Token::OF_THIS_WRITE,
+        previous: None,
+        reason: None,
+        actor: None,
+    }
+}
+
+pub(crate) fn grant(name: &str, expected: Revision, owner: &str, seq: u64) -> Write {
+    let changes = vec![granted(owner, seq)];
+    Write { key: key(name), expected, record: Arc::new(held(owner, seq)), changes }
+}
+
+#[track_caller]
+pub(crate) fn committed(outcome: Outcome) -> Revision {
+    match outcome {
+        Outcome::Committed(revision) => revision,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Writes a key `times` over; the last revision.
+pub(crate) async fn overwrite(
+    store: &NatsStore,
+    name: &str,
+    mut expected: Revision,
+    seqs: std::ops::RangeInclusive<u64>,
+) -> Revision {
+    for seq in seqs {
+        expected = committed(store.compare_and_set(grant(name, expected, "w", seq)).await);
+    }
+    expected
+}
+
+/// Waits until something is so, for ten seconds.
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F) {
+    for _ in 0..400 {
+        if check().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    panic!("not within ten seconds: {what}");
+}
+
+pub(crate) async fn ready(store: &NatsStore) {
+    until("the store is ready", || async { store.health() == Health::Ready }).await;
+}
+
+pub(crate) async fn frozen(store: &NatsStore) {
+    until("it is frozen", || async { matches!(store.health(), Health::Frozen(_)) }).await;
+}

@@ -1,0 +1,17 @@
+//! The store on NATS, against real servers: what is NATS's own. What every store has to do is tested
+//! in `stores`.
+
+#[path = "../common/nats_server.rs"]
+mod server;
+
+mod bench;
+mod cluster;
+mod feed;
+mod frozen;
+mod gate;
+mod harness;
+mod history;
+mod open;
+mod outage;
+mod proxy;
+mod write;
