@@ -117,6 +117,7 @@ impl Node {
                     record: peer.record.clone(),
                 }
             }));
+            views[1..].sort_by_key(|view| (view.record.state as u8, view.record.url.clone()));
             views
         })
     }
@@ -227,9 +228,9 @@ impl Node {
                 self.renewed(record, revision);
             }
             Ok(None) if !known => {}
-            Ok(found) => {
-                let frozen = matches!(self.world.store.health(), Health::Frozen(_));
-                if found.is_some() || !frozen {
+            Ok(_) => {
+                // While the store is frozen, whoever raises its epoch buries the nodes of the lower one.
+                if !matches!(self.world.store.health(), Health::Frozen(_)) {
                     tracing::warn!("this node was found dead: it goes on as another incarnation");
                     self.world.metrics.lapses_buried.increment(1);
                     self.be_reborn().await;

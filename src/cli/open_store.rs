@@ -15,6 +15,7 @@ use crate::{
     settings::{Secret, Settings, StoreKind},
     store::{
         Fresh, Health, LeaseStore, Witness,
+        dynamodb::{self, DynamoStore},
         embedded::{self, EmbeddedStore, Observer},
         nats::{self, NatsStore},
     },
@@ -40,6 +41,7 @@ pub(super) struct OpenStore {
 enum Opened {
     Embedded(Arc<EmbeddedStore>),
     Nats(Arc<NatsStore>),
+    DynamoDb(Arc<DynamoStore>),
 }
 
 /// What a store is opened with.
@@ -131,7 +133,7 @@ impl OpenStore {
                 open_nats(settings, surroundings, fresh, remembered).await.map(Opened::Nats)
             }
             StoreKind::DynamoDb => {
-                Err(anyhow::anyhow!("this build has no {} store", kind.as_str()))
+                open_dynamodb(settings, surroundings, fresh, remembered).await.map(Opened::DynamoDb)
             }
         };
         let opened = opened.with_context(|| {
@@ -140,6 +142,7 @@ impl OpenStore {
         let store: Arc<dyn LeaseStore> = match &opened {
             Opened::Embedded(store) => store.clone(),
             Opened::Nats(store) => store.clone(),
+            Opened::DynamoDb(store) => store.clone(),
         };
         Ok(Self { store, opened, remembered, witness: witness_file(settings) })
     }
@@ -164,6 +167,7 @@ impl OpenStore {
                     let stats = store.stats();
                     (stats.keys, stats.live_bytes, 0)
                 }
+                Opened::DynamoDb(store) => (store.stats().keys, 0, 0),
             };
             metrics.store_state(keys, live_bytes, log_bytes, health == Health::Ready);
             metrics.frozen(matches!(health, Health::Frozen(_)));
@@ -190,15 +194,16 @@ impl OpenStore {
         match self.opened {
             Opened::Embedded(store) => store.close(),
             Opened::Nats(store) => store.close().await,
+            Opened::DynamoDb(store) => store.close().await,
         }
     }
 }
 
-/// Of a frozen store the witness is what it was before: it must be frozen at the next start too.
 async fn remember(store: &dyn LeaseStore, file: &WitnessFile) {
     let Some(shared) = store.shared() else { return };
+    let frozen = matches!(store.health(), Health::Frozen(_));
     let (seen, file) = (shared.witness(), file.clone());
-    let saved = tokio::task::spawn_blocking(move || file.save(seen)).await;
+    let saved = tokio::task::spawn_blocking(move || file.save(seen, frozen)).await;
     if let Ok(Err(error)) = saved {
         tracing::warn!(
             error = format!("{error:#}"),
@@ -260,6 +265,28 @@ async fn open_nats(
         ),
         _ => error.into(),
     })
+}
+
+async fn open_dynamodb(
+    settings: &Settings,
+    surroundings: &Surroundings,
+    fresh: Fresh,
+    witness: Option<Witness>,
+) -> anyhow::Result<Arc<DynamoStore>> {
+    let section = &settings.store.dynamodb;
+    let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+    let options = dynamodb::Options {
+        table: section.table.clone(),
+        region: given(&section.region),
+        endpoint: given(&section.endpoint),
+        create_table: section.create_table,
+        request_timeout: section.request_timeout,
+        poll_interval: section.poll_interval,
+        flush_interval: section.flush_interval,
+        history: section.history,
+    };
+    let Surroundings { clock, metrics, .. } = surroundings.clone();
+    Ok(DynamoStore::open(options, fresh, witness, clock, metrics).await?)
 }
 
 fn given(path: &Path) -> Option<PathBuf> {

@@ -88,12 +88,18 @@ impl WitnessFile {
         .transpose()
     }
 
-    /// Remembers what was seen of the store, durably; does nothing when that is known already.
-    pub(super) fn save(&self, seen: Witness) -> anyhow::Result<()> {
+    /// Remembers what was seen of the store, durably; does nothing when that is known already. What is
+    /// seen of a frozen store replaces nothing: it has to be frozen at the next start too.
+    pub(super) fn save(&self, seen: Witness, frozen: bool) -> anyhow::Result<()> {
         let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         let mut content = self.content()?;
         let there = content.stores.iter().find(|entry| self.is_mine(entry));
-        let joined = join(there.and_then(Entry::witness), seen);
+        let known = there.and_then(Entry::witness);
+        let same = |known: Witness| (known.identity, known.epoch) == (seen.identity, seen.epoch);
+        if frozen && !known.is_some_and(same) {
+            return Ok(());
+        }
+        let joined = join(known, seen);
         let entry = Entry {
             kind: self.kind.to_owned(),
             place: self.place.clone(),
@@ -158,15 +164,18 @@ mod tests {
         let a = WitnessFile::new(&path, "nats", "nats://a:4222 tenure".into());
         let b = WitnessFile::new(&path, "dynamodb", "eu-central-1 tenure".into());
         assert_eq!(a.read().unwrap(), None);
-        a.save(seen(1, 0, 10)).unwrap();
-        b.save(seen(u128::MAX, 1023, 1 << 60)).unwrap();
+        a.save(seen(1, 0, 10), false).unwrap();
+        b.save(seen(u128::MAX, 1023, 1 << 60), false).unwrap();
         assert_eq!(a.read().unwrap(), Some(seen(1, 0, 10)));
         assert_eq!(b.read().unwrap(), Some(seen(u128::MAX, 1023, 1 << 60)));
         // Another process of the same store saw less.
-        a.save(seen(1, 0, 7)).unwrap();
+        a.save(seen(1, 0, 7), false).unwrap();
+        assert_eq!(a.read().unwrap(), Some(seen(1, 0, 10)));
+        // Frozen: what is there is not what was known.
+        a.save(seen(9, 0, 99), true).unwrap();
         assert_eq!(a.read().unwrap(), Some(seen(1, 0, 10)));
         // The epoch was raised: a new beginning.
-        a.save(seen(2, 1, 3)).unwrap();
+        a.save(seen(2, 1, 3), false).unwrap();
         assert_eq!(a.read().unwrap(), Some(seen(2, 1, 3)));
         assert!(b.read().unwrap().is_some());
         let names: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
@@ -178,9 +187,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("witness.json");
         let file = WitnessFile::new(&path, "nats", "x".into());
-        file.save(seen(1, 0, 1)).unwrap();
+        file.save(seen(1, 0, 1), true).unwrap();
+        assert_eq!(file.read().unwrap(), None);
+        file.save(seen(1, 0, 1), false).unwrap();
         let before = fs::metadata(&path).unwrap().modified().unwrap();
-        file.save(seen(1, 0, 1)).unwrap();
+        file.save(seen(1, 0, 1), false).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before);
         for content in ["", "{", "{\"version\": 2, \"stores\": []}"] {
             fs::write(&path, content).unwrap();

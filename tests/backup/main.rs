@@ -1,5 +1,7 @@
 //! Backup, restore and raising the epoch: with the real program, on real stores.
 
+#[path = "../common/dynamo_endpoint.rs"]
+mod dynamo_endpoint;
 mod embedded;
 mod file;
 #[path = "../common/nats_server.rs"]

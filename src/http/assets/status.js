@@ -50,9 +50,25 @@ async function leases() {
     cell(lease.key), cell(lease.state, lease.state), cell(lease.owner ?? lease.offered_to),
     cell(lease.token, "n"), left(lease),
     cell(lease.acquired_at && new Date(lease.acquired_at).toLocaleTimeString()), cell(lease.waiters || "", "n"),
+    cell(lease.state === "free" ? "" : host(lease.node), "home"),
   )));
   if (page.leases.length === 0) $("leases").replaceChildren(row(cell("no lease fits")));
   $("more").textContent = page.next === null ? "" : `The first ${page.leases.length}; narrow them with a prefix.`;
+}
+
+const host = (url) => url && url.replace(/^https?:\/\//, "");
+
+// The others on the same store; a store of one process has none.
+async function nodes() {
+  const { nodes } = await (await fetch("/v1/nodes")).json();
+  document.body.classList.toggle("alone", nodes.length < 2);
+  $("nodes-section").hidden = nodes[0].runs_out_in_ms === null && nodes.length < 2;
+  const colour = { alive: "held", dead: "bad" };
+  $("nodes").replaceChildren(...nodes.map((node) => row(
+    cell(node.this ? `${host(node.url)} (this one)` : host(node.url) || "unknown"),
+    cell(node.state, colour[node.state]), cell(node.state === "alive" ? node.leases.toLocaleString() : "", "n"),
+    cell(span(node.runs_out_in_ms)), cell(node.version), cell(node.incarnation.slice(0, 8)),
+  )));
 }
 
 // Unlabelled sums of the metrics that the figures show.
@@ -77,7 +93,7 @@ async function figures() {
 
 async function look() {
   try {
-    await Promise.all([leases(), figures()]);
+    await Promise.all([leases(), figures(), nodes()]);
   } catch (error) {
     $("state").textContent = "unreachable";
     $("state").title = String(error);
@@ -95,12 +111,19 @@ function follow() {
     $("events").prepend(row(
       cell(new Date(event.time).toLocaleTimeString()), cell(message.type, message.type), cell(data.key),
       cell(data.owner), cell(data.token, "n"), cell(data.previous && data.previous.owner), cell(data.reason),
+      cell(host(data.node), "home"),
     ));
     while ($("events").children.length > KEPT) $("events").lastChild.remove();
   };
   for (const kind of ["granted", "released", "expired", "revoked", "reclaimed", "transferred", "pinned", "unpinned"]) {
     stream.addEventListener(kind, show);
   }
+  stream.addEventListener("frozen", (message) => {
+    const { frozen, reason } = JSON.parse(message.data);
+    $("silence").hidden = true;
+    $("events").prepend(row(cell(new Date().toLocaleTimeString()), cell(frozen ? "frozen" : "thawed", "bad"),
+      cell(""), cell(""), cell(""), cell(""), cell(reason)));
+  });
 }
 
 fetch("/v1/info").then((answer) => answer.json()).then((info) => {

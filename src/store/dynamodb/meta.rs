@@ -11,13 +11,14 @@ use super::{
 };
 use crate::{
     lease::{ClusterSecret, Epoch, Nonce, StoreError},
-    store::{Fresh, Meta, Witness},
+    store::{Fresh, Meta, SecretBytes, Witness},
 };
 
 /// The store's own record, and for which table it was written.
 #[derive(Clone, Debug)]
 pub(super) struct Own {
     pub meta: Meta,
+    pub secret: SecretBytes,
     pub table_id: String,
 }
 
@@ -69,14 +70,15 @@ fn parse(item: &Item) -> Result<Own, String> {
     let identity = layout::nonce(item, "identity").ok_or_else(|| missing("identity"))?;
     let epoch = layout::number(item, "epoch").and_then(|epoch| u16::try_from(epoch).ok());
     let secret = layout::bytes(item, "secret").and_then(|bytes| <&[u8; 32]>::try_from(bytes).ok());
+    let secret = secret.ok_or_else(|| missing("secret of 32 bytes"))?;
     let meta = Meta {
         identity,
         epoch: Epoch(epoch.ok_or_else(|| missing("epoch"))?),
         created_ms: layout::number(item, "created_ms").unwrap_or(0),
-        secret: ClusterSecret::new(secret.ok_or_else(|| missing("secret of 32 bytes"))?),
+        secret: ClusterSecret::new(secret),
     };
     let table_id = layout::text(item, "table_id").unwrap_or_default().to_owned();
-    Ok(Own { meta, table_id })
+    Ok(Own { meta, secret: SecretBytes(*secret), table_id })
 }
 
 /// Why a store that was just opened may not grant: it is another one than before, or an older one.

@@ -68,7 +68,7 @@ use self::{
 };
 use super::{
     Feed, Found, FoundNode, Fresh, Gate, Health, History, LeaseStore, Meta, NodeOutcome, Outcome,
-    Position, Range, SharedStore, StoreError, StoreFuture, Witness, Write,
+    Position, Range, SecretBytes, SharedStore, StoreError, StoreFuture, Witness, Write,
 };
 use crate::{
     clock::Clock,
@@ -233,7 +233,7 @@ async fn open(
     let identity = table::open(&client, options.create_table).await?;
     let own = meta::open(&client, &fresh, &identity).await?;
     let (commands, to_tail) = mpsc::channel(COMMANDS);
-    let parts = (own.meta.clone(), identity.clone());
+    let parts = (own.clone(), identity.clone());
     let bad = |why: StoreError| OpenError::Unavailable {
         table: client.table.clone(),
         why: why.to_string(),
@@ -275,6 +275,10 @@ async fn register(shared: &Shared) -> Result<(), StoreError> {
 impl LeaseStore for DynamoStore {
     fn meta(&self) -> Arc<Meta> {
         self.shared.meta()
+    }
+
+    fn secret_bytes(&self) -> Option<SecretBytes> {
+        Some(self.shared.secret)
     }
 
     fn read(&self, key: &Key) -> StoreFuture<Result<Option<Found>, StoreError>> {

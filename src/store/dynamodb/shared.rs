@@ -19,6 +19,7 @@ use super::{
     client::{Client, Failure, Kind},
     health::{Frozen, Trouble},
     layout::LeaseItem,
+    meta::Own,
     state::State,
     table::Identity,
     tail::Command,
@@ -26,7 +27,7 @@ use super::{
 use crate::{
     clock::{Clock, Entropy, SystemEntropy},
     lease::{Epoch, Key, Nonce, StoreError},
-    store::{Found, Meta, News},
+    store::{Found, Meta, News, SecretBytes},
     telemetry::Metrics,
 };
 
@@ -54,6 +55,8 @@ pub(super) struct Shared {
     /// The table or the store's own record may have changed: look now.
     pub suspect: Notify,
     pub meta: RwLock<Arc<Meta>>,
+    /// What lease ids are derived from; stays what it is as long as the table does.
+    pub secret: SecretBytes,
     pub identity: RwLock<Identity>,
     /// Whether the table's stream says what happens.
     pub stream_ok: AtomicBool,
@@ -67,7 +70,7 @@ impl Shared {
         options: Options,
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
-        (meta, identity): (Meta, Identity),
+        (own, identity): (Own, Identity),
         commands: mpsc::Sender<Command>,
     ) -> Self {
         let entropy = SystemEntropy::new();
@@ -82,7 +85,8 @@ impl Shared {
             commands,
             to_log: Notify::new(),
             suspect: Notify::new(),
-            meta: RwLock::new(Arc::new(meta)),
+            meta: RwLock::new(Arc::new(own.meta)),
+            secret: own.secret,
             identity: RwLock::new(identity),
             stream_ok: AtomicBool::new(false),
             state: Mutex::new(State::new(entropy.nonce(), keepalive_ms)),
