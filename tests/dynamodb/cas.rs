@@ -69,8 +69,10 @@ async fn tokens_rise_through_deletion_by_hand_and_recreation_also_by_another_sto
     }
     let mut feed = b.feed();
     // It was logged, and read by the other store.
-    until("read by b", async || b.stats().log_head >= a.stats().log_head && a.stats().unlogged == 0)
-        .await;
+    until("read by b", async || {
+        b.stats().log_head >= a.stats().log_head && a.stats().unlogged == 0
+    })
+    .await;
     delete(&endpoint.url(), "l#k", "l").await;
     assert!(b.read(&key).await.unwrap().is_none());
     let again = commit(&b, grant(&key, Revision::ABSENT, "w2", 1)).await;

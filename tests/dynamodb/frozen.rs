@@ -3,10 +3,7 @@
 use tenure::{
     clock::{Entropy, SystemEntropy},
     lease::{Epoch, Nonce, Revision},
-    store::{
-        Health, LeaseStore, News, Outcome, SharedStore, Witness,
-        dynamodb::DynamoStore,
-    },
+    store::{Health, LeaseStore, News, Outcome, SharedStore, Witness, dynamodb::DynamoStore},
 };
 
 use crate::{endpoint::Endpoint, kit::*};

@@ -24,9 +24,8 @@ async fn write_at(store: Arc<DynamoStore>, keys: usize, writer: usize, writes: u
         at = at.wrapping_mul(31).wrapping_add(17 + writer);
         let key = key(&format!("k{}", at % keys));
         let found = store.read(&key).await.unwrap();
-        let (revision, seq) = found.map_or((Revision::ABSENT, 0), |found| {
-            (found.revision, found.record.unwrap().seq)
-        });
+        let (revision, seq) = found
+            .map_or((Revision::ABSENT, 0), |found| (found.revision, found.record.unwrap().seq));
         match store.compare_and_set(grant(&key, revision, &format!("w{writer}"), seq + 1)).await {
             Outcome::Committed(_) => done += 1,
             Outcome::Conflict(_) => {}

@@ -121,7 +121,8 @@ async fn serve(mut stream: TcpStream, inner: Arc<Inner>) {
 }
 
 fn answer(status: u16, code: &str) -> Vec<u8> {
-    let body = format!("{{\"__type\":\"com.amazonaws.dynamodb.v20120810#{code}\",\"message\":\"m\"}}");
+    let body =
+        format!("{{\"__type\":\"com.amazonaws.dynamodb.v20120810#{code}\",\"message\":\"m\"}}");
     let head = format!(
         "HTTP/1.1 {status} X\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: {}\r\n\r\n",
         body.len()

@@ -14,7 +14,8 @@ use crate::{endpoint::Endpoint, kit::*};
 async fn a_missing_table_is_made_only_when_that_is_allowed() {
     let endpoint = Endpoint::start();
     let url = endpoint.url();
-    let error = open_with(Options { create_table: false, ..options(&url) }, None).await.unwrap_err();
+    let error =
+        open_with(Options { create_table: false, ..options(&url) }, None).await.unwrap_err();
     assert!(matches!(error, OpenError::NoTable { .. }), "{error}");
     assert!(error.to_string().contains("store.dynamodb.create_table"), "{error}");
     // By several at once.
@@ -43,7 +44,10 @@ async fn a_table_with_other_keys_is_refused() {
     let make = make.attribute_definitions(attribute).key_schema(key.build().unwrap());
     make.billing_mode(BillingMode::PayPerRequest).send().await.unwrap();
     let error = open_with(options(&endpoint.url()), None).await.unwrap_err();
-    assert!(matches!(&error, OpenError::KeySchema { found, .. } if found.contains("id")), "{error}");
+    assert!(
+        matches!(&error, OpenError::KeySchema { found, .. } if found.contains("id")),
+        "{error}"
+    );
 }
 
 #[tokio::test]
