@@ -112,18 +112,31 @@ impl LeaseActor {
         let age = lease.changed_at_ms().map(|at| reading.1.saturating_sub(at));
         self.since = age.map_or(Moment::ZERO, |age| now - Duration::from_millis(age));
         self.lease = Some(Box::new(lease));
+        self.count_home();
         self.perform(now, effects, ctx);
         self.settled(now, ctx);
     }
 
     /// After every step.
     fn settled(&mut self, now: Moment, ctx: &mut Context<Self>) {
-        let homed = self.lease.as_ref().is_some_and(|lease| lease.is_home());
-        if homed != self.homed {
-            self.homed = homed;
-            self.world.count_homed(homed);
+        if self.count_home()
+            && self.lease.as_ref().map(|l| l.tenure_mark()) == Some((self.held, self.token))
+        {
+            // The tenure is as it was before: another node's.
+            self.world.metrics.adoptions.increment(1);
         }
         self.rearm(now, ctx);
+    }
+
+    /// Keeps the count of leases that are at home here; whether this one came to be.
+    fn count_home(&mut self) -> bool {
+        let homed = self.lease.as_ref().is_some_and(|lease| lease.is_home());
+        if homed == self.homed {
+            return false;
+        }
+        self.homed = homed;
+        self.world.count_homed(homed);
+        homed
     }
 
     fn read(&self) -> crate::store::StoreFuture<Result<Loaded, StoreError>> {

@@ -8,9 +8,12 @@
 mod checker;
 mod clock;
 mod cluster;
+#[path = "../common/endpoint.rs"]
+mod endpoint;
 mod ledger;
 mod node;
 mod process;
+#[path = "../common/proxy.rs"]
 mod proxy;
 mod servers;
 mod subscriber;

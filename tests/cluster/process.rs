@@ -14,6 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// Lines that are kept of what it said.
 const LINES: usize = 400;
+/// Of them, what a failed test shows of each process.
+const SHOWN: usize = 30;
 
 #[derive(Debug)]
 pub struct Process {
@@ -67,7 +69,10 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            eprintln!("--- {} said:\n{}---", self.name, self.said());
+            let said = self.said();
+            let last: Vec<&str> = said.lines().rev().take(SHOWN).collect();
+            let last: Vec<&str> = last.into_iter().rev().collect();
+            eprintln!("--- {} said at last:\n{}\n---", self.name, last.join("\n"));
         }
     }
 }

@@ -7,6 +7,7 @@ use tempfile::TempDir;
 
 use crate::{
     clock::{ms, within},
+    endpoint::Endpoint,
     process::{Process, free_port},
     proxy::{Proxy, Way},
 };
@@ -24,36 +25,6 @@ pub enum Servers {
     Embedded(TempDir),
     Nats { _dir: TempDir, servers: Vec<NatsServer> },
     Dynamo(Endpoint),
-}
-
-/// A DynamoDB of this process, on a thread of its own: it does not wait for the workers.
-#[derive(Debug)]
-pub struct Endpoint {
-    addr: SocketAddr,
-    /// Dropped to stop it.
-    _stop: tokio::sync::oneshot::Sender<()>,
-}
-
-impl Endpoint {
-    fn start() -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        listener.set_nonblocking(true).expect("a mode of sockets");
-        let addr = listener.local_addr().expect("an address");
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime").block_on(async {
-                let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
-                let database = dynoxide::Database::memory().expect("a database");
-                // Not until its last connection is done: a node that was killed may keep one open.
-                tokio::select! {
-                    () = dynoxide::server::serve_on(listener, database) => {}
-                    _ = stopped => {}
-                }
-            });
-        });
-        Self { addr, _stop: stop }
-    }
 }
 
 /// One of the NATS servers.

@@ -30,8 +30,9 @@ async fn thaw(store: &DynamoStore, epoch: u16) {
     assert_eq!(store.meta().epoch, Epoch(epoch));
     assert_eq!(store.health(), Health::Ready);
     assert!(matches!(feed.recv().await, Ok(News::Gap { .. })));
-    commit(store, grant(&key("again"), Revision::ABSENT, "w1", 1)).await;
-    assert_eq!(listen(&mut feed, 1).await.seqs[&key("again")], [1]);
+    let again = key(&format!("again{epoch}"));
+    commit(store, grant(&again, Revision::ABSENT, "w1", 1)).await;
+    assert_eq!(listen(&mut feed, 1).await.seqs[&again], [1]);
     assert_eq!(store.witness().epoch, Epoch(epoch));
 }
 

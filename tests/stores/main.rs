@@ -3,12 +3,17 @@
 //! A store joins with a [`Subject`] in a file of its own and one line of [`conformance!`]. `SEED`
 //! replays the random parts of a run; `BUDGET` multiplies how many seeds the runs under faults take.
 
+mod dynamodb;
 mod embedded;
+#[path = "../common/endpoint.rs"]
+mod endpoint;
 mod faulty;
 mod lab;
 mod nats;
 #[path = "../common/nats_server.rs"]
 mod nats_server;
+#[path = "../common/proxy.rs"]
+mod proxy;
 mod settle;
 mod shapes;
 mod subject;

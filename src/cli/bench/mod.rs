@@ -33,6 +33,7 @@ mod held;
 mod hold;
 mod json;
 mod lab;
+mod raw_nats;
 mod report;
 mod rounds;
 mod scrape;
@@ -82,6 +83,10 @@ pub struct BenchArgs {
     /// Interleave each workload with a bare echo handler, and report the share of its rate
     #[arg(long)]
     pub echo: bool,
+    /// Interleave each timed workload with bare compare-and-set publishes to this NATS server, and report
+    /// the share of their rate
+    #[arg(long, value_name = "URL")]
+    pub raw_nats: Option<String>,
     /// How often a timed workload is measured; the median counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,

@@ -64,6 +64,10 @@ impl Outcome {
         self.echo = rounds.echo;
         self.latency("latency", rounds.tally.latencies.summary());
         self.figure(units, rounds.units_per_s);
+        if let Some((raw, share)) = rounds.raw_nats {
+            self.figure("raw_nats_publishes_per_s", raw);
+            self.figure("share_of_raw_nats", share);
+        }
         self.figure("bench_cpu_share", rounds.own_cpu_share);
         self.faults = rounds.tally.faults;
         self

@@ -29,6 +29,8 @@ pub struct Rounds {
     pub units_per_s: f64,
     /// The yardstick's requests per second and the workload's share of them, medians.
     pub echo: Option<(f64, f64)>,
+    /// The rate of bare publishes to the NATS server, and the requests' share of it, medians.
+    pub raw_nats: Option<(f64, f64)>,
     /// The disk, probed before each round.
     pub disk: Option<Disk>,
     /// This process's own share of one core while it measured: near 1 it is the bottleneck.
@@ -48,6 +50,7 @@ pub async fn interleaved<C: Client>(
     let scratch = lab.scratch()?;
     let mut probes = Probes::new();
     let (mut requests, mut units, mut echoes, mut shares) = (vec![], vec![], vec![], vec![]);
+    let (mut raws, mut raw_shares) = (vec![], vec![]);
     let mut tally = Tally::new();
     let mut own_shares = vec![];
     for round in 0..rounds {
@@ -58,6 +61,10 @@ pub async fn interleaved<C: Client>(
                 tally.faults.merge(echoed.faults);
                 Some(echoed.requests as f64 / lab.args.seconds)
             }
+            None => None,
+        };
+        let raw = match &lab.args.raw_nats {
+            Some(url) => Some(super::raw_nats::rate(url, connections, lab.round()).await?),
             None => None,
         };
         probes.probe(scratch.path())?;
@@ -72,6 +79,10 @@ pub async fn interleaved<C: Client>(
             echoes.push(echo);
             shares.push(rate / echo.max(1.0));
         }
+        if let Some(raw) = raw {
+            raws.push(raw);
+            raw_shares.push(rate / raw.max(1.0));
+        }
         tally.merge(measured);
         progress.inc(1);
     }
@@ -80,6 +91,7 @@ pub async fn interleaved<C: Client>(
         requests_per_s: median(&requests),
         units_per_s: median(&units),
         echo: (!echoes.is_empty()).then(|| (median(&echoes), median(&shares))),
+        raw_nats: (!raws.is_empty()).then(|| (median(&raws), median(&raw_shares))),
         disk: probes.summary(),
         own_cpu_share: median(&own_shares),
     })

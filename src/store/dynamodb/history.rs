@@ -28,8 +28,11 @@ impl Shared {
             (state.head, state.latest)
         };
         let mut found = Vec::new();
-        let mut from =
-            if after.index == u32::MAX { after.revision.0 + 1 } else { after.revision.0 };
+        // There is no entry 0.
+        let mut from = match after.revision.0 {
+            entry if after.index == u32::MAX => entry + 1,
+            entry => entry.max(1),
+        };
         loop {
             let page = self.read_entries(from, true, PAGE).await?;
             let Some(first) = page.first() else { break };

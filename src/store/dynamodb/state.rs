@@ -48,7 +48,9 @@ pub(super) struct State {
 
 /// After every change of an entry.
 pub(super) fn end_of(entry: u64) -> Position {
-    Position { revision: Revision(entry), index: u32::MAX }
+    // There is no entry 0, and the beginning of all history is one position.
+    let index = if entry == 0 { 0 } else { u32::MAX };
+    Position { revision: Revision(entry), index }
 }
 
 impl State {

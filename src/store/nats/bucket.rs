@@ -15,6 +15,9 @@ use super::{
 /// Within this span the server recognises repeated message ids. None are used; it is a bucket's usual.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 
+/// How often a stream is asked that does not answer.
+const ATTEMPTS: u32 = 3;
+
 const SINGLE_COPY: &str = "it keeps a single copy, on a cluster of servers";
 
 /// The stream of a new bucket, as the usual tools would make it.
@@ -41,9 +44,21 @@ fn config(options: &Options, link: &Link) -> Config {
     }
 }
 
+/// What the stream says of itself. Asked again where nobody answers: a stream that another node is
+/// just making has no leader yet, and what is sent to it is lost.
+async fn ask(link: &Link) -> Asked {
+    for _ in 1..ATTEMPTS {
+        match link.info().await {
+            Asked::Unanswered(why) => tracing::debug!(why, "the stream did not answer yet"),
+            answer => return answer,
+        }
+    }
+    link.info().await
+}
+
 /// The stream, made when it is missing.
 pub(super) async fn ensure(options: &Options, link: &Link) -> Result<Info, OpenError> {
-    match link.info().await {
+    match ask(link).await {
         Asked::Here(info) => return Ok(*info),
         Asked::Gone if options.create_bucket => {}
         Asked::Gone => return Err(OpenError::NoBucket { bucket: options.bucket.clone() }),
@@ -56,7 +71,7 @@ pub(super) async fn ensure(options: &Options, link: &Link) -> Result<Info, OpenE
     }
     let made = link.context.create_stream(config(options, link)).await;
     // Another node may have made it meanwhile, with other settings even: what is there counts.
-    match (link.info().await, made) {
+    match (ask(link).await, made) {
         (Asked::Here(info), _) => Ok(*info),
         (_, Err(why)) => {
             Err(OpenError::Create { bucket: options.bucket.clone(), why: why.to_string() })

@@ -16,7 +16,8 @@ use super::{
 };
 use crate::{clock::Clock, lease::Revision, telemetry::Metrics};
 
-/// Attempts to make the store's own record: of nodes that start at once one wins, the others read.
+/// Attempts to read the store's own record or to make it: of nodes that start at once one wins and the
+/// others read, and a stream that was just made may not have elected its leader.
 const ATTEMPTS: u32 = 5;
 /// How long a client that is drained may take.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -110,11 +111,15 @@ async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
 async fn own_record(link: &Link, fresh: &Fresh, created: i128) -> Result<MetaRecord, OpenError> {
     let mut why = String::new();
     for _ in 0..ATTEMPTS {
-        let expected = match meta::read(link).await.map_err(OpenError::interrupted)? {
-            MetaState::Here(_, record) => return Ok(record),
-            MetaState::Missing(expected) => expected,
-            MetaState::Damaged(_, why) => {
+        let expected = match meta::read(link).await {
+            Ok(MetaState::Here(_, record)) => return Ok(record),
+            Ok(MetaState::Missing(expected)) => expected,
+            Ok(MetaState::Damaged(_, why)) => {
                 return Err(OpenError::Meta { subject: link.subjects.meta.clone(), why });
+            }
+            Err(unread) => {
+                why = unread.to_string();
+                continue;
             }
         };
         let record = MetaRecord::fresh(fresh, created);

@@ -110,7 +110,7 @@ pub async fn the_history_is_the_feed_from_any_position(subject: &impl Subject) {
     let heard: Vec<String> = listener.heard.iter().map(told).collect();
     let again = subject.open().await;
     crate::lab::eventually("the other handles heard of all", async || {
-        stores[1].latest() == listener.at && again.latest() == listener.at
+        stores[1].latest() >= listener.at && again.latest() >= listener.at
     })
     .await;
     let stores = if subject.several() { stores.to_vec() } else { Vec::new() };
