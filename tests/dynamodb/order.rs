@@ -135,3 +135,43 @@ async fn a_write_with_two_changes_tells_both_in_order() {
     let latest = a.latest();
     assert_eq!(heard.positions.last(), Some(&latest));
 }
+
+#[tokio::test]
+async fn a_store_that_is_opened_in_the_midst_of_it_hears_the_rest_without_a_hole() {
+    let endpoint = Endpoint::start();
+    let url = endpoint.url();
+    let stores = [open(&url).await, open(&url).await];
+    let mut feed = stores[0].feed();
+    let mut writing = Vec::new();
+    for (at, store) in stores.iter().enumerate() {
+        for writer in 0..4 {
+            writing.push(tokio::spawn(write_at(Arc::clone(store), 7, at * 4 + writer, 100)));
+        }
+    }
+    let mut late = Vec::new();
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        let store = open(&url).await;
+        let feed = store.feed();
+        let writer = tokio::spawn(write_at(Arc::clone(&store), 7, 50 + late.len(), 20));
+        writing.push(writer);
+        late.push((store, feed));
+    }
+    for one in writing {
+        one.await.unwrap();
+    }
+    let all = listen(&mut feed, 860).await;
+    all.check();
+    for (store, mut feed) in late {
+        until("read to the end", async || store.latest() == stores[0].latest()).await;
+        let mut heard = Heard::default();
+        while let Ok(news) = feed.try_recv() {
+            heard.hear(&news);
+        }
+        assert_eq!(heard.gaps, 0);
+        assert!(heard.total() >= 20, "it heard its own at the least");
+        // What all heard, from some place on.
+        let from = all.positions.len() - heard.positions.len();
+        assert_eq!(heard.positions, all.positions[from..]);
+    }
+}
