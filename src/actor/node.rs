@@ -9,7 +9,10 @@
 //! Assumes: it runs on a thread that is not busy for longer than a quarter of the record's time to live.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -46,6 +49,10 @@ pub struct Node {
     world: Arc<World>,
     keeper: Mutex<Keeper>,
     ttl: Duration,
+    /// It is leaving for good.
+    stopping: AtomicBool,
+    /// Its record is terminal because the store is frozen.
+    parked: AtomicBool,
 }
 
 impl Node {
@@ -56,7 +63,8 @@ impl Node {
         let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
         let version = env!("CARGO_PKG_VERSION");
         let keeper = Keeper::new(terms.node, url, version, ttl_ms, terms.epoch);
-        Arc::new(Self { world, keeper: Mutex::new(keeper), ttl })
+        let (stopping, parked) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { world, keeper: Mutex::new(keeper), ttl, stopping, parked })
     }
 
     /// Writes the first record and reads those of others, then goes on in the background.
@@ -70,6 +78,12 @@ impl Node {
 
     /// Says that it leaves: promises nothing more, and lets others adopt its leases at once.
     pub(crate) async fn leave(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.say_farewell().await;
+    }
+
+    /// Makes the own record terminal.
+    async fn say_farewell(&self) {
         let left = self.with(|keeper| keeper.leave(self.world.entropy.nonce()));
         self.publish();
         let Some((mut expected, record)) = left else { return };
@@ -130,6 +144,10 @@ impl Node {
         self.world.store.shared().expect("a node is made for a shared store")
     }
 
+    fn is_frozen(&self) -> bool {
+        matches!(self.world.store.health(), Health::Frozen(_))
+    }
+
     /// Makes what the keeper knows everybody's.
     fn publish(&self) {
         let frozen = match self.world.store.health() {
@@ -179,10 +197,21 @@ impl Node {
 
     /// One renewal of this node's own record, settled.
     async fn renew(&self) {
+        if self.stopping.load(Ordering::Acquire) {
+            return;
+        }
+        self.follow_epoch().await;
+        if self.is_frozen() {
+            // Whatever it promised runs out, so that nobody relies on it when the store goes on; and
+            // nobody has to stop this node to raise the epoch.
+            if !self.parked.swap(true, Ordering::AcqRel) {
+                self.say_farewell().await;
+            }
+            return self.publish();
+        }
         if self.world.jumped.load(Ordering::Acquire) {
             self.be_reborn().await;
         }
-        self.follow_epoch().await;
         let now = self.world.clock.now();
         let nonce = self.world.entropy.nonce();
         let load = self.world.homed.load(Ordering::Relaxed);
@@ -229,8 +258,7 @@ impl Node {
             }
             Ok(None) if !known => {}
             Ok(_) => {
-                // While the store is frozen, whoever raises its epoch buries the nodes of the lower one.
-                if !matches!(self.world.store.health(), Health::Frozen(_)) {
+                if !self.is_frozen() {
                     tracing::warn!("this node was found dead: it goes on as another incarnation");
                     self.world.metrics.lapses_buried.increment(1);
                     self.be_reborn().await;
@@ -254,6 +282,7 @@ impl Node {
             (expected, last)
         });
         self.world.jumped.store(false, Ordering::Release);
+        self.parked.store(false, Ordering::Release);
         self.publish();
         self.world.lapsed();
         if last.0 != Revision::ABSENT {
@@ -265,9 +294,8 @@ impl Node {
 
     /// R7: an incarnation keeps the epoch that it began with; a raised one needs another.
     async fn follow_epoch(&self) {
-        let frozen = matches!(self.world.store.health(), Health::Frozen(_));
         let known = self.with(|keeper| keeper.record().epoch);
-        if !frozen && self.world.store.meta().epoch == known {
+        if !self.is_frozen() && self.world.store.meta().epoch == known {
             return;
         }
         let Ok(meta) = self.shared().refresh_meta().await else { return };

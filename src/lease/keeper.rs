@@ -148,6 +148,7 @@ impl Keeper {
         self.record.epoch = epoch;
         self.revision = Revision::ABSENT;
         self.committed = false;
+        self.leaving = false;
         self.resumed = now;
     }
 

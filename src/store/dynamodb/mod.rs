@@ -19,8 +19,7 @@
 //! Does not guarantee: rising revisions of an item that an operator deletes within the flush interval
 //! of its last write, when the node that wrote it dies in the same moment; a place in the log for a
 //! write that was on the wire for longer than it took others to find its node dead, bury it and look
-//! through the table; changes of a key of which more than eight writes could not be logged (a gap is
-//! reported).
+//! through the table.
 //!
 //! Assumes: nobody else writes into the table, except that an operator may delete items of leases; a
 //! table of one region, or one whose regions are strongly consistent.

@@ -57,14 +57,14 @@ async fn follow(shared: &Shared, stream: &str) -> Result<(), String> {
     let mut open: HashMap<String, String> = HashMap::new();
     let mut seen: HashSet<String> = HashSet::new();
     let shards = describe(shared, stream).await?;
-    for shard in shards.iter().filter(|shard| is_open(shard)) {
+    for shard in shards.iter().filter(|shard| is_last(shard, &shards)) {
         let id = shard.shard_id().unwrap_or_default();
         let iterator = iterator(shared, stream, id, ShardIteratorType::Latest).await?;
         open.insert(id.to_owned(), iterator);
     }
     seen.extend(shards.iter().filter_map(|shard| shard.shard_id().map(str::to_owned)));
     if open.is_empty() || open.len() > MAX_SHARDS {
-        return Err(format!("it has {} open shards", open.len()));
+        return Err(format!("{} shards are to be read", open.len()));
     }
     // What was logged before the iterators were made is not in what they bring.
     let _ = shared.commands.try_send(Command::Look);
@@ -101,8 +101,9 @@ async fn follow(shared: &Shared, stream: &str) -> Result<(), String> {
     }
 }
 
-fn is_open(shard: &Shard) -> bool {
-    shard.sequence_number_range().is_none_or(|range| range.ending_sequence_number().is_none())
+/// Whether no other shard goes on where this one ends.
+fn is_last(shard: &Shard, all: &[Shard]) -> bool {
+    all.iter().all(|other| other.parent_shard_id() != shard.shard_id())
 }
 
 /// Whether a record says that the log has a new entry.
@@ -141,7 +142,7 @@ async fn iterator(
 
 #[cfg(test)]
 mod tests {
-    use aws_sdk_dynamodbstreams::types::{AttributeValue, SequenceNumberRange, StreamRecord};
+    use aws_sdk_dynamodbstreams::types::{AttributeValue, StreamRecord};
 
     use super::*;
 
@@ -160,11 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_is_open_until_it_has_an_end() {
-        let range = SequenceNumberRange::builder().starting_sequence_number("1");
-        let open = Shard::builder().sequence_number_range(range.clone().build()).build();
-        let ended = range.ending_sequence_number("2").build();
-        assert!(is_open(&open));
-        assert!(!is_open(&Shard::builder().sequence_number_range(ended).build()));
+    fn of_shards_that_split_the_last_are_read() {
+        let shard = |id: &str, parent: Option<&str>| {
+            let parent = parent.map(str::to_owned);
+            Shard::builder().shard_id(id).set_parent_shard_id(parent).build()
+        };
+        let all =
+            [shard("a", None), shard("b", Some("a")), shard("c", Some("a")), shard("d", None)];
+        let last = all.iter().filter(|one| is_last(one, &all)).filter_map(|one| one.shard_id());
+        assert_eq!(last.collect::<Vec<_>>(), ["b", "c", "d"]);
     }
 }

@@ -17,9 +17,9 @@ use crate::{
     store::{Outcome, Write},
 };
 
-/// Changes that an item remembers at most: more are not logged only if the log could not be written
-/// to for that many changes of one key.
-const MAX_TRAIL: usize = 8;
+/// Changes of one key that may wait to be logged. While so many do, the key's writes are refused: none
+/// is lost, and the item stays small.
+const MAX_TRAIL: usize = 32;
 
 /// A write that is ready to be sent.
 struct Draft {
@@ -56,6 +56,10 @@ impl Shared {
                 }
             },
         };
+        if unlogged.len() >= MAX_TRAIL && !write.changes.is_empty() {
+            let why = format!("{MAX_TRAIL} changes of the key wait to be logged");
+            return Outcome::Refused(StoreError::Unavailable(why));
+        }
         let draft = self.draft(write, unlogged);
         let request = self.request(&draft);
         self.metrics.lease_writes.increment(1);
@@ -80,8 +84,6 @@ impl Shared {
             change.resolve(record.epoch, revision);
             Noted { revision, node: record.node, at_ms, change }
         }));
-        let excess = changes.len().saturating_sub(MAX_TRAIL);
-        changes.drain(..excess);
         let count = if changes.is_empty() { 0 } else { state.outbox.begin() };
         let trail = Trail { writer: state.me, count, changes };
         Draft { key, expected, revision, trail, record }

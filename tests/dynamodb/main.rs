@@ -1,0 +1,18 @@
+//! The DynamoDB store through its public face, on an endpoint in this process.
+
+#[path = "../common/dynamo_endpoint.rs"]
+mod endpoint;
+
+mod cas;
+mod cost;
+mod crash;
+mod faults;
+mod frozen;
+mod gate;
+mod history;
+mod kit;
+mod nodes;
+mod order;
+mod proxy;
+mod streams;
+mod table;
