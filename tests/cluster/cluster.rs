@@ -85,13 +85,13 @@ impl Cluster {
         cluster
     }
 
-    /// Starts workers that together want nine leases of ten.
+    /// Starts workers that together want every lease there is.
     pub fn employ(&mut self, workers: usize, keys: usize, gives_back: u64, seed: u64) {
         let world = World {
             nodes: self.nodes.iter().map(|node| node.url.clone()).collect(),
             keys,
             ttl_ms: self.ttl_ms,
-            wants: keys * 9 / 10 / workers,
+            wants: keys.div_ceil(workers),
             gives_back,
             ledger: self.ledger.clone(),
             stop: self.stop.subscribe(),

@@ -23,7 +23,7 @@ struct Window {
 /// How a tenure went on, as its holder knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// Its holder sent a release.
+    /// Its holder sent a release, or lets it run out.
     GivenBack,
     /// Its holder heard that it is lost.
     Lost,
@@ -44,6 +44,7 @@ struct Book {
     grants: u64,
     beats: u64,
     releases: u64,
+    abandoned: u64,
     /// Heartbeats after which a window began anew: the guarantee had ended before the answer came.
     resumed: u64,
 }
@@ -111,6 +112,14 @@ impl Ledger {
     /// Its holder is about to send a release.
     pub fn gives_back(&self, lease: &Lease, at: Moment) {
         self.close(lease, at, End::GivenBack, "");
+    }
+
+    /// Its holder will not ask about it any more, and believes in it for as long as it was told.
+    pub fn abandoned(&self, lease: &Lease) {
+        let mut book = self.book();
+        book.abandoned += 1;
+        let end = (End::GivenBack, String::new());
+        book.ends.entry((lease.key.clone(), lease.token)).or_insert(end);
     }
 
     /// Its holder heard that it is lost.
@@ -202,11 +211,12 @@ impl Ledger {
     /// What was seen; and that it was not nothing.
     pub fn summary(&self) -> String {
         let book = self.book();
-        let Book { grants, beats, releases, resumed, .. } = &*book;
+        let Book { grants, beats, releases, abandoned, resumed, .. } = &*book;
         assert!(*grants > 0 && *beats > 0, "there was no load");
         let lost = book.ends.values().filter(|(end, _)| *end == End::Lost).count();
         format!(
-            "{grants} grants, {beats} heartbeats, {releases} releases, {lost} lost, \
+            "{grants} grants, {beats} heartbeats, {releases} releases, {abandoned} abandoned, \
+             {lost} lost, \
              {resumed} went on after their guarantee had ended"
         )
     }

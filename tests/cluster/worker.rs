@@ -169,7 +169,13 @@ impl Worker {
         if !self.held.is_empty() && self.below(gives_back) == 0 {
             let nth = self.below(self.held.len() as u64) as usize;
             let held = self.held.values().nth(nth).cloned().expect("one of them");
-            self.give_back(held).await;
+            if self.below(3) == 0 {
+                // It dies of neglect, and the next one has it as soon as it may.
+                self.held.remove(&held.lease.key);
+                self.world.ledger.abandoned(&held.lease);
+            } else {
+                self.give_back(held).await;
+            }
         }
         let lacks = self.world.wants.saturating_sub(self.held.len());
         if lacks > 0 {
@@ -202,6 +208,10 @@ impl Worker {
         let Some(first) = keys.first() else { return };
         let mut body =
             json!({ "owner": self.name, "ttl_ms": self.world.ttl_ms, "request_id": request_id });
+        if self.below(2) == 0 {
+            // Long enough to meet an end now and then, and answered in time.
+            body["wait_ms"] = json!(100 + self.below(300));
+        }
         let path = if one {
             body["key"] = json!(first);
             "/v1/acquire"

@@ -17,6 +17,8 @@ const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 
 /// How often a stream is asked that does not answer.
 const ATTEMPTS: u32 = 3;
+/// The pause before a new stream is looked for again.
+const AGAIN: Duration = Duration::from_millis(250);
 
 const SINGLE_COPY: &str = "it keeps a single copy, on a cluster of servers";
 
@@ -45,11 +47,13 @@ fn config(options: &Options, link: &Link) -> Config {
 }
 
 /// What the stream says of itself. Asked again where nobody answers: a stream that another node is
-/// just making has no leader yet, and what is sent to it is lost.
-async fn ask(link: &Link) -> Asked {
+/// just making has no leader yet, and what is sent to it is lost. One that was `made` a moment ago is
+/// not known to every server of a cluster yet.
+async fn ask(link: &Link, made: bool) -> Asked {
     for _ in 1..ATTEMPTS {
         match link.info().await {
             Asked::Unanswered(why) => tracing::debug!(why, "the stream did not answer yet"),
+            Asked::Gone if made => tokio::time::sleep(AGAIN).await,
             answer => return answer,
         }
     }
@@ -58,7 +62,7 @@ async fn ask(link: &Link) -> Asked {
 
 /// The stream, made when it is missing.
 pub(super) async fn ensure(options: &Options, link: &Link) -> Result<Info, OpenError> {
-    match ask(link).await {
+    match ask(link, false).await {
         Asked::Here(info) => return Ok(*info),
         Asked::Gone if options.create_bucket => {}
         Asked::Gone => return Err(OpenError::NoBucket { bucket: options.bucket.clone() }),
@@ -71,7 +75,7 @@ pub(super) async fn ensure(options: &Options, link: &Link) -> Result<Info, OpenE
     }
     let made = link.context.create_stream(config(options, link)).await;
     // Another node may have made it meanwhile, with other settings even: what is there counts.
-    match (ask(link).await, made) {
+    match (ask(link, true).await, made) {
         (Asked::Here(info), _) => Ok(*info),
         (_, Err(why)) => {
             Err(OpenError::Create { bucket: options.bucket.clone(), why: why.to_string() })

@@ -41,7 +41,8 @@ pub(super) async fn history(
     }
     match timeout(REPLAY, replay(&core, after, until, limit)).await {
         Ok(Ok(Some(changes))) => Ok(History::Changes(changes)),
-        Ok(Ok(None)) => Ok(History::Gap { resume: core.table().latest() }),
+        // What is in memory is whole.
+        Ok(Ok(None)) => Ok(History::Gap { resume: core.table().floor().max(after) }),
         Ok(Err(why)) => Err(unavailable(why)),
         Err(_) => Err(unavailable("the stream was not replayed in time")),
     }
