@@ -1,6 +1,6 @@
 //! The DynamoDB store: one table, used by several nodes.
 //!
-//! A lease is one item ([`layout`]); a compare-and-set is one conditional `PutItem` ([`write`]) that is
+//! A lease is one item ([`layout`]); a compare-and-set is one conditional `PutItem` ([`mod@write`]) that is
 //! never sent twice, and whose failed condition brings the winner along. Changes go, some milliseconds
 //! after their write and many at a time, into a log in the same table ([`log`], [`tail`]), which gives
 //! them one order for all nodes. The log is kept free of duplicates and holes by those who append
