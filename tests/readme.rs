@@ -1,7 +1,13 @@
-//! Every command of the README's five minutes is run, as it stands there.
+//! Every command of the README is run, as it stands there.
+
+#[path = "common/dynamo_endpoint.rs"]
+mod dynamo_endpoint;
 
 use std::{
+    fs::File,
     io::{BufRead, BufReader},
+    net::TcpListener,
+    os::unix::process::CommandExt as _,
     path::Path,
     process::{Child, Command, Output, Stdio},
     sync::mpsc,
@@ -11,10 +17,11 @@ use std::{
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const ADDRESS: &str = "127.0.0.1:7373";
 
-/// The `sh` blocks between two headings.
-fn blocks(text: &str) -> Vec<String> {
-    let section = text.split("## Five minutes").nth(1).expect("the section");
+/// The `sh` blocks under a heading, to the next one.
+fn blocks(text: &str, heading: &str) -> Vec<String> {
+    let section = text.split(&format!("\n{heading}\n")).nth(1).expect("the section");
     let section = section.split("\n## ").next().expect("its end");
+    let section = section.split("\n### ").next().expect("its end");
     let fenced = section.split("```sh\n").skip(1);
     fenced.map(|rest| rest.split("\n```").next().expect("a closing fence").to_owned()).collect()
 }
@@ -71,7 +78,7 @@ fn serve(block: &str, dir: &Path) -> (Server, String) {
 #[test]
 fn every_command_of_the_five_minutes_works() {
     let text = std::fs::read_to_string(Path::new(ROOT).join("README.md")).expect("README.md");
-    let blocks = blocks(&text);
+    let blocks = blocks(&text, "## Five minutes");
     assert!(blocks.len() >= 6, "{}", blocks.len());
     let dir = tempfile::tempdir().expect("a directory");
     let demo = sh(&blocks[0], dir.path(), ADDRESS);
@@ -98,11 +105,104 @@ fn every_command_of_the_five_minutes_works() {
     drop(server);
 }
 
+/// Ports that are free, for those that the README names.
+fn with_ports(script: &str, named: &[u16]) -> String {
+    let taken: Vec<TcpListener> = named
+        .iter()
+        .map(|_| TcpListener::bind("127.0.0.1:0").expect("a port of loopback"))
+        .collect();
+    named.iter().zip(&taken).fold(script.to_owned(), |script, (named, taken)| {
+        let free = taken.local_addr().expect("it is bound").port();
+        script.replace(&format!("127.0.0.1:{named}"), &format!("127.0.0.1:{free}"))
+    })
+}
+
+/// Ends a shell with everything that it left in the background.
+struct Group(Child);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let pid = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw);
+        let kill = rustix::process::Signal::KILL;
+        let _ = pid.map(|pid| rustix::process::kill_process_group(pid, kill));
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs the blocks of a section as one terminal would; returns what they printed.
+fn section(heading: &str, ports: &[u16], replace: &[(&str, &str)]) -> String {
+    let text = std::fs::read_to_string(Path::new(ROOT).join("README.md")).expect("README.md");
+    let script = blocks(&text, heading).join("\n");
+    let script = replace.iter().fold(script, |script, (named, real)| {
+        assert!(script.contains(named), "{named} is not in {script}");
+        script.replace(named, real)
+    });
+    let binary = env!("CARGO_BIN_EXE_tenure");
+    let script = script.replace("./target/release/tenure", binary);
+    // The default, so that it is moved with the other ports.
+    let script = format!(
+        "export TENURE__STORE__NATS__URL=nats://127.0.0.1:4222\ntenure() {{ {binary} \"$@\"; }}\n{script}"
+    );
+    let script = with_ports(&script, ports);
+    let dir = tempfile::tempdir().expect("a directory");
+    let tools = Path::new(ROOT).join(".tools/bin");
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").expect("a PATH"));
+    // Into files: what runs in the background holds a pipe open.
+    let (out, err) = (dir.path().join("out"), dir.path().join("err"));
+    let shell = Command::new("sh")
+        .args(["-euc", &script])
+        .current_dir(dir.path())
+        .env("PATH", path)
+        .stdin(Stdio::null())
+        .stdout(File::create(&out).expect("a file"))
+        .stderr(File::create(&err).expect("a file"))
+        .process_group(0)
+        .spawn()
+        .expect("sh runs");
+    let mut group = Group(shell);
+    let status = group.0.wait().expect("it ends");
+    let said = std::fs::read_to_string(out).expect("what it said");
+    let talk = std::fs::read_to_string(err).expect("what it said besides");
+    assert!(status.success(), "{heading}: {status}\n{said}\n{talk}");
+    said
+}
+
+fn assert_said(said: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(said.contains(part), "{part} is missing in\n{said}");
+    }
+}
+
+#[test]
+fn the_commands_of_the_embedded_store_work() {
+    let said = section("### Embedded", &[7377], &[]);
+    assert_said(&said, &["jobs/1", "worker-1", "keys     1", "epoch  1"]);
+}
+
+#[test]
+fn the_commands_of_the_store_on_nats_work() {
+    let said = section("### NATS JetStream", &[4222, 8222, 7374, 7375], &[]);
+    assert_said(&said, &["jobs/1", "worker-1", "\"nodes\""]);
+    assert_eq!(said.matches("\"alive\"").count(), 2, "both nodes know both: {said}");
+}
+
+#[test]
+fn the_commands_of_the_store_on_dynamodb_work() {
+    let endpoint = dynamo_endpoint::Endpoint::start();
+    let said = section("### DynamoDB", &[7376], &[("http://127.0.0.1:8000", &endpoint.url())]);
+    assert_said(&said, &["jobs/1", "worker-1", "\"gate\""]);
+}
+
 #[test]
 fn the_readme_names_files_that_exist() {
-    for file in
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/metrics.md", "docs/runbook.md"]
-    {
+    for file in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "docs/metrics.md",
+        "docs/runbook.md",
+        "docs/stores.md",
+    ] {
         let path = Path::new(ROOT).join(file);
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {

@@ -180,6 +180,11 @@ impl World {
         (!peer.record.url.is_empty()).then(|| peer.record.url.clone())
     }
 
+    /// Whether nothing is granted because the store went backwards.
+    pub fn is_frozen(&self) -> bool {
+        self.terms.read().unwrap_or_else(PoisonError::into_inner).frozen
+    }
+
     /// How many leases are at home here.
     pub fn homed(&self) -> u32 {
         self.homed.load(Ordering::Relaxed)

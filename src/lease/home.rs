@@ -107,8 +107,10 @@ impl<C: Caller> Lease<C> {
     /// A call that would be refused from a record that may be outdated. What is to be written needs no
     /// look: the compare-and-set is one.
     pub(super) fn needs_look(&self, call: &Call<C>, env: &Env<'_>) -> bool {
-        let looked = self.busy.as_ref().map_or(Moment::ZERO, |busy| busy.looked);
-        if !self.may_be_outdated(env) || call.received <= looked {
+        // A look that is under way says nothing yet.
+        let busy = self.busy.as_ref();
+        let fresh = busy.is_some_and(|busy| !busy.looking && call.received <= busy.looked);
+        if fresh || !self.may_be_outdated(env) {
             return false;
         }
         match &call.request {

@@ -75,6 +75,9 @@ impl Manager {
         if self.is_draining() {
             return Err(Trouble::Draining.into());
         }
+        if self.world.is_frozen() {
+            return Err(Trouble::Frozen.into());
+        }
         let keys = self.resolve(&any.candidates).await?;
         let Some((id, body)) = any.mark else {
             return self.try_then_wait(any, keys, wait_until, received).await;

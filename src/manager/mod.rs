@@ -146,6 +146,9 @@ impl Manager {
         if *self.draining.borrow() {
             return Err(Trouble::Draining.into());
         }
+        if self.world.is_frozen() {
+            return Err(Trouble::Frozen.into());
+        }
         let grant_nonce = self.world.entropy.nonce();
         let make = || {
             Request::Acquire(Box::new(Acquire {

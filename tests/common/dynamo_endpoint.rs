@@ -39,6 +39,7 @@ impl Endpoint {
     }
 
     /// Where it listens.
+    #[allow(dead_code, reason = "not every test binary that includes this asks")]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }

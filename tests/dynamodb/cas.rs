@@ -93,7 +93,8 @@ async fn tokens_rise_through_deletion_by_hand_and_recreation_also_by_another_sto
     let third = commit(&a, grant(&key, Revision::ABSENT, "w1", 1)).await;
     assert!(third > revision, "{third:?}");
     // Also after all stores were closed, and one was opened on what is there.
-    (a.close().await, b.close().await);
+    a.close().await;
+    b.close().await;
     delete(&endpoint.url(), "l#k", "l").await;
     let c = open(&endpoint.url()).await;
     let fourth = commit(&c, grant(&key, Revision::ABSENT, "w1", 1)).await;

@@ -77,14 +77,14 @@ async fn a_write_that_arrives_after_its_time_out_is_unknown_and_can_be_settled()
     let proxy = Proxy::start(endpoint.addr()).await;
     let store = open_with(hasty(&proxy.url()), None).await.unwrap();
     let mut feed = store.feed();
-    let (writes, rule) = first(Fate::Late(Duration::from_millis(500)));
+    let (writes, rule) = first(Fate::Late(Duration::from_millis(2500)));
     proxy.rule(rule);
     let outcome = store.compare_and_set(grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
     assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
     assert!(store.read(&key("k")).await.unwrap().is_none(), "not yet");
     // Settled before it arrives: then it never can.
     let revision = commit(&store, grant(&key("k"), Revision::ABSENT, "w2", 1)).await;
-    tokio::time::sleep(Duration::from_millis(600)).await;
+    tokio::time::sleep(Duration::from_millis(2600)).await;
     let found = store.read(&key("k")).await.unwrap().unwrap();
     assert_eq!(found.revision, revision);
     assert_eq!(writes.load(Relaxed), 2);

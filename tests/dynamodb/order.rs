@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tenure::{
     lease::Revision,
     store::{
-        LeaseStore, Outcome, Position,
+        Feed, LeaseStore, Outcome, Position,
         dynamodb::{DynamoStore, Options},
     },
 };
@@ -134,4 +134,48 @@ async fn a_write_with_two_changes_tells_both_in_order() {
     assert_eq!(heard.gaps, 0);
     let latest = a.latest();
     assert_eq!(heard.positions.last(), Some(&latest));
+}
+
+/// Listens until nothing came for a while.
+async fn listen_to_the_end(mut feed: Feed) -> Heard {
+    let mut heard = Heard::default();
+    while let Ok(news) = tokio::time::timeout(Duration::from_secs(3), feed.recv()).await {
+        heard.hear(&news.expect("the feed goes on"));
+    }
+    heard
+}
+
+#[tokio::test]
+async fn a_store_that_is_opened_in_the_midst_of_it_hears_the_rest_without_a_hole() {
+    let endpoint = Endpoint::start();
+    let url = endpoint.url();
+    let mut stores = vec![open(&url).await, open(&url).await];
+    let mut listening = vec![tokio::spawn(listen_to_the_end(stores[0].feed()))];
+    let mut writing = Vec::new();
+    for (at, store) in stores.iter().enumerate() {
+        for writer in 0..4 {
+            writing.push(tokio::spawn(write_at(Arc::clone(store), 7, at * 4 + writer, 100)));
+        }
+    }
+    for late in 0..3 {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        let store = open(&url).await;
+        listening.push(tokio::spawn(listen_to_the_end(store.feed())));
+        writing.push(tokio::spawn(write_at(Arc::clone(&store), 7, 50 + late, 20)));
+        stores.push(store);
+    }
+    for one in writing {
+        one.await.unwrap();
+    }
+    let all = listening.remove(0).await.unwrap();
+    all.check();
+    assert_eq!(all.total(), 860);
+    for one in listening {
+        let heard = one.await.unwrap();
+        assert_eq!(heard.gaps, 0);
+        assert!(heard.total() >= 20, "its own at the least");
+        // What all heard, from some place on.
+        let from = all.positions.len() - heard.positions.len();
+        assert_eq!(heard.positions, all.positions[from..]);
+    }
 }

@@ -41,6 +41,7 @@ struct Inner {
     upstream: SocketAddr,
     rule: Mutex<Rule>,
     counts: Mutex<BTreeMap<String, usize>>,
+    units: Mutex<BTreeMap<String, f64>>,
 }
 
 impl Proxy {
@@ -48,7 +49,12 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let rule: Rule = Box::new(|_, _| Fate::Pass);
-        let inner = Inner { upstream, rule: Mutex::new(rule), counts: Mutex::default() };
+        let inner = Inner {
+            upstream,
+            rule: Mutex::new(rule),
+            counts: Mutex::default(),
+            units: Mutex::default(),
+        };
         let inner = Arc::new(inner);
         let serving = Arc::clone(&inner);
         let task = tokio::spawn(async move {
@@ -71,6 +77,12 @@ impl Proxy {
     /// How often an operation was asked for.
     pub fn count(&self, operation: &str) -> usize {
         self.inner.counts.lock().unwrap().get(operation).copied().unwrap_or(0)
+    }
+
+    /// What the endpoint charged for an operation on an item of this kind (`l#`, `log`, `nodes`).
+    pub fn units(&self, operation: &str, kind: &str) -> f64 {
+        let units = self.inner.units.lock().unwrap();
+        units.get(&format!("{operation} {kind}")).copied().unwrap_or(0.0)
     }
 
     /// Nobody listens any more.
@@ -114,9 +126,22 @@ async fn serve(mut stream: TcpStream, inner: Arc<Inner>) {
             }
         };
         let Some(reply) = reply else { return };
+        charge(&inner, &operation, &body, &reply);
         if stream.write_all(&reply).await.is_err() {
             return;
         }
+    }
+}
+
+fn charge(inner: &Inner, operation: &str, body: &str, reply: &[u8]) {
+    let reply = String::from_utf8_lossy(reply);
+    let units = reply.split("\"CapacityUnits\":").nth(1).and_then(|rest| {
+        rest.split(|c: char| !c.is_ascii_digit() && c != '.').next()?.parse::<f64>().ok()
+    });
+    let kinds = ["l#", "log", "nodes", "meta"];
+    let kind = kinds.iter().find(|kind| body.contains(&format!("\"{kind}")));
+    if let (Some(units), Some(kind)) = (units, kind) {
+        *inner.units.lock().unwrap().entry(format!("{operation} {kind}")).or_default() += units;
     }
 }
 

@@ -14,4 +14,5 @@ mod history;
 mod open;
 mod outage;
 mod proxy;
+mod tls;
 mod write;

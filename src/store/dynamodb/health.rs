@@ -10,6 +10,10 @@ use crate::{
 
 /// First and longest span for which a table that throttles is left alone.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// A throttled table counts as such for so long after it was left alone: nobody may try meanwhile.
+const GRACE: Duration = Duration::from_secs(1);
+/// After so long the next throttling is the first again.
+const FORGET: Duration = Duration::from_secs(10);
 /// After so many failures in a row the store says that it is out of reach: one lost reply is no news.
 const DOWN_AFTER: u32 = 2;
 
@@ -37,10 +41,12 @@ impl Trouble {
         Self { frozen: None, throttled: None, failures: 0, why: String::new(), chance }
     }
 
-    /// A request was answered.
-    pub fn answered(&mut self) {
+    /// A request was answered. Only a write says that writes are not throttled any more.
+    pub fn answered(&mut self, write: bool) {
         self.failures = 0;
-        self.throttled = None;
+        if write {
+            self.throttled = None;
+        }
     }
 
     /// A request failed.
@@ -57,8 +63,8 @@ impl Trouble {
                 self.throttled = Some((until, rounds));
                 return;
             }
-            Some((_, rounds)) => rounds + 1,
-            None => 0,
+            Some((until, rounds)) if now < until + FORGET => rounds + 1,
+            _ => 0,
         };
         let (first, longest) = BACKOFF;
         let span = first.saturating_mul(1 << rounds.min(10)).min(longest);
@@ -82,10 +88,10 @@ impl Trouble {
         self.chance.jitter(span)
     }
 
-    pub fn health(&self) -> Health {
+    pub fn health(&self, now: Moment) -> Health {
         if let Some(frozen) = &self.frozen {
             Health::Frozen(frozen.why.clone())
-        } else if self.throttled.is_some() {
+        } else if self.throttled.is_some_and(|(until, _)| now < until + GRACE) {
             Health::Degraded(format!("the table throttles: {}", self.why))
         } else if self.failures >= DOWN_AFTER {
             Health::Degraded(self.why.clone())
@@ -113,21 +119,27 @@ mod tests {
             last = now.since(start);
         }
         assert!(last >= BACKOFF.1 / 2 && last <= BACKOFF.1 + Duration::from_millis(1), "{last:?}");
-        assert!(matches!(trouble.health(), Health::Degraded(_)));
-        trouble.answered();
-        assert_eq!(trouble.health(), Health::Ready);
+        assert!(matches!(trouble.health(now), Health::Degraded(_)));
+        trouble.answered(false);
+        assert!(
+            matches!(trouble.health(now), Health::Degraded(_)),
+            "a read says nothing of writes"
+        );
+        assert_eq!(trouble.health(now + GRACE), Health::Ready);
+        trouble.answered(true);
+        assert_eq!(trouble.health(now), Health::Ready);
     }
 
     #[test]
     fn one_lost_reply_is_no_news_and_a_frozen_store_says_so_first() {
         let mut trouble = Trouble::new(Chance::new(1));
         trouble.failed("x", false);
-        assert_eq!(trouble.health(), Health::Ready);
+        assert_eq!(trouble.health(Moment(0)), Health::Ready);
         trouble.failed("x", false);
-        assert_eq!(trouble.health(), Health::Degraded("x".to_owned()));
+        assert_eq!(trouble.health(Moment(0)), Health::Degraded("x".to_owned()));
         trouble.frozen = Some(Frozen { why: "y".to_owned(), epoch: Epoch(0) });
-        assert_eq!(trouble.health(), Health::Frozen("y".to_owned()));
-        trouble.answered();
+        assert_eq!(trouble.health(Moment(0)), Health::Frozen("y".to_owned()));
+        trouble.answered(true);
         assert!(trouble.refuses(Moment(0)).is_some());
     }
 }

@@ -105,6 +105,8 @@ pub(super) struct Trail {
     pub writer: Nonce,
     /// Which of that session's writes; 0 where there is nothing to log.
     pub count: u64,
+    /// The number of the log's last entry that the writer had read: the changes are not before it.
+    pub head: u64,
     /// The changes, oldest first.
     pub changes: Vec<Noted>,
 }

@@ -1,9 +1,10 @@
 //! Reading the whole table, when the store is opened or thaws.
 //!
-//! First the log's end, then every item, then what was logged meanwhile. An item that was written in
-//! between is either logged by then or counts as not logged.
+//! First the log's end, then every item, then what was logged meanwhile. Whether an item's changes are
+//! in the log, the log's end tells of all but the items that were written a moment ago: for those the
+//! log is read back to where their writers had read it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity};
 
@@ -13,11 +14,15 @@ use super::{
     shared::Shared,
     state::{State, end_of},
 };
-use crate::lease::{Nonce, StoreError};
+use crate::lease::StoreError;
 
 /// Behind a log that was thrown away as a whole it goes on this much higher than any node had seen:
 /// more entries than a node's last word may have missed.
 const SLACK: u64 = 1000;
+
+/// So many entries before the last are looked through at most for changes of items that were written a
+/// moment ago. Older ones are those of dead nodes.
+const MAX_BACK: u64 = 1000;
 
 /// One page of a table scan.
 pub(super) struct Page {
@@ -68,24 +73,23 @@ impl Shared {
             Some(Err(_)) => drop(state.skip(start)),
             None => {}
         }
-        let (mut undecided, mut node_head, mut next) = (Vec::new(), 0, None);
+        let (mut node_head, mut next) = (0, None);
+        let mut oldest = start;
         loop {
             let page = self.scan_page(next).await?;
             node_head = node_head.max(page.node_head);
             for item in page.items {
-                let known = state.logged_of(item.trail.writer).is_some();
-                if known || item.trail.changes.is_empty() {
-                    state.found_at_start(item);
-                } else {
-                    undecided.push(item);
+                if state.is_behind(&item.trail) {
+                    oldest = oldest.min(item.trail.head);
                 }
+                state.found_at_start(item);
             }
             next = page.next;
             if next.is_none() {
                 break;
             }
         }
-        self.decide(&mut state, start, undecided).await?;
+        self.read_back(&mut state, oldest).await?;
         if start == 0 && node_head > 0 {
             // All of the log was thrown away while no node was alive.
             state.head = node_head + SLACK;
@@ -98,38 +102,24 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether a writer that the log's end did not name is one that had everything logged, or one that
-    /// came while the table was read.
-    async fn decide(
-        &self,
-        state: &mut State,
-        start: u64,
-        undecided: Vec<LeaseItem>,
-    ) -> Result<(), StoreError> {
-        let mut came: HashSet<Nonce> = HashSet::new();
-        let (mut entries, mut from) = (Vec::new(), start + 1);
+    /// Reads what the log has of items that were written after the entry `oldest`, and what was logged
+    /// while the table was read.
+    async fn read_back(&self, state: &mut State, oldest: u64) -> Result<(), StoreError> {
+        let start = state.head;
+        let mut from = (oldest + 1).max(start.saturating_sub(MAX_BACK));
         loop {
             let page = self.read_entries(from, true, 200).await?;
-            let Some(last) = page.last() else { break };
+            let Some(last) = page.last() else { return Ok(()) };
             from = last.number + 1;
-            entries.extend(page);
-        }
-        for read in &entries {
-            if let Ok(entry) = &read.entry {
-                came.extend(entry.sessions.iter().map(|(name, _)| *name));
+            for read in page {
+                match &read.entry {
+                    Ok(entry) if read.number <= start => state.note_logged(entry),
+                    Ok(entry) => drop(state.apply(read.number, entry)),
+                    Err(_) if read.number <= start => {}
+                    Err(_) => drop(state.skip(read.number)),
+                }
             }
         }
-        let before = state.sessions.clone();
-        state.sessions.extend(came.into_iter().map(|name| (name, 0)));
-        undecided.into_iter().for_each(|item| state.found_at_start(item));
-        state.sessions = before;
-        for read in entries {
-            match &read.entry {
-                Ok(entry) => drop(state.apply(read.number, entry)),
-                Err(_) => drop(state.skip(read.number)),
-            }
-        }
-        Ok(())
     }
 
     fn install(&self, mut fresh: State) {

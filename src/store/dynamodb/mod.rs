@@ -316,7 +316,10 @@ impl LeaseStore for DynamoStore {
     fn health(&self) -> Health {
         match self.refuse() {
             Some(why) => Health::Degraded(why.to_string()),
-            None => self.shared.trouble().health(),
+            None => {
+                let now = self.shared.clock.now();
+                self.shared.trouble().health(now)
+            }
         }
     }
 

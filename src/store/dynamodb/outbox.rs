@@ -164,7 +164,7 @@ impl Outbox {
                     continue;
                 }
                 let follows = noted.change.seq == before.1 + 1;
-                if !follows && *before != (0, 0) {
+                if !follows && before.1 != 0 {
                     lines.push(Line::Hole);
                 }
                 *before = noted.order();

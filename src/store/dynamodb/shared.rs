@@ -137,7 +137,7 @@ impl Shared {
         }
     }
 
-    /// Sends a request once, and takes note of how the table fares.
+    /// Sends a write, once.
     pub async fn send<T, E>(
         &self,
         what: &str,
@@ -146,9 +146,22 @@ impl Shared {
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
+        self.send_noted(what, request, true).await
+    }
+
+    /// Sends a request once, and takes note of how the table fares.
+    async fn send_noted<T, E>(
+        &self,
+        what: &str,
+        request: impl Future<Output = Result<T, SdkError<E>>>,
+        write: bool,
+    ) -> Result<T, Failure<E>>
+    where
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+    {
         let reply = self.client.send(what, request).await;
         match &reply {
-            Ok(_) => self.trouble().answered(),
+            Ok(_) => self.trouble().answered(write),
             Err(failure) => self.note_failure(failure.kind, &failure.why),
         }
         reply
@@ -156,7 +169,7 @@ impl Shared {
 
     fn note_failure(&self, kind: Kind, why: &str) {
         match kind {
-            Kind::Condition => self.trouble().answered(),
+            Kind::Condition => self.trouble().answered(true),
             Kind::Throttled => {
                 self.metrics.throttled.increment(1);
                 let now = self.clock.now();
@@ -182,7 +195,7 @@ impl Shared {
     {
         let mut tries = 1;
         loop {
-            match self.send(what, request()).await {
+            match self.send_noted(what, request(), false).await {
                 Ok(reply) => return Ok(reply),
                 Err(failure) if tries < READS && failure.kind != Kind::Gone => {
                     tokio::time::sleep(READ_PAUSE * tries + self.jitter(READ_PAUSE)).await;

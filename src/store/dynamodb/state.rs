@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::{
-    layout::{Entry, LeaseItem, Line, Noted},
+    layout::{Entry, LeaseItem, Line, Noted, Trail},
     outbox::Outbox,
     ring::Ring,
 };
@@ -20,7 +20,8 @@ use crate::{
 pub(super) struct KeyState {
     /// The revision of its item as last seen.
     pub revision: u64,
-    /// Revision and seq of its last change in the log; zero while unknown.
+    /// Revision and seq of its last change in the log. What it has is not before that, and while the
+    /// seq is unknown (zero) it may have more.
     pub logged: (u64, u64),
     /// The item's changes that are not in the log, oldest first.
     pub unlogged: Vec<Noted>,
@@ -74,19 +75,39 @@ impl State {
         self.sessions.iter().find(|(name, _)| *name == session).map(|(_, count)| *count)
     }
 
+    /// Whether the log, as far as it was read, may lack some of an item's changes. A session that it
+    /// does not name has logged everything, unless it came later: then it had read its own coming.
+    pub fn is_behind(&self, trail: &Trail) -> bool {
+        let behind = match self.logged_of(trail.writer) {
+            Some(logged) => logged < trail.count,
+            None => self.head < trail.head,
+        };
+        behind && !trail.changes.is_empty()
+    }
+
+    /// Takes note of what an entry before the last has of items that were found.
+    pub fn note_logged(&mut self, entry: &Entry) {
+        for line in &entry.lines {
+            if let Line::Change(key, noted) = line
+                && let Some(state) = self.keys.get_mut(key)
+                && noted.order() > state.logged
+            {
+                state.logged = noted.order();
+                state.unlogged = missing(&state.unlogged, state.logged);
+            }
+        }
+    }
+
     /// Takes in an item that was found while the store was opened, when nothing is known of its key
     /// but what the log's end says of its writer.
     pub fn found_at_start(&mut self, item: LeaseItem) {
         let revision = item.revision.0;
         self.high = self.high.max(revision);
         let trail = item.trail;
-        let behind = self.logged_of(trail.writer).is_some_and(|logged| logged < trail.count);
         let (logged, unlogged) = match trail.changes.first() {
-            Some(first) if behind => {
-                // The one before the first that may be missing.
-                let before = first.change.seq - u64::from(first.change.seq > 0);
-                let revision = if before == 0 { 0 } else { first.revision.0.saturating_sub(1) };
-                ((revision, before), trail.changes)
+            // Not before the first; whether that one is logged by now, nobody says.
+            Some(first) if self.is_behind(&trail) => {
+                ((first.revision.0.saturating_sub(1), 0), trail.changes)
             }
             _ => ((revision, item.seq), Vec::new()),
         };

@@ -85,7 +85,7 @@ impl Shared {
             Noted { revision, node: record.node, at_ms, change }
         }));
         let count = if changes.is_empty() { 0 } else { state.outbox.begin() };
-        let trail = Trail { writer: state.me, count, changes };
+        let trail = Trail { writer: state.me, count, head: state.head, changes };
         Draft { key, expected, revision, trail, record }
     }
 

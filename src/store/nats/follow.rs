@@ -37,7 +37,7 @@ const INACTIVE: Duration = Duration::from_secs(30);
 /// A loading that is brought nothing for so long is given up.
 const LOAD_STALL: Duration = Duration::from_secs(5);
 /// Before the stream is followed anew.
-const FOLLOW_AGAIN: Duration = Duration::from_millis(50);
+const FOLLOW_AGAIN: Duration = Duration::from_millis(100);
 
 /// A short-lived consumer of some subjects.
 pub(super) async fn consumer(
@@ -102,6 +102,21 @@ pub(super) fn discard(link: &Link, consumer: &Consumer<pull::Config>) {
     tokio::spawn(async move { timeout(limit, stream.delete_consumer(&name)).await.is_ok() });
 }
 
+/// Whether a consumer that went past `reached` brought all that there is up to `last`. It may itself be
+/// on a server that is behind, so that nothing pending means nothing: the stream's leader is asked.
+pub(super) async fn complete(
+    link: &Link,
+    subjects: &str,
+    reached: u64,
+    last: u64,
+) -> Result<bool, String> {
+    if reached >= last {
+        return Ok(true);
+    }
+    let next = link.next(subjects, reached + 1).await.map_err(|why| why.to_string())?;
+    Ok(next.is_none_or(|next| next > last))
+}
+
 /// Loads what a stream has.
 pub(super) async fn load(link: &Link, info: &Info) -> Result<Table, String> {
     let mut table = Table::new(info.state.first_sequence);
@@ -109,21 +124,20 @@ pub(super) async fn load(link: &Link, info: &Info) -> Result<Table, String> {
     if info.state.messages > 0 {
         let all = link.subjects.all.clone();
         let consumer = consumer(link, DeliverPolicy::LastPerSubject, all).await?;
-        if consumer.cached_info().num_pending > 0 {
-            let mut messages = messages(link, &consumer, PULL_BATCH).await?;
-            loop {
-                let next = timeout(LOAD_STALL, messages.next()).await;
-                let next = next.map_err(|_| "the consumer brings nothing".to_owned())?;
-                let (brought, pending) = next.ok_or("the consumer ended")??;
-                // What was written since is followed.
-                if brought.sequence > last {
-                    break;
-                }
-                table.load(&brought);
-                if pending == 0 {
-                    break;
-                }
+        let mut pending = consumer.cached_info().num_pending;
+        let mut messages = messages(link, &consumer, PULL_BATCH).await?;
+        let mut reached = 0;
+        while pending > 0 || !complete(link, &link.subjects.all, reached, last).await? {
+            let next = timeout(LOAD_STALL, messages.next()).await;
+            let next = next.map_err(|_| "the consumer brings nothing".to_owned())?;
+            let brought;
+            (brought, pending) = next.ok_or("the consumer ended")??;
+            // What was written since is followed.
+            if brought.sequence > last {
+                break;
             }
+            reached = brought.sequence;
+            table.load(&brought);
         }
         discard(link, &consumer);
     }
@@ -191,9 +205,10 @@ async fn session(core: &Arc<Core>) -> Result<Infallible, String> {
     let from = core.table().consumed() + 1;
     let policy = DeliverPolicy::ByStartSequence { start_sequence: from };
     let consumer = consumer(link, policy, link.subjects.all.clone()).await?;
-    if consumer.cached_info().num_pending == 0 {
-        // Nothing follows: what the stream had up to its last sequence before, it has no more.
-        advance(core, |table| table.skip_to(info.state.last_sequence));
+    let last = info.state.last_sequence;
+    if complete(link, &link.subjects.all, from - 1, last).await? {
+        // What the stream had up to its last sequence, it has no more.
+        advance(core, |table| table.skip_to(last));
     }
     core.condition().stale = None;
     let messages = messages(link, &consumer, PULL_BATCH).await?;

@@ -41,7 +41,8 @@ pub(super) async fn history(
     }
     match timeout(REPLAY, replay(&core, after, until, limit)).await {
         Ok(Ok(Some(changes))) => Ok(History::Changes(changes)),
-        Ok(Ok(None)) => Ok(History::Gap { resume: core.table().latest() }),
+        // What is in memory is whole.
+        Ok(Ok(None)) => Ok(History::Gap { resume: core.table().floor().max(after) }),
         Ok(Err(why)) => Err(unavailable(why)),
         Err(_) => Err(unavailable("the stream was not replayed in time")),
     }
@@ -50,16 +51,20 @@ pub(super) async fn history(
 /// Waits until the consumer went past a revision that another node may have seen already; `false` when
 /// the stream itself has not come so far.
 async fn reached(core: &Core, revision: Revision) -> Result<bool, StoreError> {
-    let mut consumed = core.consumed.subscribe();
-    let arrived = consumed.wait_for(|consumed| *consumed >= revision.0);
-    if timeout(core.link.timeout, arrived).await.is_ok_and(|arrived| arrived.is_ok()) {
+    if *core.consumed.borrow() >= revision.0 {
         return Ok(true);
     }
     match core.link.info().await {
-        Asked::Here(info) if info.state.last_sequence < revision.0 => Ok(false),
-        Asked::Here(_) => Err(unavailable("the store's feed is behind")),
-        Asked::Gone => Err(unavailable("the bucket is gone")),
-        Asked::Unanswered(why) => Err(unavailable(why)),
+        Asked::Here(info) if info.state.last_sequence < revision.0 => return Ok(false),
+        Asked::Here(_) => {}
+        Asked::Gone => return Err(unavailable("the bucket is gone")),
+        Asked::Unanswered(why) => return Err(unavailable(why)),
+    }
+    let mut consumed = core.consumed.subscribe();
+    let arrived = consumed.wait_for(|consumed| *consumed >= revision.0);
+    match timeout(core.link.timeout, arrived).await {
+        Ok(Ok(_)) => Ok(true),
+        _ => Err(unavailable("the store's feed is behind")),
     }
 }
 
@@ -107,34 +112,30 @@ async fn replay(
     let link = &core.link;
     let start_sequence = after.revision.0.max(1);
     let policy = DeliverPolicy::ByStartSequence { start_sequence };
-    let consumer = follow::consumer(link, policy, link.subjects.all_leases()).await?;
+    let leases = link.subjects.all_leases();
+    let consumer = follow::consumer(link, policy, leases.clone()).await?;
     let mut replay = Replay { after, limit, seen: HashSet::new(), changes: Vec::new(), hole: None };
-    if consumer.cached_info().num_pending > 0 {
-        let mut messages = follow::messages(link, &consumer, BATCH).await?;
-        let read_all = async {
-            while let Some(message) = messages.next().await {
-                let (brought, pending) = message?;
-                if brought.sequence > until.revision.0 || replay.take(&brought) || pending == 0 {
-                    break;
-                }
-                if replay.hole.is_some() {
-                    return Ok(true);
-                }
-            }
-            Ok::<_, String>(false)
-        };
-        if read_all.await? {
-            let look_on = async {
-                while let Some(Ok((brought, pending))) = messages.next().await {
-                    replay.take(&brought);
-                    if pending == 0 || brought.sequence >= until.revision.0 {
-                        break;
-                    }
-                }
-            };
-            // However far it came, it knows more than before.
-            let _ = timeout(LOOK_ON, look_on).await;
+    let mut pending = consumer.cached_info().num_pending;
+    let mut reached = start_sequence - 1;
+    let mut messages = follow::messages(link, &consumer, BATCH).await?;
+    while pending > 0 || !follow::complete(link, &leases, reached, until.revision.0).await? {
+        let brought;
+        (brought, pending) = messages.next().await.ok_or("the consumer ended")??;
+        reached = brought.sequence;
+        if reached > until.revision.0 || replay.take(&brought) || replay.hole.is_some() {
+            break;
         }
+    }
+    if replay.hole.is_some() {
+        let look_on = async {
+            while pending > 0 && reached < until.revision.0 {
+                let Some(Ok((brought, following))) = messages.next().await else { break };
+                (reached, pending) = (brought.sequence, following);
+                replay.take(&brought);
+            }
+        };
+        // However far it came, it knows more than before.
+        let _ = timeout(LOOK_ON, look_on).await;
     }
     follow::discard(link, &consumer);
     if let Some(hole) = replay.hole {

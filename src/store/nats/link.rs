@@ -24,6 +24,8 @@ use tokio::{sync::watch, time::timeout};
 use super::{message, subject::Subjects};
 use crate::lease::{Revision, StoreError};
 
+/// How much longer than its time-out a request may wait for a place in the client's queue.
+const QUEUE: Duration = Duration::from_millis(250);
 /// "wrong last sequence", with and without the number in its text.
 const WRONG_LAST_SEQUENCE: [u64; 2] = [10071, 10164];
 /// "stream not found".
@@ -114,7 +116,8 @@ impl Link {
         headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, expected.0.to_string());
         let request = Request::new().headers(headers).payload(payload).timeout(Some(self.timeout));
         // The client's own time-out does not cover the wait for a place in its queue.
-        let answer = timeout(self.timeout * 2, self.client.send_request(subject, request)).await;
+        let limit = self.timeout + QUEUE;
+        let answer = timeout(limit, self.client.send_request(subject, request)).await;
         let why = match answer {
             Ok(Ok(answer)) => return self.judge(&answer.payload),
             Ok(Err(why)) => why,
@@ -166,6 +169,18 @@ impl Link {
                 removal: message::is_removal(Some(&message.headers)),
                 payload: message.payload,
             })),
+            Ok(Err(why)) if why.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Ok(Err(why)) => Err(unavailable(why)),
+            Err(_) => Err(unavailable("a read was not answered in time")),
+        }
+    }
+
+    /// The sequence of the first message from `from` on that the stream's leader has of some subjects.
+    pub async fn next(&self, subjects: &str, from: u64) -> Result<Option<u64>, StoreError> {
+        let builder = self.stream.raw_message_builder();
+        let read = builder.sequence(from).next_by_subject(subjects).send();
+        match timeout(self.timeout, read).await {
+            Ok(Ok(message)) => Ok(Some(message.sequence)),
             Ok(Err(why)) if why.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
             Ok(Err(why)) => Err(unavailable(why)),
             Err(_) => Err(unavailable("a read was not answered in time")),

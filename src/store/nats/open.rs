@@ -90,7 +90,7 @@ async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
         "whether the servers sync each write (jetstream {{ sync_interval: always }}) cannot be asked; \
          without it a power failure of all copies at once loses acknowledged writes"
     );
-    let origin = own_record(&link, &fresh, created(&info)).await?;
+    let origin = own_record(&link, &fresh, created(&info), &metrics).await?;
     let core = Arc::new(Core::new(options, link, origin.clone(), clock, metrics));
     core.metrics.frozen(false);
     follow::reload(&core, &info).await.map_err(OpenError::interrupted)?;
@@ -108,7 +108,12 @@ async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
 }
 
 /// The store's own record, made when there is none.
-async fn own_record(link: &Link, fresh: &Fresh, created: i128) -> Result<MetaRecord, OpenError> {
+async fn own_record(
+    link: &Link,
+    fresh: &Fresh,
+    created: i128,
+    metrics: &Metrics,
+) -> Result<MetaRecord, OpenError> {
     let mut why = String::new();
     for _ in 0..ATTEMPTS {
         let expected = match meta::read(link).await {
@@ -123,6 +128,7 @@ async fn own_record(link: &Link, fresh: &Fresh, created: i128) -> Result<MetaRec
             }
         };
         let record = MetaRecord::fresh(fresh, created);
+        metrics.other_writes.increment(1);
         match meta::write(link, expected, &record).await {
             Sent::Stored(_) => return Ok(record),
             Sent::WrongLast => {}

@@ -79,6 +79,11 @@ impl Table {
         self.latest
     }
 
+    /// Everything after it is in memory.
+    pub fn floor(&self) -> Position {
+        self.floor
+    }
+
     pub fn earliest(&self) -> Position {
         self.kept.min(self.floor)
     }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_nats::HeaderMap;
 use bytes::Bytes;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::{
     super::{Found, Outcome, StoreError, Write},
@@ -14,10 +14,9 @@ use super::{
 };
 use crate::lease::{Key, Revision};
 
-/// How long a write that another one beat waits for that one to be readable, at a time and how often:
-/// the leader refuses as soon as a rival is on its way to the other servers.
+/// How often a write that another one beat looks whether that one can be read: the leader refuses as
+/// soon as a rival is on its way to the other servers.
 const WINNER_DELAY: Duration = Duration::from_millis(20);
-const WINNER_READS: u32 = 50;
 
 /// What there is of a key.
 enum Winner {
@@ -40,7 +39,8 @@ pub(super) async fn compare_and_set(
         if let Some(outcome) = send(&core, &write.key, &subject, expected, payload).await {
             return outcome;
         }
-        match winner(&core, &write.key, &subject, expected).await {
+        let winner = timeout(core.link.timeout, winner(&core, &write.key, &subject, expected));
+        match winner.await.unwrap_or_else(|_| Err(unavailable("the winner was not read in time"))) {
             Err(why) => return Outcome::Refused(why),
             Ok(Winner::Record(found)) => return Outcome::Conflict(Some(found)),
             // An operator removed the key by hand: absent, as expected, but its subject is not empty.
@@ -94,7 +94,7 @@ async fn winner(
     subject: &str,
     expected: Revision,
 ) -> Result<Winner, StoreError> {
-    for _ in 0..WINNER_READS {
+    loop {
         let winner = match core.link.last(subject).await? {
             Some(Last { revision, removal: false, payload }) => {
                 Winner::Record(message::found(key, revision, &payload))
@@ -111,7 +111,6 @@ async fn winner(
         }
         sleep(WINNER_DELAY).await;
     }
-    Err(unavailable("the write was refused for another one, which is not there"))
 }
 
 /// A key's record as the stream's leader has it.
