@@ -8,7 +8,7 @@ NATS_VERSION = 2.15.1
 NATS = .tools/bin/nats-server
 MINUTES ?= 10
 
-.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos model openapi tools-nextest tools-deny nats debian clean
+.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos model openapi tools tools-nextest tools-deny nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -60,6 +60,7 @@ openapi: ## writes openapi.json and docs/metrics.md anew
 	UPDATE=1 $(CARGO) nextest run $(FEATURES) --test openapi --test observability
 
 # Tools that the tests and checks need, as versions that are known to work.
+tools: tools-nextest tools-deny nats
 tools-nextest:
 	@$(CARGO) nextest --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-nextest@$(NEXTEST_VERSION)
 

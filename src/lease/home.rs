@@ -221,7 +221,8 @@ impl<C: Caller> Lease<C> {
                 if !self.graced {
                     self.floor = self.floor.max(env.now + span);
                 } else if self.run_out(env.now) {
-                    self.busy().retry_at = env.now + span;
+                    let awaited = self.waiters_len() > 0;
+                    self.busy().retry_at = env.now + if awaited { RETRY } else { span };
                     return true;
                 }
             }

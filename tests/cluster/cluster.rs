@@ -18,10 +18,6 @@ use crate::{
 
 /// How long a node may answer after it last renewed its record.
 pub const NODE_TTL_MS: u64 = 3_000;
-/// Workers, unless said otherwise.
-pub const WORKERS: usize = 60;
-/// Keys that they contend for.
-pub const KEYS: usize = 600;
 
 /// What is done to the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
