@@ -154,26 +154,24 @@ impl Node {
             Health::Frozen(why) => Some(why),
             Health::Ready | Health::Degraded(_) => None,
         };
-        let (node, epoch, until, resumed, peers) = self.with(|keeper| {
-            let record = keeper.record();
-            let peers = keeper.peers().clone();
-            (record.incarnation, record.epoch, keeper.until(), keeper.resumed(), peers)
-        });
-        count(&self.world, &peers);
         let mut thawed = None;
-        self.world.set_terms(|terms| {
-            if terms.frozen != frozen.is_some() {
-                thawed = Some(frozen.clone());
-            }
-            terms.frozen = frozen.is_some();
-            (terms.node, terms.epoch) = (node, epoch);
-            // Read under the lock under which a jump voids the promises.
-            let jumped = self.world.jumped.load(Ordering::Acquire);
-            terms.until = if jumped { Moment::ZERO } else { until };
-            terms.resumed = resumed;
-            if terms.peers.as_deref() != Some(&peers) {
-                terms.peers = Some(Arc::new(peers));
-            }
+        // Under the keeper's lock: what it knew before it left or was reborn is never published after.
+        self.with(|keeper| {
+            count(&self.world, keeper.peers());
+            self.world.set_terms(|terms| {
+                if terms.frozen != frozen.is_some() {
+                    thawed = Some(frozen.clone());
+                }
+                terms.frozen = frozen.is_some();
+                (terms.node, terms.epoch) = (keeper.incarnation(), keeper.record().epoch);
+                // Read under the lock under which a jump voids the promises.
+                let jumped = self.world.jumped.load(Ordering::Acquire);
+                terms.until = if jumped { Moment::ZERO } else { keeper.until() };
+                terms.resumed = keeper.resumed();
+                if terms.peers.as_deref() != Some(keeper.peers()) {
+                    terms.peers = Some(Arc::new(keeper.peers().clone()));
+                }
+            });
         });
         if let Some(why) = thawed {
             self.world.metrics.frozen(why.is_some());
@@ -247,8 +245,8 @@ impl Node {
     /// The own record is not what was thought: an earlier renewal landed after all, or others found
     /// this node dead.
     async fn look_at_oneself(&self) {
-        let (incarnation, known) =
-            self.with(|k| (k.incarnation(), k.record().until != Moment::ZERO));
+        let (incarnation, known, leaving) =
+            self.with(|k| (k.incarnation(), k.is_committed(), k.is_leaving()));
         match self.shared().read_node(incarnation).await {
             Ok(Some(FoundNode { revision, record: Ok(record), .. }))
                 if !record.state.is_terminal() =>
@@ -257,6 +255,7 @@ impl Node {
                 self.renewed(record, revision);
             }
             Ok(None) if !known => {}
+            Ok(_) if leaving => {}
             Ok(_) => {
                 if !self.is_frozen() {
                     tracing::warn!("this node was found dead: it goes on as another incarnation");
@@ -284,7 +283,6 @@ impl Node {
         self.world.jumped.store(false, Ordering::Release);
         self.parked.store(false, Ordering::Release);
         self.publish();
-        self.world.lapsed();
         if last.0 != Revision::ABSENT {
             // Others need not wait until it runs out. Whether this is written does not matter to us.
             let _ = self.shared().write_node(last.0, last.1).await;
@@ -345,6 +343,9 @@ impl Node {
             }
         }
         self.publish();
+        for node in findings.lost {
+            self.world.inquire(node);
+        }
         for node in gone {
             self.sweep(node);
         }
@@ -353,9 +354,9 @@ impl Node {
     fn sweep(&self, node: Nonce) {
         let world = self.world.clone();
         actix::spawn(async move {
-            sweep(&world, |home, _| home == node).await;
+            while !sweep(&world, |home, _| home == node).await {}
             tokio::time::sleep(SWEEP_AGAIN).await;
-            sweep(&world, |home, _| home == node).await;
+            while !sweep(&world, |home, _| home == node).await {}
         });
     }
 
@@ -381,6 +382,7 @@ impl Node {
                     let written = self.shared().write_node(Revision::ABSENT, record.clone()).await;
                     let NodeOutcome::Committed(revision) = written else {
                         self.world.inquire(node);
+                        tokio::time::sleep(self.ttl / ROUNDS).await;
                         continue;
                     };
                     let now = self.world.clock.now();

@@ -74,6 +74,28 @@ pub(super) async fn shared(
     anyhow::bail!("the epoch is {} and not {}: somebody else raises it too", there.epoch.0, epoch.0)
 }
 
+/// Looks for a span whether a node takes up the epoch that was raised. One that was frozen does so by
+/// itself, and grants what is not there yet.
+pub(super) async fn nobody_wakes(
+    shared: &dyn SharedStore,
+    surroundings: &Surroundings,
+    span: Duration,
+) -> anyhow::Result<()> {
+    let begun = surroundings.clock.now();
+    loop {
+        let awake = living(shared).await?;
+        let urls = urls(awake.values());
+        anyhow::ensure!(
+            urls.is_empty(),
+            "these nodes were frozen, and went on before everything was there: {urls}. Stop them"
+        );
+        if surroundings.clock.now().since(begun) >= span {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 /// A node that may be alive: its record, and the revision of it.
 type Living = HashMap<Nonce, (Revision, NodeRecord)>;
 

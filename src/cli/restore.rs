@@ -33,8 +33,8 @@ const PAUSE: Duration = Duration::from_millis(100);
     long_about = "Bring a backup into an empty store, or raise the epoch of a frozen one.\n\n\
         A backup is older than what was granted after it, and a store that is made anew counts its \
         revisions from the start: either would give tokens a second time. So a restore always raises \
-        the epoch, the most significant part of every token, and --raise-epoch says that you know: \
-        every coordinator of the store has to be stopped. Where a higher epoch was in use than \
+        the epoch, the most significant part of every token, and --raise-epoch says that you know. No \
+        coordinator of the store may be alive; one that is frozen may be while the store stays as it is. Where a higher epoch was in use than \
         the backup, the store and the witness file know, name it with --epoch: it was printed when it \
         was raised, and is in /v1/info and in every token (token / 2^43)."
 )]
@@ -125,10 +125,10 @@ async fn restore(
         EmbeddedStore::restamp(dir, surroundings.entropy.nonce(), epoch)?;
         opened = open().await?;
     }
-    let filled = fill(&opened.store, backup).await;
+    let filled = fill(settings, surroundings, &opened.store, backup).await;
     opened.close().await;
     filled.with_context(|| {
-        format!("the store is filled in part only: {}, and restore again", how_to_empty(settings))
+        format!("the restore is not complete: {}, and restore again", how_to_empty(settings))
     })?;
     Ok(epoch)
 }
@@ -177,7 +177,15 @@ fn how_to_empty(settings: &Settings) -> String {
     }
 }
 
-async fn fill(store: &Arc<dyn LeaseStore>, backup: &Backup) -> anyhow::Result<()> {
+async fn fill(
+    settings: &Settings,
+    surroundings: &Surroundings,
+    store: &Arc<dyn LeaseStore>,
+    backup: &Backup,
+) -> anyhow::Result<()> {
+    if let Some(shared) = store.shared() {
+        raise::nobody_wakes(shared, surroundings, settings.node.ttl).await?;
+    }
     let bar = progress(Some(backup.keys));
     stream::iter(backup.items()?)
         .map(|item| async { put(&**store, item?).await })
@@ -188,7 +196,10 @@ async fn fill(store: &Arc<dyn LeaseStore>, backup: &Backup) -> anyhow::Result<()
         })
         .await?;
     bar.finish_and_clear();
-    Ok(())
+    match store.shared() {
+        Some(shared) => raise::nobody_wakes(shared, surroundings, Duration::ZERO).await,
+        None => Ok(()),
+    }
 }
 
 /// Writes one key's record; what is in doubt is settled by reading.

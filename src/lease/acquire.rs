@@ -197,6 +197,7 @@ impl<C: Caller> Lease<C> {
     pub(super) fn granted(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         self.floor = Moment::ZERO;
         self.promised = env.now + self.ttl();
+        self.graced = false;
         if !env.terms.may_promise(env.now) || self.home != Home::Here {
             // Durable, and nobody may be told.
             let marked = waiter.acquire.mark.is_some();

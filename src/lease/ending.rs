@@ -228,7 +228,7 @@ impl<C: Caller> Lease<C> {
             }
         };
         flight.cause = Some(call);
-        self.launch(flight, out);
+        self.launch_as_home(flight, env, out);
     }
 
     fn offering(&mut self, end: End, offer: Offer, env: &mut Env<'_>) -> Flight<C> {
@@ -277,7 +277,7 @@ impl<C: Caller> Lease<C> {
             let mut flight = Flight::new(record, self.revision, Vec::new());
             flight.ends = true;
             flight.cause = Some(call);
-            self.launch(flight, out);
+            self.launch_as_home(flight, env, out);
         }
     }
 

@@ -66,19 +66,26 @@ impl<C: Caller> Lease<C> {
         if let Some(value) = &beat.value {
             record.value = Some(value.clone());
         }
-        // Plain heartbeats are absorbed under the old ttl until the new one is durable.
+        // One process absorbs plain heartbeats under the old ttl until the new one is durable: it is R10
+        // that counts from a later moment.
         let left = self.promise_left_ms(env.now).max(self.ttl_ms());
         if left > tenure.ttl_ms && !env.terms.breaks(Mutant::FloorInMemoryOnly) {
             record.floor_ms = left;
         }
+        let shortens = tenure.ttl_ms < self.ttl_ms();
         if env.terms.breaks(Mutant::PromiseBeforeLongerTtl)
             && let Some(ttl_ms) = beat.ttl_ms
         {
             self.promised = env.now + Duration::from_millis(ttl_ms);
         }
         let mut flight = Flight::new(record, self.revision, Vec::new());
+        // Among several nodes a promise of the old ttl that is made while the write is on its way would
+        // outlast the floor in it: none is, until the write is settled.
+        let shared = env.terms.peers.is_some();
+        let sinful = env.terms.breaks(Mutant::HeartbeatAbsorbedWhileShortening);
+        flight.ends = shortens && shared && !sinful;
         flight.cause = Some(call);
-        self.launch(flight, out);
+        self.launch_as_home(flight, env, out);
     }
 
     /// The record with the new ttl or value, or of the revival, is durable.
@@ -131,6 +138,6 @@ impl<C: Caller> Lease<C> {
         record.tenure = Some(tenure);
         let mut flight = Flight::new(record, self.revision, vec![change]);
         flight.cause = Some(call);
-        self.launch(flight, out);
+        self.launch_as_home(flight, env, out);
     }
 }

@@ -95,22 +95,33 @@ impl<C: Caller> Lease<C> {
         let record = self.successor(nonce, env);
         let mut flight = Flight::new(record, self.revision, Vec::new());
         flight.cause = Some(call);
-        self.launch(flight, out);
+        self.launch_as_home(flight, env, out);
     }
 
-    /// Whether another node may have changed the record without this one knowing.
-    fn may_be_outdated(&self, env: &Env<'_>) -> bool {
-        let mine = self.record.state != State::Free && self.record.node == env.terms.node;
-        env.terms.peers.is_some() && !mine
+    /// Starts a write that keeps a tenure or an offer, and so makes this node its home: only where it may
+    /// promise. An incarnation that has no record, or let it run out, would leave the lease to a home
+    /// that others find dead, or do not find at all.
+    pub(super) fn launch_as_home(
+        &mut self,
+        flight: Flight<C>,
+        env: &Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        if env.terms.may_promise(env.now) {
+            self.launch(flight, out);
+        } else if let Some(call) = flight.cause {
+            out.push(Effect::Reply(call.caller, Answer::Lapsed));
+        }
     }
 
-    /// A call that would be refused from a record that may be outdated. What is to be written needs no
-    /// look: the compare-and-set is one.
+    /// A call that would be refused from a record that another node may have changed without this one
+    /// knowing; also where this is its home: others write consent without it, and it may have been found
+    /// dead. What is to be written needs no look: the compare-and-set is one.
     pub(super) fn needs_look(&self, call: &Call<C>, env: &Env<'_>) -> bool {
         // A look that is under way says nothing yet.
         let busy = self.busy.as_ref();
         let fresh = busy.is_some_and(|busy| !busy.looking && call.received <= busy.looked);
-        if fresh || !self.may_be_outdated(env) {
+        if fresh || env.terms.peers.is_none() {
             return false;
         }
         match &call.request {
@@ -138,7 +149,8 @@ impl<C: Caller> Lease<C> {
     /// Compares what is known with the store. Whatever was asked before this moment is answered by it.
     pub(super) fn look(&mut self, env: &Env<'_>, out: &mut Effects<C>) {
         let busy = self.busy();
-        (busy.looking, busy.looked, busy.stale) = (true, env.now, 0);
+        (busy.looking, busy.looked, busy.crossed) = (true, env.now, false);
+        busy.stale = 0;
         out.push(Effect::Read);
     }
 
@@ -152,22 +164,26 @@ impl<C: Caller> Lease<C> {
         if !self.busy.as_ref().is_some_and(|busy| busy.looking) {
             return;
         }
+        let known = self.revision;
         let busy = self.busy();
         busy.looking = false;
-        if busy.flight.is_some() {
-            // Its outcome tells more.
-            busy.looked = Moment::ZERO;
+        if busy.flight.is_some() || busy.crossed {
+            // A write went out meanwhile: what was read may be what was there before it.
+            (busy.looked, busy.stale) = (Moment::ZERO, u64::MAX);
             return;
         }
         match there {
             Err(error) => {
+                // Whoever waits in the queue is not forgotten: it is looked again soon.
+                (busy.stale, busy.retry_at) = (u64::MAX, env.now + RETRY);
                 for call in std::mem::take(&mut busy.deferred) {
                     out.push(Effect::Reply(call.caller, Answer::Store(error.clone())));
                 }
             }
-            Ok(Loaded::Absent) if self.revision == Revision::ABSENT => {}
+            Ok(Loaded::Absent) if known == Revision::ABSENT => {}
+            // What is known is no older.
             Ok(Loaded::Record(revision, _) | Loaded::Quarantined(revision, _))
-                if revision == self.revision => {}
+                if revision <= known => {}
             Ok(there) => {
                 self.rebase(there, env, out);
                 self.recall_repeats();
@@ -180,7 +196,8 @@ impl<C: Caller> Lease<C> {
 
     /// Another node changed the key; or, with the highest number there is, may have.
     pub(super) fn stale(&mut self, seq: u64, env: &mut Env<'_>, out: &mut Effects<C>) {
-        if seq <= self.record.seq || (seq == u64::MAX && !self.may_be_outdated(env)) {
+        let own = self.record.state != State::Free && self.record.node == env.terms.node;
+        if seq <= self.record.seq || (seq == u64::MAX && own) {
             return;
         }
         let busy = self.busy();
@@ -194,13 +211,20 @@ impl<C: Caller> Lease<C> {
     /// While this node may not promise, nothing ends at its hands: the holders could not reach it. What
     /// is due is put off, and told to nobody.
     pub(super) fn sits_out(&mut self, env: &Env<'_>) -> bool {
-        if env.terms.may_promise(env.now) {
+        let reading = self.flight().is_some_and(|flight| flight.reading);
+        if env.terms.may_promise(env.now) || reading {
             return false;
         }
         match self.record.state {
             State::Held if self.home != Home::Living => {
                 let span = super::recover::promise_span(&self.record);
-                self.floor = self.floor.max(env.now + span);
+                if !self.graced {
+                    self.floor = self.floor.max(env.now + span);
+                } else if self.run_out(env.now) {
+                    let awaited = self.waiters_len() > 0;
+                    self.busy().retry_at = env.now + if awaited { RETRY } else { span };
+                    return true;
+                }
             }
             State::Offered if self.home != Home::Living => {
                 self.offered_until = self.offered_until.max(env.now + RETRY);
@@ -212,7 +236,7 @@ impl<C: Caller> Lease<C> {
         {
             busy.retry_at = env.now + RETRY;
         }
-        !self.flight().is_some_and(|flight| flight.reading)
+        true
     }
 
     /// Whether anything may be granted now.

@@ -17,6 +17,8 @@ pub struct Keeper {
     committed: bool,
     /// Since when its renewals have been committed without a gap.
     unbroken_since: Moment,
+    /// It could not promise for a while, and was not renewed since.
+    lapsed: bool,
     /// When it could promise again after it could not.
     resumed: Moment,
     leaving: bool,
@@ -42,6 +44,8 @@ pub struct Findings {
     pub gone: Vec<Nonce>,
     /// Records to be written over these revisions: nodes to be found dead.
     pub bury: Vec<(Revision, NodeRecord)>,
+    /// Nodes that were alive when last heard of, and have no record any more: to be asked for by name.
+    pub lost: Vec<Nonce>,
 }
 
 impl Keeper {
@@ -66,6 +70,7 @@ impl Keeper {
             revision: Revision::ABSENT,
             committed: false,
             unbroken_since: Moment::NEVER,
+            lapsed: false,
             resumed: Moment::ZERO,
             leaving: false,
             peers: Peers::default(),
@@ -98,6 +103,18 @@ impl Keeper {
         self.resumed
     }
 
+    /// Whether it ever had a record.
+    #[must_use]
+    pub fn is_committed(&self) -> bool {
+        self.committed
+    }
+
+    /// Whether it said that it leaves: it has nothing to renew.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.leaving
+    }
+
     /// The other nodes, and its own former incarnations.
     #[must_use]
     pub fn peers(&self) -> &Peers {
@@ -121,16 +138,25 @@ impl Keeper {
 
     /// A write of its own was committed, or was found in the store.
     pub fn renewed(&mut self, record: NodeRecord, revision: Revision, now: Moment) -> Renewal {
-        let broken = !self.committed || now >= self.record.until;
-        let first = !self.committed;
+        if revision < self.revision {
+            // Read before a write that is known to be committed: D never goes back.
+            return Renewal::Unbroken;
+        }
+        if !self.committed || now >= self.record.until {
+            self.unbroken_since = Moment::NEVER;
+            self.lapsed |= self.committed;
+        }
         self.committed = true;
         self.record = record;
         self.revision = revision;
-        if !broken {
+        if now >= self.record.until {
+            // What was found ran out as well: nothing can be promised yet.
             return Renewal::Unbroken;
         }
-        self.unbroken_since = now;
-        if first {
+        if self.unbroken_since == Moment::NEVER {
+            self.unbroken_since = now;
+        }
+        if !std::mem::take(&mut self.lapsed) {
             return Renewal::Unbroken;
         }
         self.resumed = now;
@@ -146,10 +172,11 @@ impl Keeper {
         }
         self.record.incarnation = incarnation;
         self.record.epoch = epoch;
+        (self.record.written, self.record.until) = (Moment::ZERO, Moment::ZERO);
         self.revision = Revision::ABSENT;
+        self.lapsed |= self.committed;
         self.committed = false;
         self.leaving = false;
-        self.resumed = now;
     }
 
     /// Every node's record was read; `asked` and `now` are our clock before and after.
@@ -179,22 +206,26 @@ impl Keeper {
             }
         }
         self.looked_around = true;
-        self.forget_absent(found);
+        findings.lost = self.forget_absent(found, asked);
         findings
     }
 
-    /// A terminal record that is no longer kept is forgotten; a living node's that is gone stays, and
-    /// is asked for by name.
-    fn forget_absent(&mut self, found: &[(Revision, NodeRecord)]) {
-        let terminal = |peer: &&super::Peer| peer.record.state.is_terminal() && !peer.is_own();
-        let known: Vec<Nonce> =
-            self.peers.iter().filter(terminal).map(|peer| peer.record.incarnation).collect();
-        for incarnation in known {
-            if !found.iter().any(|(_, record)| record.incarnation == incarnation) {
-                self.peers.forget(incarnation);
-                self.revisions.remove(&incarnation);
-            }
+    /// Forgets nodes whose record is no longer kept, but for those that were heard of since it was
+    /// asked. Those among them that were alive when last heard of are returned: others found them dead,
+    /// and removed what they left, while this node did not look.
+    fn forget_absent(&mut self, found: &[(Revision, NodeRecord)], asked: Moment) -> Vec<Nonce> {
+        let absent = |peer: &&super::Peer| {
+            let there =
+                |(_, record): &(_, NodeRecord)| record.incarnation == peer.record.incarnation;
+            !peer.is_own() && peer.since < asked && !found.iter().any(there)
+        };
+        let gone: Vec<_> = self.peers.iter().filter(absent).map(|peer| &peer.record).collect();
+        let gone: Vec<_> = gone.iter().map(|r| (r.incarnation, r.state.is_terminal())).collect();
+        for (incarnation, _) in &gone {
+            self.peers.forget(*incarnation);
+            self.revisions.remove(incarnation);
         }
+        gone.into_iter().filter(|(_, terminal)| !terminal).map(|(node, _)| node).collect()
     }
 
     /// Whoever had this very address before this process did is gone.

@@ -68,6 +68,8 @@ pub(super) struct Busy<C> {
     pub(super) looking: bool,
     /// When that was last begun.
     pub(super) looked: Moment,
+    /// A write was sent since.
+    pub(super) crossed: bool,
     /// Another node is said to have made this change.
     pub(super) stale: u64,
 }
@@ -82,6 +84,7 @@ impl<C> Default for Busy<C> {
             trouble: None,
             looking: false,
             looked: Moment::ZERO,
+            crossed: false,
             stale: 0,
         }
     }
@@ -91,7 +94,8 @@ impl<C> Default for Busy<C> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Flight<C> {
     pub(super) write: WriteEffect,
-    /// The write can end the tenure that is settled now.
+    /// The write can end the tenure that is settled now, or makes its promises too long: no heartbeat
+    /// is absorbed beside it.
     pub(super) ends: bool,
     /// The call that asked for it.
     pub(super) cause: Option<Call<C>>,
@@ -218,7 +222,9 @@ impl<C: Caller> Lease<C> {
     pub(super) fn launch(&mut self, flight: Flight<C>, out: &mut Effects<C>) {
         debug_assert!(self.flight().is_none(), "one compare-and-set in flight");
         out.push(Effect::Write(flight.write.clone()));
-        self.busy().flight = Some(flight);
+        let busy = self.busy();
+        busy.flight = Some(flight);
+        busy.crossed = true;
     }
 
     fn admit(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
@@ -278,7 +284,7 @@ impl<C: Caller> Lease<C> {
             if busy.flight.is_some() || busy.looking {
                 return;
             }
-            if busy.stale > self.record.seq {
+            if busy.stale > self.record.seq && busy.retry_at <= env.now {
                 self.look(env, out);
             } else if let Some(call) = busy.deferred.pop_front() {
                 self.handle(call, env, out);

@@ -13,6 +13,8 @@ pub enum Mutant {
     ReplyBeforeDurable,
     /// R2: a heartbeat is absorbed while the write that ends its tenure is in flight.
     HeartbeatAbsorbedWhileEnding,
+    /// R2: a heartbeat is absorbed under the old ttl while the write that shortens it is in flight.
+    HeartbeatAbsorbedWhileShortening,
     /// R2, R5: a floor is kept in memory only.
     FloorInMemoryOnly,
     /// R2: the longer ttl is promised before it is written.

@@ -47,7 +47,7 @@ impl<C: Caller> Lease<C> {
         };
         let mut flight = Flight::new(record, self.revision, vec![change]);
         flight.cause = Some(call);
-        self.launch(flight, out);
+        self.launch_as_home(flight, env, out);
     }
 
     /// The last pin is off: the holder gets one more ttl in which to show that it lives.

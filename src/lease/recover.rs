@@ -105,7 +105,7 @@ impl<C: Caller> Lease<C> {
             Loaded::Record(revision, record) => {
                 self.revision = revision;
                 self.record = record;
-                self.home = Home::Here;
+                (self.home, self.graced) = (Home::Here, false);
                 self.settled_on(env);
                 self.floor = match self.record.state {
                     State::Held if !env.terms.breaks(Mutant::RestartWithEmptyPromises) => {

@@ -52,6 +52,24 @@ async fn a_bucket_that_was_lost_is_brought_back() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_node_that_wakes_amid_a_restore_is_noticed_before_a_key_is_written() {
+    let mut server = nats_server::Server::start();
+    let place = nats(&server);
+    let file = place.file("backup.jsonl");
+    let node = place.serve().await;
+    node.acquire_and_release("k").await;
+    place.tenure(&["backup", "--file", &file, "--output", "json"]).json();
+    server.kill();
+    server.wipe();
+    server.run();
+    eventually("frozen", async || node.text("/readyz").await.1.contains("frozen")).await;
+    place
+        .tenure(&["restore", "--file", &file, "--raise-epoch"])
+        .refused(1, &["restore is not complete", "went on before", &node.url, "delete the bucket"]);
+    assert_eq!(node.text("/v1/leases/k").await.0, 404, "nothing was written");
+}
+
 /// A node that died holds nobody up for longer than it takes to be sure, and what it left goes on.
 async fn raise_after_a_crash(place: &Place) {
     let node = place.serve().await;
@@ -120,13 +138,14 @@ async fn freezes_until_the_epoch_is_raised(place: &Place, wipe: impl AsyncFnOnce
     drop(node);
     let again = place.start();
     eventually("frozen still", async || again.text("/readyz").await.0 == 503).await;
-    again.stop();
     place.tenure(&["restore", "--raise-epoch", "--epoch", "4"]).refused(1, &["it is 4 now"]);
     let raised = place.tenure(&["restore", "--raise-epoch", "--output", "json"]).json();
     assert_eq!(raised["epoch"], 5);
+    eventually("thawed", async || again.text("/readyz").await.0 == 200).await;
+    assert!(again.acquire_and_release("k").await > token, "nobody had to start it again");
+    again.stop();
     let node = place.serve().await;
-    assert!(node.acquire_and_release("k").await > token);
-    node.stop();
+    assert_eq!(node.get("/v1/info").await["epoch"], 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]

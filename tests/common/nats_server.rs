@@ -34,7 +34,7 @@ pub fn program() -> PathBuf {
         || Path::new(env!("CARGO_MANIFEST_DIR")).join(".tools/bin/nats-server"),
         PathBuf::from,
     );
-    assert!(path.is_file(), "{} is missing; `make tools` fetches it", path.display());
+    assert!(path.is_file(), "{} is missing; `make nats` fetches it", path.display());
     path
 }
 

@@ -10,6 +10,7 @@ mod harness;
 mod heartbeat;
 mod model;
 mod mutants;
+mod nodes;
 mod pin;
 mod recover;
 mod request_id;

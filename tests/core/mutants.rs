@@ -1,6 +1,7 @@
 //! Broken variants of the rules (docs/protocol.md), each with the test that notices it. The rules of
-//! several nodes, sessions and fences have their mutants elsewhere. `model` stands for
-//! `model::broken_rules_of_the_core_are_found`, where no other test is named.
+//! sessions and fences have their mutants elsewhere. `model` stands for
+//! `model::broken_rules_of_the_core_are_found`, where no other test is named; `nodes` for
+//! `nodes::mutants`.
 //!
 //! | broken rule | noticed by |
 //! | --- | --- |
@@ -15,6 +16,17 @@
 //! | revival without regard to the end | `revival_of_any_end_is_noticed` |
 //! | a registration on several keys granted on each | `claim_ignored_is_noticed` |
 //! | token of the tenure before | `token_reused_is_noticed`, `model` |
+//! | rival counts from before its read | `nodes`: `a_rival_that_counts_from_before_its_read_is_noticed` |
+//! | node promises after D | `nodes`: `a_promise_after_the_end_of_the_nodes_record_is_noticed` |
+//! | take-over without tombstone | `nodes`: `a_take_over_without_a_tombstone_is_noticed` |
+//! | adoption without F | `nodes`: `an_adoption_without_floor_is_noticed`, `a_drained_node_that_goes_on_answering_is_covered_by_the_floor_alone` |
+//! | floor kept in memory only, over two adoptions | `nodes`: `a_floor_kept_in_memory_only_is_noticed` |
+//! | repeated request id answered by another node | `nodes`: `a_repeated_request_answered_by_another_node_is_noticed` |
+//! | heartbeat answered by another node | `nodes`: `a_heartbeat_answered_by_another_node_is_noticed` |
+//! | tombstone with its author's U | `nodes`: `a_tombstone_with_its_authors_instants_is_noticed` |
+//! | D of the home from an older copy | `nodes`: `the_end_of_a_dead_node_from_an_older_copy_is_noticed` |
+//! | conditional write retried blindly | `nodes`: `a_conditional_write_that_is_retried_blindly_is_noticed` |
+//! | heartbeat absorbed beside the write that shortens | `nodes`: `a_heartbeat_absorbed_beside_the_write_that_shortens_is_noticed` |
 //! | token restarts after deletion | `token_that_restarts_after_deletion_is_noticed` |
 //! | event published before commit | `event_published_before_commit_is_noticed` |
 //! | client counts from the reply | `model`: `a_client_that_counts_from_the_reply_is_found` |

@@ -1,8 +1,8 @@
 //! The DynamoDB store: one table, used by several nodes.
 //!
-//! A lease is one item ([`layout`]); a compare-and-set is one conditional `PutItem` ([`write`]) that is
+//! A lease is one item ([`layout`]); a compare-and-set is one conditional `PutItem` ([`mod@write`]) that is
 //! never sent twice, and whose failed condition brings the winner along. Changes go, some milliseconds
-//! after their write and many at a time, into a log in the same table ([`log`], [`tail`]), which gives
+//! after their write and many at a time, into a log in the same table ([`mod@log`], [`tail`]), which gives
 //! them one order for all nodes. The log is kept free of duplicates and holes by those who append
 //! ([`state`]): an entry can only follow the last one, so its writer knows all before it. What a writer
 //! did not come to log stands in the item that it wrote until somebody else logs it: who overwrites the

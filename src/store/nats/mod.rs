@@ -2,7 +2,7 @@
 //!
 //! One stream holds the bucket ([`bucket`]): a subject per key ([`subject`]), whose last message is the
 //! key's record, with the changes that it made true ([`message`]). Writes are publishes that expect the
-//! subject's last sequence ([`write`]); the revision of a write is its sequence in the stream. One
+//! subject's last sequence ([`mod@write`]); the revision of a write is its sequence in the stream. One
 //! consumer per node ([`follow`]) brings everything that anyone writes: an index of all keys, and the
 //! latest changes ([`table`]); older ones are replayed from the stream ([`history`]). All of it runs on
 //! a thread of the store's own ([`open`]), so that callers may be on any runtime.

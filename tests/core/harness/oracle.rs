@@ -37,6 +37,9 @@ pub struct Oracle {
     seq: u64,
     owner: Option<String>,
     last_token: Token,
+    /// How much faster the home's clock runs than the judge's, in millionths: the slowest client that is
+    /// allowed is slow by the home's clock.
+    pub ppm: i64,
 }
 
 impl Oracle {
@@ -151,6 +154,7 @@ impl Oracle {
     /// I1: the client counts from before it sent; its clock may be the slowest that is allowed.
     fn window(&mut self, token: Token, who: &Who, valid_for_ms: u64, now: Moment) -> Verdict {
         let span = CLIENT_DRIFT.stretch(std::time::Duration::from_millis(valid_for_ms));
+        let span = span.mul_f64(1e6 / (1_000_000 + self.ppm) as f64);
         let until = who.sent + span;
         let Some(seen) = self.tenures.get_mut(&token) else {
             return Err(format!("promised {token:?}, which was never granted"));

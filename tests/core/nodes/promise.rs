@@ -1,0 +1,134 @@
+//! R1: who answers with a promise, and until when.
+
+use tenure::lease::{Answer, Epoch, Input, Token};
+
+use super::*;
+
+#[test]
+fn nothing_is_promised_at_or_after_the_end_of_the_nodes_record() {
+    let (mut world, holder) = held_at_a(None);
+    world.renew(A);
+    let until = world.nodes[A].terms.until;
+    world.pass(NODE_TTL_MS - 100);
+    assert!(world.clock(A) < until);
+    assert!(alive(&world.done(A, heartbeat(holder.proof()))) > 0);
+
+    world.pass(100);
+    assert!(world.clock(A) >= until);
+    let late = world.done(A, heartbeat(holder.proof()));
+    assert!(matches!(late.answer(), Answer::Lapsed), "{late:?}");
+    let late = world.done(A, acquire("b"));
+    assert!(matches!(late.answer(), Answer::Lapsed), "{late:?}");
+}
+
+#[test]
+fn a_grant_that_is_committed_after_the_end_of_the_nodes_record_is_told_to_nobody() {
+    let mut world = pair();
+    let late = world.ask(A, acquire("a").id(7, 0));
+    world.pass(NODE_TTL_MS + 100);
+    world.commit(A);
+    assert!(matches!(late.answer(), Answer::Lapsed), "{late:?}");
+    assert_eq!(world.owner().as_deref(), Some("a"), "its request id finds it again");
+
+    world.renew(A);
+    let again = world.done(A, acquire("a").id(7, 0));
+    assert_eq!(again.grant().view.owner.unwrap().to_string(), "a");
+}
+
+#[test]
+fn no_grant_is_sent_before_the_node_has_a_record() {
+    let mut world = World::breaking(None);
+    world.outage = true;
+    world.start(A, "http://a");
+    let early = world.ask(A, acquire("a"));
+    assert!(matches!(early.answer(), Answer::Lapsed));
+    world.outage = false;
+    world.renew(A);
+    world.done(A, acquire("a")).grant();
+}
+
+#[test]
+fn a_leaving_node_promises_nothing_and_its_leases_are_adopted_at_once() {
+    let (mut world, holder) = held_at_a(None);
+    world.leave(A);
+    let refused = world.done(A, heartbeat(holder.proof()));
+    assert!(matches!(refused.answer(), Answer::Lapsed));
+    world.renew(A);
+    world.watch(B);
+    alive(&world.done(B, heartbeat(holder.proof())));
+    assert_eq!(world.home(), world.incarnation(B));
+    assert_eq!(world.records.len(), 2, "a node that left does not come back");
+}
+
+#[test]
+fn a_node_without_a_record_adopts_nothing() {
+    let (mut world, holder) = orphaned(None);
+    let former = world.home();
+    let now = world.clock(B);
+    world.nodes[B].keeper.reborn(tenure::lease::Nonce(77), EPOCH, now);
+    world.publish(B);
+    let refused = world.done(B, heartbeat(holder.proof()));
+    assert!(matches!(refused.answer(), Answer::Lapsed));
+    for request in [pin("x"), revoke(), transfer(holder.proof(), "b")] {
+        let refused = world.done(B, request);
+        assert!(matches!(refused.answer(), Answer::Lapsed), "{refused:?}");
+    }
+    assert_eq!(world.home(), former);
+
+    world.renew(B);
+    assert_eq!(world.incarnation(B), tenure::lease::Nonce(77));
+}
+
+#[test]
+fn a_grant_of_an_incarnation_that_this_node_no_longer_is_promises_nothing() {
+    let mut world = pair();
+    let asked = world.ask(A, acquire("a").id(7, 0));
+    let former = world.incarnation(A);
+    // A is found dead while its grant is on its way.
+    let (revision, record) = world.records[&former].clone();
+    let nonce = world.nonce();
+    let dead = record.terminal(tenure::lease::NodeState::Dead, nonce);
+    world.write_node(revision, dead).unwrap();
+    world.renew(A);
+    world.renew(A);
+    assert_ne!(world.incarnation(A), former);
+    world.commit(A);
+    assert!(matches!(asked.answer(), Answer::Lapsed), "{asked:?}");
+    assert_eq!(world.home(), former);
+
+    let again = world.done(A, acquire("a").id(7, 0));
+    assert_eq!(again.grant().view.node, Some(world.incarnation(A)), "adopted first");
+}
+
+#[test]
+fn a_frozen_store_and_a_later_epoch_refuse_grants() {
+    let mut world = pair();
+    world.nodes[A].terms.frozen = true;
+    assert!(matches!(world.done(A, acquire("a")).answer(), Answer::Frozen));
+    world.nodes[A].terms.frozen = false;
+    let first = world.done(A, acquire("a"));
+    assert_eq!(Token(first.token()).epoch(), EPOCH);
+    world.done(A, release(first.proof()));
+
+    world.news(B);
+    world.nodes[B].terms.epoch = Epoch(EPOCH.0 - 1);
+    let refused = world.done(B, acquire("b"));
+    assert!(matches!(refused.answer(), Answer::Frozen), "{refused:?}");
+    world.nodes[A].terms.frozen = true;
+    let parked = acquire("c").waiting_until(world.clock(A) + ms(60_000));
+    assert!(matches!(world.done(A, parked).answer(), Answer::Frozen));
+}
+
+#[test]
+fn a_heartbeat_is_not_absorbed_beside_the_write_that_shortens_its_ttl() {
+    let (mut world, holder) = held_at_a(None);
+    world.run(NODE_TTL_MS);
+    let shorter = world.ask(A, heartbeat_with(holder.proof(), None, Some(1_000)));
+    world.pass(1_500);
+    let plain = world.ask(A, heartbeat(holder.proof()));
+    assert!(plain.waits(), "{plain:?}");
+    world.commit(A);
+    assert!(alive(&shorter) <= 2_500);
+    assert!(alive(&plain) <= 2_500);
+    world.input(A, Input::Tick);
+}
