@@ -119,7 +119,8 @@ impl Cluster {
         self.assert_workers();
         let before: Vec<Lease> = self.ledger.held_at(now());
         let victim = (chance.next_u64() % self.nodes.len() as u64) as usize;
-        let away = self.ttl_ms + NODE_TTL_MS + 2_000;
+        // Everything that the dead node promised has run out.
+        let away = self.ttl_ms + NODE_TTL_MS;
         match fault {
             Fault::Crash => {
                 self.nodes[victim].kill();

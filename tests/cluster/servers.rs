@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::{
     clock::{ms, within},
-    endpoint::Endpoint,
+    dynamo_endpoint::Endpoint,
     process::{Process, free_port},
     proxy::{Proxy, Way},
 };
@@ -20,7 +20,6 @@ const NAME: &str = "chaos";
 const START_MS: u64 = 30_000;
 
 /// The servers behind a store.
-#[derive(Debug)]
 pub enum Servers {
     Embedded(TempDir),
     Nats { _dir: TempDir, servers: Vec<NatsServer> },
@@ -126,7 +125,7 @@ impl Servers {
                 (vec![format!("store.embedded.data_dir={dir}")], Ways::default())
             }
             Self::Dynamo(endpoint) => {
-                let proxy = Proxy::to(endpoint.addr).await;
+                let proxy = Proxy::to(endpoint.addr()).await;
                 let settings = vec![
                     "store.kind=dynamodb".to_owned(),
                     format!("store.dynamodb.endpoint=http://{}", proxy.addr),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::{
     clock::{ms, now, sleep_ms, within},
     cluster::{Cluster, NODE_TTL_MS},
-    from_environment,
+    long,
     node::Node,
     servers::Servers,
 };
@@ -41,9 +41,7 @@ async fn writes(cluster: &Cluster) -> f64 {
 }
 
 pub async fn are_few(servers: Servers) {
-    let minutes = from_environment("CHAOS_MINUTES").unwrap_or(0);
-    let (leases, span_ms): (usize, u64) =
-        if minutes > 0 { (20_000, 60_000) } else { (2_000, 15_000) };
+    let (leases, span_ms): (usize, u64) = if long() { (20_000, 60_000) } else { (2_000, 15_000) };
     let cluster = Cluster::start(servers, 3, TTL_MS).await;
     let keys: Vec<String> = (0..leases).map(|n| format!("held/{n:05}")).collect();
     let nodes = cluster.nodes.len();

@@ -2,6 +2,8 @@
 //!
 //! To be included with `#[path]` by test binaries. Everything is gone when it is dropped.
 
+#![allow(dead_code, reason = "each test binary uses what it needs")]
+
 use std::{net::SocketAddr, thread};
 
 use tokio::sync::oneshot;
@@ -39,7 +41,6 @@ impl Endpoint {
     }
 
     /// Where it listens.
-    #[allow(dead_code, reason = "not every test binary that includes this asks")]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }

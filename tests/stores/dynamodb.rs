@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use dynoxide::{
-    AttributeValue,
+    AttributeValue, Database,
     actions::{
         delete_item::DeleteItemRequest, get_item::GetItemRequest, put_item::PutItemRequest,
         query::QueryRequest,
@@ -21,7 +21,7 @@ use tenure::{
 
 use crate::{
     conformance,
-    endpoint::Endpoint,
+    dynamo_endpoint::Endpoint,
     lab::{commit, eventually, grant, key},
     proxy::{Proxy, Way},
     subject::{Damage, Subject},
@@ -32,7 +32,9 @@ const TABLE: &str = "suite";
 const NEWER: u8 = 9;
 
 pub struct Dynamo {
-    endpoint: Endpoint,
+    _endpoint: Endpoint,
+    /// What it keeps: a way to it behind the store's back.
+    database: Database,
     way: Proxy,
 }
 
@@ -50,7 +52,7 @@ impl Dynamo {
     fn remove(&self, key: HashMap<String, AttributeValue>) {
         let table_name = TABLE.to_owned();
         let request = DeleteItemRequest { table_name, key, ..DeleteItemRequest::default() };
-        self.endpoint.database.delete_item(request).expect("it is removed");
+        self.database.delete_item(request).expect("it is removed");
     }
 
     /// The keys of the log's entries, oldest first.
@@ -62,7 +64,7 @@ impl Dynamo {
             scan_index_forward: true,
             ..QueryRequest::default()
         };
-        let found = self.endpoint.database.query(request).expect("the log");
+        let found = self.database.query(request).expect("the log");
         let key = |item: HashMap<String, AttributeValue>| {
             item.into_iter().filter(|(name, _)| name == "pk" || name == "sk").collect()
         };
@@ -72,9 +74,10 @@ impl Dynamo {
 
 impl Subject for Dynamo {
     async fn start() -> Self {
-        let endpoint = Endpoint::start();
-        let way = Proxy::to(endpoint.addr).await;
-        Self { endpoint, way }
+        let database = Database::memory().expect("a database");
+        let endpoint = Endpoint::start_with(database.clone());
+        let way = Proxy::to(endpoint.addr()).await;
+        Self { _endpoint: endpoint, database, way }
     }
 
     async fn open_with(&self, witness: Option<Witness>) -> Arc<dyn LeaseStore> {
@@ -103,7 +106,7 @@ impl Subject for Dynamo {
     }
 
     async fn spoil(&self, key: &Key, damage: Damage) -> bool {
-        let database = &self.endpoint.database;
+        let database = &self.database;
         let table_name = TABLE.to_owned();
         let get = GetItemRequest { table_name, key: place(key), ..GetItemRequest::default() };
         let mut item = database.get_item(get).expect("it is read").item.expect("an item");

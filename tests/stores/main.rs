@@ -3,10 +3,10 @@
 //! A store joins with a [`Subject`] in a file of its own and one line of [`conformance!`]. `SEED`
 //! replays the random parts of a run; `BUDGET` multiplies how many seeds the runs under faults take.
 
+#[path = "../common/dynamo_endpoint.rs"]
+mod dynamo_endpoint;
 mod dynamodb;
 mod embedded;
-#[path = "../common/endpoint.rs"]
-mod endpoint;
 mod faulty;
 mod lab;
 mod nats;
