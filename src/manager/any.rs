@@ -167,7 +167,8 @@ impl Manager {
         let mut trouble = None;
         let mut rest = keys.as_slice();
         while grants.len() < any.count && !rest.is_empty() {
-            let (wave, later) = rest.split_at(rest.len().min(any.count - grants.len()));
+            let width = self.at_once().min(any.count - grants.len());
+            let (wave, later) = rest.split_at(rest.len().min(width));
             rest = later;
             let ones: Vec<_> = wave.iter().map(|key| any.one(key, any.mark)).collect();
             let answers = join_all(ones.iter().map(|one| self.acquire(one, received))).await;

@@ -17,7 +17,7 @@ mod open;
 use std::{sync::Arc, time::Duration};
 
 use dashmap::DashMap;
-use futures_util::future::join_all;
+use futures_util::{StreamExt, future::join_all, stream};
 use tokio::sync::{oneshot, watch};
 
 pub use any::{AcquireAny, Candidates, MAX_CANDIDATES};
@@ -39,6 +39,8 @@ use crate::{
 
 /// Longest value of a key, in bytes of UTF-8.
 pub const MAX_VALUE_BYTES: usize = 16 * 1024;
+/// Writes that one call has under way over a network.
+const WRITES_AT_ONCE: usize = 128;
 /// How often a call is asked again when the actor that got it died.
 const ATTEMPTS: u32 = 20;
 
@@ -252,7 +254,14 @@ impl Manager {
     ) -> Vec<Result<bool, ReleaseError>> {
         let release = |lease_id| Release { lease_id, value: None };
         let asked = asked.into();
-        join_all(leases.map(|(key, id)| self.release(key, release(id), asked))).await
+        let releases = leases.map(|(key, id)| self.release(key, release(id), asked));
+        stream::iter(releases).buffered(self.at_once()).collect().await
+    }
+
+    /// How many writes one call has under way: all of them, where one sync takes them all; over a
+    /// network no more than a connection needs to be busy, so that none waits for its time-out.
+    fn at_once(&self) -> usize {
+        if self.node.is_some() { WRITES_AT_ONCE } else { usize::MAX }
     }
 
     /// Hands a key to a named successor, for which it is kept for a while.
