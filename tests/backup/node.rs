@@ -145,9 +145,27 @@ impl Node {
         }
     }
 
+    /// An answer, perhaps after the node asked to try again.
     pub async fn get(&self, path: &str) -> Value {
-        let answer = self.client.get(format!("{}{path}", self.url)).send().await;
-        answer.expect("an answer").json().await.expect("JSON")
+        let mut last = String::new();
+        eventually(path, async || {
+            let (status, text) = self.text(path).await;
+            assert!(status == 200 || status == 503, "{path}: {status} {text}");
+            last = text;
+            status == 200
+        })
+        .await;
+        serde_json::from_str(&last).expect("JSON")
+    }
+
+    /// A call that is refused with this status, perhaps after the node asked to try again.
+    pub async fn refused(&self, path: &str, body: Value, status: u16) {
+        eventually(path, async || {
+            let (found, answer) = self.post(path, &body).await;
+            assert!(found == status || found == 503, "{path} {body}: {found} {answer}");
+            found == status
+        })
+        .await;
     }
 
     pub async fn post(&self, path: &str, body: &Value) -> (u16, Value) {

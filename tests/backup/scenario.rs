@@ -64,8 +64,9 @@ pub async fn check(node: &Node, before: &Before, epoch: u64) {
     let offered = node.get("/v1/leases/jobs/offered").await;
     assert_eq!(offered["state"], "offered", "{offered}");
     assert_eq!(node.get("/v1/leases/jobs/free").await["pinned"], true);
-    let held = json!({"key": "jobs/held", "owner": "rival", "ttl_ms": 1000});
-    assert_eq!(node.post("/v1/acquire", &held).await.0, 409, "it is worker-1's still");
+    // It is worker-1's still.
+    let rival = json!({"key": "jobs/held", "owner": "rival", "ttl_ms": 1000});
+    node.refused("/v1/acquire", rival, 409).await;
 
     let proof = json!({"key": "jobs/held", "lease_id": before.held["lease_id"]});
     let alive = node.call("/v1/heartbeat", proof.clone()).await;
