@@ -193,7 +193,7 @@ impl Cluster {
     /// I8: once faults stop, every key is there to be taken, through any node.
     async fn no_key_is_stuck(&self) {
         let keys: Vec<String> = self.subscribers[0].last().into_keys().collect();
-        let mut ended = keys;
+        let (mut ended, mut last) = (keys, String::new());
         let free = within(ms(2 * self.ttl_ms + 10_000), async || {
             let mut held = Vec::new();
             for (n, key) in ended.iter().enumerate() {
@@ -202,7 +202,10 @@ impl Cluster {
                 let (status, answer) = node.post("/v1/acquire", &body).await;
                 match status {
                     200 => {}
-                    409 | 423 | 429 | 503 => held.push(key.clone()),
+                    409 | 423 | 429 | 503 => {
+                        held.push(key.clone());
+                        last = format!("{key} at node {}: {answer}", n % self.nodes.len());
+                    }
                     _ => panic!("{key}: {status} {answer}"),
                 }
             }
@@ -210,6 +213,11 @@ impl Cluster {
             ended.is_empty()
         })
         .await;
-        assert!(free, "stuck: {ended:?}");
+        let Some(stuck) = ended.first().filter(|_| !free) else { return };
+        for node in &self.nodes {
+            println!("{}: {}", node.url, node.get(&format!("/v1/leases/{stuck}")).await);
+            println!("{}", node.said_of(stuck));
+        }
+        panic!("stuck: {ended:?}; {last}");
     }
 }

@@ -102,6 +102,13 @@ impl Node {
         );
     }
 
+    /// What it said that names this.
+    pub fn said_of(&self, what: &str) -> String {
+        let said = self.process.as_ref().map(Process::said).unwrap_or_default();
+        let lines = said.lines().filter(|line| line.contains(what) || !line.contains("key="));
+        lines.map(|line| format!("    {line}\n")).collect()
+    }
+
     pub async fn get(&self, path: &str) -> Value {
         let answer = self.http.get(format!("{}{path}", self.url)).send().await;
         let answer = answer.unwrap_or_else(|why| panic!("{}: {path}: {why}", self.name));

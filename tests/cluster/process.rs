@@ -13,7 +13,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Lines that are kept of what it said.
-const LINES: usize = 400;
+const LINES: usize = 20_000;
 /// Of them, what a failed test shows of each process.
 const SHOWN: usize = 30;
 
