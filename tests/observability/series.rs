@@ -141,7 +141,9 @@ async fn histograms_have_the_buckets_of_the_table_and_they_add_up() {
 async fn the_workload_is_counted_as_it_was() {
     let node = Node::start(&[]).await;
     let trace = workload::run(&node).await;
-    let scrape = node.scrape().await;
+    // Ends are counted when they are published, which is after their answer.
+    let ended = |s: &Scrape| s.sum("tenure_lease_ended_total", &[("reason", "released")]) >= 11.0;
+    let scrape = node.scrape_until("all ends", ended).await;
     let expect = |name: &str, labels: &[(&str, &str)], value: f64| {
         let found = scrape.sum(name, labels);
         assert!((found - value).abs() < f64::EPSILON, "{name} {labels:?} is {found}, not {value}");
