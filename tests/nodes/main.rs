@@ -6,7 +6,6 @@ mod adoption;
 #[allow(dead_code, reason = "shared with the cluster tests")]
 mod clock;
 #[path = "../common/dynamo_endpoint.rs"]
-#[allow(dead_code, reason = "shared with the tests of the store")]
 mod dynamo_endpoint;
 mod events;
 mod frozen;
