@@ -20,6 +20,7 @@ mod exit;
 mod get;
 mod ls;
 mod man;
+mod nodes;
 mod open_store;
 mod output;
 mod raise;
@@ -82,6 +83,7 @@ enum Command {
     Release(release::ReleaseArgs),
     Get(get::GetArgs),
     Ls(ls::LsArgs),
+    Nodes(nodes::NodesArgs),
     Check(check::CheckArgs),
     Watch(watch::WatchArgs),
     Revoke(revoke::RevokeArgs),
@@ -142,6 +144,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Release(args) => block_on(args.run(&context()?)),
         Command::Get(args) => block_on(args.run(&context()?)),
         Command::Ls(args) => block_on(args.run(&context()?)),
+        Command::Nodes(args) => block_on(args.run(&context()?)),
         Command::Check(args) => block_on(args.run(&context()?)),
         Command::Watch(args) => block_on(args.run(&context()?)),
         Command::Revoke(args) => block_on(args.run(&context()?)),

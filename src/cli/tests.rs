@@ -36,6 +36,7 @@ fn what_the_contract_names_can_be_written() {
         "watch jobs/1 --until-free --timeout 10s",
         "revoke jobs/1 --reason stuck --immediately",
         "bench --workload echo",
+        "nodes --output json",
         "transfer jobs/1 --lease-id 00ff --to w2 --offer 10s --value v",
         "backup --store nats --set store.nats.replicas=1",
         "backup --data-dir d --file f --skip-unreadable",

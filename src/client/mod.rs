@@ -24,7 +24,8 @@ use serde_json::json;
 pub use error::{ClientError, Problem};
 pub use events::{Event, EventFilter, EventStream, StreamItem};
 pub use types::{
-    Acquire, AcquireAny, Alive, Check, Grant, Grants, Lease, LeaseFilter, Leases, Owner, Released,
+    Acquire, AcquireAny, Alive, Check, Grant, Grants, Lease, LeaseFilter, Leases, Node, Nodes,
+    Owner, Released,
 };
 
 /// How long to wait for a connection.
@@ -178,6 +179,14 @@ impl Client {
         let mut url = self.url("leases");
         append(&mut url, &filter.pairs());
         answer(self.request(Method::GET, url)).await
+    }
+
+    /// The coordinators on the server's store.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn nodes(&self) -> Result<Nodes, ClientError> {
+        answer(self.request(Method::GET, self.url("nodes"))).await
     }
 
     /// The stream of events that pass the filter, from the filter's cursor or from now on.

@@ -170,6 +170,37 @@ impl LeaseFilter {
     }
 }
 
+/// A coordinator.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    /// Where it is reached.
+    pub url: String,
+    /// `alive`, `draining`, `drained` or `dead`.
+    pub state: String,
+    /// The program's version.
+    #[serde(default)]
+    pub version: String,
+    /// Names this run of it.
+    #[serde(default)]
+    pub incarnation: String,
+    /// How many leases are at home at it.
+    #[serde(default)]
+    pub leases: u64,
+    /// Milliseconds until its record runs out unless it is renewed.
+    #[serde(default)]
+    pub runs_out_in_ms: Option<u64>,
+    /// Whether it is the one that answered.
+    #[serde(default)]
+    pub this: bool,
+}
+
+/// The coordinators on one store.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Nodes {
+    /// The one that answered first.
+    pub nodes: Vec<Node>,
+}
+
 /// One page of leases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Leases {
