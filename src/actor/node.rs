@@ -16,16 +16,18 @@ use std::{
     time::Duration,
 };
 
-use super::{Mail, World};
+use super::{
+    Mail, World,
+    roster::count,
+    sweep::{sweep, sweep_strangers},
+};
 use crate::{
-    lease::{Keeper, Moment, NodeRecord, NodeState, Nonce, Peers, Renewal, Revision, State},
-    store::{FoundNode, Health, NodeOutcome, Range, SharedStore, StoreError},
+    lease::{Keeper, Moment, NodeRecord, NodeState, Nonce, Renewal, Revision},
+    store::{FoundNode, Health, NodeOutcome, SharedStore, StoreError},
 };
 
 /// Records are renewed, and those of others read, so often in a time to live.
 const ROUNDS: u32 = 4;
-/// Keys read at a time when a dead node's leases are looked for.
-const SWEEP_PAGE: usize = 1000;
 /// A dead node's leases are looked for once more after this: a write of its may have landed late.
 const SWEEP_AGAIN: Duration = Duration::from_secs(5);
 /// Terminal records that nobody needs are kept for this long, for people.
@@ -33,20 +35,9 @@ const KEEP_TOMBSTONES: Duration = Duration::from_secs(600);
 /// How often it is looked for terminal records that nobody needs.
 const COLLECT: Duration = Duration::from_secs(60);
 
-/// A node as people see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeView {
-    /// Its record as last read.
-    pub record: NodeRecord,
-    /// Whether it is this one.
-    pub this: bool,
-    /// Milliseconds until its record runs out, reckoned on our clock; 0 when it did.
-    pub runs_out_in_ms: u64,
-}
-
 /// This node on a store that several nodes share.
 pub struct Node {
-    world: Arc<World>,
+    pub(super) world: Arc<World>,
     keeper: Mutex<Keeper>,
     ttl: Duration,
     /// It is leaving for good.
@@ -109,34 +100,7 @@ impl Node {
         }
     }
 
-    /// This node and those that it knows of, this one first.
-    #[must_use]
-    pub fn list(&self) -> Vec<NodeView> {
-        let now = self.world.clock.now();
-        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-        self.with(|keeper| {
-            let (own, until) = (keeper.record(), keeper.until());
-            let drained = self.world.terms().until == Moment::ZERO && until == Moment::ZERO;
-            let state =
-                if drained && own.until != Moment::ZERO { NodeState::Drained } else { own.state };
-            let mut views = vec![NodeView {
-                record: NodeRecord { state, ..own.clone() },
-                this: true,
-                runs_out_in_ms: millis(until.since(now)),
-            }];
-            views.extend(keeper.peers().iter().filter(|peer| !peer.is_own()).map(|peer| {
-                NodeView {
-                    this: false,
-                    runs_out_in_ms: millis(peer.record.until.since(peer.lower_bound(now))),
-                    record: peer.record.clone(),
-                }
-            }));
-            views[1..].sort_by_key(|view| (view.record.state as u8, view.record.url.clone()));
-            views
-        })
-    }
-
-    fn with<T>(&self, body: impl FnOnce(&mut Keeper) -> T) -> T {
+    pub(super) fn with<T>(&self, body: impl FnOnce(&mut Keeper) -> T) -> T {
         body(&mut self.keeper.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -442,52 +406,4 @@ where
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     });
-}
-
-fn count(world: &World, peers: &Peers) {
-    let mut by_state = [1, 0, 0];
-    for peer in peers.iter().filter(|peer| !peer.is_own()) {
-        by_state[peer.record.state as usize] += 1;
-    }
-    world.metrics.nodes(by_state);
-}
-
-/// Wakes the actors of taken keys whose home is such, a page at a time. Whether all keys were seen.
-async fn sweep(world: &Arc<World>, such: impl Fn(Nonce, State) -> bool) -> bool {
-    let mut after = None;
-    loop {
-        let range = Range { prefix: String::new(), after: after.take(), limit: SWEEP_PAGE };
-        let page = match world.store.scan(range).await {
-            Ok(page) => page,
-            Err(error) => {
-                tracing::warn!(%error, "the leases of dead nodes cannot be looked for");
-                tokio::time::sleep(Duration::from_millis(500)).await;
-                return false;
-            }
-        };
-        let Some((last, _)) = page.last() else { return true };
-        after = Some(last.as_str().to_owned());
-        for (key, found) in &page {
-            let Ok(record) = &found.record else { continue };
-            if record.state != State::Free && such(record.node, record.state) {
-                let _ = world.registry.start(world, key);
-                world.registry.tell(key.as_str(), || Mail::Nudge);
-            }
-        }
-        tokio::task::yield_now().await;
-    }
-}
-
-/// At the start: leases of nodes that are gone, or that nobody knows.
-async fn sweep_strangers(world: Arc<World>) {
-    while !world.registry.has_arbiters() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let terms = world.terms();
-    let living = |home: Nonce| {
-        let peers = terms.peers.as_ref();
-        let peer = peers.and_then(|peers| peers.get(home));
-        peer.is_some_and(|peer| !peer.record.state.is_terminal())
-    };
-    sweep(&world, |home, _| home != terms.node && !living(home)).await;
 }

@@ -1,9 +1,9 @@
 //! Moving a lease through time, so that a model checker sees equal states as equal.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
-    Acquire, Call, Lease, Moment, Request,
+    Acquire, Call, Keeper, Lease, Moment, NodeRecord, Record, Request,
     waiters::{Waiter, Waiters},
 };
 
@@ -21,6 +21,7 @@ impl<C> Lease<C> {
         aged(&mut self.offered_until);
         let Some(busy) = &mut self.busy else { return };
         aged(&mut busy.retry_at);
+        aged(&mut busy.looked);
         busy.waiters.age(aged);
         for call in &mut busy.deferred {
             call.age(aged);
@@ -29,6 +30,65 @@ impl<C> Lease<C> {
             flight.due.iter_mut().for_each(aged);
             flight.cause.iter_mut().for_each(|call| call.age(aged));
             flight.grantee.iter_mut().for_each(|waiter| waiter.age(aged));
+        }
+    }
+}
+
+impl<C> Lease<C> {
+    /// The records that it knows of: the settled one, and the one in flight.
+    pub fn for_records(&mut self, mut change: impl FnMut(&mut Arc<Record>)) {
+        change(&mut self.record);
+        if let Some(flight) = self.busy.as_mut().and_then(|busy| busy.flight.as_mut()) {
+            change(&mut flight.write.record);
+        }
+    }
+}
+
+impl Record {
+    /// The same for a record, in a model where all clocks show the same.
+    pub fn age(self: &mut Arc<Self>, by: Duration, oldest: Moment) {
+        let counts = self.floor_ms > 0 || self.offer.is_some();
+        let written = if counts { (self.written - by).max(oldest) } else { oldest };
+        if written != self.written {
+            Arc::make_mut(self).written = written;
+        }
+    }
+}
+
+impl NodeRecord {
+    /// The same for a node's record: D − U stays.
+    pub fn age(&mut self, by: Duration, oldest: Moment) {
+        let span = self.until.since(self.written);
+        if self.until != Moment::ZERO {
+            self.written = (self.written - by).max(oldest);
+            self.until = self.written + span;
+        }
+    }
+}
+
+impl Keeper {
+    /// The same for a keeper. What is only asked whether it is long ago is moved to `recent`, and is
+    /// forgotten where that is the same. How long ago a record was first read only counts for those
+    /// that nobody ever saw.
+    pub fn age(&mut self, by: Duration, oldest: Moment, recent: Moment) {
+        let aged = |moment: &mut Moment, oldest: Moment| {
+            if *moment != Moment::ZERO && *moment != Moment::NEVER {
+                *moment = (*moment - by).max(oldest);
+            }
+        };
+        self.record.age(by, oldest);
+        aged(&mut self.unbroken_since, recent);
+        aged(&mut self.resumed, recent);
+        if self.resumed == recent {
+            self.resumed = Moment::ZERO;
+        }
+        for peer in self.peers.iter_mut() {
+            peer.record.age(by, oldest);
+            aged(&mut peer.pair.0, oldest);
+            aged(&mut peer.pair.1, oldest);
+            if !peer.record.unseen {
+                peer.since = recent;
+            }
         }
     }
 }

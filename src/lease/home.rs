@@ -167,7 +167,7 @@ impl<C: Caller> Lease<C> {
         let known = self.revision;
         let busy = self.busy();
         busy.looking = false;
-        if busy.flight.is_some() || busy.crossed {
+        if std::mem::take(&mut busy.crossed) || busy.flight.is_some() {
             // A write went out meanwhile: what was read may be what was there before it.
             (busy.looked, busy.stale) = (Moment::ZERO, u64::MAX);
             return;

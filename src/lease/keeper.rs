@@ -10,19 +10,19 @@ use super::{Epoch, Moment, NodeRecord, NodeState, Nonce, Peers, Revision};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Keeper {
     /// Its own record as last known to be committed; what it starts from, before.
-    record: NodeRecord,
+    pub(super) record: NodeRecord,
     /// The revision of that write.
     revision: Revision,
     /// Whether it was ever committed.
     committed: bool,
     /// Since when its renewals have been committed without a gap.
-    unbroken_since: Moment,
+    pub(super) unbroken_since: Moment,
     /// It could not promise for a while, and was not renewed since.
     lapsed: bool,
     /// When it could promise again after it could not.
-    resumed: Moment,
+    pub(super) resumed: Moment,
     leaving: bool,
-    peers: Peers,
+    pub(super) peers: Peers,
     revisions: BTreeMap<Nonce, Revision>,
     /// The first reading of the others' records is over.
     looked_around: bool,

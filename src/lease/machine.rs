@@ -68,7 +68,7 @@ pub(super) struct Busy<C> {
     pub(super) looking: bool,
     /// When that was last begun.
     pub(super) looked: Moment,
-    /// A write was sent since.
+    /// A write was sent meanwhile.
     pub(super) crossed: bool,
     /// Another node is said to have made this change.
     pub(super) stale: u64,
@@ -224,7 +224,7 @@ impl<C: Caller> Lease<C> {
         out.push(Effect::Write(flight.write.clone()));
         let busy = self.busy();
         busy.flight = Some(flight);
-        busy.crossed = true;
+        busy.crossed |= busy.looking;
     }
 
     fn admit(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
@@ -289,6 +289,8 @@ impl<C: Caller> Lease<C> {
             } else if let Some(call) = busy.deferred.pop_front() {
                 self.handle(call, env, out);
             } else {
+                // Nobody waits for what the latest look showed.
+                busy.looked = Moment::ZERO;
                 if busy.waiters.len() == 0 && busy.retry_at == Moment::ZERO {
                     self.busy = None;
                 }

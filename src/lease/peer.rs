@@ -214,6 +214,11 @@ impl Peers {
         self.known.values()
     }
 
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
+        self.known.values_mut()
+    }
+
     /// A node's record was read, at `now`.
     pub fn read(&mut self, record: NodeRecord, now: Moment) {
         match self.known.entry(record.incarnation) {

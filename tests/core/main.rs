@@ -1,7 +1,8 @@
 //! The pure core of the lease protocol, put to the question.
 //!
-//! Scenarios, one file per verb; random walks against a judge (`walk`); an exhaustive model (`model`);
-//! and broken variants of the rules, each with the test that notices it (`mutants`).
+//! Scenarios, one file per verb, and of several nodes (`nodes`); random walks against a judge (`walk`);
+//! exhaustive models of one node (`model`) and of two (`pair`); and broken variants of the rules, each
+//! with the test that notices it (`mutants`).
 
 mod acquire;
 mod ambiguity;
@@ -11,6 +12,7 @@ mod heartbeat;
 mod model;
 mod mutants;
 mod nodes;
+mod pair;
 mod pin;
 mod recover;
 mod request_id;

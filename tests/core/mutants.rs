@@ -1,28 +1,28 @@
 //! Broken variants of the rules (docs/protocol.md), each with the test that notices it. The rules of
 //! sessions and fences have their mutants elsewhere. `model` stands for
 //! `model::broken_rules_of_the_core_are_found`, where no other test is named; `nodes` for
-//! `nodes::mutants`.
+//! `nodes::mutants`, and `pair` for `pair::broken_rules_of_several_nodes_are_found`.
 //!
 //! | broken rule | noticed by |
 //! | --- | --- |
 //! | restart with empty S | `restart_with_empty_promises_is_noticed`, `model` |
 //! | a rebuilt actor promises before its predecessor's write is settled | `promise_unconfirmed_is_noticed` |
 //! | grant to a caller that left | `grant_to_a_caller_that_left_is_noticed`, `model` |
-//! | reply before the write is durable | `reply_before_durable_is_noticed`, `model` |
+//! | reply before the write is durable | `reply_before_durable_is_noticed`, `model`, `pair` |
 //! | heartbeat absorbed while the ending write is in flight | `heartbeat_absorbed_while_ending_is_noticed`, `model` |
 //! | floor kept in memory only | `floor_in_memory_only_is_noticed` |
 //! | a longer ttl promised before it is written | `promise_before_longer_ttl_is_noticed` |
-//! | expiry at the inherited floor alone | `expiry_that_ignores_own_promises_is_noticed`, `model` |
+//! | expiry at the inherited floor alone | `expiry_that_ignores_own_promises_is_noticed`, `model`, `pair` |
 //! | revival without regard to the end | `revival_of_any_end_is_noticed` |
 //! | a registration on several keys granted on each | `claim_ignored_is_noticed` |
-//! | token of the tenure before | `token_reused_is_noticed`, `model` |
+//! | token of the tenure before | `token_reused_is_noticed`, `model`, `pair` |
 //! | rival counts from before its read | `nodes`: `a_rival_that_counts_from_before_its_read_is_noticed` |
-//! | node promises after D | `nodes`: `a_promise_after_the_end_of_the_nodes_record_is_noticed` |
+//! | node promises after D | `nodes`: `a_promise_after_the_end_of_the_nodes_record_is_noticed`, `pair` |
 //! | take-over without tombstone | `nodes`: `a_take_over_without_a_tombstone_is_noticed` |
-//! | adoption without F | `nodes`: `an_adoption_without_floor_is_noticed`, `a_drained_node_that_goes_on_answering_is_covered_by_the_floor_alone` |
+//! | adoption without F | `nodes`: `an_adoption_without_floor_is_noticed`, `a_drained_node_that_goes_on_answering_is_covered_by_the_floor_alone`, `pair` |
 //! | floor kept in memory only, over two adoptions | `nodes`: `a_floor_kept_in_memory_only_is_noticed` |
-//! | repeated request id answered by another node | `nodes`: `a_repeated_request_answered_by_another_node_is_noticed` |
-//! | heartbeat answered by another node | `nodes`: `a_heartbeat_answered_by_another_node_is_noticed` |
+//! | repeated request id answered by another node | `nodes`: `a_repeated_request_answered_by_another_node_is_noticed`, `pair` |
+//! | heartbeat answered by another node | `nodes`: `a_heartbeat_answered_by_another_node_is_noticed`, `pair` |
 //! | tombstone with its author's U | `nodes`: `a_tombstone_with_its_authors_instants_is_noticed` |
 //! | D of the home from an older copy | `nodes`: `the_end_of_a_dead_node_from_an_older_copy_is_noticed` |
 //! | conditional write retried blindly | `nodes`: `a_conditional_write_that_is_retried_blindly_is_noticed` |

@@ -5,7 +5,7 @@
 //! calls are given up and asked again under their request id, timers are late, a crash leaves the
 //! write in flight durable or lost.
 
-mod caller;
+pub mod caller;
 mod client;
 mod world;
 

@@ -1,0 +1,54 @@
+//! The nodes, as people and metrics see them.
+
+use std::time::Duration;
+
+use super::{Node, World};
+use crate::lease::{Moment, NodeRecord, NodeState, Peers};
+
+/// A node as people see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// Its record as last read.
+    pub record: NodeRecord,
+    /// Whether it is this one.
+    pub this: bool,
+    /// Milliseconds until its record runs out, reckoned on our clock; 0 when it did.
+    pub runs_out_in_ms: u64,
+}
+
+impl Node {
+    /// This node and those that it knows of, this one first.
+    #[must_use]
+    pub fn list(&self) -> Vec<NodeView> {
+        let now = self.world.clock.now();
+        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        self.with(|keeper| {
+            let (own, until) = (keeper.record(), keeper.until());
+            let drained = self.world.terms().until == Moment::ZERO && until == Moment::ZERO;
+            let state =
+                if drained && own.until != Moment::ZERO { NodeState::Drained } else { own.state };
+            let mut views = vec![NodeView {
+                record: NodeRecord { state, ..own.clone() },
+                this: true,
+                runs_out_in_ms: millis(until.since(now)),
+            }];
+            views.extend(keeper.peers().iter().filter(|peer| !peer.is_own()).map(|peer| {
+                NodeView {
+                    this: false,
+                    runs_out_in_ms: millis(peer.record.until.since(peer.lower_bound(now))),
+                    record: peer.record.clone(),
+                }
+            }));
+            views[1..].sort_by_key(|view| (view.record.state as u8, view.record.url.clone()));
+            views
+        })
+    }
+}
+
+pub(super) fn count(world: &World, peers: &Peers) {
+    let mut by_state = [1, 0, 0];
+    for peer in peers.iter().filter(|peer| !peer.is_own()) {
+        by_state[peer.record.state as usize] += 1;
+    }
+    world.metrics.nodes(by_state);
+}
