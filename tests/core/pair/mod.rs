@@ -159,7 +159,7 @@ impl Model for TwoNodes {
 }
 
 /// Every state within the bounds; the events happen in some of them, or the properties say little. With
-/// `MODEL=wide` some more: minutes of a release build.
+/// `MODEL=wide` one more write and incarnation: several times as many, for a release build.
 #[track_caller]
 fn explore(bounds: Bounds, events: &[Event]) {
     let wide = std::env::var("MODEL").is_ok_and(|size| size == "wide");
