@@ -63,6 +63,8 @@ pub(super) struct LeaseActor {
     /// The lease is held, and at home here.
     homed: bool,
     started: bool,
+    /// How often it began again from the store; what was asked before then is not answered after.
+    generation: u32,
     /// While an end that fell due is being written.
     permit: Option<Permit>,
     /// The last field: its drop is the news of the actor's death.
@@ -85,6 +87,7 @@ impl LeaseActor {
             held: false,
             homed: false,
             started: false,
+            generation: 0,
             permit: None,
             obituary,
         }
@@ -187,8 +190,13 @@ impl LeaseActor {
                 Effect::Write(write) => self.write(now, write, ctx),
                 Effect::Reply(reply, answer) => reply.send(answer),
                 Effect::Read => {
+                    let generation = self.generation;
                     let read = self.read().into_actor(self);
-                    ctx.spawn(read.map(|read, actor, ctx| actor.step(Input::Loaded(read), ctx)));
+                    ctx.spawn(read.map(move |read, actor, ctx| {
+                        if actor.generation == generation {
+                            actor.step(Input::Loaded(read), ctx);
+                        }
+                    }));
                 }
                 Effect::Inquire(node) => self.world.inquire(node),
                 Effect::Alarm(alarm) => self.alarm(alarm),
@@ -200,7 +208,11 @@ impl LeaseActor {
         let WriteEffect { expected, record, changes } = write;
         let key = self.obituary.key().clone();
         let write = self.world.store.compare_and_set(Write { key, expected, record, changes });
+        let generation = self.generation;
         let settled = write.into_actor(self).map(move |outcome, actor, ctx| {
+            if actor.generation != generation {
+                return;
+            }
             let (label, settled) = match outcome {
                 Outcome::Committed(revision) => (0, Settled::Committed(revision)),
                 Outcome::Conflict(found) => (1, Settled::Conflict(loaded(found))),
@@ -366,6 +378,8 @@ impl Handler<Mail> for LeaseActor {
             Mail::Reload => {
                 // Callers that waited find their reply channel closed, and ask again.
                 self.lease = None;
+                self.permit = None;
+                self.generation += 1;
                 self.restarted = true;
                 self.settled(self.world.now(), ctx);
                 self.load(ctx);

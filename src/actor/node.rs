@@ -63,6 +63,7 @@ impl Node {
         self.renew().await;
         self.watch().await;
         supervise(self, "renewal", |node| async move { node.renew_for_ever().await });
+        supervise(self, "inquiries", |node| async move { node.inquire_for_ever().await });
         supervise(self, "watch", |node| async move { node.watch_for_ever().await });
         actix::spawn(sweep_strangers(self.world.clone()));
     }
@@ -151,9 +152,16 @@ impl Node {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(self.ttl / ROUNDS) => {}
-                () = self.world.keeper.notified() => self.answer_inquiries().await,
+                () = self.world.keeper.notified() => {}
             }
             self.renew().await;
+        }
+    }
+
+    async fn inquire_for_ever(&self) {
+        loop {
+            self.world.inquired.notified().await;
+            self.answer_inquiries().await;
         }
     }
 
@@ -171,7 +179,7 @@ impl Node {
             }
             return self.publish();
         }
-        if self.world.jumped.load(Ordering::Acquire) {
+        if self.world.jumped.load(Ordering::Acquire) || self.parked.load(Ordering::Acquire) {
             self.be_reborn().await;
         }
         let now = self.world.clock.now();
@@ -330,7 +338,8 @@ impl Node {
         let asked = std::mem::take(
             &mut *self.world.inquiries.lock().unwrap_or_else(PoisonError::into_inner),
         );
-        for node in asked {
+        let mut asked = asked.into_iter();
+        while let Some(node) = asked.next() {
             if self.with(|keeper| keeper.peers().get(node).is_some()) {
                 continue;
             }
@@ -353,7 +362,7 @@ impl Node {
                     self.with(|keeper| keeper.buried(record, revision, now));
                 }
                 Err(_) => {
-                    self.world.inquire(node);
+                    std::iter::once(node).chain(asked).for_each(|node| self.world.inquire(node));
                     return tokio::time::sleep(self.ttl / ROUNDS).await;
                 }
             }

@@ -100,6 +100,9 @@ impl StreamHandler<Death> for Supervisor {
     /// Replaces the dead actor at once, from the store; a key whose actors keep dying rests.
     fn handle(&mut self, death: Death, ctx: &mut Context<Self>) {
         let Death { key, incarnation, panicked, at } = death;
+        if !panicked && self.world.stopping.load(std::sync::atomic::Ordering::Acquire) {
+            return;
+        }
         let now = self.world.clock.now();
         if self.exceeds_intensity(&key, now) {
             let until = now + self.world.limits.restart_window;

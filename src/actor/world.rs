@@ -71,6 +71,10 @@ pub struct World {
     pub(super) homed: AtomicU32,
     /// Nodes that records name and that nobody knows.
     pub(super) inquiries: std::sync::Mutex<std::collections::BTreeSet<Nonce>>,
+    /// There are such.
+    pub(super) inquired: Notify,
+    /// The coordinator is stopping: its actors end with their threads.
+    pub(super) stopping: AtomicBool,
     /// The keeper of this node's record has something to do.
     pub(super) keeper: Notify,
     /// The clock stood still: this node goes on as another incarnation.
@@ -106,6 +110,8 @@ impl World {
             terms: RwLock::new(Arc::new(terms)),
             homed: AtomicU32::new(0),
             inquiries: std::sync::Mutex::default(),
+            inquired: Notify::new(),
+            stopping: AtomicBool::new(false),
             keeper: Notify::new(),
             jumped: AtomicBool::new(false),
             limits,
@@ -180,6 +186,11 @@ impl World {
         (!peer.record.url.is_empty()).then(|| peer.record.url.clone())
     }
 
+    /// The coordinator takes no more work: actors that end from now on are not missed.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
     /// Whether nothing is granted because the store went backwards.
     pub fn is_frozen(&self) -> bool {
         self.terms.read().unwrap_or_else(PoisonError::into_inner).frozen
@@ -216,7 +227,7 @@ impl World {
     pub(super) fn inquire(&self, incarnation: Nonce) {
         let mut asked = self.inquiries.lock().unwrap_or_else(PoisonError::into_inner);
         if asked.insert(incarnation) {
-            self.keeper.notify_one();
+            self.inquired.notify_one();
         }
     }
 

@@ -8,12 +8,12 @@ use actix_web::{
 
 use super::{
     body::{Body, json, key, owner},
-    forward::{FORWARDED_FOR, act_at_home},
+    forward::{FORWARDED_FOR, act_at_home, was_forwarded},
     problem::Problem,
     server::App,
     wire::{DrainBody, Drained, Lease, LeaseAnswer, PinBody, RevokeBody, Revoked},
 };
-use crate::lease::Revoke;
+use crate::{lease::Revoke, manager::Trouble};
 
 /// Who orders: the address it comes from, at the node that it was sent to.
 fn actor(request: &HttpRequest) -> String {
@@ -32,7 +32,7 @@ fn actor(request: &HttpRequest) -> String {
     (status = 409, description = "`not-held` or `pinned`", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
-    (status = 503, description = "`store-unavailable`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
     (status = 507, description = "`store-full`", body = Problem),
 ))]
 pub async fn revoke(
@@ -62,7 +62,7 @@ pub async fn revoke(
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
-    (status = 503, description = "`store-unavailable`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
     (status = 507, description = "`store-full`", body = Problem),
 ))]
 pub async fn pin(request: HttpRequest, app: web::Data<App>, body: Body<PinBody>) -> HttpResponse {
@@ -75,7 +75,7 @@ pub async fn pin(request: HttpRequest, app: web::Data<App>, body: Body<PinBody>)
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
-    (status = 503, description = "`store-unavailable`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
     (status = 507, description = "`store-full`", body = Problem),
 ))]
 pub async fn unpin(request: HttpRequest, app: web::Data<App>, body: Body<PinBody>) -> HttpResponse {
@@ -109,7 +109,7 @@ async fn pins(
     (status = 200, description = "How many", body = Drained),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
-    (status = 503, description = "`store-unavailable`", body = Problem),
+    (status = 503, description = "`store-unavailable` or `home-unreachable`: what could be done was", body = Problem),
     (status = 507, description = "`store-full`", body = Problem),
 ))]
 pub async fn drain(
@@ -118,10 +118,26 @@ pub async fn drain(
     body: Body<DrainBody>,
 ) -> HttpResponse {
     let received = app.manager.now();
+    let Body(wanted, bytes) = &body;
     let result = async {
-        let owner = owner("owner", &body.0.owner)?;
+        let owner = owner("owner", &wanted.owner)?;
         let drained = app.manager.drain_owner(&owner, &actor(&request), received).await;
-        drained.map_err(|error| Problem::admin(&error, &app, None))
+        let drained = drained.map_err(|error| Problem::admin(&error, &app, None))?;
+        let (mut revoked, mut pinned) = drained;
+        // Every one of them: this node may not have heard yet of all keys that others keep.
+        let others = if was_forwarded(&request) { Vec::new() } else { app.manager.others() };
+        for home in others {
+            let answer = app.courier.carry(&request, &app, &home, bytes.clone()).await;
+            let part = match answer {
+                Some(answer) if answer.status().is_success() => answer.json::<Drained>().await.ok(),
+                _ => None,
+            };
+            // Asked again, the rest is done.
+            let part = part.ok_or_else(|| Problem::trouble(&Trouble::Elsewhere(home)))?;
+            revoked += part.revoked;
+            pinned += part.pinned;
+        }
+        Ok::<_, Problem>((revoked, pinned))
     };
     match result.await {
         Ok((revoked, pinned)) => json(&request, StatusCode::OK, &Drained { revoked, pinned }),

@@ -23,7 +23,7 @@ use crate::{
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 422, description = "`request-id-reused`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
-    (status = 503, description = "`store-unavailable` or `draining`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `store-frozen`, `home-unreachable`, `node-lapsed`, `draining`, `key-resting` or `record-quarantined`", body = Problem),
     (status = 507, description = "`store-full` or `too-many-keys`", body = Problem),
 ))]
 pub async fn acquire_any(

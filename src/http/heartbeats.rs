@@ -22,7 +22,7 @@ use crate::{
     (status = 409, description = "`lease-lost`, with the reason", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
-    (status = 503, description = "`store-unavailable`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
     (status = 507, description = "`store-full`: a new value or ttl was not written", body = Problem),
 ))]
 pub async fn heartbeat(

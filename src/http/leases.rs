@@ -54,7 +54,7 @@ pub fn mark(request_id: Option<&str>, parts: &[&[u8]]) -> Result<Option<(u128, u
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 422, description = "`request-id-reused`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
-    (status = 503, description = "`store-unavailable`, `draining`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `store-frozen`, `home-unreachable`, `node-lapsed`, `draining`, `key-resting` or `record-quarantined`", body = Problem),
     (status = 507, description = "`store-full` or `too-many-keys`", body = Problem),
 ))]
 pub async fn acquire(

@@ -444,7 +444,7 @@ pub struct DrainBody {
 }
 
 /// Answer of `POST /v1/admin/drain`.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct Drained {
     /// Leases whose end is ordered.
     pub revoked: usize,

@@ -76,8 +76,9 @@ impl Manager {
         }
     }
 
-    /// Revokes, gracefully, every lease that the owner holds. Gives how many, and how many it could not
-    /// because they are pinned.
+    /// Revokes, gracefully, every lease that the owner holds and that this node answers for, or nobody
+    /// does. Gives how many, and how many it could not because they are pinned. Other nodes
+    /// ([`Self::others`]) are to be asked as well.
     ///
     /// # Errors
     /// [`AdminError`].
@@ -109,7 +110,7 @@ impl Manager {
                 match self.revoke(key, order, asked).await {
                     Ok(_) => revoked += 1,
                     Err(AdminError::Pinned(_)) => pinned += 1,
-                    Err(AdminError::NotHeld(_)) => {}
+                    Err(AdminError::NotHeld(_) | AdminError::Trouble(Trouble::Elsewhere(_))) => {}
                     Err(error) => return Err(error),
                 }
             }

@@ -54,6 +54,13 @@ pub struct AcquireAny {
 
 type Grants = Vec<(Key, Grant)>;
 
+/// What came of asking for some keys.
+struct Tried {
+    grants: Grants,
+    counts: Availability,
+    trouble: Option<Trouble>,
+}
+
 impl Manager {
     /// Becomes the owner of 1 to `count` of the candidates. With a wait, and none free, ONE registration
     /// waits on all of them, and gets one.
@@ -131,6 +138,7 @@ impl Manager {
             return Ok(None);
         }
         let mut grants = Vec::new();
+        let mut elsewhere = None;
         for (key, standing) in seen {
             if standing {
                 match self.acquire(&any.one(key, Some((id, body))), received).await {
@@ -138,10 +146,14 @@ impl Manager {
                     Err(AcquireError::Refused(Refusal::RequestReused, _)) => {
                         return Err(AcquireAnyError::Refused(Refusal::RequestReused));
                     }
-                    Err(AcquireError::Trouble(trouble)) => return Err(trouble.into()),
+                    Err(AcquireError::Trouble(trouble)) => elsewhere = Some(trouble),
                     Err(_) => {}
                 }
             }
+        }
+        // Leases of one call may have come to different homes; each gives what is at home there.
+        if let (Some(trouble), true) = (elsewhere, grants.is_empty()) {
+            return Err(trouble.into());
         }
         if grants.is_empty() {
             return Err(AcquireAnyError::Refused(Refusal::RequestSpent(None)));
@@ -162,25 +174,12 @@ impl Manager {
         received: Moment,
     ) -> Result<Grants, AcquireAnyError> {
         let keys = self.order(any, keys).await?;
-        let mut grants = Vec::new();
-        let mut counts = Availability { keys: keys.len(), ..Availability::default() };
-        let mut trouble = None;
-        let mut rest = keys.as_slice();
-        while grants.len() < any.count && !rest.is_empty() {
-            let width = self.at_once().min(any.count - grants.len());
-            let (wave, later) = rest.split_at(rest.len().min(width));
-            rest = later;
-            let ones: Vec<_> = wave.iter().map(|key| any.one(key, any.mark)).collect();
-            let answers = join_all(ones.iter().map(|one| self.acquire(one, received))).await;
-            for (key, answer) in wave.iter().zip(answers) {
-                match answer {
-                    Ok(grant) => grants.push((key.clone(), grant)),
-                    Err(AcquireError::Refused(why, view)) => counts.add(why, &view),
-                    Err(AcquireError::Invalid(invalid)) => return Err(invalid.into()),
-                    Err(AcquireError::Trouble(found)) => trouble = Some(found),
-                }
-            }
+        let mut tried = self.try_each(any, &keys, true, received).await?;
+        if tried.grants.is_empty() && wait_until.is_none() && self.node.is_some() {
+            // What this node knows of other nodes' keys may be a moment old: nobody is turned away by it.
+            tried = self.try_each(any, &keys, false, received).await?;
         }
+        let Tried { grants, counts, trouble } = tried;
         if !grants.is_empty() {
             return Ok(grants);
         }
@@ -193,6 +192,36 @@ impl Manager {
             }
             _ => Err(trouble.map_or(AcquireAnyError::NoneAvailable(counts), Into::into)),
         }
+    }
+
+    /// Tries the keys in their order, until there are as many grants as were asked for.
+    async fn try_each(
+        &self,
+        any: &AcquireAny,
+        keys: &[Key],
+        hasty: bool,
+        received: Moment,
+    ) -> Result<Tried, AcquireAnyError> {
+        let counts = Availability { keys: keys.len(), ..Availability::default() };
+        let mut tried = Tried { grants: Vec::new(), counts, trouble: None };
+        let mut rest = keys;
+        while tried.grants.len() < any.count && !rest.is_empty() {
+            let width = self.at_once().min(any.count - tried.grants.len());
+            let (wave, later) = rest.split_at(rest.len().min(width));
+            rest = later;
+            let one = |key| AcquireOne { hasty, ..any.one(key, any.mark) };
+            let ones: Vec<_> = wave.iter().map(one).collect();
+            let answers = join_all(ones.iter().map(|one| self.acquire(one, received))).await;
+            for (key, answer) in wave.iter().zip(answers) {
+                match answer {
+                    Ok(grant) => tried.grants.push((key.clone(), grant)),
+                    Err(AcquireError::Refused(why, view)) => tried.counts.add(why, &view),
+                    Err(AcquireError::Invalid(invalid)) => return Err(invalid.into()),
+                    Err(AcquireError::Trouble(found)) => tried.trouble = Some(found),
+                }
+            }
+        }
+        Ok(tried)
     }
 
     /// The candidates in the order in which they are tried; the first key's own chance shuffles them.

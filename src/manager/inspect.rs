@@ -56,8 +56,11 @@ impl Manager {
     }
 
     /// Whether no other node can have changed what an actor here says of its key.
+    /// One that let its own record run out may have been found dead, and the lease be another's.
     fn knows(&self, view: &View) -> bool {
-        self.node.is_none() || view.node == Some(self.world.terms().node)
+        let terms = self.world.terms();
+        let home = view.node == Some(terms.node) && terms.may_promise(self.now());
+        self.node.is_none() || home
     }
 
     async fn ask_view(&self, key: &Key) -> Result<View, Trouble> {

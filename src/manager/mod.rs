@@ -292,6 +292,17 @@ impl Manager {
         self.node.as_ref().map(|node| node.list()).unwrap_or_default()
     }
 
+    /// The other living nodes.
+    #[must_use]
+    pub fn others(&self) -> Vec<Home> {
+        let living = |view: &NodeView| !view.this && !view.record.state.is_terminal();
+        let home = |view: NodeView| Home {
+            node: view.record.incarnation,
+            url: Some(view.record.url).filter(|url| !url.is_empty()),
+        };
+        self.nodes().into_iter().filter(living).map(home).collect()
+    }
+
     /// How many leases are at home here.
     #[must_use]
     pub fn homed(&self) -> u32 {
@@ -309,6 +320,7 @@ impl Manager {
     /// Takes no more work; callers that wait are told so.
     pub fn drain(&self) {
         self.draining.send_replace(true);
+        self.world.stop();
     }
 
     /// Whether no more work is taken.

@@ -12,6 +12,7 @@ use crate::{
 on_both_stores!(
     leases_of_a_dead_node_are_kept,
     leases_of_a_dead_node_that_nobody_keeps_end,
+    a_node_that_slept_calls_no_old_token_current,
     a_node_that_leaves_hands_its_leases_over_at_once,
     a_node_that_slept_keeps_no_lease_that_others_adopted,
     a_release_needs_no_home,
@@ -97,4 +98,20 @@ async fn a_release_needs_no_home(mut pair: Pair) {
     assert_eq!((status, &released["released"]), (200, &json!(true)), "{released}");
     let next = acquire(&pair.b, "given", "w2", 5_000).await;
     assert!(next.token > grant.token, "the key is free though its home was not found dead yet");
+}
+
+async fn a_node_that_slept_calls_no_old_token_current(pair: Pair) {
+    let grant = acquire(&pair.a, "judged", "w1", 1_500).await;
+    pair.a.signal(Signal::STOP);
+    let rival = json!({ "key": "judged", "owner": "w2", "ttl_ms": 30_000, "wait_ms": 4_500 });
+    let taken = within(ms(DEATH_MS), async || pair.b.post("/v1/acquire", &rival).await.0 == 200);
+    assert!(taken.await);
+    pair.a.signal(Signal::CONT);
+    for _ in 0..30 {
+        let check = json!({ "key": "judged", "token": grant.token });
+        let (status, answer) = pair.a.post("/v1/check", &check).await;
+        assert!(status == 503 || answer["current"] == false, "{status} {answer}");
+        assert_ne!(pair.a.get("/v1/leases/judged").await["owner"], "w1");
+        sleep_ms(10).await;
+    }
 }

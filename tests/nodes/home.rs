@@ -15,6 +15,8 @@ on_both_stores!(
     a_release_at_one_node_frees_the_key_for_all_at_once,
     who_waits_at_one_node_is_served_when_another_frees_the_key,
     administrators_may_ask_any_node,
+    an_owner_is_drained_at_every_node,
+    nobody_is_turned_away_by_what_a_node_has_not_heard,
 );
 
 async fn holders_calls_reach_the_home_from_any_node(pair: Pair) {
@@ -157,4 +159,32 @@ async fn administrators_may_ask_any_node(pair: Pair) {
         a.get("/v1/leases/pinned").await["state"] == "free"
     });
     assert!(freed.await);
+}
+
+async fn an_owner_is_drained_at_every_node(pair: Pair) {
+    let Pair { a, b, .. } = &pair;
+    for n in 0..4 {
+        acquire(if n % 2 == 0 { a } else { b }, &format!("d/{n}"), "leaver", 1_000).await;
+    }
+    acquire(a, "stays", "other", 30_000).await;
+    let (status, drained) = b.post("/v1/admin/drain", &json!({ "owner": "leaver" })).await;
+    assert_eq!((status, &drained["revoked"]), (200, &json!(4)), "{drained}");
+    let ended = within(ms(5_000), async || {
+        let held = a.get("/v1/leases?prefix=d/&state=held").await;
+        held["leases"].as_array().is_some_and(Vec::is_empty)
+    });
+    assert!(ended.await);
+    assert_eq!(b.get("/v1/leases/stays").await["state"], "held");
+}
+
+async fn nobody_is_turned_away_by_what_a_node_has_not_heard(pair: Pair) {
+    let Pair { a, b, .. } = &pair;
+    for round in 0..10 {
+        let (one, other) = if round % 2 == 0 { (a, b) } else { (b, a) };
+        let any = json!({ "keys": ["only"], "owner": "w", "ttl_ms": 30_000 });
+        let (status, grants) = one.post("/v1/acquire-any", &any).await;
+        assert_eq!(status, 200, "{grants}");
+        let grant = Grant::of(&grants["grants"][0]);
+        assert_eq!(other.post("/v1/release", &grant.proof()).await.0, 200);
+    }
 }

@@ -18,7 +18,9 @@ use crate::{clock::Clock, lease::Revision, telemetry::Metrics};
 
 /// Attempts to read the store's own record or to make it: of nodes that start at once one wins and the
 /// others read, and a stream that was just made may not have elected its leader.
-const ATTEMPTS: u32 = 5;
+const ATTEMPTS: u32 = 20;
+/// Between two of them.
+const PAUSE: Duration = Duration::from_millis(250);
 /// How long a client that is drained may take.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -124,6 +126,7 @@ async fn own_record(
             }
             Err(unread) => {
                 why = unread.to_string();
+                tokio::time::sleep(PAUSE).await;
                 continue;
             }
         };
@@ -132,9 +135,11 @@ async fn own_record(
         match meta::write(link, expected, &record).await {
             Sent::Stored(_) => return Ok(record),
             Sent::WrongLast => {}
-            Sent::Refused(refused) => return Err(OpenError::interrupted(refused)),
+            // A stream that is being made has no leader for a moment.
+            Sent::Refused(refused) => why = refused.to_string(),
             Sent::Unknown(unknown) => why = unknown.to_string(),
         }
+        tokio::time::sleep(PAUSE).await;
     }
     Err(OpenError::interrupted(format!("its own record cannot be made {why}")))
 }
