@@ -35,6 +35,7 @@ impl World {
             node: Nonce(1),
             until: Moment::NEVER,
             resumed: Moment::ZERO,
+            policies: std::sync::Arc::default(),
             frozen: false,
             peers: None,
             epoch: Epoch(0),

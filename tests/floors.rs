@@ -13,7 +13,7 @@ const FLOORS: [&[&str]; 8] = [
     &["http"],
     &["manager"],
     &["actor"],
-    &["store", "client"],
+    &["store", "plugin", "client"],
     &["clock", "settings", "telemetry"],
     &["lease"],
 ];

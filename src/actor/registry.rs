@@ -79,7 +79,7 @@ impl Registry {
             addr.do_send(mail);
             return Ok(());
         }
-        let Ok(key) = Key::new(key) else { return Err(Unreachable::NoArbiter) };
+        let Ok(key) = Key::stored(key) else { return Err(Unreachable::NoArbiter) };
         self.start(world, &key)?.do_send(mail);
         Ok(())
     }

@@ -288,7 +288,7 @@ impl<'f> Lines<'f> {
 
 impl KeyLine {
     fn item(&self) -> anyhow::Result<Item> {
-        let key = Key::new(&self.key)?;
+        let key = Key::stored(&self.key)?;
         let bytes = unhex(&self.record).context("the record is not hexadecimal digits")?;
         Ok((key, Arc::new(Record::decode(&bytes)?)))
     }

@@ -24,9 +24,8 @@ use super::{
 use crate::{
     actor::{Heard, Published, Subscriber, World},
     clock::rfc3339,
-    lease::{ChangeKind, Revision},
+    lease::{ChangeKind, DEFAULT_POOL, Revision},
     store::{Committed, History, Position},
-    telemetry::DEFAULT_POOL,
 };
 
 /// Changes read from the store's history at a time.

@@ -14,9 +14,8 @@ use super::{
     },
 };
 use crate::{
-    lease::{Key, State, Token},
+    lease::{DEFAULT_POOL, Key, State, Token},
     manager::{AcquireOne, Asked, Filter, Home},
-    telemetry::DEFAULT_POOL,
 };
 
 /// Longest request id, in bytes.

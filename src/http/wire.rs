@@ -6,9 +6,8 @@ use utoipa::{IntoParams, ToSchema};
 use super::server::App;
 use crate::{
     clock::rfc3339,
-    lease::{Grant as Granted, Key, View},
+    lease::{DEFAULT_POOL, Grant as Granted, Key, View},
     manager::Availability,
-    telemetry::DEFAULT_POOL,
 };
 
 /// The public view of a lease.

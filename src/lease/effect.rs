@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Answer, Change, CodecError, Epoch, Moment, Nonce, Peers, Record, Revision, StoreError,
+    Answer, Change, CodecError, Epoch, Moment, Nonce, Peers, Policies, Record, Revision, StoreError,
 };
 use super::{ClusterSecret, Key};
 
@@ -104,6 +104,8 @@ pub struct Terms {
     pub epoch: Epoch,
     /// What lease ids are derived from.
     pub secret: ClusterSecret,
+    /// What holds for which keys.
+    pub policies: Arc<Policies>,
     /// Most callers that may wait in one key's queue.
     pub waiters_per_key: usize,
     /// Most calls that may wait for one key's write in flight.

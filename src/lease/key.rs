@@ -4,6 +4,8 @@ use std::{borrow::Borrow, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
+use super::Nonce;
+
 /// Longest key, in bytes of UTF-8.
 pub const MAX_KEY_BYTES: usize = 512;
 /// Longest owner, in bytes of UTF-8.
@@ -97,9 +99,54 @@ name! {
     Owner, MAX_OWNER_BYTES
 }
 
+/// What keys of sessions begin with: a character that no key of a caller may hold.
+const SESSION_PREFIX: &str = "\u{7f}session/";
+
+impl Key {
+    /// The key under which the record of a session is kept.
+    #[must_use]
+    pub fn of_session(digest: Nonce) -> Self {
+        Self(format!("{SESSION_PREFIX}{digest}").into())
+    }
+
+    /// The session whose record is kept under this key.
+    #[must_use]
+    pub fn session(&self) -> Option<Nonce> {
+        let digest = self.0.strip_prefix(SESSION_PREFIX)?;
+        let lower = digest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        (digest.len() == 32 && lower).then_some(())?;
+        u128::from_str_radix(digest, 16).ok().map(Nonce)
+    }
+
+    /// Whether a session's record is kept under this key.
+    #[must_use]
+    pub fn is_session(&self) -> bool {
+        self.0.starts_with(SESSION_PREFIX)
+    }
+
+    /// A key as a store has it: a caller's, or that of a session.
+    ///
+    /// # Errors
+    /// [`InvalidName`].
+    pub fn stored(name: &str) -> Result<Self, InvalidName> {
+        let key = Self(name.into());
+        if key.session().is_some() { Ok(key) } else { Self::new(name) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_of_sessions_are_no_keys_of_callers() {
+        let key = Key::of_session(Nonce(0xab));
+        assert_eq!(key.session(), Some(Nonce(0xab)));
+        assert!(Key::new(key.as_str()).is_err());
+        assert_eq!(Key::stored(key.as_str()), Ok(key));
+        assert!(Key::stored("\u{7f}session/x").is_err());
+        assert_eq!(Key::new("session/ab").unwrap().session(), None);
+    }
 
     #[test]
     fn names_are_bounded_in_bytes_and_free_of_control_characters() {

@@ -34,6 +34,7 @@ mod mutant;
 mod nonce;
 mod peer;
 mod pin;
+mod policy;
 mod record;
 mod recover;
 mod settle;
@@ -56,6 +57,9 @@ pub use mutant::Mutant;
 pub use nonce::Nonce;
 pub use peer::{MAX_NODE_TTL_MS, NodeRecord, NodeState, Peer, Peers};
 pub use pin::{MAX_PIN_BYTES, MAX_PINS};
+pub use policy::{
+    DEFAULT_POOL, FencePlan, FenceWhen, MAX_LOCK_DELAY_MS, OnFenceFailure, Policies, Policy,
+};
 pub use record::{
     CodecError, Ended, MAX_REQUEST_MARKS, Offer, Record, RequestMark, Revocation, State, Tenure,
 };

@@ -67,6 +67,7 @@ impl Manager {
             // A node promises nothing before its own record is in the store.
             until: if shared { Moment::ZERO } else { Moment::NEVER },
             resumed: Moment::ZERO,
+            policies: std::sync::Arc::default(),
             frozen: matches!(parts.store.health(), Health::Frozen(_)),
             peers: shared.then(Arc::default),
             epoch: meta.epoch,

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
-use crate::lease::{Change, ChangeKind};
-
-/// The pool of keys that no policy names.
-pub const DEFAULT_POOL: &str = "default";
+use crate::lease::{Change, ChangeKind, DEFAULT_POOL};
 
 /// How an acquire was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,6 @@ mod recorder;
 mod table;
 
 pub use log::{OwnershipLog, init_logs};
-pub use metrics::{AcquireOutcome, DEFAULT_POOL, HeartbeatOutcome, Metrics};
+pub use metrics::{AcquireOutcome, HeartbeatOutcome, Metrics};
 pub use recorder::{Recorder, RecorderError};
 pub use table::{Kind, Series, TABLE};

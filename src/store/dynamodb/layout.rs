@@ -173,8 +173,8 @@ impl LeaseItem {
     /// Reads an item. `asked` is the key that it was read for: an item that names another one is
     /// not judged.
     pub fn parse(item: &Item, asked: Option<&Key>) -> Option<Self> {
-        let named = text(item, "key").and_then(|name| Key::new(name).ok());
-        let by_pk = || Key::new(text(item, "pk")?.strip_prefix(LEASE_PREFIX)?).ok();
+        let named = text(item, "key").and_then(|name| Key::stored(name).ok());
+        let by_pk = || Key::stored(text(item, "pk")?.strip_prefix(LEASE_PREFIX)?).ok();
         let key = asked.cloned().or_else(by_pk)?;
         let record = if named.as_ref() == Some(&key) {
             let bytes = bytes(item, "record").ok_or(CodecError::Truncated);

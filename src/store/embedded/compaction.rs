@@ -105,7 +105,7 @@ impl Writer {
 
     fn carry_frame(&mut self, frame: &frame::Frame<'_>, draft: &mut Vec<u8>) {
         let (Some(()), Ok(key)) =
-            (frame::draft_raw(draft, frame.key, frame.record), Key::new(frame.key))
+            (frame::draft_raw(draft, frame.key, frame.record), Key::stored(frame.key))
         else {
             return;
         };

@@ -171,7 +171,7 @@ impl Shared {
         if of_frame.is_empty() {
             return Ok(());
         }
-        let key = Key::new(frame.key).map_err(|_| bad())?;
+        let key = Key::stored(frame.key).map_err(|_| bad())?;
         for (index, mut change) in of_frame.into_iter().enumerate() {
             let index = u8::try_from(index).unwrap_or(u8::MAX);
             let position = Position { revision: frame.revision, index: u32::from(index) };

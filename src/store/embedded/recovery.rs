@@ -242,7 +242,7 @@ impl Recovery<'_> {
         match self.current.get_mut(frame.key) {
             Some(known) => *known = location,
             None => {
-                let key = Key::new(frame.key).map_err(|_| "a malformed key")?;
+                let key = Key::stored(frame.key).map_err(|_| "a malformed key")?;
                 self.current.insert(key, location);
             }
         }

@@ -119,7 +119,7 @@ fn key_of(written: &str) -> Option<Key> {
             return None;
         }
     }
-    Key::new(std::str::from_utf8(&bytes).ok()?).ok()
+    Key::stored(std::str::from_utf8(&bytes).ok()?).ok()
 }
 
 fn digit(byte: u8) -> Option<u8> {

@@ -74,6 +74,7 @@ pub fn terms(broken: Option<Mutant>) -> Terms {
         node: Nonce(1),
         until: Moment::NEVER,
         resumed: Moment::ZERO,
+        policies: std::sync::Arc::default(),
         frozen: false,
         peers: None,
         epoch: EPOCH,

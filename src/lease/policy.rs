@@ -1,0 +1,129 @@
+//! What holds for the keys under a prefix: their pool, ttls, lock-delay and fences.
+
+use std::sync::Arc;
+
+use super::TtlBounds;
+
+/// The pool of keys that no policy names.
+pub const DEFAULT_POOL: &str = "default";
+/// Longest lock-delay, in milliseconds.
+pub const MAX_LOCK_DELAY_MS: u32 = 60_000;
+
+/// What holds for the keys under a prefix. Read when a key is granted, and when a tenure ends: a change
+/// touches no lease that is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The keys that it is for; of several that fit, the longest.
+    pub prefix: Box<str>,
+    /// Their label in metrics and listings.
+    pub pool: Arc<str>,
+    /// The ttls that are accepted.
+    pub ttl: TtlBounds,
+    /// How long a key stays shut after an expiry, in milliseconds; after the end of a session that did
+    /// not say otherwise, too.
+    pub lock_delay_ms: u32,
+    /// What is to be done to the resource when its tenure ended.
+    pub fence: Option<Arc<FencePlan>>,
+}
+
+/// What is to be done to a resource when its tenure ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FencePlan {
+    /// The plugins, each of which is to confirm.
+    pub plugins: Box<[Box<str>]>,
+    /// When they run.
+    pub when: FenceWhen,
+    /// In how many milliseconds each is to confirm, all its tries together.
+    pub timeout_ms: u64,
+    /// What happens when one does not.
+    pub on_failure: OnFenceFailure,
+    /// Also after a tenure that its owner ended itself.
+    pub on_release: bool,
+}
+
+/// When the fences of an ended tenure run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub enum FenceWhen {
+    /// Before anybody is granted the key.
+    BeforeGrant,
+    /// Once somebody else was granted the key; until then they wait, and a revival strikes them.
+    AfterGrant,
+}
+
+/// What happens when a fence failed for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub enum OnFenceFailure {
+    /// Nobody is granted the key until an administrator says so.
+    Block,
+    /// The key goes on, and people are told.
+    GrantWithAlarm,
+}
+
+/// Every policy, and what holds for keys that none names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policies {
+    /// By descending length of the prefix; the last one fits every key.
+    sorted: Box<[Arc<Policy>]>,
+}
+
+impl Policies {
+    /// These policies, and `otherwise` for all other keys.
+    #[must_use]
+    pub fn new(policies: Vec<Policy>, otherwise: Policy) -> Self {
+        let mut sorted: Vec<_> = policies.into_iter().map(Arc::new).collect();
+        sorted.sort_by_key(|policy| std::cmp::Reverse(policy.prefix.len()));
+        sorted.push(Arc::new(Policy { prefix: Box::default(), ..otherwise }));
+        Self { sorted: sorted.into() }
+    }
+
+    /// What holds for a key: the policy with the longest prefix that fits.
+    #[must_use]
+    pub fn of(&self, key: &str) -> &Arc<Policy> {
+        let fits = |policy: &&Arc<Policy>| key.starts_with(&*policy.prefix);
+        self.sorted.iter().find(fits).expect("the last policy fits every key")
+    }
+
+    /// All of them, the longest prefix first; the last one holds for keys that no other names.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Policy>> {
+        self.sorted.iter()
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            prefix: Box::default(),
+            pool: DEFAULT_POOL.into(),
+            ttl: TtlBounds::default(),
+            lock_delay_ms: 0,
+            fence: None,
+        }
+    }
+}
+
+impl Default for Policies {
+    fn default() -> Self {
+        Self::new(Vec::new(), Policy::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_prefix_that_fits_is_chosen() {
+        let policy = |prefix: &str, pool: &str| Policy {
+            prefix: prefix.into(),
+            pool: pool.into(),
+            ..Policy::default()
+        };
+        let all = vec![policy("a/", "short"), policy("a/b/", "long"), policy("c", "other")];
+        let policies = Policies::new(all, Policy::default());
+        let pool = |key| policies.of(key).pool.to_string();
+        assert_eq!(pool("a/b/c"), "long");
+        assert_eq!(pool("a/bc"), "short");
+        assert_eq!(pool("a"), "default");
+        assert_eq!(pool("cat"), "other");
+    }
+}
