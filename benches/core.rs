@@ -83,6 +83,7 @@ impl World {
             wait_until: None,
             grant_nonce,
             mark: None,
+            bond: None,
         };
         black_box(self.call(lease, Request::Acquire(Box::new(acquire))));
         self.commit(lease);
@@ -127,6 +128,7 @@ fn codec(criterion: &mut Criterion) {
         wait_until: None,
         grant_nonce: Nonce(9),
         mark: None,
+        bond: None,
     };
     let effects = world.call(&mut lease, Request::Acquire(Box::new(grant)));
     let Some(Effect::Write(write)) = effects.into_iter().next() else { return };

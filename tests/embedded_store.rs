@@ -49,6 +49,7 @@ fn record(seq: u64) -> Arc<Record> {
         token: Token::OF_THIS_WRITE,
         ttl_ms: 10_000,
         acquired_at_ms: 0,
+        bond: None,
     };
     Arc::new(Record {
         nonce: Nonce(u128::from(seq) << 64),
@@ -64,13 +65,14 @@ fn record(seq: u64) -> Arc<Record> {
         pins: Box::new([]),
         offer: None,
         revocation: None,
+        aftermath: None,
         request_marks: Box::new([]),
     })
 }
 
 fn change(kind: ChangeKind, seq: u64) -> Change {
     let (owner, token) = (Owner::new("w1").ok(), Token::OF_THIS_WRITE);
-    Change { kind, seq, owner, token, previous: None, reason: None, actor: None }
+    Change { kind, seq, owner, token, previous: None, reason: None, actor: None, session: None }
 }
 
 fn write(key: &Key, expected: Revision, seq: u64) -> Write {

@@ -11,13 +11,16 @@ use super::{
     Reply, World,
     gate::{self, Permit},
     obituary::Obituary,
+    plugins::Report,
+    warden::Warden,
 };
 use crate::{
     clock::Chance,
     lease::{
-        Alarm, Answer, Call, Effect, Effects, Inherited, Input, Lease, Loaded, Moment, Request,
-        Settled, StoreError, Token, WriteEffect,
+        Alarm, Answer, Call, Effect, Effects, FenceReport, FenceRun, Inherited, Input, Lease,
+        Loaded, Moment, Nonce, Request, SessionOver, Settled, StoreError, Token, WriteEffect,
     },
+    plugin::FenceOrder,
     store::{Found, Outcome, Write},
 };
 
@@ -33,6 +36,10 @@ pub enum Mail {
     Shuffle(usize, tokio::sync::oneshot::Sender<Vec<usize>>),
     /// What is known of the nodes changed.
     Nudge,
+    /// A plugin ran a fence.
+    Fenced(FenceReport),
+    /// The tombstone of a session is durable.
+    SessionOver(SessionOver),
     /// Another node changed the key; this is the number of its latest change.
     Stale(u64),
     /// The store is another one than before: start again from what it holds.
@@ -67,6 +74,8 @@ pub(super) struct LeaseActor {
     generation: u32,
     /// While an end that fell due is being written.
     permit: Option<Permit>,
+    /// Carries out the checks of a session.
+    warden: Option<Box<Warden>>,
     /// The last field: its drop is the news of the actor's death.
     obituary: Obituary,
 }
@@ -89,6 +98,7 @@ impl LeaseActor {
             started: false,
             generation: 0,
             permit: None,
+            warden: None,
             obituary,
         }
     }
@@ -138,8 +148,27 @@ impl LeaseActor {
             return false;
         }
         self.homed = homed;
-        self.world.count_homed(homed);
+        match self.obituary.key().session() {
+            Some(digest) => self.count_session(digest),
+            None => self.world.count_homed(homed),
+        }
         homed
+    }
+
+    /// A session came to be at home here, or is no longer.
+    fn count_session(&mut self, digest: Nonce) {
+        self.warden = None;
+        self.world.metrics.sessions.increment(if self.homed { 1.0 } else { -1.0 });
+        let Some(lease) = self.lease.as_ref().filter(|_| self.homed) else { return };
+        let fresh = lease.tenure_mark() != (self.held, self.token);
+        let view = lease.view(self.world.clock.now());
+        let spec = view.value.as_deref().map(serde_json::from_str);
+        let (Some(owner), Some(Ok(spec))) = (view.owner, spec) else {
+            return tracing::error!(session = %digest, "the record of a session cannot be read");
+        };
+        let ttl_ms = view.ttl_ms.unwrap_or(0);
+        let session = self.world.sessions.arrive(digest, (&owner, ttl_ms), spec, fresh);
+        self.warden = Warden::begin(&self.world, &session).map(Box::new);
     }
 
     fn read(&self) -> crate::store::StoreFuture<Result<Loaded, StoreError>> {
@@ -199,6 +228,10 @@ impl LeaseActor {
                     }));
                 }
                 Effect::Inquire(node) => self.world.inquire(node),
+                Effect::InquireSession(digest) => {
+                    self.world.sessions.inquire(digest, self.obituary.key());
+                }
+                Effect::Fence(run) => self.fence(run),
                 Effect::Alarm(alarm) => self.alarm(alarm),
             }
         }
@@ -227,6 +260,31 @@ impl LeaseActor {
             actor.leave_gate();
         });
         ctx.spawn(settled);
+    }
+
+    /// Hands a fence to its plugin, which reports by mail.
+    fn fence(&self, run: FenceRun) {
+        let key = self.obituary.key().clone();
+        let policy = self.world.terms().policies.of(key.as_str()).clone();
+        let (plugin, token) = (run.plugin, run.token);
+        let order = FenceOrder {
+            key: key.clone(),
+            token,
+            owner: run.owner,
+            reason: run.reason,
+            session: run.session,
+            pool: policy.pool.clone(),
+            attempt: 1,
+        };
+        let (world, name) = (Arc::downgrade(&self.world), plugin.clone());
+        let report = Report::new(move |outcome| {
+            let report = FenceReport { plugin: name, token, outcome };
+            if let Some(world) = world.upgrade() {
+                let _ = world.registry.post(&world, key.as_str(), Mail::Fenced(report));
+            }
+        });
+        let budget = Duration::from_millis(run.timeout_ms);
+        self.world.plugins.order(&plugin, order, budget, report);
     }
 
     fn alarm(&self, alarm: Alarm) {
@@ -353,8 +411,10 @@ impl Drop for LeaseActor {
         if self.started {
             self.world.metrics.lease_actors.decrement(1.0);
         }
-        if self.homed {
-            self.world.count_homed(false);
+        match (self.homed, self.obituary.key().is_session()) {
+            (true, false) => self.world.count_homed(false),
+            (true, true) => self.world.metrics.sessions.decrement(1.0),
+            (false, _) => {}
         }
     }
 }
@@ -375,6 +435,8 @@ impl Handler<Mail> for LeaseActor {
             }
             Mail::Nudge => self.step(Input::Tick, ctx),
             Mail::Stale(seq) => self.step(Input::Stale(seq), ctx),
+            Mail::Fenced(report) => self.step(Input::Fenced(report), ctx),
+            Mail::SessionOver(over) => self.step(Input::SessionOver(over), ctx),
             Mail::Reload => {
                 // Callers that waited find their reply channel closed, and ask again.
                 self.lease = None;

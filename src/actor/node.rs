@@ -20,6 +20,7 @@ use super::{
     Mail, World,
     roster::count,
     sweep::{sweep, sweep_strangers},
+    tasks::supervise,
 };
 use crate::{
     lease::{Keeper, Moment, NodeRecord, NodeState, Nonce, Renewal, Revision},
@@ -396,23 +397,4 @@ impl Node {
             }
         }
     }
-}
-
-/// Starts a loop again when it panics: without it the node would lapse for ever.
-fn supervise<F>(node: &Arc<Node>, what: &'static str, body: impl Fn(Arc<Node>) -> F + 'static)
-where
-    F: Future<Output = ()> + 'static,
-{
-    let node = node.clone();
-    actix::spawn(async move {
-        loop {
-            let ended = actix::spawn(body(node.clone())).await;
-            tracing::error!(
-                what,
-                panicked = ended.is_err(),
-                "a task of the node ended; it starts anew"
-            );
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    });
 }

@@ -19,6 +19,13 @@ pub enum Reply {
 }
 
 impl Reply {
+    /// A caller, and where its answer arrives.
+    #[must_use]
+    pub fn one() -> (Self, oneshot::Receiver<Answer>) {
+        let (sender, receiver) = oneshot::channel();
+        (Self::One(sender), receiver)
+    }
+
     /// Answers. Nobody may be there to hear it.
     pub fn send(self, answer: Answer) {
         match self {

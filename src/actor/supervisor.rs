@@ -10,7 +10,7 @@ use tokio::sync::{broadcast::error::RecvError, mpsc::UnboundedReceiver};
 
 use super::{Mail, Unreachable, World, obituary::Death};
 use crate::{
-    lease::{Key, Moment, State},
+    lease::{Key, Moment, Record, Revision, SessionOver, State},
     store::{Committed, Feed, History, News, Position, Range, StoreError},
 };
 
@@ -131,6 +131,7 @@ async fn publish(world: Arc<World>, mut feed: Feed, mut position: Position) {
             Ok(News::Gap { resume }) => {
                 position = resume;
                 world.bus.lose(resume);
+                world.sessions.doubt();
                 world.registry.tell_all(|| Mail::Stale(u64::MAX));
             }
             Ok(News::Changes(batch)) => {
@@ -161,6 +162,7 @@ async fn catch_up(world: &World, mut position: Position) -> Position {
                 tracing::error!("changes were compacted away before they were published");
                 world.metrics.feed_gaps.increment(1);
                 world.bus.lose(resume);
+                world.sessions.doubt();
                 return resume;
             }
             Err(error) => {
@@ -172,8 +174,23 @@ async fn catch_up(world: &World, mut position: Position) -> Position {
 }
 
 fn announce(world: &World, committed: Committed) {
+    let own = world.is_own(committed.node);
+    if let Some(cause) = world.sessions.heard(&committed, own)
+        && let Some(session) = committed.change.session
+    {
+        // Its grant landed after the session's end.
+        let over = SessionOver { session, cause };
+        world.registry.tell(committed.key.as_str(), || Mail::SessionOver(over));
+    }
+    if committed.key.is_session() {
+        // What happened to a session is told by what happens to its leases.
+        if !own {
+            world.registry.tell(committed.key.as_str(), || Mail::Stale(committed.change.seq));
+        }
+        return;
+    }
     world.metrics.published.increment(1);
-    if world.is_own(committed.node) {
+    if own {
         world.metrics.changed(&committed.change);
         let now = world.clock.now();
         let left_out = world.ownership_log.write(&committed.key, &committed.change, now);
@@ -199,6 +216,9 @@ pub(crate) async fn inherit(world: &World) -> Result<Vec<Key>, StoreError> {
         after = Some(last.as_str().to_owned());
         for (key, found) in page {
             let state = found.record.as_ref().map(|record| record.state);
+            if let Ok(record) = &found.record {
+                note_session(world, &key, found.revision, record);
+            }
             if matches!(state, Ok(State::Free)) {
                 continue;
             }
@@ -207,6 +227,16 @@ pub(crate) async fn inherit(world: &World) -> Result<Vec<Key>, StoreError> {
         }
     }
     Ok(inherited)
+}
+
+/// What a record says about sessions.
+fn note_session(world: &World, key: &Key, revision: Revision, record: &Record) {
+    if let (Some(digest), State::Held) = (key.session(), record.state) {
+        world.sessions.inherit_nothing(digest);
+    }
+    if let (Some(bond), State::Held) = (record.bond(), record.state) {
+        world.sessions.inherit(bond.session, key, record.token(revision));
+    }
 }
 
 /// Starts the actors of inherited keys, a batch at a time, so that they end on time though nobody

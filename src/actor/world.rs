@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::{Notify, mpsc::UnboundedSender};
 
-use super::{Bus, Registry, obituary::Death};
+use super::{Bus, Plugins, Registry, Sessions, obituary::Death};
 use crate::{
     clock::{Clock, Entropy, JumpDetector},
     lease::{Env, Inherited, Key, Lease, Moment, Nonce, Terms, View},
@@ -55,6 +55,10 @@ pub struct World {
     pub entropy: Arc<dyn Entropy>,
     /// Bounds.
     pub limits: Limits,
+    /// What is known of sessions.
+    pub sessions: Sessions,
+    /// What fences resources.
+    pub plugins: Plugins,
     /// Where every key's actor is found.
     pub registry: Registry,
     /// Where changes are published.
@@ -115,6 +119,8 @@ impl World {
             keeper: Notify::new(),
             jumped: AtomicBool::new(false),
             limits,
+            sessions: Sessions::default(),
+            plugins: Plugins::default(),
             registry,
             bus,
             metrics,

@@ -85,6 +85,7 @@ impl Coordinator {
                 node: settings.advertise_url(bound),
                 store_tag: store.store.meta().identity.to_string()[..8].to_owned(),
             }),
+            exec_checks: settings.limits.exec_checks,
             store_kind: settings.store.kind.as_str(),
             keep_alive: settings.events.heartbeat_interval.min(MAX_SILENCE).mul_f64(0.8),
         };

@@ -11,7 +11,7 @@ use super::{
     forward::{FORWARDED_FOR, act_at_home, was_forwarded},
     problem::Problem,
     server::App,
-    wire::{DrainBody, Drained, Lease, LeaseAnswer, PinBody, RevokeBody, Revoked},
+    wire::{DrainBody, Drained, FenceSkipBody, Lease, LeaseAnswer, PinBody, RevokeBody, Revoked},
 };
 use crate::{lease::Revoke, manager::Trouble};
 
@@ -44,6 +44,7 @@ pub async fn revoke(
     act_at_home(&request, &app, bytes, async |asked| {
         let key = key(&body.key)?;
         let order = Revoke {
+            floor: None,
             reason: body.reason.as_str().into(),
             actor: actor(&request).into(),
             immediately: body.immediately,
@@ -52,6 +53,32 @@ pub async fn revoke(
         let ends_in_ms = app.manager.revoke(&key, order, asked).await;
         let ends_in_ms = ends_in_ms.map_err(|error| Problem::admin(&error, &app, Some(&key)))?;
         Ok(json(&request, StatusCode::OK, &Revoked { revoked: true, ends_in_ms }))
+    })
+    .await
+}
+
+/// Strike the fences of a key that were not confirmed.
+#[utoipa::path(post, path = "/v1/admin/fence-skip", tag = "admin", request_body = FenceSkipBody, responses(
+    (status = 200, description = "Nobody waits for them any more", body = LeaseAnswer),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 409, description = "`not-fencing`", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn fence_skip(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<FenceSkipBody>,
+) -> HttpResponse {
+    let Body(body, bytes) = &body;
+    act_at_home(&request, &app, bytes, async |asked| {
+        let key = key(&body.key)?;
+        let view = app.manager.skip_fences(&key, &body.reason, &actor(&request), asked).await;
+        let view = view.map_err(|error| Problem::admin(&error, &app, Some(&key)))?;
+        let answer = LeaseAnswer { lease: Lease::of(&app, &key, &view) };
+        Ok(json(&request, StatusCode::OK, &answer))
     })
     .await
 }

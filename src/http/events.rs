@@ -93,6 +93,9 @@ impl Filter {
     }
 
     fn wants(&self, committed: &Committed) -> bool {
+        if committed.key.is_session() {
+            return false;
+        }
         let change = &committed.change;
         let owner_fits = self.owner.as_deref().is_none_or(|owner| {
             let previous = change.previous.as_ref().map(|(owner, _)| owner.as_str());

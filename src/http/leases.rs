@@ -9,12 +9,13 @@ use super::{
     gate,
     problem::Problem,
     server::App,
+    sessions::session_id,
     wire::{
         AcquireBody, CheckBody, Checked, GatedLease, Grant, Lease, LeaseList, LeaseQuery, ListQuery,
     },
 };
 use crate::{
-    lease::{DEFAULT_POOL, Key, State, Token},
+    lease::{DEFAULT_POOL, Key, SessionId, State, Token},
     manager::{AcquireOne, Asked, Filter, Home},
 };
 
@@ -45,11 +46,25 @@ pub fn mark(request_id: Option<&str>, parts: &[&[u8]]) -> Result<Option<(u128, u
     Ok(Some((u128::from_be_bytes(wide), u64::from_be_bytes(narrow))))
 }
 
+/// What keeps a lease that is asked for: a ttl, or a session.
+pub fn kept_by(
+    ttl_ms: Option<u64>,
+    session: Option<&str>,
+) -> Result<(u64, Option<SessionId>), Problem> {
+    match (ttl_ms, session) {
+        (Some(ttl_ms), None) => Ok((ttl_ms, None)),
+        (None, Some(id)) => Ok((0, Some(session_id("session", id)?))),
+        (None, None) => Err(Problem::field("ttl_ms", "is missing, and session too")),
+        (Some(_), Some(_)) => Err(Problem::field("session", "is given, and ttl_ms too")),
+    }
+}
+
 /// Become the owner of a lease.
 #[utoipa::path(post, path = "/v1/acquire", tag = "leases", request_body = AcquireBody, responses(
     (status = 200, description = "Granted", body = Grant),
     (status = 400, description = "A field is not valid", body = Problem),
-    (status = 409, description = "`held`, `held-by-you` or `request-id-spent`", body = Problem),
+    (status = 409, description = "`held`, `held-by-you`, `request-id-spent` or `session-lost`", body = Problem),
+    (status = 423, description = "`cooling` (how long yet is in `retry_after_ms`) or `fencing`", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 422, description = "`request-id-reused`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
@@ -71,19 +86,28 @@ pub async fn acquire(
 async fn try_acquire(app: &App, body: &AcquireBody, asked: Asked) -> Result<Grant, Problem> {
     let value = body.value.as_deref().unwrap_or_default();
     let has_value = [u8::from(body.value.is_some()), u8::from(body.reclaim)];
+    let (ttl_ms, session) = kept_by(body.ttl_ms, body.session.as_deref())?;
+    let proof = body.session.as_deref().unwrap_or_default();
     let mark = mark(
         body.request_id.as_deref(),
-        &[body.owner.as_bytes(), &body.ttl_ms.to_le_bytes(), &has_value, value.as_bytes()],
+        &[
+            body.owner.as_bytes(),
+            &ttl_ms.to_le_bytes(),
+            &has_value,
+            value.as_bytes(),
+            proof.as_bytes(),
+        ],
     )?;
     let one = AcquireOne {
         key: key(&body.key)?,
         owner: owner("owner", &body.owner)?,
-        ttl_ms: body.ttl_ms,
+        ttl_ms,
         value: body.value.as_deref().map(Into::into),
         hasty: false,
         reclaim: body.reclaim,
         wait_ms: body.wait_ms,
         mark,
+        session,
     };
     match app.manager.acquire(&one, asked).await {
         Ok(grant) => Ok(Grant::of(app, &one.key, &grant)),

@@ -23,6 +23,7 @@ mod problem;
 mod releases;
 mod server;
 mod service;
+mod sessions;
 #[cfg(feature = "testing")]
 mod testing;
 mod wire;

@@ -2,7 +2,7 @@
 
 use utoipa::OpenApi;
 
-use super::{admin, any, events, heartbeats, leases, releases, service};
+use super::{admin, any, events, heartbeats, leases, releases, service, sessions};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -14,6 +14,7 @@ use super::{admin, any, events, heartbeats, leases, releases, service};
     ),
     tags(
         (name = "leases", description = "Take, keep and give back leases"),
+        (name = "sessions", description = "One heartbeat for many leases"),
         (name = "events", description = "Follow ownership changes"),
         (name = "admin", description = "What administrators order"),
         (name = "service", description = "Probes and information"),
@@ -22,6 +23,8 @@ use super::{admin, any, events, heartbeats, leases, releases, service};
         leases::acquire, any::acquire_any, heartbeats::heartbeat, heartbeats::heartbeats,
         releases::release, releases::releases, releases::transfer, leases::check, leases::get,
         leases::list, events::events, admin::revoke, admin::pin, admin::unpin, admin::drain,
+        admin::fence_skip, sessions::open, sessions::list, sessions::get, sessions::close,
+        sessions::heartbeat,
         service::livez, service::readyz, service::metrics, service::info, service::nodes,
     ),
 )]

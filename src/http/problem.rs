@@ -12,7 +12,7 @@ use crate::{
     lease::{Key, Lost, Refusal, State, StoreError, View},
     manager::{
         AcquireAnyError, AcquireError, AdminError, HolderError, Home, Invalid, ReleaseError,
-        Trouble,
+        SessionError, Trouble,
     },
 };
 
@@ -219,6 +219,35 @@ impl Problem {
                 let problem = Self::new(StatusCode::CONFLICT, "held", title, detail);
                 Self { retryable: true, retry_after_ms: wait, lease: wire(lease), ..problem }
             }
+            Refusal::Cooling => {
+                let title = "The lock-delay is not over";
+                let detail = lease.map_or_else(
+                    || title.to_owned(),
+                    |(_, key, view)| {
+                        let left = view.expires_in_ms.unwrap_or(0);
+                        format!("the last tenure of {key:?} ended without its owner's consent; the key opens in {left} ms")
+                    },
+                );
+                let problem = Self::new(StatusCode::LOCKED, "cooling", title, detail);
+                Self { retryable: true, retry_after_ms: wait, lease: wire(lease), ..problem }
+            }
+            Refusal::Fencing => {
+                let title = "The last owner is being fenced";
+                let detail = lease.map_or_else(
+                    || title.to_owned(),
+                    |(_, key, view)| {
+                        let names = view.fences.join(", ");
+                        let how = if view.fence_failed {
+                            "failed, and the key waits for an administrator"
+                        } else {
+                            "has yet to be confirmed"
+                        };
+                        format!("the fence of the last tenure of {key:?} ({names}) {how}")
+                    },
+                );
+                let problem = Self::new(StatusCode::LOCKED, "fencing", title, detail);
+                Self { retryable: true, lease: wire(lease), ..problem }
+            }
             Refusal::HeldByYou => {
                 let title = "You hold the lease already";
                 let detail = "this owner holds the lease; with reclaim: true the old tenure ends and a new one begins";
@@ -245,6 +274,7 @@ impl Problem {
     pub fn acquire(error: &AcquireError, app: &App, key: &Key) -> Self {
         match error {
             AcquireError::Refused(why, view) => Self::refusal(*why, Some((app, key, view))),
+            AcquireError::Session(error) => Self::session(error),
             AcquireError::Invalid(invalid) => Self::invalid(invalid),
             AcquireError::Trouble(trouble) => Self::trouble(trouble),
         }
@@ -265,13 +295,41 @@ impl Problem {
                 }
             }
             AcquireAnyError::Refused(why) => Self::refusal(*why, None),
+            AcquireAnyError::Session(error) => Self::session(error),
             AcquireAnyError::Invalid(invalid) => Self::invalid(invalid),
             AcquireAnyError::Trouble(trouble) => Self::trouble(trouble),
         }
     }
 
+    pub fn session(error: &SessionError) -> Self {
+        match error {
+            SessionError::Lost(lost) => {
+                let reason = lost_reason(*lost);
+                let title = "The session is over";
+                let detail = format!("there is no such session any more: {reason}");
+                let problem = Self::new(StatusCode::CONFLICT, "session-lost", title, detail);
+                Self { reason: Some(reason), ..problem }
+            }
+            SessionError::Invalid(invalid) => Self::invalid(invalid),
+            SessionError::Trouble(trouble) => Self::trouble(trouble),
+        }
+    }
+
+    pub fn unknown_session() -> Self {
+        let title = "There is no such session";
+        let detail = "it is over, or never was";
+        Self::new(StatusCode::NOT_FOUND, "unknown-session", title, detail.into())
+    }
+
     pub fn holder(error: &HolderError) -> Self {
         match error {
+            HolderError::KeptBySession(session) => {
+                let title = "A session keeps the lease";
+                let detail = format!(
+                    "the heartbeat of session {session} keeps it; it has no heartbeat of its own"
+                );
+                Self::new(StatusCode::CONFLICT, "kept-by-session", title, detail)
+            }
             HolderError::Lost(lost) => {
                 let reason = lost_reason(*lost);
                 let title = "The lease is not yours any more";
@@ -302,6 +360,12 @@ impl Problem {
     pub fn admin(error: &AdminError, app: &App, key: Option<&Key>) -> Self {
         let lease = |view: &View| key.map(|key| Box::new(wire::Lease::of(app, key, view)));
         match error {
+            AdminError::NotFencing(view) => {
+                let title = "Nothing is being fenced";
+                let detail = "no fence of the key waits to be confirmed";
+                let problem = Self::new(StatusCode::CONFLICT, "not-fencing", title, detail.into());
+                Self { lease: lease(view), ..problem }
+            }
             AdminError::NotHeld(view) => {
                 let title = "Nobody holds the lease";
                 let problem = Self::new(StatusCode::CONFLICT, "not-held", title, title.into());
@@ -362,6 +426,7 @@ fn who(key: &Key, view: &View) -> String {
 pub fn lost_reason(lost: Lost) -> &'static str {
     match lost {
         Lost::Ended(kind) => kind.as_str(),
+        Lost::Fenced => "fenced",
         Lost::UnknownLease => "unknown-lease",
     }
 }

@@ -15,7 +15,9 @@ use actix_web::{
     web,
 };
 
-use super::{admin, any, events, forward::Courier, heartbeats, leases, pages, releases, service};
+use super::{
+    admin, any, events, forward::Courier, heartbeats, leases, pages, releases, service, sessions,
+};
 use crate::{
     actor::{Arbiters, claim_this_thread},
     lease::Nonce,
@@ -42,6 +44,8 @@ pub struct App {
     pub store_kind: &'static str,
     /// An event stream that was silent for this long sends a comment.
     pub keep_alive: Duration,
+    /// Whether sessions may have programs run as checks.
+    pub exec_checks: bool,
 }
 
 impl App {
@@ -172,12 +176,30 @@ fn routes(config: &mut web::ServiceConfig) {
         "/v1/admin/pin" post admin::pin,
         "/v1/admin/unpin" post admin::unpin,
         "/v1/admin/drain" post admin::drain,
+        "/v1/admin/fence-skip" post admin::fence_skip,
+        "/v1/sessions/{id}/heartbeat" post sessions::heartbeat,
         "/v1/info" get service::info,
         "/v1/nodes" get service::nodes,
         "/livez" get service::livez,
         "/readyz" get service::readyz,
         "/metrics" get service::metrics,
     }
+    .service(
+        web::resource("/v1/sessions")
+            .route(web::post().to(sessions::open))
+            .route(web::get().to(sessions::list))
+            .route(web::head().to(sessions::list))
+            .default_service(web::to(|request| service::wrong_method(request, "GET, HEAD, POST"))),
+    )
+    .service(
+        web::resource("/v1/sessions/{id}")
+            .route(web::get().to(sessions::get))
+            .route(web::head().to(sessions::get))
+            .route(web::delete().to(sessions::close))
+            .default_service(web::to(|request| {
+                service::wrong_method(request, "GET, HEAD, DELETE")
+            })),
+    )
     .configure(pages::configure)
     .default_service(web::to(service::not_found));
     #[cfg(feature = "testing")]

@@ -15,7 +15,7 @@ use crate::{
 pub struct Lease {
     /// The key.
     pub key: String,
-    /// `free`, `held` or `offered`.
+    /// `free`, `held`, `fencing`, `cooling` or `offered`.
     pub state: &'static str,
     /// Who holds it.
     pub owner: Option<String>,
@@ -27,7 +27,7 @@ pub struct Lease {
     pub expires_in_ms: Option<u64>,
     /// When the present tenure began, RFC 3339; for people.
     pub acquired_at: Option<String>,
-    /// The session that keeps it.
+    /// The digest of the session that keeps it.
     pub session: Option<String>,
     /// What the owner wants its successor to read.
     pub value: Option<String>,
@@ -42,6 +42,12 @@ pub struct Lease {
     /// For whom it is kept, when offered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offered_to: Option<String>,
+    /// The plugins that have yet to confirm that an earlier owner is fenced.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fences: Vec<String>,
+    /// One of them failed for good: the key waits for an administrator, if its policy says so.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fence_failed: bool,
 }
 
 impl Lease {
@@ -54,13 +60,15 @@ impl Lease {
             ttl_ms: view.ttl_ms,
             expires_in_ms: view.expires_in_ms,
             acquired_at: view.acquired_at_ms.map(rfc3339),
-            session: None,
+            session: view.session.map(|digest| digest.to_string()),
             value: view.value.as_deref().map(str::to_owned),
             pool: DEFAULT_POOL,
             node: app.url_of(view.node),
             waiters: view.waiters,
             pinned: !view.pins.is_empty(),
             offered_to: view.offered_to.as_ref().map(|owner| owner.as_str().to_owned()),
+            fences: view.fences.iter().map(ToString::to_string).collect(),
+            fence_failed: view.fence_failed,
         }
     }
 }
@@ -120,6 +128,10 @@ pub struct Counts {
     pub held_by_you: usize,
     /// Kept for somebody else.
     pub offered: usize,
+    /// Shut for a lock-delay.
+    pub cooling: usize,
+    /// Shut until a fence of the last tenure is confirmed.
+    pub fencing: usize,
     /// Milliseconds until the first of them ends, unless it is renewed.
     #[serde(skip)]
     pub next_ms: Option<u64>,
@@ -127,8 +139,8 @@ pub struct Counts {
 
 impl Counts {
     pub fn of(counts: &Availability) -> Self {
-        let Availability { keys, held, held_by_you, offered, next_ms } = *counts;
-        Self { keys, held, held_by_you, offered, next_ms }
+        let Availability { keys, held, held_by_you, offered, cooling, fencing, next_ms } = *counts;
+        Self { keys, held, held_by_you, offered, cooling, fencing, next_ms }
     }
 }
 
@@ -140,8 +152,10 @@ pub struct AcquireBody {
     pub key: String,
     /// 1 to 256 bytes.
     pub owner: String,
-    /// 100 to 86 400 000, unless set otherwise.
-    pub ttl_ms: u64,
+    /// 100 to 86 400 000, unless set otherwise. Absent where a session keeps the lease.
+    pub ttl_ms: Option<u64>,
+    /// The id of the session that is to keep the lease, in place of `ttl_ms`.
+    pub session: Option<String>,
     /// How long to wait in the queue; 0, the default, is not at all.
     #[serde(default)]
     pub wait_ms: u64,
@@ -400,6 +414,16 @@ pub struct LeaseList {
     pub leases: Vec<Lease>,
     /// `after` of the next page; null on the last.
     pub next: Option<String>,
+}
+
+/// Fences to be struck.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FenceSkipBody {
+    /// Which key.
+    pub key: String,
+    /// Why, 1 to 256 bytes; it stands in the event.
+    pub reason: String,
 }
 
 /// Body of `POST /v1/admin/revoke`.

@@ -6,7 +6,7 @@ use super::{
     Acquire, Answer, Caller, Change, ChangeKind, Effect, Env, Grant, Lease, MAX_REQUEST_MARKS,
     Moment, Mutant, Record, Refusal, RequestMark, Revision, State, StoreError, Tenure, Terms,
     Token,
-    ending::End,
+    ending::{Draft, End},
     machine::{Effects, Flight, Home, RETRY},
     valid_for,
     waiters::Waiter,
@@ -23,8 +23,14 @@ impl<C: Caller> Lease<C> {
         match self.record.state {
             State::Free => true,
             State::Held => self.run_out(now),
+            State::Fencing => false,
+            State::Cooling => {
+                let ended = self.record.previous.as_ref();
+                let mine = ended.is_some_and(|ended| ended.tenure.owner == acquire.owner);
+                self.opened(now) || (mine && acquire.reclaim)
+            }
             State::Offered => {
-                now >= self.offered_until
+                now >= self.opens_at
                     || self.record.offer.as_ref().is_some_and(|offer| offer.to == acquire.owner)
             }
         }
@@ -47,6 +53,9 @@ impl<C: Caller> Lease<C> {
                 None => self.grant_again(waiter, env, out),
                 Some(refusal) => self.refuse(waiter, refusal, env, out),
             };
+        }
+        if self.is_spent_session(env) {
+            return self.refuse(waiter, Refusal::RequestSpent(None), env, out);
         }
         let mine = self.record.tenure.as_ref().is_some_and(|t| t.owner == waiter.acquire.owner);
         let standing = mine && !self.run_out(env.now);
@@ -86,7 +95,18 @@ impl<C: Caller> Lease<C> {
             let error = StoreError::Unavailable(why.into());
             out.push(Effect::Reply(waiter.caller, Answer::Store(error)));
         } else {
-            self.refuse(waiter, Refusal::Held, env, out);
+            self.inquire_session(out);
+            let why = self.closed();
+            self.refuse(waiter, why, env, out);
+        }
+    }
+
+    /// Why nobody is granted the key now.
+    fn closed(&self) -> Refusal {
+        match self.record.state {
+            State::Cooling => Refusal::Cooling,
+            State::Fencing => Refusal::Fencing,
+            State::Free | State::Held | State::Offered => Refusal::Held,
         }
     }
 
@@ -112,7 +132,7 @@ impl<C: Caller> Lease<C> {
             out.push(Effect::Reply(waiter.caller, Answer::Lapsed));
             return;
         }
-        if self.promised <= waiter.received {
+        if self.record.bond().is_none() && self.promised <= waiter.received {
             if self.record.revocation.is_some() {
                 let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
                 return self.refuse(waiter, spent, env, out);
@@ -141,7 +161,8 @@ impl<C: Caller> Lease<C> {
         out.push(Effect::Reply(waiter.caller, Answer::Refused(why, view)));
     }
 
-    /// Writes the grant to a caller whose claim was taken, and with it the end of the tenure before.
+    /// Writes the grant to a caller whose claim was taken, and with it the end of the tenure before. If
+    /// that end does not leave the key open, it is written alone, and the caller is asked again after it.
     pub(super) fn grant(
         &mut self,
         waiter: Waiter<C>,
@@ -149,7 +170,23 @@ impl<C: Caller> Lease<C> {
         env: &mut Env<'_>,
         out: &mut Effects<C>,
     ) {
-        let flight = self.granting(waiter, end, env);
+        let due = end.as_ref().and_then(|end| end.due);
+        let ends = end.is_some();
+        let draft = match end {
+            Some(end) => self.ended(end, None, env),
+            None => {
+                let nonce = (env.nonces)();
+                Draft { record: self.successor(nonce, env), changes: Vec::with_capacity(1) }
+            }
+        };
+        let mut flight = if ends && !draft.is_open(env) {
+            waiter.caller.unclaim();
+            self.busy().deferred.push_front(waiter.into());
+            Flight::new(draft.record, self.revision, draft.changes)
+        } else {
+            self.granting(draft, waiter, env)
+        };
+        (flight.ends, flight.due) = (ends, due);
         if env.terms.breaks(Mutant::ReplyBeforeDurable) {
             return self.reply_early(flight, env, out);
         }
@@ -158,19 +195,15 @@ impl<C: Caller> Lease<C> {
 
     pub(super) fn granting(
         &mut self,
+        mut draft: Draft,
         waiter: Waiter<C>,
-        end: Option<End>,
         env: &mut Env<'_>,
     ) -> Flight<C> {
-        let nonce = (env.nonces)();
-        let mut record = self.successor(nonce, env);
-        let mut changes = Vec::with_capacity(2);
         let before = self.record.tenure.as_ref().map(|tenure| (tenure.owner.clone(), self.token));
-        let ends = end.is_some();
-        let due = end.as_ref().and_then(|end| end.due);
-        if let Some(end) = end {
-            self.write_end(&mut record, &mut changes, end, env.wall_ms);
+        if self.record.state == State::Cooling && self.opened(env.now) {
+            self.write_cooled(&mut draft);
         }
+        let Draft { mut record, mut changes } = draft;
         install(&mut record, &waiter.acquire, env);
         changes.push(Change {
             kind: ChangeKind::Granted,
@@ -180,6 +213,7 @@ impl<C: Caller> Lease<C> {
             previous: before.or_else(|| self.last_owner()),
             reason: None,
             actor: None,
+            session: waiter.acquire.bond.map(|bond| bond.session),
         });
         if env.terms.breaks(Mutant::TokenReused)
             && let Some(tenure) = &mut record.tenure
@@ -187,8 +221,6 @@ impl<C: Caller> Lease<C> {
             tenure.token = self.token;
         }
         let mut flight = Flight::new(record, self.revision, changes);
-        flight.ends = ends;
-        flight.due = due;
         flight.grantee = Some(waiter);
         flight
     }
@@ -196,7 +228,7 @@ impl<C: Caller> Lease<C> {
     /// A write that grants was committed: the one moment at which a promise begins.
     pub(super) fn granted(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         self.floor = Moment::ZERO;
-        self.promised = env.now + self.ttl();
+        self.promised = self.first_promise(env.now);
         self.graced = false;
         if !env.terms.may_promise(env.now) || self.home != Home::Here {
             // Durable, and nobody may be told.
@@ -209,12 +241,18 @@ impl<C: Caller> Lease<C> {
             // Nobody heard the lease id, and nobody will ask for it again.
             return self.end_unheard(env, out);
         }
-        let valid = valid_for(waiter.received, env.now, self.ttl());
+        let own = self.record.bond().is_none();
+        let valid = if own { valid_for(waiter.received, env.now, self.ttl()) } else { 0 };
         let grant = self.grant_view(env, valid);
         if waiter.acquire.mark.is_some() {
             self.recall_repeats();
         }
         out.push(Effect::Reply(waiter.caller, Answer::Granted(Box::new(grant))));
+    }
+
+    /// S of a tenure that begins; none, when a session keeps it.
+    pub(super) fn first_promise(&self, now: Moment) -> Moment {
+        if self.record.bond().is_some() { Moment::ZERO } else { now + self.ttl() }
     }
 
     pub(super) fn ttl(&self) -> Duration {
@@ -232,12 +270,13 @@ impl<C: Caller> Lease<C> {
         }
         let accepts = accepting(env.terms);
         let next = match self.record.state {
-            State::Held => return,
-            State::Offered if env.now < self.offered_until => {
+            State::Held | State::Fencing => return,
+            State::Cooling if env.now < self.opens_at => return,
+            State::Offered if env.now < self.opens_at => {
                 let to = self.record.offer.as_ref().map(|offer| offer.to.clone());
                 self.waiters().next(accepts, |acquire| Some(&acquire.owner) == to.as_ref())
             }
-            State::Free | State::Offered => self.waiters().next(accepts, |_| true),
+            State::Free | State::Offered | State::Cooling => self.waiters().next(accepts, |_| true),
         };
         if let Some(waiter) = next {
             self.grant(waiter, None, env, out);
@@ -255,7 +294,7 @@ impl<C: Caller> Lease<C> {
                 Some(error) => {
                     out.push(Effect::Reply(waiter.caller, Answer::Store(error.clone())));
                 }
-                None => self.refuse(waiter, Refusal::Held, env, out),
+                None => self.refuse(waiter, self.closed(), env, out),
             }
         }
     }
@@ -313,12 +352,14 @@ fn install(record: &mut Record, acquire: &Acquire, env: &Env<'_>) {
     record.offer = None;
     record.revocation = None;
     record.floor_ms = 0;
+    record.cool();
     record.tenure = Some(Tenure {
         grant_nonce: acquire.grant_nonce,
         owner: acquire.owner.clone(),
         token: Token::OF_THIS_WRITE,
         ttl_ms: acquire.ttl_ms,
         acquired_at_ms: env.wall_ms,
+        bond: acquire.bond.map(Box::new),
     });
     if let Some(value) = &acquire.value {
         record.value = Some(value.clone());

@@ -18,7 +18,7 @@ impl<C> Lease<C> {
         };
         aged(&mut self.promised);
         aged(&mut self.floor);
-        aged(&mut self.offered_until);
+        aged(&mut self.opens_at);
         let Some(busy) = &mut self.busy else { return };
         aged(&mut busy.retry_at);
         aged(&mut busy.looked);

@@ -35,6 +35,12 @@ pub struct View {
     pub offered_to: Option<Owner>,
     /// Who held it before, under which token, and how that ended.
     pub previous: Option<(Owner, Token, ChangeKind)>,
+    /// The session that keeps the tenure.
+    pub session: Option<Nonce>,
+    /// The plugins that have not confirmed a fence of an earlier tenure.
+    pub fences: Box<[Box<str>]>,
+    /// One of them failed for good.
+    pub fence_failed: bool,
     /// The latest granted request ids: digest of the id, and whether its grant still stands.
     pub marks: Box<[(u128, bool)]>,
 }
@@ -57,6 +63,10 @@ pub enum Refusal {
     Held,
     /// The caller's owner holds it already.
     HeldByYou,
+    /// Its tenure ended, and the lock-delay is not over.
+    Cooling,
+    /// Its tenure ended, and a fence has yet to be confirmed.
+    Fencing,
     /// The request id was used with another request.
     RequestReused,
     /// The request id was granted, and that tenure is over; how it ended, where that is remembered.
@@ -68,6 +78,8 @@ pub enum Refusal {
 pub enum Lost {
     /// Its tenure ended like this.
     Ended(ChangeKind),
+    /// Its tenure ran out, and its resource was fenced.
+    Fenced,
     /// No tenure that is remembered has this id.
     UnknownLease,
 }
@@ -112,6 +124,10 @@ pub enum Answer {
     Done(Box<View>),
     /// The tenure ends in so many milliseconds at the latest; 0: it has ended.
     Revoked(u64),
+    /// A session keeps the lease: only the session's heartbeat, or its end, can answer.
+    KeptBySession(Nonce),
+    /// No fence of the key waits to be confirmed.
+    NotFencing(Box<View>),
     /// Nobody holds the key.
     NotHeld(Box<View>),
     /// The key is pinned: it does not end without `immediately`.

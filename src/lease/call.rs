@@ -1,6 +1,6 @@
 //! What is asked of one lease.
 
-use super::{LeaseId, Moment, Nonce, Owner};
+use super::{Bond, LeaseId, Moment, Nonce, Owner};
 
 /// Who waits for an answer; opaque to the protocol but for three questions.
 pub trait Caller {
@@ -43,6 +43,10 @@ pub enum Request {
     Revoke(Box<Revoke>),
     /// An administrator keeps the tenure from expiring.
     Pin(Box<str>, Box<str>),
+    /// An administrator strikes the fences that are not confirmed: why, and who.
+    FenceSkip(Box<str>, Box<str>),
+    /// Makes the tombstone of a session that has no record.
+    Bury,
     /// Takes back a pin: by whom it was set, and which administrator does it.
     Unpin(Box<str>, Box<str>),
     /// The public view.
@@ -68,6 +72,9 @@ pub struct Acquire {
     pub grant_nonce: Nonce,
     /// Digest of the caller's request id, and of the rest of its request.
     pub mark: Option<(u128, u64)>,
+    /// The session that is to keep the lease. Whoever asks saw it alive, and sees to it again before the
+    /// grant is told: the answer promises nothing.
+    pub bond: Option<Bond>,
 }
 
 /// A sign of life.
@@ -114,4 +121,6 @@ pub struct Revoke {
     pub immediately: bool,
     /// Only if this owner holds the key.
     pub owner: Option<Owner>,
+    /// Of a lease that a session keeps: when the promises of the session that cover it have run out.
+    pub floor: Option<Moment>,
 }

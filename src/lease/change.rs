@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Epoch, Owner, Revision, Token};
+use super::{Epoch, Nonce, Owner, Revision, Token};
 
 /// What happened to a key. The short types of the event stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -23,11 +23,23 @@ pub enum ChangeKind {
     Pinned,
     /// An administrator took a pin off the key.
     Unpinned,
+    /// The session that the tenure was held under ended.
+    SessionEnded,
+    /// The tenure that ended is being fenced; nobody is granted the key before that is confirmed.
+    Fencing,
+    /// Every fence of an ended tenure was confirmed.
+    Fenced,
+    /// A fence of an ended tenure failed for good.
+    FenceFailed,
+    /// An administrator struck the fences that were not confirmed.
+    FenceSkipped,
+    /// The lock-delay is over.
+    Cooled,
 }
 
 impl ChangeKind {
     /// Every kind, in the order of its declaration.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 14] = [
         Self::Granted,
         Self::Released,
         Self::Expired,
@@ -36,7 +48,27 @@ impl ChangeKind {
         Self::Transferred,
         Self::Pinned,
         Self::Unpinned,
+        Self::SessionEnded,
+        Self::Fencing,
+        Self::Fenced,
+        Self::FenceFailed,
+        Self::FenceSkipped,
+        Self::Cooled,
     ];
+
+    /// Whether a tenure ended with it.
+    #[must_use]
+    pub fn ends_tenure(self) -> bool {
+        matches!(
+            self,
+            Self::Released
+                | Self::Expired
+                | Self::Revoked
+                | Self::Reclaimed
+                | Self::Transferred
+                | Self::SessionEnded
+        )
+    }
 
     /// The kind as events, metrics and errors name it.
     #[must_use]
@@ -50,6 +82,12 @@ impl ChangeKind {
             Self::Transferred => "transferred",
             Self::Pinned => "pinned",
             Self::Unpinned => "unpinned",
+            Self::SessionEnded => "session-ended",
+            Self::Fencing => "fencing",
+            Self::Fenced => "fenced",
+            Self::FenceFailed => "fence-failed",
+            Self::FenceSkipped => "fence-skipped",
+            Self::Cooled => "cooled",
         }
     }
 }
@@ -72,6 +110,8 @@ pub struct Change {
     pub reason: Option<Box<str>>,
     /// Which administrator, where it was one.
     pub actor: Option<Box<str>>,
+    /// The digest of the session that the tenure is or was held under.
+    pub session: Option<Nonce>,
 }
 
 impl Change {

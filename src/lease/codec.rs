@@ -5,7 +5,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::CodecError;
 
 /// The version of the form that this program writes.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// Appends a record.
 ///

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Answer, Change, CodecError, Epoch, Moment, Nonce, Peers, Policies, Record, Revision, StoreError,
+    Answer, Change, CodecError, Epoch, FenceReport, FenceRun, Moment, Nonce, Peers, Policies,
+    Record, Revision, SessionOver, StoreError,
 };
 use super::{ClusterSecret, Key};
 
@@ -18,6 +19,11 @@ pub enum Effect<C> {
     Reply(C, Answer),
     /// Find out about a node that a record names and that is not known.
     Inquire(Nonce),
+    /// Find out whether a session that keeps the tenure still lives; report its end as
+    /// [`Input::SessionOver`].
+    InquireSession(Nonce),
+    /// Have a plugin fence; report as [`Input::Fenced`].
+    Fence(FenceRun),
     /// Tell people.
     Alarm(Alarm),
 }
@@ -45,6 +51,8 @@ pub enum Alarm {
     Conflict,
     /// The store did not take a write that nobody waits for.
     StoreTrouble(StoreError),
+    /// A fence failed for good.
+    FenceFailed(Box<str>),
 }
 
 /// What happens to a lease.
@@ -58,6 +66,10 @@ pub enum Input<C> {
     Loaded(Result<Loaded, StoreError>),
     /// The clock reached [`super::Lease::next_wake`], or what is known of the nodes changed.
     Tick,
+    /// A fence was run.
+    Fenced(FenceReport),
+    /// The tombstone of a session is known to be durable.
+    SessionOver(SessionOver),
     /// Another node changed the key; this is the number of its latest change.
     Stale(u64),
 }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::{
-    Alarm, Answer, Call, Caller, Change, ChangeKind, Effect, Ended, Env, Lease, LeaseId, Lost,
-    Moment, Mutant, Offer, Owner, Record, Request, Revision, Revocation, State, Token,
+    Alarm, Answer, Behavior, Call, Caller, Change, ChangeKind, Effect, Ended, Env, Lease, LeaseId,
+    Lost, Moment, Mutant, Offer, Owner, Record, Request, Revision, Revocation, State, Token,
     acquire::accepting,
-    machine::{Effects, Flight},
+    machine::{Effects, Flight, Home},
+    waiters::Waiter,
 };
 
 /// How a tenure ends.
@@ -19,6 +20,12 @@ pub(super) struct End {
     pub(super) due: Option<Moment>,
 }
 
+/// A record to be written, and what becomes true with it.
+pub(super) struct Draft {
+    pub(super) record: Record,
+    pub(super) changes: Vec<Change>,
+}
+
 impl End {
     pub(super) fn of(kind: ChangeKind) -> Self {
         Self { kind, reason: None, actor: None, value: None, due: None }
@@ -26,12 +33,16 @@ impl End {
 }
 
 impl<C: Caller> Lease<C> {
-    /// max(S, F) of the present tenure; never, when it is pinned.
+    /// max(S, F) of the present tenure; never, when it is pinned, or kept by a session that lives.
     pub(super) fn tenure_deadline(&self) -> Moment {
         if !self.record.pins.is_empty() {
             return Moment::NEVER;
         }
-        self.promised.max(self.floor)
+        match (self.record.bond(), &self.record.revocation) {
+            (Some(_), _) if self.over().is_some() => Moment::ZERO,
+            (Some(_), None) => Moment::NEVER,
+            _ => self.promised.max(self.floor),
+        }
     }
 
     /// When the lease has something to do of its own accord.
@@ -41,7 +52,7 @@ impl<C: Caller> Lease<C> {
         }
         match self.record.state {
             State::Held => self.tenure_deadline(),
-            State::Offered => self.offered_until,
+            State::Offered | State::Cooling => self.opens_at,
             State::Free if self.waiters_len() > 0 => Moment::ZERO,
             _ => Moment::NEVER,
         }
@@ -50,6 +61,9 @@ impl<C: Caller> Lease<C> {
     /// How a tenure whose deadline passed ends: as ordered by an administrator, or by expiry.
     pub(super) fn due_end(&self) -> End {
         let due = Some(self.tenure_deadline());
+        if let Some(over) = self.over() {
+            return self.session_end(over);
+        }
         match &self.record.revocation {
             Some(order) => End {
                 reason: Some(order.reason.clone()),
@@ -66,22 +80,33 @@ impl<C: Caller> Lease<C> {
         Some((ended.tenure.owner.clone(), ended.tenure.token))
     }
 
+    /// A record in which the tenure has ended, with what its end leaves to be done.
+    pub(super) fn ended(&mut self, end: End, offer: Option<Offer>, env: &mut Env<'_>) -> Draft {
+        let nonce = (env.nonces)();
+        let mut draft =
+            Draft { record: self.successor(nonce, env), changes: Vec::with_capacity(2) };
+        let kind = end.kind;
+        self.write_end(&mut draft, end, env.wall_ms);
+        draft.record.offer = offer.map(Box::new);
+        self.write_aftermath(&mut draft, kind, env);
+        draft
+    }
+
     /// Moves the record's tenure to its past.
-    pub(super) fn write_end(
-        &self,
-        record: &mut Record,
-        changes: &mut Vec<Change>,
-        end: End,
-        wall_ms: u64,
-    ) {
+    fn write_end(&self, Draft { record, changes }: &mut Draft, end: End, wall_ms: u64) {
         let Some(mut tenure) = record.tenure.take() else { return };
         tenure.token = self.token;
-        record.state = State::Free;
         record.seq += 1;
         record.floor_ms = 0;
         record.revocation = None;
         if let Some(value) = end.value {
             record.value = Some(value);
+        }
+        let bond = tenure.bond.as_ref();
+        if end.kind == ChangeKind::SessionEnded
+            && bond.is_some_and(|b| b.behavior == Behavior::Delete)
+        {
+            record.value = None;
         }
         changes.push(Change {
             kind: end.kind,
@@ -91,8 +116,18 @@ impl<C: Caller> Lease<C> {
             previous: Some((tenure.owner.clone(), self.token)),
             reason: end.reason,
             actor: end.actor,
+            session: bond.map(|bond| bond.session),
         });
-        record.previous = Some(Box::new(Ended { tenure, reason: end.kind, ended_at_ms: wall_ms }));
+        let ended = Ended { tenure, reason: end.kind, ended_at_ms: wall_ms, fenced: false };
+        record.previous = Some(Box::new(ended));
+    }
+
+    /// The first in the queue that may be granted a key which is open to everybody.
+    pub(super) fn next_waiter(&mut self, env: &Env<'_>) -> Option<Waiter<C>> {
+        if self.waiters_len() == 0 || !self.may_grant(env) {
+            return None;
+        }
+        self.waiters().next(accepting(env.terms), |_| true)
     }
 
     /// Ends the tenure; the first caller in the queue gets the key by the same write.
@@ -103,29 +138,17 @@ impl<C: Caller> Lease<C> {
         env: &mut Env<'_>,
         out: &mut Effects<C>,
     ) {
-        let next = match self.waiters_len() {
-            0 => None,
-            _ if !self.may_grant(env) => None,
-            _ => self.waiters().next(accepting(env.terms), |_| true),
-        };
-        let mut flight = match next {
-            Some(waiter) => self.granting(waiter, Some(end), env),
-            None => self.freeing(end, env),
-        };
-        flight.cause = cause;
-        self.launch(flight, out);
-    }
-
-    fn freeing(&mut self, end: End, env: &mut Env<'_>) -> Flight<C> {
-        let nonce = (env.nonces)();
-        let mut record = self.successor(nonce, env);
-        let mut changes = Vec::with_capacity(1);
         let due = end.due;
-        self.write_end(&mut record, &mut changes, end, env.wall_ms);
-        let mut flight = Flight::new(record, self.revision, changes);
+        let draft = self.ended(end, None, env);
+        let next = if draft.is_open(env) { self.next_waiter(env) } else { None };
+        let mut flight = match next {
+            Some(waiter) => self.granting(draft, waiter, env),
+            None => Flight::new(draft.record, self.revision, draft.changes),
+        };
         flight.ends = true;
         flight.due = due;
-        flight
+        flight.cause = cause;
+        self.launch(flight, out);
     }
 
     /// R2: by compare-and-set on the revision that was judged, when the clock reached max(S, F).
@@ -152,7 +175,7 @@ impl<C: Caller> Lease<C> {
         out: &mut Effects<C>,
     ) {
         self.floor = Moment::ZERO;
-        self.promised = env.now + self.ttl();
+        self.promised = self.first_promise(env.now);
         if marked {
             self.recall_repeats();
         } else {
@@ -176,7 +199,11 @@ impl<C: Caller> Lease<C> {
             Some(ended)
                 if env.terms.secret.lease_id(env.key, ended.tenure.grant_nonce) == proof =>
             {
-                Lost::Ended(ended.reason)
+                let fenced = ended.fenced || self.record.state == State::Fencing;
+                match ended.reason {
+                    ChangeKind::Expired if fenced => Lost::Fenced,
+                    reason => Lost::Ended(reason),
+                }
             }
             _ => Lost::UnknownLease,
         }
@@ -214,33 +241,23 @@ impl<C: Caller> Lease<C> {
             reason: Some(format!("to {}", transfer.to).into()),
             ..End::of(ChangeKind::Transferred)
         };
+        let span_ms = transfer.offer_ms.unwrap_or_else(|| self.ttl_ms());
+        let offer = Offer { to: transfer.to.clone(), span_ms };
+        let to = transfer.to.clone();
+        let draft = self.ended(end, Some(offer), env);
+        let offered = draft.record.state == State::Offered;
         let waiting = match self.waiters_len() {
             0 => None,
-            _ if !self.may_grant(env) => None,
-            _ => self.waiters().next(accepting(env.terms), |a| a.owner == transfer.to),
+            _ if !offered || !self.may_grant(env) => None,
+            _ => self.waiters().next(accepting(env.terms), |a| a.owner == to),
         };
         let mut flight = match waiting {
-            Some(waiter) => self.granting(waiter, Some(end), env),
-            None => {
-                let span_ms = transfer.offer_ms.unwrap_or_else(|| self.ttl_ms());
-                let offer = Offer { to: transfer.to.clone(), span_ms };
-                self.offering(end, offer, env)
-            }
+            Some(waiter) => self.granting(draft, waiter, env),
+            None => Flight::new(draft.record, self.revision, draft.changes),
         };
+        flight.ends = true;
         flight.cause = Some(call);
         self.launch_as_home(flight, env, out);
-    }
-
-    fn offering(&mut self, end: End, offer: Offer, env: &mut Env<'_>) -> Flight<C> {
-        let nonce = (env.nonces)();
-        let mut record = self.successor(nonce, env);
-        let mut changes = Vec::with_capacity(1);
-        self.write_end(&mut record, &mut changes, end, env.wall_ms);
-        record.state = State::Offered;
-        record.offer = Some(Box::new(offer));
-        let mut flight = Flight::new(record, self.revision, changes);
-        flight.ends = true;
-        flight
     }
 
     pub(super) fn ttl_ms(&self) -> u64 {
@@ -270,6 +287,7 @@ impl<C: Caller> Lease<C> {
             out.push(Effect::Reply(call.caller, Answer::Pinned(view)));
         } else {
             let order = Revocation { reason: revoke.reason.clone(), actor: revoke.actor.clone() };
+            self.floor = self.floor.max(revoke.floor.unwrap_or(Moment::ZERO));
             let nonce = (env.nonces)();
             let mut record = self.successor(nonce, env);
             record.floor_ms = self.promise_left_ms(env.now);
@@ -282,18 +300,41 @@ impl<C: Caller> Lease<C> {
     }
 
     pub(super) fn offer_stands(&self, now: Moment) -> bool {
-        self.record.state == State::Offered && now < self.offered_until
+        self.record.state == State::Offered && now < self.opens_at
     }
 
-    /// An offer that nobody took: the key is free, and its actor may leave memory.
+    /// An offer that nobody took, or a lock-delay that is over: the key is free, and its actor may leave
+    /// memory.
     pub(super) fn lapse(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
-        if self.record.state == State::Offered && !self.offer_stands(env.now) {
+        let passing = matches!(self.record.state, State::Offered | State::Cooling);
+        if passing && self.opened(env.now) && self.home != Home::Living {
             let nonce = (env.nonces)();
-            let mut record = self.successor(nonce, env);
-            record.state = State::Free;
-            record.offer = None;
-            self.launch(Flight::new(record, self.revision, Vec::new()), out);
+            let record = self.successor(nonce, env);
+            let mut draft = Draft { record, changes: Vec::new() };
+            self.write_cooled(&mut draft);
+            draft.record.state = State::Free;
+            draft.record.offer = None;
+            self.launch(Flight::new(draft.record, self.revision, draft.changes), out);
         }
+    }
+
+    /// The lock-delay is over with this write, if there is one.
+    pub(super) fn write_cooled(&self, Draft { record, changes }: &mut Draft) {
+        if record.state != State::Cooling {
+            return;
+        }
+        record.cool();
+        record.seq += 1;
+        changes.push(Change {
+            kind: ChangeKind::Cooled,
+            seq: record.seq,
+            owner: None,
+            token: self.token,
+            previous: self.last_owner(),
+            reason: None,
+            actor: None,
+            session: None,
+        });
     }
 
     fn withdraw_offer(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
@@ -311,6 +352,7 @@ impl<C: Caller> Lease<C> {
             previous: None,
             reason: Some(revoke.reason.clone()),
             actor: Some(revoke.actor.clone()),
+            session: None,
         };
         let mut flight = Flight::new(record, self.revision, vec![change]);
         flight.cause = Some(call);
@@ -346,11 +388,9 @@ impl<C: Caller> Lease<C> {
             let late = u64::try_from(late).unwrap_or(u64::MAX);
             out.push(Effect::Alarm(Alarm::EndedLate(late)));
         }
-        // Only the write that makes the offer starts it; a pin on an offered key does not.
-        if let Some(offer) = &self.record.offer
-            && flight.ends
-        {
-            self.offered_until = env.now + Duration::from_millis(offer.span_ms);
+        // Only the write that makes the offer, or begins the lock-delay, starts it; a pin does not.
+        if flight.ends && self.record.tenure.is_none() {
+            self.opens_at = env.now + Duration::from_millis(self.record.span_ms());
         }
         if flight.ends && self.record.tenure.is_none() {
             self.promised = Moment::ZERO;
@@ -381,6 +421,7 @@ impl<C: Caller> Lease<C> {
                 let held = self.record.revocation.is_some();
                 Answer::Revoked(if held { self.promise_left_ms(env.now) } else { 0 })
             }
+            Request::Bury => Answer::Viewed(Box::new(self.view(env.now))),
             Request::Unpin(..) => {
                 self.unpinned(env.now);
                 Answer::Done(Box::new(self.view(env.now)))

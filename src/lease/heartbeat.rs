@@ -110,9 +110,16 @@ impl<C: Caller> Lease<C> {
     fn revive_or_refuse(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::Heartbeat(beat) = &call.request else { return };
         let lost = self.lost(beat.lease_id, env);
+        let sinful = env.terms.breaks(Mutant::RevivalAfterFence);
+        let open = match self.record.state {
+            State::Free | State::Cooling => true,
+            State::Fencing => sinful,
+            State::Held | State::Offered => false,
+        };
         let expired = lost == Lost::Ended(ChangeKind::Expired)
+            || (sinful && lost == Lost::Fenced)
             || (env.terms.breaks(Mutant::RevivalOfAnyEnd) && lost != Lost::UnknownLease);
-        if self.record.state != State::Free || !expired {
+        if !open || !expired || self.is_spent_session(env) {
             out.push(Effect::Reply(call.caller, Answer::Lost(lost)));
             return;
         }
@@ -126,6 +133,7 @@ impl<C: Caller> Lease<C> {
         if let Some(value) = &beat.value {
             record.value = Some(value.clone());
         }
+        record.strike(tenure.token);
         let change = Change {
             kind: ChangeKind::Granted,
             seq: record.seq,
@@ -134,6 +142,7 @@ impl<C: Caller> Lease<C> {
             previous: Some((tenure.owner.clone(), tenure.token)),
             reason: Some("revived".into()),
             actor: None,
+            session: None,
         };
         record.tenure = Some(tenure);
         let mut flight = Flight::new(record, self.revision, vec![change]);

@@ -15,7 +15,7 @@ impl<C: Caller> Lease<C> {
     /// Where the record is answered for now, and how long its home may have promised.
     pub(super) fn reckon(&mut self, env: &Env<'_>, out: &mut Effects<C>) {
         let Some(peers) = &env.terms.peers else { return };
-        let taken = self.record.state != State::Free;
+        let taken = self.record.state != State::Free || self.has_due_fences();
         if !taken || self.record.node == env.terms.node {
             self.home = Home::Here;
             return;
@@ -36,7 +36,7 @@ impl<C: Caller> Lease<C> {
                     end = env.now;
                 }
                 self.home = Home::Gone;
-                (self.promised, self.floor, self.offered_until) = (Moment::ZERO, end, end);
+                (self.promised, self.floor, self.opens_at) = (Moment::ZERO, end, end);
             }
             None => {
                 if peer.is_none() && self.home != Home::Living {
@@ -44,7 +44,11 @@ impl<C: Caller> Lease<C> {
                 }
                 self.home = Home::Living;
                 self.promised = Moment::ZERO;
-                (self.floor, self.offered_until) = (Moment::NEVER, Moment::NEVER);
+                (self.floor, self.opens_at) = (Moment::NEVER, Moment::NEVER);
+                if let (State::Cooling, Some(peer)) = (self.record.state, peer) {
+                    // No home can lengthen a lock-delay: it is over for everybody at one instant.
+                    self.opens_at = peer.span_end(&self.record);
+                }
             }
         }
     }
@@ -57,16 +61,22 @@ impl<C: Caller> Lease<C> {
             }
             _ => 0,
         };
-        if let Some(offer) = &mut record.offer
-            && self.offered_until != Moment::NEVER
-        {
-            offer.span_ms = super::bounds::ceil_ms(self.offered_until.since(env.now));
+        if self.opens_at != Moment::NEVER {
+            let left = super::bounds::ceil_ms(self.opens_at.since(env.now));
+            if let Some(offer) = &mut record.offer
+                && record.state == State::Offered
+            {
+                offer.span_ms = left;
+            }
+            if let Some(aftermath) = &mut record.aftermath {
+                aftermath.cooling_ms = aftermath.cooling_ms.min(left);
+            }
         }
     }
 
     /// R5: a call about a tenure that another, living node answers for.
     pub(super) fn belongs_home(&self, call: &Call<C>, env: &Env<'_>) -> bool {
-        if self.home != Home::Living {
+        if self.home != Home::Living || self.record.bond().is_some_and(|_| !self.is_ordered()) {
             return false;
         }
         match &call.request {
@@ -84,8 +94,14 @@ impl<C: Caller> Lease<C> {
             Request::Release(release) => self.holds(release.lease_id) && !call.stranded,
             Request::Transfer(transfer) => self.holds(transfer.lease_id),
             Request::Revoke(_) | Request::Pin(..) | Request::Unpin(..) => true,
-            Request::View => false,
+            Request::FenceSkip(..) => true,
+            Request::Bury | Request::View => false,
         }
+    }
+
+    /// An administrator ordered the tenure's end.
+    fn is_ordered(&self) -> bool {
+        self.record.revocation.is_some()
     }
 
     /// R5: keeps the lease of a dead home, under its owner and token, and answers the call when that is
@@ -130,7 +146,8 @@ impl<C: Caller> Lease<C> {
             Request::Release(release) => !self.holds(release.lease_id),
             Request::Transfer(transfer) => !self.holds(transfer.lease_id),
             Request::Revoke(_) => self.record.state == State::Free,
-            Request::Pin(..) | Request::Unpin(..) | Request::View => false,
+            Request::FenceSkip(..) => self.record.fences().is_empty(),
+            Request::Pin(..) | Request::Unpin(..) | Request::Bury | Request::View => false,
         }
     }
 
@@ -226,8 +243,8 @@ impl<C: Caller> Lease<C> {
                     return true;
                 }
             }
-            State::Offered if self.home != Home::Living => {
-                self.offered_until = self.offered_until.max(env.now + RETRY);
+            State::Offered | State::Cooling if self.home != Home::Living => {
+                self.opens_at = self.opens_at.max(env.now + RETRY);
             }
             _ => {}
         }

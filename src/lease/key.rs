@@ -109,6 +109,12 @@ impl Key {
         Self(format!("{SESSION_PREFIX}{digest}").into())
     }
 
+    /// What the keys of all sessions begin with, and no other.
+    #[must_use]
+    pub fn session_prefix() -> &'static str {
+        SESSION_PREFIX
+    }
+
     /// The session whose record is kept under this key.
     #[must_use]
     pub fn session(&self) -> Option<Nonce> {

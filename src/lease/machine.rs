@@ -6,8 +6,8 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use super::{
-    Answer, Call, Caller, Change, Effect, Env, Input, LeaseId, Moment, Mutant, Nonce, Record,
-    Request, Revision, State, StoreError, Token, WriteEffect,
+    Answer, Call, Caller, Change, Effect, Env, FenceReport, Input, LeaseId, Moment, Mutant, Nonce,
+    Record, Request, Revision, SessionOver, State, StoreError, Token, WriteEffect,
     waiters::{Waiter, Waiters},
 };
 
@@ -44,8 +44,8 @@ pub struct Lease<C> {
     pub(super) promised: Moment,
     /// F: the floor that it inherited; never, while another node may promise.
     pub(super) floor: Moment,
-    /// When the offer lapses.
-    pub(super) offered_until: Moment,
+    /// When the offer lapses, or the lock-delay is over.
+    pub(super) opens_at: Moment,
     /// Where it is answered for.
     pub(super) home: Home,
     /// It was given one more ttl after a lapse, and its holder was not heard since.
@@ -72,6 +72,12 @@ pub(super) struct Busy<C> {
     pub(super) crossed: bool,
     /// Another node is said to have made this change.
     pub(super) stale: u64,
+    /// Fences that are being run: the tenure's token, and the plugin.
+    pub(super) running: Vec<(Token, Box<str>)>,
+    /// Fences that were run, and not written yet.
+    pub(super) reports: VecDeque<FenceReport>,
+    /// The end of the session that keeps the tenure.
+    pub(super) over: Option<SessionOver>,
 }
 
 impl<C> Default for Busy<C> {
@@ -86,6 +92,9 @@ impl<C> Default for Busy<C> {
             looked: Moment::ZERO,
             crossed: false,
             stale: 0,
+            running: Vec::new(),
+            reports: VecDeque::new(),
+            over: None,
         }
     }
 }
@@ -137,7 +146,7 @@ impl<C: Caller> Lease<C> {
             lease_id: None,
             promised: Moment::ZERO,
             floor: Moment::ZERO,
-            offered_until: Moment::ZERO,
+            opens_at: Moment::ZERO,
             home: Home::Here,
             graced: false,
             quarantine: None,
@@ -155,8 +164,11 @@ impl<C: Caller> Lease<C> {
             Input::Loaded(loaded) => self.loaded(loaded, env, &mut out),
             Input::Tick => self.tick(env, &mut out),
             Input::Stale(seq) => self.stale(seq, env, &mut out),
+            Input::Fenced(report) => self.reported(report, env, &mut out),
+            Input::SessionOver(over) => self.session_over(over, env, &mut out),
         }
         self.catch_up(env, &mut out);
+        self.run_fences(env, &mut out);
         out
     }
 
@@ -264,6 +276,7 @@ impl<C: Caller> Lease<C> {
         if self.needs_look(&call, env) {
             return self.look_for(call, env, out);
         }
+        let Some(call) = self.refuse_kept(call, out) else { return };
         match call.request {
             Request::Acquire(acquire) => {
                 let waiter = Waiter { caller: call.caller, received: call.received, acquire };
@@ -274,6 +287,8 @@ impl<C: Caller> Lease<C> {
             Request::Transfer(_) => self.transfer(call, env, out),
             Request::Revoke(_) => self.revoke(call, env, out),
             Request::Pin(..) | Request::Unpin(..) => self.pin(call, env, out),
+            Request::FenceSkip(..) => self.skip_fences(call, env, out),
+            Request::Bury => self.bury(call, env, out),
             Request::View => {}
         }
     }
@@ -286,12 +301,20 @@ impl<C: Caller> Lease<C> {
             }
             if busy.stale > self.record.seq && busy.retry_at <= env.now {
                 self.look(env, out);
+            } else if let Some(report) = busy.reports.pop_front() {
+                self.confirm_fence(report, env, out);
             } else if let Some(call) = busy.deferred.pop_front() {
                 self.handle(call, env, out);
             } else {
                 // Nobody waits for what the latest look showed.
                 busy.looked = Moment::ZERO;
-                if busy.waiters.len() == 0 && busy.retry_at == Moment::ZERO {
+                let bond = self.record.bond().map(|bond| bond.session);
+                busy.over.take_if(|over| Some(over.session) != bond);
+                if busy.waiters.len() == 0
+                    && busy.retry_at == Moment::ZERO
+                    && busy.running.is_empty()
+                    && busy.over.is_none()
+                {
                     self.busy = None;
                 }
                 return;

@@ -17,12 +17,14 @@ mod acquire;
 mod age;
 mod answer;
 mod any_of;
+mod bond;
 mod bounds;
 mod call;
 mod change;
 mod codec;
 mod effect;
 mod ending;
+mod fence;
 mod heartbeat;
 mod home;
 mod keeper;
@@ -37,6 +39,7 @@ mod pin;
 mod policy;
 mod record;
 mod recover;
+mod session;
 mod settle;
 mod token;
 mod view;
@@ -44,10 +47,12 @@ mod waiters;
 
 pub use answer::{Answer, Grant, Lost, Refusal, StoreError, View};
 pub use any_of::{Order, arrange};
+pub use bond::{Behavior, Bond, SessionOver, Standing};
 pub use bounds::{CLIENT_DRIFT, Drift, NODE_DRIFT, TtlBounds, valid_for};
 pub use call::{Acquire, Call, Caller, Heartbeat, Release, Request, Revoke, Transfer};
 pub use change::{Change, ChangeKind};
 pub use effect::{Alarm, Effect, Env, Input, Loaded, Settled, Terms, WriteEffect};
+pub use fence::{Fence, FenceReport, FenceResult, FenceRun, MAX_LATE_FENCES};
 pub use keeper::{Findings, Keeper, Renewal};
 pub use key::{InvalidName, Key, MAX_KEY_BYTES, MAX_OWNER_BYTES, Owner};
 pub use lease_id::{ClusterSecret, LeaseId, NotALeaseId};
@@ -61,7 +66,9 @@ pub use policy::{
     DEFAULT_POOL, FencePlan, FenceWhen, MAX_LOCK_DELAY_MS, OnFenceFailure, Policies, Policy,
 };
 pub use record::{
-    CodecError, Ended, MAX_REQUEST_MARKS, Offer, Record, RequestMark, Revocation, State, Tenure,
+    Aftermath, CodecError, Ended, MAX_REQUEST_MARKS, Offer, Record, RequestMark, Revocation, State,
+    Tenure,
 };
 pub use recover::Inherited;
+pub use session::{Check, CheckKind, MAX_CHECKS, NotASessionId, SessionId, SessionSpec, digest_of};
 pub use token::{Epoch, Revision, Token};

@@ -35,6 +35,18 @@ pub enum Mutant {
     RepeatAnsweredElsewhere,
     /// R5: a heartbeat is answered by a node that is not the home.
     HeartbeatAnsweredElsewhere,
+    /// R6: a session's key is granted, or its tenure revived, after its end.
+    SessionRises,
+    /// R6: a lease of a session ends when the session's time is seen to be over, before its tombstone.
+    SessionFreedOnObservedExpiry,
+    /// R8: the write that ends a tenure does not name its fences.
+    FenceLost,
+    /// R8: a key is granted while a fence before the grant is not confirmed.
+    GrantWhileFencing,
+    /// R11: a tenure whose fence has begun is revived.
+    RevivalAfterFence,
+    /// The lock-delay after an expiry or the end of a session is left out.
+    LockDelaySkipped,
     /// R7: a tenure is granted under the token of the tenure before.
     TokenReused,
 }

@@ -177,8 +177,7 @@ impl Peer {
             (State::Held, Some(tenure)) => Duration::from_millis(tenure.ttl_ms),
             _ => Duration::ZERO,
         };
-        let offer = record.offer.as_ref().map_or(0, |offer| offer.span_ms);
-        let floor = Duration::from_millis(record.floor_ms.max(offer));
+        let floor = Duration::from_millis(record.span_ms());
         if self.record.unseen {
             // Its instants say nothing; what it wrote and promised, it did before its record was made.
             let longest = Duration::from_millis(MAX_NODE_TTL_MS) + ttl.max(floor);
@@ -189,6 +188,15 @@ impl Peer {
 }
 
 impl Peer {
+    /// When, on our clock, the span that the record names has passed on the writer's, whether it lives or
+    /// not.
+    pub(super) fn span_end(&self, record: &Record) -> Moment {
+        if self.record.unseen {
+            return Moment::NEVER;
+        }
+        self.reaches(record.written + Duration::from_millis(record.span_ms()))
+    }
+
     /// What [`Self::promises_end`] would be if the node were dead for certain; for a broken variant.
     pub(super) fn presumed_end(&self, record: &Record) -> Moment {
         let dead = NodeRecord { state: NodeState::Dead, ..self.record.clone() };

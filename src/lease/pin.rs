@@ -44,6 +44,7 @@ impl<C: Caller> Lease<C> {
             previous: None,
             reason: Some(by),
             actor: Some(actor),
+            session: self.record.bond().map(|bond| bond.session),
         };
         let mut flight = Flight::new(record, self.revision, vec![change]);
         flight.cause = Some(call);

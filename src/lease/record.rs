@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ChangeKind, Epoch, Moment, Nonce, Owner, Revision, Token, codec};
+use super::{Bond, ChangeKind, Epoch, Fence, Moment, Nonce, Owner, Revision, Token, codec};
 
 /// How many request ids a record remembers.
 pub const MAX_REQUEST_MARKS: usize = 4;
@@ -16,6 +16,10 @@ pub enum State {
     Held,
     /// Kept for the owner that `offer` names.
     Offered,
+    /// Its tenure ended, and a fence has yet to be confirmed.
+    Fencing,
+    /// Its tenure ended, and the lock-delay is not over.
+    Cooling,
 }
 
 impl State {
@@ -26,6 +30,8 @@ impl State {
             Self::Free => "free",
             Self::Held => "held",
             Self::Offered => "offered",
+            Self::Fencing => "fencing",
+            Self::Cooling => "cooling",
         }
     }
 }
@@ -43,6 +49,8 @@ pub struct Tenure {
     pub ttl_ms: u64,
     /// Wall clock at the grant, milliseconds since 1970; for people only.
     pub acquired_at_ms: u64,
+    /// The session that keeps it, in place of heartbeats of its own.
+    pub bond: Option<Box<Bond>>,
 }
 
 /// A tenure that is over, kept so that its holder hears why, and so that it can revive.
@@ -54,6 +62,8 @@ pub struct Ended {
     pub reason: ChangeKind,
     /// Wall clock at the end, milliseconds since 1970; for people only.
     pub ended_at_ms: u64,
+    /// Its resource was fenced, or may have been: it can never go on.
+    pub fenced: bool,
 }
 
 /// A key kept for one successor.
@@ -63,6 +73,15 @@ pub struct Offer {
     pub to: Owner,
     /// For how many milliseconds from `written`, or from the restart after it.
     pub span_ms: u64,
+}
+
+/// What an ended tenure left to be done before the key is like new.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Aftermath {
+    /// For how many milliseconds from `written`, or from the restart after it, the key stays shut.
+    pub cooling_ms: u64,
+    /// Fences that are not confirmed, oldest first.
+    pub fences: Vec<Fence>,
 }
 
 /// An administrator's order to end the tenure when its last promise ran out.
@@ -116,6 +135,8 @@ pub struct Record {
     pub offer: Option<Box<Offer>>,
     /// The order to end the tenure.
     pub revocation: Option<Box<Revocation>>,
+    /// The lock-delay, and the fences to be confirmed.
+    pub aftermath: Option<Box<Aftermath>>,
     /// The latest granted request ids, oldest first.
     pub request_marks: Box<[RequestMark]>,
 }
@@ -131,7 +152,7 @@ pub enum CodecError {
     #[error("the record's checksum is wrong")]
     Checksum,
     /// Written by another program.
-    #[error("the record has version {0}; this program knows 2")]
+    #[error("the record has version {0}; this program knows 3")]
     Version(u8),
     /// The checksum fits and the content does not.
     #[error("the record is malformed: {0}")]
@@ -151,6 +172,26 @@ impl Record {
     /// another program and not of a broken disk.
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         codec::decode(bytes)
+    }
+
+    /// The session that keeps the present tenure.
+    #[must_use]
+    pub fn bond(&self) -> Option<&Bond> {
+        self.tenure.as_ref()?.bond.as_deref()
+    }
+
+    /// The fences that are not confirmed, oldest first.
+    #[must_use]
+    pub fn fences(&self) -> &[Fence] {
+        self.aftermath.as_ref().map_or(&[], |aftermath| &aftermath.fences)
+    }
+
+    /// How many milliseconds from `written` the record's state lasts at least, whatever its home promised.
+    #[must_use]
+    pub fn span_ms(&self) -> u64 {
+        let offer = self.offer.as_ref().map_or(0, |offer| offer.span_ms);
+        let cooling = self.aftermath.as_ref().map_or(0, |aftermath| aftermath.cooling_ms);
+        self.floor_ms.max(offer).max(cooling)
     }
 
     /// The token of the present tenure, or of the last one; 0 for a key that was never held.

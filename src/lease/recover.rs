@@ -29,7 +29,9 @@ impl Inherited {
 
 /// The longest promise that can stand on a record: its ttl, or what stood before it was shortened.
 pub(super) fn promise_span(record: &Record) -> Duration {
-    let ttl = record.tenure.as_ref().map_or(0, |tenure| tenure.ttl_ms);
+    // A lease that a session keeps has no promises of its own but those before its revocation.
+    let own = record.tenure.as_ref().filter(|tenure| tenure.bond.is_none());
+    let ttl = own.map_or(0, |tenure| tenure.ttl_ms);
     Duration::from_millis(ttl.max(record.floor_ms))
 }
 
@@ -51,6 +53,7 @@ impl Record {
             pins: Box::default(),
             offer: None,
             revocation: None,
+            aftermath: None,
             request_marks: Box::default(),
         }
     }
@@ -65,6 +68,7 @@ impl<C: Caller> Lease<C> {
         let mut lease = Self::with(Arc::new(Record::absent()), Revision::ABSENT);
         let mut out = Vec::new();
         lease.adopt(there, inherited, env, &mut out);
+        lease.run_fences(env, &mut out);
         (lease, out)
     }
 
@@ -78,7 +82,9 @@ impl<C: Caller> Lease<C> {
     /// The actor before this one may have died with a write in flight: if that lands now it can end
     /// the tenure under our promise, and once ours is committed it can land no more.
     fn confirm(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
-        if self.record.state != State::Held || env.terms.breaks(Mutant::PromiseUnconfirmed) {
+        let kept = self.record.bond().is_some();
+        if self.record.state != State::Held || kept || env.terms.breaks(Mutant::PromiseUnconfirmed)
+        {
             return;
         }
         let nonce = (env.nonces)();
@@ -113,9 +119,10 @@ impl<C: Caller> Lease<C> {
                     }
                     _ => Moment::ZERO,
                 };
-                if let Some(offer) = &self.record.offer {
-                    self.offered_until = from.end_of(Duration::from_millis(offer.span_ms));
+                if matches!(self.record.state, State::Offered | State::Cooling | State::Fencing) {
+                    self.opens_at = from.end_of(Duration::from_millis(self.record.span_ms()));
                 }
+                self.inquire_session(out);
                 self.reckon(env, out);
                 if matches!(from, Inherited::FromActor(_)) && self.home == Home::Here {
                     self.confirm(env, out);

@@ -7,18 +7,18 @@ impl<C: Caller> Lease<C> {
     #[must_use]
     pub fn view(&self, now: Moment) -> View {
         let record = &*self.record;
-        let lapsed = record.state == State::Offered && !self.offer_stands(now);
+        let lapsed = matches!(record.state, State::Offered | State::Cooling) && self.opened(now);
         let tenure = record.tenure.as_ref();
         let deadline = match record.state {
             State::Held => self.tenure_deadline(),
-            State::Offered => self.offered_until,
-            State::Free => Moment::NEVER,
+            State::Offered | State::Cooling => self.opens_at,
+            State::Free | State::Fencing => Moment::NEVER,
         };
         View {
             state: if lapsed { State::Free } else { record.state },
             known: self.revision != Revision::ABSENT,
             quarantined: self.quarantine.is_some(),
-            node: (tenure.is_some() || record.offer.is_some()).then_some(record.node),
+            node: (record.state != State::Free).then_some(record.node),
             elsewhere: self.home == super::machine::Home::Living,
             owner: tenure.map(|tenure| tenure.owner.clone()),
             token: self.token,
@@ -37,6 +37,13 @@ impl<C: Caller> Lease<C> {
                 .previous
                 .as_ref()
                 .map(|ended| (ended.tenure.owner.clone(), ended.tenure.token, ended.reason)),
+            session: record.bond().map(|bond| bond.session),
+            fences: record
+                .fences()
+                .iter()
+                .flat_map(|fence| fence.pending.iter().cloned())
+                .collect(),
+            fence_failed: record.fences().iter().any(|fence| fence.failed),
             marks: self.marks(),
         }
     }

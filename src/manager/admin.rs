@@ -1,8 +1,12 @@
 //! What administrators do.
 
-use super::{AdminError, Asked, Invalid, Manager, Trouble};
+use std::{collections::HashSet, time::Duration};
+
+use super::{AdminError, Asked, Home, Invalid, Manager, Trouble};
 use crate::{
-    lease::{Answer, Key, MAX_PIN_BYTES, Owner, Request, Revoke, View},
+    lease::{
+        Answer, Key, MAX_PIN_BYTES, Moment, Nonce, Owner, Request, Revoke, State, Tenure, View,
+    },
     store::Range,
 };
 
@@ -24,13 +28,61 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<u64, AdminError> {
         check_text("reason", &revoke.reason, MAX_REASON_BYTES)?;
+        let asked = asked.into();
         let make = || Request::Revoke(Box::new(revoke.clone()));
-        match self.ask(key.as_str(), asked.into(), make).await? {
+        let mut answer = self.ask(key.as_str(), asked, make).await?;
+        if let Answer::KeptBySession(session) = answer {
+            let floor = Some(self.cover_of(session, key, asked).await?);
+            let make = || Request::Revoke(Box::new(Revoke { floor, ..revoke.clone() }));
+            answer = self.ask(key.as_str(), asked, make).await?;
+        }
+        match answer {
             Answer::Revoked(ends_in_ms) => Ok(ends_in_ms),
             Answer::NotHeld(view) => Err(AdminError::NotHeld(view)),
             Answer::Pinned(view) => Err(AdminError::Pinned(view)),
             other => Err(Trouble::of(other).into()),
         }
+    }
+
+    /// When the promises of a session that cover one of its leases have run out: from now on its
+    /// heartbeats say that they do not keep that one.
+    async fn cover_of(&self, digest: Nonce, key: &Key, asked: Asked) -> Result<Moment, AdminError> {
+        let of_session = Key::of_session(digest);
+        let announced = self.world.sessions.get(digest);
+        if let Some(session) = &announced {
+            session.announce_revoked(key);
+        }
+        let view = match self.ask(of_session.as_str(), asked, || Request::View).await? {
+            Answer::Viewed(view) => view,
+            other => return Err(Trouble::of(other).into()),
+        };
+        if view.elsewhere {
+            let node = view.node.unwrap_or_default();
+            return Err(Trouble::Elsewhere(Home { node, url: self.world.url_of(node) }).into());
+        }
+        if view.state == State::Held && announced.is_none() {
+            // It was adopted a moment ago.
+            return Err(Trouble::Busy.into());
+        }
+        // Cut to whole milliseconds, and read before now.
+        let left = Duration::from_millis(view.expires_in_ms.unwrap_or(0) + 1);
+        Ok(self.now() + left)
+    }
+
+    /// Strikes the fences of a key that were not confirmed.
+    ///
+    /// # Errors
+    /// [`AdminError`].
+    pub async fn skip_fences(
+        &self,
+        key: &Key,
+        reason: &str,
+        actor: &str,
+        asked: impl Into<Asked>,
+    ) -> Result<View, AdminError> {
+        check_text("reason", reason, MAX_REASON_BYTES)?;
+        let make = || Request::FenceSkip(reason.into(), actor.into());
+        self.carry_out(key, asked.into(), make).await
     }
 
     /// Keeps a key's tenures from expiring, until the same name is unpinned.
@@ -71,6 +123,7 @@ impl Manager {
     ) -> Result<View, AdminError> {
         match self.ask(key.as_str(), asked, make).await? {
             Answer::Done(view) => Ok(*view),
+            Answer::NotFencing(view) => Err(AdminError::NotFencing(view)),
             Answer::TooManyPins => Err(AdminError::TooManyPins),
             other => Err(Trouble::of(other).into()),
         }
@@ -90,6 +143,16 @@ impl Manager {
     ) -> Result<(usize, usize), AdminError> {
         let asked = asked.into();
         let (mut revoked, mut pinned) = (0, 0);
+        // Its sessions take their leases with them.
+        let (mut sessions, mut from) = (HashSet::new(), None);
+        loop {
+            let (page, next) = self.sessions(Some(owner), from, PAGE).await?;
+            sessions.extend(page.iter().map(|session| session.digest));
+            from = next;
+            if from.is_none() {
+                break;
+            }
+        }
         let mut after = None;
         loop {
             let range = Range { prefix: String::new(), after: after.take(), limit: PAGE };
@@ -98,10 +161,15 @@ impl Manager {
             after = Some(last.as_str().to_owned());
             for (key, found) in &page {
                 let tenure = found.record.as_ref().ok().and_then(|record| record.tenure.as_ref());
-                if tenure.is_none_or(|tenure| tenure.owner != *owner) {
+                let fits = |tenure: &&Tenure| {
+                    let bond = tenure.bond.as_ref();
+                    tenure.owner == *owner && bond.is_none_or(|b| !sessions.contains(&b.session))
+                };
+                if tenure.filter(fits).is_none() {
                     continue;
                 }
                 let order = Revoke {
+                    floor: None,
                     reason: "drain".into(),
                     actor: actor.into(),
                     immediately: false,

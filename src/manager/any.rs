@@ -216,6 +216,7 @@ impl Manager {
                 match answer {
                     Ok(grant) => tried.grants.push((key.clone(), grant)),
                     Err(AcquireError::Refused(why, view)) => tried.counts.add(why, &view),
+                    Err(AcquireError::Session(error)) => return Err(error.into()),
                     Err(AcquireError::Invalid(invalid)) => return Err(invalid.into()),
                     Err(AcquireError::Trouble(found)) => tried.trouble = Some(found),
                 }
@@ -328,6 +329,7 @@ impl AcquireAny {
             hasty: true,
             wait_ms: 0,
             mark,
+            session: None,
         }
     }
 }
@@ -343,6 +345,7 @@ impl AcquireOne {
             wait_until,
             grant_nonce,
             mark: self.mark,
+            bond: None,
         }
     }
 }
@@ -352,6 +355,8 @@ impl Availability {
         match (why, view.state) {
             (Refusal::HeldByYou, _) => self.held_by_you += 1,
             (_, State::Offered) => self.offered += 1,
+            (Refusal::Cooling, _) => self.cooling += 1,
+            (Refusal::Fencing, _) => self.fencing += 1,
             _ => self.held += 1,
         }
         self.next_ms = self.next_ms.into_iter().chain(view.expires_in_ms).min();

@@ -61,6 +61,23 @@ pub enum AcquireError {
     /// The lease has another owner, or this one already, or the request id was used before.
     #[error("not granted: {0:?}")]
     Refused(Refusal, Box<View>),
+    /// The session that was to keep the lease.
+    #[error(transparent)]
+    Session(#[from] Box<SessionError>),
+    /// An argument is out of bounds.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The coordinator or its store is in trouble.
+    #[error(transparent)]
+    Trouble(#[from] Trouble),
+}
+
+/// Why a session was not made, kept or used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    /// It is over, or never was.
+    #[error("the session is over: {0:?}")]
+    Lost(Lost),
     /// An argument is out of bounds.
     #[error(transparent)]
     Invalid(#[from] Invalid),
@@ -80,6 +97,10 @@ pub struct Availability {
     pub held_by_you: usize,
     /// Kept for somebody else.
     pub offered: usize,
+    /// Shut for a lock-delay.
+    pub cooling: usize,
+    /// Shut until a fence is confirmed.
+    pub fencing: usize,
     /// The shortest time until one of them ends, in milliseconds.
     pub next_ms: Option<u64>,
 }
@@ -93,6 +114,9 @@ pub enum AcquireAnyError {
     /// The request id was used with another request, or its grants are over.
     #[error("not granted: {0:?}")]
     Refused(Refusal),
+    /// The session that was to keep the leases.
+    #[error(transparent)]
+    Session(#[from] Box<SessionError>),
     /// An argument is out of bounds.
     #[error(transparent)]
     Invalid(#[from] Invalid),
@@ -107,6 +131,9 @@ pub enum HolderError {
     /// The caller is not the holder any more.
     #[error("the lease was lost: {0:?}")]
     Lost(Lost),
+    /// A session keeps the lease: its heartbeat does, and nothing else.
+    #[error("the lease is kept by the session {0}")]
+    KeptBySession(Nonce),
     /// An argument is out of bounds.
     #[error(transparent)]
     Invalid(#[from] Invalid),
@@ -132,6 +159,9 @@ pub enum ReleaseError {
 /// Why an administrator's order was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdminError {
+    /// No fence of the key waits to be confirmed.
+    #[error("no fence of the key waits to be confirmed")]
+    NotFencing(Box<View>),
     /// Nobody holds the key.
     #[error("nobody holds the lease")]
     NotHeld(Box<View>),
@@ -165,6 +195,15 @@ impl Elsewhere for Trouble {
 }
 
 impl Elsewhere for HolderError {
+    fn home(&self) -> Option<&Home> {
+        match self {
+            Self::Trouble(trouble) => trouble.home(),
+            _ => None,
+        }
+    }
+}
+
+impl Elsewhere for SessionError {
     fn home(&self) -> Option<&Home> {
         match self {
             Self::Trouble(trouble) => trouble.home(),

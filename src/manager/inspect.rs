@@ -70,7 +70,7 @@ impl Manager {
         }
     }
 
-    async fn view_found(&self, key: &Key, found: Found) -> Result<View, Trouble> {
+    pub(super) async fn view_found(&self, key: &Key, found: Found) -> Result<View, Trouble> {
         if self.world.registry.contains(key.as_str()) {
             let view = self.ask_view(key).await?;
             if self.knows(&view) {
@@ -117,7 +117,7 @@ impl Manager {
             scanned += page.len();
             for (key, found) in page {
                 after = Some(key.as_str().to_owned());
-                if !may_match(filter, &found) {
+                if key.is_session() || !may_match(filter, &found) {
                     continue;
                 }
                 let view = self.view_found(&key, found).await?;

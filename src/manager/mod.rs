@@ -13,6 +13,7 @@ mod any;
 mod error;
 mod inspect;
 mod open;
+mod sessions;
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,16 +24,17 @@ use tokio::sync::{oneshot, watch};
 pub use any::{AcquireAny, Candidates, MAX_CANDIDATES};
 pub use error::{
     AcquireAnyError, AcquireError, AdminError, Availability, Elsewhere, HolderError, Home, Invalid,
-    ReleaseError, Trouble,
+    ReleaseError, SessionError, Trouble,
 };
 pub use inspect::{Filter, Listing};
 pub use open::{OpenError, Parts};
+pub use sessions::{MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};
 
 use crate::{
     actor::{Mail, Node, NodeView, Reply, Unreachable, World},
     lease::{
-        Acquire, Answer, Call, Grant, Heartbeat, Key, LeaseId, Moment, Owner, Refusal, Release,
-        Request, Transfer, TtlBounds, View,
+        Acquire, Answer, Bond, Call, Grant, Heartbeat, Key, LeaseId, Moment, Owner, Refusal,
+        Release, Request, SessionId, Transfer, TtlBounds, View,
     },
     telemetry::{AcquireOutcome, HeartbeatOutcome},
 };
@@ -84,6 +86,8 @@ pub struct AcquireOne {
     pub wait_ms: u64,
     /// Digests of the request id and of the rest of the request.
     pub mark: Option<(u128, u64)>,
+    /// The session that is to keep the lease; `ttl_ms` is then its ttl.
+    pub session: Option<SessionId>,
 }
 
 /// When a call arrived, and what was tried already.
@@ -142,7 +146,49 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<Grant, AcquireError> {
         let asked = asked.into();
-        self.check_ttl("ttl_ms", one.ttl_ms)?;
+        let result = match one.session {
+            None => {
+                self.check_ttl("ttl_ms", one.ttl_ms)?;
+                self.acquire_with(one, one.ttl_ms, None, asked).await
+            }
+            Some(id) => self.acquire_under(one, id, asked).await,
+        };
+        if !one.key.is_session() {
+            self.count_acquire(&result, asked.received);
+        }
+        result
+    }
+
+    /// R6: the session is seen alive before the grant is written, and again before it is told: the
+    /// promise is the session's.
+    async fn acquire_under(
+        &self,
+        one: &AcquireOne,
+        id: SessionId,
+        asked: Asked,
+    ) -> Result<Grant, AcquireError> {
+        let (bond, ttl_ms) = self.bond(id, asked).await.map_err(Box::new)?;
+        let mut grant = self.acquire_with(one, ttl_ms, Some(bond), asked).await?;
+        match self.beat(id, asked).await {
+            Ok((_, valid_for_ms)) => {
+                grant.valid_for_ms = valid_for_ms;
+                Ok(grant)
+            }
+            Err(error) => {
+                // Its sweep may have been before this grant.
+                self.world.sessions.inquire(id.digest, &one.key);
+                Err(Box::new(error).into())
+            }
+        }
+    }
+
+    async fn acquire_with(
+        &self,
+        one: &AcquireOne,
+        ttl_ms: u64,
+        bond: Option<Bond>,
+        asked: Asked,
+    ) -> Result<Grant, AcquireError> {
         check_value(one.value.as_deref())?;
         let wait_until = self.check_wait(one.wait_ms, asked.received)?;
         if *self.draining.borrow() {
@@ -155,26 +201,25 @@ impl Manager {
         let make = || {
             Request::Acquire(Box::new(Acquire {
                 owner: one.owner.clone(),
-                ttl_ms: one.ttl_ms,
+                ttl_ms,
                 value: one.value.clone(),
                 reclaim: one.reclaim,
                 hasty: one.hasty,
                 wait_until,
                 grant_nonce,
                 mark: one.mark,
+                bond,
             }))
         };
         let answer = self.ask(one.key.as_str(), asked, make);
         let answer =
             if wait_until.is_some() { self.unless_draining(answer).await } else { answer.await };
-        let result = match answer {
+        match answer {
             Ok(Answer::Granted(grant)) => Ok(*grant),
             Ok(Answer::Refused(why, view)) => Err(AcquireError::Refused(why, view)),
             Ok(other) => Err(Trouble::of(other).into()),
             Err(trouble) => Err(trouble.into()),
-        };
-        self.count_acquire(&result, asked.received);
-        result
+        }
     }
 
     fn count_acquire(&self, result: &Result<Grant, AcquireError>, received: Moment) {
@@ -208,6 +253,9 @@ impl Manager {
                     let outcome =
                         if revived { HeartbeatOutcome::Revived } else { HeartbeatOutcome::Alive };
                     (outcome, Ok(Alive { token, valid_for_ms, revived }))
+                }
+                Ok(Answer::KeptBySession(session)) => {
+                    (HeartbeatOutcome::Error, Err(HolderError::KeptBySession(session)))
                 }
                 Ok(Answer::Lost(lost)) => (HeartbeatOutcome::Lost, Err(HolderError::Lost(lost))),
                 Ok(other) => (HeartbeatOutcome::Error, Err(Trouble::of(other).into())),

@@ -90,6 +90,7 @@ impl Manager {
             deaths,
             parts.locked_at,
         ));
+        actor::reaper::start(&world);
         let inherited = if shared { Vec::new() } else { actor::inherit(&world).await? };
         let supervisor = Supervisor::new(world.clone(), obituaries).start();
         let node = shared.then(|| Node::new(world.clone(), &parts.url, parts.node_ttl));

@@ -9,7 +9,11 @@
 //!
 //! Assumes: a plugin gives up when its future is dropped, which happens when its time is over.
 
+mod process;
+
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
+
+pub use process::run_group;
 
 use crate::lease::{ChangeKind, Key, Nonce, Owner, Token};
 

@@ -31,7 +31,7 @@ pub use secret::Secret;
 pub use stores::{DynamoDb, Embedded, Nats, Store, StoreKind};
 pub use units::{ByteSize, format_duration, parse_duration};
 
-use scalar::{address, duration, log_format, path, text, whole, workers};
+use scalar::{address, duration, flag, log_format, path, text, whole, workers};
 use units::serialize_duration;
 
 /// Every setting. `config/tenure.toml` lists them with default, unit and meaning.
@@ -142,6 +142,9 @@ pub struct Limits {
     /// Most event subscribers.
     #[serde(deserialize_with = "whole")]
     pub subscribers: usize,
+    /// Whether a session may have this coordinator run a program as a check.
+    #[serde(deserialize_with = "flag")]
+    pub exec_checks: bool,
 }
 
 /// `[events]`.
@@ -228,6 +231,7 @@ impl Default for Limits {
             inflight_per_key: 1024,
             wait_max: Duration::from_secs(600),
             subscribers: 2048,
+            exec_checks: false,
         }
     }
 }

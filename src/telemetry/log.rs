@@ -113,6 +113,7 @@ mod tests {
             previous: None,
             reason: None,
             actor: None,
+            session: None,
         };
         let now = Moment(at_ms * 1_000_000);
         log.write(&Key::new("k").expect("a key"), &change, now)

@@ -80,6 +80,11 @@ pub struct Metrics {
     /// Leases adopted from dead nodes.
     pub adoptions: Counter,
     forwarded: [Counter; 2],
+    /// Sessions that were made here.
+    pub sessions_opened: Counter,
+    /// Sessions at home here.
+    pub sessions: Gauge,
+    checks: [[Counter; 2]; 4],
     /// Events published on the bus.
     pub published: Counter,
     /// Subscribers of the event stream.
@@ -93,15 +98,26 @@ pub struct Metrics {
 }
 
 /// The reasons of [`Metrics::ended`], in the order of their counters.
-const ENDS: [ChangeKind; 5] = [
+const ENDS: [ChangeKind; 6] = [
     ChangeKind::Released,
     ChangeKind::Expired,
     ChangeKind::Revoked,
     ChangeKind::Reclaimed,
     ChangeKind::Transferred,
+    ChangeKind::SessionEnded,
 ];
 
+/// The kinds of a session's checks.
+const CHECKS: [&str; 4] = ["http", "tcp", "exec", "progress"];
+
 impl Metrics {
+    /// A session was checked.
+    pub fn checked(&self, kind: &str, passed: bool) {
+        if let Some(at) = CHECKS.iter().position(|known| *known == kind) {
+            self.checks[at][usize::from(!passed)].increment(1);
+        }
+    }
+
     /// Registers every known series with the installed recorder, at 0.
     #[must_use]
     pub fn register(store: &'static str) -> Self {
@@ -160,6 +176,13 @@ impl Metrics {
             adoptions: counter!("tenure_lease_adoptions_total", "pool" => DEFAULT_POOL),
             forwarded: ["answered", "unreachable"]
                 .map(|outcome| counter!("tenure_forwarded_requests_total", "outcome" => outcome)),
+            sessions_opened: counter!("tenure_sessions_opened_total"),
+            sessions: gauge!("tenure_sessions", "pool" => DEFAULT_POOL),
+            checks: CHECKS.map(|kind| {
+                ["passed", "failed"].map(|outcome| {
+                    counter!("tenure_session_checks_total", "kind" => kind, "outcome" => outcome)
+                })
+            }),
             published: counter!("tenure_events_published_total"),
             subscribers: gauge!("tenure_event_subscribers"),
             subscribers_dropped: counter!("tenure_event_subscribers_dropped_total"),

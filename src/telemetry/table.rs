@@ -178,6 +178,13 @@ pub const TABLE: &[Series] = &[
         &["outcome"],
         "Requests passed on to the node that a lease is at home at.",
     ),
+    counter("tenure_sessions_opened_total", &[], "Sessions that were made at this node."),
+    gauge("tenure_sessions", &["pool"], "Sessions that are at home at this node."),
+    counter(
+        "tenure_session_checks_total",
+        &["kind", "outcome"],
+        "Rounds of the checks of sessions: passed or failed.",
+    ),
     counter("tenure_events_published_total", &[], "Ownership events published on the bus."),
     gauge("tenure_event_subscribers", &[], "Subscribers of the event stream."),
     counter(

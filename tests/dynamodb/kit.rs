@@ -90,6 +90,7 @@ pub fn record(owner: &str, node: u128, seq: u64) -> Record {
             token: Token::OF_THIS_WRITE,
             ttl_ms: 10_000,
             acquired_at_ms: 0,
+            bond: None,
         }),
         previous: None,
         value: None,
@@ -97,6 +98,7 @@ pub fn record(owner: &str, node: u128, seq: u64) -> Record {
         pins: Box::new([]),
         offer: None,
         revocation: None,
+        aftermath: None,
         request_marks: Box::new([]),
     }
 }
@@ -104,7 +106,7 @@ pub fn record(owner: &str, node: u128, seq: u64) -> Record {
 pub fn change(owner: &str, seq: u64) -> Change {
     let (owner, token) = (Owner::new(owner).ok(), Token::OF_THIS_WRITE);
     let kind = ChangeKind::Granted;
-    Change { kind, seq, owner, token, previous: None, reason: None, actor: None }
+    Change { kind, seq, owner, token, previous: None, reason: None, actor: None, session: None }
 }
 
 /// A grant to `owner` as the key's change `seq`.

@@ -67,6 +67,7 @@ pub(crate) fn held(owner: &str, seq: u64) -> Record {
             token: Token::OF_THIS_WRITE,
             ttl_ms: 10_000,
             acquired_at_ms: 0,
+            bond: None,
         }),
         previous: None,
         value: None,
@@ -74,6 +75,7 @@ pub(crate) fn held(owner: &str, seq: u64) -> Record {
         pins: Box::default(),
         offer: None,
         revocation: None,
+        aftermath: None,
         request_marks: Box::default(),
     }
 }
@@ -87,6 +89,7 @@ pub(crate) fn granted(owner: &str, seq: u64) -> Change {
         previous: None,
         reason: None,
         actor: None,
+        session: None,
     }
 }
 

@@ -74,6 +74,7 @@ pub fn held(seq: u64) -> Record {
         token: Token::OF_THIS_WRITE,
         ttl_ms: 10_000,
         acquired_at_ms: 0,
+        bond: None,
     };
     Record {
         nonce: grant_nonce,
@@ -89,6 +90,7 @@ pub fn held(seq: u64) -> Record {
         pins: Box::new([]),
         offer: None,
         revocation: None,
+        aftermath: None,
         request_marks: Box::new([]),
     }
 }
@@ -111,7 +113,7 @@ pub fn released(before: &Found) -> Record {
 
 pub fn change(kind: ChangeKind, seq: u64) -> Change {
     let (owner, token) = (Owner::new("w1").ok(), Token::OF_THIS_WRITE);
-    Change { kind, seq, owner, token, previous: None, reason: None, actor: None }
+    Change { kind, seq, owner, token, previous: None, reason: None, actor: None, session: None }
 }
 
 /// A grant as a write.

@@ -82,6 +82,7 @@ impl Shapes {
             token: Token(self.number() >> 11),
             ttl_ms: self.number(),
             acquired_at_ms: self.number(),
+            bond: None,
         }
     }
 
@@ -125,6 +126,7 @@ impl Shapes {
             token: Token((1 << 53) - 1),
             ttl_ms: u64::MAX,
             acquired_at_ms: u64::MAX,
+            bond: None,
         };
         let previous =
             Ended { tenure: tenure.clone(), reason: ChangeKind::Unpinned, ended_at_ms: u64::MAX };

@@ -141,6 +141,7 @@ mod tests {
             pins: Box::default(),
             offer: None,
             revocation: None,
+            aftermath: None,
             request_marks: Box::default(),
         };
         let (key, record) = (Key::new(key).unwrap(), Arc::new(record));

@@ -28,6 +28,7 @@ pub fn acquire(name: &str) -> Ask {
         wait_until: None,
         grant_nonce: Nonce::default(),
         mark: None,
+        bond: None,
     })
 }
 
@@ -88,6 +89,7 @@ pub fn revoke() -> Request {
         actor: "root".into(),
         immediately: false,
         owner: None,
+        floor: None,
     }))
 }
 

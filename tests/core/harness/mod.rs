@@ -12,8 +12,8 @@ pub use ask::*;
 pub use cell::{EPOCH, StoreCell};
 pub use oracle::{Oracle, Verdict};
 use tenure::lease::{
-    Alarm, Call, Change, ChangeKind, ClusterSecret, Effect, Env, Inherited, Input, Key, Lease,
-    Loaded, Moment, Mutant, Nonce, Record, Request, StoreError, Terms, WriteEffect,
+    Alarm, Call, Change, ChangeKind, ClusterSecret, Effect, Env, FenceRun, Inherited, Input, Key,
+    Lease, Loaded, Moment, Mutant, Nonce, Record, Request, StoreError, Terms, WriteEffect,
 };
 pub use who::Who;
 
@@ -45,6 +45,10 @@ pub struct Bench {
     /// Reads that are not answered yet.
     pub reads: usize,
     pub alarms: Vec<Alarm>,
+    /// Fences that the shell handed to plugins.
+    pub fences: Vec<FenceRun>,
+    /// Sessions that are to be asked about.
+    pub inquired: Vec<Nonce>,
     /// Everybody who asked, and is not answered yet, of the present shell.
     pub waiting: Vec<Who>,
     /// What subscribers were told.
@@ -106,6 +110,8 @@ impl Bench {
             strays: VecDeque::new(),
             reads: 0,
             alarms: Vec::new(),
+            fences: Vec::new(),
+            inquired: Vec::new(),
             waiting: Vec::new(),
             published: Vec::new(),
             sins: Sins::default(),
@@ -151,6 +157,8 @@ impl Bench {
                 }
                 Effect::Read => self.reads += 1,
                 Effect::Inquire(_) => {}
+                Effect::InquireSession(session) => self.inquired.push(session),
+                Effect::Fence(run) => self.fences.push(run),
                 Effect::Reply(who, answer) => {
                     who.tell(answer.clone());
                     self.waiting.retain(Who::waits);

@@ -185,6 +185,9 @@ impl Oracle {
         let ended = seen.ended.or(ordered.then_some(ChangeKind::Revoked));
         match lost {
             Lost::Ended(ChangeKind::Expired) if seen.revived => Ok(()),
+            Lost::Fenced => ensure(ended == Some(ChangeKind::Expired), || {
+                format!("{token:?} is said to be fenced; it was {ended:?}")
+            }),
             Lost::Ended(how) => ensure(ended == Some(how), || {
                 format!("{token:?} is said to have ended by {how:?}; it was {ended:?}")
             }),

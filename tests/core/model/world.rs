@@ -215,7 +215,11 @@ impl World {
                     self.flight = Some(write);
                 }
                 Effect::Reply(caller, answer) => self.reply(model, caller, &answer),
-                Effect::Read | Effect::Alarm(_) | Effect::Inquire(_) => {}
+                Effect::Read
+                | Effect::Alarm(_)
+                | Effect::Inquire(_)
+                | Effect::InquireSession(_)
+                | Effect::Fence(_) => {}
             }
         }
     }

@@ -276,7 +276,7 @@ impl World {
                 Effect::Read => self.nodes[at].reads += 1,
                 Effect::Inquire(node) => self.nodes[at].inquiries.push(node),
                 Effect::Reply(who, answer) => self.reply(at, &who, &answer),
-                Effect::Alarm(_) => {}
+                Effect::Alarm(_) | Effect::InquireSession(_) | Effect::Fence(_) => {}
             }
         }
     }

@@ -52,6 +52,7 @@ fn record(seq: u64, nonce: u128) -> Record {
             token,
             ttl_ms: 10,
             acquired_at_ms: 0,
+            bond: None,
         }),
         previous: None,
         value: Some("v".repeat((nonce % 90) as usize).into()),
@@ -59,6 +60,7 @@ fn record(seq: u64, nonce: u128) -> Record {
         pins: Box::new([]),
         offer: None,
         revocation: None,
+        aftermath: None,
         request_marks: Box::new([]),
     }
 }
@@ -72,6 +74,7 @@ fn write(key: &Key, expected: Revision, seq: u64, nonce: u128) -> Write {
         previous: None,
         reason: None,
         actor: None,
+        session: None,
     };
     let record = Arc::new(record(seq, nonce));
     Write { key: key.clone(), expected, record, changes: vec![change] }

@@ -1,0 +1,292 @@
+//! What this node knows of sessions: those at home here, with the leases that they keep, and those that
+//! ended, whose leases are to end.
+//!
+//! A session's actor is the actor of its key; what it does beyond a lease is done here and by its
+//! [`super::warden`].
+//!
+//! Guarantees: a lease is told that its session is over only when the session's tombstone was read, or
+//! was seen committed; every lease of an ended session is told, also one whose grant lands late.
+//!
+//! Does not guarantee: that the count of a session's leases shows a grant that was committed a moment ago.
+//!
+//! Assumes: the supervisor reports every committed change in the order of the feed.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use dashmap::DashMap;
+use sha2::{Digest, Sha256};
+use tokio::sync::{Notify, watch};
+
+use super::warden::Beat;
+use crate::{
+    lease::{Change, ChangeKind, Key, Nonce, Owner, SessionSpec, Token},
+    store::Committed,
+};
+
+/// The sessions of a node.
+#[derive(Default)]
+pub struct Sessions {
+    known: DashMap<Nonce, Arc<Session>>,
+    /// Leases by session, as found before the first call was taken.
+    inherited: DashMap<Nonce, Vec<(Key, Token)>>,
+    /// Sessions that leases name, whether they live is to be found out; and which leases.
+    pub(super) inquiries: Mutex<HashMap<Nonce, HashSet<Key>>>,
+    /// There are such.
+    pub(super) inquired: Notify,
+    /// Sessions whose leases are to be told, and why.
+    pub(super) ended: Mutex<Vec<(Nonce, Box<str>)>>,
+    /// There are such, or some whose leases are not all known.
+    pub(super) work: Notify,
+}
+
+/// One session.
+pub struct Session {
+    /// Its name for everybody.
+    pub digest: Nonce,
+    /// Whose it is.
+    pub owner: Owner,
+    /// Milliseconds that a heartbeat keeps it.
+    pub ttl_ms: u64,
+    /// What it said when it was made.
+    pub spec: SessionSpec,
+    /// What its heartbeats said last.
+    pub(super) beat: Beat,
+    kept: Mutex<Kept>,
+    /// Whether all its leases are known.
+    complete: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Kept {
+    leases: HashMap<Key, Token>,
+    /// XOR over the leases.
+    sum: u64,
+    /// Those that an administrator ordered to end.
+    revoked: BTreeSet<Key>,
+    /// Ended while the store was being searched: what the search finds of them is old.
+    gone: HashSet<Key>,
+    /// The session's end.
+    over: Option<Box<str>>,
+}
+
+/// The leases that a session keeps, in short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holdings {
+    /// How many.
+    pub count: usize,
+    /// XOR, over all of them, of the first 64 bits of SHA-256 of `key ‖ 0 ‖ token` (decimal).
+    pub digest: u64,
+}
+
+fn share(key: &Key, token: Token) -> u64 {
+    let mut hash = Sha256::new();
+    hash.update(key.as_str().as_bytes());
+    hash.update([0]);
+    hash.update(token.0.to_string().as_bytes());
+    let hash = hash.finalize();
+    u64::from_be_bytes(hash[..8].try_into().unwrap_or_default())
+}
+
+impl Kept {
+    fn insert(&mut self, key: Key, token: Token) {
+        let share_of_new = share(&key, token);
+        if let Some(before) = self.leases.insert(key.clone(), token) {
+            self.sum ^= share(&key, before);
+        }
+        self.sum ^= share_of_new;
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some(token) = self.leases.remove(key) {
+            self.sum ^= share(key, token);
+        }
+        self.revoked.remove(key);
+    }
+}
+
+impl Session {
+    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many leases it keeps, and their digest.
+    pub fn holdings(&self) -> Holdings {
+        let kept = self.kept();
+        Holdings { count: kept.leases.len(), digest: kept.sum }
+    }
+
+    /// Its leases that an administrator ordered to end: its heartbeats do not keep them.
+    pub fn revoked(&self) -> Vec<Key> {
+        self.kept().revoked.iter().cloned().collect()
+    }
+
+    /// From now on every answer to a heartbeat says that this lease is to end.
+    pub fn announce_revoked(&self, key: &Key) {
+        self.kept().revoked.insert(key.clone());
+    }
+
+    /// Resolves when all its leases are known; before, no heartbeat may be answered.
+    pub async fn surveyed(&self) {
+        let _ = self.complete.subscribe().wait_for(|complete| *complete).await;
+    }
+
+    /// A heartbeat said how far the work has come.
+    pub fn progressed(&self, progress: &str) {
+        self.beat.progressed(progress);
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        *self.complete.borrow()
+    }
+
+    /// A search of the store found one of its leases.
+    pub(super) fn found(&self, key: &Key, token: Token, ordered: bool) {
+        let mut kept = self.kept();
+        if !kept.gone.contains(key) && !kept.leases.contains_key(key) {
+            kept.insert(key.clone(), token);
+        }
+        if ordered && kept.leases.contains_key(key) {
+            kept.revoked.insert(key.clone());
+        }
+    }
+
+    /// All of them were found.
+    pub(super) fn completed(&self) {
+        self.kept().gone = HashSet::new();
+        self.complete.send_replace(true);
+    }
+
+    /// Some changes were missed.
+    pub(super) fn doubted(&self) {
+        let mut kept = self.kept();
+        (kept.leases, kept.sum) = (HashMap::new(), 0);
+        drop(kept);
+        self.complete.send_replace(false);
+    }
+
+    pub(super) fn keys(&self) -> Vec<Key> {
+        self.kept().leases.keys().cloned().collect()
+    }
+}
+
+impl Sessions {
+    /// A session that this node knows.
+    pub fn get(&self, digest: Nonce) -> Option<Arc<Session>> {
+        self.known.get(&digest).map(|session| session.clone())
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Session>> {
+        self.known.iter().map(|session| session.clone()).collect()
+    }
+
+    /// Some changes were missed: what every session keeps is looked for again.
+    pub(super) fn doubt(&self) {
+        self.all().iter().for_each(|session| session.doubted());
+        self.work.notify_one();
+    }
+
+    pub(super) fn forget(&self, digest: Nonce) {
+        self.known.remove(&digest);
+    }
+
+    /// An earlier process left this lease under a session.
+    pub(super) fn inherit(&self, digest: Nonce, key: &Key, token: Token) {
+        self.inherited.entry(digest).or_default().push((key.clone(), token));
+    }
+
+    /// A session came to be at home here: just made, or adopted.
+    pub(super) fn arrive(
+        &self,
+        digest: Nonce,
+        (owner, ttl_ms): (&Owner, u64),
+        spec: SessionSpec,
+        fresh: bool,
+    ) -> Arc<Session> {
+        let make = || {
+            let inherited = self.inherited.remove(&digest).map(|(_, leases)| leases);
+            let mut kept = Kept::default();
+            let complete = fresh || inherited.is_some();
+            for (key, token) in inherited.into_iter().flatten() {
+                kept.insert(key, token);
+            }
+            Arc::new(Session {
+                digest,
+                owner: owner.clone(),
+                ttl_ms,
+                spec,
+                beat: Beat::default(),
+                kept: Mutex::new(kept),
+                complete: watch::Sender::new(complete),
+            })
+        };
+        let session = self.known.entry(digest).or_insert_with(make).clone();
+        if !session.is_complete() {
+            self.work.notify_one();
+        }
+        session
+    }
+
+    /// All that an earlier process left was looked at: a session that it did not mention keeps nothing.
+    pub(super) fn inherit_nothing(&self, digest: Nonce) {
+        self.inherited.entry(digest).or_default();
+    }
+
+    /// The feed brought a change. The key, where it is to be told that its session is over.
+    pub(super) fn heard(&self, committed: &Committed, own: bool) -> Option<Box<str>> {
+        let Committed { key, change, .. } = committed;
+        if let Some(digest) = key.session() {
+            self.heard_of_session(digest, change, own);
+            return None;
+        }
+        let session = self.get(change.session?)?;
+        let mut kept = session.kept();
+        match change.kind {
+            ChangeKind::Granted => {
+                kept.gone.remove(key);
+                kept.insert(key.clone(), change.token);
+                return kept.over.clone();
+            }
+            kind if kind.ends_tenure() => {
+                kept.remove(key);
+                if !session.is_complete() {
+                    kept.gone.insert(key.clone());
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn heard_of_session(&self, digest: Nonce, change: &Change, own: bool) {
+        if !change.kind.ends_tenure() {
+            return;
+        }
+        let cause: Box<str> = match (change.kind, &change.reason) {
+            (ChangeKind::Released, _) => "the session was destroyed".into(),
+            (ChangeKind::Expired, _) => "the session expired".into(),
+            (_, Some(reason)) => reason.clone(),
+            (kind, None) => kind.as_str().into(),
+        };
+        if let Some(session) = self.get(digest) {
+            session.kept().over = Some(cause.clone());
+        }
+        if own {
+            self.ended.lock().unwrap_or_else(PoisonError::into_inner).push((digest, cause));
+            self.work.notify_one();
+        }
+    }
+
+    /// Has it found out whether a session lives that keeps a lease.
+    pub fn inquire(&self, digest: Nonce, key: &Key) {
+        let lives = |session: Arc<Session>| session.kept().over.is_none();
+        if self.get(digest).is_some_and(lives) || self.inherited.contains_key(&digest) {
+            return;
+        }
+        let mut asked = self.inquiries.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.entry(digest).or_default().insert(key.clone());
+        self.inquired.notify_one();
+    }
+}

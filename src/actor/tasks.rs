@@ -1,0 +1,26 @@
+//! Loops that must not end.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+/// How long a loop that ended rests before it starts anew.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Starts a loop again when it panics: without it the node would be as good as dead.
+pub(super) fn supervise<T, F>(
+    subject: &Arc<T>,
+    what: &'static str,
+    body: impl Fn(Arc<T>) -> F + 'static,
+) where
+    T: 'static,
+    F: Future<Output = ()> + 'static,
+{
+    let subject = subject.clone();
+    actix::spawn(async move {
+        loop {
+            let ended = actix::spawn(body(subject.clone())).await;
+            let panicked = ended.is_err();
+            tracing::error!(what, panicked, "a task of the node ended; it starts anew");
+            tokio::time::sleep(PAUSE).await;
+        }
+    });
+}

@@ -1,0 +1,144 @@
+//! R6: tenures that a session keeps.
+//!
+//! A session is itself a lease, on a key that no caller can name: its heartbeats, expiry, take-over and
+//! adoption are those of any lease, and its tombstone is the end of its only tenure. What it keeps makes
+//! no promise of its own, and ends when that tombstone is known to be durable.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Answer, Call, Caller, ChangeKind, Effect, Env, Lease, Loaded, Mutant, Nonce, Record, Request,
+    Revision, State,
+    ending::End,
+    machine::{Effects, Flight},
+};
+
+/// What becomes of a key's value when the session that kept the key ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Behavior {
+    /// It stays, for the next owner to read.
+    Release,
+    /// It goes. The token does not.
+    Delete,
+}
+
+/// The session that keeps a tenure, and what it said about its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Bond {
+    /// The session's digest: its name for everybody.
+    pub session: Nonce,
+    /// How long the key stays shut after the session's end, in milliseconds; `None`: as its policy says.
+    pub lock_delay_ms: Option<u32>,
+    /// What becomes of the key's value.
+    pub behavior: Behavior,
+}
+
+/// What a session's record says about the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is not known to be over: what it keeps stays.
+    Alive,
+    /// Its tombstone is durable. It stays so.
+    Dead,
+    /// There is no record, which proves nothing: it is to be made as a tombstone.
+    Absent,
+}
+
+impl Standing {
+    /// What was read under a session's key. A stale read never says [`Standing::Dead`] of a session that
+    /// lives: nothing follows a tombstone.
+    #[must_use]
+    pub fn of(there: &Loaded) -> Self {
+        match there {
+            Loaded::Absent => Self::Absent,
+            Loaded::Record(_, record) if record.state != State::Held => Self::Dead,
+            Loaded::Record(..) | Loaded::Quarantined(..) => Self::Alive,
+        }
+    }
+}
+
+/// A session's end, as the leases that it kept are told of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SessionOver {
+    /// Which session.
+    pub session: Nonce,
+    /// How it ended, for people.
+    pub cause: Box<str>,
+}
+
+impl<C: Caller> Lease<C> {
+    /// The session's end, if it is known and the tenure was kept by it.
+    pub(super) fn over(&self) -> Option<&SessionOver> {
+        let over = self.busy.as_ref()?.over.as_ref()?;
+        (self.record.bond()?.session == over.session).then_some(over)
+    }
+
+    /// The tombstone of a session is durable. Whoever sends this saw it committed, or read it.
+    pub(super) fn session_over(
+        &mut self,
+        over: SessionOver,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        let kept = |record: &Record| record.bond().is_some_and(|b| b.session == over.session);
+        let arriving = self.flight().is_some_and(|flight| kept(&flight.write.record));
+        if !kept(&self.record) && !arriving {
+            return;
+        }
+        self.busy().over = Some(over);
+        if self.flight().is_none() {
+            self.expire(env, out);
+        }
+    }
+
+    /// How a tenure ends whose session is over.
+    pub(super) fn session_end(&self, over: &SessionOver) -> End {
+        End { reason: Some(over.cause.clone()), ..End::of(ChangeKind::SessionEnded) }
+    }
+
+    /// A tenure that a session keeps: whether that still lives is to be found out.
+    pub(super) fn inquire_session(&self, out: &mut Effects<C>) {
+        if self.record.state == State::Held
+            && let Some(bond) = self.record.bond()
+        {
+            out.push(Effect::InquireSession(bond.session));
+        }
+    }
+
+    /// A call that only the session's heartbeat can answer.
+    pub(super) fn refuse_kept(&self, call: Call<C>, out: &mut Effects<C>) -> Option<Call<C>> {
+        let kept = match &call.request {
+            Request::Heartbeat(beat) => self.holds(beat.lease_id),
+            Request::Revoke(revoke) => !revoke.immediately && revoke.floor.is_none(),
+            _ => false,
+        };
+        match self.record.bond() {
+            Some(bond) if kept && self.record.state == State::Held => {
+                out.push(Effect::Reply(call.caller, Answer::KeptBySession(bond.session)));
+                None
+            }
+            _ => Some(call),
+        }
+    }
+
+    /// Makes the tombstone of a session that has no record: it can never come to be any more.
+    pub(super) fn bury(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if self.revision != Revision::ABSENT {
+            let view = Box::new(self.view(env.now));
+            out.push(Effect::Reply(call.caller, Answer::Viewed(view)));
+            return;
+        }
+        let nonce = (env.nonces)();
+        let record = self.successor(nonce, env);
+        let mut flight = Flight::new(record, self.revision, Vec::new());
+        flight.cause = Some(call);
+        self.launch(flight, out);
+    }
+
+    /// A session has one tenure: once its key has a record, nobody is granted it again.
+    pub(super) fn is_spent_session(&self, env: &Env<'_>) -> bool {
+        env.key.is_session()
+            && self.revision != Revision::ABSENT
+            && !env.terms.breaks(Mutant::SessionRises)
+    }
+}

@@ -1,0 +1,374 @@
+//! R8: fences, which keep an ended tenure from the resource.
+//!
+//! The write that ends a tenure names them, and every confirmation is a write too: what was not confirmed
+//! durably is run again, by whoever is the key's home.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Alarm, Answer, Call, Caller, Change, ChangeKind, Effect, Env, FenceWhen, Lease, Moment, Mutant,
+    Nonce, OnFenceFailure, Owner, Record, Request, State, Token,
+    ending::Draft,
+    machine::{Effects, Flight, Home, RETRY},
+};
+
+/// Ended tenures of one key whose fences run after the next grant; with more, nobody is granted the key
+/// before one of them is confirmed.
+pub const MAX_LATE_FENCES: usize = 4;
+
+/// The fences of one ended tenure.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Fence {
+    /// The tenure's token.
+    pub token: Token,
+    /// Who held it.
+    pub owner: Owner,
+    /// How it ended.
+    pub reason: ChangeKind,
+    /// The session that kept it.
+    pub session: Option<Nonce>,
+    /// When they run.
+    pub when: FenceWhen,
+    /// What happens when one fails for good.
+    pub on_failure: OnFenceFailure,
+    /// In how many milliseconds each is to confirm.
+    pub timeout_ms: u64,
+    /// The plugins that have not confirmed.
+    pub pending: Box<[Box<str>]>,
+    /// One of them failed for good, and the key waits for an administrator.
+    pub failed: bool,
+}
+
+impl Fence {
+    /// Whether nobody may be granted the key before this is confirmed.
+    fn blocks(&self) -> bool {
+        self.when == FenceWhen::BeforeGrant
+            || (self.failed && self.on_failure == OnFenceFailure::Block)
+    }
+}
+
+/// One plugin's part in a fence, to be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FenceRun {
+    /// The plugin.
+    pub plugin: Box<str>,
+    /// The tenure's token.
+    pub token: Token,
+    /// Who held it.
+    pub owner: Owner,
+    /// How it ended.
+    pub reason: ChangeKind,
+    /// The session that kept it.
+    pub session: Option<Nonce>,
+    /// In how many milliseconds it is to confirm.
+    pub timeout_ms: u64,
+}
+
+/// How a [`FenceRun`] went.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FenceReport {
+    /// The plugin.
+    pub plugin: Box<str>,
+    /// The tenure's token.
+    pub token: Token,
+    /// The outcome.
+    pub outcome: FenceResult,
+}
+
+/// The outcome of a [`FenceRun`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum FenceResult {
+    /// The tenure is shut out.
+    Confirmed,
+    /// It is not known to be, and was tried as often as is worth it; why.
+    Failed(Box<str>),
+    /// Nobody knows: it is to be run again.
+    Interrupted,
+}
+
+impl Draft {
+    /// Whether anybody may be granted the key by the same write.
+    pub(super) fn is_open(&self, env: &Env<'_>) -> bool {
+        self.record.state == State::Free || env.terms.breaks(Mutant::GrantWhileFencing)
+    }
+}
+
+impl Record {
+    /// What the key is once its tenure ended and this much of its aftermath is left.
+    pub(super) fn settle_state(&mut self) {
+        let fences = self.fences();
+        let late = fences.iter().filter(|fence| !fence.blocks()).count();
+        let (fencing, cooling) =
+            (fences.iter().any(Fence::blocks) || late > MAX_LATE_FENCES, self.cooling_ms() > 0);
+        self.state = match () {
+            () if fencing => State::Fencing,
+            () if self.offer.is_some() => State::Offered,
+            () if cooling => State::Cooling,
+            () => State::Free,
+        };
+        if self
+            .aftermath
+            .as_ref()
+            .is_some_and(|left| left.cooling_ms == 0 && left.fences.is_empty())
+        {
+            self.aftermath = None;
+        }
+    }
+
+    pub(super) fn cooling_ms(&self) -> u64 {
+        self.aftermath.as_ref().map_or(0, |aftermath| aftermath.cooling_ms)
+    }
+
+    /// Ends the lock-delay.
+    pub(super) fn cool(&mut self) {
+        if let Some(left) = &mut self.aftermath {
+            left.cooling_ms = 0;
+        }
+        self.aftermath.take_if(|left| left.fences.is_empty());
+    }
+
+    /// R11: a tenure goes on, and is not to be fenced.
+    pub(super) fn strike(&mut self, token: Token) {
+        if let Some(left) = &mut self.aftermath {
+            left.fences.retain(|fence| fence.token != token);
+        }
+        self.cool();
+    }
+}
+
+impl<C: Caller> Lease<C> {
+    /// Whether a fence is due: at once before a grant, else once somebody else was granted the key.
+    fn is_due(&self, fence: &Fence) -> bool {
+        fence.when == FenceWhen::BeforeGrant || fence.token != self.token
+    }
+
+    /// Whether this lease has fences that are due.
+    pub(super) fn has_due_fences(&self) -> bool {
+        self.record.fences().iter().any(|fence| self.is_due(fence))
+    }
+
+    /// Has plugins run what is due and not running yet.
+    pub(super) fn run_fences(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if self.record.aftermath.is_none() || self.home == Home::Living || !self.has_due_fences() {
+            return;
+        }
+        if !env.terms.may_promise(env.now) || self.retrying(env.now) {
+            let busy = self.busy();
+            busy.retry_at = busy.retry_at.max(env.now + RETRY);
+            return;
+        }
+        let record = self.record.clone();
+        for fence in record.fences() {
+            if fence.failed || !self.is_due(fence) {
+                continue;
+            }
+            for plugin in &fence.pending {
+                let running = &mut self.busy().running;
+                if running.iter().any(|(token, name)| *token == fence.token && name == plugin) {
+                    continue;
+                }
+                running.push((fence.token, plugin.clone()));
+                out.push(Effect::Fence(FenceRun {
+                    plugin: plugin.clone(),
+                    token: fence.token,
+                    owner: fence.owner.clone(),
+                    reason: fence.reason,
+                    session: fence.session,
+                    timeout_ms: fence.timeout_ms,
+                }));
+            }
+        }
+    }
+
+    pub(super) fn reported(
+        &mut self,
+        report: FenceReport,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        let running = &mut self.busy().running;
+        running.retain(|(token, plugin)| *token != report.token || *plugin != report.plugin);
+        if report.outcome == FenceResult::Interrupted {
+            self.busy().retry_at = env.now + RETRY;
+        } else if self.flight().is_some() {
+            self.busy().reports.push_back(report);
+        } else {
+            self.confirm_fence(report, env, out);
+        }
+    }
+
+    /// Writes what a plugin reported; the key opens by the same write, if nothing else keeps it shut.
+    pub(super) fn confirm_fence(
+        &mut self,
+        report: FenceReport,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        let named =
+            |fence: &Fence| fence.token == report.token && fence.pending.contains(&report.plugin);
+        let Some(at) = self.record.fences().iter().position(named) else { return };
+        if !env.terms.may_promise(env.now) {
+            // Only a home writes what keeps a key shut; it is run again.
+            self.busy().retry_at = env.now + RETRY;
+            return;
+        }
+        let nonce = (env.nonces)();
+        let mut record = self.successor(nonce, env);
+        let mut changes = Vec::with_capacity(2);
+        let Some(left) = &mut record.aftermath else { return };
+        let fence = &mut left.fences[at];
+        let failed = match &report.outcome {
+            FenceResult::Failed(why) => Some(format!("{}: {why}", report.plugin).into_boxed_str()),
+            FenceResult::Confirmed | FenceResult::Interrupted => None,
+        };
+        let (owner, session) = (fence.owner.clone(), fence.session);
+        if failed.is_some() && fence.on_failure == OnFenceFailure::Block {
+            fence.failed = true;
+        } else {
+            let rest = fence.pending.iter().filter(|plugin| **plugin != report.plugin);
+            fence.pending = rest.cloned().collect();
+        }
+        let done = fence.pending.is_empty();
+        if done {
+            left.fences.remove(at);
+        }
+        if let Some(ended) = &mut record.previous {
+            ended.fenced |= ended.tenure.token == report.token;
+        }
+        if let Some(why) = &failed {
+            out.push(Effect::Alarm(Alarm::FenceFailed(why.clone())));
+        }
+        if done || failed.is_some() {
+            record.seq += 1;
+            let fenced = failed.is_none();
+            changes.push(Change {
+                kind: if fenced { ChangeKind::Fenced } else { ChangeKind::FenceFailed },
+                seq: record.seq,
+                owner: record.tenure.as_ref().map(|tenure| tenure.owner.clone()),
+                token: self.token,
+                previous: Some((owner, report.token)),
+                reason: failed,
+                actor: None,
+                session,
+            });
+        }
+        self.open_up(record, changes, None, env, out);
+    }
+
+    /// An administrator strikes what was not confirmed.
+    pub(super) fn skip_fences(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Request::FenceSkip(reason, actor) = &call.request else { return };
+        let Some(first) = self.record.fences().first() else {
+            let view = Box::new(self.view(env.now));
+            out.push(Effect::Reply(call.caller, Answer::NotFencing(view)));
+            return;
+        };
+        if !env.terms.may_promise(env.now) {
+            out.push(Effect::Reply(call.caller, Answer::Lapsed));
+            return;
+        }
+        let nonce = (env.nonces)();
+        let mut record = self.successor(nonce, env);
+        if let Some(left) = &mut record.aftermath {
+            left.fences.clear();
+        }
+        record.seq += 1;
+        let change = Change {
+            kind: ChangeKind::FenceSkipped,
+            seq: record.seq,
+            owner: record.tenure.as_ref().map(|tenure| tenure.owner.clone()),
+            token: self.token,
+            previous: Some((first.owner.clone(), first.token)),
+            reason: Some(reason.clone()),
+            actor: Some(actor.clone()),
+            session: first.session,
+        };
+        self.open_up(record, vec![change], Some(call), env, out);
+    }
+
+    /// Writes a record with less aftermath; where it is open now, to the first caller in the queue.
+    fn open_up(
+        &mut self,
+        mut record: Record,
+        changes: Vec<Change>,
+        cause: Option<Call<C>>,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        if record.tenure.is_none() {
+            record.settle_state();
+        }
+        let open = record.state == State::Free && self.record.state != State::Free;
+        let next = if open { self.next_waiter(env) } else { None };
+        let mut flight = match next {
+            Some(waiter) => self.granting(Draft { record, changes }, waiter, env),
+            None => Flight::new(record, self.revision, changes),
+        };
+        // An offer that waited for a fence begins now.
+        flight.ends = flight.write.record.state == State::Offered;
+        flight.cause = cause;
+        self.launch(flight, out);
+    }
+
+    /// What an ended tenure of this kind leaves to be done, beside what is left of earlier ones.
+    pub(super) fn write_aftermath(
+        &self,
+        Draft { record, changes }: &mut Draft,
+        kind: ChangeKind,
+        env: &Env<'_>,
+    ) {
+        let Some(ended) = record.previous.as_ref().map(|ended| &ended.tenure) else { return };
+        if env.key.is_session() {
+            return record.settle_state();
+        }
+        let policy = env.terms.policies.of(env.key.as_str());
+        let own = ended.bond.as_ref().and_then(|bond| bond.lock_delay_ms);
+        let cooling_ms = match kind {
+            _ if env.terms.breaks(Mutant::LockDelaySkipped) => 0,
+            ChangeKind::Expired => u64::from(policy.lock_delay_ms),
+            ChangeKind::SessionEnded => u64::from(own.unwrap_or(policy.lock_delay_ms)),
+            _ => 0,
+        };
+        let willing = matches!(kind, ChangeKind::Released | ChangeKind::Transferred);
+        let plan = policy.fence.as_ref().filter(|plan| !willing || plan.on_release);
+        let forgotten = env.terms.breaks(Mutant::FenceLost);
+        if let Some(plan) = plan.filter(|plan| !forgotten && !plan.plugins.is_empty()) {
+            let fence = Fence {
+                token: self.token,
+                owner: ended.owner.clone(),
+                reason: kind,
+                session: ended.bond.as_ref().map(|bond| bond.session),
+                when: plan.when,
+                on_failure: plan.on_failure,
+                timeout_ms: plan.timeout_ms,
+                pending: plan.plugins.clone(),
+                failed: false,
+            };
+            record.aftermath.get_or_insert_default().fences.push(fence);
+        }
+        if cooling_ms > 0 {
+            record.aftermath.get_or_insert_default().cooling_ms = cooling_ms;
+        }
+        let previous = Some((ended.owner.clone(), self.token));
+        let session = ended.bond.as_ref().map(|bond| bond.session);
+        record.settle_state();
+        if record.state == State::Fencing {
+            record.seq += 1;
+            changes.push(Change {
+                kind: ChangeKind::Fencing,
+                seq: record.seq,
+                owner: None,
+                token: self.token,
+                previous,
+                reason: None,
+                actor: None,
+                session,
+            });
+        }
+    }
+
+    /// Whether a key that is offered or cooling is open to everybody.
+    pub(super) fn opened(&self, now: Moment) -> bool {
+        now >= self.opens_at
+    }
+}

@@ -1,0 +1,105 @@
+//! What a session is told about itself when it is made.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Behavior, LeaseId, Nonce};
+
+/// Most checks of one session.
+pub const MAX_CHECKS: usize = 8;
+
+/// What a session said when it was made. Kept in its record as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionSpec {
+    /// What becomes of its keys' values at its end.
+    pub behavior: Behavior,
+    /// How long its keys stay shut after its end, in milliseconds; `None`: as their policies say.
+    pub lock_delay_ms: Option<u32>,
+    /// The pool that it works for.
+    pub pool: Option<Box<str>>,
+    /// Its share of the pool's work, beside other members.
+    pub weight: u32,
+    /// What else must hold for it to live.
+    pub checks: Vec<Check>,
+}
+
+/// A check that a session's home carries out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What is checked.
+    pub kind: CheckKind,
+    /// Milliseconds from the end of one round to the next.
+    pub interval_ms: u64,
+    /// A round that takes longer has failed, in milliseconds.
+    pub timeout_ms: u64,
+    /// So many failed rounds in a row end the session.
+    pub fail_after: u32,
+}
+
+/// What a check looks at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CheckKind {
+    /// A GET of this URL answers with a 2xx.
+    Http(Box<str>),
+    /// This address (`host:port`) accepts a connection.
+    Tcp(Box<str>),
+    /// This program, with its arguments, exits with 0.
+    Exec(Vec<Box<str>>),
+    /// The `progress` that heartbeats report changed within the interval.
+    Progress,
+}
+
+/// The secret name of a session: its digest, which everybody may know, and the proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionId {
+    /// Its name for everybody.
+    pub digest: Nonce,
+    /// What authorises its heartbeat and its end.
+    pub proof: LeaseId,
+}
+
+/// Text that is no session id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("is no session id: those are 64 hexadecimal digits")]
+pub struct NotASessionId;
+
+impl CheckKind {
+    /// The kind as the API names it.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Http(_) => "http",
+            Self::Tcp(_) => "tcp",
+            Self::Exec(_) => "exec",
+            Self::Progress => "progress",
+        }
+    }
+}
+
+impl SessionId {
+    /// As its holder is told: never to be shown to anybody else.
+    #[must_use]
+    pub fn reveal(&self) -> String {
+        format!("{}{}", self.digest, self.proof.reveal())
+    }
+}
+
+impl std::str::FromStr for SessionId {
+    type Err = NotASessionId;
+
+    fn from_str(text: &str) -> Result<Self, NotASessionId> {
+        let (digest, proof) = text.split_at_checked(32).ok_or(NotASessionId)?;
+        let proof = proof.parse().map_err(|_| NotASessionId)?;
+        Ok(Self { digest: digest_of(digest)?, proof })
+    }
+}
+
+/// A session's digest as written: 32 lower-case hexadecimal digits.
+///
+/// # Errors
+/// [`NotASessionId`].
+pub fn digest_of(text: &str) -> Result<Nonce, NotASessionId> {
+    let hex = text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let number = hex.then(|| u128::from_str_radix(text, 16).ok()).flatten();
+    number.map(Nonce).ok_or(NotASessionId)
+}

@@ -1,0 +1,231 @@
+//! Sessions: one heartbeat for many leases.
+
+use super::{AcquireOne, Asked, HolderError, Invalid, Manager, Trouble, error::SessionError};
+use crate::{
+    actor::{Holdings, Session},
+    lease::{
+        Bond, Heartbeat, Key, Lost, Nonce, Owner, Release, SessionId, SessionSpec, State, View,
+    },
+    store::Range,
+};
+
+/// Most bytes of what a heartbeat says about its progress.
+pub const MAX_PROGRESS_BYTES: usize = 256;
+/// Sessions read at a time.
+const PAGE: usize = 1000;
+
+/// A session as everybody may see it.
+#[derive(Clone, Debug)]
+pub struct SessionView {
+    /// Its name for everybody.
+    pub digest: Nonce,
+    /// Its own lease: owner, ttl, home.
+    pub view: View,
+    /// What it said when it was made.
+    pub spec: SessionSpec,
+    /// What it keeps; `None` where another node knows.
+    pub holdings: Option<Holdings>,
+}
+
+/// A session that was made.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// The secret that keeps it.
+    pub id: SessionId,
+    /// Milliseconds from before the request was sent, on the caller's clock.
+    pub valid_for_ms: u64,
+    /// What everybody may see.
+    pub session: SessionView,
+}
+
+/// A heartbeat that was absorbed.
+#[derive(Clone, Debug)]
+pub struct SessionAlive {
+    /// Every lease of the session is held from the answer until so many milliseconds after the moment
+    /// before the heartbeat was sent, but for those in `revoked`.
+    pub valid_for_ms: u64,
+    /// What it keeps.
+    pub holdings: Holdings,
+    /// Leases that an administrator ordered to end: this heartbeat does not keep them.
+    pub revoked: Vec<Key>,
+}
+
+impl Manager {
+    /// Makes a session. It lives for as long as its heartbeats arrive and its checks pass.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub async fn open_session(
+        &self,
+        owner: &Owner,
+        ttl_ms: u64,
+        spec: SessionSpec,
+        asked: impl Into<Asked>,
+    ) -> Result<Opened, SessionError> {
+        let digest = self.world.entropy.nonce();
+        let value = serde_json::to_string(&spec)
+            .map_err(|error| Invalid { field: "checks", detail: error.to_string() })?;
+        let one = AcquireOne {
+            key: Key::of_session(digest),
+            owner: owner.clone(),
+            ttl_ms,
+            value: Some(value.into()),
+            reclaim: false,
+            hasty: false,
+            wait_ms: 0,
+            mark: None,
+            session: None,
+        };
+        let grant = self.acquire(&one, asked).await.map_err(SessionError::of_acquire)?;
+        self.world.metrics.sessions_opened.increment(1);
+        let id = SessionId { digest, proof: grant.lease_id };
+        let holdings = Some(Holdings { count: 0, digest: 0 });
+        let session = SessionView { digest, view: grant.view, spec, holdings };
+        Ok(Opened { id, valid_for_ms: grant.valid_for_ms, session })
+    }
+
+    /// Keeps a session, and with it every lease of it.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub async fn beat_session(
+        &self,
+        id: SessionId,
+        progress: Option<&str>,
+        asked: impl Into<Asked>,
+    ) -> Result<SessionAlive, SessionError> {
+        if let Some(text) = progress.filter(|text| text.len() > MAX_PROGRESS_BYTES) {
+            let detail =
+                format!("is {} bytes long; at most {MAX_PROGRESS_BYTES} are allowed", text.len());
+            return Err(Invalid { field: "progress", detail }.into());
+        }
+        let (session, valid_for_ms) = self.beat(id, asked.into()).await?;
+        if let Some(progress) = progress {
+            session.progressed(progress);
+        }
+        let (holdings, revoked) = (session.holdings(), session.revoked());
+        Ok(SessionAlive { valid_for_ms, holdings, revoked })
+    }
+
+    /// One heartbeat of a session that is at home here.
+    pub(super) async fn beat(
+        &self,
+        id: SessionId,
+        asked: Asked,
+    ) -> Result<(std::sync::Arc<Session>, u64), SessionError> {
+        let key = Key::of_session(id.digest);
+        let beat = Heartbeat { lease_id: id.proof, value: None, ttl_ms: None };
+        let alive = self.heartbeat(key.as_str(), beat, asked).await?;
+        let session = self.world.sessions.get(id.digest);
+        let session = session.ok_or(SessionError::Trouble(Trouble::Busy))?;
+        // Which of its leases a dead home had ordered to end must be known before any is promised.
+        session.surveyed().await;
+        Ok((session, alive.valid_for_ms))
+    }
+
+    /// Ends a session, and every lease of it.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub async fn close_session(
+        &self,
+        id: SessionId,
+        asked: impl Into<Asked>,
+    ) -> Result<bool, SessionError> {
+        let release = Release { lease_id: id.proof, value: None };
+        let key = Key::of_session(id.digest);
+        self.release(key.as_str(), release, asked).await.map_err(SessionError::of_release)
+    }
+
+    /// A session as everybody may see it; `None` for one that is over or never was.
+    ///
+    /// # Errors
+    /// [`Trouble`] when the store cannot be read.
+    pub async fn session(&self, digest: Nonce) -> Result<Option<SessionView>, Trouble> {
+        let view = self.view(&Key::of_session(digest)).await?;
+        Ok(self.shown(digest, view))
+    }
+
+    fn shown(&self, digest: Nonce, view: View) -> Option<SessionView> {
+        if view.state != State::Held {
+            return None;
+        }
+        let spec = serde_json::from_str(view.value.as_deref()?).ok()?;
+        let known = self.world.sessions.get(digest).filter(|_| !view.elsewhere);
+        let holdings = known.map(|session| session.holdings());
+        Some(SessionView { digest, view, spec, holdings })
+    }
+
+    /// A page of living sessions, by digest.
+    ///
+    /// # Errors
+    /// [`Trouble`] when the store cannot be read.
+    pub async fn sessions(
+        &self,
+        owner: Option<&Owner>,
+        after: Option<Nonce>,
+        limit: usize,
+    ) -> Result<(Vec<SessionView>, Option<Nonce>), Trouble> {
+        let prefix = Key::session_prefix().to_owned();
+        let mut after = after.map(|digest| Key::of_session(digest).as_str().to_owned());
+        let mut listed = Vec::new();
+        loop {
+            let range = Range { prefix: prefix.clone(), after: after.take(), limit: PAGE };
+            let page = self.world.store.scan(range).await?;
+            let Some((last, _)) = page.last() else { return Ok((listed, None)) };
+            after = Some(last.as_str().to_owned());
+            for (key, found) in page {
+                let Some(digest) = key.session() else { continue };
+                let view = self.view_found(&key, found).await?;
+                if owner.is_none() || view.owner.as_ref() == owner {
+                    listed.extend(self.shown(digest, view));
+                }
+                if listed.len() == limit {
+                    return Ok((listed, Some(digest)));
+                }
+            }
+        }
+    }
+
+    /// The bond of a lease that is to be granted under a session. Counts as a heartbeat of it.
+    pub(super) async fn bond(
+        &self,
+        id: SessionId,
+        asked: Asked,
+    ) -> Result<(Bond, u64), SessionError> {
+        let (session, _) = self.beat(id, asked).await?;
+        let SessionSpec { behavior, lock_delay_ms, .. } = session.spec;
+        let bond = Bond { session: id.digest, lock_delay_ms, behavior };
+        Ok((bond, session.ttl_ms))
+    }
+}
+
+impl SessionError {
+    fn of_acquire(error: super::AcquireError) -> Self {
+        match error {
+            super::AcquireError::Invalid(invalid) => Self::Invalid(invalid),
+            super::AcquireError::Trouble(trouble) => Self::Trouble(trouble),
+            super::AcquireError::Session(error) => *error,
+            super::AcquireError::Refused(..) => Self::Lost(Lost::UnknownLease),
+        }
+    }
+
+    fn of_release(error: super::ReleaseError) -> Self {
+        match error {
+            super::ReleaseError::Invalid(invalid) => Self::Invalid(invalid),
+            super::ReleaseError::Trouble(trouble) => Self::Trouble(trouble),
+            super::ReleaseError::NotHolder(_) => Self::Lost(Lost::UnknownLease),
+        }
+    }
+}
+
+impl From<HolderError> for SessionError {
+    fn from(error: HolderError) -> Self {
+        match error {
+            HolderError::Lost(lost) => Self::Lost(lost),
+            HolderError::Invalid(invalid) => Self::Invalid(invalid),
+            HolderError::Trouble(trouble) => Self::Trouble(trouble),
+            HolderError::KeptBySession(_) => Self::Lost(Lost::UnknownLease),
+        }
+    }
+}
