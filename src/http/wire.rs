@@ -201,7 +201,35 @@ fn one() -> usize {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Grants {
     /// 1 to `count` grants.
-    pub grants: Vec<Grant>,
+    #[schema(value_type = Vec<Grant>)]
+    pub grants: Vec<AnyGrant>,
+}
+
+/// A grant of this node, or of another one as it came.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum AnyGrant {
+    /// This node's.
+    Own(Grant),
+    /// Another's.
+    Others(serde_json::Value),
+}
+
+impl AnyGrant {
+    /// The key.
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::Own(grant) => Some(&grant.lease.key),
+            Self::Others(grant) => grant["key"].as_str(),
+        }
+    }
+}
+
+/// Answer of another node to `POST /v1/acquire-any`.
+#[derive(Debug, Deserialize)]
+pub struct GrantsOfOthers {
+    /// Its grants.
+    pub grants: Vec<serde_json::Value>,
 }
 
 /// Body of `POST /v1/heartbeat`.

@@ -13,6 +13,7 @@ mod any;
 mod error;
 mod inspect;
 mod open;
+mod repeat;
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,6 +28,7 @@ pub use error::{
 };
 pub use inspect::{Filter, Listing};
 pub use open::{OpenError, Parts};
+pub use repeat::Taken;
 
 use crate::{
     actor::{Mail, Node, NodeView, Reply, Unreachable, World},

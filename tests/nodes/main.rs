@@ -2,6 +2,7 @@
 //! seconds, what subscribers are told is the same everywhere. Each test runs on NATS and on DynamoDB.
 
 mod adoption;
+mod any;
 #[path = "../cluster/clock.rs"]
 #[allow(dead_code, reason = "shared with the cluster tests")]
 mod clock;
