@@ -2,7 +2,8 @@
 //!
 //! First the log's end, then every item, then what was logged meanwhile. Whether an item's changes are
 //! in the log, the log's end tells of all but the items that were written a moment ago: for those the
-//! log is read back to where their writers had read it.
+//! log is read back to where their writers had read it. So it is for items of sessions that the log does
+//! not name, as far as it reaches and for [`MAX_BACK`] entries.
 
 use std::collections::HashMap;
 
@@ -75,14 +76,21 @@ impl Shared {
         }
         let (mut node_head, mut next) = (0, None);
         let mut oldest = start;
+        let oldest_entry = first.as_ref().map_or(start, |read| read.number);
+        let mut unsure = Vec::new();
         loop {
             let page = self.scan_page(next).await?;
             node_head = node_head.max(page.node_head);
             for item in page.items {
-                if state.is_behind(&item.trail) {
+                let mut behind = state.is_behind(&item.trail);
+                if !behind && state.is_unsure(&item.trail, oldest_entry, MAX_BACK) {
+                    behind = true;
+                    unsure.push(item.key.clone());
+                }
+                if behind {
                     oldest = oldest.min(item.trail.head);
                 }
-                state.found_at_start(item);
+                state.found_at_start(item, behind);
             }
             next = page.next;
             if next.is_none() {
@@ -98,6 +106,13 @@ impl Shared {
         state.latest = end_of(head);
         state.earliest = end_of(first.map_or(head, |read| read.number.saturating_sub(1)));
         state.ring.reset(head);
+        // What the log lacks of sessions that it does not name, nobody else would log.
+        for key in unsure {
+            if let Some(known) = state.keys.get(&key).filter(|known| !known.unlogged.is_empty()) {
+                let unlogged = known.unlogged.clone();
+                state.outbox.repair(&key, unlogged);
+            }
+        }
         self.install(state);
         Ok(())
     }
@@ -125,7 +140,8 @@ impl Shared {
     fn install(&self, mut fresh: State) {
         let mut state = self.state();
         fresh.high = fresh.high.max(state.high);
-        fresh.outbox = std::mem::take(&mut state.outbox);
+        let repairs = std::mem::replace(&mut fresh.outbox, std::mem::take(&mut state.outbox));
+        fresh.outbox.wait_also(repairs);
         fresh.outbox.last_entry_ms = self.clock.wall_ms();
         *state = fresh;
     }

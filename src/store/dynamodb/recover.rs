@@ -61,7 +61,13 @@ impl Shared {
 async fn recover(shared: Arc<Shared>, sessions: Vec<Nonce>) {
     tokio::time::sleep(shared.jitter(MAX_DELAY)).await;
     let mut left: HashSet<Nonce> = sessions.iter().copied().collect();
-    left.retain(|name| shared.state().logged_of(*name).is_some());
+    // Between its death and its record as another incarnation, one that lives looks dead.
+    let Ok(nodes) = shared.all_nodes().await else { return shared.forget_recovering(&sessions) };
+    {
+        let state = shared.state();
+        let still = dead(state.me, &state.sessions, &nodes);
+        left.retain(|name| still.contains(name));
+    }
     if !left.is_empty() {
         match look_through(&shared, &left).await {
             Ok(repaired) => {
