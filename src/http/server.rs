@@ -45,10 +45,13 @@ pub struct App {
 }
 
 impl App {
-    /// Where a node is reached; this one, where it is not another.
-    pub fn url_of(&self, node: Option<Nonce>) -> String {
-        let url = node.and_then(|node| self.manager.world().url_of(node));
-        url.map_or_else(|| self.source.node.clone(), String::from)
+    /// Where the node is reached that answers for a lease: this one, where no other does. `None` for one
+    /// whose record was not read yet.
+    pub fn url_of(&self, node: Option<Nonce>) -> Option<String> {
+        match node.filter(|node| !self.manager.world().is_own(*node)) {
+            None => Some(self.source.node.clone()),
+            Some(node) => self.manager.world().url_of(node).map(String::from),
+        }
     }
 }
 

@@ -34,8 +34,9 @@ pub struct Lease {
     pub value: Option<String>,
     /// The pool of the key, which is also the label of its metrics.
     pub pool: &'static str,
-    /// The coordinator that answers for the key: calls of its holder are best sent there.
-    pub node: String,
+    /// The coordinator that answers for the key: calls of its holder are best sent there. Null for one
+    /// that the coordinator which was asked does not know yet.
+    pub node: Option<String>,
     /// How many callers wait for it.
     pub waiters: usize,
     /// Whether it is kept from expiring.

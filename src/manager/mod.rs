@@ -15,7 +15,7 @@ mod inspect;
 mod open;
 mod repeat;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use dashmap::DashMap;
 use futures_util::{StreamExt, future::join_all, stream};
@@ -303,6 +303,21 @@ impl Manager {
             url: Some(view.record.url).filter(|url| !url.is_empty()),
         };
         self.nodes().into_iter().filter(living).map(home).collect()
+    }
+
+    /// Addresses at which more than one living node says that it is reached: what is sent to one of them
+    /// arrives at another.
+    #[must_use]
+    pub fn shared_addresses(&self) -> BTreeSet<Box<str>> {
+        let nodes = self.nodes();
+        let living = nodes.iter().filter(|view| !view.record.state.is_terminal());
+        let (mut seen, mut shared) = (BTreeSet::new(), BTreeSet::new());
+        for url in living.map(|view| &view.record.url).filter(|url| !url.is_empty()) {
+            if !seen.insert(url) {
+                shared.insert(url.clone());
+            }
+        }
+        shared
     }
 
     /// How many leases are at home here.

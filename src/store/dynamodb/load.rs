@@ -97,7 +97,7 @@ impl Shared {
                 break;
             }
         }
-        self.read_back(&mut state, oldest).await?;
+        let whole = self.read_back(&mut state, oldest).await?;
         if start == 0 && node_head > 0 {
             // All of the log was thrown away while no node was alive.
             state.head = node_head + SLACK;
@@ -108,9 +108,15 @@ impl Shared {
         state.ring.reset(head);
         // What the log lacks of sessions that it does not name, nobody else would log.
         for key in unsure {
-            if let Some(known) = state.keys.get(&key).filter(|known| !known.unlogged.is_empty()) {
+            let Some(known) = state.keys.get_mut(&key) else { continue };
+            let Some(last) = known.unlogged.last() else { continue };
+            if whole {
                 let unlogged = known.unlogged.clone();
                 state.outbox.repair(&key, unlogged);
+            } else {
+                // They may have been in an entry that nobody can read, and were told by it.
+                known.logged = last.order();
+                known.unlogged.clear();
             }
         }
         self.install(state);
@@ -118,15 +124,17 @@ impl Shared {
     }
 
     /// Reads what the log has of items that were written after the entry `oldest`, and what was logged
-    /// while the table was read.
-    async fn read_back(&self, state: &mut State, oldest: u64) -> Result<(), StoreError> {
+    /// while the table was read. Whether all of it can be read.
+    async fn read_back(&self, state: &mut State, oldest: u64) -> Result<bool, StoreError> {
         let start = state.head;
+        let mut whole = true;
         let mut from = (oldest + 1).max(start.saturating_sub(MAX_BACK));
         loop {
             let page = self.read_entries(from, true, 200).await?;
-            let Some(last) = page.last() else { return Ok(()) };
+            let Some(last) = page.last() else { return Ok(whole) };
             from = last.number + 1;
             for read in page {
+                whole &= read.entry.is_ok();
                 match &read.entry {
                     Ok(entry) if read.number <= start => state.note_logged(entry),
                     Ok(entry) => drop(state.apply(read.number, entry)),

@@ -234,8 +234,8 @@ async fn open(
     let head = shared.state().head;
     match meta::suspicion(&own, &identity, witness.as_ref(), head) {
         Some(why) => {
-            let seen = witness.map_or(own.meta.epoch, |witness| witness.epoch);
-            shared.freeze(why, own.meta.epoch.max(seen));
+            let remember = witness.unwrap_or_else(|| shared.witness());
+            shared.freeze_as(why, own.meta.epoch.max(remember.epoch), remember);
         }
         None => {
             shared.state().outbox.registered = true;
@@ -377,8 +377,6 @@ impl SharedStore for DynamoStore {
     }
 
     fn witness(&self) -> Witness {
-        let meta = self.shared.meta();
-        let highest = Revision(self.shared.state().head);
-        Witness { identity: meta.identity, epoch: meta.epoch, highest }
+        self.shared.witness()
     }
 }

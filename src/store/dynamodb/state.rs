@@ -117,9 +117,7 @@ impl State {
         let trail = item.trail;
         let (logged, unlogged) = match trail.changes.first() {
             // Not before the first; whether that one is logged by now, nobody says.
-            Some(first) if behind => {
-                ((first.revision.0.saturating_sub(1), 0), trail.changes)
-            }
+            Some(first) if behind => ((first.revision.0.saturating_sub(1), 0), trail.changes),
             _ => ((revision, item.seq), Vec::new()),
         };
         self.keys.insert(item.key, KeyState { revision, logged, unlogged });
