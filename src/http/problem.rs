@@ -200,10 +200,7 @@ impl Problem {
     /// The node that serves a request id cannot be reached.
     pub fn server_unreachable(server: &Home) -> Self {
         let url = server.url.as_deref().unwrap_or_default();
-        let detail = format!(
-            "{url} serves the calls of this request_id, and does not answer; repeat the call there, or \
-             here when it is back or was found dead"
-        );
+        let detail = format!("{url} serves the calls of this request_id, and does not answer");
         Self { detail, ..Self::trouble(&Trouble::Elsewhere(server.clone())) }
     }
 

@@ -15,7 +15,9 @@ use actix_web::{
     web,
 };
 
-use super::{admin, any, events, forward::Courier, heartbeats, leases, pages, releases, service};
+use super::{
+    admin, any, cloud_event, events, forward::Courier, heartbeats, leases, pages, releases, service,
+};
 use crate::{
     actor::{Arbiters, claim_this_thread},
     lease::Nonce,
@@ -96,8 +98,8 @@ impl Server {
         let source = app.source.clone();
         let world = Arc::downgrade(app.manager.world());
         app.manager.world().bus.render_with(move |change| {
-            let writer = world.upgrade().and_then(|world| events::writer_of(&world, change));
-            events::render(&source, writer.as_ref().map(Option::as_deref), change)
+            let writer = world.upgrade().and_then(|world| cloud_event::writer_of(&world, change));
+            cloud_event::render(&source, writer.as_ref().map(Option::as_deref), change)
         });
         let app = web::Data::new(app);
         let workers = Arc::new(AtomicUsize::new(0));

@@ -5,13 +5,14 @@
 //! log is read back to where their writers had read it. So it is for items of sessions that the log does
 //! not name, as far as it reaches and for [`MAX_BACK`] entries.
 
-use std::collections::HashMap;
+use std::ops::ControlFlow;
 
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity};
+use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
 
 use super::{
     layout::{Item, LEASE, LeaseItem, NODES, number, s, text},
-    log::{ReadEntry, lost_until},
+    log::{PAGE, ReadEntry, lost_until},
+    read::{Start, pages},
     shared::Shared,
     state::{State, end_of},
 };
@@ -30,15 +31,16 @@ pub(super) struct Page {
     pub items: Vec<LeaseItem>,
     /// The highest end of the log that a node of this page had seen.
     pub node_head: u64,
-    pub next: Option<HashMap<String, AttributeValue>>,
 }
 
 impl Shared {
+    /// Reads the whole table, page by page.
+    pub async fn scan(&self, take: impl FnMut(Page)) -> Result<(), StoreError> {
+        pages(|start| self.scan_page(start), take).await
+    }
+
     /// Reads a page of the table: the leases, and what the nodes saw of the log.
-    pub async fn scan_page(
-        &self,
-        start: Option<HashMap<String, AttributeValue>>,
-    ) -> Result<Page, StoreError> {
+    async fn scan_page(&self, start: Option<Start>) -> Result<(Page, Option<Start>), StoreError> {
         let reply = self
             .send_read("Scan", || {
                 self.client
@@ -60,7 +62,7 @@ impl Shared {
         let node_head = nodes.filter_map(|item| number(item, "head")).max().unwrap_or(0);
         let leases = reply.items().iter().filter(|item| text(item, "sk") == Some(LEASE));
         let items = leases.filter_map(|item| LeaseItem::parse(item, None)).collect();
-        Ok(Page { items, node_head, next: reply.last_evaluated_key })
+        Ok((Page { items, node_head }, reply.last_evaluated_key))
     }
 
     /// Reads everything. What this session still had to log stays to be logged.
@@ -74,12 +76,11 @@ impl Shared {
             Some(Err(_)) => drop(state.skip(start)),
             None => {}
         }
-        let (mut node_head, mut next) = (0, None);
+        let mut node_head = 0;
         let mut oldest = start;
         let oldest_entry = first.as_ref().map_or(start, |read| read.number);
         let mut unsure = Vec::new();
-        loop {
-            let page = self.scan_page(next).await?;
+        self.scan(|page| {
             node_head = node_head.max(page.node_head);
             for item in page.items {
                 let mut behind = state.is_behind(&item.trail);
@@ -92,11 +93,8 @@ impl Shared {
                 }
                 state.found_at_start(item, behind);
             }
-            next = page.next;
-            if next.is_none() {
-                break;
-            }
-        }
+        })
+        .await?;
         let whole = self.read_back(&mut state, oldest).await?;
         if start == 0 && node_head > 0 {
             // All of the log was thrown away while no node was alive.
@@ -128,21 +126,19 @@ impl Shared {
     async fn read_back(&self, state: &mut State, oldest: u64) -> Result<bool, StoreError> {
         let start = state.head;
         let mut whole = true;
-        let mut from = (oldest + 1).max(start.saturating_sub(MAX_BACK));
-        loop {
-            let page = self.read_entries(from, true, 200).await?;
-            let Some(last) = page.last() else { return Ok(whole) };
-            from = last.number + 1;
-            for read in page {
-                whole &= read.entry.is_ok();
-                match &read.entry {
-                    Ok(entry) if read.number <= start => state.note_logged(entry),
-                    Ok(entry) => drop(state.apply(read.number, entry)),
-                    Err(_) if read.number <= start => {}
-                    Err(_) => drop(state.skip(read.number)),
-                }
+        let from = (oldest + 1).max(start.saturating_sub(MAX_BACK));
+        self.walk(from, PAGE, |read| {
+            whole &= read.entry.is_ok();
+            match &read.entry {
+                Ok(entry) if read.number <= start => state.note_logged(entry),
+                Ok(entry) => drop(state.apply(read.number, entry)),
+                Err(_) if read.number <= start => {}
+                Err(_) => drop(state.skip(read.number)),
             }
-        }
+            ControlFlow::<()>::Continue(())
+        })
+        .await?;
+        Ok(whole)
     }
 
     fn install(&self, mut fresh: State) {

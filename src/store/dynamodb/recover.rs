@@ -87,24 +87,21 @@ async fn look_through(
     shared: &Shared,
     sessions: &HashSet<Nonce>,
 ) -> Result<usize, crate::lease::StoreError> {
-    let (mut repaired, mut next) = (0, None);
-    loop {
-        let page = shared.scan_page(next).await?;
-        let mut state = shared.state();
-        for item in page.items.iter().filter(|item| sessions.contains(&item.trail.writer)) {
-            state.observe(item);
-            let unlogged = state.unlogged(&item.key, item.revision.0).unwrap_or_default();
-            if !unlogged.is_empty() {
-                repaired += 1;
-                state.outbox.repair(&item.key, unlogged);
+    let mut repaired = 0;
+    shared
+        .scan(|page| {
+            let mut state = shared.state();
+            for item in page.items.iter().filter(|item| sessions.contains(&item.trail.writer)) {
+                state.observe(item);
+                let unlogged = state.unlogged(&item.key, item.revision.0).unwrap_or_default();
+                if !unlogged.is_empty() {
+                    repaired += 1;
+                    state.outbox.repair(&item.key, unlogged);
+                }
             }
-        }
-        drop(state);
-        next = page.next;
-        if next.is_none() {
-            return Ok(repaired);
-        }
-    }
+        })
+        .await?;
+    Ok(repaired)
 }
 
 #[cfg(test)]
