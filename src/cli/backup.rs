@@ -43,7 +43,9 @@ pub struct BackupArgs {
 
 impl BackupArgs {
     pub(super) async fn run(&self, output: &Output) -> Result<Exit, Failure> {
-        let mut settings = self.settings.load()?.settings;
+        let loaded = self.settings.load()?;
+        loaded.check_files()?;
+        let mut settings = loaded.settings;
         check_is_there(&settings)?;
         // What is to be saved is there, as it is: nothing is made, and nothing is remembered of it.
         settings.store.nats.create_bucket = false;

@@ -13,7 +13,7 @@ pub struct ConfigArgs {
 
 #[derive(Clone, Debug, Subcommand)]
 enum ConfigCommand {
-    /// Name every fault of every layer, with its place; exit code 78 when there is one
+    /// Name every fault of every layer, and of the files that are named there; exit code 78 when there is one
     Check(SettingsArgs),
     /// Print the settings that hold, as TOML
     Show {
@@ -29,7 +29,7 @@ impl ConfigArgs {
     pub(super) fn run(&self, output: &Output) -> Result<Exit, Failure> {
         match &self.command {
             ConfigCommand::Check(settings) => {
-                settings.load()?;
+                settings.load()?.check_files()?;
                 output.text("ok\n")?;
             }
             ConfigCommand::Show { settings, origin } => {

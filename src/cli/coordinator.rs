@@ -1,6 +1,7 @@
 //! A whole coordinator from its settings: store, manager, server. What `serve` and `demo` run.
 
 use std::{
+    collections::BTreeSet,
     net::{SocketAddr, TcpListener},
     sync::Arc,
     time::Duration,
@@ -98,12 +99,15 @@ impl Coordinator {
         let server = Server::start(app, listener, arbiters, &options)?;
         let handle = server.handle();
         let ended = actix::spawn(server.run());
-        let world = manager.world().clone();
+        let kept = manager.clone();
         actix::spawn(async move {
+            let mut shared = BTreeSet::new();
             loop {
                 tokio::time::sleep(UPKEEP).await;
                 recorder.upkeep();
+                let world = kept.world();
                 world.ownership_log.settle(world.clock.now());
+                shared = warn_of_shared_addresses(&kept, &shared);
             }
         });
         let remembering = actix::spawn(store.remembering());
@@ -125,6 +129,19 @@ impl Coordinator {
         self.remembering.abort();
         self.store.close().await;
     }
+}
+
+/// Says once of each address that several living nodes claim it.
+fn warn_of_shared_addresses(manager: &Manager, said: &BTreeSet<Box<str>>) -> BTreeSet<Box<str>> {
+    let shared = manager.shared_addresses();
+    for url in shared.difference(said) {
+        tracing::warn!(
+            %url,
+            "more than one living node says that it is reached here: calls for one reach the other; \
+             set node.advertise_url of each to its own address"
+        );
+    }
+    shared
 }
 
 /// Binds with a queue for connections that come all at once; std's is a mere 128 long.

@@ -54,7 +54,9 @@ pub struct RestoreArgs {
 
 impl RestoreArgs {
     pub(super) async fn run(&self, output: &Output) -> Result<Exit, Failure> {
-        let settings = self.settings.load()?.settings;
+        let loaded = self.settings.load()?;
+        loaded.check_files()?;
+        let settings = loaded.settings;
         if !self.raise_epoch {
             return Err(Failure::Usage(
                 "a restore needs --raise-epoch: what was granted after the backup is not in it, so the \

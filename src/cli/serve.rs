@@ -11,7 +11,9 @@ use crate::{
 
 /// Runs the server.
 pub(super) fn run(args: &SettingsArgs) -> Result<Exit, Failure> {
-    let settings = args.load()?.settings;
+    let loaded = args.load()?;
+    loaded.check_files()?;
+    let settings = loaded.settings;
     let json = settings.telemetry.log_format == LogFormat::Json;
     init_logs(&settings.telemetry.log, json)
         .map_err(|error| Failure::Usage(format!("telemetry.log: {error}")))?;

@@ -192,6 +192,9 @@ pub struct Node {
     /// Whether it is the one that answered.
     #[serde(default)]
     pub this: bool,
+    /// Another living one claims the same address.
+    #[serde(default)]
+    pub address_shared: bool,
 }
 
 /// The coordinators on one store.

@@ -1,21 +1,35 @@
 //! Any of several leases.
 
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
+
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+use bytes::Bytes;
+use futures_util::future::join_all;
 
 use super::{
     body::{Body, json, owner},
-    forward::act_at_home,
+    forward::{asks_for_part, relay_waiting, was_forwarded},
     leases::mark,
     problem::Problem,
     server::App,
-    wire::{AcquireAnyBody, AnyOrder, Grant, Grants},
+    wire::{AcquireAnyBody, AnyGrant, AnyOrder, Grant, Grants, GrantsOfOthers},
 };
 use crate::{
-    lease::{Key, MAX_KEY_BYTES, Moment, Order},
-    manager::{AcquireAny, Candidates, MAX_CANDIDATES},
+    lease::{Key, MAX_KEY_BYTES, Moment, Order, Refusal},
+    manager::{AcquireAny, AcquireAnyError, Candidates, Home, MAX_CANDIDATES, Trouble},
 };
 
 /// Become the owner of up to `count` of several leases.
+///
+/// With a `request_id`, of several nodes one serves the call, chosen by the id among those that live, and
+/// whichever node is asked passes it on: a repeated call gets all its grants, wherever they are at home by
+/// then. Where that node, or the home of a grant, cannot be reached, the answer is `home-unreachable`, until
+/// it is back or was found dead. Not promised: that two calls which overlap at two nodes are granted once
+/// while these nodes disagree about who lives: for up to a quarter of `node.ttl` after a node came or
+/// went.
 #[utoipa::path(post, path = "/v1/acquire-any", tag = "leases", request_body = AcquireAnyBody, responses(
     (status = 200, description = "1 to `count` grants", body = Grants),
     (status = 400, description = "A field is not valid", body = Problem),
@@ -31,18 +45,87 @@ pub async fn acquire_any(
     app: web::Data<App>,
     body: Body<AcquireAnyBody>,
 ) -> HttpResponse {
-    act_at_home(&request, &app, &body.1, async |asked| {
-        let grants = try_acquire_any(&app, &body.0, asked.received).await?;
-        Ok(json(&request, StatusCode::OK, &grants))
-    })
-    .await
+    let received = app.manager.now();
+    let answer = try_acquire_any(&request, &app, &body, received).await;
+    answer.unwrap_or_else(|problem| problem.respond(&request))
 }
 
 async fn try_acquire_any(
+    request: &HttpRequest,
     app: &App,
-    body: &AcquireAnyBody,
+    Body(body, bytes): &Body<AcquireAnyBody>,
     received: Moment,
-) -> Result<Grants, Problem> {
+) -> Result<HttpResponse, Problem> {
+    let any = read(body)?;
+    let manager = &app.manager;
+    let refused = |error| Problem::acquire_any(&error);
+    if asks_for_part(request) {
+        let here = manager.granted_here(&any, received).await.map_err(refused)?;
+        return Ok(json(request, StatusCode::OK, &told(app, &here)));
+    }
+    if let Some((id, _)) = any.mark
+        && !was_forwarded(request)
+        && !manager.is_draining()
+        && let Some(server) = manager.server_of(id)
+    {
+        let wait = Duration::from_millis(any.wait_ms).min(manager.limits().wait_max);
+        let answer = relay_waiting(request, app, &server, bytes.clone(), wait).await;
+        return answer.ok_or_else(|| Problem::server_unreachable(&server));
+    }
+    let taken = manager.acquire_any(&any, received).await.map_err(refused)?;
+    let mut answer = told(app, &taken.grants);
+    if let Some((id, _)) = any.mark
+        && !taken.elsewhere.is_empty()
+    {
+        gather(request, app, bytes, id, taken.elsewhere, &mut answer).await?;
+    }
+    Ok(json(request, StatusCode::OK, &answer))
+}
+
+/// Adds what other nodes answer for of a repeated call's grants: all of it, or the caller is to come
+/// again.
+async fn gather(
+    request: &HttpRequest,
+    app: &App,
+    bytes: &Bytes,
+    id: u128,
+    elsewhere: Vec<(Key, Home)>,
+    answer: &mut Grants,
+) -> Result<(), Problem> {
+    let homes: BTreeMap<_, _> = elsewhere.iter().map(|(_, home)| (home.node, home)).collect();
+    let parts = homes.into_values().map(async |home| {
+        let part = async {
+            let part = app.courier.carry_part(request, app, home, bytes.clone()).await?;
+            let part = part.error_for_status().ok()?.json::<GrantsOfOthers>().await;
+            part.ok().map(|part| part.grants)
+        };
+        part.await.ok_or_else(|| Problem::trouble(&Trouble::Elsewhere(home.clone())))
+    });
+    for part in join_all(parts).await {
+        answer.grants.extend(part?.into_iter().map(AnyGrant::Others));
+    }
+    let found: HashSet<String> =
+        answer.grants.iter().filter_map(AnyGrant::key).map(str::to_owned).collect();
+    for (key, home) in elsewhere.iter().filter(|(key, _)| !found.contains(key.as_str())) {
+        // Ended meanwhile; or it has another home by now.
+        let stands = app.manager.stands(key, id).await.map_err(|error| Problem::trouble(&error))?;
+        if stands {
+            return Err(Problem::trouble(&Trouble::Elsewhere(home.clone())));
+        }
+    }
+    if answer.grants.is_empty() {
+        let spent = AcquireAnyError::Refused(Refusal::RequestSpent(None));
+        return Err(Problem::acquire_any(&spent));
+    }
+    Ok(())
+}
+
+fn told(app: &App, grants: &[(Key, crate::lease::Grant)]) -> Grants {
+    let grants = grants.iter().map(|(key, grant)| Grant::of(app, key, grant));
+    Grants { grants: grants.map(AnyGrant::Own).collect() }
+}
+
+fn read(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
     let mark = match &body.request_id {
         None => None,
         Some(id) => {
@@ -67,7 +150,7 @@ async fn try_acquire_any(
         AnyOrder::Sticky => Order::Sticky,
     };
     let owner = owner("owner", &body.owner)?;
-    let any = AcquireAny {
+    Ok(AcquireAny {
         candidates: candidates(body.keys.as_deref(), body.prefix.as_deref())?,
         owner,
         ttl_ms: body.ttl_ms,
@@ -75,10 +158,7 @@ async fn try_acquire_any(
         order,
         wait_ms: body.wait_ms,
         mark,
-    };
-    let grants =
-        app.manager.acquire_any(&any, received).await.map_err(|e| Problem::acquire_any(&e))?;
-    Ok(Grants { grants: grants.iter().map(|(key, grant)| Grant::of(app, key, grant)).collect() })
+    })
 }
 
 fn candidates(keys: Option<&[String]>, prefix: Option<&str>) -> Result<Candidates, Problem> {

@@ -21,6 +21,8 @@ use crate::manager::{Asked, Home};
 
 /// On a request that was passed on: it is answered where it arrived.
 pub const FORWARDED: header::HeaderName = header::HeaderName::from_static("x-tenure-forwarded");
+/// On such an acquire-any: only what an earlier call was granted is asked for, where it is at home.
+pub const PART: &str = "x-tenure-part";
 /// On such a request: the address that it first came from.
 pub const FORWARDED_FOR: &str = "x-tenure-forwarded-for";
 /// On an answer that was relayed: the node that gave it, which is best asked next time.
@@ -55,6 +57,29 @@ impl Courier {
         home: &Home,
         body: Bytes,
     ) -> Option<reqwest::Response> {
+        let carried = self.request(request, app, home, body)?;
+        send(app, home, carried).await
+    }
+
+    /// [`Self::carry`] of an acquire-any, for what it was granted before.
+    pub(super) async fn carry_part(
+        &self,
+        request: &HttpRequest,
+        app: &App,
+        home: &Home,
+        body: Bytes,
+    ) -> Option<reqwest::Response> {
+        let carried = self.request(request, app, home, body)?.header(PART, "1");
+        send(app, home, carried).await
+    }
+
+    fn request(
+        &self,
+        request: &HttpRequest,
+        app: &App,
+        home: &Home,
+        body: Bytes,
+    ) -> Option<reqwest::RequestBuilder> {
         let url = home.url.as_deref()?;
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let method = reqwest::Method::from_bytes(request.method().as_str().as_bytes()).ok()?;
@@ -72,15 +97,29 @@ impl Courier {
                 carried = carried.header(name, value.as_bytes());
             }
         }
-        let answered = carried.send().await;
-        app.manager.world().metrics.forwarded(answered.is_ok());
-        answered.inspect_err(|error| tracing::debug!(%error, url, "a node cannot be reached")).ok()
+        Some(carried)
     }
+}
+
+async fn send(
+    app: &App,
+    home: &Home,
+    carried: reqwest::RequestBuilder,
+) -> Option<reqwest::Response> {
+    let answered = carried.send().await;
+    app.manager.world().metrics.forwarded(answered.is_ok());
+    let url = home.url.as_deref();
+    answered.inspect_err(|error| tracing::debug!(%error, url, "a node cannot be reached")).ok()
 }
 
 /// Whether another node passed the request on.
 pub fn was_forwarded(request: &HttpRequest) -> bool {
     request.headers().contains_key(FORWARDED)
+}
+
+/// Whether only what an earlier call was granted is asked for.
+pub fn asks_for_part(request: &HttpRequest) -> bool {
+    was_forwarded(request) && request.headers().contains_key(PART)
 }
 
 /// Acts here; or, where the lease is at home elsewhere, there; or, where that cannot be reached, does
@@ -116,6 +155,27 @@ pub async fn relay(
     body: Bytes,
 ) -> Option<HttpResponse> {
     let answered = app.courier.carry(request, app, home, body).await?;
+    respond(request, home, answered).await
+}
+
+/// [`relay`] of a request that may wait there for so long.
+pub async fn relay_waiting(
+    request: &HttpRequest,
+    app: &App,
+    home: &Home,
+    body: Bytes,
+    wait: Duration,
+) -> Option<HttpResponse> {
+    // That node may ask others for their parts.
+    let carried = app.courier.request(request, app, home, body)?.timeout(wait + 2 * ANSWER);
+    respond(request, home, send(app, home, carried).await?).await
+}
+
+async fn respond(
+    request: &HttpRequest,
+    home: &Home,
+    answered: reqwest::Response,
+) -> Option<HttpResponse> {
     let status = StatusCode::from_u16(answered.status().as_u16()).ok()?;
     let mut response = HttpResponse::build(status);
     for name in ["content-type", "retry-after"] {

@@ -11,6 +11,8 @@ mod admin;
 mod any;
 mod batch;
 mod body;
+mod cloud_event;
+mod event_filter;
 mod events;
 mod follow;
 mod forward;

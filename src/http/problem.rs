@@ -197,6 +197,13 @@ impl Problem {
         }
     }
 
+    /// The node that serves a request id cannot be reached.
+    pub fn server_unreachable(server: &Home) -> Self {
+        let url = server.url.as_deref().unwrap_or_default();
+        let detail = format!("{url} serves the calls of this request_id, and does not answer");
+        Self { detail, ..Self::trouble(&Trouble::Elsewhere(server.clone())) }
+    }
+
     /// The other node that answers for the lease.
     pub fn home(&self) -> Option<&Home> {
         self.home.as_deref()

@@ -16,7 +16,8 @@ use actix_web::{
 };
 
 use super::{
-    admin, any, events, forward::Courier, heartbeats, leases, pages, releases, service, sessions,
+    admin, any, cloud_event, events, forward::Courier, heartbeats, leases, pages, releases,
+    service, sessions,
 };
 use crate::{
     actor::{Arbiters, claim_this_thread},
@@ -49,10 +50,13 @@ pub struct App {
 }
 
 impl App {
-    /// Where a node is reached; this one, where it is not another.
-    pub fn url_of(&self, node: Option<Nonce>) -> String {
-        let url = node.and_then(|node| self.manager.world().url_of(node));
-        url.map_or_else(|| self.source.node.clone(), String::from)
+    /// Where the node is reached that answers for a lease: this one, where no other does. `None` for one
+    /// whose record was not read yet.
+    pub fn url_of(&self, node: Option<Nonce>) -> Option<String> {
+        match node.filter(|node| !self.manager.world().is_own(*node)) {
+            None => Some(self.source.node.clone()),
+            Some(node) => self.manager.world().url_of(node).map(String::from),
+        }
     }
 }
 
@@ -97,8 +101,8 @@ impl Server {
         let source = app.source.clone();
         let world = Arc::downgrade(app.manager.world());
         app.manager.world().bus.render_with(move |change| {
-            let writer = world.upgrade().and_then(|world| events::writer_of(&world, change));
-            events::render(&source, writer.as_ref().map(Option::as_deref), change)
+            let writer = world.upgrade().and_then(|world| cloud_event::writer_of(&world, change));
+            cloud_event::render(&source, writer.as_ref().map(Option::as_deref), change)
         });
         let app = web::Data::new(app);
         let workers = Arc::new(AtomicUsize::new(0));

@@ -1,5 +1,7 @@
 //! Probes, metrics, and what the coordinator says of itself.
 
+use std::collections::BTreeSet;
+
 use actix_web::{
     HttpRequest, HttpResponse,
     http::{StatusCode, header},
@@ -59,6 +61,9 @@ pub struct NodeInfo {
     pub runs_out_in_ms: Option<u64>,
     /// Whether it is the one that answers.
     pub this: bool,
+    /// Another living one says that it is reached at the same address: calls for one reach the other, and
+    /// `node.advertise_url` of one of them is wrong.
+    pub address_shared: bool,
 }
 
 /// Answer of `/v1/nodes`.
@@ -111,7 +116,9 @@ pub async fn info(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 /// The coordinators on this store.
 #[utoipa::path(get, path = "/v1/nodes", tag = "service", responses((status = 200, description = "Those that are known", body = Nodes)))]
 pub async fn nodes(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
-    let mut nodes: Vec<NodeInfo> = app.manager.nodes().iter().map(NodeInfo::of).collect();
+    let shared = app.manager.shared_addresses();
+    let of = |view: &NodeView| NodeInfo::of(view, &shared);
+    let mut nodes: Vec<NodeInfo> = app.manager.nodes().iter().map(of).collect();
     if nodes.is_empty() {
         // This store has no nodes' records: one process has it to itself.
         nodes.push(NodeInfo {
@@ -122,6 +129,7 @@ pub async fn nodes(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
             leases: app.manager.homed(),
             runs_out_in_ms: None,
             this: true,
+            address_shared: false,
         });
     }
     if app.manager.is_draining() {
@@ -131,7 +139,7 @@ pub async fn nodes(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 }
 
 impl NodeInfo {
-    fn of(view: &NodeView) -> Self {
+    fn of(view: &NodeView, shared: &BTreeSet<Box<str>>) -> Self {
         let NodeView { record, this, runs_out_in_ms } = view;
         Self {
             url: record.url.to_string(),
@@ -141,6 +149,7 @@ impl NodeInfo {
             leases: record.load,
             runs_out_in_ms: (!record.state.is_terminal()).then_some(*runs_out_in_ms),
             this: *this,
+            address_shared: !record.state.is_terminal() && shared.contains(&record.url),
         }
     }
 }

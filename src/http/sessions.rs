@@ -126,7 +126,7 @@ pub struct SessionWire {
     /// The leases that it keeps; null where another node knows.
     pub leases: Option<HoldingsWire>,
     /// The URL of the node at which it is at home.
-    pub node: String,
+    pub node: Option<String>,
     /// RFC 3339, for people only.
     pub created_at: Option<String>,
 }

@@ -6,7 +6,8 @@ use futures_util::{StreamExt, TryStreamExt, future::join_all, stream};
 use tokio::sync::oneshot;
 
 use super::{
-    AcquireAnyError, AcquireError, AcquireOne, Availability, Invalid, Manager, Trouble, check_value,
+    AcquireAnyError, AcquireError, AcquireOne, Availability, Invalid, Manager, Taken, Trouble,
+    check_value,
 };
 use crate::{
     actor::{AnyHeard, AnyWait, Mail, Reply, Vacated},
@@ -52,7 +53,7 @@ pub struct AcquireAny {
     pub mark: Option<(u128, u64)>,
 }
 
-type Grants = Vec<(Key, Grant)>;
+pub(super) type Grants = Vec<(Key, Grant)>;
 
 /// What came of asking for some keys.
 struct Tried {
@@ -65,13 +66,16 @@ impl Manager {
     /// Becomes the owner of 1 to `count` of the candidates. With a wait, and none free, ONE registration
     /// waits on all of them, and gets one.
     ///
+    /// With a mark: of two calls at this node one is refused while the other is served, and a repeated
+    /// one gets its own grants. Calls at several nodes are to be brought to one first: [`Self::server_of`].
+    ///
     /// # Errors
     /// [`AcquireAnyError`].
     pub async fn acquire_any(
         &self,
         any: &AcquireAny,
         received: Moment,
-    ) -> Result<Grants, AcquireAnyError> {
+    ) -> Result<Taken, AcquireAnyError> {
         self.check_ttl("ttl_ms", any.ttl_ms)?;
         check_value(None)?;
         let wait_until = self.check_wait(any.wait_ms, received)?;
@@ -87,19 +91,22 @@ impl Manager {
         }
         let keys = self.resolve(&any.candidates).await?;
         let Some((id, body)) = any.mark else {
-            return self.try_then_wait(any, keys, wait_until, received).await;
+            return Ok(self.try_then_wait(any, keys, wait_until, received).await?.into());
         };
         if self.serving.insert(id, ()).is_some() {
             return Err(Trouble::InFlight.into());
         }
         let _guard = Serving(self, id);
         match self.granted_before(any, &keys, (id, body), received).await? {
-            Some(grants) => Ok(grants),
-            None => self.try_then_wait(any, keys, wait_until, received).await,
+            Some(taken) => Ok(taken),
+            None => Ok(self.try_then_wait(any, keys, wait_until, received).await?.into()),
         }
     }
 
-    async fn resolve(&self, candidates: &Candidates) -> Result<Vec<Key>, AcquireAnyError> {
+    pub(super) async fn resolve(
+        &self,
+        candidates: &Candidates,
+    ) -> Result<Vec<Key>, AcquireAnyError> {
         let keys = match candidates {
             Candidates::Keys(keys) => {
                 let mut seen = HashSet::with_capacity(keys.len());
@@ -122,46 +129,7 @@ impl Manager {
         Ok(keys)
     }
 
-    /// A repeated call gets what it was granted, and never anything else.
-    async fn granted_before(
-        &self,
-        any: &AcquireAny,
-        keys: &[Key],
-        (id, body): (u128, u64),
-        received: Moment,
-    ) -> Result<Option<Grants>, AcquireAnyError> {
-        let views = self.views(keys).await?;
-        let marks = |view: &View| view.marks.iter().find(|(mark, _)| *mark == id).copied();
-        let seen: Vec<_> =
-            keys.iter().zip(&views).filter_map(|(key, view)| Some((key, marks(view)?.1))).collect();
-        if seen.is_empty() {
-            return Ok(None);
-        }
-        let mut grants = Vec::new();
-        let mut elsewhere = None;
-        for (key, standing) in seen {
-            if standing {
-                match self.acquire(&any.one(key, Some((id, body))), received).await {
-                    Ok(grant) => grants.push((key.clone(), grant)),
-                    Err(AcquireError::Refused(Refusal::RequestReused, _)) => {
-                        return Err(AcquireAnyError::Refused(Refusal::RequestReused));
-                    }
-                    Err(AcquireError::Trouble(trouble)) => elsewhere = Some(trouble),
-                    Err(_) => {}
-                }
-            }
-        }
-        // Leases of one call may have come to different homes; each gives what is at home there.
-        if let (Some(trouble), true) = (elsewhere, grants.is_empty()) {
-            return Err(trouble.into());
-        }
-        if grants.is_empty() {
-            return Err(AcquireAnyError::Refused(Refusal::RequestSpent(None)));
-        }
-        Ok(Some(grants))
-    }
-
-    async fn views(&self, keys: &[Key]) -> Result<Vec<View>, Trouble> {
+    pub(super) async fn views(&self, keys: &[Key]) -> Result<Vec<View>, Trouble> {
         let views = stream::iter(keys.iter().map(|key| self.view(key))).buffered(VIEWS_AT_ONCE);
         views.try_collect().await
     }
@@ -319,7 +287,7 @@ async fn listen(
 }
 
 impl AcquireAny {
-    fn one(&self, key: &Key, mark: Option<(u128, u64)>) -> AcquireOne {
+    pub(super) fn one(&self, key: &Key, mark: Option<(u128, u64)>) -> AcquireOne {
         AcquireOne {
             key: key.clone(),
             owner: self.owner.clone(),

@@ -11,14 +11,15 @@
 mod admin;
 mod any;
 mod error;
+mod holder;
 mod inspect;
 mod open;
+mod repeat;
 mod sessions;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use dashmap::DashMap;
-use futures_util::{StreamExt, future::join_all, stream};
 use tokio::sync::{oneshot, watch};
 
 pub use any::{AcquireAny, Candidates, MAX_CANDIDATES};
@@ -26,17 +27,19 @@ pub use error::{
     AcquireAnyError, AcquireError, AdminError, Availability, Elsewhere, HolderError, Home, Invalid,
     ReleaseError, SessionError, Trouble,
 };
+pub use holder::Alive;
 pub use inspect::{Filter, Listing};
 pub use open::{OpenError, Parts};
+pub use repeat::Taken;
 pub use sessions::{MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};
 
 use crate::{
     actor::{Mail, Node, NodeView, Reply, Unreachable, World},
     lease::{
-        Acquire, Answer, Bond, Call, Grant, Heartbeat, Key, LeaseId, Moment, Owner, Refusal,
-        Release, Request, SessionId, Transfer, TtlBounds, View,
+        Acquire, Answer, Bond, Call, Grant, Key, Moment, Owner, Refusal, Request, SessionId,
+        TtlBounds,
     },
-    telemetry::{AcquireOutcome, HeartbeatOutcome},
+    telemetry::AcquireOutcome,
 };
 
 /// Longest value of a key, in bytes of UTF-8.
@@ -103,17 +106,6 @@ impl From<Moment> for Asked {
     fn from(received: Moment) -> Self {
         Self { received, stranded: false }
     }
-}
-
-/// A heartbeat that was absorbed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Alive {
-    /// The tenure's token.
-    pub token: crate::lease::Token,
-    /// The holder's window: milliseconds from before it sent the heartbeat, on its own clock.
-    pub valid_for_ms: u64,
-    /// The tenure had run out, and goes on.
-    pub revived: bool,
 }
 
 impl Manager {
@@ -233,105 +225,10 @@ impl Manager {
         self.world.metrics.acquired(outcome, self.now().since(received));
     }
 
-    /// Stays the owner of a key.
-    ///
-    /// # Errors
-    /// [`HolderError`].
-    pub async fn heartbeat(
-        &self,
-        key: &str,
-        beat: Heartbeat,
-        asked: impl Into<Asked>,
-    ) -> Result<Alive, HolderError> {
-        if let Some(ttl_ms) = beat.ttl_ms {
-            self.check_ttl("ttl_ms", ttl_ms)?;
-        }
-        check_value(beat.value.as_deref())?;
-        let (outcome, result) =
-            match self.ask(key, asked.into(), || Request::Heartbeat(beat.clone())).await {
-                Ok(Answer::Alive { token, valid_for_ms, revived }) => {
-                    let outcome =
-                        if revived { HeartbeatOutcome::Revived } else { HeartbeatOutcome::Alive };
-                    (outcome, Ok(Alive { token, valid_for_ms, revived }))
-                }
-                Ok(Answer::KeptBySession(session)) => {
-                    (HeartbeatOutcome::Error, Err(HolderError::KeptBySession(session)))
-                }
-                Ok(Answer::Lost(lost)) => (HeartbeatOutcome::Lost, Err(HolderError::Lost(lost))),
-                Ok(other) => (HeartbeatOutcome::Error, Err(Trouble::of(other).into())),
-                Err(trouble) => (HeartbeatOutcome::Error, Err(trouble.into())),
-            };
-        self.world.metrics.heartbeat(outcome);
-        result
-    }
-
-    /// Heartbeats of many leases: a verdict each, in order.
-    pub async fn heartbeats<'a>(
-        &self,
-        leases: impl Iterator<Item = (&'a str, LeaseId)>,
-        asked: impl Into<Asked>,
-    ) -> Vec<Result<Alive, HolderError>> {
-        let beat = |lease_id| Heartbeat { lease_id, value: None, ttl_ms: None };
-        let asked = asked.into();
-        join_all(leases.map(|(key, id)| self.heartbeat(key, beat(id), asked))).await
-    }
-
-    /// Stops being the owner of a key. `Ok(false)`: the tenure was over already.
-    ///
-    /// # Errors
-    /// [`ReleaseError`].
-    pub async fn release(
-        &self,
-        key: &str,
-        release: Release,
-        asked: impl Into<Asked>,
-    ) -> Result<bool, ReleaseError> {
-        check_value(release.value.as_deref())?;
-        match self.ask(key, asked.into(), || Request::Release(release.clone())).await? {
-            Answer::Released(released) => Ok(released),
-            Answer::NotHolder(view) => Err(ReleaseError::NotHolder(view)),
-            other => Err(Trouble::of(other).into()),
-        }
-    }
-
-    /// Releases many leases, all in as few syncs as there can be: a verdict each, in order.
-    pub async fn releases<'a>(
-        &self,
-        leases: impl Iterator<Item = (&'a str, LeaseId)>,
-        asked: impl Into<Asked>,
-    ) -> Vec<Result<bool, ReleaseError>> {
-        let release = |lease_id| Release { lease_id, value: None };
-        let asked = asked.into();
-        let releases = leases.map(|(key, id)| self.release(key, release(id), asked));
-        stream::iter(releases).buffered(self.at_once()).collect().await
-    }
-
     /// How many writes one call has under way: all of them, where one sync takes them all; over a
     /// network no more than a connection needs to be busy, so that none waits for its time-out.
     fn at_once(&self) -> usize {
         if self.node.is_some() { WRITES_AT_ONCE } else { usize::MAX }
-    }
-
-    /// Hands a key to a named successor, for which it is kept for a while.
-    ///
-    /// # Errors
-    /// [`HolderError`].
-    pub async fn transfer(
-        &self,
-        key: &str,
-        transfer: Transfer,
-        asked: impl Into<Asked>,
-    ) -> Result<View, HolderError> {
-        if let Some(offer_ms) = transfer.offer_ms {
-            self.check_ttl("offer_ms", offer_ms)?;
-        }
-        check_value(transfer.value.as_deref())?;
-        let make = || Request::Transfer(Box::new(transfer.clone()));
-        match self.ask(key, asked.into(), make).await? {
-            Answer::Done(view) => Ok(*view),
-            Answer::Lost(lost) => Err(HolderError::Lost(lost)),
-            other => Err(Trouble::of(other).into()),
-        }
     }
 
     /// The nodes on the store, this one first; empty where the store is not shared.
@@ -349,6 +246,21 @@ impl Manager {
             url: Some(view.record.url).filter(|url| !url.is_empty()),
         };
         self.nodes().into_iter().filter(living).map(home).collect()
+    }
+
+    /// Addresses at which more than one living node says that it is reached: what is sent to one of them
+    /// arrives at another.
+    #[must_use]
+    pub fn shared_addresses(&self) -> BTreeSet<Box<str>> {
+        let nodes = self.nodes();
+        let living = nodes.iter().filter(|view| !view.record.state.is_terminal());
+        let (mut seen, mut shared) = (BTreeSet::new(), BTreeSet::new());
+        for url in living.map(|view| &view.record.url).filter(|url| !url.is_empty()) {
+            if !seen.insert(url) {
+                shared.insert(url.clone());
+            }
+        }
+        shared
     }
 
     /// How many leases are at home here.

@@ -4,11 +4,13 @@
 //! not known is a fault; [`Sources::load`] names every fault at once, each with the layer, and for the
 //! file with the line.
 //!
-//! Does not guarantee: that what the settings name exists or can be used (a directory, an address).
+//! Does not guarantee: that what the settings name exists or can be used (a directory, an address); for
+//! files that are only read, [`Loaded::check_files`] says so.
 //!
 //! Assumes: nothing; the values are plain data.
 
 mod fault;
+mod files;
 mod layers;
 mod load;
 mod scalar;

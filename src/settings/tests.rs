@@ -96,7 +96,10 @@ fn every_fault_of_every_layer_is_named_with_its_place() {
     let expected = [
         (at(1), "server: is a section"),
         (at(3), "limits.ttl_min: is 2h, more than limits.ttl_max, which is 1h"),
-        (at(5), "limits.ttl_mni: no such key; [limits] has exec_checks, inflight_per_key, keys, subscribers"),
+        (
+            at(5),
+            "limits.ttl_mni: no such key; [limits] has exec_checks, inflight_per_key, keys, subscribers",
+        ),
         (at(6), "limits.keys: invalid type: floating point `2.5`, expected a whole number"),
         (at(7), "limits.waiters_per_key: invalid value: integer `-1`, expected a whole number"),
         (at(8), "limits.inflight_per_key: invalid type: boolean `true`"),
@@ -255,4 +258,39 @@ fn no_key_has_a_default_that_only_one_layer_can_express() {
 fn the_workers_leave_a_core_for_the_store() {
     assert_eq!([0, 1, 2, 8].map(|cores| Workers::Auto.resolve(cores)), [1, 1, 1, 7]);
     assert_eq!(Workers::Count(3).resolve(1), 3);
+}
+
+#[test]
+fn files_that_the_store_in_use_may_read_are_looked_at() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str, content: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    };
+    let missing = dir.path().join("missing.pem");
+    let ca = path("ca.pem", "no certificate\n");
+    let cert = path("cert.pem", "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n");
+    let token = path("token", "\n");
+    let set = |kind: &str, key: &std::path::Path| {
+        Sources::new()
+            .set(&format!("store.kind={kind}"))
+            .set(&format!("store.nats.tls_ca={}", ca.display()))
+            .set(&format!("store.nats.tls_cert={}", cert.display()))
+            .set(&format!("store.nats.tls_key={}", key.display()))
+            .set(&format!("store.nats.token_file={}", token.display()))
+            .load()
+            .unwrap()
+    };
+    let faults = set("nats", &missing).check_files().unwrap_err();
+    let told: Vec<String> = faults.0.iter().map(ToString::to_string).collect();
+    let expected =
+        ["store.nats.token_file: names", "store.nats.tls_ca: names", "store.nats.tls_key: names"];
+    assert_eq!(told.len(), expected.len(), "{told:#?}");
+    for (told, expected) in told.iter().zip(expected) {
+        assert!(told.contains(expected), "{told}");
+    }
+    assert!(told[2].contains("cannot be read"), "{}", told[2]);
+    // What another store would read is nobody's business.
+    assert_eq!(set("embedded", &missing).check_files(), Ok(()));
 }

@@ -72,6 +72,7 @@ async fn another_store_or_a_shorter_log_than_at_the_last_run_is_frozen() {
     let ahead = Witness { highest: Revision(witness.highest.0 + 100), ..witness };
     let store = reopen(&endpoint.url(), ahead).await;
     assert!(refuses(&store).await);
+    assert_eq!(store.witness(), ahead, "what was known before, for the next start");
     thaw(&store, 2).await;
 }
 
@@ -132,11 +133,14 @@ async fn a_log_that_went_back_freezes_the_stores_on_it() {
     let store = open(&url).await;
     commit(&store, grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
     until("logged", async || store.stats().unlogged == 0).await;
+    let before = store.witness();
     for number in 1..=store.stats().log_head {
         delete(&url, "log", &format!("{number:020}")).await;
     }
     until("frozen", async || matches!(store.health(), Health::Frozen(_))).await;
+    assert_eq!(store.witness(), before);
     thaw(&store, 1).await;
+    assert_eq!(store.witness().epoch, Epoch(1));
 }
 
 #[tokio::test]

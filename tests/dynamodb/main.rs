@@ -11,6 +11,7 @@ mod frozen;
 mod gate;
 mod history;
 mod kit;
+mod leave;
 mod nodes;
 mod order;
 mod proxy;

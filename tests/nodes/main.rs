@@ -1,7 +1,9 @@
 //! Several nodes on one store, seen through their doors: any node answers for any key, a dead one costs
 //! seconds, what subscribers are told is the same everywhere. Each test runs on NATS and on DynamoDB.
 
+mod addresses;
 mod adoption;
+mod any;
 #[path = "../cluster/clock.rs"]
 #[allow(dead_code, reason = "shared with the cluster tests")]
 mod clock;

@@ -28,7 +28,7 @@ pub struct Pair {
     dir: TempDir,
 }
 
-const CREDENTIALS: [(&str, &str); 3] = [
+pub const CREDENTIALS: [(&str, &str); 3] = [
     ("AWS_ACCESS_KEY_ID", "none"),
     ("AWS_SECRET_ACCESS_KEY", "none"),
     ("AWS_REGION", "eu-central-1"),

@@ -145,7 +145,9 @@ pub(super) async fn doubts(shared: Arc<Shared>) {
         let keys = shared.state().outbox.doubtful();
         for key in keys {
             // What is found is taken in by the read itself.
-            let _ = shared.read_lease(&key).await;
+            if shared.read_lease(&key).await.is_ok() {
+                shared.state().outbox.looked(&key);
+            }
         }
     }
 }

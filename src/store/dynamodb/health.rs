@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     clock::Chance,
     lease::{Epoch, Moment},
-    store::Health,
+    store::{Health, Witness},
 };
 
 /// First and longest span for which a table that throttles is left alone.
@@ -24,6 +24,8 @@ pub(super) struct Frozen {
     pub why: String,
     /// It thaws when the store's epoch is above this.
     pub epoch: Epoch,
+    /// What was known of the store before: what it has now is what is in doubt.
+    pub remember: Witness,
 }
 
 /// What went wrong lately.
@@ -137,7 +139,9 @@ mod tests {
         assert_eq!(trouble.health(Moment(0)), Health::Ready);
         trouble.failed("x", false);
         assert_eq!(trouble.health(Moment(0)), Health::Degraded("x".to_owned()));
-        trouble.frozen = Some(Frozen { why: "y".to_owned(), epoch: Epoch(0) });
+        let (identity, epoch) = (crate::lease::Nonce(1), Epoch(0));
+        let remember = Witness { identity, epoch, highest: crate::lease::Revision(0) };
+        trouble.frozen = Some(Frozen { why: "y".to_owned(), epoch, remember });
         assert_eq!(trouble.health(Moment(0)), Health::Frozen("y".to_owned()));
         trouble.answered(true);
         assert!(trouble.refuses(Moment(0)).is_some());

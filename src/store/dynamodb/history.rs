@@ -1,5 +1,7 @@
 //! Changes that are past: from memory, else from the log.
 
+use std::ops::ControlFlow;
+
 use super::{
     layout::Line,
     log::ReadEntry,
@@ -33,26 +35,28 @@ impl Shared {
             entry if after.index == u32::MAX => entry + 1,
             entry => entry.max(1),
         };
-        loop {
-            let page = self.read_entries(from, true, PAGE).await?;
-            let Some(first) = page.first() else { break };
-            if first.number > from && from > 0 {
-                // Thrown away meanwhile.
-                self.note_first(first.number);
-                let gap = History::Gap { resume: latest };
-                return Ok(if found.is_empty() { gap } else { History::Changes(found) });
-            }
-            for read in page {
+        let start = from;
+        let done = self
+            .walk(start, PAGE, |read| {
+                if read.number > from {
+                    // Thrown away meanwhile.
+                    self.note_first(read.number);
+                    let gap = History::Gap { resume: latest };
+                    let changes = std::mem::take(&mut found);
+                    let told = if changes.is_empty() { gap } else { History::Changes(changes) };
+                    return ControlFlow::Break(told);
+                }
                 from = read.number + 1;
                 if read.number > head {
-                    return Ok(History::Changes(found));
+                    return ControlFlow::Break(History::Changes(std::mem::take(&mut found)));
                 }
-                if let Some(done) = add(read, after, limit, &mut found) {
-                    return Ok(done);
+                match add(read, after, limit, &mut found) {
+                    Some(done) => ControlFlow::Break(done),
+                    None => ControlFlow::Continue(()),
                 }
-            }
-        }
-        Ok(History::Changes(found))
+            })
+            .await?;
+        Ok(done.unwrap_or(History::Changes(found)))
     }
 }
 

@@ -2,15 +2,17 @@
 //!
 //! First the log's end, then every item, then what was logged meanwhile. Whether an item's changes are
 //! in the log, the log's end tells of all but the items that were written a moment ago: for those the
-//! log is read back to where their writers had read it.
+//! log is read back to where their writers had read it. So it is for items of sessions that the log does
+//! not name, as far as it reaches and for [`MAX_BACK`] entries.
 
-use std::collections::HashMap;
+use std::ops::ControlFlow;
 
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity};
+use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
 
 use super::{
     layout::{Item, LEASE, LeaseItem, NODES, number, s, text},
-    log::{ReadEntry, lost_until},
+    log::{PAGE, ReadEntry, lost_until},
+    read::{Start, pages},
     shared::Shared,
     state::{State, end_of},
 };
@@ -29,15 +31,16 @@ pub(super) struct Page {
     pub items: Vec<LeaseItem>,
     /// The highest end of the log that a node of this page had seen.
     pub node_head: u64,
-    pub next: Option<HashMap<String, AttributeValue>>,
 }
 
 impl Shared {
+    /// Reads the whole table, page by page.
+    pub async fn scan(&self, take: impl FnMut(Page)) -> Result<(), StoreError> {
+        pages(|start| self.scan_page(start), take).await
+    }
+
     /// Reads a page of the table: the leases, and what the nodes saw of the log.
-    pub async fn scan_page(
-        &self,
-        start: Option<HashMap<String, AttributeValue>>,
-    ) -> Result<Page, StoreError> {
+    async fn scan_page(&self, start: Option<Start>) -> Result<(Page, Option<Start>), StoreError> {
         let reply = self
             .send_read("Scan", || {
                 self.client
@@ -59,7 +62,7 @@ impl Shared {
         let node_head = nodes.filter_map(|item| number(item, "head")).max().unwrap_or(0);
         let leases = reply.items().iter().filter(|item| text(item, "sk") == Some(LEASE));
         let items = leases.filter_map(|item| LeaseItem::parse(item, None)).collect();
-        Ok(Page { items, node_head, next: reply.last_evaluated_key })
+        Ok((Page { items, node_head }, reply.last_evaluated_key))
     }
 
     /// Reads everything. What this session still had to log stays to be logged.
@@ -73,23 +76,26 @@ impl Shared {
             Some(Err(_)) => drop(state.skip(start)),
             None => {}
         }
-        let (mut node_head, mut next) = (0, None);
+        let mut node_head = 0;
         let mut oldest = start;
-        loop {
-            let page = self.scan_page(next).await?;
+        let oldest_entry = first.as_ref().map_or(start, |read| read.number);
+        let mut unsure = Vec::new();
+        self.scan(|page| {
             node_head = node_head.max(page.node_head);
             for item in page.items {
-                if state.is_behind(&item.trail) {
+                let mut behind = state.is_behind(&item.trail);
+                if !behind && state.is_unsure(&item.trail, oldest_entry, MAX_BACK) {
+                    behind = true;
+                    unsure.push(item.key.clone());
+                }
+                if behind {
                     oldest = oldest.min(item.trail.head);
                 }
-                state.found_at_start(item);
+                state.found_at_start(item, behind);
             }
-            next = page.next;
-            if next.is_none() {
-                break;
-            }
-        }
-        self.read_back(&mut state, oldest).await?;
+        })
+        .await?;
+        let whole = self.read_back(&mut state, oldest).await?;
         if start == 0 && node_head > 0 {
             // All of the log was thrown away while no node was alive.
             state.head = node_head + SLACK;
@@ -98,34 +104,48 @@ impl Shared {
         state.latest = end_of(head);
         state.earliest = end_of(first.map_or(head, |read| read.number.saturating_sub(1)));
         state.ring.reset(head);
+        // What the log lacks of sessions that it does not name, nobody else would log.
+        for key in unsure {
+            let Some(known) = state.keys.get_mut(&key) else { continue };
+            let Some(last) = known.unlogged.last() else { continue };
+            if whole {
+                let unlogged = known.unlogged.clone();
+                state.outbox.repair(&key, unlogged);
+            } else {
+                // They may have been in an entry that nobody can read, and were told by it.
+                known.logged = last.order();
+                known.unlogged.clear();
+            }
+        }
         self.install(state);
         Ok(())
     }
 
     /// Reads what the log has of items that were written after the entry `oldest`, and what was logged
-    /// while the table was read.
-    async fn read_back(&self, state: &mut State, oldest: u64) -> Result<(), StoreError> {
+    /// while the table was read. Whether all of it can be read.
+    async fn read_back(&self, state: &mut State, oldest: u64) -> Result<bool, StoreError> {
         let start = state.head;
-        let mut from = (oldest + 1).max(start.saturating_sub(MAX_BACK));
-        loop {
-            let page = self.read_entries(from, true, 200).await?;
-            let Some(last) = page.last() else { return Ok(()) };
-            from = last.number + 1;
-            for read in page {
-                match &read.entry {
-                    Ok(entry) if read.number <= start => state.note_logged(entry),
-                    Ok(entry) => drop(state.apply(read.number, entry)),
-                    Err(_) if read.number <= start => {}
-                    Err(_) => drop(state.skip(read.number)),
-                }
+        let mut whole = true;
+        let from = (oldest + 1).max(start.saturating_sub(MAX_BACK));
+        self.walk(from, PAGE, |read| {
+            whole &= read.entry.is_ok();
+            match &read.entry {
+                Ok(entry) if read.number <= start => state.note_logged(entry),
+                Ok(entry) => drop(state.apply(read.number, entry)),
+                Err(_) if read.number <= start => {}
+                Err(_) => drop(state.skip(read.number)),
             }
-        }
+            ControlFlow::<()>::Continue(())
+        })
+        .await?;
+        Ok(whole)
     }
 
     fn install(&self, mut fresh: State) {
         let mut state = self.state();
         fresh.high = fresh.high.max(state.high);
-        fresh.outbox = std::mem::take(&mut state.outbox);
+        let repairs = std::mem::replace(&mut fresh.outbox, std::mem::take(&mut state.outbox));
+        fresh.outbox.wait_also(repairs);
         fresh.outbox.last_entry_ms = self.clock.wall_ms();
         *state = fresh;
     }

@@ -1,5 +1,7 @@
 //! The log of changes in the table: reading on, appending, throwing away.
 
+use std::ops::ControlFlow;
+
 use aws_sdk_dynamodb::{
     operation::put_item::PutItemError,
     types::{
@@ -20,7 +22,7 @@ use crate::{
 };
 
 /// Entries read at a time; a page is at most 1 MB anyway.
-const PAGE: i32 = 200;
+pub(super) const PAGE: i32 = 200;
 /// Items that one request may delete.
 const DELETES: usize = 25;
 /// Entries deleted in one go: the next round goes on.
@@ -78,24 +80,38 @@ impl Shared {
         Ok(reply.items().iter().filter_map(read_entry).collect())
     }
 
+    /// Reads entries from a number on, page by page, until one of them ends it or there are no more.
+    pub async fn walk<T>(
+        &self,
+        mut from: u64,
+        page: i32,
+        mut take: impl FnMut(ReadEntry) -> ControlFlow<T>,
+    ) -> Result<Option<T>, StoreError> {
+        loop {
+            let entries = self.read_entries(from, true, page).await?;
+            let Some(last) = entries.last() else { return Ok(None) };
+            from = last.number + 1;
+            for read in entries {
+                if let ControlFlow::Break(done) = take(read) {
+                    return Ok(Some(done));
+                }
+            }
+        }
+    }
+
     /// Reads on from the last entry, to the end. How many entries there were.
     pub async fn read_on(&self) -> Result<usize, StoreError> {
         let mut total = 0;
-        loop {
-            let head = self.state().head;
-            let page = self.read_entries(head + 1, true, PAGE).await?;
-            let more = !page.is_empty();
-            for read in page {
-                total += 1;
-                if !self.take(read) {
-                    self.suspect.notify_one();
-                    return Err(StoreError::Unavailable("the log has a hole".to_owned()));
-                }
-            }
-            if !more {
-                return Ok(total);
-            }
+        let head = self.state().head;
+        let take = |read| {
+            total += 1;
+            if self.take(read) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        if self.walk(head + 1, PAGE, take).await?.is_some() {
+            self.suspect.notify_one();
+            return Err(StoreError::Unavailable("the log has a hole".to_owned()));
         }
+        Ok(total)
     }
 
     /// Takes in an entry that was read; `false` when it does not follow the last one.

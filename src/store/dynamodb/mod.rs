@@ -62,7 +62,6 @@ use self::{
     client::Client,
     layout::{LEASE, lease_pk},
     shared::Shared,
-    tail::Command,
     thread::Thread,
 };
 use super::{
@@ -162,23 +161,16 @@ impl DynamoStore {
         Ok(Arc::new(Self { shared, thread, closed: AtomicBool::new(false) }))
     }
 
-    /// Logs what waits, takes this session off the log, and ends the thread. Doing it twice does
-    /// nothing.
+    /// Waits for what becomes of the writes that were sent, logs what waits, takes this session off the
+    /// log, and ends the thread. What is not settled within some seconds is left to others: the log goes on
+    /// naming this session until its nodes are known to be gone and its items were looked through. Doing it
+    /// twice does nothing.
     pub async fn close(&self) {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
         let shared = Arc::clone(&self.shared);
-        let closing = self.thread.spawn(async move {
-            shared.ask(Command::Flush, CLOSE_WITHIN).await?;
-            {
-                let mut state = shared.state();
-                let me = state.me;
-                state.outbox.registered = false;
-                state.outbox.over.insert(me);
-            }
-            shared.ask(Command::Flush, CLOSE_WITHIN).await
-        });
+        let closing = self.thread.spawn(async move { shared.take_leave(CLOSE_WITHIN).await });
         if let Ok(Err(why)) = closing.await {
             tracing::warn!(%why, "the last changes are left to other nodes to log");
         }
@@ -242,8 +234,8 @@ async fn open(
     let head = shared.state().head;
     match meta::suspicion(&own, &identity, witness.as_ref(), head) {
         Some(why) => {
-            let seen = witness.map_or(own.meta.epoch, |witness| witness.epoch);
-            shared.freeze(why, own.meta.epoch.max(seen));
+            let remember = witness.unwrap_or_else(|| shared.witness());
+            shared.freeze_as(why, own.meta.epoch.max(remember.epoch), remember);
         }
         None => {
             shared.state().outbox.registered = true;
@@ -385,8 +377,6 @@ impl SharedStore for DynamoStore {
     }
 
     fn witness(&self) -> Witness {
-        let meta = self.shared.meta();
-        let highest = Revision(self.shared.state().head);
-        Witness { identity: meta.identity, epoch: meta.epoch, highest }
+        self.shared.witness()
     }
 }

@@ -5,6 +5,7 @@ use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
 use super::{
     client::Kind,
     layout::{self, Item, NODES, b, n, s},
+    read::{Start, pages},
     shared::Shared,
 };
 use crate::{
@@ -46,29 +47,31 @@ impl Shared {
 
     /// Every node's record.
     pub async fn all_nodes(&self) -> Result<Vec<NodeItem>, StoreError> {
-        let (mut nodes, mut start) = (Vec::new(), None);
-        loop {
-            let reply = self
-                .send_read("Query nodes", || {
-                    self.client
-                        .db
-                        .query()
-                        .table_name(&self.client.table)
-                        .consistent_read(true)
-                        .key_condition_expression("pk = :nodes")
-                        .expression_attribute_values(":nodes", s(NODES))
-                        .set_exclusive_start_key(start.clone())
-                        .return_consumed_capacity(ReturnConsumedCapacity::Total)
-                        .send()
-                })
-                .await?;
-            self.charge_read(reply.consumed_capacity());
-            nodes.extend(reply.items().iter().filter_map(parse));
-            start = reply.last_evaluated_key;
-            if start.is_none() {
-                return Ok(nodes);
-            }
-        }
+        let mut nodes = Vec::new();
+        pages(|start| self.nodes_page(start), |page: Vec<NodeItem>| nodes.extend(page)).await?;
+        Ok(nodes)
+    }
+
+    async fn nodes_page(
+        &self,
+        start: Option<Start>,
+    ) -> Result<(Vec<NodeItem>, Option<Start>), StoreError> {
+        let reply = self
+            .send_read("Query nodes", || {
+                self.client
+                    .db
+                    .query()
+                    .table_name(&self.client.table)
+                    .consistent_read(true)
+                    .key_condition_expression("pk = :nodes")
+                    .expression_attribute_values(":nodes", s(NODES))
+                    .set_exclusive_start_key(start.clone())
+                    .return_consumed_capacity(ReturnConsumedCapacity::Total)
+                    .send()
+            })
+            .await?;
+        self.charge_read(reply.consumed_capacity());
+        Ok((reply.items().iter().filter_map(parse).collect(), reply.last_evaluated_key))
     }
 
     /// Writes a node's record, once. Who writes that another one is dead leaves the rest of its item.

@@ -12,7 +12,8 @@ use crate::lease::{Key, Nonce};
 /// An entry holds about so many bytes at most. An item may have 400 KB; smaller ones make a lost race
 /// for the log's end cheaper, for that is charged by the size of the winner.
 const MAX_ENTRY_BYTES: usize = 32 << 10;
-/// How often a write of unknown outcome is looked for before it counts as never made.
+/// How often a write of unknown outcome is looked for in vain before it counts as never made. A look that
+/// brought no answer is none: the table may be out of reach for as long as it likes.
 const MAX_LOOKS: u32 = 30;
 
 /// A write whose changes are to be logged.
@@ -52,6 +53,8 @@ pub(super) struct Outbox {
     /// When the last entry was appended or read, wall clock: for the keepalive alone.
     pub last_entry_ms: u64,
     keepalive_ms: u64,
+    /// No write is begun any more: the store is being closed.
+    leaving: bool,
 }
 
 impl Outbox {
@@ -60,11 +63,25 @@ impl Outbox {
         Self { keepalive_ms, ..Self::default() }
     }
 
-    /// A write with changes is about to be sent.
-    pub fn begin(&mut self) -> u64 {
+    /// A write with changes is about to be sent; `None` when none may be any more.
+    pub fn begin(&mut self) -> Option<u64> {
+        if self.leaving {
+            return None;
+        }
         self.next += 1;
         self.sent.insert(self.next);
-        self.next
+        Some(self.next)
+    }
+
+    /// From now on no write is begun.
+    pub fn leave(&mut self) {
+        self.leaving = true;
+    }
+
+    /// Whether it is known of every write what became of it, and all is logged: only then may the log
+    /// stop naming a session that ends. Of a write that lands after that nobody would log the changes.
+    pub fn is_done(&self) -> bool {
+        self.sent.is_empty() && self.pending.is_empty()
     }
 
     /// It was not made.
@@ -89,20 +106,27 @@ impl Outbox {
         self.pending.push_back(Pending { count: 0, key: key.clone(), changes });
     }
 
+    /// Takes over what waits in another.
+    pub fn wait_also(&mut self, other: Self) {
+        self.pending.extend(other.pending);
+    }
+
     /// Keys with a write of unknown outcome that is to be looked for.
-    pub fn doubtful(&mut self) -> Vec<Key> {
-        self.unsettled.iter_mut().for_each(|one| one.looks += 1);
-        let (sent, mut keys) = (&mut self.sent, Vec::new());
-        self.unsettled.retain(|one| {
+    pub fn doubtful(&self) -> Vec<Key> {
+        self.unsettled.iter().map(|one| one.key.clone()).collect()
+    }
+
+    /// The key was looked at, and what was found did not settle these writes.
+    pub fn looked(&mut self, key: &Key) {
+        let sent = &mut self.sent;
+        self.unsettled.retain_mut(|one| {
+            one.looks += u32::from(one.key == *key);
             let keep = one.looks <= MAX_LOOKS;
-            if keep {
-                keys.push(one.key.clone());
-            } else {
+            if !keep {
                 sent.remove(&one.count);
             }
             keep
         });
-        keys
     }
 
     /// An item was read: a write that was in doubt may be there, or can never be.
@@ -196,4 +220,39 @@ fn size_of_line(key: &Key, noted: &Noted) -> usize {
     let words = change.reason.as_ref().map_or(0, |reason| reason.len())
         + change.actor.as_ref().map_or(0, |actor| actor.len());
     key.as_str().len() + owner + previous + words + 64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_in_doubt_is_given_up_after_looks_and_not_after_tries() {
+        let key = Key::new("k").unwrap();
+        let mut outbox = Outbox::new(1000);
+        let count = outbox.begin().unwrap();
+        outbox.doubt(count, &key, 5);
+        // The table is out of reach for long.
+        for _ in 0..10 * MAX_LOOKS {
+            assert_eq!(outbox.doubtful().len(), 1);
+        }
+        assert_eq!(outbox.through(0), 0, "its changes are not said to be logged");
+        for _ in 0..MAX_LOOKS {
+            outbox.looked(&key);
+        }
+        assert_eq!(outbox.through(0), 0);
+        outbox.looked(&key);
+        assert!(outbox.doubtful().is_empty() && outbox.is_done());
+        assert_eq!(outbox.through(0), 1);
+    }
+
+    #[test]
+    fn who_leaves_begins_nothing_and_is_not_done_before_all_is_settled() {
+        let mut outbox = Outbox::new(1000);
+        let count = outbox.begin().unwrap();
+        outbox.leave();
+        assert!(outbox.begin().is_none() && !outbox.is_done());
+        outbox.cancel(count);
+        assert!(outbox.is_done());
+    }
 }

@@ -22,6 +22,28 @@ fn primary(key: &Key) -> HashMap<String, AttributeValue> {
     HashMap::from([("pk".to_owned(), s(lease_pk(key))), ("sk".to_owned(), s(LEASE))])
 }
 
+/// Where the next page of a query or scan starts.
+pub(super) type Start = HashMap<String, AttributeValue>;
+
+/// Reads page by page, to the end.
+pub(super) async fn pages<T, F>(
+    mut read: impl FnMut(Option<Start>) -> F,
+    mut take: impl FnMut(T),
+) -> Result<(), StoreError>
+where
+    F: Future<Output = Result<(T, Option<Start>), StoreError>>,
+{
+    let mut next = None;
+    loop {
+        let (page, start) = read(next).await?;
+        take(page);
+        next = start;
+        if next.is_none() {
+            return Ok(());
+        }
+    }
+}
+
 impl Shared {
     /// Reads one lease, strongly consistent.
     pub async fn read_lease(&self, key: &Key) -> Result<Option<Found>, StoreError> {

@@ -61,7 +61,13 @@ impl Shared {
 async fn recover(shared: Arc<Shared>, sessions: Vec<Nonce>) {
     tokio::time::sleep(shared.jitter(MAX_DELAY)).await;
     let mut left: HashSet<Nonce> = sessions.iter().copied().collect();
-    left.retain(|name| shared.state().logged_of(*name).is_some());
+    // Between its death and its record as another incarnation, one that lives looks dead.
+    let Ok(nodes) = shared.all_nodes().await else { return shared.forget_recovering(&sessions) };
+    {
+        let state = shared.state();
+        let still = dead(state.me, &state.sessions, &nodes);
+        left.retain(|name| still.contains(name));
+    }
     if !left.is_empty() {
         match look_through(&shared, &left).await {
             Ok(repaired) => {
@@ -81,24 +87,21 @@ async fn look_through(
     shared: &Shared,
     sessions: &HashSet<Nonce>,
 ) -> Result<usize, crate::lease::StoreError> {
-    let (mut repaired, mut next) = (0, None);
-    loop {
-        let page = shared.scan_page(next).await?;
-        let mut state = shared.state();
-        for item in page.items.iter().filter(|item| sessions.contains(&item.trail.writer)) {
-            state.observe(item);
-            let unlogged = state.unlogged(&item.key, item.revision.0).unwrap_or_default();
-            if !unlogged.is_empty() {
-                repaired += 1;
-                state.outbox.repair(&item.key, unlogged);
+    let mut repaired = 0;
+    shared
+        .scan(|page| {
+            let mut state = shared.state();
+            for item in page.items.iter().filter(|item| sessions.contains(&item.trail.writer)) {
+                state.observe(item);
+                let unlogged = state.unlogged(&item.key, item.revision.0).unwrap_or_default();
+                if !unlogged.is_empty() {
+                    repaired += 1;
+                    state.outbox.repair(&item.key, unlogged);
+                }
             }
-        }
-        drop(state);
-        next = page.next;
-        if next.is_none() {
-            return Ok(repaired);
-        }
-    }
+        })
+        .await?;
+    Ok(repaired)
 }
 
 #[cfg(test)]

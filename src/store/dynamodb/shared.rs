@@ -26,8 +26,8 @@ use super::{
 };
 use crate::{
     clock::{Clock, Entropy, SystemEntropy},
-    lease::{Epoch, Key, Nonce, StoreError},
-    store::{Found, Meta, News, SecretBytes},
+    lease::{Epoch, Key, Nonce, Revision, StoreError},
+    store::{Found, Meta, News, SecretBytes, Witness},
     telemetry::Metrics,
 };
 
@@ -123,16 +123,31 @@ impl Shared {
         self.trouble().jitter(span)
     }
 
+    /// What to remember of the store: of a frozen one, what was known before.
+    pub fn witness(&self) -> Witness {
+        if let Some(frozen) = &self.trouble().frozen {
+            return frozen.remember;
+        }
+        let (meta, head) = (self.meta(), self.state().head);
+        Witness { identity: meta.identity, epoch: meta.epoch, highest: Revision(head) }
+    }
+
     /// Nothing is granted from now on, until the store's epoch is above this one; the first reason
     /// stays.
     pub fn freeze(&self, why: String, epoch: Epoch) {
+        let remember = self.witness();
+        self.freeze_as(why, epoch, remember);
+    }
+
+    /// [`Self::freeze`], with what an earlier run saw of the store.
+    pub fn freeze_as(&self, why: String, epoch: Epoch, remember: Witness) {
         let mut trouble = self.trouble();
         if trouble.frozen.is_none() {
             tracing::error!(
                 why,
                 "the store is frozen: nothing is granted until its epoch is raised"
             );
-            trouble.frozen = Some(Frozen { why, epoch });
+            trouble.frozen = Some(Frozen { why, epoch, remember });
             self.metrics.frozen(true);
         }
     }

@@ -85,6 +85,17 @@ impl State {
         behind && !trail.changes.is_empty()
     }
 
+    /// Whether the log itself is to be asked about an item's changes: what it says of its writer does not
+    /// prove that they are in it. A session that lived on after it was taken for dead, and one that ended
+    /// with a write on the wire, are not named, and may have written what nobody logged. `first` is the
+    /// oldest entry, and `back` how many entries are looked through at most.
+    pub fn is_unsure(&self, trail: &Trail, first: u64, back: u64) -> bool {
+        !trail.changes.is_empty()
+            && self.logged_of(trail.writer).is_none()
+            && first <= trail.head + 1
+            && trail.head + back >= self.head
+    }
+
     /// Takes note of what an entry before the last has of items that were found.
     pub fn note_logged(&mut self, entry: &Entry) {
         for line in &entry.lines {
@@ -99,16 +110,14 @@ impl State {
     }
 
     /// Takes in an item that was found while the store was opened, when nothing is known of its key
-    /// but what the log's end says of its writer.
-    pub fn found_at_start(&mut self, item: LeaseItem) {
+    /// but what the log's end says of its writer: whether the log may lack its changes.
+    pub fn found_at_start(&mut self, item: LeaseItem, behind: bool) {
         let revision = item.revision.0;
         self.high = self.high.max(revision);
         let trail = item.trail;
         let (logged, unlogged) = match trail.changes.first() {
             // Not before the first; whether that one is logged by now, nobody says.
-            Some(first) if self.is_behind(&trail) => {
-                ((first.revision.0.saturating_sub(1), 0), trail.changes)
-            }
+            Some(first) if behind => ((first.revision.0.saturating_sub(1), 0), trail.changes),
             _ => ((revision, item.seq), Vec::new()),
         };
         self.keys.insert(item.key, KeyState { revision, logged, unlogged });
@@ -158,6 +167,13 @@ impl State {
                     let state = self.keys.entry(key.clone()).or_default();
                     if noted.order() <= state.logged {
                         continue;
+                    }
+                    if state.logged.1 != 0 && noted.change.seq > state.logged.1 + 1 {
+                        // Who appended it did not know: it is said here, and not passed over in silence.
+                        let (seq, logged) = (noted.change.seq, state.logged.1);
+                        tracing::error!(%key, seq, logged, "the log lacks changes of this key");
+                        push_changes(&mut news, &mut fresh);
+                        news.push(News::Gap { resume: before(position) });
                     }
                     state.logged = noted.order();
                     state.revision = state.revision.max(noted.revision.0);
@@ -223,6 +239,14 @@ impl State {
             sessions.push((self.me, through));
         }
         Some(Entry { by: self.me, high: self.high, sessions, lines })
+    }
+}
+
+/// The position before this one.
+fn before(position: Position) -> Position {
+    match position.index {
+        0 => end_of(position.revision.0.saturating_sub(1)),
+        index => Position { index: index - 1, ..position },
     }
 }
 

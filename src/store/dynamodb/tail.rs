@@ -14,6 +14,8 @@ use crate::lease::StoreError;
 const SLOWEST_POLL: Duration = Duration::from_secs(1);
 /// While the table's stream says what happens, the log is looked at this often all the same.
 const SAFETY_POLL: Duration = Duration::from_secs(5);
+/// Between two looks at what became of the last writes, when the store is closed.
+const SETTLE_PAUSE: Duration = Duration::from_millis(50);
 /// Races for the log's end that are lost before the flush is put off: somebody wins each.
 const MAX_LOST: u32 = 64;
 /// After this many lost races in a row it is cheaper to read on than to be told one by one.
@@ -138,6 +140,33 @@ pub(super) async fn flush(shared: &Shared, contended: bool) -> Result<(), StoreE
 }
 
 impl Shared {
+    /// Begins no more writes, and has the log stop naming this session once all of them are in it.
+    pub async fn take_leave(&self, within: Duration) -> Result<(), StoreError> {
+        self.state().outbox.leave();
+        let settled = async {
+            loop {
+                self.ask(Command::Flush, within).await?;
+                if self.state().outbox.is_done() {
+                    return Ok(());
+                }
+                sleep(SETTLE_PAUSE).await;
+                let doubtful = self.state().outbox.doubtful();
+                for key in doubtful {
+                    let _ = self.read_lease(&key).await;
+                }
+            }
+        };
+        let unsettled = || StoreError::Unavailable("some writes are not settled yet".to_owned());
+        timeout(within, settled).await.map_err(|_| unsettled())??;
+        {
+            let mut state = self.state();
+            let me = state.me;
+            state.outbox.registered = false;
+            state.outbox.over.insert(me);
+        }
+        self.ask(Command::Flush, within).await
+    }
+
     /// Asks the task, and waits for at most `within`.
     pub async fn ask(
         &self,

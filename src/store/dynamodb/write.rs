@@ -60,7 +60,9 @@ impl Shared {
             let why = format!("{MAX_TRAIL} changes of the key wait to be logged");
             return Outcome::Refused(StoreError::Unavailable(why));
         }
-        let draft = self.draft(write, unlogged);
+        let Some(draft) = self.draft(write, unlogged) else {
+            return Outcome::Refused(StoreError::Unavailable("the store is closed".to_owned()));
+        };
         let request = self.request(&draft);
         self.metrics.lease_writes.increment(1);
         let reply = self.send("PutItem lease", request.send()).await;
@@ -73,9 +75,13 @@ impl Shared {
         }
     }
 
-    fn draft(&self, write: Write, mut changes: Vec<Noted>) -> Draft {
+    fn draft(&self, write: Write, mut changes: Vec<Noted>) -> Option<Draft> {
         let Write { key, expected, record, changes: new } = write;
         let mut state = self.state();
+        // The log may have been read on since: an item's changes are not before the head that it names.
+        if let Some(known) = state.keys.get(&key) {
+            changes.retain(|noted| noted.order() > known.logged);
+        }
         // An item that was deleted by hand and made again goes on above all that was ever there.
         let revision = if expected == Revision::ABSENT { state.high + 1 } else { expected.0 + 1 };
         let revision = Revision(revision);
@@ -84,9 +90,9 @@ impl Shared {
             change.resolve(record.epoch, revision);
             Noted { revision, node: record.node, at_ms, change }
         }));
-        let count = if changes.is_empty() { 0 } else { state.outbox.begin() };
+        let count = if changes.is_empty() { 0 } else { state.outbox.begin()? };
         let trail = Trail { writer: state.me, count, head: state.head, changes };
-        Draft { key, expected, revision, trail, record }
+        Some(Draft { key, expected, revision, trail, record })
     }
 
     fn request(&self, draft: &Draft) -> PutItemFluentBuilder {

@@ -1,13 +1,20 @@
 //! What travels: the shapes of the API, and nothing else.
 
+mod admin;
+mod any;
+mod batch;
+
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+
+pub use admin::{DrainBody, Drained, FenceSkipBody, PinBody, RevokeBody, Revoked};
+pub use any::{AcquireAnyBody, AnyGrant, AnyOrder, Counts, Grants, GrantsOfOthers};
+pub use batch::{BatchBody, BatchRefs, Item, LeaseRef, Verdict, Verdicts};
 
 use super::server::App;
 use crate::{
     clock::rfc3339,
     lease::{DEFAULT_POOL, Grant as Granted, Key, View},
-    manager::Availability,
 };
 
 /// The public view of a lease.
@@ -33,8 +40,9 @@ pub struct Lease {
     pub value: Option<String>,
     /// The pool of the key, which is also the label of its metrics.
     pub pool: &'static str,
-    /// The coordinator that answers for the key: calls of its holder are best sent there.
-    pub node: String,
+    /// The coordinator that answers for the key: calls of its holder are best sent there. Null for one
+    /// that the coordinator which was asked does not know yet.
+    pub node: Option<String>,
     /// How many callers wait for it.
     pub waiters: usize,
     /// Whether it is kept from expiring.
@@ -117,33 +125,6 @@ impl Grant {
     }
 }
 
-/// How many of the keys of an acquire-any are in which state.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Counts {
-    /// Keys that were looked at.
-    pub keys: usize,
-    /// Held by others.
-    pub held: usize,
-    /// Held by this owner already.
-    pub held_by_you: usize,
-    /// Kept for somebody else.
-    pub offered: usize,
-    /// Shut for a lock-delay.
-    pub cooling: usize,
-    /// Shut until a fence of the last tenure is confirmed.
-    pub fencing: usize,
-    /// Milliseconds until the first of them ends, unless it is renewed.
-    #[serde(skip)]
-    pub next_ms: Option<u64>,
-}
-
-impl Counts {
-    pub fn of(counts: &Availability) -> Self {
-        let Availability { keys, held, held_by_you, offered, cooling, fencing, next_ms } = *counts;
-        Self { keys, held, held_by_you, offered, cooling, fencing, next_ms }
-    }
-}
-
 /// Body of `POST /v1/acquire`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -166,55 +147,6 @@ pub struct AcquireBody {
     pub reclaim: bool,
     /// At most 64 bytes; a repeated call never grants twice.
     pub request_id: Option<String>,
-}
-
-/// The order in which the keys of an acquire-any are tried.
-#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AnyOrder {
-    /// Each order equally likely.
-    #[default]
-    Random,
-    /// As listed.
-    Listed,
-    /// The owner's former keys first.
-    Sticky,
-}
-
-/// Body of `POST /v1/acquire-any`: exactly one of `keys` and `prefix`.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AcquireAnyBody {
-    /// 1 to 10 000 keys, each once.
-    pub keys: Option<Vec<String>>,
-    /// The keys that have a record and start so.
-    pub prefix: Option<String>,
-    /// 1 to 256 bytes.
-    pub owner: String,
-    /// 100 to 86 400 000, unless set otherwise.
-    pub ttl_ms: u64,
-    /// How many to take at most; 1 by default.
-    #[serde(default = "one")]
-    pub count: usize,
-    /// In which order they are tried.
-    #[serde(default)]
-    pub order: AnyOrder,
-    /// How long to wait for one when none is free; 0, the default, is not at all.
-    #[serde(default)]
-    pub wait_ms: u64,
-    /// At most 64 bytes; a repeated call never grants twice.
-    pub request_id: Option<String>,
-}
-
-fn one() -> usize {
-    1
-}
-
-/// Answer of `POST /v1/acquire-any`.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Grants {
-    /// 1 to `count` grants.
-    pub grants: Vec<Grant>,
 }
 
 /// Body of `POST /v1/heartbeat`.
@@ -245,82 +177,6 @@ pub struct HeartbeatAnswer<'a> {
     pub revived: bool,
     /// What the coordinator asks of the holder.
     pub notices: [String; 0],
-}
-
-/// One lease of a batch.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LeaseRef {
-    /// The key.
-    pub key: String,
-    /// The secret of the grant.
-    pub lease_id: String,
-}
-
-/// Body of `POST /v1/heartbeats` and `POST /v1/releases`.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct BatchBody {
-    /// At most 10 000 leases.
-    pub leases: Vec<LeaseRef>,
-}
-
-/// The verdict on one lease of a batch: as its single call would have been answered.
-#[derive(Debug, Default, Serialize, ToSchema)]
-pub struct Verdict<'a> {
-    /// The key.
-    pub key: &'a str,
-    /// The status that the single call would have had.
-    pub status: u16,
-    /// The tenure's fencing token.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub token: Option<u64>,
-    /// As in a grant.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub valid_for_ms: Option<u64>,
-    /// The tenure had run out, and goes on.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub revived: bool,
-    /// Whether this call ended the tenure.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub released: Option<bool>,
-    /// The problem's code, when there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub code: Option<&'static str>,
-    /// How the lease was lost.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<&'static str>,
-    /// What happened.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub detail: Option<String>,
-    /// Where the lease is at home, when that is another node: ask there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node: Option<String>,
-}
-
-/// Answer of `POST /v1/heartbeats` and `POST /v1/releases`.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Verdicts<'a> {
-    /// One for each lease, in order.
-    #[schema(value_type = Vec<Verdict<'static>>)]
-    pub results: Vec<Item<'a>>,
-}
-
-/// A verdict of this node, or that of another one as it came, with its URL as `node`.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-pub enum Item<'a> {
-    /// This node's.
-    Own(Verdict<'a>),
-    /// Another's.
-    Others(serde_json::Value),
-}
-
-/// A part of a batch, to be passed on.
-#[derive(Debug, Serialize)]
-pub struct BatchRefs<'a> {
-    /// The leases.
-    pub leases: Vec<&'a LeaseRef>,
 }
 
 /// Body of `POST /v1/release`.
@@ -414,63 +270,4 @@ pub struct LeaseList {
     pub leases: Vec<Lease>,
     /// `after` of the next page; null on the last.
     pub next: Option<String>,
-}
-
-/// Fences to be struck.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FenceSkipBody {
-    /// Which key.
-    pub key: String,
-    /// Why, 1 to 256 bytes; it stands in the event.
-    pub reason: String,
-}
-
-/// Body of `POST /v1/admin/revoke`.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RevokeBody {
-    /// The key.
-    pub key: String,
-    /// Why; at most 256 bytes.
-    pub reason: String,
-    /// Do not wait for the holder's last promise. Its window may then overlap the next one's.
-    #[serde(default)]
-    pub immediately: bool,
-}
-
-/// Answer of `POST /v1/admin/revoke`.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Revoked {
-    /// The order is durable.
-    pub revoked: bool,
-    /// Milliseconds until the tenure has ended; 0: it has.
-    pub ends_in_ms: u64,
-}
-
-/// Body of `POST /v1/admin/pin` and `POST /v1/admin/unpin`.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PinBody {
-    /// The key.
-    pub key: String,
-    /// In whose name; 1 to 64 bytes.
-    pub by: String,
-}
-
-/// Body of `POST /v1/admin/drain`.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DrainBody {
-    /// Whose leases.
-    pub owner: String,
-}
-
-/// Answer of `POST /v1/admin/drain`.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
-pub struct Drained {
-    /// Leases whose end is ordered.
-    pub revoked: usize,
-    /// Leases that stay, since they are pinned.
-    pub pinned: usize,
 }

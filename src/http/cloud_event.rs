@@ -1,0 +1,138 @@
+//! Ownership changes as they are told: CloudEvents, and the cursors that a stream resumes from.
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::{
+    problem::Problem,
+    server::{App, Source},
+};
+use crate::{
+    actor::World,
+    clock::rfc3339,
+    lease::{DEFAULT_POOL, Revision},
+    store::{Committed, Position},
+};
+
+/// A cursor: the store's identity, so that another store's is noticed, and the position in it.
+pub fn cursor(source: &Source, at: Position) -> String {
+    format!("{}-{}-{}", source.store_tag, at.revision.0, at.index)
+}
+
+/// `None` for a cursor of another store.
+pub fn parse_cursor(app: &App, text: &str) -> Result<Option<Position>, Problem> {
+    if text == "0" {
+        return Ok(Some(app.manager.earliest()));
+    }
+    let parse = || {
+        let mut parts = text.split('-');
+        let tag = parts.next()?;
+        let revision = Revision(parts.next()?.parse().ok()?);
+        let index = parts.next()?.parse().ok()?;
+        parts.next().is_none().then_some((tag, Position { revision, index }))
+    };
+    let (tag, position) = parse().ok_or_else(|| Problem::field("after", "is not a cursor"))?;
+    Ok((tag == app.source.store_tag).then_some(position))
+}
+
+/// A change as CloudEvents 1.0 have it.
+#[derive(Serialize)]
+pub struct CloudEvent<'a> {
+    specversion: &'static str,
+    id: String,
+    source: &'a str,
+    #[serde(rename = "type")]
+    kind: String,
+    subject: &'a str,
+    time: String,
+    datacontenttype: &'static str,
+    data: Data<'a>,
+}
+
+#[derive(Serialize)]
+struct Data<'a> {
+    key: &'a str,
+    seq: u64,
+    owner: Option<&'a str>,
+    token: u64,
+    previous: Option<Previous<'a>>,
+    reason: Option<&'a str>,
+    actor: Option<&'a str>,
+    session: Option<String>,
+    pool: &'static str,
+    node: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Previous<'a> {
+    owner: &'a str,
+    token: u64,
+}
+
+/// A change as an event; `writer` as [`writer_of`] says.
+pub fn cloud_event<'a>(
+    source: &'a Source,
+    writer: Option<Option<&'a str>>,
+    committed: &'a Committed,
+) -> CloudEvent<'a> {
+    let node = writer.unwrap_or(Some(&source.node));
+    let change = &committed.change;
+    let key = committed.key.as_str();
+    CloudEvent {
+        specversion: "1.0",
+        id: cursor(source, committed.position),
+        // Who says so, when it is forgotten who did it.
+        source: node.unwrap_or(&source.node),
+        kind: format!("io.tenure.lease.{}", change.kind.as_str()),
+        subject: key,
+        time: rfc3339(committed.at_ms),
+        datacontenttype: "application/json",
+        data: Data {
+            key,
+            seq: change.seq,
+            owner: change.owner.as_ref().map(|owner| owner.as_str()),
+            token: change.token.0,
+            previous: change
+                .previous
+                .as_ref()
+                .map(|(owner, token)| Previous { owner: owner.as_str(), token: token.0 }),
+            reason: change.reason.as_deref(),
+            actor: change.actor.as_deref(),
+            session: change.session.map(|digest| digest.to_string()),
+            pool: DEFAULT_POOL,
+            node,
+        },
+    }
+}
+
+/// The URL of the node that made a change, when it was another: `Some(None)` when that is forgotten.
+pub fn writer_of(world: &World, committed: &Committed) -> Option<Option<Box<str>>> {
+    (!world.is_own(committed.node)).then(|| world.url_of(committed.node))
+}
+
+/// One event of the stream; `writer` as [`writer_of`] says.
+/// JSON has no line breaks, so one `data:` line is enough.
+pub fn render(source: &Source, writer: Option<Option<&str>>, committed: &Committed) -> Bytes {
+    let event = cloud_event(source, writer, committed);
+    let mut out = Vec::with_capacity(512);
+    out.extend_from_slice(
+        format!("id: {}\nevent: {}\ndata: ", event.id, committed.change.kind.as_str()).as_bytes(),
+    );
+    // Writing into memory does not fail.
+    let _ = serde_json::to_writer(&mut out, &event);
+    out.extend_from_slice(b"\n\n");
+    out.into()
+}
+
+/// Tells a subscriber that it may have missed something, and where it stands.
+pub fn render_reset(source: &Source, at: Position, reason: &str) -> Bytes {
+    let id = cursor(source, at);
+    let data = serde_json::json!({ "cursor": id, "reason": reason });
+    format!("id: {id}\nevent: reset\ndata: {data}\n\n").into()
+}
+
+/// No cursor: it is no change of a key, and is not replayed.
+pub fn render_frozen(why: Option<&str>) -> Bytes {
+    let data = serde_json::json!({ "frozen": why.is_some(), "reason": why });
+    format!("event: frozen\ndata: {data}\n\n").into()
+}

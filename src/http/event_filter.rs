@@ -1,0 +1,65 @@
+//! Which events a subscriber wants.
+
+use super::{events::EventsQuery, problem::Problem};
+use crate::{
+    lease::{ChangeKind, DEFAULT_POOL},
+    store::Committed,
+};
+
+/// Which events a subscriber wants.
+pub struct Filter {
+    prefix: String,
+    owner: Option<String>,
+    types: Option<Vec<ChangeKind>>,
+    nothing: bool,
+}
+
+impl Filter {
+    /// The one that a query describes.
+    pub fn of(query: &EventsQuery) -> Result<Self, Problem> {
+        let types = match query.types.as_deref() {
+            None | Some("") => None,
+            Some(list) => Some(parse_types(list)?),
+        };
+        Ok(Self {
+            prefix: query.prefix.clone().unwrap_or_default(),
+            owner: query.owner.clone(),
+            types,
+            nothing: query.pool.as_deref().is_some_and(|pool| pool != DEFAULT_POOL),
+        })
+    }
+
+    /// Whether the subscriber is to be told.
+    pub fn wants(&self, committed: &Committed) -> bool {
+        if committed.key.is_session() {
+            return false;
+        }
+        let change = &committed.change;
+        let owner_fits = self.owner.as_deref().is_none_or(|owner| {
+            let previous = change.previous.as_ref().map(|(owner, _)| owner.as_str());
+            change.owner.as_ref().map(|owner| owner.as_str()) == Some(owner)
+                || previous == Some(owner)
+        });
+        !self.nothing
+            && owner_fits
+            && committed.key.as_str().starts_with(&self.prefix)
+            && self.types.as_ref().is_none_or(|types| types.contains(&change.kind))
+    }
+}
+
+/// Short types that the stream knows and that this build has no cause to send.
+const SILENT: [&str; 3] = ["handover-requested", "reset", "frozen"];
+
+fn parse_types(list: &str) -> Result<Vec<ChangeKind>, Problem> {
+    let mut types = Vec::new();
+    for name in list.split(',').map(str::trim) {
+        match ChangeKind::ALL.iter().find(|kind| kind.as_str() == name) {
+            Some(kind) => types.push(*kind),
+            None if SILENT.contains(&name) => {}
+            None => {
+                return Err(Problem::field("types", format!("names {name:?}, which is no type")));
+            }
+        }
+    }
+    Ok(types)
+}

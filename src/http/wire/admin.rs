@@ -1,0 +1,63 @@
+//! Orders of administrators.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Body of `POST /v1/admin/fence-skip`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FenceSkipBody {
+    /// The key.
+    pub key: String,
+    /// Why; at most 256 bytes.
+    pub reason: String,
+}
+
+/// Body of `POST /v1/admin/revoke`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RevokeBody {
+    /// The key.
+    pub key: String,
+    /// Why; at most 256 bytes.
+    pub reason: String,
+    /// Do not wait for the holder's last promise. Its window may then overlap the next one's.
+    #[serde(default)]
+    pub immediately: bool,
+}
+
+/// Answer of `POST /v1/admin/revoke`.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Revoked {
+    /// The order is durable.
+    pub revoked: bool,
+    /// Milliseconds until the tenure has ended; 0: it has.
+    pub ends_in_ms: u64,
+}
+
+/// Body of `POST /v1/admin/pin` and `POST /v1/admin/unpin`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PinBody {
+    /// The key.
+    pub key: String,
+    /// In whose name; 1 to 64 bytes.
+    pub by: String,
+}
+
+/// Body of `POST /v1/admin/drain`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DrainBody {
+    /// Whose leases.
+    pub owner: String,
+}
+
+/// Answer of `POST /v1/admin/drain`.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub struct Drained {
+    /// Leases whose end is ordered.
+    pub revoked: usize,
+    /// Leases that stay, since they are pinned.
+    pub pinned: usize,
+}

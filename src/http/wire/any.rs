@@ -1,0 +1,112 @@
+//! Any of several leases.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Grant;
+use crate::manager::Availability;
+
+/// How many of the keys of an acquire-any are in which state.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Counts {
+    /// Keys that were looked at.
+    pub keys: usize,
+    /// Held by others.
+    pub held: usize,
+    /// Held by this owner already.
+    pub held_by_you: usize,
+    /// Kept for somebody else.
+    pub offered: usize,
+    /// Shut for a lock-delay.
+    pub cooling: usize,
+    /// Shut until a fence of the last tenure is confirmed.
+    pub fencing: usize,
+    /// Milliseconds until the first of them ends, unless it is renewed.
+    #[serde(skip)]
+    pub next_ms: Option<u64>,
+}
+
+impl Counts {
+    pub fn of(counts: &Availability) -> Self {
+        let Availability { keys, held, held_by_you, offered, cooling, fencing, next_ms } = *counts;
+        Self { keys, held, held_by_you, offered, cooling, fencing, next_ms }
+    }
+}
+
+/// The order in which the keys of an acquire-any are tried.
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AnyOrder {
+    /// Each order equally likely.
+    #[default]
+    Random,
+    /// As listed.
+    Listed,
+    /// The owner's former keys first.
+    Sticky,
+}
+
+/// Body of `POST /v1/acquire-any`: exactly one of `keys` and `prefix`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AcquireAnyBody {
+    /// 1 to 10 000 keys, each once.
+    pub keys: Option<Vec<String>>,
+    /// The keys that have a record and start so.
+    pub prefix: Option<String>,
+    /// 1 to 256 bytes.
+    pub owner: String,
+    /// 100 to 86 400 000, unless set otherwise.
+    pub ttl_ms: u64,
+    /// How many to take at most; 1 by default.
+    #[serde(default = "one")]
+    pub count: usize,
+    /// In which order they are tried.
+    #[serde(default)]
+    pub order: AnyOrder,
+    /// How long to wait for one when none is free; 0, the default, is not at all.
+    #[serde(default)]
+    pub wait_ms: u64,
+    /// At most 64 bytes; a repeated call never grants twice.
+    pub request_id: Option<String>,
+}
+
+fn one() -> usize {
+    1
+}
+
+/// Answer of `POST /v1/acquire-any`.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Grants {
+    /// 1 to `count` grants.
+    #[schema(value_type = Vec<Grant>)]
+    pub grants: Vec<AnyGrant>,
+}
+
+/// A grant of this node, or of another one as it came.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are of this node")]
+pub enum AnyGrant {
+    /// This node's.
+    Own(Grant),
+    /// Another's.
+    Others(serde_json::Value),
+}
+
+impl AnyGrant {
+    /// The key.
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::Own(grant) => Some(&grant.lease.key),
+            Self::Others(grant) => grant["key"].as_str(),
+        }
+    }
+}
+
+/// Answer of another node to `POST /v1/acquire-any`.
+#[derive(Debug, Deserialize)]
+pub struct GrantsOfOthers {
+    /// Its grants.
+    pub grants: Vec<serde_json::Value>,
+}

@@ -1,0 +1,117 @@
+//! What holders ask: to stay, to give back, to hand over.
+
+use futures_util::{StreamExt, future::join_all, stream};
+
+use super::{Asked, HolderError, Manager, ReleaseError, Trouble, check_value};
+use crate::{
+    lease::{Answer, Heartbeat, LeaseId, Release, Request, Transfer, View},
+    telemetry::HeartbeatOutcome,
+};
+
+/// A heartbeat that was absorbed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alive {
+    /// The tenure's token.
+    pub token: crate::lease::Token,
+    /// The holder's window: milliseconds from before it sent the heartbeat, on its own clock.
+    pub valid_for_ms: u64,
+    /// The tenure had run out, and goes on.
+    pub revived: bool,
+}
+
+impl Manager {
+    /// Stays the owner of a key.
+    ///
+    /// # Errors
+    /// [`HolderError`].
+    pub async fn heartbeat(
+        &self,
+        key: &str,
+        beat: Heartbeat,
+        asked: impl Into<Asked>,
+    ) -> Result<Alive, HolderError> {
+        if let Some(ttl_ms) = beat.ttl_ms {
+            self.check_ttl("ttl_ms", ttl_ms)?;
+        }
+        check_value(beat.value.as_deref())?;
+        let (outcome, result) =
+            match self.ask(key, asked.into(), || Request::Heartbeat(beat.clone())).await {
+                Ok(Answer::Alive { token, valid_for_ms, revived }) => {
+                    let outcome =
+                        if revived { HeartbeatOutcome::Revived } else { HeartbeatOutcome::Alive };
+                    (outcome, Ok(Alive { token, valid_for_ms, revived }))
+                }
+                Ok(Answer::KeptBySession(session)) => {
+                    (HeartbeatOutcome::Error, Err(HolderError::KeptBySession(session)))
+                }
+                Ok(Answer::Lost(lost)) => (HeartbeatOutcome::Lost, Err(HolderError::Lost(lost))),
+                Ok(other) => (HeartbeatOutcome::Error, Err(Trouble::of(other).into())),
+                Err(trouble) => (HeartbeatOutcome::Error, Err(trouble.into())),
+            };
+        self.world.metrics.heartbeat(outcome);
+        result
+    }
+
+    /// Heartbeats of many leases: a verdict each, in order.
+    pub async fn heartbeats<'a>(
+        &self,
+        leases: impl Iterator<Item = (&'a str, LeaseId)>,
+        asked: impl Into<Asked>,
+    ) -> Vec<Result<Alive, HolderError>> {
+        let beat = |lease_id| Heartbeat { lease_id, value: None, ttl_ms: None };
+        let asked = asked.into();
+        join_all(leases.map(|(key, id)| self.heartbeat(key, beat(id), asked))).await
+    }
+
+    /// Stops being the owner of a key. `Ok(false)`: the tenure was over already.
+    ///
+    /// # Errors
+    /// [`ReleaseError`].
+    pub async fn release(
+        &self,
+        key: &str,
+        release: Release,
+        asked: impl Into<Asked>,
+    ) -> Result<bool, ReleaseError> {
+        check_value(release.value.as_deref())?;
+        match self.ask(key, asked.into(), || Request::Release(release.clone())).await? {
+            Answer::Released(released) => Ok(released),
+            Answer::NotHolder(view) => Err(ReleaseError::NotHolder(view)),
+            other => Err(Trouble::of(other).into()),
+        }
+    }
+
+    /// Releases many leases, all in as few syncs as there can be: a verdict each, in order.
+    pub async fn releases<'a>(
+        &self,
+        leases: impl Iterator<Item = (&'a str, LeaseId)>,
+        asked: impl Into<Asked>,
+    ) -> Vec<Result<bool, ReleaseError>> {
+        let release = |lease_id| Release { lease_id, value: None };
+        let asked = asked.into();
+        let releases = leases.map(|(key, id)| self.release(key, release(id), asked));
+        stream::iter(releases).buffered(self.at_once()).collect().await
+    }
+
+    /// Hands a key to a named successor, for which it is kept for a while.
+    ///
+    /// # Errors
+    /// [`HolderError`].
+    pub async fn transfer(
+        &self,
+        key: &str,
+        transfer: Transfer,
+        asked: impl Into<Asked>,
+    ) -> Result<View, HolderError> {
+        if let Some(offer_ms) = transfer.offer_ms {
+            self.check_ttl("offer_ms", offer_ms)?;
+        }
+        check_value(transfer.value.as_deref())?;
+        let make = || Request::Transfer(Box::new(transfer.clone()));
+        match self.ask(key, asked.into(), make).await? {
+            Answer::Done(view) => Ok(*view),
+            Answer::Lost(lost) => Err(HolderError::Lost(lost)),
+            other => Err(Trouble::of(other).into()),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Files that the settings name: whether they are there, and hold what they should.
+//!
+//! Not a part of loading: settings are also shown where their files are not.
+
+use std::path::Path;
+
+use super::{Fault, Faults, Loaded, StoreKind};
+
+/// What a file is to hold.
+#[derive(Clone, Copy)]
+enum Holds {
+    /// A first line.
+    Line,
+    /// A part of a PEM file whose name ends so.
+    Pem(&'static str),
+}
+
+impl Loaded {
+    /// Looks at every file that the store in use would read, also those that it reads only when a server
+    /// asks for them.
+    ///
+    /// # Errors
+    /// Everything that is wrong with any of them.
+    pub fn check_files(&self) -> Result<(), Faults> {
+        let nats = &self.settings.store.nats;
+        let named: [(&str, &Path, Holds); 6] = [
+            ("store.nats.credentials", &nats.credentials, Holds::Pem("JWT")),
+            ("store.nats.password_file", &nats.password_file, Holds::Line),
+            ("store.nats.token_file", &nats.token_file, Holds::Line),
+            ("store.nats.tls_ca", &nats.tls_ca, Holds::Pem("CERTIFICATE")),
+            ("store.nats.tls_cert", &nats.tls_cert, Holds::Pem("CERTIFICATE")),
+            ("store.nats.tls_key", &nats.tls_key, Holds::Pem("PRIVATE KEY")),
+        ];
+        let in_use = self.settings.store.kind == StoreKind::Nats;
+        let named = named.into_iter().filter(|(_, path, _)| in_use && !path.as_os_str().is_empty());
+        let faults: Vec<Fault> = named
+            .filter_map(|(key, path, holds)| {
+                let problem = look(path, holds).err()?;
+                let problem = format!("names {}, which {problem}", path.display());
+                Some(Fault { origin: self.origin(key), key: Some(key.to_owned()), problem })
+            })
+            .collect();
+        if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
+    }
+}
+
+fn look(path: &Path, holds: Holds) -> Result<(), String> {
+    let content =
+        std::fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
+    match holds {
+        Holds::Line if content.lines().next().is_none_or(str::is_empty) => {
+            Err("has an empty first line".to_owned())
+        }
+        Holds::Pem(name) => {
+            let begins = |line: &str| {
+                let inside = line.trim().strip_prefix("-----BEGIN ");
+                inside.is_some_and(|inside| inside.trim_end_matches('-').ends_with(name))
+            };
+            let found = content.lines().any(begins);
+            if found { Ok(()) } else { Err(format!("holds no {name} in PEM form")) }
+        }
+        Holds::Line => Ok(()),
+    }
+}
