@@ -19,6 +19,7 @@ use crate::{
         Settled, StoreError, Token, WriteEffect,
     },
     store::{Found, Outcome, Write},
+    telemetry::PoolMetrics,
 };
 
 /// How long an actor waits before it reads the store again, plus up to as much by chance.
@@ -60,6 +61,9 @@ pub(super) struct LeaseActor {
     /// Another actor of this process may have promised before.
     restarted: bool,
     held: bool,
+    /// The metrics of the key's pool, by the policies of this version.
+    pool: Arc<PoolMetrics>,
+    policies: u64,
     /// The lease is held, and at home here.
     homed: bool,
     started: bool,
@@ -75,6 +79,9 @@ impl LeaseActor {
     pub fn new(world: Arc<World>, restarted: bool, obituary: Obituary) -> Self {
         let chance = Chance::of(world.seed, obituary.key().as_str());
         let lapses = world.lapses();
+        let rules = world.rules();
+        let (policies, pool) = (rules.version(), rules.of(obituary.key().as_str()).1.clone());
+        drop(rules);
         Self {
             world,
             lease: None,
@@ -85,6 +92,8 @@ impl LeaseActor {
             lapses,
             restarted,
             held: false,
+            pool,
+            policies,
             homed: false,
             started: false,
             generation: 0,
@@ -126,20 +135,36 @@ impl LeaseActor {
             && self.lease.as_ref().map(|l| l.tenure_mark()) == Some((self.held, self.token))
         {
             // The tenure is as it was before: another node's.
-            self.world.metrics.adoptions.increment(1);
+            self.pool.adoptions.increment(1);
         }
         self.rearm(now, ctx);
     }
 
     /// Keeps the count of leases that are at home here; whether this one came to be.
     fn count_home(&mut self) -> bool {
+        self.follow_policies();
         let homed = self.lease.as_ref().is_some_and(|lease| lease.is_home());
         if homed == self.homed {
             return false;
         }
         self.homed = homed;
-        self.world.count_homed(homed);
+        self.world.count_homed(homed, &self.pool);
         homed
+    }
+
+    /// Where the policies changed, the lease is counted in the pool that its key is in now.
+    fn follow_policies(&mut self) {
+        let rules = self.world.rules();
+        if rules.version() == self.policies {
+            return;
+        }
+        self.policies = rules.version();
+        let before =
+            std::mem::replace(&mut self.pool, rules.of(self.obituary.key().as_str()).1.clone());
+        if self.homed {
+            before.held.decrement(1.0);
+            self.pool.held.increment(1.0);
+        }
     }
 
     fn read(&self) -> crate::store::StoreFuture<Result<Loaded, StoreError>> {
@@ -246,12 +271,12 @@ impl LeaseActor {
         if self.since != Moment::ZERO {
             let span = now.since(self.since);
             if self.held {
-                self.world.metrics.held_for(span);
+                self.pool.held_for(span);
                 if held {
-                    self.world.metrics.vacant_for(Duration::ZERO);
+                    self.pool.vacant_for(Duration::ZERO);
                 }
             } else {
-                self.world.metrics.vacant_for(span);
+                self.pool.vacant_for(span);
             }
         }
         (self.held, self.token, self.since) = (held, token, now);
@@ -331,7 +356,7 @@ impl LeaseActor {
         if let (Some(lease), Request::Heartbeat(beat)) = (&self.lease, &call.request)
             && let Some(ratio) = lease.margin(beat.lease_id, call.received)
         {
-            self.world.metrics.margin(ratio);
+            self.pool.margin(ratio);
         }
         self.step(Input::Call(call), ctx);
     }
@@ -354,7 +379,7 @@ impl Drop for LeaseActor {
             self.world.metrics.lease_actors.decrement(1.0);
         }
         if self.homed {
-            self.world.count_homed(false);
+            self.world.count_homed(false, &self.pool);
         }
     }
 }

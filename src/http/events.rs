@@ -46,7 +46,7 @@ pub struct EventsQuery {
     pub prefix: Option<String>,
     /// Only changes from or to this owner.
     pub owner: Option<String>,
-    /// Only changes of this pool.
+    /// Only changes of keys that are of this pool now.
     pub pool: Option<String>,
     /// Only these short types, separated by commas.
     pub types: Option<String>,
@@ -75,7 +75,7 @@ struct Filter {
     prefix: String,
     owner: Option<String>,
     types: Option<Vec<ChangeKind>>,
-    nothing: bool,
+    pool: Option<String>,
 }
 
 impl Filter {
@@ -88,20 +88,21 @@ impl Filter {
             prefix: query.prefix.clone().unwrap_or_default(),
             owner: query.owner.clone(),
             types,
-            nothing: query.pool.as_deref().is_some_and(|pool| pool != DEFAULT_POOL),
+            pool: query.pool.clone(),
         })
     }
 
-    fn wants(&self, committed: &Committed) -> bool {
+    fn wants(&self, world: &World, committed: &Committed) -> bool {
         let change = &committed.change;
         let owner_fits = self.owner.as_deref().is_none_or(|owner| {
             let previous = change.previous.as_ref().map(|(owner, _)| owner.as_str());
             change.owner.as_ref().map(|owner| owner.as_str()) == Some(owner)
                 || previous == Some(owner)
         });
-        !self.nothing
-            && owner_fits
-            && committed.key.as_str().starts_with(&self.prefix)
+        let key = committed.key.as_str();
+        owner_fits
+            && key.starts_with(&self.prefix)
+            && self.pool.as_deref().is_none_or(|pool| world.rules().is_of(key, pool))
             && self.types.as_ref().is_none_or(|types| types.contains(&change.kind))
     }
 }
@@ -176,7 +177,7 @@ struct Data<'a> {
     reason: Option<&'a str>,
     actor: Option<&'a str>,
     session: Option<&'a str>,
-    pool: &'static str,
+    pool: &'a str,
     node: Option<&'a str>,
 }
 
@@ -188,10 +189,10 @@ struct Previous<'a> {
 
 fn cloud_event<'a>(
     source: &'a Source,
-    writer: Option<Option<&'a str>>,
+    setting: &'a Setting,
     committed: &'a Committed,
 ) -> CloudEvent<'a> {
-    let node = writer.unwrap_or(Some(&source.node));
+    let node = setting.writer.as_ref().map_or(Some(&*source.node), Option::as_deref);
     let change = &committed.change;
     let key = committed.key.as_str();
     CloudEvent {
@@ -215,21 +216,38 @@ fn cloud_event<'a>(
             reason: change.reason.as_deref(),
             actor: change.actor.as_deref(),
             session: None,
-            pool: DEFAULT_POOL,
+            pool: &setting.pool,
             node,
         },
     }
 }
 
-/// The URL of the node that made a change, when it was another: `Some(None)` when that is forgotten.
-pub fn writer_of(world: &World, committed: &Committed) -> Option<Option<Box<str>>> {
-    (!world.is_own(committed.node)).then(|| world.url_of(committed.node))
+/// What an event says besides the change.
+pub struct Setting {
+    /// The URL of the node that made it, when it was another: `Some(None)` when that is forgotten.
+    writer: Option<Option<Box<str>>>,
+    /// The pool that the key is in now.
+    pool: Arc<str>,
 }
 
-/// One event of the stream; `writer` as [`writer_of`] says.
-/// JSON has no line breaks, so one `data:` line is enough.
-pub fn render(source: &Source, writer: Option<Option<&str>>, committed: &Committed) -> Bytes {
-    let event = cloud_event(source, writer, committed);
+impl Setting {
+    /// As the world knows it now.
+    pub fn of(world: &World, committed: &Committed) -> Self {
+        Self {
+            writer: (!world.is_own(committed.node)).then(|| world.url_of(committed.node)),
+            pool: world.pool_of(committed.key.as_str()),
+        }
+    }
+
+    /// Of a coordinator that is gone.
+    pub fn unknown() -> Self {
+        Self { writer: None, pool: DEFAULT_POOL.into() }
+    }
+}
+
+/// One event of the stream. JSON has no line breaks, so one `data:` line is enough.
+pub fn render(source: &Source, setting: &Setting, committed: &Committed) -> Bytes {
+    let event = cloud_event(source, setting, committed);
     let mut out = Vec::with_capacity(512);
     out.extend_from_slice(
         format!("id: {}\nevent: {}\ndata: ", event.id, committed.change.kind.as_str()).as_bytes(),
@@ -316,7 +334,7 @@ impl Reader {
                 Ok(History::Changes(changes)) => {
                     for committed in changes {
                         self.position = committed.position;
-                        if self.filter.wants(&committed) {
+                        if self.filter.wants(self.app.manager.world(), &committed) {
                             out.extend_from_slice(&self.render(&committed));
                         }
                     }
@@ -338,8 +356,8 @@ impl Reader {
     }
 
     fn render(&self, committed: &Committed) -> Bytes {
-        let writer = writer_of(self.app.manager.world(), committed);
-        render(&self.app.source, writer.as_ref().map(Option::as_deref), committed)
+        let setting = Setting::of(self.app.manager.world(), committed);
+        render(&self.app.source, &setting, committed)
     }
 
     fn hear(&mut self, heard: &Heard, out: &mut BytesMut) {
@@ -359,7 +377,7 @@ impl Reader {
             return;
         }
         self.position = committed.position;
-        if self.filter.wants(committed) {
+        if self.filter.wants(self.app.manager.world(), committed) {
             out.extend_from_slice(published.rendered.get_or_init(|| self.render(committed)));
         }
     }
@@ -475,10 +493,10 @@ impl Reader {
                 }
                 while let Some(committed) = self.backlog.pop_front() {
                     self.position = committed.position;
-                    if self.filter.wants(&committed) {
-                        let writer = writer_of(self.app.manager.world(), &committed);
-                        let writer = writer.as_ref().map(Option::as_deref);
-                        let event = cloud_event(&self.app.source, writer, &committed);
+                    let world = self.app.manager.world();
+                    if self.filter.wants(world, &committed) {
+                        let setting = Setting::of(world, &committed);
+                        let event = cloud_event(&self.app.source, &setting, &committed);
                         events.push(serde_json::to_value(event).unwrap_or_default());
                     }
                 }

@@ -93,8 +93,8 @@ impl Server {
         let source = app.source.clone();
         let world = Arc::downgrade(app.manager.world());
         app.manager.world().bus.render_with(move |change| {
-            let writer = world.upgrade().and_then(|world| events::writer_of(&world, change));
-            events::render(&source, writer.as_ref().map(Option::as_deref), change)
+            let setting = world.upgrade().map(|world| events::Setting::of(&world, change));
+            events::render(&source, &setting.unwrap_or_else(events::Setting::unknown), change)
         });
         let app = web::Data::new(app);
         let workers = Arc::new(AtomicUsize::new(0));

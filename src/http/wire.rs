@@ -1,12 +1,14 @@
 //! What travels: the shapes of the API, and nothing else.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::server::App;
 use crate::{
     clock::rfc3339,
-    lease::{DEFAULT_POOL, Grant as Granted, Key, View},
+    lease::{Grant as Granted, Key, View},
     manager::Availability,
 };
 
@@ -32,7 +34,8 @@ pub struct Lease {
     /// What the owner wants its successor to read.
     pub value: Option<String>,
     /// The pool of the key, which is also the label of its metrics.
-    pub pool: &'static str,
+    #[schema(value_type = String)]
+    pub pool: Arc<str>,
     /// The coordinator that answers for the key: calls of its holder are best sent there.
     pub node: String,
     /// How many callers wait for it.
@@ -56,7 +59,7 @@ impl Lease {
             acquired_at: view.acquired_at_ms.map(rfc3339),
             session: None,
             value: view.value.as_deref().map(str::to_owned),
-            pool: DEFAULT_POOL,
+            pool: app.manager.world().pool_of(key.as_str()),
             node: app.url_of(view.node),
             waiters: view.waiters,
             pinned: !view.pins.is_empty(),
@@ -140,7 +143,7 @@ pub struct AcquireBody {
     pub key: String,
     /// 1 to 256 bytes.
     pub owner: String,
-    /// 100 to 86 400 000, unless set otherwise.
+    /// 100 to 86 400 000, unless the settings or the key's policy say otherwise.
     pub ttl_ms: u64,
     /// How long to wait in the queue; 0, the default, is not at all.
     #[serde(default)]
@@ -167,7 +170,7 @@ pub enum AnyOrder {
     Sticky,
 }
 
-/// Body of `POST /v1/acquire-any`: exactly one of `keys` and `prefix`.
+/// Body of `POST /v1/acquire-any`: exactly one of `keys`, `prefix` and `pool`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcquireAnyBody {
@@ -175,9 +178,11 @@ pub struct AcquireAnyBody {
     pub keys: Option<Vec<String>>,
     /// The keys that have a record and start so.
     pub prefix: Option<String>,
+    /// The keys that have a record and are of this pool.
+    pub pool: Option<String>,
     /// 1 to 256 bytes.
     pub owner: String,
-    /// 100 to 86 400 000, unless set otherwise.
+    /// 100 to 86 400 000, unless the settings or the key's policy say otherwise.
     pub ttl_ms: u64,
     /// How many to take at most; 1 by default.
     #[serde(default = "one")]

@@ -31,10 +31,10 @@ pub use open::{OpenError, Parts};
 use crate::{
     actor::{Mail, Node, NodeView, Reply, Unreachable, World},
     lease::{
-        Acquire, Answer, Call, Grant, Heartbeat, Key, LeaseId, Moment, Owner, Refusal, Release,
-        Request, Transfer, TtlBounds, View,
+        Acquire, Answer, Call, Grant, Heartbeat, Key, LeaseId, Moment, Owner, Policy, Refusal,
+        Release, Request, Transfer, TtlBounds, View,
     },
-    telemetry::{AcquireOutcome, HeartbeatOutcome},
+    telemetry::{AcquireOutcome, HeartbeatOutcome, PoolMetrics},
 };
 
 /// Longest value of a key, in bytes of UTF-8.
@@ -47,8 +47,6 @@ const ATTEMPTS: u32 = 20;
 /// Bounds that callers meet.
 #[derive(Clone, Copy, Debug)]
 pub struct CallLimits {
-    /// The ttls that are accepted.
-    pub ttl: TtlBounds,
     /// The longest that a caller may wait in a queue.
     pub wait_max: Duration,
 }
@@ -142,7 +140,7 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<Grant, AcquireError> {
         let asked = asked.into();
-        self.check_ttl("ttl_ms", one.ttl_ms)?;
+        self.check_ttl(one.key.as_str(), "ttl_ms", one.ttl_ms)?;
         check_value(one.value.as_deref())?;
         let wait_until = self.check_wait(one.wait_ms, asked.received)?;
         if *self.draining.borrow() {
@@ -165,19 +163,23 @@ impl Manager {
             }))
         };
         let answer = self.ask(one.key.as_str(), asked, make);
-        let answer =
-            if wait_until.is_some() { self.unless_draining(answer).await } else { answer.await };
+        let answer = if wait_until.is_some() {
+            let pools = vec![self.world.metrics_of(one.key.as_str())];
+            self.unless_draining(pools, answer).await
+        } else {
+            answer.await
+        };
         let result = match answer {
             Ok(Answer::Granted(grant)) => Ok(*grant),
             Ok(Answer::Refused(why, view)) => Err(AcquireError::Refused(why, view)),
             Ok(other) => Err(Trouble::of(other).into()),
             Err(trouble) => Err(trouble.into()),
         };
-        self.count_acquire(&result, asked.received);
+        self.count_acquire(one.key.as_str(), &result, asked.received);
         result
     }
 
-    fn count_acquire(&self, result: &Result<Grant, AcquireError>, received: Moment) {
+    fn count_acquire(&self, key: &str, result: &Result<Grant, AcquireError>, received: Moment) {
         let outcome = match result {
             Ok(_) => AcquireOutcome::Granted,
             Err(AcquireError::Refused(Refusal::Held | Refusal::HeldByYou, _)) => {
@@ -185,7 +187,7 @@ impl Manager {
             }
             Err(_) => AcquireOutcome::Error,
         };
-        self.world.metrics.acquired(outcome, self.now().since(received));
+        self.world.rules().of(key).1.acquired(outcome, self.now().since(received));
     }
 
     /// Stays the owner of a key.
@@ -199,7 +201,7 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<Alive, HolderError> {
         if let Some(ttl_ms) = beat.ttl_ms {
-            self.check_ttl("ttl_ms", ttl_ms)?;
+            self.check_ttl(key, "ttl_ms", ttl_ms)?;
         }
         check_value(beat.value.as_deref())?;
         let (outcome, result) =
@@ -213,7 +215,7 @@ impl Manager {
                 Ok(other) => (HeartbeatOutcome::Error, Err(Trouble::of(other).into())),
                 Err(trouble) => (HeartbeatOutcome::Error, Err(trouble.into())),
             };
-        self.world.metrics.heartbeat(outcome);
+        self.world.rules().of(key).1.heartbeat(outcome);
         result
     }
 
@@ -275,7 +277,7 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<View, HolderError> {
         if let Some(offer_ms) = transfer.offer_ms {
-            self.check_ttl("offer_ms", offer_ms)?;
+            self.check_ttl(key, "offer_ms", offer_ms)?;
         }
         check_value(transfer.value.as_deref())?;
         let make = || Request::Transfer(Box::new(transfer.clone()));
@@ -334,12 +336,13 @@ impl Manager {
         let _ = self.draining.subscribe().wait_for(|draining| *draining).await;
     }
 
-    /// A call that waits; it ends, with its caller told why, when no more work is taken.
+    /// A call that waits in queues of these pools; it ends, with its caller told why, when no more work is taken.
     async fn unless_draining<T>(
         &self,
+        pools: Vec<Arc<PoolMetrics>>,
         asked: impl Future<Output = Result<T, Trouble>>,
     ) -> Result<T, Trouble> {
-        let _waiting = Waiting::begin(&self.world);
+        let _waiting = Waiting::begin(pools);
         tokio::select! {
             answer = asked => answer,
             () = self.drained() => Err(Trouble::Draining),
@@ -378,12 +381,16 @@ impl Manager {
         Err(Trouble::Busy)
     }
 
-    fn check_ttl(&self, field: &'static str, ttl_ms: u64) -> Result<(), Invalid> {
-        let TtlBounds { min_ms, max_ms } = self.limits.ttl;
-        if self.limits.ttl.contains(ttl_ms) {
+    /// Whether a key's policy takes such a ttl.
+    fn check_ttl(&self, key: &str, field: &'static str, ttl_ms: u64) -> Result<(), Invalid> {
+        let rules = self.world.rules();
+        let Policy { ttl, pool, .. } = &**rules.of(key).0;
+        if ttl.contains(ttl_ms) {
             return Ok(());
         }
-        Err(Invalid { field, detail: format!("is {ttl_ms}; it must be from {min_ms} to {max_ms}") })
+        let TtlBounds { min_ms, max_ms } = ttl;
+        let detail = format!("is {ttl_ms}; it must be from {min_ms} to {max_ms} in pool {pool}");
+        Err(Invalid { field, detail })
     }
 
     fn check_wait(&self, wait_ms: u64, received: Moment) -> Result<Option<Moment>, Invalid> {
@@ -398,18 +405,18 @@ impl Manager {
 }
 
 /// Counts a caller that waits, for as long as it does.
-struct Waiting<'a>(&'a World);
+struct Waiting(Vec<Arc<PoolMetrics>>);
 
-impl<'a> Waiting<'a> {
-    fn begin(world: &'a World) -> Self {
-        world.metrics.waiters.increment(1.0);
-        Self(world)
+impl Waiting {
+    fn begin(pools: Vec<Arc<PoolMetrics>>) -> Self {
+        pools.iter().for_each(|pool| pool.waiters.increment(1.0));
+        Self(pools)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.metrics.waiters.decrement(1.0);
+        self.0.iter().for_each(|pool| pool.waiters.decrement(1.0));
     }
 }
 
