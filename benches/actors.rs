@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use tenure::{
     actor::{Arbiters, Limits, claim_this_thread},
     clock::{Clock, Entropy, SystemClock, SystemEntropy},
-    lease::{Heartbeat, Key, LeaseId, Owner, Release, TtlBounds},
+    lease::{Heartbeat, Key, LeaseId, Owner, Release},
     manager::{AcquireOne, CallLimits, Manager, Parts},
     store::embedded::{EmbeddedStore, Fresh, Options},
     telemetry::{Metrics, OwnershipLog, Recorder},
@@ -37,7 +37,8 @@ fn open(dir: &std::path::Path, system: &actix::SystemRunner) -> Arc<Manager> {
             url: String::new(),
             node_ttl: Duration::from_secs(3),
             actors: Limits::default(),
-            calls: CallLimits { ttl: TtlBounds::default(), wait_max: Duration::from_secs(600) },
+            policies: Arc::default(),
+            calls: CallLimits { wait_max: Duration::from_secs(600) },
             waiters_per_key: 1000,
             inflight_per_key: 1000,
             metrics: Arc::new(Metrics::register("embedded")),

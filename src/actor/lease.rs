@@ -18,10 +18,12 @@ use crate::{
     clock::Chance,
     lease::{
         Alarm, Answer, Call, Effect, Effects, FenceReport, FenceRun, Inherited, Input, Lease,
-        Loaded, Moment, Nonce, Request, SessionOver, Settled, StoreError, Token, WriteEffect,
+        Loaded, Moment, Nonce, Request, SessionOver, SessionSpec, Settled, StoreError, Token,
+        WriteEffect,
     },
     plugin::FenceOrder,
     store::{Found, Outcome, Write},
+    telemetry::PoolMetrics,
 };
 
 /// How long an actor waits before it reads the store again, plus up to as much by chance.
@@ -67,6 +69,9 @@ pub(super) struct LeaseActor {
     /// Another actor of this process may have promised before.
     restarted: bool,
     held: bool,
+    /// The metrics of the key's pool, by the policies of this version.
+    pool: Arc<PoolMetrics>,
+    policies: u64,
     /// The lease is held, and at home here.
     homed: bool,
     started: bool,
@@ -84,6 +89,9 @@ impl LeaseActor {
     pub fn new(world: Arc<World>, restarted: bool, obituary: Obituary) -> Self {
         let chance = Chance::of(world.seed, obituary.key().as_str());
         let lapses = world.lapses();
+        let rules = world.rules();
+        let (policies, pool) = (rules.version(), rules.of(obituary.key().as_str()).1.clone());
+        drop(rules);
         Self {
             world,
             lease: None,
@@ -94,6 +102,8 @@ impl LeaseActor {
             lapses,
             restarted,
             held: false,
+            pool,
+            policies,
             homed: false,
             started: false,
             generation: 0,
@@ -136,13 +146,14 @@ impl LeaseActor {
             && self.lease.as_ref().map(|l| l.tenure_mark()) == Some((self.held, self.token))
         {
             // The tenure is as it was before: another node's.
-            self.world.metrics.adoptions.increment(1);
+            self.pool.adoptions.increment(1);
         }
         self.rearm(now, ctx);
     }
 
     /// Keeps the count of leases that are at home here; whether this one came to be.
     fn count_home(&mut self) -> bool {
+        self.follow_policies();
         let homed = self.lease.as_ref().is_some_and(|lease| lease.is_home());
         if homed == self.homed {
             return false;
@@ -150,19 +161,42 @@ impl LeaseActor {
         self.homed = homed;
         match self.obituary.key().session() {
             Some(digest) => self.count_session(digest),
-            None => self.world.count_homed(homed),
+            None => self.world.count_homed(homed, &self.pool),
         }
         homed
+    }
+
+    /// Where the policies changed, the lease is counted in the pool that its key is in now.
+    fn follow_policies(&mut self) {
+        let rules = self.world.rules();
+        if rules.version() == self.policies || self.obituary.key().is_session() {
+            return;
+        }
+        self.policies = rules.version();
+        let before =
+            std::mem::replace(&mut self.pool, rules.of(self.obituary.key().as_str()).1.clone());
+        if self.homed {
+            before.held.decrement(1.0);
+            self.pool.held.increment(1.0);
+        }
     }
 
     /// A session came to be at home here, or is no longer.
     fn count_session(&mut self, digest: Nonce) {
         self.warden = None;
-        self.world.metrics.sessions.increment(if self.homed { 1.0 } else { -1.0 });
-        let Some(lease) = self.lease.as_ref().filter(|_| self.homed) else { return };
+        let Some(lease) = self.lease.as_ref().filter(|_| self.homed) else {
+            return self.pool.sessions.decrement(1.0);
+        };
         let fresh = lease.tenure_mark() != (self.held, self.token);
         let view = lease.view(self.world.clock.now());
-        let spec = view.value.as_deref().map(serde_json::from_str);
+        let spec = view.value.as_deref().map(serde_json::from_str::<SessionSpec>);
+        if let Some(Ok(spec)) = &spec
+            && let Some(pool) =
+                spec.pool.as_deref().and_then(|pool| self.world.rules().named(pool).cloned())
+        {
+            self.pool = pool;
+        }
+        self.pool.sessions.increment(1.0);
         let (Some(owner), Some(Ok(spec))) = (view.owner, spec) else {
             return tracing::error!(session = %digest, "the record of a session cannot be read");
         };
@@ -304,12 +338,12 @@ impl LeaseActor {
         if self.since != Moment::ZERO {
             let span = now.since(self.since);
             if self.held {
-                self.world.metrics.held_for(span);
+                self.pool.held_for(span);
                 if held {
-                    self.world.metrics.vacant_for(Duration::ZERO);
+                    self.pool.vacant_for(Duration::ZERO);
                 }
             } else {
-                self.world.metrics.vacant_for(span);
+                self.pool.vacant_for(span);
             }
         }
         (self.held, self.token, self.since) = (held, token, now);
@@ -389,7 +423,7 @@ impl LeaseActor {
         if let (Some(lease), Request::Heartbeat(beat)) = (&self.lease, &call.request)
             && let Some(ratio) = lease.margin(beat.lease_id, call.received)
         {
-            self.world.metrics.margin(ratio);
+            self.pool.margin(ratio);
         }
         self.step(Input::Call(call), ctx);
     }
@@ -412,8 +446,8 @@ impl Drop for LeaseActor {
             self.world.metrics.lease_actors.decrement(1.0);
         }
         match (self.homed, self.obituary.key().is_session()) {
-            (true, false) => self.world.count_homed(false),
-            (true, true) => self.world.metrics.sessions.decrement(1.0),
+            (true, false) => self.world.count_homed(false, &self.pool),
+            (true, true) => self.pool.sessions.decrement(1.0),
             (false, _) => {}
         }
     }

@@ -191,7 +191,7 @@ fn announce(world: &World, committed: Committed) {
     }
     world.metrics.published.increment(1);
     if own {
-        world.metrics.changed(&committed.change);
+        world.rules().of(committed.key.as_str()).1.changed(&committed.change);
         let now = world.clock.now();
         let left_out = world.ownership_log.write(&committed.key, &committed.change, now);
         world.metrics.lines_suppressed.increment(left_out);

@@ -8,14 +8,15 @@ use std::{
     time::Duration,
 };
 
+use arc_swap::{ArcSwap, Guard};
 use tokio::sync::{Notify, mpsc::UnboundedSender};
 
-use super::{Bus, Plugins, Registry, Sessions, obituary::Death};
+use super::{Bus, Mail, Plugins, Registry, Rules, Sessions, obituary::Death};
 use crate::{
     clock::{Clock, Entropy, JumpDetector},
-    lease::{Env, Inherited, Key, Lease, Moment, Nonce, Terms, View},
+    lease::{Env, Inherited, Key, Lease, Moment, Nonce, Policies, Terms, View},
     store::{Found, LeaseStore},
-    telemetry::{Metrics, OwnershipLog},
+    telemetry::{Metrics, OwnershipLog, PoolMetrics},
 };
 
 /// Bounds of the actors.
@@ -63,7 +64,7 @@ pub struct World {
     pub registry: Registry,
     /// Where changes are published.
     pub bus: Bus,
-    /// Handles to the metrics.
+    /// Handles to the metrics that have no pool.
     pub metrics: Arc<Metrics>,
     /// The log of ownership changes.
     pub ownership_log: OwnershipLog,
@@ -71,6 +72,8 @@ pub struct World {
     pub locked_at: Moment,
     /// What is the same for every key, as it is known now.
     terms: RwLock<Arc<Terms>>,
+    /// The policies of the terms, with the metrics of their pools.
+    rules: ArcSwap<Rules>,
     /// How many leases are at home here.
     pub(super) homed: AtomicU32,
     /// Nodes that records name and that nobody knows.
@@ -107,11 +110,13 @@ impl World {
     ) -> Self {
         let bus = Bus::new(limits.bus_buffer, limits.subscribers);
         let seed = entropy.next_u64();
+        let rules = ArcSwap::from_pointee(Rules::new(terms.policies.clone(), 0));
         Self {
             store,
             clock,
             entropy,
             terms: RwLock::new(Arc::new(terms)),
+            rules,
             homed: AtomicU32::new(0),
             inquiries: std::sync::Mutex::default(),
             inquired: Notify::new(),
@@ -185,6 +190,32 @@ impl World {
         change(Arc::make_mut(&mut terms));
     }
 
+    /// The policies, with the metrics of their pools.
+    pub fn rules(&self) -> Guard<Arc<Rules>> {
+        self.rules.load()
+    }
+
+    /// The pool of a key.
+    pub fn pool_of(&self, key: &str) -> Arc<str> {
+        self.rules.load().of(key).0.pool.clone()
+    }
+
+    /// The metrics of a key's pool.
+    pub fn metrics_of(&self, key: &str) -> Arc<PoolMetrics> {
+        self.rules.load().of(key).1.clone()
+    }
+
+    /// Puts other policies into force. Held leases go on as they are: what changed holds from their next
+    /// grant, change of ttl, or end.
+    pub fn set_policies(&self, policies: Arc<Policies>) {
+        self.set_terms(|terms| {
+            let version = self.rules.load().version() + 1;
+            self.rules.store(Arc::new(Rules::new(policies.clone(), version)));
+            terms.policies = policies;
+        });
+        self.registry.tell_all(|| Mail::Nudge);
+    }
+
     /// Where a node is reached; `None` for one that is not known.
     pub fn url_of(&self, incarnation: Nonce) -> Option<Box<str>> {
         let terms = self.terms();
@@ -219,13 +250,13 @@ impl World {
     }
 
     /// A lease came to be at home here, or is no longer.
-    pub(super) fn count_homed(&self, homed: bool) {
+    pub(super) fn count_homed(&self, homed: bool, pool: &PoolMetrics) {
         if homed {
             self.homed.fetch_add(1, Ordering::Relaxed);
-            self.metrics.held.increment(1.0);
+            pool.held.increment(1.0);
         } else {
             self.homed.fetch_sub(1, Ordering::Relaxed);
-            self.metrics.held.decrement(1.0);
+            pool.held.decrement(1.0);
         }
     }
 

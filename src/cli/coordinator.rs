@@ -16,7 +16,7 @@ use crate::{
     actor::{Arbiters, Limits},
     clock::{Clock, Entropy, SystemClock, SystemEntropy},
     http::{App, Courier, Server, ServerOptions, Source},
-    lease::TtlBounds,
+    lease,
     manager::{CallLimits, Manager, Parts},
     settings::Settings,
     telemetry::{Metrics, OwnershipLog, Recorder},
@@ -70,7 +70,8 @@ impl Coordinator {
             url: settings.advertise_url(bound),
             node_ttl: settings.node.ttl,
             actors: actor_limits(settings),
-            calls: call_limits(settings),
+            policies: Arc::new(settings.lease_policies()),
+            calls: CallLimits { wait_max: settings.limits.wait_max },
             waiters_per_key: settings.limits.waiters_per_key,
             inflight_per_key: settings.limits.inflight_per_key,
             metrics: metrics.clone(),
@@ -120,6 +121,16 @@ impl Coordinator {
         Ok((&mut self.ended).await??)
     }
 
+    /// Puts other policies into force.
+    pub(crate) fn set_policies(&self, policies: lease::Policies) {
+        self.manager.world().set_policies(Arc::new(policies));
+    }
+
+    /// Counts that the file was read again.
+    pub(crate) fn count_reload(&self, applied: bool) {
+        self.manager.world().metrics.reloaded(applied);
+    }
+
     /// Takes no more work, settles what is in flight, syncs, and lets go of the store.
     pub(crate) async fn stop(self) {
         self.manager.drain();
@@ -163,15 +174,6 @@ fn actor_limits(settings: &Settings) -> Limits {
         subscribers: settings.limits.subscribers,
         bus_buffer: settings.events.buffer,
     }
-}
-
-fn call_limits(settings: &Settings) -> CallLimits {
-    let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-    let ttl = TtlBounds {
-        min_ms: millis(settings.limits.ttl_min),
-        max_ms: millis(settings.limits.ttl_max),
-    };
-    CallLimits { ttl, wait_max: settings.limits.wait_max }
 }
 
 /// The gauges that are read when somebody asks.

@@ -18,13 +18,14 @@ pub(super) fn run(args: &SettingsArgs) -> Result<Exit, Failure> {
     init_logs(&settings.telemetry.log, json)
         .map_err(|error| Failure::Usage(format!("telemetry.log: {error}")))?;
     log_panics();
-    actix::System::new().block_on(serve(settings))?;
+    actix::System::new().block_on(serve(args, settings))?;
     Ok(Exit::Done)
 }
 
-async fn serve(settings: Settings) -> anyhow::Result<()> {
+async fn serve(args: &SettingsArgs, mut settings: Settings) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     let mut coordinator = Coordinator::start(&settings).await?;
     let (store, place) = (settings.store.kind.as_str(), open_store::place(&settings));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), store, place, "serving");
@@ -33,10 +34,17 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
     {
         eprintln!("listening on http://{}", coordinator.bound);
     }
-    tokio::select! {
-        ended = coordinator.ended() => return ended.context("the server ended"),
-        _ = terminate.recv() => tracing::info!("stopping: SIGTERM"),
-        _ = interrupt.recv() => tracing::info!("stopping: SIGINT"),
+    loop {
+        tokio::select! {
+            ended = coordinator.ended() => return ended.context("the server ended"),
+            _ = terminate.recv() => tracing::info!("stopping: SIGTERM"),
+            _ = interrupt.recv() => tracing::info!("stopping: SIGINT"),
+            Some(()) = hangup.recv() => {
+                reload(args, &mut settings, &coordinator);
+                continue;
+            }
+        }
+        break;
     }
     tokio::select! {
         () = coordinator.stop() => tracing::info!("stopped"),
@@ -44,6 +52,35 @@ async fn serve(settings: Settings) -> anyhow::Result<()> {
         _ = interrupt.recv() => tracing::warn!("told twice to stop: requests in flight are cut off"),
     }
     Ok(())
+}
+
+/// Reads all layers again, and puts their policies into force. What else changed waits for a restart; what
+/// is wrong changes nothing.
+fn reload(args: &SettingsArgs, settings: &mut Settings, coordinator: &Coordinator) {
+    let read = args.load().map_err(|faults| faults.0.iter().map(ToString::to_string).collect());
+    let applied = read.and_then(|loaded| {
+        let changed = loaded.settings.differing(settings);
+        let with_policies = settings.with_policies(loaded.settings.policies)?;
+        Ok::<_, Vec<String>>((with_policies, changed))
+    });
+    coordinator.count_reload(applied.is_ok());
+    match applied {
+        Ok((with_policies, changed)) => {
+            *settings = with_policies;
+            coordinator.set_policies(settings.lease_policies());
+            tracing::info!(policies = settings.policies.len(), "settings read again: SIGHUP");
+            if !changed.is_empty() {
+                let keys = changed.join(", ");
+                tracing::warn!(keys, "these settings changed too, and need a restart");
+            }
+        }
+        Err(faults) => {
+            for fault in &faults {
+                tracing::error!(%fault, "settings read again: SIGHUP");
+            }
+            tracing::error!(faults = faults.len(), "the settings have faults: the policies stay");
+        }
+    }
 }
 
 /// A panic ends one actor or one connection; the log says where it was.

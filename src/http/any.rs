@@ -131,17 +131,19 @@ fn read(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
         Some(id) => {
             let listed = body.keys.as_deref().unwrap_or_default().join("\0");
             let kind = [u8::from(body.keys.is_some()), body.order as u8];
-            mark(
-                Some(id),
-                &[
-                    body.owner.as_bytes(),
-                    &body.ttl_ms.to_le_bytes(),
-                    &body.count.to_le_bytes(),
-                    &kind,
-                    listed.as_bytes(),
-                    body.prefix.as_deref().unwrap_or_default().as_bytes(),
-                ],
-            )?
+            let (ttl, count) = (body.ttl_ms.to_le_bytes(), body.count.to_le_bytes());
+            let prefix = body.prefix.as_deref().unwrap_or_default();
+            let mut parts: Vec<&[u8]> = vec![
+                body.owner.as_bytes(),
+                &ttl,
+                &count,
+                &kind,
+                listed.as_bytes(),
+                prefix.as_bytes(),
+            ];
+            // What marks say of calls without a pool is as it was.
+            parts.extend(body.pool.as_deref().map(str::as_bytes));
+            mark(Some(id), &parts)?
         }
     };
     let order = match body.order {
@@ -151,7 +153,7 @@ fn read(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
     };
     let owner = owner("owner", &body.owner)?;
     Ok(AcquireAny {
-        candidates: candidates(body.keys.as_deref(), body.prefix.as_deref())?,
+        candidates: candidates(body)?,
         owner,
         ttl_ms: body.ttl_ms,
         count: body.count,
@@ -161,9 +163,9 @@ fn read(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
     })
 }
 
-fn candidates(keys: Option<&[String]>, prefix: Option<&str>) -> Result<Candidates, Problem> {
-    match (keys, prefix) {
-        (Some(keys), None) => {
+fn candidates(body: &AcquireAnyBody) -> Result<Candidates, Problem> {
+    match (body.keys.as_deref(), body.prefix.as_deref(), body.pool.as_deref()) {
+        (Some(keys), None, None) => {
             if keys.is_empty() || keys.len() > MAX_CANDIDATES {
                 let detail =
                     format!("names {} keys; 1 to {MAX_CANDIDATES} are allowed", keys.len());
@@ -174,13 +176,15 @@ fn candidates(keys: Option<&[String]>, prefix: Option<&str>) -> Result<Candidate
             };
             Ok(Candidates::Keys(keys.iter().enumerate().map(parse).collect::<Result<_, _>>()?))
         }
-        (None, Some(prefix)) if prefix.len() > MAX_KEY_BYTES => {
+        (None, Some(prefix), None) if prefix.len() > MAX_KEY_BYTES => {
             let detail =
                 format!("is {} bytes long; at most {MAX_KEY_BYTES} are allowed", prefix.len());
             Err(Problem::field("prefix", detail))
         }
-        (None, Some(prefix)) => Ok(Candidates::Prefix(prefix.to_owned())),
-        (Some(_), Some(_)) => Err(Problem::field("prefix", "and keys exclude each other")),
-        (None, None) => Err(Problem::field("keys", "or prefix is needed")),
+        (None, Some(prefix), None) => Ok(Candidates::Prefix(prefix.to_owned())),
+        (None, None, Some(pool)) => Ok(Candidates::Pool(pool.to_owned())),
+        (Some(_), Some(_), _) => Err(Problem::field("prefix", "and keys exclude each other")),
+        (_, _, Some(_)) => Err(Problem::field("pool", "excludes keys and prefix")),
+        (None, None, None) => Err(Problem::field("keys", "or prefix or pool is needed")),
     }
 }

@@ -1,5 +1,7 @@
 //! Ownership changes as they are told: CloudEvents, and the cursors that a stream resumes from.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde::Serialize;
 
@@ -59,7 +61,7 @@ struct Data<'a> {
     reason: Option<&'a str>,
     actor: Option<&'a str>,
     session: Option<String>,
-    pool: &'static str,
+    pool: &'a str,
     node: Option<&'a str>,
 }
 
@@ -72,10 +74,10 @@ struct Previous<'a> {
 /// A change as an event; `writer` as [`writer_of`] says.
 pub fn cloud_event<'a>(
     source: &'a Source,
-    writer: Option<Option<&'a str>>,
+    setting: &'a Setting,
     committed: &'a Committed,
 ) -> CloudEvent<'a> {
-    let node = writer.unwrap_or(Some(&source.node));
+    let node = setting.writer.as_ref().map_or(Some(&*source.node), Option::as_deref);
     let change = &committed.change;
     let key = committed.key.as_str();
     CloudEvent {
@@ -99,21 +101,38 @@ pub fn cloud_event<'a>(
             reason: change.reason.as_deref(),
             actor: change.actor.as_deref(),
             session: change.session.map(|digest| digest.to_string()),
-            pool: DEFAULT_POOL,
+            pool: &setting.pool,
             node,
         },
     }
 }
 
-/// The URL of the node that made a change, when it was another: `Some(None)` when that is forgotten.
-pub fn writer_of(world: &World, committed: &Committed) -> Option<Option<Box<str>>> {
-    (!world.is_own(committed.node)).then(|| world.url_of(committed.node))
+/// What an event says besides the change.
+pub struct Setting {
+    /// The URL of the node that made it, when it was another: `Some(None)` when that is forgotten.
+    writer: Option<Option<Box<str>>>,
+    /// The pool that the key is in now.
+    pool: Arc<str>,
 }
 
-/// One event of the stream; `writer` as [`writer_of`] says.
-/// JSON has no line breaks, so one `data:` line is enough.
-pub fn render(source: &Source, writer: Option<Option<&str>>, committed: &Committed) -> Bytes {
-    let event = cloud_event(source, writer, committed);
+impl Setting {
+    /// As the world knows it now.
+    pub fn of(world: &World, committed: &Committed) -> Self {
+        Self {
+            writer: (!world.is_own(committed.node)).then(|| world.url_of(committed.node)),
+            pool: world.pool_of(committed.key.as_str()),
+        }
+    }
+
+    /// Of a coordinator that is gone.
+    pub fn unknown() -> Self {
+        Self { writer: None, pool: DEFAULT_POOL.into() }
+    }
+}
+
+/// One event of the stream. JSON has no line breaks, so one `data:` line is enough.
+pub fn render(source: &Source, setting: &Setting, committed: &Committed) -> Bytes {
+    let event = cloud_event(source, setting, committed);
     let mut out = Vec::with_capacity(512);
     out.extend_from_slice(
         format!("id: {}\nevent: {}\ndata: ", event.id, committed.change.kind.as_str()).as_bytes(),

@@ -1,17 +1,14 @@
 //! Which events a subscriber wants.
 
 use super::{events::EventsQuery, problem::Problem};
-use crate::{
-    lease::{ChangeKind, DEFAULT_POOL},
-    store::Committed,
-};
+use crate::{actor::World, lease::ChangeKind, store::Committed};
 
 /// Which events a subscriber wants.
 pub struct Filter {
     prefix: String,
     owner: Option<String>,
     types: Option<Vec<ChangeKind>>,
-    nothing: bool,
+    pool: Option<String>,
 }
 
 impl Filter {
@@ -25,12 +22,12 @@ impl Filter {
             prefix: query.prefix.clone().unwrap_or_default(),
             owner: query.owner.clone(),
             types,
-            nothing: query.pool.as_deref().is_some_and(|pool| pool != DEFAULT_POOL),
+            pool: query.pool.clone(),
         })
     }
 
     /// Whether the subscriber is to be told.
-    pub fn wants(&self, committed: &Committed) -> bool {
+    pub fn wants(&self, world: &World, committed: &Committed) -> bool {
         if committed.key.is_session() {
             return false;
         }
@@ -40,9 +37,10 @@ impl Filter {
             change.owner.as_ref().map(|owner| owner.as_str()) == Some(owner)
                 || previous == Some(owner)
         });
-        !self.nothing
-            && owner_fits
-            && committed.key.as_str().starts_with(&self.prefix)
+        let key = committed.key.as_str();
+        owner_fits
+            && key.starts_with(&self.prefix)
+            && self.pool.as_deref().is_none_or(|pool| world.rules().is_of(key, pool))
             && self.types.as_ref().is_none_or(|types| types.contains(&change.kind))
     }
 }

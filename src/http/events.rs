@@ -18,7 +18,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::{
     body::{json, query},
     cloud_event::{
-        cloud_event, cursor, parse_cursor, render, render_frozen, render_reset, writer_of,
+        Setting, cloud_event, cursor, parse_cursor, render, render_frozen, render_reset,
     },
     event_filter::Filter,
     follow::follow,
@@ -48,7 +48,7 @@ pub struct EventsQuery {
     pub prefix: Option<String>,
     /// Only changes from or to this owner.
     pub owner: Option<String>,
-    /// Only changes of this pool.
+    /// Only changes of keys that are of this pool now.
     pub pool: Option<String>,
     /// Only these short types, separated by commas.
     pub types: Option<String>,
@@ -136,7 +136,7 @@ impl Reader {
                 Ok(History::Changes(changes)) => {
                     for committed in changes {
                         self.position = committed.position;
-                        if self.filter.wants(&committed) {
+                        if self.filter.wants(self.app.manager.world(), &committed) {
                             out.extend_from_slice(&self.render(&committed));
                         }
                     }
@@ -158,8 +158,8 @@ impl Reader {
     }
 
     fn render(&self, committed: &Committed) -> Bytes {
-        let writer = writer_of(self.app.manager.world(), committed);
-        render(&self.app.source, writer.as_ref().map(Option::as_deref), committed)
+        let setting = Setting::of(self.app.manager.world(), committed);
+        render(&self.app.source, &setting, committed)
     }
 
     fn hear(&mut self, heard: &Heard, out: &mut BytesMut) {
@@ -179,7 +179,7 @@ impl Reader {
             return;
         }
         self.position = committed.position;
-        if self.filter.wants(committed) {
+        if self.filter.wants(self.app.manager.world(), committed) {
             out.extend_from_slice(published.rendered.get_or_init(|| self.render(committed)));
         }
     }
@@ -295,10 +295,10 @@ impl Reader {
                 }
                 while let Some(committed) = self.backlog.pop_front() {
                     self.position = committed.position;
-                    if self.filter.wants(&committed) {
-                        let writer = writer_of(self.app.manager.world(), &committed);
-                        let writer = writer.as_ref().map(Option::as_deref);
-                        let event = cloud_event(&self.app.source, writer, &committed);
+                    let world = self.app.manager.world();
+                    if self.filter.wants(world, &committed) {
+                        let setting = Setting::of(world, &committed);
+                        let event = cloud_event(&self.app.source, &setting, &committed);
                         events.push(serde_json::to_value(event).unwrap_or_default());
                     }
                 }

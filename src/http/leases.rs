@@ -15,7 +15,7 @@ use super::{
     },
 };
 use crate::{
-    lease::{DEFAULT_POOL, Key, SessionId, State, Token},
+    lease::{Key, SessionId, State, Token},
     manager::{AcquireOne, Asked, Filter, Home},
 };
 
@@ -231,14 +231,15 @@ async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem
             return Err(Problem::field("state", detail));
         }
     };
-    let pool_fits = query.pool.as_deref().is_none_or(|pool| pool == DEFAULT_POOL);
-    if !possible || !pool_fits || query.session.is_some() {
+    if !possible || query.session.is_some() {
         return Ok(LeaseList { leases: Vec::new(), next: None });
     }
     if let Some(only) = &query.key {
         let key = key(only)?;
         let view = app.manager.view(&key).await.map_err(|trouble| Problem::trouble(&trouble))?;
+        let of_pool = |pool| app.manager.world().rules().is_of(key.as_str(), pool);
         let fits = view.known
+            && query.pool.as_deref().is_none_or(of_pool)
             && key.as_str().starts_with(query.prefix.as_deref().unwrap_or_default())
             && owner.is_none_or(|owner| view.owner == Some(owner))
             && state.is_none_or(|state| state == view.state);
@@ -246,7 +247,7 @@ async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem
         return Ok(LeaseList { leases, next: None });
     }
     let prefix = query.prefix.unwrap_or_default();
-    let filter = Filter { prefix, owner, state, after: query.after, limit };
+    let filter = Filter { prefix, pool: query.pool, owner, state, after: query.after, limit };
     let listing = app.manager.list(&filter).await.map_err(|trouble| Problem::trouble(&trouble))?;
     let leases = listing.leases.iter().map(|(key, view)| Lease::of(app, key, view)).collect();
     Ok(LeaseList { leases, next: listing.next })

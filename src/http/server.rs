@@ -16,8 +16,11 @@ use actix_web::{
 };
 
 use super::{
-    admin, any, cloud_event, events, forward::Courier, heartbeats, leases, pages, releases,
-    service, sessions,
+    admin, any,
+    cloud_event::{self, Setting},
+    events,
+    forward::Courier,
+    heartbeats, leases, pages, releases, service, sessions,
 };
 use crate::{
     actor::{Arbiters, claim_this_thread},
@@ -101,8 +104,8 @@ impl Server {
         let source = app.source.clone();
         let world = Arc::downgrade(app.manager.world());
         app.manager.world().bus.render_with(move |change| {
-            let writer = world.upgrade().and_then(|world| cloud_event::writer_of(&world, change));
-            cloud_event::render(&source, writer.as_ref().map(Option::as_deref), change)
+            let setting = world.upgrade().map(|world| Setting::of(&world, change));
+            cloud_event::render(&source, &setting.unwrap_or_else(Setting::unknown), change)
         });
         let app = web::Data::new(app);
         let workers = Arc::new(AtomicUsize::new(0));

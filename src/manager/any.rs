@@ -1,6 +1,6 @@
 //! Acquire-any: up to `count` of several keys, in an order that does not collide.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, TryStreamExt, future::join_all, stream};
 use tokio::sync::oneshot;
@@ -16,6 +16,7 @@ use crate::{
         View, arrange,
     },
     store::Range,
+    telemetry::{AcquireOutcome, PoolMetrics},
 };
 
 /// Most keys that one acquire-any may name, or find under its prefix.
@@ -32,6 +33,8 @@ pub enum Candidates {
     Keys(Vec<Key>),
     /// Those that have a record and start so.
     Prefix(String),
+    /// Those that have a record and are of this pool.
+    Pool(String),
 }
 
 /// A request to own some of several keys.
@@ -76,7 +79,6 @@ impl Manager {
         any: &AcquireAny,
         received: Moment,
     ) -> Result<Taken, AcquireAnyError> {
-        self.check_ttl("ttl_ms", any.ttl_ms)?;
         check_value(None)?;
         let wait_until = self.check_wait(any.wait_ms, received)?;
         if any.count == 0 || any.count > MAX_CANDIDATES {
@@ -90,6 +92,7 @@ impl Manager {
             return Err(Trouble::Frozen.into());
         }
         let keys = self.resolve(&any.candidates).await?;
+        self.check_ttls(any, &keys)?;
         let Some((id, body)) = any.mark else {
             return Ok(self.try_then_wait(any, keys, wait_until, received).await?.into());
         };
@@ -101,6 +104,27 @@ impl Manager {
             Some(taken) => Ok(taken),
             None => Ok(self.try_then_wait(any, keys, wait_until, received).await?.into()),
         }
+    }
+
+    /// Each key's policy takes the ttl; without a key, that of the prefix does.
+    pub(super) fn check_ttls(&self, any: &AcquireAny, keys: &[Key]) -> Result<(), Invalid> {
+        if let (Candidates::Prefix(prefix), true) = (&any.candidates, keys.is_empty()) {
+            return self.check_ttl(prefix, "ttl_ms", any.ttl_ms);
+        }
+        keys.iter().try_for_each(|key| self.check_ttl(key.as_str(), "ttl_ms", any.ttl_ms))
+    }
+
+    /// The pools of some keys, each once.
+    fn pools_of(&self, keys: &[Key]) -> Vec<Arc<PoolMetrics>> {
+        let rules = self.world.rules();
+        let mut pools: Vec<Arc<PoolMetrics>> = Vec::new();
+        for key in keys {
+            let pool = rules.of(key.as_str()).1;
+            if !pools.iter().any(|known| Arc::ptr_eq(known, pool)) {
+                pools.push(pool.clone());
+            }
+        }
+        pools
     }
 
     pub(super) async fn resolve(
@@ -120,6 +144,9 @@ impl Manager {
                 let range = Range { prefix: prefix.clone(), after: None, limit: MAX_CANDIDATES };
                 let found = self.world.store.scan(range).await.map_err(Trouble::Store)?;
                 found.into_iter().map(|(key, _)| key).collect()
+            }
+            Candidates::Pool(pool) => {
+                self.keys_of(pool, MAX_CANDIDATES).await.map_err(Trouble::Store)?
             }
         };
         if keys.len() > MAX_CANDIDATES {
@@ -241,12 +268,16 @@ impl Manager {
         (0..keys.len()).for_each(queue_up);
         let left = until.since(self.now());
         let listening = listen(heard, keys.len(), queue_up);
-        let granted =
-            self.unless_draining(async { Ok(tokio::time::timeout(left, listening).await) }).await?;
+        let granted = self
+            .unless_draining(self.pools_of(keys), async {
+                Ok(tokio::time::timeout(left, listening).await)
+            })
+            .await?;
         match granted {
             Ok(Some((place, Answer::Granted(grant)))) => {
                 let took = self.now().since(received);
-                self.world.metrics.acquired(crate::telemetry::AcquireOutcome::Granted, took);
+                let rules = self.world.rules();
+                rules.of(keys[place].as_str()).1.acquired(AcquireOutcome::Granted, took);
                 Ok(Some((keys[place].clone(), *grant)))
             }
             _ => Ok(None),

@@ -31,7 +31,7 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<Alive, HolderError> {
         if let Some(ttl_ms) = beat.ttl_ms {
-            self.check_ttl("ttl_ms", ttl_ms)?;
+            self.check_ttl(key, "ttl_ms", ttl_ms)?;
         }
         check_value(beat.value.as_deref())?;
         let (outcome, result) =
@@ -48,7 +48,7 @@ impl Manager {
                 Ok(other) => (HeartbeatOutcome::Error, Err(Trouble::of(other).into())),
                 Err(trouble) => (HeartbeatOutcome::Error, Err(trouble.into())),
             };
-        self.world.metrics.heartbeat(outcome);
+        self.world.rules().of(key).1.heartbeat(outcome);
         result
     }
 
@@ -104,7 +104,7 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<View, HolderError> {
         if let Some(offer_ms) = transfer.offer_ms {
-            self.check_ttl("offer_ms", offer_ms)?;
+            self.check_ttl(key, "offer_ms", offer_ms)?;
         }
         check_value(transfer.value.as_deref())?;
         let make = || Request::Transfer(Box::new(transfer.clone()));

@@ -17,6 +17,8 @@ const SCAN_MAX: usize = 100_000;
 pub struct Filter {
     /// Only keys that start so.
     pub prefix: String,
+    /// Only keys of this pool.
+    pub pool: Option<String>,
     /// Only leases of this owner.
     pub owner: Option<Owner>,
     /// Only leases in this state.
@@ -108,15 +110,10 @@ impl Manager {
     /// [`Trouble`] when the store cannot be read.
     pub async fn list(&self, filter: &Filter) -> Result<Listing, Trouble> {
         let mut listing = Listing::default();
-        let mut after = filter.after.clone();
-        let mut scanned = 0;
-        while scanned < SCAN_MAX {
-            let range = Range { prefix: filter.prefix.clone(), after: after.take(), limit: PAGE };
-            let page = self.world.store.scan(range).await?;
-            let full = page.len() == PAGE;
-            scanned += page.len();
+        let mut scan = self.scan(filter.pool.clone(), &filter.prefix, filter.after.clone());
+        while scan.looked_at < SCAN_MAX {
+            let Some(page) = scan.page(self).await? else { return Ok(listing) };
             for (key, found) in page {
-                after = Some(key.as_str().to_owned());
                 if key.is_session() || !may_match(filter, &found) {
                     continue;
                 }
@@ -125,18 +122,42 @@ impl Manager {
                 if owner_fits && filter.state.is_none_or(|state| state == view.state) {
                     listing.leases.push((key, view));
                     if listing.leases.len() == filter.limit {
-                        listing.next = after;
+                        listing.next =
+                            listing.leases.last().map(|(key, _)| key.as_str().to_owned());
                         return Ok(listing);
                     }
                 }
             }
-            if !full {
-                return Ok(listing);
-            }
             tokio::task::yield_now().await;
         }
-        listing.next = after;
+        listing.next = scan.after;
         Ok(listing)
+    }
+
+    /// Keys of a pool that have a record, at most `limit`; of a bounded number that is looked at.
+    pub(super) async fn keys_of(&self, pool: &str, limit: usize) -> Result<Vec<Key>, StoreError> {
+        let mut keys = Vec::new();
+        let mut scan = self.scan(Some(pool.to_owned()), "", None);
+        while scan.looked_at < SCAN_MAX && keys.len() < limit {
+            let Some(page) = scan.page(self).await? else { break };
+            keys.extend(page.into_iter().map(|(key, _)| key));
+            tokio::task::yield_now().await;
+        }
+        keys.truncate(limit);
+        Ok(keys)
+    }
+
+    fn scan(&self, pool: Option<String>, prefix: &str, after: Option<String>) -> Scan {
+        let mut ranges = match &pool {
+            Some(pool) => self.world.rules().ranges(pool, prefix),
+            None => vec![prefix.to_owned()],
+        };
+        if let Some(after) = &after {
+            let over = |range: &String| range < after && !after.starts_with(range.as_str());
+            ranges.retain(|range| !over(range));
+        }
+        ranges.reverse();
+        Scan { pool, ranges, after, looked_at: 0 }
     }
 
     /// Listens to ownership changes from now on.
@@ -187,6 +208,38 @@ impl Manager {
             reasons.push("the coordinator is starting".to_owned());
         }
         reasons
+    }
+}
+
+/// A look at the records of some keys, in byte order, page by page.
+struct Scan {
+    pool: Option<String>,
+    /// The prefixes that are still to be looked at, the next one last.
+    ranges: Vec<String>,
+    after: Option<String>,
+    looked_at: usize,
+}
+
+impl Scan {
+    /// The next page, which may be empty; `None` after the last.
+    async fn page(&mut self, manager: &Manager) -> Result<Option<Vec<(Key, Found)>>, StoreError> {
+        let Some(prefix) = self.ranges.last().cloned() else { return Ok(None) };
+        // What sorts before the prefix is no place in it.
+        let after = self.after.clone().filter(|after| *after >= prefix);
+        let range = Range { prefix, after, limit: PAGE };
+        let mut page = manager.world.store.scan(range).await?;
+        self.looked_at += page.len();
+        if page.len() < PAGE {
+            self.ranges.pop();
+        }
+        if let Some((last, _)) = page.last() {
+            self.after = Some(last.as_str().to_owned());
+        }
+        if let Some(pool) = &self.pool {
+            let rules = manager.world.rules();
+            page.retain(|(key, _)| rules.is_of(key.as_str(), pool));
+        }
+        Ok(Some(page))
     }
 }
 

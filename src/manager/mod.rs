@@ -36,10 +36,10 @@ pub use sessions::{MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};
 use crate::{
     actor::{Mail, Node, NodeView, Reply, Unreachable, World},
     lease::{
-        Acquire, Answer, Bond, Call, Grant, Key, Moment, Owner, Refusal, Request, SessionId,
-        TtlBounds,
+        Acquire, Answer, Bond, Call, Grant, Key, Moment, Owner, Policy, Refusal, Request,
+        SessionId, TtlBounds,
     },
-    telemetry::AcquireOutcome,
+    telemetry::{AcquireOutcome, PoolMetrics},
 };
 
 /// Longest value of a key, in bytes of UTF-8.
@@ -52,8 +52,6 @@ const ATTEMPTS: u32 = 20;
 /// Bounds that callers meet.
 #[derive(Clone, Copy, Debug)]
 pub struct CallLimits {
-    /// The ttls that are accepted.
-    pub ttl: TtlBounds,
     /// The longest that a caller may wait in a queue.
     pub wait_max: Duration,
 }
@@ -140,13 +138,13 @@ impl Manager {
         let asked = asked.into();
         let result = match one.session {
             None => {
-                self.check_ttl("ttl_ms", one.ttl_ms)?;
+                self.check_ttl(one.key.as_str(), "ttl_ms", one.ttl_ms)?;
                 self.acquire_with(one, one.ttl_ms, None, asked).await
             }
             Some(id) => self.acquire_under(one, id, asked).await,
         };
         if !one.key.is_session() {
-            self.count_acquire(&result, asked.received);
+            self.count_acquire(one.key.as_str(), &result, asked.received);
         }
         result
     }
@@ -204,8 +202,12 @@ impl Manager {
             }))
         };
         let answer = self.ask(one.key.as_str(), asked, make);
-        let answer =
-            if wait_until.is_some() { self.unless_draining(answer).await } else { answer.await };
+        let answer = if wait_until.is_some() {
+            let pools = vec![self.world.metrics_of(one.key.as_str())];
+            self.unless_draining(pools, answer).await
+        } else {
+            answer.await
+        };
         match answer {
             Ok(Answer::Granted(grant)) => Ok(*grant),
             Ok(Answer::Refused(why, view)) => Err(AcquireError::Refused(why, view)),
@@ -214,7 +216,7 @@ impl Manager {
         }
     }
 
-    fn count_acquire(&self, result: &Result<Grant, AcquireError>, received: Moment) {
+    fn count_acquire(&self, key: &str, result: &Result<Grant, AcquireError>, received: Moment) {
         let outcome = match result {
             Ok(_) => AcquireOutcome::Granted,
             Err(AcquireError::Refused(Refusal::Held | Refusal::HeldByYou, _)) => {
@@ -222,7 +224,7 @@ impl Manager {
             }
             Err(_) => AcquireOutcome::Error,
         };
-        self.world.metrics.acquired(outcome, self.now().since(received));
+        self.world.rules().of(key).1.acquired(outcome, self.now().since(received));
     }
 
     /// How many writes one call has under way: all of them, where one sync takes them all; over a
@@ -294,12 +296,13 @@ impl Manager {
         let _ = self.draining.subscribe().wait_for(|draining| *draining).await;
     }
 
-    /// A call that waits; it ends, with its caller told why, when no more work is taken.
+    /// A call that waits in queues of these pools; it ends, with its caller told why, when no more work is taken.
     async fn unless_draining<T>(
         &self,
+        pools: Vec<Arc<PoolMetrics>>,
         asked: impl Future<Output = Result<T, Trouble>>,
     ) -> Result<T, Trouble> {
-        let _waiting = Waiting::begin(&self.world);
+        let _waiting = Waiting::begin(pools);
         tokio::select! {
             answer = asked => answer,
             () = self.drained() => Err(Trouble::Draining),
@@ -338,12 +341,16 @@ impl Manager {
         Err(Trouble::Busy)
     }
 
-    fn check_ttl(&self, field: &'static str, ttl_ms: u64) -> Result<(), Invalid> {
-        let TtlBounds { min_ms, max_ms } = self.limits.ttl;
-        if self.limits.ttl.contains(ttl_ms) {
+    /// Whether a key's policy takes such a ttl.
+    fn check_ttl(&self, key: &str, field: &'static str, ttl_ms: u64) -> Result<(), Invalid> {
+        let rules = self.world.rules();
+        let Policy { ttl, pool, .. } = &**rules.of(key).0;
+        if ttl.contains(ttl_ms) {
             return Ok(());
         }
-        Err(Invalid { field, detail: format!("is {ttl_ms}; it must be from {min_ms} to {max_ms}") })
+        let TtlBounds { min_ms, max_ms } = ttl;
+        let detail = format!("is {ttl_ms}; it must be from {min_ms} to {max_ms} in pool {pool}");
+        Err(Invalid { field, detail })
     }
 
     fn check_wait(&self, wait_ms: u64, received: Moment) -> Result<Option<Moment>, Invalid> {
@@ -358,18 +365,18 @@ impl Manager {
 }
 
 /// Counts a caller that waits, for as long as it does.
-struct Waiting<'a>(&'a World);
+struct Waiting(Vec<Arc<PoolMetrics>>);
 
-impl<'a> Waiting<'a> {
-    fn begin(world: &'a World) -> Self {
-        world.metrics.waiters.increment(1.0);
-        Self(world)
+impl Waiting {
+    fn begin(pools: Vec<Arc<PoolMetrics>>) -> Self {
+        pools.iter().for_each(|pool| pool.waiters.increment(1.0));
+        Self(pools)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.metrics.waiters.decrement(1.0);
+        self.0.iter().for_each(|pool| pool.waiters.decrement(1.0));
     }
 }
 

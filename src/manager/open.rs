@@ -10,7 +10,7 @@ use super::{CallLimits, Manager};
 use crate::{
     actor::{self, Arbiters, Limits, Node, Registry, Supervisor, World},
     clock::{Clock, Entropy},
-    lease::{Moment, StoreError, Terms},
+    lease::{Moment, Policies, StoreError, Terms},
     store::{Health, LeaseStore},
     telemetry::{Metrics, OwnershipLog},
 };
@@ -33,6 +33,8 @@ pub struct Parts {
     pub node_ttl: Duration,
     /// Bounds of the actors.
     pub actors: Limits,
+    /// What holds for the keys.
+    pub policies: Arc<Policies>,
     /// Bounds that callers meet.
     pub calls: CallLimits,
     /// Most callers in one key's queue.
@@ -67,7 +69,7 @@ impl Manager {
             // A node promises nothing before its own record is in the store.
             until: if shared { Moment::ZERO } else { Moment::NEVER },
             resumed: Moment::ZERO,
-            policies: std::sync::Arc::default(),
+            policies: parts.policies,
             frozen: matches!(parts.store.health(), Health::Frozen(_)),
             peers: shared.then(Arc::default),
             epoch: meta.epoch,

@@ -19,6 +19,9 @@ const PREFIX: &str = "TENURE";
 /// What stands between the parts of such a variable; a single `_` occurs inside of keys.
 const SEPARATOR: &str = "__";
 
+/// The arrays of tables: they come from the file alone.
+pub(super) const LISTS: [&str; 1] = ["policy"];
+
 /// Where settings are read from, beside the built-in defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
@@ -34,6 +37,32 @@ pub(super) struct Leaf {
     pub(super) path: String,
     pub(super) value: Value,
     pub(super) origin: Origin,
+}
+
+/// One table of an array of tables.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) list: &'static str,
+    /// Where its first key is.
+    pub(super) origin: Origin,
+    pub(super) fields: Vec<Leaf>,
+}
+
+impl Entry {
+    pub(super) fn field(&self, key: &str) -> Option<&Leaf> {
+        self.fields.iter().find(|field| field.path == key)
+    }
+}
+
+/// What the layers hold.
+#[derive(Default)]
+pub(super) struct Layers {
+    /// All leaves, weakest layer first.
+    pub(super) leaves: Vec<Leaf>,
+    /// The tables of arrays, in their order.
+    pub(super) entries: Vec<Entry>,
+    /// What could not be read at all.
+    pub(super) faults: Vec<Fault>,
 }
 
 impl Sources {
@@ -96,15 +125,15 @@ impl Sources {
         });
     }
 
-    /// All leaves, weakest layer first, and what could not be read at all.
-    pub(super) fn leaves(&self) -> (Vec<Leaf>, Vec<Fault>) {
-        let (mut leaves, mut faults) = (Vec::new(), self.misread.clone());
+    /// Reads all of them.
+    pub(super) fn layers(&self) -> Layers {
+        let mut layers = Layers { faults: self.misread.clone(), ..Layers::default() };
         if let Some(path) = &self.file {
-            read_file(path, &mut leaves, &mut faults);
+            read_file(path, &mut layers);
         }
-        self.read_environment(&mut leaves, &mut faults);
-        leaves.extend(self.flags.iter().cloned());
-        (leaves, faults)
+        self.read_environment(&mut layers.leaves, &mut layers.faults);
+        layers.leaves.extend(self.flags.iter().cloned());
+        layers
     }
 
     fn read_environment(&self, leaves: &mut Vec<Leaf>, faults: &mut Vec<Fault>) {
@@ -131,7 +160,8 @@ impl Sources {
     }
 }
 
-fn read_file(path: &Path, leaves: &mut Vec<Leaf>, faults: &mut Vec<Fault>) {
+fn read_file(path: &Path, layers: &mut Layers) {
+    let Layers { leaves, entries, faults } = layers;
     let shared = Arc::new(path.to_owned());
     let at = |line| Origin::File { path: Arc::clone(&shared), line };
     let content = match std::fs::read_to_string(path) {
@@ -149,9 +179,30 @@ fn read_file(path: &Path, leaves: &mut Vec<Leaf>, faults: &mut Vec<Fault>) {
         key: None,
         problem: error.message().to_owned(),
     }));
-    flatten("", table.get_ref(), &mut |path, offset, value| {
-        leaves.push(Leaf { path, value, origin: at(Some(line_of(offset))) });
-    });
+    let leaf = |path, offset, value| Leaf { path, value, origin: at(Some(line_of(offset))) };
+    flatten("", table.get_ref(), &mut |path, offset, value| leaves.push(leaf(path, offset, value)));
+    for list in LISTS {
+        let Some((_, tables)) = table.get_ref().iter().find(|(key, _)| key.get_ref() == list)
+        else {
+            continue;
+        };
+        for item in tables_of(tables.get_ref()).into_iter().flatten() {
+            let DeValue::Table(inner) = item.get_ref() else { continue };
+            let mut fields = Vec::new();
+            flatten("", inner, &mut |path, at, value| fields.push((at, leaf(path, at, value))));
+            // Keys come in their own order; their places are that of the file.
+            let first = fields.iter().map(|(at, _)| *at).min().unwrap_or(item.span().start);
+            let fields = fields.into_iter().map(|(_, leaf)| leaf).collect();
+            entries.push(Entry { list, origin: at(Some(line_of(first))), fields });
+        }
+    }
+}
+
+/// The elements, where the value is an array of tables.
+fn tables_of<'a>(value: &'a DeValue<'a>) -> Option<&'a [Spanned<DeValue<'a>>]> {
+    let DeValue::Array(items) = value else { return None };
+    let table = |item: &Spanned<DeValue<'_>>| matches!(item.get_ref(), DeValue::Table(_));
+    (!items.is_empty() && items.iter().all(table)).then_some(&items[..])
 }
 
 /// Visits the values of a table with their paths and the offsets of their keys. An empty table is
@@ -159,6 +210,9 @@ fn read_file(path: &Path, leaves: &mut Vec<Leaf>, faults: &mut Vec<Fault>) {
 fn flatten(prefix: &str, table: &DeTable<'_>, visit: &mut impl FnMut(String, usize, Value)) {
     for (key, value) in table {
         let path = join(prefix, key.get_ref());
+        if LISTS.contains(&path.as_str()) && tables_of(value.get_ref()).is_some() {
+            continue;
+        }
         match value.get_ref() {
             DeValue::Table(inner) if inner.iter().next().is_some() => flatten(&path, inner, visit),
             _ => visit(path, key.span().start, plain(value)),
@@ -187,7 +241,7 @@ fn plain(value: &Spanned<DeValue<'_>>) -> Value {
         },
         DeValue::Boolean(flag) => ValueKind::Boolean(*flag),
         DeValue::Datetime(instant) => ValueKind::String(instant.to_string()),
-        DeValue::Array(_) => ValueKind::Array(Vec::new()),
+        DeValue::Array(items) => ValueKind::Array(items.iter().map(plain).collect()),
         DeValue::Table(_) => ValueKind::Table(config::Map::new()),
     };
     Value::new(None, kind)

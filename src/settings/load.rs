@@ -5,7 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use config::{Config, ConfigError, ValueKind};
 
 use super::{
-    Fault, Faults, Origin, Settings, Sources, layers::Leaf, secret::SECRETS, show, validate,
+    Fault, Faults, Origin, Settings, Sources,
+    layers::{LISTS, Layers, Leaf},
+    policies,
+    secret::SECRETS,
+    show, validate,
 };
 
 /// Settings that are valid, and where each value came from.
@@ -30,7 +34,7 @@ impl Sources {
     /// # Errors
     /// Everything that is wrong in any layer, also in values that a stronger layer replaces.
     pub fn load(&self) -> Result<Loaded, Faults> {
-        let (leaves, mut faults) = self.leaves();
+        let Layers { leaves, entries, mut faults } = self.layers();
         let known = Known::of(&Settings::default());
         let mut origins = BTreeMap::new();
         let mut sound = Vec::new();
@@ -48,7 +52,7 @@ impl Sources {
                 }),
             }
         }
-        let settings = overlay(&sound).map_err(|error| {
+        let mut settings = overlay(&sound).map_err(|error| {
             let problem = say(&error);
             Faults(vec![Fault { origin: Origin::Default, key: None, problem }])
         })?;
@@ -57,8 +61,18 @@ impl Sources {
             key: Some(key.to_owned()),
             problem,
         }));
+        let entries: Vec<_> = entries.into_iter().filter(|e| e.list == "policy").collect();
+        settings.policies = policies::read(&entries, &mut faults);
+        let read = (&settings.policies[..], &entries[..]);
+        faults.extend(policies::placed_faults(read, &settings.limits, known_plugins(&settings)));
+        origins.extend(policies::origins(&entries));
         if faults.is_empty() { Ok(Loaded { settings, origins }) } else { Err(Faults(faults)) }
     }
+}
+
+/// The names of the `[[plugin]]` tables; there is no such table yet.
+pub(super) fn known_plugins(_settings: &Settings) -> &[String] {
+    &[]
 }
 
 /// The keys and sections that there are.
@@ -78,6 +92,10 @@ impl Known {
 
     fn unknown(&self, path: &str) -> String {
         let list = |names: Vec<&str>| names.join(", ");
+        let first = path.split('.').next().unwrap_or(path);
+        if LISTS.contains(&first) {
+            return format!("comes from the file alone, as tables [[{first}]]");
+        }
         match path.rsplit_once('.') {
             Some((section, _)) if self.sections.contains(section) => {
                 let inside =
@@ -122,7 +140,7 @@ fn overlay(leaves: &[&Leaf]) -> Result<Settings, ConfigError> {
 }
 
 /// The sentence alone: key and origin are told by the fault.
-fn say(error: &ConfigError) -> String {
+pub(super) fn say(error: &ConfigError) -> String {
     match error {
         ConfigError::At { error, .. } => say(error),
         ConfigError::Type { unexpected, expected, .. } => {

@@ -13,6 +13,7 @@ mod fault;
 mod files;
 mod layers;
 mod load;
+mod policies;
 mod scalar;
 mod secret;
 mod show;
@@ -29,6 +30,7 @@ use serde::{Deserialize, Serialize};
 pub use fault::{Fault, Faults, Origin};
 pub use layers::Sources;
 pub use load::Loaded;
+pub use policies::Policy;
 pub use secret::Secret;
 pub use stores::{DynamoDb, Embedded, Nats, Store, StoreKind};
 pub use units::{ByteSize, format_duration, parse_duration};
@@ -54,6 +56,9 @@ pub struct Settings {
     pub telemetry: Telemetry,
     /// Supervision of the actors.
     pub actors: Actors,
+    /// What holds for the keys under a prefix; from the file alone.
+    #[serde(skip)]
+    pub policies: Vec<Policy>,
 }
 
 /// `[server]`.
@@ -257,6 +262,44 @@ impl Default for Actors {
 }
 
 impl Settings {
+    /// What holds for every key.
+    #[must_use]
+    pub fn lease_policies(&self) -> crate::lease::Policies {
+        policies::to_lease(&self.policies, &self.limits)
+    }
+
+    /// The keys whose values differ, policies aside.
+    #[must_use]
+    pub fn differing(&self, other: &Self) -> Vec<String> {
+        let theirs: std::collections::BTreeMap<_, _> = show::values(other).into_iter().collect();
+        let differs = |(key, value): (String, _)| (theirs.get(&key) != Some(&value)).then_some(key);
+        let mut keys: Vec<_> = show::values(self).into_iter().filter_map(differs).collect();
+        // Of secrets it is shown only that they are set.
+        let nats = (&self.store.nats, &other.store.nats);
+        if nats.0.password != nats.1.password && !keys.iter().any(|k| k == "store.nats.password") {
+            keys.push("store.nats.password".to_owned());
+        }
+        if nats.0.token != nats.1.token && !keys.iter().any(|k| k == "store.nats.token") {
+            keys.push("store.nats.token".to_owned());
+        }
+        keys
+    }
+
+    /// These settings with the policies of others.
+    ///
+    /// # Errors
+    /// A sentence about each policy that does not fit the limits and plugins of these settings.
+    pub fn with_policies(&self, policies: Vec<Policy>) -> Result<Self, Vec<String>> {
+        let faults = policies::faults(&policies, &self.limits, load::known_plugins(self));
+        if !faults.is_empty() {
+            let sentence = |(at, key, problem): (usize, _, _)| {
+                format!("policy {:?}: {key}: {problem}", policies[at].prefix)
+            };
+            return Err(faults.into_iter().map(sentence).collect());
+        }
+        Ok(Self { policies, ..self.clone() })
+    }
+
     /// Where clients reach this coordinator when it listens on `bound` (which differs from
     /// `server.listen` where that leaves the port open).
     #[must_use]

@@ -145,6 +145,30 @@ impl Visitor<'_> for Flag {
     }
 }
 
+/// One of several names.
+pub(super) fn choice<T: Copy>(
+    from: config::Value,
+    names: &[(&str, T)],
+    expecting: &str,
+) -> Result<T, config::ConfigError> {
+    let name = text(from)?;
+    let found = names.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+    found.ok_or_else(|| {
+        config::ConfigError::Message(format!(
+            "invalid value: string {name:?}, expected {expecting}"
+        ))
+    })
+}
+
+/// Several texts.
+pub(super) fn texts(from: config::Value) -> Result<Vec<String>, config::ConfigError> {
+    let config::ValueKind::Array(items) = from.kind else {
+        let problem = "must be texts in brackets, such as [\"a\", \"b\"]".to_owned();
+        return Err(config::ConfigError::Message(problem));
+    };
+    items.into_iter().map(text).collect()
+}
+
 pub(super) fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     from.deserialize_any(Flag)
 }

@@ -41,7 +41,23 @@ impl Loaded {
             }
             text.push('\n');
         }
+        self.add_policies(&mut text, with_origin);
         text
+    }
+
+    fn add_policies(&self, text: &mut String, with_origin: bool) {
+        for (at, policy) in self.settings.policies.iter().enumerate() {
+            let Ok(Value::Object(fields)) = serde_json::to_value(policy) else { continue };
+            text.push_str("\n[[policy]]\n");
+            for (key, value) in fields {
+                let _ = write!(text, "{key} = {value}");
+                if with_origin {
+                    let origin = self.origin(&format!("policy[{at}].{key}")).to_string();
+                    let _ = write!(text, "  # {}", origin.replace(char::is_control, " "));
+                }
+                text.push('\n');
+            }
+        }
     }
 }
 

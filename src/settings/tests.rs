@@ -21,6 +21,7 @@ fn the_shipped_file_lists_every_key_once_with_its_default_and_nothing_else() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/tenure.toml");
     let loaded = sources(Some(&path)).load().unwrap();
     assert_eq!(loaded.settings, Settings::default());
+    the_commented_policy_has_the_defaults(&path);
     for (key, _) in values(&Settings::default()) {
         assert!(matches!(loaded.origin(&key), Origin::File { .. }), "{key} is not in the file");
     }
@@ -31,6 +32,22 @@ fn the_shipped_file_lists_every_key_once_with_its_default_and_nothing_else() {
         assert!(explained || !line.contains(" = ") || line.starts_with('#'), "unexplained: {line}");
         above = line;
     }
+}
+
+/// The commented `[[policy]]`, without its comment signs: every key, each with its default.
+fn the_commented_policy_has_the_defaults(path: &Path) {
+    let content = std::fs::read_to_string(path).unwrap();
+    let (_, example) = content.split_once("# [[policy]]\n").unwrap();
+    let lines = example.lines().filter_map(|line| line.strip_prefix("# "));
+    let keys: Vec<_> = lines.filter(|line| line.contains(" = ")).collect();
+    let example = file(&format!("[[policy]]\n{}\n", keys.join("\n")));
+    let loaded = sources(Some(example.path())).load().unwrap();
+    let Policy { ttl_min, ttl_max, .. } = loaded.settings.policies[0].clone();
+    let limits = Limits::default();
+    assert_eq!((ttl_min, ttl_max), (Some(limits.ttl_min), Some(limits.ttl_max)));
+    let expected = Policy { ttl_min, ttl_max, ..Policy::default() };
+    assert_eq!(loaded.settings.policies, [expected]);
+    assert_eq!(keys.len(), 12);
 }
 
 #[test]
@@ -241,6 +258,116 @@ fn what_is_shown_reads_back_as_the_same_settings() {
     }
     assert!(loaded.to_toml(true).contains("ttl_max = \"36h\"  # flag --set limits.ttl_max=36h"));
     assert!(loaded.to_toml(true).contains("[store.embedded]\n"));
+}
+
+#[test]
+fn policies_come_from_the_file_and_read_back() {
+    let content = concat!(
+        "[[policy]]\nprefix = \"jobs/\"\npool = \"jobs\"\nttl_min = \"1s\"\nttl_max = \"48h\"\n",
+        "lock_delay = \"2s\"\nbalance = true\nhandover_timeout = \"5s\"\n",
+        "[limits]\nttl_min = \"50ms\"\n[[policy]]\nprefix = \"\"\nttl_max = \"1m\"\n",
+    );
+    let file = file(content);
+    let loaded = sources(Some(file.path())).load().unwrap();
+    let policies = loaded.settings.lease_policies();
+    let of = |key: &str| {
+        let policy = policies.of(key);
+        (policy.pool.to_string(), policy.ttl.min_ms, policy.ttl.max_ms, policy.lock_delay_ms)
+    };
+    // A policy's bounds may be wider than the limits, which hold for what it leaves out.
+    assert_eq!(of("jobs/1"), ("jobs".into(), 1000, 48 * 3_600_000, 2000));
+    assert_eq!(of("else"), ("default".into(), 50, 60_000, 0));
+    assert!(loaded.settings.policies[0].balance);
+    let origin = loaded.origin("policy[1].ttl_max").to_string();
+    assert_eq!(origin, format!("{}:13", file.path().display()));
+    for with_origin in [false, true] {
+        let shown = self::file(&loaded.to_toml(with_origin));
+        assert_eq!(sources(Some(shown.path())).load().unwrap().settings, loaded.settings);
+    }
+    let defaults = Settings::default().lease_policies();
+    assert_eq!(defaults, crate::lease::Policies::default());
+}
+
+#[test]
+fn every_fault_of_a_policy_is_told_with_its_line() {
+    let file = file(concat!(
+        "[[policy]]\n",                   // 1
+        "prefix = \"a/\"\n",              // 2
+        "pool = \"Big One\"\n",           // 3
+        "ttl_min = \"2s\"\n",             // 4
+        "ttl_max = \"1s\"\n",             // 5
+        "lock_delay = \"61s\"\n",         // 6
+        "fence = [\"cut\"]\n",            // 7
+        "fence_when = \"never\"\n",       // 8
+        "fence_timeout = 30\n",           // 9
+        "on_fence_failure = \"panic\"\n", // 10
+        "fence_on_release = \"maybe\"\n", // 11
+        "colour = \"red\"\n",             // 12
+        "[[policy]]\n",                   // 13
+        "prefix = \"a/\"\n",              // 14
+        "fence = \"cut\"\n",              // 15
+        "handover_timeout = \"2h\"\n",    // 16
+        "[[policy]]\n",                   // 17
+        "pool = \"p\"\n",                 // 18
+        "ttl_max = \"1ms\"\n",            // 19
+        "[[policy]]\n",                   // 20
+    ));
+    let found = faults(&sources(Some(file.path())).set("policy.prefix=b"));
+    let expected = [
+        (3, "policy.pool: must be 1 to 64 of a-z, 0-9, _ and -"),
+        (4, "policy.ttl_min: leaves no ttl: ttl_min is 2s, and ttl_max is 1s"),
+        (6, "policy.lock_delay: is 1m 1s; must be from 0s to 1m"),
+        (7, "policy.fence: names \"cut\", and no [[plugin]] has that name"),
+        (8, "policy.fence_when: invalid value: string \"never\", expected \"before-grant\" or"),
+        (9, "policy.fence_timeout: invalid value: integer `30`, expected a duration"),
+        (10, "policy.on_fence_failure: invalid value: string \"panic\""),
+        (11, "policy.fence_on_release: invalid value: string \"maybe\", expected true or false"),
+        (12, "policy.colour: no such key; [[policy]] has prefix, pool, ttl_min"),
+        (14, "policy.prefix: is \"a/\", as that of another policy"),
+        (15, "policy.fence: must be texts in brackets"),
+        (16, "policy.handover_timeout: is 2h; must be from 10ms to 1h"),
+        (18, "policy.prefix: must be given"),
+        (19, "policy.ttl_max: is 1ms; must be from 10ms to 8784h"),
+        (19, "policy.ttl_max: leaves no ttl: limits.ttl_min is 100ms, and ttl_max is 1ms"),
+        (20, "policy.prefix: must be given"),
+    ];
+    for (line, problem) in &expected {
+        let wanted = format!("{}:{line}: {problem}", file.path().display());
+        assert!(found.iter().any(|f| f.starts_with(&wanted)), "{wanted}\nin {found:#?}");
+    }
+    let flag = "flag --set policy.prefix=b: policy.prefix: comes from the file alone";
+    assert!(found.iter().any(|f| f.starts_with(flag)), "{found:#?}");
+    // The fourth has no prefix either: it is the same as that of the third.
+    assert_eq!(found.len(), expected.len() + 2, "{found:#?}");
+}
+
+#[test]
+fn pools_policies_and_plugins_are_bounded_and_known() {
+    let many = |count: usize| -> Vec<Policy> {
+        let one =
+            |n| Policy { prefix: format!("{n}/"), pool: format!("p{n}"), ..Policy::default() };
+        (0..count).map(one).collect()
+    };
+    let limits = Limits::default();
+    let faults = |policies: &[Policy]| policies::faults(policies, &limits, &["cut".to_owned()]);
+    assert!(faults(&many(16)).is_empty());
+    assert!(faults(&many(17))[0].2.contains("at most 16 pools"));
+    let fence = |names: &[&str]| {
+        let fence = names.iter().map(|&name| name.to_owned()).collect();
+        [Policy { prefix: "a".into(), fence, ..Policy::default() }]
+    };
+    assert!(faults(&fence(&["cut"])).is_empty());
+    assert!(faults(&fence(&["cut", "cut"]))[0].2.contains("twice"));
+    let fenced = Settings { policies: fence(&["cut"]).into(), ..Settings::default() };
+    let plan = fenced.lease_policies().of("abc").fence.clone().unwrap();
+    assert_eq!((plan.plugins.len(), plan.timeout_ms, plan.on_release), (1, 30_000, false));
+    let narrow = Settings {
+        limits: Limits { ttl_max: Duration::from_secs(1), ..Limits::default() },
+        ..Settings::default()
+    };
+    let wide = Policy { ttl_min: Some(Duration::from_secs(2)), ..Policy::default() };
+    assert!(narrow.with_policies(vec![wide]).unwrap_err()[0].contains("leaves no ttl"));
+    assert_eq!(narrow.differing(&Settings::default()), ["limits.ttl_max"]);
 }
 
 #[test]

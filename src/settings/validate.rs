@@ -24,7 +24,7 @@ const REQUEST_TIMEOUTS: RangeInclusive<Duration> =
 /// Faults by key, in the order of the sections.
 pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
     let mut rules = Rules::default();
-    let Settings { server, node, store, limits, events, telemetry, actors } = settings;
+    let Settings { server, node, store, limits, events, telemetry, actors, policies: _ } = settings;
 
     if let Workers::Count(count) = server.workers {
         rules.count("server.workers", count, 1..=MAX_WORKERS);

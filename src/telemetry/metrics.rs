@@ -1,10 +1,8 @@
-//! Handles to the series of the table, registered once.
+//! Handles to the series of the table that have no pool, registered once.
 
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
-
-use crate::lease::{Change, ChangeKind, DEFAULT_POOL};
 
 /// How an acquire was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,21 +28,9 @@ pub enum HeartbeatOutcome {
     Error,
 }
 
-/// Handles to every series that is counted on a hot path.
+/// Handles to every series that has no pool.
 pub struct Metrics {
-    acquisitions: [Counter; 3],
-    heartbeats: [Counter; 4],
-    ended: Vec<Counter>,
-    transfers: Counter,
-    /// Leases that are held now.
-    pub held: Gauge,
-    /// Callers that wait.
-    pub waiters: Gauge,
-    acquire_seconds: Histogram,
-    hold_seconds: Histogram,
-    vacancy_seconds: Histogram,
     lateness_seconds: Histogram,
-    margin: Histogram,
     /// Lease actors in memory.
     pub lease_actors: Gauge,
     restarts_panic: Counter,
@@ -77,13 +63,9 @@ pub struct Metrics {
     pub lapses_expired: Counter,
     /// This node's record was found dead by others.
     pub lapses_buried: Counter,
-    /// Leases adopted from dead nodes.
-    pub adoptions: Counter,
     forwarded: [Counter; 2],
     /// Sessions that were made here.
     pub sessions_opened: Counter,
-    /// Sessions at home here.
-    pub sessions: Gauge,
     checks: [[Counter; 2]; 4],
     /// Events published on the bus.
     pub published: Counter,
@@ -91,21 +73,12 @@ pub struct Metrics {
     pub subscribers: Gauge,
     /// Subscribers cut off.
     pub subscribers_dropped: Counter,
+    reloads: [Counter; 2],
     /// Clock jumps.
     pub clock_jumps: Counter,
     /// Ownership lines left out.
     pub lines_suppressed: Counter,
 }
-
-/// The reasons of [`Metrics::ended`], in the order of their counters.
-const ENDS: [ChangeKind; 6] = [
-    ChangeKind::Released,
-    ChangeKind::Expired,
-    ChangeKind::Revoked,
-    ChangeKind::Reclaimed,
-    ChangeKind::Transferred,
-    ChangeKind::SessionEnded,
-];
 
 /// The kinds of a session's checks.
 const CHECKS: [&str; 4] = ["http", "tcp", "exec", "progress"];
@@ -118,32 +91,15 @@ impl Metrics {
         }
     }
 
-    /// Registers every known series with the installed recorder, at 0.
+    /// Registers every known series that has no pool with the installed recorder, at 0.
     #[must_use]
     pub fn register(store: &'static str) -> Self {
-        let acquisition = |outcome| counter!("tenure_lease_acquisitions_total", "pool" => DEFAULT_POOL, "outcome" => outcome);
-        let heartbeat = |outcome| counter!("tenure_lease_heartbeats_total", "pool" => DEFAULT_POOL, "outcome" => outcome);
         let request = |op, outcome| histogram!("tenure_store_request_duration_seconds", "store" => store, "op" => op, "outcome" => outcome);
         let restart =
             |reason| counter!("tenure_actor_restarts_total", "kind" => "lease", "reason" => reason);
         gauge!("tenure_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
         Self {
-            acquisitions: [acquisition("granted"), acquisition("held"), acquisition("error")],
-            heartbeats: [heartbeat("alive"), heartbeat("revived"), heartbeat("lost"), heartbeat("error")],
-            ended: ENDS
-                .iter()
-                .map(|kind| {
-                    counter!("tenure_lease_ended_total", "pool" => DEFAULT_POOL, "reason" => kind.as_str())
-                })
-                .collect(),
-            transfers: counter!("tenure_lease_transfers_total", "pool" => DEFAULT_POOL),
-            held: gauge!("tenure_leases_held", "pool" => DEFAULT_POOL),
-            waiters: gauge!("tenure_lease_waiters", "pool" => DEFAULT_POOL),
-            acquire_seconds: histogram!("tenure_lease_acquire_duration_seconds", "pool" => DEFAULT_POOL),
-            hold_seconds: histogram!("tenure_lease_hold_duration_seconds", "pool" => DEFAULT_POOL),
-            vacancy_seconds: histogram!("tenure_lease_vacancy_duration_seconds", "pool" => DEFAULT_POOL),
             lateness_seconds: histogram!("tenure_lease_expiry_lateness_seconds"),
-            margin: histogram!("tenure_heartbeat_margin_ratio", "pool" => DEFAULT_POOL),
             lease_actors: gauge!("tenure_actors", "kind" => "lease"),
             restarts_panic: restart("panic"),
             restarts_stop: restart("stop"),
@@ -173,11 +129,9 @@ impl Metrics {
                 .map(|outcome| counter!("tenure_node_renewals_total", "outcome" => outcome)),
             lapses_expired: counter!("tenure_node_lapses_total", "reason" => "expired"),
             lapses_buried: counter!("tenure_node_lapses_total", "reason" => "found-dead"),
-            adoptions: counter!("tenure_lease_adoptions_total", "pool" => DEFAULT_POOL),
             forwarded: ["answered", "unreachable"]
                 .map(|outcome| counter!("tenure_forwarded_requests_total", "outcome" => outcome)),
             sessions_opened: counter!("tenure_sessions_opened_total"),
-            sessions: gauge!("tenure_sessions", "pool" => DEFAULT_POOL),
             checks: CHECKS.map(|kind| {
                 ["passed", "failed"].map(|outcome| {
                     counter!("tenure_session_checks_total", "kind" => kind, "outcome" => outcome)
@@ -186,56 +140,21 @@ impl Metrics {
             published: counter!("tenure_events_published_total"),
             subscribers: gauge!("tenure_event_subscribers"),
             subscribers_dropped: counter!("tenure_event_subscribers_dropped_total"),
+            reloads: ["applied", "refused"]
+                .map(|outcome| counter!("tenure_config_reloads_total", "outcome" => outcome)),
             clock_jumps: counter!("tenure_clock_jumps_total"),
             lines_suppressed: counter!("tenure_log_lines_suppressed_total"),
         }
     }
 
-    /// An acquire was answered.
-    pub fn acquired(&self, outcome: AcquireOutcome, took: Duration) {
-        self.acquisitions[outcome as usize].increment(1);
-        if outcome == AcquireOutcome::Granted {
-            self.acquire_seconds.record(took);
-        }
-    }
-
-    /// A heartbeat was answered.
-    pub fn heartbeat(&self, outcome: HeartbeatOutcome) {
-        self.heartbeats[outcome as usize].increment(1);
-    }
-
-    /// A heartbeat arrived with this share of the ttl left.
-    pub fn margin(&self, ratio: f64) {
-        self.margin.record(ratio);
-    }
-
-    /// A change that this node wrote became public.
-    pub fn changed(&self, change: &Change) {
-        let kind = change.kind;
-        if let Some(at) = ENDS.iter().position(|end| *end == kind)
-            && change.previous.is_some()
-        {
-            // Without one an offer was withdrawn, and no tenure ended.
-            self.ended[at].increment(1);
-        }
-        if kind == ChangeKind::Transferred {
-            self.transfers.increment(1);
-        }
-    }
-
-    /// A tenure lasted this long.
-    pub fn held_for(&self, span: Duration) {
-        self.hold_seconds.record(span);
-    }
-
-    /// A key was free for this long.
-    pub fn vacant_for(&self, span: Duration) {
-        self.vacancy_seconds.record(span);
-    }
-
     /// A tenure ended this long after it was due.
     pub fn ended_late(&self, span: Duration) {
         self.lateness_seconds.record(span);
+    }
+
+    /// The file was read again, and its policies were applied or refused.
+    pub fn reloaded(&self, applied: bool) {
+        self.reloads[usize::from(!applied)].increment(1);
     }
 
     /// A lease actor died and another took its place.

@@ -7,10 +7,12 @@
 
 mod log;
 mod metrics;
+mod pool;
 mod recorder;
 mod table;
 
 pub use log::{OwnershipLog, init_logs};
 pub use metrics::{AcquireOutcome, HeartbeatOutcome, Metrics};
+pub use pool::PoolMetrics;
 pub use recorder::{Recorder, RecorderError};
 pub use table::{Kind, Series, TABLE};

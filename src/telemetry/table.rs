@@ -193,6 +193,11 @@ pub const TABLE: &[Series] = &[
         "Subscribers cut off because they did not read.",
     ),
     counter(
+        "tenure_config_reloads_total",
+        &["outcome"],
+        "Times that the file was read again on SIGHUP: its policies were applied, or refused.",
+    ),
+    counter(
         "tenure_clock_jumps_total",
         &[],
         "Jumps of the wall clock that showed that the node's clock had stood still.",

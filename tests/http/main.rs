@@ -17,6 +17,7 @@ mod harness;
 mod heartbeat;
 mod inspect;
 mod keys;
+mod policies;
 mod release;
 mod request_id;
 mod restart;

@@ -55,6 +55,8 @@ fn the_page_explains_every_value_that_a_label_can_take() {
     let page = include_str!("../../docs/metrics.md");
     for value in [
         "granted",
+        "applied",
+        "refused",
         "held",
         "error",
         "alive",

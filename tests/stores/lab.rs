@@ -100,7 +100,7 @@ pub fn released(before: &Found) -> Record {
     let record = before.record.as_ref().expect("a sound record");
     let mut tenure = record.tenure.clone().expect("a tenure");
     tenure.token = record.token(before.revision);
-    let previous = Ended { tenure, reason: ChangeKind::Released, ended_at_ms: 0 };
+    let previous = Ended { tenure, reason: ChangeKind::Released, ended_at_ms: 0, fenced: false };
     Record {
         nonce: nonce(),
         state: State::Free,

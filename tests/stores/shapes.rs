@@ -101,11 +101,12 @@ impl Shapes {
             seq: self.number(),
             tenure: self.some(Self::tenure),
             previous: self
-                .some(|s| Box::new(Ended { tenure: s.tenure(), reason, ended_at_ms: s.number() })),
+                .some(|s| Box::new(Ended { tenure: s.tenure(), reason, ended_at_ms: s.number(), fenced: false })),
             value: self.some(|s| s.text(MAX_VALUE_BYTES).into()),
             floor_ms: self.number(),
             pins: (0..self.below(4)).map(|_| self.text(MAX_PIN_BYTES).into()).collect(),
             offer: self.some(|s| Box::new(Offer { to: s.owner(), span_ms: s.number() })),
+            aftermath: None,
             revocation: self.some(|s| {
                 Box::new(Revocation { reason: s.text(1024).into(), actor: s.text(256).into() })
             }),
@@ -129,7 +130,7 @@ impl Shapes {
             bond: None,
         };
         let previous =
-            Ended { tenure: tenure.clone(), reason: ChangeKind::Unpinned, ended_at_ms: u64::MAX };
+            Ended { tenure: tenure.clone(), reason: ChangeKind::Unpinned, ended_at_ms: u64::MAX, fenced: true };
         Arc::new(Record {
             nonce: self.nonce(),
             node: Nonce(u128::MAX),
@@ -143,6 +144,7 @@ impl Shapes {
             floor_ms: u64::MAX,
             pins: (0..MAX_PINS).map(|_| "p".repeat(MAX_PIN_BYTES).into()).collect(),
             offer: Some(Box::new(Offer { to: owner(), span_ms: u64::MAX })),
+            aftermath: None,
             revocation: Some(Box::new(Revocation {
                 reason: "r".repeat(1024).into(),
                 actor: "a".repeat(256).into(),

@@ -46,7 +46,7 @@ pub enum AnyOrder {
     Sticky,
 }
 
-/// Body of `POST /v1/acquire-any`: exactly one of `keys` and `prefix`.
+/// Body of `POST /v1/acquire-any`: exactly one of `keys`, `prefix` and `pool`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcquireAnyBody {
@@ -54,6 +54,8 @@ pub struct AcquireAnyBody {
     pub keys: Option<Vec<String>>,
     /// The keys that have a record and start so.
     pub prefix: Option<String>,
+    /// The keys that have a record and are of this pool.
+    pub pool: Option<String>,
     /// 1 to 256 bytes.
     pub owner: String,
     /// 100 to 86 400 000, unless set otherwise.

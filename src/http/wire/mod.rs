@@ -4,6 +4,8 @@ mod admin;
 mod any;
 mod batch;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -14,7 +16,7 @@ pub use batch::{BatchBody, BatchRefs, Item, LeaseRef, Verdict, Verdicts};
 use super::server::App;
 use crate::{
     clock::rfc3339,
-    lease::{DEFAULT_POOL, Grant as Granted, Key, View},
+    lease::{Grant as Granted, Key, View},
 };
 
 /// The public view of a lease.
@@ -39,7 +41,8 @@ pub struct Lease {
     /// What the owner wants its successor to read.
     pub value: Option<String>,
     /// The pool of the key, which is also the label of its metrics.
-    pub pool: &'static str,
+    #[schema(value_type = String)]
+    pub pool: Arc<str>,
     /// The coordinator that answers for the key: calls of its holder are best sent there. Null for one
     /// that the coordinator which was asked does not know yet.
     pub node: Option<String>,
@@ -70,7 +73,7 @@ impl Lease {
             acquired_at: view.acquired_at_ms.map(rfc3339),
             session: view.session.map(|digest| digest.to_string()),
             value: view.value.as_deref().map(str::to_owned),
-            pool: DEFAULT_POOL,
+            pool: app.manager.world().pool_of(key.as_str()),
             node: app.url_of(view.node),
             waiters: view.waiters,
             pinned: !view.pins.is_empty(),
@@ -133,7 +136,7 @@ pub struct AcquireBody {
     pub key: String,
     /// 1 to 256 bytes.
     pub owner: String,
-    /// 100 to 86 400 000, unless set otherwise. Absent where a session keeps the lease.
+    /// 100 to 86 400 000, unless the settings or the key's policy say otherwise. Absent where a session keeps the lease.
     pub ttl_ms: Option<u64>,
     /// The id of the session that is to keep the lease, in place of `ttl_ms`.
     pub session: Option<String>,

@@ -14,10 +14,19 @@ use tempfile::TempDir;
 /// How long a server may take until it listens.
 const START: Duration = Duration::from_secs(30);
 
+/// The directory of a store that has a settings file beside it, and that file.
+const DATA: &str = "data-of-a-configured-server";
+const CONFIG: &str = "tenure.toml";
+
 /// Where a store lives: removed at the end, unless it is somebody else's.
 #[derive(Debug)]
 pub enum Dir {
     Own(TempDir),
+    /// A directory in another one, with a settings file beside it.
+    Configured {
+        data: PathBuf,
+        _home: TempDir,
+    },
     Lent(PathBuf),
 }
 
@@ -25,6 +34,7 @@ impl Dir {
     pub fn path(&self) -> &Path {
         match self {
             Self::Own(dir) => dir.path(),
+            Self::Configured { data, .. } => data,
             Self::Lent(dir) => dir,
         }
     }
@@ -68,6 +78,19 @@ impl Server {
     pub fn with(sets: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         Self::on(Dir::Own(dir), sets.iter().map(|&set| set.to_owned()).collect())
+    }
+
+    /// A new store, and this settings file.
+    pub fn configured(config: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::write(dir.path().join(CONFIG), config).expect("a settings file");
+        let data = dir.path().join(DATA);
+        Self::on(Dir::Configured { data, _home: dir }, Vec::new())
+    }
+
+    /// Replaces its settings file, which it has not read yet.
+    pub fn configure(&self, config: &str) {
+        std::fs::write(self.dir().with_file_name(CONFIG), config).expect("a settings file");
     }
 
     /// A store in this directory, which stays.
@@ -177,6 +200,9 @@ impl Drop for Server {
 fn spawn(dir: &Path, sets: &[String]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
     command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir);
+    if dir.ends_with(DATA) {
+        command.arg("--config").arg(dir.with_file_name(CONFIG));
+    }
     for set in sets {
         command.arg("--set").arg(set);
     }

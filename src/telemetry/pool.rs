@@ -1,0 +1,109 @@
+//! Handles to the series of one pool.
+
+use std::{sync::Arc, time::Duration};
+
+use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+
+use super::metrics::{AcquireOutcome, HeartbeatOutcome};
+use crate::lease::{Change, ChangeKind};
+
+/// Handles to every series that has a pool.
+pub struct PoolMetrics {
+    acquisitions: [Counter; 3],
+    heartbeats: [Counter; 4],
+    ended: [Counter; ENDS.len()],
+    transfers: Counter,
+    /// Leases that are held now.
+    pub held: Gauge,
+    /// Sessions that work for the pool.
+    pub sessions: Gauge,
+    /// Callers that wait.
+    pub waiters: Gauge,
+    acquire_seconds: Histogram,
+    hold_seconds: Histogram,
+    vacancy_seconds: Histogram,
+    margin: Histogram,
+    /// Leases adopted from dead nodes.
+    pub adoptions: Counter,
+}
+
+/// The reasons of [`PoolMetrics::changed`], in the order of their counters.
+const ENDS: [ChangeKind; 6] = [
+    ChangeKind::Released,
+    ChangeKind::Expired,
+    ChangeKind::Revoked,
+    ChangeKind::Reclaimed,
+    ChangeKind::Transferred,
+    ChangeKind::SessionEnded,
+];
+
+impl PoolMetrics {
+    /// Registers the pool's series with the installed recorder, at 0; those of a pool that was
+    /// registered before go on.
+    #[must_use]
+    pub fn register(pool: &str) -> Arc<Self> {
+        let pool = || pool.to_owned();
+        Arc::new(Self {
+            acquisitions: ["granted", "held", "error"].map(|outcome| {
+                counter!("tenure_lease_acquisitions_total", "pool" => pool(), "outcome" => outcome)
+            }),
+            heartbeats: ["alive", "revived", "lost", "error"].map(|outcome| {
+                counter!("tenure_lease_heartbeats_total", "pool" => pool(), "outcome" => outcome)
+            }),
+            ended: ENDS.map(|kind| {
+                counter!("tenure_lease_ended_total", "pool" => pool(), "reason" => kind.as_str())
+            }),
+            transfers: counter!("tenure_lease_transfers_total", "pool" => pool()),
+            held: gauge!("tenure_leases_held", "pool" => pool()),
+            sessions: gauge!("tenure_sessions", "pool" => pool()),
+            waiters: gauge!("tenure_lease_waiters", "pool" => pool()),
+            acquire_seconds: histogram!("tenure_lease_acquire_duration_seconds", "pool" => pool()),
+            hold_seconds: histogram!("tenure_lease_hold_duration_seconds", "pool" => pool()),
+            vacancy_seconds: histogram!("tenure_lease_vacancy_duration_seconds", "pool" => pool()),
+            margin: histogram!("tenure_heartbeat_margin_ratio", "pool" => pool()),
+            adoptions: counter!("tenure_lease_adoptions_total", "pool" => pool()),
+        })
+    }
+
+    /// An acquire was answered.
+    pub fn acquired(&self, outcome: AcquireOutcome, took: Duration) {
+        self.acquisitions[outcome as usize].increment(1);
+        if outcome == AcquireOutcome::Granted {
+            self.acquire_seconds.record(took);
+        }
+    }
+
+    /// A heartbeat was answered.
+    pub fn heartbeat(&self, outcome: HeartbeatOutcome) {
+        self.heartbeats[outcome as usize].increment(1);
+    }
+
+    /// A heartbeat arrived with this share of the ttl left.
+    pub fn margin(&self, ratio: f64) {
+        self.margin.record(ratio);
+    }
+
+    /// A change that this node wrote became public.
+    pub fn changed(&self, change: &Change) {
+        let kind = change.kind;
+        if let Some(at) = ENDS.iter().position(|end| *end == kind)
+            && change.previous.is_some()
+        {
+            // Without one an offer was withdrawn, and no tenure ended.
+            self.ended[at].increment(1);
+        }
+        if kind == ChangeKind::Transferred {
+            self.transfers.increment(1);
+        }
+    }
+
+    /// A tenure lasted this long.
+    pub fn held_for(&self, span: Duration) {
+        self.hold_seconds.record(span);
+    }
+
+    /// A key was free for this long.
+    pub fn vacant_for(&self, span: Duration) {
+        self.vacancy_seconds.record(span);
+    }
+}
