@@ -59,6 +59,7 @@ fn one(index: usize) -> AcquireOne {
         hasty: false,
         wait_ms: 0,
         mark: None,
+        session: None,
     }
 }
 

@@ -100,8 +100,14 @@ impl Shapes {
             state: [State::Free, State::Held, State::Offered][self.below(3)],
             seq: self.number(),
             tenure: self.some(Self::tenure),
-            previous: self
-                .some(|s| Box::new(Ended { tenure: s.tenure(), reason, ended_at_ms: s.number(), fenced: false })),
+            previous: self.some(|s| {
+                Box::new(Ended {
+                    tenure: s.tenure(),
+                    reason,
+                    ended_at_ms: s.number(),
+                    fenced: false,
+                })
+            }),
             value: self.some(|s| s.text(MAX_VALUE_BYTES).into()),
             floor_ms: self.number(),
             pins: (0..self.below(4)).map(|_| self.text(MAX_PIN_BYTES).into()).collect(),
@@ -129,8 +135,12 @@ impl Shapes {
             acquired_at_ms: u64::MAX,
             bond: None,
         };
-        let previous =
-            Ended { tenure: tenure.clone(), reason: ChangeKind::Unpinned, ended_at_ms: u64::MAX, fenced: true };
+        let previous = Ended {
+            tenure: tenure.clone(),
+            reason: ChangeKind::Unpinned,
+            ended_at_ms: u64::MAX,
+            fenced: true,
+        };
         Arc::new(Record {
             nonce: self.nonce(),
             node: Nonce(u128::MAX),
