@@ -151,11 +151,12 @@ impl Servers {
         }
     }
 
-    /// How many workers contend for how many keys. The DynamoDB is one thread of this process.
-    pub fn load(&self) -> (usize, usize) {
+    /// One in how many rounds a worker gives a lease back. The DynamoDB is one thread of this process,
+    /// and its workers are calmer.
+    pub fn gives_back(&self) -> u64 {
         match self {
-            Self::Dynamo(_) => (20, 200),
-            Self::Embedded(_) | Self::Nats { .. } => (60, 600),
+            Self::Dynamo(_) => 24,
+            Self::Embedded(_) | Self::Nats { .. } => 12,
         }
     }
 
