@@ -151,15 +151,6 @@ impl Servers {
         }
     }
 
-    /// One in how many rounds a worker gives a lease back. The DynamoDB is one thread of this process,
-    /// and its workers are calmer.
-    pub fn gives_back(&self) -> u64 {
-        match self {
-            Self::Dynamo(_) => 24,
-            Self::Embedded(_) | Self::Nats { .. } => 12,
-        }
-    }
-
     pub fn environment(&self) -> Vec<(&'static str, &'static str)> {
         vec![
             ("AWS_ACCESS_KEY_ID", "none"),
