@@ -32,6 +32,8 @@ fn a_book_that_fits_passes() {
     assert_eq!(ledger.held_at(at(120)), std::slice::from_ref(&first));
     let fortunes = ledger.fortunes(&[first, second, third], at(450));
     assert_eq!((fortunes.kept, fortunes.given_back, fortunes.lost.len()), (1, 1, 1));
+    // By token: a, c (whose answer came too late), b, a.
+    assert_eq!(ledger.taken_over(), 3);
 }
 
 #[test]

@@ -195,6 +195,18 @@ impl Ledger {
         }
     }
 
+    /// How often a key went from one worker to another.
+    pub fn taken_over(&self) -> usize {
+        let book = self.book();
+        let of_key = |windows: &Vec<Window>| {
+            let owners: BTreeMap<u64, &str> =
+                windows.iter().map(|w| (w.token, w.owner.as_str())).collect();
+            let owners: Vec<&str> = owners.into_values().collect();
+            owners.windows(2).filter(|pair| pair[0] != pair[1]).count()
+        };
+        book.keys.values().map(of_key).sum()
+    }
+
     /// Every grant that a worker was told: key, token and owner.
     pub fn tenures(&self) -> Vec<Lease> {
         let book = self.book();

@@ -151,14 +151,6 @@ impl Servers {
         }
     }
 
-    /// How many workers contend for how many keys. The DynamoDB is one thread of this process.
-    pub fn load(&self) -> (usize, usize) {
-        match self {
-            Self::Dynamo(_) => (20, 200),
-            Self::Embedded(_) | Self::Nats { .. } => (60, 600),
-        }
-    }
-
     pub fn environment(&self) -> Vec<(&'static str, &'static str)> {
         vec![
             ("AWS_ACCESS_KEY_ID", "none"),

@@ -108,6 +108,25 @@ async fn rivals_on_three_servers_never_both_win() {
     }
 }
 
+/// A consumer that was just made is not known to every server yet, and a request for its messages finds
+/// nobody: a start takes that for a beginning and not for a failure.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_is_opened_again_and_again() {
+    let cluster = Cluster::start(Sync::Default);
+    let a = open_with(three(&cluster), fresh(3), None).await.unwrap();
+    overwrite(&a, "k", Revision::ABSENT, 1..=5).await;
+    for round in 0..20 {
+        let stores = cluster.servers.iter().map(|server| {
+            let options = Options { url: server.url(), ..three(&cluster) };
+            open_with(options, fresh(3), None)
+        });
+        for (server, store) in join_all(stores).await.into_iter().enumerate() {
+            let store = store.unwrap_or_else(|why| panic!("round {round}, server {server}: {why}"));
+            assert!(store.read(&key("k")).await.unwrap().is_some());
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_gate_holds_on_a_replicated_stream_and_a_single_copy_is_refused() {
     let cluster = Cluster::start(Sync::Default);

@@ -17,7 +17,7 @@ const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 
 /// How often a stream is asked that does not answer.
 const ATTEMPTS: u32 = 3;
-/// The pause before a new stream is looked for again.
+/// The pause before a stream is looked for again: some refusals come at once.
 const AGAIN: Duration = Duration::from_millis(250);
 
 const SINGLE_COPY: &str = "it keeps a single copy, on a cluster of servers";
@@ -53,9 +53,10 @@ async fn ask(link: &Link, made: bool) -> Asked {
     for _ in 1..ATTEMPTS {
         match link.info().await {
             Asked::Unanswered(why) => tracing::debug!(why, "the stream did not answer yet"),
-            Asked::Gone if made => tokio::time::sleep(AGAIN).await,
+            Asked::Gone if made => {}
             answer => return answer,
         }
+        tokio::time::sleep(AGAIN).await;
     }
     link.info().await
 }

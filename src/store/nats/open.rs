@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, thread, time::Duration};
 
+use async_nats::jetstream::stream::Info;
 use tokio::{sync::oneshot, time::timeout};
 
 use super::{
@@ -21,6 +22,9 @@ use crate::{clock::Clock, lease::Revision, telemetry::Metrics};
 const ATTEMPTS: u32 = 20;
 /// Between two of them.
 const PAUSE: Duration = Duration::from_millis(250);
+/// For so long a loading that failed is begun again: a request to a consumer that was just made finds
+/// nobody until the servers have told each other of it, and a stream may be electing its leader.
+const LOAD: Duration = Duration::from_secs(10);
 /// How long a client that is drained may take.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -95,7 +99,7 @@ async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
     let origin = own_record(&link, &fresh, created(&info), &metrics).await?;
     let core = Arc::new(Core::new(options, link, origin.clone(), clock, metrics));
     core.metrics.frozen(false);
-    follow::reload(&core, &info).await.map_err(OpenError::interrupted)?;
+    load(&core, &info).await?;
     let last = Revision(core.table().consumed());
     let remember = witness.unwrap_or_else(|| core.witness());
     let backwards = guard::went_backwards(&remember, &origin, last);
@@ -107,6 +111,19 @@ async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
         core.freeze_as(why, remember);
     }
     Ok(core)
+}
+
+/// Loads what the stream has, and follows it from there.
+async fn load(core: &Arc<Core>, info: &Info) -> Result<(), OpenError> {
+    let end = core.clock.now() + LOAD;
+    loop {
+        match follow::reload(core, info).await {
+            Ok(()) => return Ok(()),
+            Err(why) if core.clock.now() >= end => return Err(OpenError::interrupted(why)),
+            Err(why) => tracing::debug!(why, "the stream is loaded anew"),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
 }
 
 /// The store's own record, made when there is none.
