@@ -12,7 +12,11 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{Fault, Origin, secret::SECRETS};
+use super::{
+    Fault, Origin,
+    rows::{LISTS, Row},
+    secret::SECRETS,
+};
 
 /// What environment variables that are settings start with.
 const PREFIX: &str = "TENURE";
@@ -34,6 +38,14 @@ pub(super) struct Leaf {
     pub(super) path: String,
     pub(super) value: Value,
     pub(super) origin: Origin,
+}
+
+/// What all layers have.
+#[derive(Debug, Default)]
+pub(super) struct Layers {
+    pub(super) leaves: Vec<Leaf>,
+    pub(super) rows: Vec<Row>,
+    pub(super) faults: Vec<Fault>,
 }
 
 impl Sources {
@@ -96,15 +108,15 @@ impl Sources {
         });
     }
 
-    /// All leaves, weakest layer first, and what could not be read at all.
-    pub(super) fn leaves(&self) -> (Vec<Leaf>, Vec<Fault>) {
-        let (mut leaves, mut faults) = (Vec::new(), self.misread.clone());
+    /// All leaves, weakest layer first, the lists of tables, and what could not be read at all.
+    pub(super) fn layers(&self) -> Layers {
+        let mut layers = Layers { faults: self.misread.clone(), ..Layers::default() };
         if let Some(path) = &self.file {
-            read_file(path, &mut leaves, &mut faults);
+            read_file(path, &mut layers);
         }
-        self.read_environment(&mut leaves, &mut faults);
-        leaves.extend(self.flags.iter().cloned());
-        (leaves, faults)
+        self.read_environment(&mut layers.leaves, &mut layers.faults);
+        layers.leaves.extend(self.flags.iter().cloned());
+        layers
     }
 
     fn read_environment(&self, leaves: &mut Vec<Leaf>, faults: &mut Vec<Fault>) {
@@ -131,37 +143,47 @@ impl Sources {
     }
 }
 
-fn read_file(path: &Path, leaves: &mut Vec<Leaf>, faults: &mut Vec<Fault>) {
+fn read_file(path: &Path, layers: &mut Layers) {
     let shared = Arc::new(path.to_owned());
     let at = |line| Origin::File { path: Arc::clone(&shared), line };
     let content = match std::fs::read_to_string(path) {
         Ok(content) => content,
         Err(error) => {
             let problem = format!("cannot be read: {error}");
-            faults.push(Fault { origin: at(None), key: None, problem });
+            layers.faults.push(Fault { origin: at(None), key: None, problem });
             return;
         }
     };
     let line_of = |offset: usize| content[..offset].matches('\n').count() + 1;
     let (table, errors) = DeTable::parse_recoverable(&content);
-    faults.extend(errors.into_iter().map(|error| Fault {
+    layers.faults.extend(errors.into_iter().map(|error| Fault {
         origin: at(error.span().map(|span| line_of(span.start))),
         key: None,
         problem: error.message().to_owned(),
     }));
     flatten("", table.get_ref(), &mut |path, offset, value| {
-        leaves.push(Leaf { path, value, origin: at(Some(line_of(offset))) });
+        if LISTS.contains(&path.as_str())
+            && let Some(rows) = Row::all(&path, value, &shared, &line_of)
+        {
+            return layers.rows.extend(rows);
+        }
+        let origin = at(Some(line_of(offset)));
+        layers.leaves.push(Leaf { path, value: plain(value), origin });
     });
 }
 
 /// Visits the values of a table with their paths and the offsets of their keys. An empty table is
 /// visited as a value, so that an unknown section is noticed.
-fn flatten(prefix: &str, table: &DeTable<'_>, visit: &mut impl FnMut(String, usize, Value)) {
+fn flatten(
+    prefix: &str,
+    table: &DeTable<'_>,
+    visit: &mut impl FnMut(String, usize, &Spanned<DeValue<'_>>),
+) {
     for (key, value) in table {
         let path = join(prefix, key.get_ref());
         match value.get_ref() {
             DeValue::Table(inner) if inner.iter().next().is_some() => flatten(&path, inner, visit),
-            _ => visit(path, key.span().start, plain(value)),
+            _ => visit(path, key.span().start, value),
         }
     }
 }

@@ -5,7 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use config::{Config, ConfigError, ValueKind};
 
 use super::{
-    Fault, Faults, Origin, Settings, Sources, layers::Leaf, secret::SECRETS, show, validate,
+    Fault, Faults, Origin, Settings, Sources,
+    layers::{Layers, Leaf},
+    plugins,
+    rows::LISTS,
+    secret::SECRETS,
+    show, validate,
 };
 
 /// Settings that are valid, and where each value came from.
@@ -30,7 +35,7 @@ impl Sources {
     /// # Errors
     /// Everything that is wrong in any layer, also in values that a stronger layer replaces.
     pub fn load(&self) -> Result<Loaded, Faults> {
-        let (leaves, mut faults) = self.leaves();
+        let Layers { leaves, rows, mut faults } = self.layers();
         let known = Known::of(&Settings::default());
         let mut origins = BTreeMap::new();
         let mut sound = Vec::new();
@@ -48,10 +53,12 @@ impl Sources {
                 }),
             }
         }
-        let settings = overlay(&sound).map_err(|error| {
+        let plugins = plugins::read(&rows, &mut faults);
+        let mut settings = overlay(&sound).map_err(|error| {
             let problem = say(&error);
             Faults(vec![Fault { origin: Origin::Default, key: None, problem }])
         })?;
+        settings.plugins = plugins;
         faults.extend(validate::faults(&settings).into_iter().map(|(key, problem)| Fault {
             origin: origins.get(key).cloned().unwrap_or_default(),
             key: Some(key.to_owned()),
@@ -99,6 +106,10 @@ fn judge(known: &Known, leaf: &Leaf) -> Result<(), String> {
             ValueKind::Table(_) => Ok(()),
             _ => Err("is a section, and takes no value itself".into()),
         };
+    }
+    let list = leaf.path.split('.').next().unwrap_or_default();
+    if LISTS.contains(&list) {
+        return Err(format!("is a list of tables, written [[{list}]], and stands in a file alone"));
     }
     if !known.keys.contains(&leaf.path) {
         return Err(known.unknown(&leaf.path));

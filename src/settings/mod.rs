@@ -11,12 +11,16 @@
 mod fault;
 mod layers;
 mod load;
+mod plugins;
+mod rows;
 mod scalar;
 mod secret;
 mod show;
 mod stores;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_plugins;
 mod units;
 mod validate;
 
@@ -27,6 +31,7 @@ use serde::{Deserialize, Serialize};
 pub use fault::{Fault, Faults, Origin};
 pub use layers::Sources;
 pub use load::Loaded;
+pub use plugins::{FENCE_TABLE, NatsMode, Plugin, PluginKind, WEBHOOK_SECRET};
 pub use secret::Secret;
 pub use stores::{DynamoDb, Embedded, Nats, Store, StoreKind};
 pub use units::{ByteSize, format_duration, parse_duration};
@@ -52,6 +57,9 @@ pub struct Settings {
     pub telemetry: Telemetry,
     /// Supervision of the actors.
     pub actors: Actors,
+    /// What fences resources; only a file has them.
+    #[serde(skip)]
+    pub plugins: Vec<Plugin>,
 }
 
 /// `[server]`.
