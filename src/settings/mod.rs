@@ -32,7 +32,7 @@ pub use fault::{Fault, Faults, Origin};
 pub use layers::Sources;
 pub use load::Loaded;
 pub use plugins::{FENCE_TABLE, NatsMode, Plugin, PluginKind, WEBHOOK_SECRET};
-pub use secret::Secret;
+pub use secret::{FileError, Secret};
 pub use stores::{DynamoDb, Embedded, Nats, Store, StoreKind};
 pub use units::{ByteSize, format_duration, parse_duration};
 
