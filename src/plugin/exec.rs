@@ -97,13 +97,19 @@ async fn run(mut command: Command, program: &str, order: &FenceOrder) -> Result<
     let tail = Arc::new(Mutex::new(Vec::new()));
     let talk = talk(child.stdin.take(), event::data(order), child.stderr.take(), tail.clone());
     tokio::pin!(talk);
+    let mut heard = false;
     let exited = tokio::select! {
         exited = child.wait() => exited,
-        () = &mut talk => child.wait().await,
+        () = &mut talk => {
+            heard = true;
+            child.wait().await
+        }
     };
     // It is reaped: its number may be another's from now on.
     group.0 = None;
-    let _ = timeout(STDERR_GRACE, talk).await;
+    if !heard {
+        let _ = timeout(STDERR_GRACE, talk).await;
+    }
     let status = exited.map_err(|error| FenceError::new(format!("{program} is lost: {error}")))?;
     if status.success() {
         return Ok(());
