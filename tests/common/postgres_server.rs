@@ -4,7 +4,7 @@
 use std::{
     fs,
     net::TcpListener,
-    os::unix::fs::chown,
+    os::unix::fs::{PermissionsExt, chown},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -22,6 +22,7 @@ const NOBODY: u32 = 65_534;
 pub struct Server {
     dir: tempfile::TempDir,
     port: u16,
+    tls: bool,
     child: Option<Child>,
 }
 
@@ -81,7 +82,7 @@ impl Server {
             .output()
             .expect("initdb runs");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let mut server = Self { dir, port, child: None };
+        let mut server = Self { dir, port, tls: false, child: None };
         server.run().await;
         server
     }
@@ -93,6 +94,7 @@ impl Server {
             .arg("-D")
             .arg(self.dir.path().join("data"))
             .args(["-p", &self.port.to_string(), "-c", "listen_addresses=127.0.0.1"])
+            .args(["-c", if self.tls { "ssl=on" } else { "ssl=off" }])
             .args(["-c", "fsync=off", "-c", "unix_socket_directories="])
             .current_dir(self.dir.path())
             .stdin(Stdio::null())
@@ -107,6 +109,21 @@ impl Server {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         panic!("{}", fs::read_to_string(self.dir.path().join("log")).unwrap_or_default());
+    }
+
+    /// Starts it anew, with TLS by this certificate.
+    pub async fn secure(&mut self, certificate: &Path, key: &Path) {
+        self.stop();
+        for (from, name) in [(certificate, "server.crt"), (key, "server.key")] {
+            let path = self.dir.path().join("data").join(name);
+            fs::copy(from, &path).expect("copied");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("private");
+            if rustix::process::geteuid().is_root() {
+                chown(&path, Some(NOBODY), Some(NOBODY)).expect("given away");
+            }
+        }
+        self.tls = true;
+        self.run().await;
     }
 
     /// Ends it at once: connections break.

@@ -6,6 +6,7 @@ mod bus;
 mod exec;
 mod kit;
 mod postgres;
+mod tls;
 mod webhook;
 
 #[path = "../common/nats_server.rs"]
