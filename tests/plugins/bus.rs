@@ -6,7 +6,7 @@ use async_nats::jetstream;
 use futures_util::StreamExt;
 use tenure::actor::FenceOutcome;
 
-use crate::{kit::*, nats_server::Server};
+use crate::{kit::*, nats_server::Server, postgres_server, webhook};
 
 fn section(server: &Server, mode: &str) -> String {
     format!(
@@ -78,5 +78,44 @@ fn a_server_that_was_away_is_found_again() {
         let mut stream = context.get_stream("FENCES").await.expect("the stream");
         let stored = stream.info().await.expect("its state").state.messages;
         assert_eq!(stored, 2, "one for each order, however often it was told");
+    });
+}
+
+/// Connections end with the thread that they were made on.
+#[test]
+fn connections_are_made_anew_after_the_death_of_the_actor() {
+    system(async {
+        let server = Server::start();
+        let client = async_nats::connect(server.url()).await.expect("connected");
+        let mut orders = client.subscribe("fence.disk").await.expect("subscribed");
+        client.flush().await.expect("known to the server");
+        tokio::spawn(async move {
+            while let Some(order) = orders.next().await {
+                let reply = order.reply.expect("where to answer");
+                client.publish(reply, "ok".into()).await.expect("answered");
+            }
+        });
+        let database = postgres_server::Server::start().await;
+        let table = "CREATE TABLE tenure_fence (key text PRIMARY KEY, token bigint NOT NULL)";
+        database.client().await.batch_execute(table).await.expect("a table");
+        let (url, _) = webhook::receiver(&[200]);
+        let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        let limits = limits(Duration::from_secs(2), 2, 4);
+        let named = |name: &str, section: &str| (name.to_owned(), built(section), limits);
+        let (plugins, recorder) = plugins(vec![
+            named("nats", &section(&server, "request")),
+            named("pg", &format!("kind = \"postgres\"\nurl = \"{}\"\n", database.url())),
+            named("hook", &webhook::section(&url, &[secret])),
+        ]);
+        let names = ["nats", "pg", "hook"];
+        for round in 0..3 {
+            for name in names {
+                assert_eq!(ask(&plugins, name, PATIENCE).await, FenceOutcome::Confirmed, "{name}");
+                plugins.kill(name);
+            }
+            let restarts = "tenure_actor_restarts_total{kind=\"plugin\",reason=\"panic\"}";
+            eventually("successors", || sample(&recorder, restarts) as u64 == 3 * (round + 1))
+                .await;
+        }
     });
 }

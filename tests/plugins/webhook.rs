@@ -18,7 +18,7 @@ const NEW: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 
 /// A request as it arrived.
 #[derive(Clone, Debug, Default)]
-struct Arrived {
+pub struct Arrived {
     line: String,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
@@ -31,11 +31,11 @@ impl Arrived {
     }
 }
 
-type Requests = Arc<Mutex<Vec<Arrived>>>;
+pub type Requests = Arc<Mutex<Vec<Arrived>>>;
 
 /// A receiver on a port of its own that answers the requests with these statuses, the last for ever;
 /// status 0 is silence.
-fn receiver(statuses: &'static [u16]) -> (String, Requests) {
+pub fn receiver(statuses: &'static [u16]) -> (String, Requests) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/fence?site=a", listener.local_addr().expect("bound"));
     let requests = Requests::default();
@@ -83,7 +83,7 @@ fn serve(stream: std::net::TcpStream, seen: &Requests, statuses: &[u16]) {
     }
 }
 
-fn section(url: &str, secrets: &[&str]) -> String {
+pub fn section(url: &str, secrets: &[&str]) -> String {
     format!("kind = \"webhook\"\nurl = \"{url}\"\nsecrets = {secrets:?}\n")
 }
 
