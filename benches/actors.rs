@@ -29,6 +29,7 @@ fn open(dir: &std::path::Path, system: &actix::SystemRunner) -> Arc<Manager> {
         claim_this_thread(0);
         arbiters.set(0, actix::Arbiter::current());
         Manager::open(Parts {
+            plugins: Vec::new(),
             store,
             locked_at: clock.now(),
             clock,

@@ -11,15 +11,15 @@ use super::{
     Reply, World,
     gate::{self, Permit},
     obituary::Obituary,
-    plugins::Report,
+    plugins::{FenceOutcome, Report},
     warden::Warden,
 };
 use crate::{
     clock::Chance,
     lease::{
-        Alarm, Answer, Call, Effect, Effects, FenceReport, FenceRun, Inherited, Input, Lease,
-        Loaded, Moment, Nonce, Request, SessionOver, SessionSpec, Settled, StoreError, Token,
-        WriteEffect,
+        Alarm, Answer, Call, Effect, Effects, FenceReport, FenceResult, FenceRun, Inherited, Input,
+        Lease, Loaded, Moment, Nonce, Request, SessionOver, SessionSpec, Settled, StoreError,
+        Token, WriteEffect,
     },
     plugin::FenceOrder,
     store::{Found, Outcome, Write},
@@ -312,6 +312,11 @@ impl LeaseActor {
         };
         let (world, name) = (Arc::downgrade(&self.world), plugin.clone());
         let report = Report::new(move |outcome| {
+            let outcome = match outcome {
+                FenceOutcome::Confirmed => FenceResult::Confirmed,
+                FenceOutcome::Failed(why) => FenceResult::Failed(why.into()),
+                FenceOutcome::Interrupted => FenceResult::Interrupted,
+            };
             let report = FenceReport { plugin: name, token, outcome };
             if let Some(world) = world.upgrade() {
                 let _ = world.registry.post(&world, key.as_str(), Mail::Fenced(report));

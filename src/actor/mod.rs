@@ -1,5 +1,5 @@
-//! Everything with a mailbox: the lease actors, their supervisor, the registry that finds them and the
-//! bus on which ownership changes are published.
+//! Everything with a mailbox: the lease actors, their supervisor, the registry that finds them, the bus
+//! on which ownership changes are published, and the actors of the fence plugins.
 //!
 //! Guarantees: one actor per key at a time answers; a caller's message is handled, or its reply
 //! channel closes (then it may be asked again: an acquire is named by its nonce); a dead actor's
@@ -33,7 +33,7 @@ pub use arbiters::{Arbiters, claim_this_thread};
 pub use bus::{Bus, Heard, Published, Subscriber, TooManySubscribers};
 pub use lease::Mail;
 pub use node::Node;
-pub use plugins::{Plugins, Report};
+pub use plugins::{FenceOutcome, NamedPlugin, PluginLimits, Plugins, Report};
 pub use registry::{Registry, Unreachable};
 pub use reply::{AnyHeard, AnyWait, Place, Reply, Vacated};
 pub use roster::NodeView;

@@ -6,10 +6,10 @@ use crate::lease::{Key, Moment};
 
 /// A death.
 #[derive(Debug)]
-pub struct Death {
-    /// Whose actor died.
-    pub key: Key,
-    /// Which of the key's actors.
+pub struct Death<N = Key> {
+    /// Whose actor died: a lease's key, a plugin's name.
+    pub key: N,
+    /// Which of its actors.
     pub incarnation: u64,
     /// It panicked; else it stopped, or its arbiter did.
     pub panicked: bool,
@@ -20,25 +20,25 @@ pub struct Death {
 /// Lives in an actor's last field; its drop is the death. It must not panic, block or lock: it may run
 /// while the thread unwinds. The channel is unbounded for that reason, and bounded by the number of
 /// actors.
-pub struct Obituary {
-    key: Key,
+pub struct Obituary<N: Clone = Key> {
+    key: N,
     incarnation: u64,
     clock: std::sync::Arc<dyn crate::clock::Clock>,
-    deaths: UnboundedSender<Death>,
+    deaths: UnboundedSender<Death<N>>,
     silent: bool,
 }
 
-impl Obituary {
+impl<N: Clone> Obituary<N> {
     pub fn new(
-        key: Key,
+        key: N,
         incarnation: u64,
         clock: std::sync::Arc<dyn crate::clock::Clock>,
-        deaths: UnboundedSender<Death>,
+        deaths: UnboundedSender<Death<N>>,
     ) -> Self {
         Self { key, incarnation, clock, deaths, silent: false }
     }
 
-    pub fn key(&self) -> &Key {
+    pub fn key(&self) -> &N {
         &self.key
     }
 
@@ -52,7 +52,7 @@ impl Obituary {
     }
 }
 
-impl Drop for Obituary {
+impl<N: Clone> Drop for Obituary<N> {
     fn drop(&mut self) {
         if self.silent {
             return;

@@ -11,7 +11,7 @@ use std::{
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::{Notify, mpsc::UnboundedSender};
 
-use super::{Bus, Mail, Plugins, Registry, Rules, Sessions, obituary::Death};
+use super::{Bus, Mail, NamedPlugin, Plugins, Registry, Rules, Sessions, obituary::Death};
 use crate::{
     clock::{Clock, Entropy, JumpDetector},
     lease::{Env, Inherited, Key, Lease, Moment, Nonce, Policies, Terms, View},
@@ -107,9 +107,11 @@ impl World {
         ownership_log: OwnershipLog,
         deaths: UnboundedSender<Death>,
         locked_at: Moment,
+        plugins: Vec<NamedPlugin>,
     ) -> Self {
         let bus = Bus::new(limits.bus_buffer, limits.subscribers);
         let seed = entropy.next_u64();
+        let plugins = Plugins::new(plugins, clock.clone(), seed, metrics.clone());
         let rules = ArcSwap::from_pointee(Rules::new(terms.policies.clone(), 0));
         Self {
             store,
@@ -125,7 +127,7 @@ impl World {
             jumped: AtomicBool::new(false),
             limits,
             sessions: Sessions::default(),
-            plugins: Plugins::default(),
+            plugins,
             registry,
             bus,
             metrics,

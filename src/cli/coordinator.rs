@@ -13,11 +13,11 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 use super::open_store::{OpenStore, Surroundings};
 use crate::{
-    actor::{Arbiters, Limits},
+    actor::{Arbiters, Limits, NamedPlugin},
     clock::{Clock, Entropy, SystemClock, SystemEntropy},
     http::{App, Courier, Server, ServerOptions, Source},
-    lease,
     manager::{CallLimits, Manager, Parts},
+    plugin,
     settings::Settings,
     telemetry::{Metrics, OwnershipLog, Recorder},
 };
@@ -61,7 +61,9 @@ impl Coordinator {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = settings.server.workers.resolve(cores);
         let arbiters = Arc::new(Arbiters::new(workers));
+        let plugins = plugins(settings, &clock)?;
         let manager = Manager::open(Parts {
+            plugins,
             store: store.store.clone(),
             locked_at: clock.now(),
             clock,
@@ -121,9 +123,15 @@ impl Coordinator {
         Ok((&mut self.ended).await??)
     }
 
-    /// Puts other policies into force.
-    pub(crate) fn set_policies(&self, policies: lease::Policies) {
-        self.manager.world().set_policies(Arc::new(policies));
+    /// Puts other policies into force, and the plugins that they name.
+    ///
+    /// # Errors
+    /// A plugin cannot be made; everything stays as it was.
+    pub(crate) fn set_policies(&self, settings: &Settings) -> anyhow::Result<()> {
+        let world = self.manager.world();
+        world.plugins.replace(plugins(settings, &world.clock)?);
+        world.set_policies(Arc::new(settings.lease_policies()));
+        Ok(())
     }
 
     /// Counts that the file was read again.
@@ -140,6 +148,16 @@ impl Coordinator {
         self.remembering.abort();
         self.store.close().await;
     }
+}
+
+/// The plugins of the settings.
+fn plugins(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Vec<NamedPlugin>> {
+    let make = |plugin: &crate::settings::Plugin| {
+        let built = plugin::build(plugin, &settings.store.nats, clock.clone());
+        let built = built.with_context(|| format!("the plugin {:?}", plugin.name))?;
+        Ok((plugin.name.clone(), built, plugin.into()))
+    };
+    settings.plugins.iter().map(make).collect()
 }
 
 /// Says once of each address that several living nodes claim it.

@@ -1,10 +1,6 @@
 //! Opens the store that the settings name, for whichever command needs one.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 
@@ -12,7 +8,7 @@ use super::witness::WitnessFile;
 use crate::{
     clock::{Clock, Entropy},
     lease::Epoch,
-    settings::{Secret, Settings, StoreKind},
+    settings::{Settings, StoreKind},
     store::{
         Fresh, Health, LeaseStore, Witness,
         dynamodb::{self, DynamoStore},
@@ -236,26 +232,7 @@ async fn open_nats(
     fresh: Fresh,
     witness: Option<Witness>,
 ) -> anyhow::Result<Arc<NatsStore>> {
-    let section = &settings.store.nats;
-    let options = nats::Options {
-        url: section.url.clone(),
-        bucket: section.bucket.clone(),
-        replicas: section.replicas,
-        accept_data_loss: section.accept_data_loss,
-        credentials: given(&section.credentials),
-        user: Some(section.user.clone()).filter(|user| !user.is_empty()),
-        password: secret("store.nats.password_file", &section.password, &section.password_file)?,
-        token: secret("store.nats.token_file", &section.token, &section.token_file)?,
-        tls: nats::Tls {
-            ca: given(&section.tls_ca),
-            cert: given(&section.tls_cert),
-            key: given(&section.tls_key),
-            required: section.tls_required,
-        },
-        request_timeout: section.request_timeout,
-        history: section.history,
-        create_bucket: section.create_bucket,
-    };
+    let options = nats::Options::of(&settings.store.nats)?;
     let Surroundings { clock, metrics, .. } = surroundings.clone();
     let opened = NatsStore::open(options, fresh, witness, clock, metrics).await;
     opened.map_err(|error| match &error {
@@ -287,20 +264,4 @@ async fn open_dynamodb(
     };
     let Surroundings { clock, metrics, .. } = surroundings.clone();
     Ok(DynamoStore::open(options, fresh, witness, clock, metrics).await?)
-}
-
-fn given(path: &Path) -> Option<PathBuf> {
-    Some(path.to_owned()).filter(|path| !path.as_os_str().is_empty())
-}
-
-/// A secret of the settings, or the first line of the file that they name instead.
-fn secret(key: &str, value: &Secret, file: &Path) -> anyhow::Result<Option<String>> {
-    if let Some(file) = given(file) {
-        let content = std::fs::read_to_string(&file);
-        let content = content.with_context(|| format!("{} ({key})", file.display()))?;
-        let line = content.lines().next().unwrap_or_default();
-        anyhow::ensure!(!line.is_empty(), "{} ({key}) has an empty first line", file.display());
-        return Ok(Some(line.to_owned()));
-    }
-    Ok(Some(value.reveal().to_owned()).filter(|value| !value.is_empty()))
 }

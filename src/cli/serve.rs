@@ -54,20 +54,21 @@ async fn serve(args: &SettingsArgs, mut settings: Settings) -> anyhow::Result<()
     Ok(())
 }
 
-/// Reads all layers again, and puts their policies into force. What else changed waits for a restart; what
+/// Reads all layers again, and puts their policies and plugins into force. What else changed waits for a restart; what
 /// is wrong changes nothing.
 fn reload(args: &SettingsArgs, settings: &mut Settings, coordinator: &Coordinator) {
     let read = args.load().map_err(|faults| faults.0.iter().map(ToString::to_string).collect());
     let applied = read.and_then(|loaded| {
         let changed = loaded.settings.differing(settings);
-        let with_policies = settings.with_policies(loaded.settings.policies)?;
-        Ok::<_, Vec<String>>((with_policies, changed))
+        let read = loaded.settings;
+        let next = settings.with_policies(read.policies, read.plugins)?;
+        coordinator.set_policies(&next).map_err(|error| vec![format!("{error:#}")])?;
+        Ok::<_, Vec<String>>((next, changed))
     });
     coordinator.count_reload(applied.is_ok());
     match applied {
-        Ok((with_policies, changed)) => {
-            *settings = with_policies;
-            coordinator.set_policies(settings.lease_policies());
+        Ok((next, changed)) => {
+            *settings = next;
             tracing::info!(policies = settings.policies.len(), "settings read again: SIGHUP");
             if !changed.is_empty() {
                 let keys = changed.join(", ");

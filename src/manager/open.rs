@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::{CallLimits, Manager};
 use crate::{
-    actor::{self, Arbiters, Limits, Node, Registry, Supervisor, World},
+    actor::{self, Arbiters, Limits, NamedPlugin, Node, Registry, Supervisor, World},
     clock::{Clock, Entropy},
     lease::{Moment, Policies, StoreError, Terms},
     store::{Health, LeaseStore},
@@ -35,6 +35,8 @@ pub struct Parts {
     pub actors: Limits,
     /// What holds for the keys.
     pub policies: Arc<Policies>,
+    /// What fences resources.
+    pub plugins: Vec<NamedPlugin>,
     /// Bounds that callers meet.
     pub calls: CallLimits,
     /// Most callers in one key's queue.
@@ -91,6 +93,7 @@ impl Manager {
             parts.ownership_log,
             deaths,
             parts.locked_at,
+            parts.plugins,
         ));
         actor::reaper::start(&world);
         let inherited = if shared { Vec::new() } else { actor::inherit(&world).await? };
@@ -109,6 +112,7 @@ impl Manager {
     /// The last step of a graceful stop, after [`Manager::drain`] and after the doors are shut: waits
     /// until the bus has published what the store committed, at most `patience`.
     pub async fn close(&self, patience: Duration) {
+        self.world.plugins.close(patience).await;
         let _ = tokio::time::timeout(patience, self.supervisor.send(actor::Stop)).await;
     }
 }

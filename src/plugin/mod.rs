@@ -8,11 +8,62 @@
 //! Does not guarantee: that an order is given once, or by one node only.
 //!
 //! Assumes: a plugin gives up when its future is dropped, which happens when its time is over.
+//!
+//! A plugin of one's own:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tenure::plugin::{FenceError, FenceOrder, FencePlugin, Fencing};
+//!
+//! /// Takes the rights of a tenure away from a switch.
+//! struct Switch {
+//!     port: u16,
+//! }
+//!
+//! impl FencePlugin for Switch {
+//!     fn fence(&self, order: FenceOrder) -> Fencing {
+//!         let port = self.port;
+//!         Box::pin(async move {
+//!             if order.owner.as_str().is_empty() {
+//!                 return Err(FenceError::permanent("there is nobody to shut out"));
+//!             }
+//!             shut(port, order.token.0).await.map_err(FenceError::new)
+//!         })
+//!     }
+//! }
+//!
+//! async fn shut(_port: u16, _token: u64) -> Result<(), std::io::Error> {
+//!     Ok(())
+//! }
+//!
+//! let plugin: Arc<dyn FencePlugin> = Arc::new(Switch { port: 7 });
+//! # use tenure::lease::{ChangeKind, Key, Owner, Token};
+//! # let order = FenceOrder {
+//! #     key: Key::new("port/7").unwrap(),
+//! #     token: Token(5),
+//! #     owner: Owner::new("w").unwrap(),
+//! #     reason: ChangeKind::Expired,
+//! #     session: None,
+//! #     pool: "default".into(),
+//! #     attempt: 1,
+//! # };
+//! # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+//! # assert_eq!(runtime.block_on(plugin.fence(order)), Ok(()));
+//! ```
 
+mod build;
+mod event;
+mod exec;
+mod log;
+mod nats;
+mod postgres;
 mod process;
+mod tls;
+mod webhook;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
+pub use build::{BuildError, build};
 pub use process::run_group;
 
 use crate::lease::{ChangeKind, Key, Nonce, Owner, Token};
@@ -39,8 +90,25 @@ pub struct FenceOrder {
 
 /// Why a fence was not confirmed, in words for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct FenceError(pub String);
+#[error("{why}")]
+pub struct FenceError {
+    /// The words.
+    pub why: String,
+    /// Another try would end the same way.
+    pub permanent: bool,
+}
+
+impl FenceError {
+    /// A failure that another try may mend.
+    pub fn new(why: impl fmt::Display) -> Self {
+        Self { why: why.to_string(), permanent: false }
+    }
+
+    /// A failure that no other try will mend: the order fails at once.
+    pub fn permanent(why: impl fmt::Display) -> Self {
+        Self { why: why.to_string(), permanent: true }
+    }
+}
 
 /// The future of a fence.
 pub type Fencing = Pin<Box<dyn Future<Output = Result<(), FenceError>> + Send>>;

@@ -24,7 +24,7 @@ impl Drop for Group {
 }
 
 /// Runs a program in a process group of its own, with this on its standard input. When the future is
-/// dropped, and also when the program ended and left others behind, the whole group is killed.
+/// dropped the whole group is killed.
 ///
 /// # Errors
 /// The program could not be started, or its output not be read.
@@ -41,10 +41,13 @@ pub async fn run_group(
     command.process_group(0).kill_on_drop(true);
     let mut child: Child = command.spawn()?;
     let leader = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-    let _group = Group(leader);
+    let mut group = Group(leader);
     if let Some(mut input) = child.stdin.take() {
         // A program that does not read is no fault.
         let _ = input.write_all(stdin).await;
     }
-    child.wait_with_output().await
+    let output = child.wait_with_output().await;
+    // It is reaped: its number may be another's from now on.
+    group.0 = None;
+    output
 }

@@ -12,7 +12,11 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{Fault, Origin, secret::SECRETS};
+use super::{
+    Fault, Origin,
+    rows::{self, Row},
+    secret::SECRETS,
+};
 
 /// What environment variables that are settings start with.
 const PREFIX: &str = "TENURE";
@@ -61,6 +65,8 @@ pub(super) struct Layers {
     pub(super) leaves: Vec<Leaf>,
     /// The tables of arrays, in their order.
     pub(super) entries: Vec<Entry>,
+    /// Those of `[[plugin]]`.
+    pub(super) rows: Vec<Row>,
     /// What could not be read at all.
     pub(super) faults: Vec<Fault>,
 }
@@ -161,26 +167,33 @@ impl Sources {
 }
 
 fn read_file(path: &Path, layers: &mut Layers) {
-    let Layers { leaves, entries, faults } = layers;
     let shared = Arc::new(path.to_owned());
     let at = |line| Origin::File { path: Arc::clone(&shared), line };
     let content = match std::fs::read_to_string(path) {
         Ok(content) => content,
         Err(error) => {
             let problem = format!("cannot be read: {error}");
-            faults.push(Fault { origin: at(None), key: None, problem });
+            layers.faults.push(Fault { origin: at(None), key: None, problem });
             return;
         }
     };
     let line_of = |offset: usize| content[..offset].matches('\n').count() + 1;
     let (table, errors) = DeTable::parse_recoverable(&content);
-    faults.extend(errors.into_iter().map(|error| Fault {
+    layers.faults.extend(errors.into_iter().map(|error| Fault {
         origin: at(error.span().map(|span| line_of(span.start))),
         key: None,
         problem: error.message().to_owned(),
     }));
+    let Layers { leaves, entries, rows, .. } = layers;
     let leaf = |path, offset, value| Leaf { path, value, origin: at(Some(line_of(offset))) };
-    flatten("", table.get_ref(), &mut |path, offset, value| leaves.push(leaf(path, offset, value)));
+    flatten("", table.get_ref(), &mut |path, offset, value| {
+        if rows::LISTS.contains(&path.as_str())
+            && let Some(found) = Row::all(&path, value, &shared, &line_of)
+        {
+            return rows.extend(found);
+        }
+        leaves.push(leaf(path, offset, plain(value)));
+    });
     for list in LISTS {
         let Some((_, tables)) = table.get_ref().iter().find(|(key, _)| key.get_ref() == list)
         else {
@@ -189,7 +202,9 @@ fn read_file(path: &Path, layers: &mut Layers) {
         for item in tables_of(tables.get_ref()).into_iter().flatten() {
             let DeValue::Table(inner) = item.get_ref() else { continue };
             let mut fields = Vec::new();
-            flatten("", inner, &mut |path, at, value| fields.push((at, leaf(path, at, value))));
+            flatten("", inner, &mut |path, at, value| {
+                fields.push((at, leaf(path, at, plain(value))));
+            });
             // Keys come in their own order; their places are that of the file.
             let first = fields.iter().map(|(at, _)| *at).min().unwrap_or(item.span().start);
             let fields = fields.into_iter().map(|(_, leaf)| leaf).collect();
@@ -207,7 +222,11 @@ fn tables_of<'a>(value: &'a DeValue<'a>) -> Option<&'a [Spanned<DeValue<'a>>]> {
 
 /// Visits the values of a table with their paths and the offsets of their keys. An empty table is
 /// visited as a value, so that an unknown section is noticed.
-fn flatten(prefix: &str, table: &DeTable<'_>, visit: &mut impl FnMut(String, usize, Value)) {
+fn flatten(
+    prefix: &str,
+    table: &DeTable<'_>,
+    visit: &mut impl FnMut(String, usize, &Spanned<DeValue<'_>>),
+) {
     for (key, value) in table {
         let path = join(prefix, key.get_ref());
         if LISTS.contains(&path.as_str()) && tables_of(value.get_ref()).is_some() {
@@ -215,7 +234,7 @@ fn flatten(prefix: &str, table: &DeTable<'_>, visit: &mut impl FnMut(String, usi
         }
         match value.get_ref() {
             DeValue::Table(inner) if inner.iter().next().is_some() => flatten(&path, inner, visit),
-            _ => visit(path, key.span().start, plain(value)),
+            _ => visit(path, key.span().start, value),
         }
     }
 }

@@ -7,7 +7,8 @@ use config::{Config, ConfigError, ValueKind};
 use super::{
     Fault, Faults, Origin, Settings, Sources,
     layers::{LISTS, Layers, Leaf},
-    policies,
+    plugins, policies,
+    rows::LISTS as ROWS,
     secret::SECRETS,
     show, validate,
 };
@@ -34,7 +35,7 @@ impl Sources {
     /// # Errors
     /// Everything that is wrong in any layer, also in values that a stronger layer replaces.
     pub fn load(&self) -> Result<Loaded, Faults> {
-        let Layers { leaves, entries, mut faults } = self.layers();
+        let Layers { leaves, entries, rows, mut faults } = self.layers();
         let known = Known::of(&Settings::default());
         let mut origins = BTreeMap::new();
         let mut sound = Vec::new();
@@ -56,6 +57,7 @@ impl Sources {
             let problem = say(&error);
             Faults(vec![Fault { origin: Origin::Default, key: None, problem }])
         })?;
+        settings.plugins = plugins::read(&rows, &mut faults);
         faults.extend(validate::faults(&settings).into_iter().map(|(key, problem)| Fault {
             origin: origins.get(key).cloned().unwrap_or_default(),
             key: Some(key.to_owned()),
@@ -64,15 +66,15 @@ impl Sources {
         let entries: Vec<_> = entries.into_iter().filter(|e| e.list == "policy").collect();
         settings.policies = policies::read(&entries, &mut faults);
         let read = (&settings.policies[..], &entries[..]);
-        faults.extend(policies::placed_faults(read, &settings.limits, known_plugins(&settings)));
+        faults.extend(policies::placed_faults(read, &settings.limits, &known_plugins(&settings)));
         origins.extend(policies::origins(&entries));
         if faults.is_empty() { Ok(Loaded { settings, origins }) } else { Err(Faults(faults)) }
     }
 }
 
-/// The names of the `[[plugin]]` tables; there is no such table yet.
-pub(super) fn known_plugins(_settings: &Settings) -> &[String] {
-    &[]
+/// The names of the `[[plugin]]` tables.
+pub(super) fn known_plugins(settings: &Settings) -> Vec<String> {
+    settings.plugins.iter().map(|plugin| plugin.name.clone()).collect()
 }
 
 /// The keys and sections that there are.
@@ -93,7 +95,7 @@ impl Known {
     fn unknown(&self, path: &str) -> String {
         let list = |names: Vec<&str>| names.join(", ");
         let first = path.split('.').next().unwrap_or(path);
-        if LISTS.contains(&first) {
+        if LISTS.contains(&first) || ROWS.contains(&first) {
             return format!("comes from the file alone, as tables [[{first}]]");
         }
         match path.rsplit_once('.') {
@@ -117,6 +119,10 @@ fn judge(known: &Known, leaf: &Leaf) -> Result<(), String> {
             ValueKind::Table(_) => Ok(()),
             _ => Err("is a section, and takes no value itself".into()),
         };
+    }
+    let list = leaf.path.split('.').next().unwrap_or_default();
+    if LISTS.contains(&list) || ROWS.contains(&list) {
+        return Err(format!("is a list of tables, written [[{list}]], and stands in a file alone"));
     }
     if !known.keys.contains(&leaf.path) {
         return Err(known.unknown(&leaf.path));

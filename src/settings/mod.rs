@@ -13,13 +13,17 @@ mod fault;
 mod files;
 mod layers;
 mod load;
+mod plugins;
 mod policies;
+mod rows;
 mod scalar;
 mod secret;
 mod show;
 mod stores;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_plugins;
 mod units;
 mod validate;
 
@@ -30,8 +34,9 @@ use serde::{Deserialize, Serialize};
 pub use fault::{Fault, Faults, Origin};
 pub use layers::Sources;
 pub use load::Loaded;
+pub use plugins::{FENCE_TABLE, NatsMode, Plugin, PluginKind, WEBHOOK_SECRET};
 pub use policies::Policy;
-pub use secret::Secret;
+pub use secret::{FileError, Secret};
 pub use stores::{DynamoDb, Embedded, Nats, Store, StoreKind};
 pub use units::{ByteSize, format_duration, parse_duration};
 
@@ -59,6 +64,9 @@ pub struct Settings {
     /// What holds for the keys under a prefix; from the file alone.
     #[serde(skip)]
     pub policies: Vec<Policy>,
+    /// What fences resources; only a file has them.
+    #[serde(skip)]
+    pub plugins: Vec<Plugin>,
 }
 
 /// `[server]`.
@@ -285,19 +293,24 @@ impl Settings {
         keys
     }
 
-    /// These settings with the policies of others.
+    /// These settings with the policies and plugins of others.
     ///
     /// # Errors
     /// A sentence about each policy that does not fit the limits and plugins of these settings.
-    pub fn with_policies(&self, policies: Vec<Policy>) -> Result<Self, Vec<String>> {
-        let faults = policies::faults(&policies, &self.limits, load::known_plugins(self));
+    pub fn with_policies(
+        &self,
+        policies: Vec<Policy>,
+        plugins: Vec<Plugin>,
+    ) -> Result<Self, Vec<String>> {
+        let next = Self { plugins, ..self.clone() };
+        let faults = policies::faults(&policies, &self.limits, &load::known_plugins(&next));
         if !faults.is_empty() {
             let sentence = |(at, key, problem): (usize, _, _)| {
                 format!("policy {:?}: {key}: {problem}", policies[at].prefix)
             };
             return Err(faults.into_iter().map(sentence).collect());
         }
-        Ok(Self { policies, ..self.clone() })
+        Ok(Self { policies, ..next })
     }
 
     /// Where clients reach this coordinator when it listens on `bound` (which differs from

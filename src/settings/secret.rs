@@ -1,6 +1,6 @@
 //! Values that are not shown.
 
-use std::fmt;
+use std::{fmt, path::Path};
 
 use serde::{Serialize, Serializer};
 
@@ -28,6 +28,34 @@ impl Secret {
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
+    }
+}
+
+/// Why a file of a secret is of no use.
+#[derive(Debug, thiserror::Error)]
+#[error("{path} ({key}) {why}")]
+pub struct FileError {
+    key: &'static str,
+    path: String,
+    why: String,
+}
+
+impl Secret {
+    /// The text, or the first line of the file where one is named; `None` where neither is there.
+    ///
+    /// # Errors
+    /// [`FileError`] when the file cannot be read, or begins with an empty line.
+    pub fn or_file(&self, key: &'static str, file: &Path) -> Result<Option<String>, FileError> {
+        if file.as_os_str().is_empty() {
+            return Ok(Some(self.0.clone()).filter(|text| !text.is_empty()));
+        }
+        let fault = |why: String| FileError { key, path: file.display().to_string(), why };
+        let content = std::fs::read_to_string(file)
+            .map_err(|error| fault(format!("cannot be read: {error}")))?;
+        match content.lines().next() {
+            Some(line) if !line.is_empty() => Ok(Some(line.to_owned())),
+            _ => Err(fault("has an empty first line".into())),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::{Loaded, Settings, secret::SECRETS};
+use super::{Loaded, Nats, Plugin, PluginKind, Secret, Settings, format_duration, secret::SECRETS};
 
 impl Loaded {
     /// The settings as TOML that reads back as the same settings; with the layer of each value in a
@@ -40,6 +40,9 @@ impl Loaded {
                 let _ = write!(text, "  # {}", origin.replace(char::is_control, " "));
             }
             text.push('\n');
+        }
+        for plugin in &self.settings.plugins {
+            text.push_str(&list(plugin));
         }
         self.add_policies(&mut text, with_origin);
         text
@@ -79,4 +82,68 @@ fn collect(path: String, value: Value, found: &mut Vec<(String, Value)>) {
         }
         leaf => found.push((path, leaf)),
     }
+}
+
+/// A plugin as it would stand in a file, without its secrets.
+fn list(plugin: &Plugin) -> String {
+    let mut text = String::from("\n[[plugin]]\n");
+    let line = |text: &mut String, key: &str, value: &Value| {
+        let _ = writeln!(text, "{key} = {value}");
+    };
+    let given = |text: &mut String, key: &str, value: &str| {
+        if !value.is_empty() {
+            line(text, key, &value.into());
+        }
+    };
+    let hidden = |text: &mut String, key: &str, secret: bool| {
+        if secret {
+            let _ = writeln!(text, "# {key} is set, and not shown");
+        }
+    };
+    given(&mut text, "name", &plugin.name);
+    given(&mut text, "kind", plugin.kind.as_str());
+    given(&mut text, "timeout", &format_duration(plugin.timeout));
+    line(&mut text, "retries", &plugin.retries.into());
+    line(&mut text, "concurrency", &plugin.concurrency.into());
+    match &plugin.kind {
+        PluginKind::Exec { command, environment } => {
+            line(&mut text, "command", &command.clone().into());
+            hidden(&mut text, "environment", !environment.is_empty());
+        }
+        PluginKind::Webhook { url, secrets } => {
+            given(&mut text, "url", url);
+            hidden(&mut text, "secrets", !secrets.is_empty());
+        }
+        PluginKind::Nats { servers, subject, mode } => {
+            given(&mut text, "subject", subject);
+            given(&mut text, "mode", mode.as_str());
+            if let Some(nats) = servers {
+                let Nats { url, user, password, token, .. } = &**nats;
+                given(&mut text, "url", url);
+                given(&mut text, "user", user);
+                let set = |secret: &Secret| !secret.is_empty();
+                hidden(&mut text, "password", set(password));
+                hidden(&mut text, "token", set(token));
+                let paths = [
+                    ("credentials", &nats.credentials),
+                    ("password_file", &nats.password_file),
+                    ("token_file", &nats.token_file),
+                    ("tls_ca", &nats.tls_ca),
+                    ("tls_cert", &nats.tls_cert),
+                    ("tls_key", &nats.tls_key),
+                ];
+                for (key, path) in paths {
+                    given(&mut text, key, &path.to_string_lossy());
+                }
+                line(&mut text, "tls_required", &nats.tls_required.into());
+            }
+        }
+        PluginKind::Postgres { url, url_file, table } => {
+            hidden(&mut text, "url", !url.is_empty());
+            given(&mut text, "url_file", &url_file.to_string_lossy());
+            given(&mut text, "table", table);
+        }
+        PluginKind::Log => {}
+    }
+    text
 }

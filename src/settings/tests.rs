@@ -2,17 +2,17 @@ use std::{collections::BTreeMap, io::Write, path::Path, time::Duration};
 
 use super::{show::values, *};
 
-fn file(content: &str) -> tempfile::NamedTempFile {
+pub(super) fn file(content: &str) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(content.as_bytes()).unwrap();
     file
 }
 
-fn sources(file: Option<&Path>) -> Sources {
+pub(super) fn sources(file: Option<&Path>) -> Sources {
     Sources::new().environment([("PATH", "/bin")]).file(file)
 }
 
-fn faults(sources: &Sources) -> Vec<String> {
+pub(super) fn faults(sources: &Sources) -> Vec<String> {
     sources.load().unwrap_err().0.iter().map(|fault| fault.to_string()).collect()
 }
 
@@ -125,7 +125,7 @@ fn every_fault_of_every_layer_is_named_with_its_place() {
         (at(13), "store.embedded.segment_size: invalid value: string \"8MB\""),
         (at(14), "evnts: no such key; the sections are actors, events"),
         (at(16), "telemetry.log: invalid type: sequence, expected text"),
-        (at(17), "plugin: no such key"),
+        (at(17), "plugin.kind: is missing"),
         (at(20), "events.heartbeat_interval: is 6s; must be from 10ms to 5s"),
         (at(22), "\"node.name\".x: no such key"),
         ("environment TENURE__EVENTS__BUFFER: ".into(), "events.buffer: invalid value"),
@@ -366,7 +366,7 @@ fn pools_policies_and_plugins_are_bounded_and_known() {
         ..Settings::default()
     };
     let wide = Policy { ttl_min: Some(Duration::from_secs(2)), ..Policy::default() };
-    assert!(narrow.with_policies(vec![wide]).unwrap_err()[0].contains("leaves no ttl"));
+    assert!(narrow.with_policies(vec![wide], Vec::new()).unwrap_err()[0].contains("leaves no ttl"));
     assert_eq!(narrow.differing(&Settings::default()), ["limits.ttl_max"]);
 }
 

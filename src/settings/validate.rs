@@ -24,7 +24,17 @@ const REQUEST_TIMEOUTS: RangeInclusive<Duration> =
 /// Faults by key, in the order of the sections.
 pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
     let mut rules = Rules::default();
-    let Settings { server, node, store, limits, events, telemetry, actors, policies: _ } = settings;
+    let Settings {
+        server,
+        node,
+        store,
+        limits,
+        events,
+        telemetry,
+        actors,
+        policies: _,
+        plugins: _,
+    } = settings;
 
     if let Workers::Count(count) = server.workers {
         rules.count("server.workers", count, 1..=MAX_WORKERS);
@@ -41,7 +51,7 @@ pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
         rules.add("node.advertise_url", problem);
     }
     of_embedded(&mut rules, &store.embedded);
-    of_nats(&mut rules, &store.nats);
+    rules.0.extend(of_nats(&store.nats));
     of_dynamodb(&mut rules, &store.dynamodb);
 
     let ttls = Duration::from_millis(10)..=DAY * 366;
@@ -88,7 +98,9 @@ fn of_embedded(rules: &mut Rules, embedded: &Embedded) {
     rules.range("store.embedded.min_log_size", embedded.min_log_size, logs);
 }
 
-fn of_nats(rules: &mut Rules, nats: &Nats) {
+/// Faults of the connection to NATS and of its bucket.
+pub(super) fn of_nats(nats: &Nats) -> Vec<(&'static str, String)> {
+    let mut rules = Rules::default();
     let servers = || nats.url.split(',').map(str::trim);
     if !servers().all(|url| has_scheme(url, &NATS)) {
         let problem = "must be URLs such as nats://10.0.0.7:4222, with commas between";
@@ -105,7 +117,8 @@ fn of_nats(rules: &mut Rules, nats: &Nats) {
     rules.count("store.nats.replicas", nats.replicas, 1..=5);
     rules.range("store.nats.history", nats.history, 1..=64);
     rules.span("store.nats.request_timeout", nats.request_timeout, REQUEST_TIMEOUTS);
-    of_nats_identity(rules, nats);
+    of_nats_identity(&mut rules, nats);
+    rules.0
 }
 
 /// Who this client says that it is: in one way, and that one complete.

@@ -33,9 +33,13 @@ pub struct Metrics {
     lateness_seconds: Histogram,
     /// Lease actors in memory.
     pub lease_actors: Gauge,
+    /// Plugin actors in memory.
+    pub plugin_actors: Gauge,
     restarts_panic: Counter,
     restarts_stop: Counter,
     restart_seconds: Histogram,
+    plugin_restarts: [Counter; 2],
+    plugin_restart_seconds: Histogram,
     store_cas: [Histogram; 3],
     store_read: [Histogram; 2],
     sync_seconds: Histogram,
@@ -101,9 +105,14 @@ impl Metrics {
         Self {
             lateness_seconds: histogram!("tenure_lease_expiry_lateness_seconds"),
             lease_actors: gauge!("tenure_actors", "kind" => "lease"),
+            plugin_actors: gauge!("tenure_actors", "kind" => "plugin"),
             restarts_panic: restart("panic"),
             restarts_stop: restart("stop"),
             restart_seconds: histogram!("tenure_actor_restart_duration_seconds", "kind" => "lease"),
+            plugin_restarts: ["panic", "stop"].map(|reason| {
+                counter!("tenure_actor_restarts_total", "kind" => "plugin", "reason" => reason)
+            }),
+            plugin_restart_seconds: histogram!("tenure_actor_restart_duration_seconds", "kind" => "plugin"),
             store_cas: [
                 request("compare_and_set", "committed"),
                 request("compare_and_set", "conflict"),
@@ -161,6 +170,12 @@ impl Metrics {
     pub fn restarted(&self, panicked: bool, took: Duration) {
         if panicked { &self.restarts_panic } else { &self.restarts_stop }.increment(1);
         self.restart_seconds.record(took);
+    }
+
+    /// A plugin actor died and another took its place.
+    pub fn plugin_restarted(&self, panicked: bool, took: Duration) {
+        self.plugin_restarts[usize::from(!panicked)].increment(1);
+        self.plugin_restart_seconds.record(took);
     }
 
     /// A compare-and-set was settled: 0 committed, 1 conflict, 2 anything else.

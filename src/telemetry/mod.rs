@@ -5,12 +5,14 @@
 //!
 //! Does not guarantee: that a scrape is a consistent cut.
 
+mod fences;
 mod log;
 mod metrics;
 mod pool;
 mod recorder;
 mod table;
 
+pub use fences::{FenceMetrics, FenceTry};
 pub use log::{OwnershipLog, init_logs};
 pub use metrics::{AcquireOutcome, HeartbeatOutcome, Metrics};
 pub use pool::PoolMetrics;

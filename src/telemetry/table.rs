@@ -38,6 +38,8 @@ const HOLD: &[f64] =
 /// 1 ms to 10 s: how late.
 const LATE: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.06, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// 10 ms to a minute: a try of a fence.
+const FENCE: &[f64] = &[0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
 /// A share of the ttl.
 const RATIO: &[f64] = &[0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 
@@ -184,6 +186,17 @@ pub const TABLE: &[Series] = &[
         "tenure_session_checks_total",
         &["kind", "outcome"],
         "Rounds of the checks of sessions: passed or failed.",
+    ),
+    histogram(
+        "tenure_fence_duration_seconds",
+        &["plugin", "outcome"],
+        FENCE,
+        "Tries of fence plugins, by how they ended.",
+    ),
+    gauge(
+        "tenure_fences_in_flight",
+        &["plugin"],
+        "Fence orders that a plugin has yet to answer, those included that wait for a place.",
     ),
     counter("tenure_events_published_total", &[], "Ownership events published on the bus."),
     gauge("tenure_event_subscribers", &[], "Subscribers of the event stream."),

@@ -75,6 +75,11 @@ fn the_page_explains_every_value_that_a_label_can_take() {
         "conflict",
         "ok",
         "lease",
+        "plugin",
+        "confirmed",
+        "failed",
+        "timeout",
+        "panicked",
         "embedded",
         "default",
     ] {

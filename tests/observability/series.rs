@@ -67,7 +67,8 @@ async fn ten_thousand_keys_make_no_series_and_leave_no_trace_in_a_label() {
 async fn a_fresh_node_has_every_metric_of_the_table_and_its_counters_at_zero() {
     let node = Node::start(&[]).await;
     let scrape = node.scrape().await;
-    for metric in TABLE {
+    // Plugins have their series from their own start; this node has none, and tests/plugins looks at them.
+    for metric in TABLE.iter().filter(|metric| !metric.labels.contains(&"plugin")) {
         let kind = match metric.kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",

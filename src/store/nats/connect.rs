@@ -111,6 +111,19 @@ async fn connect_options(
     Ok(connect)
 }
 
+/// A connection without a bucket. It ends with the runtime in which it was made.
+///
+/// # Errors
+/// [`OpenError`] when the options cannot work, or no server answers.
+pub(crate) async fn client(options: &Options) -> Result<Client, OpenError> {
+    let connect = connect_options(options, watch::channel(0).0).await?;
+    let connected = timeout(CONNECT_ALL, connect.connect(servers(&options.url)?)).await;
+    match connected {
+        Ok(connected) => connected.map_err(|why| OpenError::Connect { why: why.to_string() }),
+        Err(_) => Err(OpenError::Connect { why: "no answer in time".to_owned() }),
+    }
+}
+
 /// Connects, and refuses a server that is too old.
 pub(super) async fn connect(options: &Options) -> Result<Link, OpenError> {
     let servers = servers(&options.url)?;

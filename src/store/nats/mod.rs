@@ -46,6 +46,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
+pub(crate) use self::connect::client;
 use self::{
     core::{Core, lock},
     open::{Opening, Stop},

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use crate::settings::{self, FileError};
+
 /// How many writes of a key are kept, unless said otherwise.
 pub const DEFAULT_HISTORY: u8 = 16;
 /// As many as a bucket may keep.
@@ -69,6 +71,35 @@ impl Options {
             history: DEFAULT_HISTORY,
             create_bucket: true,
         }
+    }
+}
+
+impl Options {
+    /// The options that the settings name; files of secrets are read.
+    ///
+    /// # Errors
+    /// [`FileError`] where one cannot be.
+    pub fn of(section: &settings::Nats) -> Result<Self, FileError> {
+        let given = |path: &PathBuf| Some(path.clone()).filter(|path| !path.as_os_str().is_empty());
+        Ok(Self {
+            url: section.url.clone(),
+            bucket: section.bucket.clone(),
+            replicas: section.replicas,
+            accept_data_loss: section.accept_data_loss,
+            credentials: given(&section.credentials),
+            user: Some(section.user.clone()).filter(|user| !user.is_empty()),
+            password: section.password.or_file("password_file", &section.password_file)?,
+            token: section.token.or_file("token_file", &section.token_file)?,
+            tls: Tls {
+                ca: given(&section.tls_ca),
+                cert: given(&section.tls_cert),
+                key: given(&section.tls_key),
+                required: section.tls_required,
+            },
+            request_timeout: section.request_timeout,
+            history: section.history,
+            create_bucket: section.create_bucket,
+        })
     }
 }
 

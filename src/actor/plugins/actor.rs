@@ -1,0 +1,161 @@
+//! The actor of one plugin.
+
+use std::sync::Arc;
+
+use actix::{Actor, ActorContext, Context, Handler, Message};
+use tokio::{
+    sync::{Semaphore, watch},
+    task::JoinSet,
+};
+
+use super::{PluginLimits, Report, order::Order, worker::Worker};
+use crate::{
+    actor::obituary::Obituary,
+    clock::{Chance, Clock},
+    lease::Moment,
+    plugin::{FenceOrder, FencePlugin},
+    telemetry::{FenceMetrics, Metrics},
+};
+
+/// An order for the plugin. Orders are bounded by the keys that are fencing.
+pub(super) struct Fence {
+    pub order: FenceOrder,
+    pub deadline: Moment,
+    pub report: Report,
+}
+
+/// Another plugin under the same name: what is under way goes on with the one before.
+pub(super) struct Exchange(pub Arc<dyn FencePlugin>, pub PluginLimits);
+
+/// The plugin is taken away.
+pub(super) struct Retire;
+
+/// For tests: the actor dies.
+#[cfg(any(test, feature = "testing"))]
+pub(super) struct Panic;
+
+impl Message for Fence {
+    type Result = ();
+}
+
+impl Message for Exchange {
+    type Result = ();
+}
+
+impl Message for Retire {
+    type Result = ();
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl Message for Panic {
+    type Result = ();
+}
+
+/// What plugin actors share.
+#[derive(Clone)]
+pub(super) struct Surroundings {
+    pub clock: Arc<dyn Clock>,
+    pub seed: u64,
+    pub metrics: Arc<Metrics>,
+    /// Every thread of a plugin holds a receiver.
+    pub alive: Arc<watch::Sender<()>>,
+}
+
+/// Takes the orders of one plugin, each a task of its own that ends with the actor.
+pub(super) struct PluginActor {
+    plugin: Arc<dyn FencePlugin>,
+    limits: PluginLimits,
+    places: Arc<Semaphore>,
+    orders: JoinSet<()>,
+    worker: Arc<Worker>,
+    chance: Chance,
+    surroundings: Surroundings,
+    metrics: FenceMetrics,
+    obituary: Obituary<Arc<str>>,
+}
+
+impl PluginActor {
+    pub(super) fn new(
+        plugin: Arc<dyn FencePlugin>,
+        limits: PluginLimits,
+        surroundings: Surroundings,
+        obituary: Obituary<Arc<str>>,
+    ) -> Self {
+        let name = obituary.key().clone();
+        let seed = surroundings.seed ^ obituary.incarnation();
+        surroundings.metrics.plugin_actors.increment(1.0);
+        Self {
+            plugin,
+            limits,
+            places: Arc::new(Semaphore::new(limits.concurrency.max(1))),
+            orders: JoinSet::new(),
+            worker: Arc::new(Worker::new(name.clone(), surroundings.alive.subscribe())),
+            chance: Chance::of(seed, &name),
+            metrics: FenceMetrics::register(&name),
+            surroundings,
+            obituary,
+        }
+    }
+}
+
+impl Drop for PluginActor {
+    fn drop(&mut self) {
+        self.surroundings.metrics.plugin_actors.decrement(1.0);
+    }
+}
+
+impl Actor for PluginActor {
+    type Context = Context<Self>;
+}
+
+impl Handler<Fence> for PluginActor {
+    type Result = ();
+
+    fn handle(&mut self, fence: Fence, _: &mut Context<Self>) {
+        while self.orders.try_join_next().is_some() {}
+        let Fence { order, deadline, report } = fence;
+        let order = Order {
+            plugin: self.plugin.clone(),
+            name: self.obituary.key().clone(),
+            limits: self.limits,
+            places: self.places.clone(),
+            worker: self.worker.clone(),
+            clock: self.surroundings.clock.clone(),
+            chance: Chance::new(self.chance.next_u64()),
+            metrics: self.metrics.clone(),
+            order,
+            deadline,
+        };
+        self.orders.spawn(async move { report.send(order.work().await) });
+    }
+}
+
+impl Handler<Exchange> for PluginActor {
+    type Result = ();
+
+    fn handle(&mut self, Exchange(plugin, limits): Exchange, _: &mut Context<Self>) {
+        if limits.concurrency != self.limits.concurrency {
+            // Those under way keep their places until they are done.
+            self.places = Arc::new(Semaphore::new(limits.concurrency.max(1)));
+        }
+        (self.plugin, self.limits) = (plugin, limits);
+    }
+}
+
+impl Handler<Retire> for PluginActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Retire, ctx: &mut Context<Self>) {
+        self.obituary.silence();
+        ctx.stop();
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl Handler<Panic> for PluginActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Panic, _: &mut Context<Self>) {
+        panic!("a test asked for it");
+    }
+}

@@ -1,0 +1,229 @@
+//! The actors of the fence plugins, by name.
+//!
+//! Guarantees: every order is reported exactly once, at the latest when its budget is over (and a moment
+//! more, in which the last try lets go); a plugin that fails, hangs or panics costs one try; one that
+//! blocks its thread holds up nobody but itself; an actor that dies is replaced.
+//!
+//! Does not guarantee: that an order is tried once, or at all: what is interrupted is to be ordered again.
+//!
+//! Assumes: it is made inside an actix system; its actors live on the arbiter that makes it.
+
+mod actor;
+mod order;
+mod report;
+mod worker;
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc, PoisonError, RwLock, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use actix::{Actor, Addr, Arbiter, ArbiterHandle};
+use tokio::sync::{
+    mpsc::{self, UnboundedReceiver, UnboundedSender},
+    watch,
+};
+
+use self::actor::{Exchange, Fence, PluginActor, Retire, Surroundings};
+pub use self::report::{FenceOutcome, Report};
+use super::obituary::{Death, Obituary};
+use crate::{
+    clock::Clock,
+    lease::Moment,
+    plugin::{FenceOrder, FencePlugin},
+    settings,
+    telemetry::Metrics,
+};
+
+/// How often an actor may be started anew at once…
+const RESTART_INTENSITY: usize = 10;
+/// …within this; after that it rests for as long.
+const RESTART_WINDOW: Duration = Duration::from_secs(10);
+
+/// What a plugin may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PluginLimits {
+    /// How long one try may take.
+    pub timeout: Duration,
+    /// How often an order that failed is tried again.
+    pub retries: u32,
+    /// Most orders that are worked on at a time; more wait.
+    pub concurrency: usize,
+}
+
+impl Default for PluginLimits {
+    fn default() -> Self {
+        Self { timeout: Duration::from_secs(10), retries: 3, concurrency: 32 }
+    }
+}
+
+impl From<&settings::Plugin> for PluginLimits {
+    fn from(plugin: &settings::Plugin) -> Self {
+        let settings::Plugin { timeout, retries, concurrency, .. } = *plugin;
+        Self { timeout, retries, concurrency }
+    }
+}
+
+/// A plugin with its name and limits.
+pub type NamedPlugin = (String, Arc<dyn FencePlugin>, PluginLimits);
+
+/// The plugins. Clones share them.
+#[derive(Clone)]
+pub struct Plugins(Arc<Inner>);
+
+struct Inner {
+    slots: RwLock<HashMap<Arc<str>, Slot>>,
+    surroundings: Surroundings,
+    home: ArbiterHandle,
+    deaths: UnboundedSender<Death<Arc<str>>>,
+    incarnations: AtomicU64,
+}
+
+struct Slot {
+    addr: Addr<PluginActor>,
+    incarnation: u64,
+    plugin: Arc<dyn FencePlugin>,
+    limits: PluginLimits,
+}
+
+impl Plugins {
+    /// Starts an actor for each. To be called inside an actix system.
+    #[must_use]
+    pub fn new(
+        plugins: Vec<NamedPlugin>,
+        clock: Arc<dyn Clock>,
+        seed: u64,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let (deaths, obituaries) = mpsc::unbounded_channel();
+        let alive = Arc::new(watch::Sender::new(()));
+        let inner = Arc::new(Inner {
+            slots: RwLock::default(),
+            surroundings: Surroundings { clock, seed, metrics, alive },
+            home: Arbiter::current(),
+            deaths,
+            incarnations: AtomicU64::new(0),
+        });
+        inner.home.spawn(supervise(Arc::downgrade(&inner), obituaries));
+        let plugins_ = Self(inner);
+        plugins_.replace(plugins);
+        plugins_
+    }
+
+    /// Exchanges the set, as at a reload. A plugin that keeps its name goes on with what is under way, and
+    /// takes new orders with its new limits; one that is gone reports [`FenceOutcome::Interrupted`].
+    pub fn replace(&self, plugins: Vec<NamedPlugin>) {
+        let mut slots = self.0.slots.write().unwrap_or_else(PoisonError::into_inner);
+        slots.retain(|name, slot| {
+            let stays = plugins.iter().any(|(other, ..)| **other == **name);
+            if !stays {
+                slot.addr.do_send(Retire);
+            }
+            stays
+        });
+        for (name, plugin, limits) in plugins {
+            let name: Arc<str> = name.into();
+            if let Some(slot) = slots.get_mut(&name) {
+                slot.addr.do_send(Exchange(plugin.clone(), limits));
+                (slot.plugin, slot.limits) = (plugin, limits);
+            } else {
+                let slot = self.0.start(&name, plugin, limits);
+                slots.insert(name, slot);
+            }
+        }
+    }
+
+    /// Has the plugin fence. The outcome is reported within `budget`, all tries, pauses and the wait for a
+    /// place included; [`FenceOutcome::Failed`] where no plugin has the name.
+    pub fn order(&self, plugin: &str, order: FenceOrder, budget: Duration, report: Report) {
+        let slots = self.0.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(slot) = slots.get(plugin) else {
+            drop(slots);
+            return report.send(FenceOutcome::Failed(format!("no plugin is called {plugin:?}")));
+        };
+        let addr = slot.addr.clone();
+        drop(slots);
+        let deadline = self.0.surroundings.clock.now() + budget;
+        // A dead actor's mail is dropped, and the report with it.
+        addr.do_send(Fence { order, deadline, report });
+    }
+
+    /// The names, in no order.
+    #[must_use]
+    pub fn names(&self) -> Vec<Arc<str>> {
+        self.0.slots.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
+    /// Takes all plugins away, and waits until what they were doing has been dropped, such as programs
+    /// that are to be killed; at most for `patience`.
+    pub async fn close(&self, patience: Duration) {
+        self.replace(Vec::new());
+        let _ = tokio::time::timeout(patience, self.0.surroundings.alive.closed()).await;
+    }
+
+    /// For tests: the plugin's actor dies.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn kill(&self, plugin: &str) {
+        let slots = self.0.slots.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = slots.get(plugin) {
+            slot.addr.do_send(actor::Panic);
+        }
+    }
+}
+
+impl Inner {
+    fn start(&self, name: &Arc<str>, plugin: Arc<dyn FencePlugin>, limits: PluginLimits) -> Slot {
+        let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
+        let clock = self.surroundings.clock.clone();
+        let obituary = Obituary::new(name.clone(), incarnation, clock, self.deaths.clone());
+        let surroundings = self.surroundings.clone();
+        let actor = PluginActor::new(plugin.clone(), limits, surroundings, obituary);
+        let addr = PluginActor::start_in_arbiter(&self.home, move |_| actor);
+        Slot { addr, incarnation, plugin, limits }
+    }
+
+    /// A successor for an actor that died, unless there is one, or the plugin is gone.
+    fn succeed(&self, death: &Death<Arc<str>>) {
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(slot) = slots.get_mut(&death.key) else { return };
+        if slot.incarnation != death.incarnation {
+            return;
+        }
+        *slot = self.start(&death.key, slot.plugin.clone(), slot.limits);
+        drop(slots);
+        let (plugin, panicked) = (&*death.key, death.panicked);
+        tracing::error!(plugin, panicked, "the plugin's actor died and was started anew");
+        let took = self.surroundings.clock.now().since(death.at);
+        self.surroundings.metrics.plugin_restarted(panicked, took);
+    }
+}
+
+/// Replaces the dead at once; one that dies too often rests first.
+async fn supervise(plugins: Weak<Inner>, mut deaths: UnboundedReceiver<Death<Arc<str>>>) {
+    let mut restarts: HashMap<Arc<str>, VecDeque<Moment>> = HashMap::new();
+    while let Some(death) = deaths.recv().await {
+        let Some(inner) = plugins.upgrade() else { return };
+        let now = inner.surroundings.clock.now();
+        let times = restarts.entry(death.key.clone()).or_default();
+        while times.front().is_some_and(|first| *first < now - RESTART_WINDOW) {
+            times.pop_front();
+        }
+        times.push_back(now);
+        if times.len() <= RESTART_INTENSITY {
+            inner.succeed(&death);
+            continue;
+        }
+        tracing::error!(plugin = &*death.key, "the plugin's actor died too often and rests");
+        let plugins = plugins.clone();
+        actix::spawn(async move {
+            tokio::time::sleep(RESTART_WINDOW).await;
+            if let Some(inner) = plugins.upgrade() {
+                inner.succeed(&death);
+            }
+        });
+    }
+}

@@ -1,0 +1,131 @@
+//! One order, with all its tries.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
+
+use super::{
+    FenceOutcome, PluginLimits,
+    worker::{Tried, Worker},
+};
+use crate::{
+    clock::{Chance, Clock},
+    lease::Moment,
+    plugin::{FenceOrder, FencePlugin},
+    settings::format_duration,
+    telemetry::{FenceMetrics, FenceTry},
+};
+
+/// The pause after the first failure; it doubles with each, and half of it is chance.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// Its longest.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Everything that an order needs.
+pub(super) struct Order {
+    pub plugin: Arc<dyn FencePlugin>,
+    pub name: Arc<str>,
+    pub limits: PluginLimits,
+    pub places: Arc<Semaphore>,
+    pub worker: Arc<Worker>,
+    pub clock: Arc<dyn Clock>,
+    pub chance: Chance,
+    pub metrics: FenceMetrics,
+    pub order: FenceOrder,
+    /// When its time is over.
+    pub deadline: Moment,
+}
+
+/// Counts an order that is in flight.
+struct InFlight(FenceMetrics);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.decrement(1.0);
+    }
+}
+
+impl Order {
+    /// Waits for a place, and tries until it is confirmed, or there is nothing left to try.
+    pub(super) async fn work(mut self) -> FenceOutcome {
+        self.metrics.in_flight.increment(1.0);
+        let _in_flight = InFlight(self.metrics.clone());
+        let places = self.places.clone();
+        let Ok(Ok(_place)) = timeout(self.left(), places.acquire()).await else {
+            let most = self.limits.concurrency;
+            return FenceOutcome::Failed(format!(
+                "no try: {most} other orders had all places until the time was over"
+            ));
+        };
+        let mut why = String::from("its time was over");
+        for attempt in 1..=self.limits.retries.saturating_add(1) {
+            let span = self.limits.timeout.min(self.left());
+            if span.is_zero() {
+                return FenceOutcome::Failed(why);
+            }
+            self.order.attempt = attempt;
+            let permanent;
+            (why, permanent) = match self.attempt(span).await {
+                None => return FenceOutcome::Confirmed,
+                Some(failure) => failure,
+            };
+            let (key, token) = (self.order.key.as_str(), self.order.token.0);
+            tracing::warn!(plugin = &*self.name, key, token, attempt, why, "a fence failed");
+            let pause = pause(attempt, &mut self.chance);
+            if permanent || attempt > self.limits.retries || pause >= self.left() {
+                let tries = if attempt == 1 { "try" } else { "tries" };
+                return FenceOutcome::Failed(format!("after {attempt} {tries}: {why}"));
+            }
+            sleep(pause).await;
+        }
+        FenceOutcome::Failed(why)
+    }
+
+    fn left(&self) -> Duration {
+        self.deadline.since(self.clock.now())
+    }
+
+    /// Why a try failed, and whether for good; `None` when it was confirmed.
+    async fn attempt(&self, span: Duration) -> Option<(String, bool)> {
+        let from = self.clock.now();
+        let tried = self.worker.attempt(self.plugin.clone(), self.order.clone(), span).await;
+        let (how, failure) = match tried {
+            Tried::Confirmed => (FenceTry::Confirmed, None),
+            Tried::Failed(error) => (FenceTry::Failed, Some((error.why, error.permanent))),
+            Tried::TimedOut => {
+                let why = format!("no answer within {}", format_duration(span));
+                (FenceTry::TimedOut, Some((why, false)))
+            }
+            Tried::Panicked(said) => {
+                (FenceTry::Panicked, Some((format!("it panicked: {said}"), false)))
+            }
+        };
+        self.metrics.tried(how, self.clock.now().since(from));
+        failure
+    }
+}
+
+/// The pause after this many failures.
+fn pause(failures: u32, chance: &mut Chance) -> Duration {
+    let doubled = 1u32.checked_shl(failures - 1).unwrap_or(u32::MAX);
+    let half = FIRST_PAUSE.saturating_mul(doubled).min(LONGEST_PAUSE) / 2;
+    half + chance.jitter(half)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_bound_and_half_of_each_is_chance() {
+        let mut chance = Chance::new(1);
+        for failures in 1..=100 {
+            let whole = (0.1 * 2f64.powi(failures - 1)).min(10.0);
+            let pause = pause(u32::try_from(failures).unwrap(), &mut chance).as_secs_f64();
+            assert!(pause >= whole / 2.0 - 1e-6 && pause <= whole, "{failures}: {pause}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! A plugin from its settings.
+
+use std::sync::Arc;
+
+use super::{
+    FencePlugin, exec::Exec, log::Log, nats::NatsFence, postgres::Postgres, webhook::Webhook,
+};
+use crate::{
+    clock::Clock,
+    settings::{self, FileError, PluginKind},
+    store::nats::Options,
+};
+
+/// Why a plugin cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A file of a secret is of no use.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// TLS cannot be set up.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(String),
+    /// A value that looked right cannot be used.
+    #[error("{key} cannot be used: {why}")]
+    Setting {
+        /// Its key.
+        key: &'static str,
+        /// Why not, without the value.
+        why: String,
+    },
+}
+
+/// Makes the plugin of a `[[plugin]]`; `store` are the servers of one of kind `nats` that names none.
+/// Nothing is connected to before the first order.
+///
+/// # Errors
+/// [`BuildError`]. A secret is in none of them.
+pub fn build(
+    plugin: &settings::Plugin,
+    store: &settings::Nats,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn FencePlugin>, BuildError> {
+    let name = &plugin.name;
+    Ok(match &plugin.kind {
+        PluginKind::Exec { command, environment } => Arc::new(Exec::new(command, environment)),
+        PluginKind::Webhook { url, secrets } => Arc::new(Webhook::new(name, url, secrets, clock)?),
+        PluginKind::Nats { servers, subject, mode } => {
+            let options = Options::of(servers.as_deref().unwrap_or(store))?;
+            Arc::new(NatsFence::new(name, options, subject, *mode, clock))
+        }
+        PluginKind::Postgres { url, url_file, table } => {
+            let url = url.or_file("url_file", url_file)?.unwrap_or_default();
+            Arc::new(Postgres::new(&url, table, plugin.timeout)?)
+        }
+        PluginKind::Log => Arc::new(Log::new(name)),
+    })
+}

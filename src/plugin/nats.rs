@@ -1,0 +1,129 @@
+//! A subject of NATS that fences.
+
+use std::{sync::Arc, time::Duration};
+
+use async_nats::{
+    Client, Request,
+    jetstream::{context::ContextBuilder, message::PublishMessage},
+};
+use bytes::Bytes;
+use tokio::sync::Mutex;
+
+use super::{FenceError, FenceOrder, FencePlugin, Fencing, event};
+use crate::{
+    clock::Clock,
+    settings::NatsMode,
+    store::nats::{self, Options},
+};
+
+/// A try is dropped when its time is over; the library's own clock must not be faster.
+const LONG: Duration = Duration::from_secs(2 * 3600);
+/// So much of a refusal is kept, in bytes.
+const KEPT_ANSWER: usize = 512;
+
+/// Sends the order as a CloudEvent. An answer that begins with `+OK` or `ok` confirms, or the
+/// acknowledgement of a stream.
+pub(super) struct NatsFence(Arc<Inner>);
+
+struct Inner {
+    plugin: String,
+    options: Options,
+    subject: String,
+    mode: NatsMode,
+    clock: Arc<dyn Clock>,
+    /// Made by the first try, and anew after one that failed.
+    client: Mutex<Option<Client>>,
+}
+
+impl NatsFence {
+    pub(super) fn new(
+        plugin: &str,
+        options: Options,
+        subject: &str,
+        mode: NatsMode,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let (plugin, subject) = (plugin.to_owned(), subject.to_owned());
+        Self(Arc::new(Inner { plugin, options, subject, mode, clock, client: Mutex::default() }))
+    }
+}
+
+impl FencePlugin for NatsFence {
+    fn fence(&self, order: FenceOrder) -> Fencing {
+        let inner = self.0.clone();
+        Box::pin(async move {
+            let client = inner.client().await?;
+            let outcome = inner.send(&client, &order).await;
+            if outcome.is_err() {
+                // Its runtime may be gone, or its server.
+                *inner.client.lock().await = None;
+            }
+            outcome
+        })
+    }
+}
+
+impl Inner {
+    async fn client(&self) -> Result<Client, FenceError> {
+        let mut kept = self.client.lock().await;
+        if let Some(client) = &*kept {
+            return Ok(client.clone());
+        }
+        let client = nats::client(&self.options).await.map_err(FenceError::new)?;
+        Ok(kept.insert(client).clone())
+    }
+
+    async fn send(&self, client: &Client, order: &FenceOrder) -> Result<(), FenceError> {
+        let id = event::id(&self.plugin, order);
+        let payload = event::cloud_event(&self.plugin, order, self.clock.wall_ms());
+        let payload = Bytes::from(payload);
+        match self.mode {
+            NatsMode::Request => {
+                let mut headers = async_nats::HeaderMap::new();
+                headers.insert(async_nats::header::NATS_MESSAGE_ID, id.as_str());
+                let request = Request::new().payload(payload).headers(headers).timeout(Some(LONG));
+                let answer = client.send_request(self.subject.clone(), request).await;
+                let answer = answer.map_err(|error| FenceError::new(event::chain(&error)))?;
+                judge(&answer.payload)
+            }
+            NatsMode::Publish => {
+                let stream =
+                    ContextBuilder::new().timeout(LONG).ack_timeout(LONG).build(client.clone());
+                let message = PublishMessage::build().payload(payload).message_id(id);
+                let sent = stream.send_publish(self.subject.clone(), message).await;
+                let sent = sent.map_err(|error| FenceError::new(event::chain(&error)))?;
+                let stored = sent.await;
+                stored.map(drop).map_err(|error| FenceError::new(event::chain(&error)))
+            }
+        }
+    }
+}
+
+/// Whether an answer confirms.
+fn judge(answer: &[u8]) -> Result<(), FenceError> {
+    let begins = |word: &[u8]| {
+        let head = answer.get(..word.len());
+        let after = answer.get(word.len()).is_none_or(|byte| !byte.is_ascii_alphanumeric());
+        head.is_some_and(|head| head.eq_ignore_ascii_case(word)) && after
+    };
+    if begins(b"+OK") || begins(b"ok") {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&answer[..answer.len().min(KEPT_ANSWER)]);
+    Err(FenceError::new(format!("answered {:?}, neither +OK nor ok", said.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_that_begins_with_the_word_confirms() {
+        for answer in ["+OK", "ok", "OK\r\n", "+ok port 7 is shut", "ok."] {
+            assert_eq!(judge(answer.as_bytes()), Ok(()), "{answer}");
+        }
+        for answer in ["", "+", "o", "okay", "-ERR ok", " ok", "not ok", "OK2"] {
+            assert!(judge(answer.as_bytes()).is_err(), "{answer}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! A table of PostgreSQL that fences.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_postgres::{
+    Client, Config, NoTls,
+    config::SslMode,
+    tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream},
+};
+use tokio_rustls::{TlsConnector, client::TlsStream as Stream};
+
+use super::{BuildError, FenceError, FenceOrder, FencePlugin, Fencing, event, tls};
+
+/// Connections that are kept while nobody needs them.
+const IDLE: usize = 4;
+
+/// Raises the key's token in a table, where guarded writes look for it. A write that is under way holds
+/// the row, so that a fence waits until it is over.
+pub(super) struct Postgres(Arc<Inner>);
+
+struct Inner {
+    config: Config,
+    tls: Option<Tls>,
+    raise: String,
+    /// A try that was dropped leaves a statement behind for at most this long.
+    timeout: Duration,
+    idle: Mutex<Vec<Client>>,
+}
+
+impl Postgres {
+    pub(super) fn new(url: &str, table: &str, timeout: Duration) -> Result<Self, BuildError> {
+        // The library's error may quote what is wrong.
+        let fault =
+            |_| BuildError::Setting { key: "url", why: "it is no URL of PostgreSQL".into() };
+        let mut config: Config = url.parse().map_err(fault)?;
+        config.application_name("tenure");
+        let required = config.get_ssl_mode() == SslMode::Require;
+        let tls = required.then(tls::client).transpose()?;
+        let table: Vec<String> = table.split('.').map(|name| format!("\"{name}\"")).collect();
+        let table = table.join(".");
+        let raise = format!(
+            "INSERT INTO {table} AS fence (key, token) VALUES ($1, $2) ON CONFLICT (key) \
+             DO UPDATE SET token = GREATEST(fence.token, EXCLUDED.token)"
+        );
+        let tls = tls.map(|config| Tls(TlsConnector::from(Arc::new(config))));
+        Ok(Self(Arc::new(Inner { config, tls, raise, timeout, idle: Mutex::default() })))
+    }
+}
+
+impl FencePlugin for Postgres {
+    fn fence(&self, order: FenceOrder) -> Fencing {
+        let inner = self.0.clone();
+        Box::pin(async move {
+            let fault = |error: tokio_postgres::Error| FenceError::new(event::chain(&error));
+            let client = inner.client().await.map_err(fault)?;
+            let token = i64::try_from(order.token.0).map_err(FenceError::permanent)?;
+            client.execute(&inner.raise, &[&order.key.as_str(), &token]).await.map_err(fault)?;
+            let mut idle = inner.idle();
+            if idle.len() < IDLE {
+                idle.push(client);
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Inner {
+    fn idle(&self) -> MutexGuard<'_, Vec<Client>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection of one's own: a statement that waits holds up nobody else's.
+    async fn client(&self) -> Result<Client, tokio_postgres::Error> {
+        let kept = {
+            let mut idle = self.idle();
+            idle.retain(|client| !client.is_closed());
+            idle.pop()
+        };
+        if let Some(client) = kept {
+            return Ok(client);
+        }
+        let client = match &self.tls {
+            None => {
+                let (client, connection) = self.config.connect(NoTls).await?;
+                tokio::spawn(connection);
+                client
+            }
+            Some(tls) => {
+                let (client, connection) = self.config.connect(tls.clone()).await?;
+                tokio::spawn(connection);
+                client
+            }
+        };
+        let timeout_ms = self.timeout.as_millis().max(1);
+        client.batch_execute(&format!("SET statement_timeout = {timeout_ms}")).await?;
+        Ok(client)
+    }
+}
+
+/// TLS by rustls.
+#[derive(Clone)]
+struct Tls(TlsConnector);
+
+struct Handshake {
+    connector: TlsConnector,
+    name: ServerName<'static>,
+}
+
+struct Secured<S>(Stream<S>);
+
+type Handshaking<S> = Pin<Box<dyn Future<Output = std::io::Result<Secured<S>>> + Send>>;
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for Tls {
+    type Stream = Secured<S>;
+    type TlsConnect = Handshake;
+    type Error = rustls::pki_types::InvalidDnsNameError;
+
+    fn make_tls_connect(&mut self, domain: &str) -> Result<Handshake, Self::Error> {
+        let name = ServerName::try_from(domain)?.to_owned();
+        Ok(Handshake { connector: self.0.clone(), name })
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Handshake {
+    type Stream = Secured<S>;
+    type Error = std::io::Error;
+    type Future = Handshaking<S>;
+
+    fn connect(self, stream: S) -> Handshaking<S> {
+        Box::pin(async move { self.connector.connect(self.name, stream).await.map(Secured) })
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Secured<S> {
+    fn channel_binding(&self) -> ChannelBinding {
+        ChannelBinding::none()
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Secured<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Secured<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+        bytes: &[u8],
+    ) -> std::task::Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(
+        mut self: Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(
+        mut self: Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}

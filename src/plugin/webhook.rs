@@ -1,0 +1,126 @@
+//! A URL that fences.
+
+use std::sync::Arc;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use hmac::{Hmac, KeyInit, Mac};
+use http_body_util::{BodyExt, Full};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use sha2::Sha256;
+
+use super::{BuildError, FenceError, FenceOrder, FencePlugin, Fencing, event, tls};
+use crate::{
+    clock::Clock,
+    settings::{Secret, WEBHOOK_SECRET},
+};
+
+/// So much of a refusal is kept, in bytes.
+const KEPT_BODY: usize = 512;
+/// Idle connections that are kept.
+const IDLE: usize = 4;
+
+type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// Posts the order as a CloudEvent that is signed by Standard Webhooks. A status of 2xx confirms.
+pub(super) struct Webhook {
+    plugin: String,
+    uri: ::http::Uri,
+    keys: Vec<Hmac<Sha256>>,
+    client: HttpClient,
+    clock: Arc<dyn Clock>,
+}
+
+impl Webhook {
+    pub(super) fn new(
+        plugin: &str,
+        url: &str,
+        secrets: &[Secret],
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, BuildError> {
+        let fault = |key, why: &str| BuildError::Setting { key, why: why.to_owned() };
+        let uri: ::http::Uri = url.parse().map_err(|_| fault("url", "it is no URL"))?;
+        let config = if uri.scheme_str() == Some("https") { tls::client()? } else { tls::none() };
+        let connector =
+            HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1();
+        let key = |secret: &Secret| {
+            let text = secret.reveal();
+            let bytes = STANDARD.decode(text.strip_prefix(WEBHOOK_SECRET).unwrap_or(text));
+            let bytes = bytes.map_err(|_| fault("secrets", "one is no base64"))?;
+            Ok(Hmac::new_from_slice(&bytes).expect("HMAC takes keys of any length"))
+        };
+        Ok(Self {
+            plugin: plugin.to_owned(),
+            uri,
+            keys: secrets.iter().map(key).collect::<Result<_, BuildError>>()?,
+            client: Client::builder(TokioExecutor::new())
+                .pool_max_idle_per_host(IDLE)
+                .build(connector.build()),
+            clock,
+        })
+    }
+
+    /// `v1,<base64>` for every key, with spaces between.
+    fn signatures(&self, id: &str, timestamp: u64, body: &[u8]) -> String {
+        let sign = |key: &Hmac<Sha256>| {
+            let mut mac = key.clone();
+            mac.update(format!("{id}.{timestamp}.").as_bytes());
+            mac.update(body);
+            format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+        };
+        self.keys.iter().map(sign).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl FencePlugin for Webhook {
+    fn fence(&self, order: FenceOrder) -> Fencing {
+        let wall_ms = self.clock.wall_ms();
+        let (id, timestamp) = (event::id(&self.plugin, &order), wall_ms / 1000);
+        let body = event::cloud_event(&self.plugin, &order, wall_ms);
+        let request = ::http::Request::post(self.uri.clone())
+            .header("content-type", "application/cloudevents+json")
+            .header("user-agent", concat!("tenure/", env!("CARGO_PKG_VERSION")))
+            .header("webhook-id", &id)
+            .header("webhook-timestamp", timestamp)
+            .header("webhook-signature", self.signatures(&id, timestamp, &body))
+            .body(Full::new(Bytes::from(body)));
+        let client = self.client.clone();
+        Box::pin(async move {
+            let request = request.map_err(FenceError::permanent)?;
+            let answer = client.request(request).await;
+            let answer = answer.map_err(|error| FenceError::new(event::chain(&error)))?;
+            let status = answer.status();
+            if status.is_success() {
+                return Ok(());
+            }
+            let (mut body, mut said) = (answer.into_body(), Vec::new());
+            while said.len() < KEPT_BODY
+                && let Some(Ok(frame)) = body.frame().await
+            {
+                said.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new()));
+            }
+            said.truncate(KEPT_BODY);
+            Err(refusal(status, &said))
+        })
+    }
+}
+
+/// What a status that does not confirm means: a redirect is not followed, and of what is the request's
+/// own fault only a time-out and too many requests are worth another try.
+fn refusal(status: ::http::StatusCode, said: &[u8]) -> FenceError {
+    use ::http::StatusCode;
+    let said = String::from_utf8_lossy(said);
+    let said = said.trim();
+    let colon = if said.is_empty() { "" } else { ": " };
+    let why = format!("answered {status}{colon}{said}");
+    let again = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(&status);
+    if status.is_server_error() || again {
+        FenceError::new(why)
+    } else {
+        FenceError::permanent(why)
+    }
+}

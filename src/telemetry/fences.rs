@@ -1,0 +1,43 @@
+//! Handles to the series of one fence plugin.
+
+use std::time::Duration;
+
+use metrics::{Gauge, Histogram, gauge, histogram};
+
+/// How a try of a plugin ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FenceTry {
+    /// It confirmed.
+    Confirmed,
+    /// It said that it could not.
+    Failed,
+    /// It said nothing in time.
+    TimedOut,
+    /// It panicked.
+    Panicked,
+}
+
+/// Handles to the series of one fence plugin.
+#[derive(Clone)]
+pub struct FenceMetrics {
+    tries: [Histogram; 4],
+    /// Orders that it has yet to answer.
+    pub in_flight: Gauge,
+}
+
+impl FenceMetrics {
+    /// Registers the plugin's series, at 0.
+    #[must_use]
+    pub fn register(plugin: &str) -> Self {
+        let tries = ["confirmed", "failed", "timeout", "panicked"].map(|outcome| {
+            histogram!("tenure_fence_duration_seconds", "plugin" => plugin.to_owned(), "outcome" => outcome)
+        });
+        let in_flight = gauge!("tenure_fences_in_flight", "plugin" => plugin.to_owned());
+        Self { tries, in_flight }
+    }
+
+    /// A try ended.
+    pub fn tried(&self, how: FenceTry, took: Duration) {
+        self.tries[how as usize].record(took);
+    }
+}

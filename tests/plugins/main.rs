@@ -1,0 +1,15 @@
+//! Fence plugins: against real programs, a real HTTP receiver, a real nats-server and a real PostgreSQL;
+//! and their actors, with plugins that fail, hang, block and panic.
+
+mod actor;
+mod bus;
+mod exec;
+mod kit;
+mod postgres;
+mod tls;
+mod webhook;
+
+#[path = "../common/nats_server.rs"]
+mod nats_server;
+#[path = "../common/postgres_server.rs"]
+mod postgres_server;
