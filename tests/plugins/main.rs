@@ -5,6 +5,7 @@ mod actor;
 mod bus;
 mod exec;
 mod kit;
+mod once;
 mod postgres;
 mod tls;
 mod webhook;

@@ -70,6 +70,7 @@ async fn an_owner_that_was_fenced_writes_nothing_more() {
     assert_eq!(plugin.fence(order("a", 5)).await, Ok(()), "an order that comes late");
     assert!(write(&new, "a", 9, 21).await, "harms no later tenure");
     assert!(!write(&old, "a", 5, 13).await);
+    assert!(!write(&old, "a", 7, 14).await, "nor lets in one between");
     begin(&old, "b", 5).await;
     assert!(write(&old, "b", 5, 30).await, "another key is another matter");
 }
