@@ -125,7 +125,7 @@ fn what_fails_hangs_panics_or_blocks_fails_with_its_reason_and_harms_nobody() {
 }
 
 #[test]
-fn the_budget_bounds_tries_pauses_and_the_wait_for_a_place() {
+fn the_budget_bounds_tries_and_pauses_and_begins_with_a_place() {
     system(async {
         let list = vec![
             ("slow".into(), Scripted::plugin(|_, _| hang()), limits(60 * SECOND, 9, 1)),
@@ -141,11 +141,11 @@ fn the_budget_bounds_tries_pauses_and_the_wait_for_a_place() {
             ask(&plugins, "fails", budget)
         );
         let took = clock.now().since(from);
-        assert!(took >= budget / 2 && took < SECOND * 2, "{took:?}");
+        assert!(took >= budget * 2 && took < SECOND * 3, "{took:?}");
         let first = failed(first);
         assert!(first.starts_with("after 1 try: no answer within "), "{first}");
         let second = failed(second);
-        assert!(second.starts_with("no try: 1 other orders had all places"), "{second}");
+        assert!(second.starts_with("after 1 try: no answer within "), "{second}");
         let third = failed(third);
         assert!(third.ends_with(" tries: no") && !third.contains("101"), "{third}");
     });

@@ -1,6 +1,6 @@
 //! The actor of one plugin.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use actix::{Actor, ActorContext, Context, Handler, Message};
 use tokio::{
@@ -20,7 +20,7 @@ use crate::{
 /// An order for the plugin. Orders are bounded by the keys that are fencing.
 pub(super) struct Fence {
     pub order: FenceOrder,
-    pub deadline: Moment,
+    pub budget: Duration,
     pub report: Report,
 }
 
@@ -113,7 +113,7 @@ impl Handler<Fence> for PluginActor {
 
     fn handle(&mut self, fence: Fence, _: &mut Context<Self>) {
         while self.orders.try_join_next().is_some() {}
-        let Fence { order, deadline, report } = fence;
+        let Fence { order, budget, report } = fence;
         let order = Order {
             plugin: self.plugin.clone(),
             name: self.obituary.key().clone(),
@@ -124,7 +124,8 @@ impl Handler<Fence> for PluginActor {
             chance: Chance::new(self.chance.next_u64()),
             metrics: self.metrics.clone(),
             order,
-            deadline,
+            budget,
+            deadline: Moment::NEVER,
         };
         self.orders.spawn(async move { report.send(order.work().await) });
     }

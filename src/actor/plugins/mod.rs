@@ -1,7 +1,7 @@
 //! The actors of the fence plugins, by name.
 //!
-//! Guarantees: every order is reported exactly once, at the latest when its budget is over (and a moment
-//! more, in which the last try lets go); a plugin that fails, hangs or panics costs one try; one that
+//! Guarantees: every order is reported exactly once, at the latest when its budget, counted from its
+//! first try, is over (and a moment more, in which the last try lets go); a plugin that fails, hangs or panics costs one try; one that
 //! blocks its thread holds up nobody but itself; an actor that dies is replaced.
 //!
 //! Does not guarantee: that an order is tried once, or at all: what is interrupted is to be ordered again.
@@ -137,8 +137,8 @@ impl Plugins {
         }
     }
 
-    /// Has the plugin fence. The outcome is reported within `budget`, all tries, pauses and the wait for a
-    /// place included; [`FenceOutcome::Failed`] where no plugin has the name.
+    /// Has the plugin fence. The outcome is reported within `budget`, all tries and pauses included, from the
+    /// moment at which it has a place; [`FenceOutcome::Failed`] where no plugin has the name.
     pub fn order(&self, plugin: &str, order: FenceOrder, budget: Duration, report: Report) {
         let slots = self.0.slots.read().unwrap_or_else(PoisonError::into_inner);
         let Some(slot) = slots.get(plugin) else {
@@ -147,9 +147,8 @@ impl Plugins {
         };
         let addr = slot.addr.clone();
         drop(slots);
-        let deadline = self.0.surroundings.clock.now() + budget;
         // A dead actor's mail is dropped, and the report with it.
-        addr.do_send(Fence { order, deadline, report });
+        addr.do_send(Fence { order, budget, report });
     }
 
     /// The names, in no order.

@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{
-    sync::Semaphore,
-    time::{sleep, timeout},
-};
+use tokio::{sync::Semaphore, time::sleep};
 
 use super::{
     FenceOutcome, PluginLimits,
@@ -35,7 +32,10 @@ pub(super) struct Order {
     pub chance: Chance,
     pub metrics: FenceMetrics,
     pub order: FenceOrder,
-    /// When its time is over.
+    /// How long all tries may take together.
+    pub budget: Duration,
+    /// When that is over, from the moment at which it has a place: many ends at once, as when a node or a
+    /// rack dies, must not block keys whose turn has not come.
     pub deadline: Moment,
 }
 
@@ -54,12 +54,8 @@ impl Order {
         self.metrics.in_flight.increment(1.0);
         let _in_flight = InFlight(self.metrics.clone());
         let places = self.places.clone();
-        let Ok(Ok(_place)) = timeout(self.left(), places.acquire()).await else {
-            let most = self.limits.concurrency;
-            return FenceOutcome::Failed(format!(
-                "no try: {most} other orders had all places until the time was over"
-            ));
-        };
+        let Ok(_place) = places.acquire().await else { return FenceOutcome::Interrupted };
+        self.deadline = self.clock.now() + self.budget;
         let mut why = String::from("its time was over");
         for attempt in 1..=self.limits.retries.saturating_add(1) {
             let span = self.limits.timeout.min(self.left());
