@@ -124,7 +124,7 @@ impl<C: Caller> Lease<C> {
 
     /// The first in the queue that may be granted a key which is open to everybody.
     pub(super) fn next_waiter(&mut self, env: &Env<'_>) -> Option<Waiter<C>> {
-        if self.waiters_len() == 0 || !self.may_grant(env) {
+        if self.waiters_len() == 0 || !self.may_grant(env) || self.is_spent_session(env) {
             return None;
         }
         self.waiters().next(accepting(env.terms), |_| true)
