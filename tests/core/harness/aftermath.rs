@@ -21,6 +21,13 @@ struct Owed {
     left: Vec<Box<str>>,
 }
 
+impl Owed {
+    /// What is missing failed, and the key goes on without it.
+    fn is_alarmed(&self) -> bool {
+        self.on_failure == OnFenceFailure::GrantWithAlarm && self.left.is_empty()
+    }
+}
+
 /// What ended tenures left to be done.
 #[derive(Clone, Debug, Default)]
 pub struct Duties {
@@ -99,7 +106,10 @@ impl Duties {
 
     fn granted(&mut self, change: &Change, write: &WriteEffect) -> Verdict {
         self.last = change.token;
-        let owed = self.owed.iter().find(|(_, owed)| owed.when == FenceWhen::BeforeGrant);
+        let owed = self
+            .owed
+            .iter()
+            .find(|(_, owed)| owed.when == FenceWhen::BeforeGrant && !owed.is_alarmed());
         ensure(owed.is_none(), || format!("I5: {change:?} before {owed:?}"))?;
         let early = self.shut.take().filter(|(until, owner)| {
             *until > write.record.written && change.owner.as_ref() != Some(owner)
@@ -117,7 +127,8 @@ impl Duties {
         ensure(done || change.kind == ChangeKind::FenceFailed, || {
             format!("I5: {change:?}, while {owed:?}")
         })?;
-        if done {
+        // A failure may be written while the last report is on its way.
+        if change.kind == ChangeKind::Fenced {
             self.owed.remove(&token);
         }
         Ok(())
@@ -148,7 +159,7 @@ impl Duties {
     /// Once faults stopped, what was due was done.
     pub fn all_done(&self) -> Verdict {
         let due = |(token, owed): &(&Token, &Owed)| {
-            owed.when == FenceWhen::BeforeGrant || **token != self.last
+            !owed.is_alarmed() && (owed.when == FenceWhen::BeforeGrant || **token != self.last)
         };
         let left = self.owed.iter().find(due);
         ensure(left.is_none(), || format!("R8: {left:?} was never done"))

@@ -178,7 +178,8 @@ impl Oracle {
     fn window(&mut self, token: Token, who: &Who, valid_for_ms: u64, now: Moment) -> Verdict {
         let span = CLIENT_DRIFT.stretch(std::time::Duration::from_millis(valid_for_ms));
         let span = span.mul_f64(1e6 / (1_000_000 + self.ppm) as f64);
-        let until = who.sent + span;
+        // A lease that a session keeps promises nothing.
+        let until = if valid_for_ms == 0 { who.sent } else { who.sent + span };
         let Some(seen) = self.tenures.get_mut(&token) else {
             return Err(format!("promised {token:?}, which was never granted"));
         };
