@@ -7,6 +7,7 @@
 mod acquire;
 mod ambiguity;
 mod cooling;
+mod duo;
 mod ending;
 mod fences;
 mod harness;
