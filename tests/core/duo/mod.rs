@@ -41,7 +41,7 @@ struct Bounds {
     doubts: u8,
 }
 
-const CRASH: Bounds = Bounds { writes: 4, attempts: [1, 1], crashes: 1, doubts: 0 };
+const CRASH: Bounds = Bounds { writes: 4, attempts: [2, 1], crashes: 1, doubts: 0 };
 const DOUBT: Bounds = Bounds { writes: 4, attempts: [1, 1], crashes: 0, doubts: 1 };
 
 struct Duo {
