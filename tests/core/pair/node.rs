@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use tenure::lease::{
-    Env, Inherited, Keeper, Key, Lease, Loaded, Moment, NodeRecord, Nonce, Peers, Record, Revision, Terms,
-    WriteEffect,
+    Env, Inherited, Keeper, Key, Lease, Loaded, Moment, NodeRecord, Nonce, Peers, Record, Revision,
+    Terms, WriteEffect,
 };
 
-use super::{
-    Bounds, NODE_TTL_MS, NOW, OLDEST, TICK_MS, TwoNodes,
-    roster::Scan,
-};
+use super::{Bounds, NODE_TTL_MS, NOW, OLDEST, TICK_MS, TwoNodes, roster::Scan};
 use crate::{
     harness::{EPOCH, ms},
     model::caller::Number,
@@ -92,8 +89,7 @@ impl Node {
     /// No read of its takes longer than the bounds allow when time passes now.
     pub fn may_wait(&self, bounds: &Bounds) -> bool {
         let longest = NOW - ms(TICK_MS) * u32::from(bounds.scan_ticks);
-        self.reads.is_empty()
-            && self.scan.as_ref().is_none_or(|scan| scan.asked > longest)
+        self.reads.is_empty() && self.scan.as_ref().is_none_or(|scan| scan.asked > longest)
     }
 
     pub fn age_keeper(&mut self, by: std::time::Duration, recent: Moment) {

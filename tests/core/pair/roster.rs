@@ -37,13 +37,7 @@ impl Node {
 }
 
 impl World {
-    pub fn actions_of_reads(
-        &self,
-        at: usize,
-        node: &Node,
-        bounds: &Bounds,
-        out: &mut Vec<Action>,
-    ) {
+    pub fn actions_of_reads(&self, at: usize, node: &Node, bounds: &Bounds, out: &mut Vec<Action>) {
         if let Some(read) = node.reads.first() {
             out.push(Action::Answer(at));
             if *read != self.cell {
@@ -108,9 +102,9 @@ impl World {
         for record in known {
             found.entry(record.incarnation).or_insert_with(|| record.clone());
         }
-        let stale = found.iter().any(|(nonce, record)| {
-            self.nodes[at].minds(record) && self.records[nonce] != *record
-        });
+        let stale = found
+            .iter()
+            .any(|(nonce, record)| self.nodes[at].minds(record) && self.records[nonce] != *record);
         let now = if model.sins.counts_from_before { asked } else { NOW };
         let mut found: Vec<_> =
             found.into_values().map(|record| (revision_of(&record), record)).collect();
@@ -121,7 +115,8 @@ impl World {
         let findings = keeper.read(&found, asked, now, Nonce::default);
         let mut gone = !findings.gone.is_empty();
         for (_, mut tombstone) in findings.bury {
-            let mut before = NodeRecord { state: tenure::lease::NodeState::Alive, ..tombstone.clone() };
+            let mut before =
+                NodeRecord { state: tenure::lease::NodeState::Alive, ..tombstone.clone() };
             before.nonce = Nonce::default();
             let there = self.records.get(&tombstone.incarnation) == Some(&before);
             if !there {
