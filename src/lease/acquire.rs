@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{
-    Acquire, Answer, Caller, Change, ChangeKind, Effect, Env, Grant, Lease, MAX_REQUEST_MARKS,
-    Moment, Mutant, Record, Refusal, RequestMark, Revision, State, StoreError, Tenure, Terms,
-    Token,
+    Acquire, Answer, Call, Caller, Change, ChangeKind, Effect, Env, Grant, Lease,
+    MAX_REQUEST_MARKS, Moment, Mutant, Record, Refusal, RequestMark, Revision, State, StoreError,
+    Tenure, Terms, Token,
     ending::{Draft, End},
     machine::{Effects, Flight, Home, RETRY},
     valid_for,
@@ -24,11 +24,7 @@ impl<C: Caller> Lease<C> {
             State::Free => true,
             State::Held => self.run_out(now),
             State::Fencing => false,
-            State::Cooling => {
-                let ended = self.record.previous.as_ref();
-                let mine = ended.is_some_and(|ended| ended.tenure.owner == acquire.owner);
-                self.opened(now) || (mine && acquire.reclaim)
-            }
+            State::Cooling => self.opened(now) || takes_back(&self.record, acquire),
             State::Offered => {
                 now >= self.opens_at
                     || self.record.offer.as_ref().is_some_and(|offer| offer.to == acquire.owner)
@@ -80,7 +76,8 @@ impl<C: Caller> Lease<C> {
     /// Somebody in the queue is entitled to the key, and will be granted it as soon as the store is
     /// asked again.
     fn would_overtake(&self, now: Moment) -> bool {
-        !self.offer_stands(now) && self.is_awaited()
+        let shut = self.record.state == State::Cooling && !self.opened(now);
+        !shut && !self.offer_stands(now) && self.is_awaited()
     }
 
     fn queue_up(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
@@ -261,7 +258,15 @@ impl<C: Caller> Lease<C> {
 
     /// Grants an open key to the first caller in the queue that may have it.
     pub(super) fn serve_waiters(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
-        if self.waiters_len() == 0 || self.retrying(env.now) {
+        if self.waiters_len() == 0 {
+            return;
+        }
+        if self.is_spent_session(env) {
+            // They asked before it was: they are refused.
+            let late: Vec<_> = self.waiters().drain().map(Call::from).collect();
+            return self.busy().deferred.extend(late);
+        }
+        if self.retrying(env.now) {
             return;
         }
         if !self.may_grant(env) {
@@ -271,7 +276,10 @@ impl<C: Caller> Lease<C> {
         let accepts = accepting(env.terms);
         let next = match self.record.state {
             State::Held | State::Fencing => return,
-            State::Cooling if env.now < self.opens_at => return,
+            State::Cooling if env.now < self.opens_at => {
+                let record = self.record.clone();
+                self.waiters().next(accepts, |acquire| takes_back(&record, acquire))
+            }
             State::Offered if env.now < self.opens_at => {
                 let to = self.record.offer.as_ref().map(|offer| offer.to.clone());
                 self.waiters().next(accepts, |acquire| Some(&acquire.owner) == to.as_ref())
@@ -325,6 +333,12 @@ pub(super) fn accepting<C: Caller>(terms: &Terms) -> fn(&C) -> bool {
     } else {
         C::claim
     }
+}
+
+/// Whether the last owner asks for its key while nobody else may have it.
+fn takes_back(record: &Record, acquire: &Acquire) -> bool {
+    let ended = record.previous.as_ref();
+    acquire.reclaim && ended.is_some_and(|ended| ended.tenure.owner == acquire.owner)
 }
 
 /// Whether this request was granted before: `Some(None)` when that grant still stands.

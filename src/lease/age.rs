@@ -69,8 +69,8 @@ impl NodeRecord {
 impl Keeper {
     /// The same for a keeper. What is only asked whether it is long ago is moved to `recent`, and is
     /// forgotten where that is the same. How long ago a record was first read only counts for those
-    /// that nobody ever saw.
-    pub fn age(&mut self, by: Duration, oldest: Moment, recent: Moment) {
+    /// that nobody ever saw, and beside reads that take their time: else `heard` hides it.
+    pub fn age(&mut self, by: Duration, oldest: Moment, recent: Moment, heard: Moment) {
         let aged = |moment: &mut Moment, oldest: Moment| {
             if *moment != Moment::ZERO && *moment != Moment::NEVER {
                 *moment = (*moment - by).max(oldest);
@@ -87,7 +87,8 @@ impl Keeper {
             aged(&mut peer.pair.0, oldest);
             aged(&mut peer.pair.1, oldest);
             if !peer.record.unseen {
-                peer.since = recent;
+                aged(&mut peer.since, recent);
+                peer.since = peer.since.min(heard);
             }
         }
     }

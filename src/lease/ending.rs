@@ -1,10 +1,8 @@
 //! The ways in which a tenure ends: given back, handed over, run out, revoked.
 
-use std::time::Duration;
-
 use super::{
-    Alarm, Answer, Behavior, Call, Caller, Change, ChangeKind, Effect, Ended, Env, Lease, LeaseId,
-    Lost, Moment, Mutant, Offer, Owner, Record, Request, Revision, Revocation, State, Token,
+    Answer, Behavior, Call, Caller, Change, ChangeKind, Effect, Ended, Env, Lease, LeaseId, Lost,
+    Moment, Mutant, Offer, Owner, Record, Request, Revocation, State, Token,
     acquire::accepting,
     machine::{Effects, Flight, Home},
     waiters::Waiter,
@@ -124,7 +122,7 @@ impl<C: Caller> Lease<C> {
 
     /// The first in the queue that may be granted a key which is open to everybody.
     pub(super) fn next_waiter(&mut self, env: &Env<'_>) -> Option<Waiter<C>> {
-        if self.waiters_len() == 0 || !self.may_grant(env) {
+        if self.waiters_len() == 0 || !self.may_grant(env) || self.is_spent_session(env) {
             return None;
         }
         self.waiters().next(accepting(env.terms), |_| true)
@@ -369,65 +367,5 @@ impl<C: Caller> Lease<C> {
     /// How long a promise may still run, in whole milliseconds, rounded up.
     pub(super) fn promise_left_ms(&self, now: Moment) -> u64 {
         super::bounds::ceil_ms(self.promised.max(self.floor).since(now))
-    }
-
-    /// A write was committed: the record in flight is the record.
-    pub(super) fn committed(
-        &mut self,
-        flight: Flight<C>,
-        revision: Revision,
-        env: &mut Env<'_>,
-        out: &mut Effects<C>,
-    ) {
-        self.record = flight.write.record;
-        self.revision = revision;
-        self.settled_on(env);
-        self.reckon(env, out);
-        if let Some(due) = flight.due {
-            let late = env.now.since(due).as_nanos();
-            let late = u64::try_from(late).unwrap_or(u64::MAX);
-            out.push(Effect::Alarm(Alarm::EndedLate(late)));
-        }
-        // Only the write that makes the offer, or begins the lock-delay, starts it; a pin does not.
-        if flight.ends && self.record.tenure.is_none() {
-            self.opens_at = env.now + Duration::from_millis(self.record.span_ms());
-        }
-        if flight.ends && self.record.tenure.is_none() {
-            self.promised = Moment::ZERO;
-            self.floor = Moment::ZERO;
-        }
-        if flight.doubted && self.record.state == State::Held {
-            // Nobody was there to say what this write was for; it may have been an unpin or a revival.
-            self.floor = self.floor.max(env.now + self.ttl());
-        }
-        self.busy().trouble = None;
-        if let Some(call) = flight.cause {
-            self.answer_committed(call, env, out);
-        }
-        match (flight.grantee, flight.unheard) {
-            (Some(waiter), _) => self.granted(waiter, env, out),
-            (None, Some(marked)) => self.granted_unheard(marked, env, out),
-            (None, None) => self.serve_waiters(env, out),
-        }
-    }
-
-    fn answer_committed(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
-        let answer = match call.request {
-            Request::Release(_) => Answer::Released(true),
-            Request::Heartbeat(_) => return self.heartbeat_written(call, env, out),
-            // Its lease was adopted: it is this node's to be granted again.
-            Request::Acquire(_) => return self.busy().deferred.push_front(call),
-            Request::Revoke(_) => {
-                let held = self.record.revocation.is_some();
-                Answer::Revoked(if held { self.promise_left_ms(env.now) } else { 0 })
-            }
-            Request::Bury => Answer::Viewed(Box::new(self.view(env.now))),
-            Request::Unpin(..) => {
-                self.unpinned(env.now);
-                Answer::Done(Box::new(self.view(env.now)))
-            }
-            _ => Answer::Done(Box::new(self.view(env.now))),
-        };
-        out.push(Effect::Reply(call.caller, answer));
     }
 }

@@ -152,6 +152,10 @@ impl<C: Caller> Lease<C> {
         if self.record.aftermath.is_none() || self.home == Home::Living || !self.has_due_fences() {
             return;
         }
+        if self.flight().is_some() {
+            // It may be the confirmation of just what seems to be pending.
+            return;
+        }
         if !env.terms.may_promise(env.now) || self.retrying(env.now) {
             let busy = self.busy();
             busy.retry_at = busy.retry_at.max(env.now + RETRY);
@@ -207,6 +211,10 @@ impl<C: Caller> Lease<C> {
         let named =
             |fence: &Fence| fence.token == report.token && fence.pending.contains(&report.plugin);
         let Some(at) = self.record.fences().iter().position(named) else { return };
+        if self.home == Home::Living {
+            // Its home runs it again.
+            return;
+        }
         if !env.terms.may_promise(env.now) {
             // Only a home writes what keeps a key shut; it is run again.
             self.busy().retry_at = env.now + RETRY;
@@ -271,6 +279,11 @@ impl<C: Caller> Lease<C> {
         let mut record = self.successor(nonce, env);
         if let Some(left) = &mut record.aftermath {
             left.fences.clear();
+        }
+        if let Some(ended) = &mut record.previous {
+            // What was begun may be done.
+            let begun = |fence: &Fence| fence.token == ended.tenure.token && self.is_due(fence);
+            ended.fenced |= self.record.fences().iter().any(begun);
         }
         record.seq += 1;
         let change = Change {

@@ -45,6 +45,10 @@ impl<C: Caller> Lease<C> {
                 self.home = Home::Living;
                 self.promised = Moment::ZERO;
                 (self.floor, self.opens_at) = (Moment::NEVER, Moment::NEVER);
+                if self.record.bond().is_some() && !self.is_ordered() {
+                    // R6: under such a lease its home promises nothing.
+                    self.floor = Moment::ZERO;
+                }
                 if let (State::Cooling, Some(peer)) = (self.record.state, peer) {
                     // No home can lengthen a lock-delay: it is over for everybody at one instant.
                     self.opens_at = peer.span_end(&self.record);

@@ -82,9 +82,7 @@ impl<C: Caller> Lease<C> {
     /// The actor before this one may have died with a write in flight: if that lands now it can end
     /// the tenure under our promise, and once ours is committed it can land no more.
     fn confirm(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
-        let kept = self.record.bond().is_some();
-        if self.record.state != State::Held || kept || env.terms.breaks(Mutant::PromiseUnconfirmed)
-        {
+        if self.record.state != State::Held || env.terms.breaks(Mutant::PromiseUnconfirmed) {
             return;
         }
         let nonce = (env.nonces)();

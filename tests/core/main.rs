@@ -6,7 +6,10 @@
 
 mod acquire;
 mod ambiguity;
+mod cooling;
+mod duo;
 mod ending;
+mod fences;
 mod harness;
 mod heartbeat;
 mod model;
@@ -16,5 +19,6 @@ mod pair;
 mod pin;
 mod recover;
 mod request_id;
+mod sessions;
 mod waiters;
 mod walk;

@@ -1,7 +1,7 @@
 //! Requests, as sentences.
 
 use tenure::lease::{
-    Acquire, Heartbeat, LeaseId, Moment, Nonce, Owner, Release, Request, Revoke, Transfer,
+    Acquire, Bond, Heartbeat, LeaseId, Moment, Nonce, Owner, Release, Request, Revoke, Transfer,
 };
 
 /// The ttl of whoever does not say.
@@ -50,6 +50,12 @@ impl Ask {
 
     pub fn waiting_until(mut self, until: Moment) -> Self {
         self.0.wait_until = Some(until);
+        self
+    }
+
+    /// To be kept by a session.
+    pub fn kept_by(mut self, bond: Bond) -> Self {
+        self.0.bond = Some(bond);
         self
     }
 

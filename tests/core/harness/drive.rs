@@ -132,6 +132,7 @@ impl Bench {
             self.land(&write);
         }
         self.strays.clear();
+        self.fences.clear();
         self.pass(away_ms);
         self.recover(Inherited::FromProcess(self.now));
     }

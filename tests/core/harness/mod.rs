@@ -1,9 +1,11 @@
 //! A hand-driven world of one key: a clock, a store cell, callers, and a judge of every step.
 
+mod aftermath;
 pub mod ask;
 pub mod cell;
 mod drive;
 pub mod oracle;
+pub mod policy;
 pub mod who;
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
@@ -11,6 +13,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 pub use ask::*;
 pub use cell::{EPOCH, StoreCell};
 pub use oracle::{Oracle, Verdict};
+pub use policy::*;
 use tenure::lease::{
     Alarm, Call, Change, ChangeKind, ClusterSecret, Effect, Env, FenceRun, Inherited, Input, Key,
     Lease, Loaded, Moment, Mutant, Nonce, Record, Request, StoreError, Terms, WriteEffect,
@@ -97,7 +100,11 @@ impl Bench {
 
     /// A key whose core breaks a rule.
     pub fn breaking(broken: Option<Mutant>) -> Self {
-        let (key, terms) = (Key::new("jobs/1").unwrap(), terms(broken));
+        Self::of(Key::new("jobs/1").unwrap(), broken)
+    }
+
+    pub fn of(key: Key, broken: Option<Mutant>) -> Self {
+        let terms = terms(broken);
         let mut nonces = || Nonce(2);
         let mut env = Env { now: START, wall_ms: 0, key: &key, terms: &terms, nonces: &mut nonces };
         let (lease, _) = Lease::recover(Loaded::Absent, Inherited::FromProcess(START), &mut env);
@@ -158,7 +165,11 @@ impl Bench {
                 Effect::Read => self.reads += 1,
                 Effect::Inquire(_) => {}
                 Effect::InquireSession(session) => self.inquired.push(session),
-                Effect::Fence(run) => self.fences.push(run),
+                Effect::Fence(run) => {
+                    let due = self.oracle.fencing(&run);
+                    self.judge(due);
+                    self.fences.push(run);
+                }
                 Effect::Reply(who, answer) => {
                     who.tell(answer.clone());
                     self.waiting.retain(Who::waits);
@@ -177,6 +188,7 @@ impl Bench {
     /// R9: no grant is even written for a caller that had left. A write that is repeated because its
     /// outcome is in doubt is the same write.
     fn sent(&mut self, write: &WriteEffect) {
+        self.oracle.ruled(write, self.terms.policies.of(self.key.as_str()));
         if self.sins.publishes_early {
             self.published.extend(write.changes.iter().cloned());
         }
@@ -243,7 +255,15 @@ impl Bench {
     /// I8: once faults stop, everybody is answered and no key is stuck.
     pub fn judge_liveness(&mut self) {
         self.strays.clear();
-        self.run(200_000);
+        for _ in 0..50 {
+            self.run(4_000);
+            self.confirm_all();
+            if self.lease.view(self.now).fence_failed {
+                self.done(skip());
+            }
+        }
+        let fenced = self.oracle.all_fenced();
+        self.judge(fenced);
         let stuck = self.waiting.iter().find(|who| !who.has_left());
         if let Some(who) = stuck {
             self.judge(Err(format!("I8: {who:?} was never answered")));

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use tenure::lease::{
-    Answer, CLIENT_DRIFT, Change, ChangeKind, LeaseId, Lost, Moment, Record, Request, Token,
-    WriteEffect,
+    Answer, CLIENT_DRIFT, Change, ChangeKind, FenceReport, FenceRun, LeaseId, Lost, Moment, Policy,
+    Record, Request, Token, WriteEffect,
 };
 
-use super::{ask::AT_ONCE, cell::StoreCell, who::Who};
+use super::{aftermath::Duties, ask::AT_ONCE, cell::StoreCell, who::Who};
 
 /// What was found to be broken.
 pub type Verdict = Result<(), String>;
@@ -37,6 +37,7 @@ pub struct Oracle {
     seq: u64,
     owner: Option<String>,
     last_token: Token,
+    duties: Duties,
     /// How much faster the home's clock runs than the judge's, in millionths: the slowest client that is
     /// allowed is slow by the home's clock.
     pub ppm: i64,
@@ -58,6 +59,26 @@ impl Oracle {
         if let Some(seen) = self.token_of(proof).and_then(|token| self.tenures.get_mut(&token)) {
             seen.closed = true;
         }
+    }
+
+    /// A write was begun while this policy held.
+    pub fn ruled(&mut self, write: &WriteEffect, policy: &std::sync::Arc<Policy>) {
+        self.duties.ruled(write, policy);
+    }
+
+    /// A plugin reported.
+    pub fn reported(&mut self, report: &FenceReport) {
+        self.duties.reported(report);
+    }
+
+    /// A plugin is told to fence.
+    pub fn fencing(&self, run: &FenceRun) -> Verdict {
+        self.duties.fencing(run)
+    }
+
+    /// Once faults stopped, every fence that is due was run.
+    pub fn all_fenced(&self) -> Verdict {
+        self.duties.all_done()
     }
 
     /// I2 and I4: tokens and entries of the history grow in the order of the commits.
@@ -86,8 +107,10 @@ impl Oracle {
                     self.tenures.insert(change.token, Seen::new());
                 }
                 ChangeKind::Pinned | ChangeKind::Unpinned => continue,
-                _ => self.ended(change),
+                kind if kind.ends_tenure() => self.ended(change),
+                _ => {}
             }
+            self.duties.committed(change, write, cell.before.as_deref())?;
             self.owner = change.owner.as_ref().map(ToString::to_string);
         }
         let record = &write.record;
@@ -155,7 +178,8 @@ impl Oracle {
     fn window(&mut self, token: Token, who: &Who, valid_for_ms: u64, now: Moment) -> Verdict {
         let span = CLIENT_DRIFT.stretch(std::time::Duration::from_millis(valid_for_ms));
         let span = span.mul_f64(1e6 / (1_000_000 + self.ppm) as f64);
-        let until = who.sent + span;
+        // A lease that a session keeps promises nothing.
+        let until = if valid_for_ms == 0 { who.sent } else { who.sent + span };
         let Some(seen) = self.tenures.get_mut(&token) else {
             return Err(format!("promised {token:?}, which was never granted"));
         };
@@ -224,7 +248,7 @@ fn written(who: &Who, cell: &StoreCell) -> Verdict {
     ensure(written, || format!("{beat:?} is not what the store holds"))
 }
 
-fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Verdict {
+pub fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Verdict {
     if holds { Ok(()) } else { Err(otherwise()) }
 }
 

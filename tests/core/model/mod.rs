@@ -7,13 +7,14 @@
 
 pub mod caller;
 mod client;
+mod ended;
 mod world;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use tenure::lease::{Moment, Mutant, Terms};
 
 use self::world::{Action, Broken, Event, World};
-use crate::harness::terms;
+use crate::harness::{before_grant, ruled, terms};
 
 /// What the server's clock always says.
 const NOW: Moment = Moment(3_600_000_000_000);
@@ -44,7 +45,18 @@ struct Bounds {
     crashes: u8,
 }
 
+/// What an ended tenure leaves to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    Nothing,
+    /// A fence before the next grant.
+    Fence,
+    /// A lock-delay of one tick.
+    LockDelay,
+}
+
 struct OneKey {
+    after: After,
     terms: Terms,
     sin: Option<Sin>,
     bounds: Bounds,
@@ -53,7 +65,19 @@ struct OneKey {
 impl OneKey {
     fn new(mutant: Option<Mutant>, sin: Option<Sin>) -> Self {
         let bounds = Bounds { writes: 4, rounds: 1, attempts: [2, 1], given_up: 0, crashes: 1 };
-        Self { terms: terms(mutant), sin, bounds }
+        Self { after: After::Nothing, terms: terms(mutant), sin, bounds }
+    }
+
+    fn with(after: After, mutant: Option<Mutant>) -> Self {
+        let mut model = Self::new(mutant, None);
+        model.after = after;
+        model.bounds = Bounds { writes: 5, attempts: [1, 1], ..model.bounds };
+        model.terms.policies = match after {
+            After::Nothing => ruled(0, None),
+            After::Fence => ruled(0, Some(before_grant(&["x"]))),
+            After::LockDelay => ruled(TICK_MS as u32, None),
+        };
+        model
     }
 }
 
@@ -80,7 +104,7 @@ impl Model for OneKey {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![
+        let mut all = vec![
             Property::always("I1 windows never overlap", |_, w: &World| !w.windows_overlap()),
             Property::always("I2 tokens grow", |_, w: &World| w.broken != Some(Broken::Tokens)),
             Property::always("I3 nothing is told before it is durable", |_, w: &World| {
@@ -93,20 +117,37 @@ impl Model for OneKey {
             Property::always("R9 no grant to a caller that left", |_, w: &World| {
                 w.broken != Some(Broken::GrantedToNobody)
             }),
-            Property::sometimes("a takeover after expiry", |_, w: &World| {
-                w.event == Some(Event::TakenOver)
+            Property::always("I5 nobody is granted before the fence", |_, w: &World| {
+                w.broken != Some(Broken::Unfenced)
+            }),
+            Property::always("lock-delay before the next grant", |_, w: &World| {
+                w.broken != Some(Broken::TooEarly)
             }),
             Property::sometimes("a hand-off by release", |_, w: &World| {
                 w.event == Some(Event::HandedOver)
             }),
-            Property::sometimes("a revival", |_, w: &World| w.event == Some(Event::Revived)),
-            Property::sometimes("a repeated request gets the same grant", |_, w: &World| {
-                w.event == Some(Event::Repeated)
-            }),
             Property::sometimes("a restart under a live holder", |_, w: &World| {
                 w.event == Some(Event::RestartedUnderHolder)
             }),
-        ]
+        ];
+        if self.after == After::Nothing {
+            all.push(Property::sometimes("a takeover after expiry", |_, w: &World| {
+                w.event == Some(Event::TakenOver)
+            }));
+            all.push(Property::sometimes("a repeated request gets its grant", |_, w: &World| {
+                w.event == Some(Event::Repeated)
+            }));
+        } else {
+            all.push(Property::sometimes("a grant after the aftermath", |_, w: &World| {
+                w.event == Some(Event::Followed)
+            }));
+        }
+        if self.after != After::Fence {
+            all.push(Property::sometimes("a revival", |_, w: &World| {
+                w.event == Some(Event::Revived)
+            }));
+        }
+        all
     }
 }
 
@@ -117,6 +158,20 @@ fn every_reachable_state_keeps_the_promises() {
     if std::env::var("MODEL").is_ok_and(|size| size == "wide") {
         model.bounds = Bounds { writes: 5, rounds: 1, attempts: [2, 2], given_up: 1, crashes: 1 };
     }
+    hold(model);
+}
+
+#[test]
+fn every_reachable_state_keeps_the_promises_with_a_fence() {
+    hold(OneKey::with(After::Fence, None));
+}
+
+#[test]
+fn every_reachable_state_keeps_the_promises_with_a_lock_delay() {
+    hold(OneKey::with(After::LockDelay, None));
+}
+
+fn hold(model: OneKey) {
     let checker = model.checker().threads(2).spawn_bfs().join();
     println!("{} unique states, depth {}", checker.unique_state_count(), checker.max_depth());
     checker.assert_properties();
@@ -125,20 +180,21 @@ fn every_reachable_state_keeps_the_promises() {
 /// The always-properties that the broken variant breaks, at least one.
 #[track_caller]
 fn broken_by(mutant: Option<Mutant>, sin: Option<Sin>) -> Vec<&'static str> {
-    let checker = OneKey::new(mutant, sin)
-        .checker()
-        .threads(2)
-        .finish_when(HasDiscoveries::AnyFailures)
-        .spawn_bfs()
-        .join();
+    found_in(&|| OneKey::new(mutant, sin))
+}
+
+fn found_in(model: &dyn Fn() -> OneKey) -> Vec<&'static str> {
+    let checker =
+        model().checker().threads(2).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     let discoveries = checker.discoveries();
-    let model = OneKey::new(mutant, sin);
+    let model = model();
     let failures = discoveries.into_keys().filter(|name| {
         let property = model.property(name);
         property.expectation == stateright::Expectation::Always
     });
     let failures: Vec<_> = failures.collect();
-    println!("{mutant:?} {sin:?}: {failures:?}, {} states", checker.unique_state_count());
+    let (mutant, sin, states) = (model.terms.broken, model.sin, checker.unique_state_count());
+    println!("{mutant:?} {sin:?}: {failures:?}, {states} states");
     failures
 }
 
@@ -168,4 +224,18 @@ fn a_client_that_counts_from_the_reply_is_found() {
 fn a_client_whose_window_stays_open_after_its_release_is_found() {
     let found = broken_by(None, Some(Sin::WindowOpenAfterRelease));
     assert!(found.iter().any(|name| name.starts_with("I1")), "{found:?}");
+}
+
+#[test]
+fn broken_rules_of_fences_and_lock_delays_are_found() {
+    let rules = [
+        (After::Fence, Mutant::FenceLost, "I5"),
+        (After::Fence, Mutant::GrantWhileFencing, "I5"),
+        (After::Fence, Mutant::RevivalAfterFence, "I5"),
+        (After::LockDelay, Mutant::LockDelaySkipped, "lock-delay"),
+    ];
+    for (after, mutant, broken) in rules {
+        let found = found_in(&|| OneKey::with(after, Some(mutant)));
+        assert!(found.iter().any(|name| name.starts_with(broken)), "{mutant:?}: {found:?}");
+    }
 }

@@ -4,14 +4,15 @@
 use std::sync::Arc;
 
 use tenure::lease::{
-    Answer, Call, ChangeKind, Effect, Env, Inherited, Input, Key, Lease, Loaded, Nonce, Record,
-    Revision, Settled, Token, WriteEffect,
+    Answer, Call, ChangeKind, Effect, Env, FenceReport, FenceResult, Inherited, Input, Key, Lease,
+    Loaded, Nonce, Record, Revision, Settled, Token, WriteEffect,
 };
 
 use super::{
     Bounds, NOW, OLDEST, OneKey, TICK_MS,
     caller::Number,
     client::{At, Client, Kind, Told, aged},
+    ended::Ended,
 };
 use crate::harness::{acquire, heartbeat, ms, release};
 
@@ -28,6 +29,10 @@ pub enum Broken {
     AnsweredTwice,
     /// A grant was written for somebody who had left.
     GrantedToNobody,
+    /// A key was granted before its fence was confirmed, or a fenced tenure went on.
+    Unfenced,
+    /// A key was granted before its lock-delay was over.
+    TooEarly,
 }
 
 /// What the last step did, for the checks that the model is not vacuous.
@@ -38,6 +43,8 @@ pub enum Event {
     Revived,
     Repeated,
     RestartedUnderHolder,
+    /// Somebody was granted the key after a fence or a lock-delay.
+    Followed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +54,7 @@ pub struct World {
     flight: Option<WriteEffect>,
     pub clients: [Client; 2],
     crashes: u8,
+    ended: Ended,
     pub broken: Option<Broken>,
     pub event: Option<Event>,
 }
@@ -60,6 +68,7 @@ pub enum Action {
     GiveUp(usize),
     Commit,
     Crash { written: bool },
+    Report(FenceResult),
     Pass,
     Wake,
 }
@@ -77,6 +86,7 @@ impl World {
             flight: None,
             clients: [Client::default(); 2],
             crashes: 0,
+            ended: Ended::default(),
             broken: None,
             event: None,
         }
@@ -127,6 +137,10 @@ impl World {
                 out.push(Action::Crash { written: true });
             }
         }
+        if self.ended.running.is_some() {
+            let results = [FenceResult::Confirmed, FenceResult::Interrupted];
+            out.extend(results.map(Action::Report));
+        }
         out.push(Action::Pass);
         if self.lease.next_wake() <= NOW {
             out.push(Action::Wake);
@@ -149,10 +163,11 @@ impl World {
             Action::GiveUp(me) => self.give_up(model, me),
             Action::Commit => {
                 let write = self.flight.take().expect("offered only then");
-                let revision = self.land(write);
+                let revision = self.land(model, write);
                 self.step(model, Input::Settled(Settled::Committed(revision)));
             }
             Action::Crash { written } => self.crash(model, written),
+            Action::Report(ref outcome) => self.report(model, outcome.clone()),
             Action::Pass => self.pass(),
             Action::Wake => self.step(model, Input::Tick),
         }
@@ -218,8 +233,8 @@ impl World {
                 Effect::Read
                 | Effect::Alarm(_)
                 | Effect::Inquire(_)
-                | Effect::InquireSession(_)
-                | Effect::Fence(_) => {}
+                | Effect::InquireSession(_) => {}
+                Effect::Fence(run) => self.ended.run(&run),
             }
         }
     }
@@ -265,7 +280,15 @@ impl World {
         }
     }
 
-    fn land(&mut self, write: WriteEffect) -> Revision {
+    fn report(&mut self, model: &OneKey, outcome: FenceResult) {
+        let token = self.ended.running.take().expect("offered only then");
+        if outcome == FenceResult::Confirmed {
+            self.ended.confirm(token);
+        }
+        self.step(model, Input::Fenced(FenceReport { plugin: "x".into(), token, outcome }));
+    }
+
+    fn land(&mut self, model: &OneKey, write: WriteEffect) -> Revision {
         let revision = Revision(self.revision().0 + 1);
         let (before, mut seq) = match &self.store {
             Some((_, record)) => (self.token(), record.seq),
@@ -296,8 +319,10 @@ impl World {
             Some(ChangeKind::Expired) if granted => Some(Event::TakenOver),
             Some(ChangeKind::Released) if granted => Some(Event::HandedOver),
             _ if revived => Some(Event::Revived),
+            _ if granted && self.ended.is_something() => Some(Event::Followed),
             _ => self.event,
         };
+        self.broken = self.ended.landed(model.after, &write).or(self.broken);
         self.store = Some((revision, write.record));
         revision
     }
@@ -307,7 +332,7 @@ impl World {
         if let Some(write) = self.flight.take()
             && written
         {
-            self.land(write);
+            self.land(model, write);
         }
         if self.clients.iter().any(Client::believes) {
             self.event = Some(Event::RestartedUnderHolder);
@@ -325,12 +350,20 @@ impl World {
         let mut nonces = Nonce::default;
         let terms = &model.terms;
         let mut env = Env { now: NOW, wall_ms: 0, key: &key, terms, nonces: &mut nonces };
-        (self.lease, _) = Lease::recover(there, Inherited::FromProcess(NOW), &mut env);
+        let effects;
+        (self.lease, effects) = Lease::recover(there, Inherited::FromProcess(NOW), &mut env);
+        self.ended.running = None;
+        for effect in effects {
+            if let Effect::Fence(run) = effect {
+                self.ended.run(&run);
+            }
+        }
     }
 
     /// One tick passes: everything else lies one tick further back.
     fn pass(&mut self) {
         self.lease.age(ms(TICK_MS), OLDEST);
+        self.ended.age();
         for client in &mut self.clients {
             client.until = aged(client.until);
             if let Some(call) = &mut client.call {

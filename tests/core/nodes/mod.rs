@@ -2,6 +2,7 @@
 //! records kept by [`tenure::lease::Keeper`], one key's lease on each. One test per rule of several nodes.
 
 mod adoption;
+mod aftermath;
 mod death;
 mod elsewhere;
 mod lapse;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use tenure::lease::{
-    Answer, Effect, Effects, Env, Inherited, Input, Keeper, Lease, Loaded, Moment, Mutant,
-    NodeRecord, NodeState, Nonce, Peers, Record, Renewal, Revision, Terms, WriteEffect,
+    Answer, Effect, Effects, Env, FenceReport, FenceResult, FenceRun, Inherited, Input, Keeper,
+    Lease, Loaded, Moment, Mutant, NodeRecord, NodeState, Nonce, Peers, Record, Renewal, Revision,
+    Terms, WriteEffect,
 };
 
 use super::{NODE_TTL_MS, world::World};
@@ -25,6 +26,8 @@ pub struct Node {
     pub flight: Option<WriteEffect>,
     pub reads: usize,
     pub inquiries: Vec<Nonce>,
+    /// Fences that its plugins run.
+    pub fences: Vec<FenceRun>,
     /// Its lease was not told yet that the node could not promise for a while.
     lapsed: bool,
 }
@@ -48,6 +51,7 @@ impl Node {
             flight: None,
             reads: 0,
             inquiries: Vec::new(),
+            fences: Vec::new(),
             lapsed: false,
         }
     }
@@ -93,6 +97,7 @@ impl World {
         node.keeper = Keeper::new(incarnation, url, "0", NODE_TTL_MS, EPOCH);
         (node.up, node.lapsed, node.reads, node.flight) = (true, false, 0, None);
         node.inquiries.clear();
+        node.fences.clear();
         (node.terms.until, node.terms.resumed) = (Moment::ZERO, Moment::ZERO);
         node.terms.peers = Some(Arc::default());
         self.publish(at);
@@ -271,12 +276,19 @@ impl World {
             match effect {
                 Effect::Write(write) => {
                     assert!(self.nodes[at].flight.is_none(), "two writes in flight");
+                    let policy = self.nodes[at].terms.policies.of(self.key.as_str());
+                    self.oracle.ruled(&write, policy);
                     self.nodes[at].flight = Some(write);
                 }
                 Effect::Read => self.nodes[at].reads += 1,
                 Effect::Inquire(node) => self.nodes[at].inquiries.push(node),
                 Effect::Reply(who, answer) => self.reply(at, &who, &answer),
-                Effect::Alarm(_) | Effect::InquireSession(_) | Effect::Fence(_) => {}
+                Effect::Fence(run) => {
+                    let due = self.oracle.fencing(&run);
+                    self.judge(due);
+                    self.nodes[at].fences.push(run);
+                }
+                Effect::Alarm(_) | Effect::InquireSession(_) => {}
             }
         }
     }
@@ -293,6 +305,16 @@ impl World {
         if promised && committed.is_none_or(|until| now >= until) {
             self.judge(Err(format!("I7: {answer:?} at {now:?} by {at}, D is {committed:?}")));
         }
+    }
+
+    /// The oldest fence that a node runs ends like this.
+    #[track_caller]
+    pub fn report(&mut self, at: usize, outcome: FenceResult) {
+        let run = self.nodes[at].fences.remove(0);
+        let report = FenceReport { plugin: run.plugin, token: run.token, outcome };
+        self.oracle.reported(&report);
+        self.input(at, Input::Fenced(report));
+        self.settle(at);
     }
 
     /// A node's timer fires if it is due.

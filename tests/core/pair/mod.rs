@@ -8,6 +8,7 @@
 
 mod client;
 mod node;
+mod roster;
 mod store;
 mod world;
 
@@ -29,7 +30,6 @@ const NODE_TTL_MS: u64 = 1_010;
 /// Whatever is older by its writer's clock has run out.
 const OLDEST: Moment = Moment(NOW.0 - 3 * TICK_MS * 1_000_000);
 /// Older than a record's time to live, and than a ttl.
-const JUST_NOW: Moment = Moment(NOW.0 - TICK_MS * 1_000_000);
 const RECENT: Moment = Moment(NOW.0 - 2 * TICK_MS * 1_000_000);
 
 /// How far the model goes.
@@ -49,8 +49,11 @@ struct Bounds {
     drains: u8,
     /// Writes whose outcome is unknown.
     doubts: u8,
-    /// Whether reads take their time.
+    /// Whether reads of the key's record take their time, though not beyond a tick of the clock.
     slow_reads: bool,
+    /// Whose readings of the nodes' records take their time, and for how many ticks at most.
+    slow_scans: [bool; 2],
+    scan_ticks: u8,
     /// Whether the rival sends heartbeats and releases as well, and asks at either node.
     rival_calls: bool,
     /// Which node may forget to keep its record.
@@ -70,6 +73,8 @@ const NEIGHBOURS: Bounds = Bounds {
     drains: 0,
     doubts: 0,
     slow_reads: false,
+    slow_scans: [false, false],
+    scan_ticks: 0,
     rival_calls: false,
     sleeps: [true, false],
     successor: false,
@@ -94,22 +99,74 @@ const UNHEARD: Bounds = Bounds { incarnations: 2, heard: false, attempts: [2, 1]
 const CONSENT: Bounds =
     Bounds { incarnations: 2, calls: &[Kind::Heartbeat, Kind::Release], ..NEIGHBOURS };
 
+/// Readings of the nodes' records that take their time; the first node may sleep.
+const SLOW_SCANS: Bounds =
+    Bounds { writes: 2, incarnations: 2, slow_scans: [false, true], scan_ticks: 1, ..NEIGHBOURS };
+
+/// A reading during which a tick passes twice.
+const SLOW_TWICE: Bounds = Bounds { scan_ticks: 2, ..SLOW_SCANS };
+
+/// Such a reading by the successor of a process that sleeps.
+const SLOW_SUCCESSOR: Bounds = Bounds { successor: true, ..SLOW_SCANS };
+
+/// A node that leaves, and one that reads the nodes' records late.
+const SLOW_LEAVING: Bounds = Bounds { drains: 1, ..SLOW_SCANS };
+
+/// A process that is killed, and one that reads the nodes' records late.
+const SLOW_CRASH: Bounds = Bounds { crashes: 1, sleeps: [false, false], ..SLOW_SCANS };
+
+/// Reads of the key's record that take their time.
+const SLOW_READS: Bounds =
+    Bounds { doubts: 0, slow_reads: true, slow_scans: [false, false], scan_ticks: 0, ..SLOW_SCANS };
+
+/// The same, and a write whose outcome is unknown.
+const SLOW_DOUBT: Bounds = Bounds { doubts: 1, ..SLOW_READS };
+
+/// What a node does that it must not, where no rule of `lease/` would.
+#[derive(Clone, Copy, Debug)]
+struct Sins {
+    /// It goes on answering after it said that it leaves.
+    drained_answers: bool,
+    /// A reading counts from when it was asked for.
+    counts_from_before: bool,
+    /// A tombstone carries its author's instants: that one's clock is years behind.
+    own_instants: bool,
+    /// D of a dead node is taken from the copy that was read before.
+    older_copy: bool,
+    /// A tombstone is written whatever is there.
+    blind_tombstone: bool,
+}
+
+const INNOCENT: Sins = Sins {
+    drained_answers: false,
+    counts_from_before: false,
+    own_instants: false,
+    older_copy: false,
+    blind_tombstone: false,
+};
+const DRAINED_ANSWERS: Sins = Sins { drained_answers: true, ..INNOCENT };
+
 struct TwoNodes {
     terms: Terms,
     bounds: Bounds,
-    /// A node goes on answering after it said that it leaves.
-    drained_answers: bool,
+    sins: Sins,
     /// What happened anywhere, a bit for each event: a property of the exploration, not of a state.
     seen: AtomicU32,
 }
 
 impl TwoNodes {
     fn new(bounds: Bounds, mutant: Option<Mutant>) -> Self {
-        Self { terms: terms(mutant), bounds, drained_answers: false, seen: AtomicU32::new(0) }
+        Self { terms: terms(mutant), bounds, sins: INNOCENT, seen: AtomicU32::new(0) }
     }
 }
 
 impl TwoNodes {
+    /// What happened before is long ago: the beginning of the longest reading and a time to live before
+    /// it are told apart.
+    fn recent(&self) -> Moment {
+        RECENT - crate::harness::ms(TICK_MS) * u32::from(self.bounds.scan_ticks)
+    }
+
     fn saw(&self, event: Event) {
         self.seen.fetch_or(1 << event as u32, Ordering::Relaxed);
     }
@@ -208,37 +265,83 @@ fn a_holder_that_gives_the_key_back() {
     explore(CONSENT, &[Event::ReleasedByConsent, Event::Adopted]);
 }
 
+#[test]
+fn slow_readings_of_the_nodes() {
+    let events = [Event::StaleScan, Event::TooLateToBury, Event::TakenOver, Event::Adopted];
+    explore(SLOW_SCANS, &events);
+}
+
+#[test]
+fn slow_reads_of_the_key() {
+    explore(SLOW_READS, &[Event::StaleRead, Event::TakenOver, Event::Adopted]);
+}
+
+/// Too many states for every day: they were never counted to the end.
+#[test]
+#[ignore = "minutes to hours"]
+fn slow_readings_and_a_process_that_is_killed() {
+    explore(SLOW_CRASH, &[Event::StaleScan, Event::TakenOver, Event::Adopted]);
+}
+
+#[test]
+#[ignore = "minutes to hours"]
+fn slow_reads_of_the_key_and_a_write_in_doubt() {
+    let events = [Event::StaleRead, Event::Settled, Event::TakenOver, Event::Adopted];
+    explore(SLOW_DOUBT, &events);
+}
+
 /// A node that goes on answering after it said that it leaves, as long as its last record lasts, is
 /// covered by the floor of whoever adopts.
 #[test]
 fn a_node_that_left_and_goes_on_answering_does_no_harm() {
-    assert_eq!(broken_by(LEAVING, None, true), [""; 0]);
+    assert_eq!(broken_by(LEAVING, None, DRAINED_ANSWERS), [""; 0]);
 }
 
 /// The properties that a broken variant breaks, at least one.
-fn broken_by(bounds: Bounds, mutant: Option<Mutant>, drained_answers: bool) -> Vec<&'static str> {
-    let model = TwoNodes { drained_answers, ..TwoNodes::new(bounds, mutant) };
+fn broken_by(bounds: Bounds, mutant: Option<Mutant>, sins: Sins) -> Vec<&'static str> {
+    let model = TwoNodes { sins, ..TwoNodes::new(bounds, mutant) };
     let any = HasDiscoveries::AnyFailures;
     let checker = model.checker().threads(2).finish_when(any).spawn_bfs().join();
     let found: Vec<_> = checker.discoveries().into_keys().collect();
-    println!("{mutant:?}: {found:?}, {} states", checker.unique_state_count());
+    println!("{mutant:?} {sins:?}: {found:?}, {} states", checker.unique_state_count());
     found
+}
+
+/// What harms nobody while every reading is instant, or would be seen only in another world.
+#[test]
+fn broken_readings_of_the_nodes_are_found() {
+    let sins = [
+        (SLOW_TWICE, Sins { counts_from_before: true, ..INNOCENT }),
+        (SLOW_SCANS, Sins { blind_tombstone: true, ..INNOCENT }),
+        (SLOW_SUCCESSOR, Sins { own_instants: true, ..INNOCENT }),
+    ];
+    for (bounds, sins) in sins {
+        let found = broken_by(bounds, None, sins);
+        assert!(found.iter().any(|name| name.starts_with("I")), "{sins:?}: {found:?}");
+    }
+}
+
+#[test]
+#[ignore = "not found within a minute yet"]
+fn the_end_of_a_dead_node_from_an_older_copy_is_found() {
+    let found = broken_by(SLOW_LEAVING, None, Sins { older_copy: true, ..INNOCENT });
+    assert!(found.iter().any(|name| name.starts_with("I")), "{found:?}");
 }
 
 #[test]
 fn broken_rules_of_several_nodes_are_found() {
     let rules = [
-        (SUCCESSOR, Mutant::AdoptionWithoutFloor, false, "I1"),
-        (LEAVING, Mutant::AdoptionWithoutFloor, true, "I1"),
-        (NEIGHBOURS, Mutant::PromiseAfterUntil, false, "I"),
-        (NEIGHBOURS, Mutant::HeartbeatAnsweredElsewhere, false, "I1"),
-        (UNHEARD, Mutant::RepeatAnsweredElsewhere, false, "I1"),
-        (NEIGHBOURS, Mutant::ReplyBeforeDurable, false, "I3"),
-        (NEIGHBOURS, Mutant::TokenReused, false, "I2"),
-        (NEIGHBOURS, Mutant::ExpiryIgnoresOwnPromises, false, "I1"),
+        (SUCCESSOR, Mutant::AdoptionWithoutFloor, INNOCENT, "I1"),
+        (LEAVING, Mutant::AdoptionWithoutFloor, DRAINED_ANSWERS, "I1"),
+        (NEIGHBOURS, Mutant::PromiseAfterUntil, INNOCENT, "I"),
+        (NEIGHBOURS, Mutant::HeartbeatAnsweredElsewhere, INNOCENT, "I1"),
+        (UNHEARD, Mutant::RepeatAnsweredElsewhere, INNOCENT, "I1"),
+        (NEIGHBOURS, Mutant::ReplyBeforeDurable, INNOCENT, "I3"),
+        (NEIGHBOURS, Mutant::TokenReused, INNOCENT, "I2"),
+        (NEIGHBOURS, Mutant::ExpiryIgnoresOwnPromises, INNOCENT, "I1"),
     ];
-    for (bounds, mutant, drained_answers, broken) in rules {
-        let found = broken_by(bounds, Some(mutant), drained_answers);
+    for (bounds, mutant, sins, broken) in rules {
+        let found = broken_by(bounds, Some(mutant), sins);
         assert!(found.iter().any(|name| name.starts_with(broken)), "{mutant:?}: {found:?}");
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tenure::lease::{
-    Env, Inherited, Keeper, Key, Lease, Loaded, Moment, Nonce, Peers, Record, Revision, Terms,
-    WriteEffect,
+    Env, Inherited, Keeper, Key, Lease, Loaded, Moment, NodeRecord, Nonce, Peers, Record, Revision,
+    Terms, WriteEffect,
 };
 
-use super::{NODE_TTL_MS, NOW, OLDEST, RECENT, TICK_MS, TwoNodes};
+use super::{Bounds, NODE_TTL_MS, NOW, OLDEST, TICK_MS, TwoNodes, roster::Scan};
 use crate::{
     harness::{EPOCH, ms},
     model::caller::Number,
@@ -27,6 +27,9 @@ pub struct Node {
     pub flight: Option<WriteEffect>,
     /// Reads of the lease that are not answered yet: what they would have shown when they were asked for.
     pub reads: Vec<Found>,
+    /// The same for a read of all nodes' records, and for one of a single node's.
+    pub scan: Option<Scan>,
+    pub inquiry: Option<NodeRecord>,
     /// The feed has something for it.
     pub news: bool,
 }
@@ -55,6 +58,8 @@ impl Node {
             lease,
             flight: None,
             reads: Vec::new(),
+            scan: None,
+            inquiry: None,
             news: false,
         }
     }
@@ -63,7 +68,7 @@ impl Node {
     pub fn terms(&self, model: &TwoNodes) -> Terms {
         let mut terms = model.terms.clone();
         terms.node = self.keeper.incarnation();
-        terms.until = until(&self.keeper, model.drained_answers);
+        terms.until = until(&self.keeper, model.sins.drained_answers);
         terms.resumed = self.keeper.resumed();
         terms.peers = Some(self.peers.clone());
         terms
@@ -75,18 +80,37 @@ impl Node {
         }
     }
 
-    pub fn age(&mut self, oldest: Moment) {
+    /// Its process is gone, and what it asked for.
+    pub fn forget_reads(&mut self) {
+        self.reads.clear();
+        (self.scan, self.inquiry) = (None, None);
+    }
+
+    /// No read of its takes longer than the bounds allow when time passes now.
+    pub fn may_wait(&self, bounds: &Bounds) -> bool {
+        let longest = NOW - ms(TICK_MS) * u32::from(bounds.scan_ticks);
+        self.reads.is_empty() && self.scan.as_ref().is_none_or(|scan| scan.asked > longest)
+    }
+
+    pub fn age_keeper(&mut self, by: std::time::Duration, recent: Moment) {
+        let heard = self.heard(recent);
+        self.keeper.age(by, OLDEST, recent, heard);
+    }
+
+    pub fn age(&mut self, oldest: Moment, recent: Moment) {
         let by = ms(TICK_MS);
-        self.keeper.age(by, OLDEST, RECENT);
+        self.age_keeper(by, recent);
         self.publish();
         self.lease.age(by, oldest);
         self.lease.for_records(|record| record.age(by, OLDEST));
         if let Some(write) = &mut self.flight {
             write.record.age(by, OLDEST);
         }
-        for (_, record) in self.reads.iter_mut().flatten() {
-            record.age(by, OLDEST);
+        if let Some(scan) = &mut self.scan {
+            scan.asked = scan.asked - by;
+            scan.found.values_mut().for_each(|record| record.age(by, OLDEST));
         }
+        self.inquiry.iter_mut().for_each(|record| record.age(by, OLDEST));
     }
 }
 

@@ -1,14 +1,13 @@
 //! What the two nodes share: their records, and the key's.
 
 use tenure::lease::{
-    ChangeKind, Input, NodeRecord, NodeState, Nonce, Renewal, Revision, State, Token, WriteEffect,
+    ChangeKind, NodeRecord, NodeState, Nonce, Renewal, Revision, State, Token, WriteEffect,
 };
 
 use super::{
-    NOW, OLDEST, RECENT, TICK_MS, TwoNodes,
+    NOW, TICK_MS, TwoNodes,
     world::{Broken, Event, Fate, World},
 };
-use crate::harness::ms;
 
 impl World {
     pub fn revision(&self) -> Revision {
@@ -63,27 +62,11 @@ impl World {
         }
     }
 
-    pub fn watch(&mut self, model: &TwoNodes, at: usize) {
-        let found: Vec<_> =
-            self.records.values().map(|record| (revision_of(record), record.clone())).collect();
-        let findings = self.nodes[at].keeper.read(&found, NOW, NOW, Nonce::default);
-        let gone = !findings.gone.is_empty() || !findings.bury.is_empty();
-        for (_, tombstone) in findings.bury {
-            self.write_terminal(tombstone.clone());
-            self.nodes[at].keeper.buried(tombstone, Revision(2), NOW);
-        }
-        self.nodes[at].keeper.age(ms(0), OLDEST, RECENT);
-        self.nodes[at].publish();
-        if gone {
-            self.step(model, at, Input::Tick);
-        }
-    }
-
     pub fn crash(&mut self, model: &TwoNodes, at: usize, fate: Fate) {
         self.crashes += 1;
         self.meet(model, at, fate);
         self.nodes[at].runs = false;
-        self.nodes[at].reads.clear();
+        self.nodes[at].forget_reads();
         self.nodes[at].news = false;
         for client in &mut self.clients {
             client.call = client.call.filter(|call| call.at != at);

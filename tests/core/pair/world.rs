@@ -7,10 +7,9 @@ use tenure::lease::{
 };
 
 use super::{
-    Bounds, JUST_NOW, NOW, OLDEST, TICK_MS, TwoNodes,
+    Bounds, NOW, OLDEST, TICK_MS, TwoNodes,
     client::{Client, Kind},
     node::{Found, Node, loaded},
-    store::revision_of,
 };
 use crate::{
     harness::{acquire, broken, heartbeat, ms, release},
@@ -48,6 +47,12 @@ pub enum Event {
     Settled,
     /// A node went on under another name.
     Reborn,
+    /// A read of the key's record showed what is no longer there.
+    StaleRead,
+    /// The same for the nodes' records.
+    StaleScan,
+    /// A node was to be found dead from a record that it has renewed since.
+    TooLateToBury,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -81,8 +86,17 @@ pub enum Action {
     Commit(usize),
     LoseReply(usize, Fate),
     LandStray,
-    /// A read is answered with what is there, or with what was there when it was asked for.
-    Answer(usize, bool),
+    /// The read that is under way gets to the store only now.
+    Sample(usize),
+    Answer(usize),
+    /// A node reads the records of all nodes.
+    Scan(usize),
+    /// It gets to see this one only now.
+    SampleNode(usize, Nonce),
+    Scanned(usize),
+    /// What it asked about one node is answered.
+    SampleInquiry(usize),
+    Inquired(usize),
     News(usize),
     Wake(usize),
     /// A node renews its record and reads those of others.
@@ -158,7 +172,9 @@ impl World {
         if self.stray.is_some() {
             out.push(Action::LandStray);
         }
-        out.push(Action::Pass);
+        if self.nodes.iter().all(|node| node.may_wait(bounds)) {
+            out.push(Action::Pass);
+        }
     }
 
     fn actions_at(&self, at: usize, node: &Node, bounds: &Bounds, out: &mut Vec<Action>) {
@@ -170,12 +186,7 @@ impl World {
                 out.extend(fates.map(|fate| Action::LoseReply(at, fate)));
             }
         }
-        if let Some(read) = node.reads.first() {
-            out.push(Action::Answer(at, true));
-            if *read != self.cell {
-                out.push(Action::Answer(at, false));
-            }
-        }
+        self.actions_of_reads(at, node, bounds, out);
         if node.news {
             out.push(Action::News(at));
         }
@@ -216,7 +227,13 @@ impl World {
                 let write = self.stray.take().expect("offered only then");
                 self.land(model, write);
             }
-            Action::Answer(at, fresh) => self.answer(model, at, fresh),
+            Action::Answer(at) => self.answer(model, at),
+            Action::Sample(_)
+            | Action::Scan(_)
+            | Action::SampleNode(..)
+            | Action::Scanned(_)
+            | Action::SampleInquiry(_)
+            | Action::Inquired(_) => self.act_on_nodes(model, action),
             Action::News(at) => {
                 self.nodes[at].news = false;
                 let seq = self.cell.as_ref().map_or(0, |(_, record)| record.seq);
@@ -225,7 +242,9 @@ impl World {
             Action::Wake(at) => self.step(model, at, Input::Tick),
             Action::Keep(at) => {
                 self.renew(model, at);
-                self.watch(model, at);
+                if !model.bounds.slow_scans[at] {
+                    self.watch(model, at);
+                }
             }
             Action::Leave(at) => {
                 self.drains += 1;
@@ -248,25 +267,12 @@ impl World {
                     let sleeps = first && model.bounds.sleeps[at];
                     if node.runs && node.keeper.is_committed() && !sleeps {
                         self.renew(model, at);
-                        self.watch(model, at);
+                        if !model.bounds.slow_scans[at] {
+                            self.watch(model, at);
+                        }
                     }
                 }
             }
-        }
-    }
-
-    fn answer(&mut self, model: &TwoNodes, at: usize, fresh: bool) {
-        let then = self.nodes[at].reads.remove(0);
-        let found = if fresh { self.cell.clone() } else { then };
-        let mine = self.nodes[at].flight.is_none();
-        let nonce = found.as_ref().map(|(_, record)| record.nonce);
-        let waited = self.nodes[at].lease.is_writing();
-        self.step(model, at, Input::Loaded(Ok(loaded(&found))));
-        let settled = mine && waited && !self.nodes[at].lease.is_writing();
-        if settled
-            && nonce.is_some_and(|nonce| nonce.0 / 64 == self.nodes[at].keeper.incarnation().0)
-        {
-            model.saw(Event::Settled);
         }
     }
 
@@ -316,23 +322,13 @@ impl World {
                 }
                 Effect::Read => self.nodes[at].reads.push(self.cell.clone()),
                 Effect::Reply(caller, answer) => self.reply(at, caller, &answer),
-                Effect::Inquire(node) => self.inquire(at, node),
+                Effect::Inquire(node) => self.inquire(model, at, node),
                 Effect::Alarm(_) | Effect::InquireSession(_) | Effect::Fence(_) => {}
             }
         }
         if !model.bounds.slow_reads && !self.nodes[at].reads.is_empty() {
-            self.answer(model, at, true);
+            self.answer(model, at);
         }
-    }
-
-    fn inquire(&mut self, at: usize, node: Nonce) {
-        let Some(record) = self.records.get(&node).cloned() else {
-            self.broken = Some(Broken::Homeless);
-            return;
-        };
-        let revision = revision_of(&record);
-        self.nodes[at].keeper.buried(record, revision, NOW);
-        self.nodes[at].publish();
     }
 
     fn reply(&mut self, at: usize, caller: Number, answer: &Answer) {
@@ -367,13 +363,11 @@ impl World {
     /// One tick passes: everything else lies one tick further back.
     fn pass(&mut self, model: &TwoNodes) {
         let by = ms(TICK_MS);
-        // Reads that take their time ask which call came before which.
-        let oldest = if model.bounds.slow_reads { JUST_NOW } else { NOW };
         for node in self.nodes.iter_mut().filter(|node| node.runs) {
-            node.age(oldest);
+            node.age(NOW, model.recent());
         }
         for client in &mut self.clients {
-            client.age(oldest);
+            client.age(NOW);
         }
         self.records.values_mut().for_each(|record| record.age(by, OLDEST));
         if let Some((_, record)) = &mut self.cell {

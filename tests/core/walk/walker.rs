@@ -1,6 +1,8 @@
 //! Performs deeds on a bench.
 
-use tenure::lease::{Answer, LeaseId, Mutant, Request};
+use tenure::lease::{
+    Answer, Behavior, Bond, Input, LeaseId, Mutant, Nonce, Request, SessionOver, State,
+};
 
 use super::deed::Deed;
 use crate::harness::*;
@@ -11,6 +13,8 @@ pub struct Walker {
     bench: Bench,
     /// Every caller that asked to own the key.
     askers: Vec<Who>,
+    /// The session that lives; those before it are over.
+    session: Nonce,
 }
 
 impl std::fmt::Debug for Walker {
@@ -21,7 +25,7 @@ impl std::fmt::Debug for Walker {
 
 impl Walker {
     pub fn breaking(mutant: Option<Mutant>) -> Self {
-        Self { bench: Bench::breaking(mutant), askers: Vec::new() }
+        Self { bench: Bench::breaking(mutant), askers: Vec::new(), session: Nonce(1) }
     }
 
     pub fn verdict(&self) -> &Verdict {
@@ -31,7 +35,15 @@ impl Walker {
     /// Faults stop, and time passes.
     pub fn rest(&mut self) -> Verdict {
         if self.bench.verdict.is_ok() {
+            // The feed tells of what landed behind the actor's back.
+            self.read_again();
             self.bench.judge_liveness();
+            if self.session > Nonce(1) {
+                // Who buried a session looks again later, for a grant that landed after it.
+                self.sweep();
+                self.bench.judge_liveness();
+                self.judge_sessions();
+            }
         }
         std::mem::replace(&mut self.bench.verdict, Ok(()))
     }
@@ -59,8 +71,26 @@ impl Walker {
             return;
         }
         match *deed {
-            Deed::Acquire { owner, ttl_ms, wait_ms, reclaim, id } => {
-                self.acquire(owner, ttl_ms, wait_ms, reclaim, id);
+            Deed::Acquire { owner, ttl_ms, wait_ms, reclaim, id, kept } => {
+                let mut ask = acquire(OWNERS[usize::from(owner)]).ttl_ms(ttl_ms);
+                if wait_ms > 0 {
+                    ask = ask.waiting_until(self.bench.now + ms(wait_ms));
+                }
+                if reclaim {
+                    ask = ask.reclaiming();
+                }
+                if let Some((id, body)) = id {
+                    // An owner's ids are its own, and the digest of the body covers the owner.
+                    ask = ask.id(u128::from(owner) * 8 + u128::from(id), u64::from(body));
+                }
+                if kept {
+                    ask = ask.kept_by(Bond {
+                        session: self.session,
+                        lock_delay_ms: (ttl_ms == 4_000).then_some(3_000),
+                        behavior: Behavior::Delete,
+                    });
+                }
+                self.askers.push(self.bench.ask(ask));
             }
             Deed::Heartbeat { proof, value, ttl_ms } => {
                 let value = value.map(|value| value.to_string());
@@ -71,7 +101,16 @@ impl Walker {
                 self.speak(proof, |id| transfer(id, OWNERS[usize::from(to)]));
             }
             Deed::Revoke { immediately: true } => drop(self.bench.ask(revoke_immediately())),
-            Deed::Revoke { immediately: false } => drop(self.bench.ask(revoke())),
+            Deed::Revoke { immediately: false } => {
+                let Request::Revoke(mut order) = revoke() else { return };
+                order.floor = Some(self.bench.now + ms(1_000));
+                self.bench.ask(Request::Revoke(order));
+            }
+            Deed::SkipFences => drop(self.bench.ask(skip())),
+            Deed::SessionOver => {
+                self.tell(self.session);
+                self.session.0 += 1;
+            }
             Deed::Pin { by } => drop(self.bench.ask(pin(&by.to_string()))),
             Deed::Unpin { by } => drop(self.bench.ask(unpin(&by.to_string()))),
             Deed::Leave { caller } => {
@@ -83,26 +122,40 @@ impl Walker {
         }
     }
 
-    fn acquire(
-        &mut self,
-        owner: u8,
-        ttl_ms: u64,
-        wait_ms: u64,
-        reclaim: bool,
-        id: Option<(u8, u8)>,
-    ) {
-        let mut ask = acquire(OWNERS[usize::from(owner)]).ttl_ms(ttl_ms);
-        if wait_ms > 0 {
-            ask = ask.waiting_until(self.bench.now + ms(wait_ms));
+    /// Told once more which sessions are over, by somebody who read the record.
+    fn sweep(&mut self) {
+        self.read_again();
+        for over in 1..self.session.0 {
+            self.tell(Nonce(over));
         }
-        if reclaim {
-            ask = ask.reclaiming();
+    }
+
+    fn read_again(&mut self) {
+        self.bench.strays.clear();
+        let seq = self.bench.cell.there.as_ref().map_or(0, |(_, record)| record.seq);
+        self.bench.input(Input::Stale(seq));
+        self.bench.run(1_000);
+    }
+
+    fn tell(&mut self, session: Nonce) {
+        self.bench.input(Input::SessionOver(SessionOver { session, cause: "expired".into() }));
+    }
+
+    fn judge_sessions(&mut self) {
+        let left = self.bench.cell.there.as_ref().and_then(|(_, record)| {
+            let bond = record.bond().filter(|_| record.state == State::Held)?;
+            (bond.session < self.session && record.pins.is_empty()).then_some(bond.session)
+        });
+        if let Some(session) = left {
+            self.bench.judge(Err(format!("R6: {session:?} is over, and keeps the key")));
         }
-        if let Some((id, body)) = id {
-            // An owner's ids are its own, and the digest of the body covers the owner.
-            ask = ask.id(u128::from(owner) * 8 + u128::from(id), u64::from(body));
+        let ended = |change: &&tenure::lease::Change| {
+            change.kind == tenure::lease::ChangeKind::SessionEnded
+                && change.session.is_none_or(|session| session >= self.session)
+        };
+        if let Some(early) = self.bench.cell.history.iter().find(ended).cloned() {
+            self.bench.judge(Err(format!("R6: {early:?} before its session")));
         }
-        self.askers.push(self.bench.ask(ask));
     }
 
     /// What store, clock and process do.
@@ -120,7 +173,19 @@ impl Walker {
             Deed::Lapse => bench.lease.void_promises(bench.now),
             Deed::Restart { written, away_ms } => bench.restart(written, away_ms),
             Deed::Rebuild => bench.rebuild(),
+            Deed::Policy { lock_delay_ms, ref fence } => {
+                bench.terms.policies = ruled(lock_delay_ms, fence.clone());
+            }
+            Deed::Report { nth, ref outcome } if nth < bench.fences.len() => {
+                bench.report_nth(nth, outcome.clone());
+            }
             _ => {}
+        }
+        // Whoever asks after a session that is over is told.
+        for session in std::mem::take(&mut self.bench.inquired) {
+            if session < self.session {
+                self.tell(session);
+            }
         }
     }
 }

@@ -1,0 +1,157 @@
+//! Every state that a session, a key that it keeps, its holder and a rival can reach, within bounds: one
+//! process that crashes, a store whose replies get lost, a shell whose messages take their time.
+//!
+//! As in `model` the clock always says [`NOW`]: everything else grows older instead.
+
+mod holder;
+mod process;
+mod world;
+
+use stateright::{Checker, HasDiscoveries, Model, Property};
+use tenure::lease::{Moment, Mutant, Terms};
+
+use self::world::{Action, Broken, Event, World};
+use crate::harness::terms;
+
+/// What the clock always says.
+const NOW: Moment = Moment(3_600_000_000_000);
+/// One step of time; that of the session is two, that of the rival one.
+const TICK_MS: u64 = 1_000;
+/// How long ago no longer matters.
+const OLDEST: Moment = Moment(NOW.0 - 2 * TICK_MS * 1_000_000);
+
+/// A broken variant of the shell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sin {
+    /// The key is told that the session is over when its time is seen to be over.
+    ObservedExpiry,
+    /// A grant is told without seeing the session alive after it.
+    GrantUnseen,
+}
+
+/// How far the model goes.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// Writes of the key.
+    writes: u64,
+    /// Acquires of the holder, and of the rival.
+    attempts: [u8; 2],
+    crashes: u8,
+    /// Writes whose reply is lost.
+    doubts: u8,
+}
+
+const CRASH: Bounds = Bounds { writes: 4, attempts: [2, 1], crashes: 1, doubts: 0 };
+const DOUBT: Bounds = Bounds { writes: 4, attempts: [1, 1], crashes: 0, doubts: 1 };
+
+struct Duo {
+    terms: Terms,
+    sin: Option<Sin>,
+    bounds: Bounds,
+}
+
+impl Duo {
+    fn new(bounds: Bounds, mutant: Option<Mutant>, sin: Option<Sin>) -> Self {
+        Self { terms: terms(mutant), sin, bounds }
+    }
+}
+
+impl Model for Duo {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(self)]
+    }
+
+    fn actions(&self, world: &World, out: &mut Vec<Action>) {
+        world.actions(self, out);
+    }
+
+    fn next_state(&self, world: &World, action: Action) -> Option<World> {
+        let mut next = world.clone();
+        next.act(self, &action);
+        Some(next)
+    }
+
+    fn within_boundary(&self, world: &World) -> bool {
+        world.within(&self.bounds)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut all = vec![
+            Property::always("I1 windows never overlap", |_, w: &World| !w.windows_overlap()),
+            Property::always("I2 tokens grow", |_, w: &World| w.broken != Some(Broken::Tokens)),
+            Property::always("I3 nothing is told before it is durable", |_, w: &World| {
+                w.broken != Some(Broken::NotDurable)
+            }),
+            Property::always("I6 no end before the tombstone", |_, w: &World| {
+                w.broken != Some(Broken::BeforeTombstone)
+            }),
+            Property::always("R6 a tombstone is final", |_, w: &World| {
+                w.broken != Some(Broken::Risen)
+            }),
+            Property::sometimes("the rival follows the session", |_, w: &World| {
+                w.event == Some(Event::Followed)
+            }),
+            Property::sometimes("a grant lands after the tombstone", |_, w: &World| {
+                w.event == Some(Event::LandedLate)
+            }),
+            Property::sometimes("the holder is granted the key after the rival", |_, w: &World| {
+                w.event == Some(Event::Back)
+            }),
+        ];
+        if self.bounds.crashes > 0 {
+            all.push(Property::sometimes("a restart under a holder", |_, w: &World| {
+                w.event == Some(Event::RestartedUnderHolder)
+            }));
+        }
+        if self.bounds.doubts > 0 {
+            all.push(Property::sometimes("a write in doubt is settled", |_, w: &World| {
+                w.event == Some(Event::Settled)
+            }));
+        }
+        all
+    }
+}
+
+fn hold(bounds: Bounds) {
+    let checker = Duo::new(bounds, None, None).checker().threads(2).spawn_bfs().join();
+    println!("{} unique states, depth {}", checker.unique_state_count(), checker.max_depth());
+    checker.assert_properties();
+}
+
+#[test]
+fn every_reachable_state_with_a_crash_keeps_the_promises() {
+    hold(CRASH);
+}
+
+#[test]
+fn every_reachable_state_with_a_write_in_doubt_keeps_the_promises() {
+    hold(DOUBT);
+}
+
+#[test]
+fn broken_rules_of_sessions_are_found() {
+    let core = |mutant| (Some(mutant), None);
+    let rules = [
+        (core(Mutant::SessionRises), "R6"),
+        (core(Mutant::HeartbeatAbsorbedWhileEnding), "I1"),
+        (core(Mutant::RestartWithEmptyPromises), "I1"),
+        (core(Mutant::TokenReused), "I2"),
+        ((None, Some(Sin::ObservedExpiry)), "I6"),
+        ((None, Some(Sin::GrantUnseen)), "I3"),
+    ];
+    for ((mutant, sin), broken) in rules {
+        let model = || Duo::new(CRASH, mutant, sin);
+        let failing = HasDiscoveries::AnyFailures;
+        let checker = model().checker().threads(2).finish_when(failing).spawn_bfs().join();
+        let failures: Vec<_> = checker
+            .discoveries()
+            .into_keys()
+            .filter(|name| model().property(name).expectation == stateright::Expectation::Always)
+            .collect();
+        println!("{mutant:?} {sin:?}: {failures:?}, {} states", checker.unique_state_count());
+        assert!(failures.iter().any(|name| name.starts_with(broken)), "{mutant:?} {sin:?}");
+    }
+}

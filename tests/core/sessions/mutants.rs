@@ -1,0 +1,90 @@
+//! Broken variants of the rules of sessions, each in a story that the unbroken rules get through.
+
+use super::*;
+
+#[track_caller]
+fn noticed(story: impl Fn(Option<Mutant>, ShellSins) -> Verdict, broken: Broken, invariant: &str) {
+    assert_eq!(story(None, ShellSins::default()), Ok(()));
+    let (mutant, sins) = match broken {
+        Broken::Core(mutant) => (Some(mutant), ShellSins::default()),
+        Broken::Shell(sins) => (None, sins),
+    };
+    let objection = story(mutant, sins).expect_err("the judge noticed nothing");
+    assert!(objection.starts_with(invariant), "noticed for another reason: {objection}");
+}
+
+enum Broken {
+    Core(Mutant),
+    Shell(ShellSins),
+}
+
+/// The session ends, its key goes to somebody else, and its holder is heard once more.
+fn a_late_sign_of_life(mutant: Option<Mutant>, sins: ShellSins) -> Verdict {
+    let mut duo = Duo::breaking(mutant, sins);
+    duo.grant(acquire("a").kept_by(bond()));
+    duo.end();
+    duo.key.done(acquire("b")).grant();
+    duo.run(1_000);
+    let beat = duo.session.done(heartbeat(duo.holder.proof()));
+    if let Answer::Alive { valid_for_ms, .. } = beat.answer() {
+        duo.believe(valid_for_ms);
+    }
+    duo.word()
+}
+
+#[test]
+fn a_session_that_rises_is_noticed() {
+    noticed(a_late_sign_of_life, Broken::Core(Mutant::SessionRises), "I6");
+    for (mutant, rises) in [(None, false), (Some(Mutant::SessionRises), true)] {
+        let mut duo = Duo::breaking(mutant, ShellSins::default());
+        duo.end();
+        let again = duo.session.done(acquire("a"));
+        assert_eq!(matches!(again.answer(), Answer::Granted(_)), rises);
+    }
+}
+
+/// The session's timer is late, its heartbeat is not.
+fn a_late_timer(mutant: Option<Mutant>, sins: ShellSins) -> Verdict {
+    let mut duo = Duo::breaking(mutant, sins);
+    duo.grant(acquire("a").kept_by(bond()));
+    duo.key.ask(acquire("b").waiting_until(START + ms(60_000)));
+    duo.pass(TTL_MS);
+    duo.look();
+    duo.key.settle();
+    assert!(duo.alive().is_some());
+    duo.judge();
+    duo.word()
+}
+
+#[test]
+fn a_lease_that_is_freed_on_observed_expiry_is_noticed() {
+    let sins = ShellSins { observed_expiry: true, ..ShellSins::default() };
+    noticed(a_late_timer, Broken::Shell(sins), "I6");
+}
+
+/// A key is granted under a session while the end of that is in flight.
+fn a_grant_beside_the_end(mutant: Option<Mutant>, sins: ShellSins) -> Verdict {
+    let mut duo = Duo::breaking(mutant, sins);
+    assert!(duo.alive().is_some());
+    duo.pass(TTL_MS);
+    duo.session.wake();
+    let kept = duo.key.done(acquire("a").kept_by(bond()));
+    duo.told(&kept);
+    duo.session.commit();
+    duo.session.settle();
+    assert_eq!(duo.look(), Standing::Dead);
+    duo.key.settle();
+    duo.key.done(acquire("b")).grant();
+    duo.judge();
+    // The judge of the session's own key sees the heartbeat too.
+    duo.session.verdict = Ok(());
+    duo.word()
+}
+
+#[test]
+fn a_grant_under_a_session_whose_end_is_in_flight_is_noticed() {
+    let absorbed = Broken::Core(Mutant::HeartbeatAbsorbedWhileEnding);
+    noticed(a_grant_beside_the_end, absorbed, "I1");
+    let sins = ShellSins { grant_unseen: true, ..ShellSins::default() };
+    noticed(a_grant_beside_the_end, Broken::Shell(sins), "I1");
+}

@@ -1,0 +1,117 @@
+//! The key of a session: one tenure, and its tombstone.
+
+use tenure::lease::{ChangeKind, Loaded, Lost, Policies, Policy, Record, State};
+
+use super::*;
+
+#[test]
+fn a_spent_session_is_never_granted_or_revived() {
+    let mut duo = Duo::new();
+    assert_eq!(refused(&duo.session.done(acquire("a"))), Refusal::RequestSpent(None));
+    assert_eq!(refused(&duo.session.done(acquire("a").reclaiming())), Refusal::RequestSpent(None));
+    duo.run(TTL_MS);
+    assert_eq!(duo.look(), Standing::Dead);
+    let beat = duo.session.done(heartbeat(duo.holder.proof()));
+    assert!(matches!(beat.answer(), Answer::Lost(Lost::Ended(ChangeKind::Expired))));
+    assert_eq!(refused(&duo.session.done(acquire("a"))), Refusal::RequestSpent(None));
+    duo.session.restart(true, 0);
+    assert_eq!(refused(&duo.session.done(acquire("a"))), Refusal::RequestSpent(None));
+    assert_eq!(duo.look(), Standing::Dead);
+}
+
+#[test]
+fn policies_do_not_hold_for_sessions() {
+    let mut duo = Duo::new();
+    let plan = Some(std::sync::Arc::new(before_grant(&["power"])));
+    let policy = Policy { lock_delay_ms: 9_000, fence: plan, ..Policy::default() };
+    duo.session.terms.policies = Policies::new(Vec::new(), policy).into();
+    duo.session.run(TTL_MS);
+    assert_eq!(duo.session.record().state, State::Free);
+    assert!(duo.session.fences.is_empty());
+    duo.session.terms.policies = ruled(0, None);
+}
+
+#[test]
+fn who_waits_for_the_key_of_a_session_is_not_granted_a_tombstone() {
+    let mut session = Bench::of(Key::of_session(DIGEST), None);
+    let late = session.ask(acquire("a").waiting_until(START + ms(60_000)));
+    // Another node buries the session at the same time.
+    let mut other = Bench::of(Key::of_session(DIGEST), None);
+    other.done(Request::Bury);
+    session.cell = other.cell.clone();
+    session.oracle = other.oracle.clone();
+    session.settle();
+    assert_eq!(refused(&late), Refusal::RequestSpent(None));
+    assert_eq!(Standing::of(&session.cell.load()), Standing::Dead);
+}
+
+#[test]
+fn who_waits_for_a_session_that_the_store_refused_is_not_granted_its_tombstone() {
+    let mut session = Bench::of(Key::of_session(DIGEST), None);
+    let late = session.ask(acquire("a").waiting_until(START + ms(60_000)));
+    session.refuse();
+    session.done(Request::Bury);
+    session.run(60_000);
+    assert!(matches!(late.answer(), Answer::Refused(..)), "{late:?}");
+    assert_eq!(Standing::of(&session.cell.load()), Standing::Dead);
+}
+
+#[test]
+fn a_session_without_a_record_is_made_a_tombstone() {
+    let mut session = Bench::of(Key::of_session(DIGEST), None);
+    assert_eq!(Standing::of(&session.cell.load()), Standing::Absent);
+    let buried = session.done(Request::Bury);
+    assert!(matches!(buried.answer(), Answer::Viewed(view) if view.known));
+    assert_eq!(Standing::of(&session.cell.load()), Standing::Dead);
+    assert_eq!(refused(&session.done(acquire("a"))), Refusal::RequestSpent(None));
+    assert!(session.events().is_empty());
+
+    let mut duo = Duo::new();
+    let lives = duo.session.done(Request::Bury);
+    assert!(matches!(lives.answer(), Answer::Viewed(view) if view.state == State::Held));
+    assert!(duo.alive().is_some());
+}
+
+#[test]
+fn a_session_and_its_burial_race_and_one_of_them_wins() {
+    let mut session = Bench::of(Key::of_session(DIGEST), None);
+    let made = session.ask(acquire("a"));
+    let buried = session.ask(Request::Bury);
+    session.settle();
+    made.grant();
+    assert!(matches!(buried.answer(), Answer::Viewed(view) if view.state == State::Held));
+
+    let mut session = Bench::of(Key::of_session(DIGEST), None);
+    session.ask(Request::Bury);
+    let made = session.ask(acquire("a"));
+    session.settle();
+    assert_eq!(refused(&made), Refusal::RequestSpent(None));
+}
+
+#[test]
+fn standing_is_what_the_store_proves() {
+    let mut bench = Bench::new();
+    assert_eq!(Standing::of(&bench.cell.load()), Standing::Absent);
+    bench.done(acquire("a"));
+    assert_eq!(Standing::of(&bench.cell.load()), Standing::Alive);
+    bench.cell.spoilt = true;
+    assert_eq!(Standing::of(&bench.cell.load()), Standing::Alive, "held by somebody unknown");
+    for state in [State::Free, State::Offered, State::Fencing, State::Cooling] {
+        let record = Record { state, ..Record::absent() };
+        let there = Loaded::Record(tenure::lease::Revision(1), record.into());
+        assert_eq!(Standing::of(&there), Standing::Dead);
+    }
+}
+
+#[test]
+fn who_still_waits_at_the_end_of_a_session_is_refused() {
+    let mut session = Bench::of(Key::of_session(DIGEST), None);
+    let first = session.ask(acquire("a").waiting_until(START + ms(600_000)));
+    session.refuse();
+    let second = session.ask(acquire("a").waiting_until(START + ms(600_000)));
+    session.run(1_000);
+    first.grant();
+    session.run(TTL_MS);
+    assert_eq!(refused(&second), Refusal::RequestSpent(None));
+    assert_eq!(session.events(), ["granted", "expired"]);
+}
