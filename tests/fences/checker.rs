@@ -88,7 +88,8 @@ fn of_key(planned: &Planned, events: &[&Value], lines: &[Line], seen: &mut Seen)
             "fenced" => drop(story.fenced.insert(previous.expect("whom"))),
             "fence-failed" => {
                 seen.failed += 1;
-                story.failed.insert(previous.expect("whom"));
+                let first = story.failed.insert(previous.expect("whom"));
+                assert!(first, "it had failed already: {events:#?} {lines:?}");
             }
             "fence-skipped" => {
                 seen.skipped += 1;
