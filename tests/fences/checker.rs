@@ -23,6 +23,8 @@ pub struct Seen {
     pub confirmed: usize,
     /// Confirmations of a fence that was confirmed before: at least once, not once.
     pub again: usize,
+    /// Tries after the confirmation was durable: by programs that a dead node left running, and no others.
+    pub late: usize,
     pub failed: usize,
     pub skipped: usize,
 }
@@ -34,7 +36,7 @@ struct Story {
     /// The tenures that ended, and when.
     ends: BTreeMap<u64, u64>,
     last: Option<u64>,
-    fenced: BTreeSet<u64>,
+    fenced: BTreeMap<u64, u64>,
     failed: BTreeSet<u64>,
     skipped: BTreeSet<u64>,
 }
@@ -85,7 +87,7 @@ fn of_key(planned: &Planned, events: &[&Value], lines: &[Line], seen: &mut Seen)
                 }
             }
             "fencing" => {}
-            "fenced" => drop(story.fenced.insert(previous.expect("whom"))),
+            "fenced" => drop(story.fenced.insert(previous.expect("whom"), micros(event))),
             "fence-failed" => {
                 seen.failed += 1;
                 let first = story.failed.insert(previous.expect("whom"));
@@ -105,15 +107,16 @@ fn of_key(planned: &Planned, events: &[&Value], lines: &[Line], seen: &mut Seen)
             _ => panic!("unexpected: {event}"),
         }
     }
-    let done: BTreeSet<u64> = story.fenced.union(&story.failed).copied().collect();
-    for token in done {
-        assert!(story.ends.contains_key(&token), "{}: {token} was fenced alive", planned.key);
+    for token in story.fenced.keys().chain(&story.failed) {
+        assert!(story.ends.contains_key(token), "{}: {token} was fenced alive", planned.key);
     }
     let mut confirmations: BTreeMap<(u64, &str), usize> = BTreeMap::new();
     for line in lines {
         let end = story.ends.get(&line.token);
         let end = end.unwrap_or_else(|| panic!("a tenure that did not end was fenced: {line:?}"));
         assert!(line.at + ROUNDING >= *end, "{line:?} is before the end of its tenure at {end}");
+        seen.late +=
+            usize::from(story.fenced.get(&line.token).is_some_and(|at| line.at > at + ROUNDING));
         if line.outcome == "confirmed" {
             *confirmations.entry((line.token, &line.plugin)).or_default() += 1;
         }
@@ -130,7 +133,7 @@ fn granted(planned: &Planned, story: &Story, last: u64, at: u64, lines: &[Line])
     let of_last: Vec<_> = lines.iter().filter(|line| line.token == last).collect();
     match planned.rule {
         Rule::Before | Rule::BeforeOrAlarm if planned.confirms() => {
-            assert!(story.fenced.contains(&last), "{key}: granted, and {last} is not fenced");
+            assert!(story.fenced.contains_key(&last), "{key}: granted, and {last} is not fenced");
             for (plugin, _) in &planned.plugins {
                 let there = of_last.iter().any(|line| {
                     line.plugin == *plugin && line.outcome == "confirmed" && line.at <= until
@@ -162,14 +165,14 @@ fn late(planned: &Planned, story: &Story, lines: &[Line]) {
     if !due {
         assert!(lines.is_empty(), "{key}: fenced, and nobody was granted it: {lines:?}");
     } else if planned.confirms() {
-        assert!(story.fenced.contains(first), "{key}: {first} is not fenced");
+        assert!(story.fenced.contains_key(first), "{key}: {first} is not fenced");
         for (plugin, _) in &planned.plugins {
             let confirmed = |line: &Line| line.plugin == *plugin && line.outcome == "confirmed";
             assert!(lines.iter().any(confirmed), "{key}: {plugin} did not confirm");
         }
     } else {
         assert!(story.failed.contains(first), "{key}: nobody was told that the fence failed");
-        assert!(!story.fenced.contains(first), "{key}: it is not fenced: {:?}", story.fenced);
+        assert!(!story.fenced.contains_key(first), "{key}: it is not fenced: {:?}", story.fenced);
         assert!(lines.iter().all(|line| line.outcome != "confirmed"), "{key}: {lines:?}");
     }
 }

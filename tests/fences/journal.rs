@@ -64,11 +64,8 @@ pub struct Journal {
 
 impl Journal {
     pub fn new(dir: &Path) -> Self {
-        let journal = Self {
-            program: dir.join("fence"),
-            path: dir.join("journal"),
-            gate: dir.join("gate"),
-        };
+        let journal =
+            Self { program: dir.join("fence"), path: dir.join("journal"), gate: dir.join("gate") };
         fs::write(&journal.program, PROGRAM).expect("a program");
         let mode = fs::Permissions::from_mode(0o755);
         fs::set_permissions(&journal.program, mode).expect("executable");

@@ -2,9 +2,8 @@
 //! their middle: every key ends up granted or shut exactly as its policy says, and under `before-grant` a
 //! confirmed fence lies between the end of each tenure and the next grant (I5).
 //!
-//! Checked from what the plugins wrote down and from the events. `FENCES` is their number on the shared
-//! stores (300 unless said otherwise), `CYCLES` how often the only node is killed in [`restarts`], `SEED`
-//! replays the choices.
+//! Checked from what the plugins wrote down and from the events. `FENCES` is their number, `FENCE_CYCLES`
+//! how often the only node is killed in [`restarts`]; `SEED` replays the choices.
 
 mod checker;
 #[path = "../cluster/clock.rs"]
@@ -29,10 +28,10 @@ mod waiters;
 use stand::Stand;
 use tenure::clock::{Entropy, SystemEntropy};
 
-/// Fences on the embedded store, always.
+/// Fences, unless `FENCES` says otherwise.
 const FENCES: usize = 1000;
-/// Fences on a shared store, unless `FENCES` says otherwise.
-const FENCES_SHARED: usize = 300;
+/// Deaths of the only node, unless `FENCE_CYCLES` says otherwise.
+const CYCLES: u64 = 30;
 
 fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
@@ -44,26 +43,26 @@ fn seed() -> u64 {
     seed
 }
 
-fn fences_shared() -> usize {
-    from_environment("FENCES").map_or(FENCES_SHARED, |fences| fences as usize)
+fn fences() -> usize {
+    from_environment("FENCES").map_or(FENCES, |fences| fences as usize)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn embedded() {
-    scenario::run(Stand::embedded().await, FENCES, seed()).await;
+    scenario::run(Stand::embedded().await, fences(), seed()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nats() {
-    scenario::run(Stand::nats().await, fences_shared(), seed()).await;
+    scenario::run(Stand::nats().await, fences(), seed()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dynamodb() {
-    scenario::run(Stand::dynamodb().await, fences_shared(), seed()).await;
+    scenario::run(Stand::dynamodb().await, fences(), seed()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_whose_check_fails_and_kill_9_before_the_confirmation() {
-    restarts::run(from_environment("CYCLES").unwrap_or(30), seed()).await;
+    restarts::run(from_environment("FENCE_CYCLES").unwrap_or(CYCLES), seed()).await;
 }

@@ -38,6 +38,10 @@ const RULES: [(&str, Rule, &str, &str); 4] = [
 
 /// Of so many keys one has nobody who waits for it.
 const UNWANTED: usize = 8;
+/// Programs of a plugin that run at a time.
+const PLACES: usize = 12;
+/// Programs that a node may leave running when it is killed.
+pub const LEFT_RUNNING: usize = PLACES * (DOES.len() - 1);
 /// How often a plugin tries: a time-out after the first failures of each is the last.
 pub const TRIES: usize = 2;
 
@@ -102,11 +106,10 @@ pub fn keys(count: usize) -> Vec<Planned> {
 pub fn settings(program: &Path, journal: &Path, gate: &Path) -> String {
     let mut text = String::new();
     for (prefix, _, when, on_failure) in RULES {
-        for (name, list) in
-            DOES.map(|(name, _)| (name, format!("{name:?}"))).into_iter().chain([(
-                "confirms-twice",
-                "\"confirms\", \"twice\"".to_owned(),
-            )])
+        for (name, list) in DOES
+            .map(|(name, _)| (name, format!("{name:?}")))
+            .into_iter()
+            .chain([("confirms-twice", "\"confirms\", \"twice\"".to_owned())])
         {
             text += &format!(
                 "[[policy]]\nprefix = \"{prefix}/{name}/\"\nfence = [{list}]\nfence_when = \"{when}\"\n\
@@ -122,13 +125,11 @@ pub fn settings(program: &Path, journal: &Path, gate: &Path) -> String {
             Does::Panics => (TRIES - 1, "5s"),
         };
         text += &format!("[[plugin]]\nname = \"{name}\"\nretries = {retries}\n");
-        text += &format!("timeout = \"{timeout}\"\nconcurrency = 12\n");
+        text += &format!("timeout = \"{timeout}\"\nconcurrency = {PLACES}\n");
         text += &if does == Does::Panics {
             "kind = \"panic\"\n\n".to_owned()
         } else {
-            format!(
-                "kind = \"exec\"\ncommand = [{program:?}, {name:?}, {journal:?}, {gate:?}]\n\n"
-            )
+            format!("kind = \"exec\"\ncommand = [{program:?}, {name:?}, {journal:?}, {gate:?}]\n\n")
         };
     }
     text

@@ -8,7 +8,7 @@ use crate::{
     checker::{self, Seen},
     clock::{ms, now, within},
     journal::by_key,
-    plan::{self, Planned, Rule},
+    plan::{self, LEFT_RUNNING, Planned, Rule},
     stand::Stand,
     waiters::Waiters,
 };
@@ -61,7 +61,9 @@ pub async fn run(mut stand: Stand, count: usize, seed: u64) {
     let skipped = skip(&stand, node, &plan, &waiters).await;
     let seen = checker::check(&plan, &stand.events(node).await, &by_key(stand.journal.lines()));
     println!("{:?}: {seen:?}", now().since(began));
-    let Seen { ends, failed, .. } = seen;
+    let Seen { ends, failed, late, .. } = seen;
+    let deaths = if stand.is_shared() { 1 } else { 2 };
+    assert!(late <= deaths * LEFT_RUNNING, "{late} tries came after the confirmation");
     assert_eq!((ends, seen.skipped), (count, skipped));
     assert!(failed > 0 && seen.confirmed > 0);
 }

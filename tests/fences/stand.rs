@@ -6,9 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{
-    dynamo_endpoint::Endpoint, journal::Journal, nats_server::Server, node::Node, plan,
-};
+use crate::{dynamo_endpoint::Endpoint, journal::Journal, nats_server::Server, node::Node, plan};
 
 enum Store {
     Embedded,
@@ -20,7 +18,7 @@ pub struct Stand {
     /// One on the embedded store, else two.
     pub nodes: Vec<Node>,
     pub journal: Journal,
-    pub dir: TempDir,
+    _dir: TempDir,
     store: Store,
 }
 
@@ -71,11 +69,13 @@ impl Stand {
         fs::write(&config, settings(&journal.program, &journal.path, &journal.gate))
             .expect("settings");
         let config = config.to_str().expect("UTF-8");
-        let environment: Vec<_> = CREDENTIALS.into_iter().chain([("TENURE_CONFIG", config)]).collect();
+        let environment: Vec<_> =
+            CREDENTIALS.into_iter().chain([("TENURE_CONFIG", config)]).collect();
         let shared = !matches!(store, Store::Embedded);
         let node = |name: &str| {
             let mut sets = sets.to_vec();
-            let beside = |file: &str| dir.path().join(format!("{name}-{file}")).display().to_string();
+            let beside =
+                |file: &str| dir.path().join(format!("{name}-{file}")).display().to_string();
             sets.push(format!("store.embedded.data_dir={}", beside("data")));
             sets.push(format!("node.witness={}", beside("witness.json")));
             sets.push("telemetry.log=error,tenure=info".to_owned());
@@ -91,7 +91,7 @@ impl Stand {
         for node in &mut nodes {
             node.ready().await;
         }
-        Self { nodes, journal, dir, store }
+        Self { nodes, journal, _dir: dir, store }
     }
 
     pub fn is_shared(&self) -> bool {
