@@ -5,6 +5,7 @@
 //! Checked from what the plugins wrote down and from the events. `FENCES` is their number, `FENCE_CYCLES`
 //! how often the only node is killed in [`restarts`]; `SEED` replays the choices.
 
+mod bites;
 mod checker;
 #[path = "../cluster/clock.rs"]
 mod clock;
@@ -29,7 +30,9 @@ use stand::Stand;
 use tenure::clock::{Entropy, SystemEntropy};
 
 /// Fences, unless `FENCES` says otherwise.
-const FENCES: usize = 1000;
+const FENCES: u64 = 1000;
+/// On the DynamoDB endpoint, which shares the processor with the waiters.
+const FENCES_DYNAMODB: u64 = 300;
 /// Deaths of the only node, unless `FENCE_CYCLES` says otherwise.
 const CYCLES: u64 = 30;
 
@@ -43,23 +46,23 @@ fn seed() -> u64 {
     seed
 }
 
-fn fences() -> usize {
-    from_environment("FENCES").map_or(FENCES, |fences| fences as usize)
+fn fences(otherwise: u64) -> usize {
+    from_environment("FENCES").unwrap_or(otherwise) as usize
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn embedded() {
-    scenario::run(Stand::embedded().await, fences(), seed()).await;
+    scenario::run(Stand::embedded().await, fences(FENCES), seed()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nats() {
-    scenario::run(Stand::nats().await, fences(), seed()).await;
+    scenario::run(Stand::nats().await, fences(FENCES), seed()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dynamodb() {
-    scenario::run(Stand::dynamodb().await, fences(), seed()).await;
+    scenario::run(Stand::dynamodb().await, fences(FENCES_DYNAMODB), seed()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -86,7 +86,7 @@ async fn hold(stand: &Stand, plan: &[Planned]) {
 
 async fn all_ended(stand: &Stand) {
     let ended = within(ms(PATIENCE_MS), async || {
-        let page = stand.nodes[0].get("/v1/leases?owner=first&limit=1").await;
+        let page = stand.get(0, "/v1/leases?owner=first&limit=1").await;
         page["leases"].as_array().is_some_and(Vec::is_empty)
     });
     assert!(ended.await, "somebody holds a lease and sends no heartbeat");

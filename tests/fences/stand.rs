@@ -1,6 +1,6 @@
 //! A store, the nodes on it, and the files of the plugins.
 
-use std::fs;
+use std::{fs, path::Path, time::Duration};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
@@ -18,9 +18,13 @@ pub struct Stand {
     /// One on the embedded store, else two.
     pub nodes: Vec<Node>,
     pub journal: Journal,
+    http: reqwest::Client,
     _dir: TempDir,
     store: Store,
 }
+
+/// How long an answer may take while a thousand fences run.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const CREDENTIALS: [(&str, &str); 3] = [
     ("AWS_ACCESS_KEY_ID", "none"),
@@ -34,9 +38,7 @@ impl Stand {
     }
 
     /// With these settings of the program, the journal and the gate.
-    pub async fn embedded_with(
-        settings: impl Fn(&std::path::Path, &std::path::Path, &std::path::Path) -> String,
-    ) -> Self {
+    pub async fn embedded_with(settings: impl Fn(&Path, &Path, &Path) -> String) -> Self {
         Self::start(Store::Embedded, &["store.kind=embedded".to_owned()], settings).await
     }
 
@@ -60,7 +62,7 @@ impl Stand {
     async fn start(
         store: Store,
         sets: &[String],
-        settings: impl Fn(&std::path::Path, &std::path::Path, &std::path::Path) -> String,
+        settings: impl Fn(&Path, &Path, &Path) -> String,
     ) -> Self {
         allow_connections();
         let dir = tempfile::tempdir().expect("a directory");
@@ -91,18 +93,27 @@ impl Stand {
         for node in &mut nodes {
             node.ready().await;
         }
-        Self { nodes, journal, _dir: dir, store }
+        let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build();
+        Self { nodes, journal, http: http.expect("a client"), _dir: dir, store }
     }
 
     pub fn is_shared(&self) -> bool {
         !matches!(self.store, Store::Embedded)
     }
 
+    /// An answer, however busy the node is.
+    pub async fn get(&self, node: usize, path: &str) -> Value {
+        let answer = self.http.get(format!("{}{path}", self.nodes[node].url)).send().await;
+        let answer = answer.unwrap_or_else(|why| panic!("{path}: {why:?}"));
+        assert!(answer.status().is_success(), "{path}: {}", answer.status());
+        answer.json().await.expect("JSON")
+    }
+
     /// Every lease, as the node says.
     pub async fn leases(&self, node: usize) -> Vec<Value> {
         let (mut leases, mut after) = (Vec::new(), String::new());
         loop {
-            let page = self.nodes[node].get(&format!("/v1/leases?limit=1000{after}")).await;
+            let page = self.get(node, &format!("/v1/leases?limit=1000{after}")).await;
             leases.extend(page["leases"].as_array().expect("leases").iter().cloned());
             let Some(next) = page["next"].as_str() else { return leases };
             let next: String = next.bytes().map(|byte| format!("%{byte:02X}")).collect();
@@ -115,7 +126,7 @@ impl Stand {
         let (mut events, mut after) = (Vec::new(), "0".to_owned());
         loop {
             let path = format!("/v1/events?format=json&after={after}");
-            let page = self.nodes[node].get(&path).await;
+            let page = self.get(node, &path).await;
             assert_eq!(page["reset"], false, "the whole history is kept");
             let more = page["events"].as_array().expect("events");
             if more.is_empty() {
