@@ -53,5 +53,22 @@ pub fn build(
             Arc::new(Postgres::new(&url, table, plugin.timeout)?)
         }
         PluginKind::Log => Arc::new(Log::new(name)),
+        #[cfg(feature = "testing")]
+        PluginKind::Panic => Arc::new(Panics),
     })
+}
+
+/// For tests: panics, every second time at once and else a moment later.
+#[cfg(feature = "testing")]
+struct Panics;
+
+#[cfg(feature = "testing")]
+impl FencePlugin for Panics {
+    fn fence(&self, order: super::FenceOrder) -> super::Fencing {
+        assert!(order.attempt.is_multiple_of(2), "a test asked for it");
+        Box::pin(async {
+            tokio::task::yield_now().await;
+            panic!("a test asked for it")
+        })
+    }
 }

@@ -144,6 +144,8 @@ fn list(plugin: &Plugin) -> String {
             given(&mut text, "table", table);
         }
         PluginKind::Log => {}
+        #[cfg(feature = "testing")]
+        PluginKind::Panic => {}
     }
     text
 }

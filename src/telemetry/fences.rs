@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use metrics::{Gauge, Histogram, gauge, histogram};
+use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 /// How a try of a plugin ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct FenceMetrics {
     tries: [Histogram; 4],
     /// Orders that it has yet to answer.
     pub in_flight: Gauge,
+    /// Orders that failed for good.
+    pub failed: Counter,
 }
 
 impl FenceMetrics {
@@ -33,7 +35,8 @@ impl FenceMetrics {
             histogram!("tenure_fence_duration_seconds", "plugin" => plugin.to_owned(), "outcome" => outcome)
         });
         let in_flight = gauge!("tenure_fences_in_flight", "plugin" => plugin.to_owned());
-        Self { tries, in_flight }
+        let failed = counter!("tenure_fences_failed_total", "plugin" => plugin.to_owned());
+        Self { tries, in_flight, failed }
     }
 
     /// A try ended.

@@ -198,6 +198,11 @@ pub const TABLE: &[Series] = &[
         &["plugin"],
         "Fence orders that a plugin has yet to answer, those included that wait for a place.",
     ),
+    counter(
+        "tenure_fences_failed_total",
+        &["plugin"],
+        "Fence orders that a plugin did not confirm, with all its tries: keys may be shut.",
+    ),
     counter("tenure_events_published_total", &[], "Ownership events published on the bus."),
     gauge("tenure_event_subscribers", &[], "Subscribers of the event stream."),
     counter(

@@ -1,6 +1,8 @@
 //! A real PostgreSQL for tests, on files of its own. It is ended, by its own process id, when the value is
 //! dropped.
 
+#![allow(dead_code, reason = "each test binary uses what it needs")]
+
 use std::{
     fs,
     net::TcpListener,
@@ -45,6 +47,11 @@ fn programs() -> PathBuf {
     let newest = versions.map(|entry| entry.path()).max_by_key(version);
     let newest = newest.filter(|path| version(path).is_some());
     newest.expect("PostgreSQL is missing; `make debian` fetches it").join("bin")
+}
+
+/// Where one of them is.
+pub fn program_path(name: &str) -> PathBuf {
+    programs().join(name)
 }
 
 /// A program of it, as somebody who is not root.

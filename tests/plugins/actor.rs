@@ -49,6 +49,8 @@ fn an_order_that_failed_twice_is_tried_a_third_time_with_the_number_of_the_try()
             sample(&recorder, &format!("{name}{{plugin=\"twice\",outcome=\"{outcome}\"}}")) as u64
         };
         assert_eq!([count("confirmed"), count("failed"), count("timeout")], [1, 2, 0]);
+        let for_good = "tenure_fences_failed_total{plugin=\"twice\"}";
+        assert_eq!(sample(&recorder, for_good) as u64, 0);
         assert_eq!(sample(&recorder, "tenure_fences_in_flight{plugin=\"twice\"}") as u64, 0);
     });
 }

@@ -49,10 +49,20 @@ impl Drop for InFlight {
 }
 
 impl Order {
+    /// Does all that can be done, and counts it.
+    pub(super) async fn work(self) -> FenceOutcome {
+        let metrics = self.metrics.clone();
+        metrics.in_flight.increment(1.0);
+        let _in_flight = InFlight(metrics.clone());
+        let outcome = self.run().await;
+        if matches!(outcome, FenceOutcome::Failed(_)) {
+            metrics.failed.increment(1);
+        }
+        outcome
+    }
+
     /// Waits for a place, and tries until it is confirmed, or there is nothing left to try.
-    pub(super) async fn work(mut self) -> FenceOutcome {
-        self.metrics.in_flight.increment(1.0);
-        let _in_flight = InFlight(self.metrics.clone());
+    async fn run(mut self) -> FenceOutcome {
         let places = self.places.clone();
         let Ok(_place) = places.acquire().await else { return FenceOutcome::Interrupted };
         self.deadline = self.clock.now() + self.budget;

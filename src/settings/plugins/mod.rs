@@ -66,6 +66,9 @@ pub enum PluginKind {
     },
     /// Writes a line to the log.
     Log,
+    /// For tests: panics.
+    #[cfg(feature = "testing")]
+    Panic,
 }
 
 /// What confirms a fence by NATS.
@@ -98,6 +101,8 @@ impl PluginKind {
             Self::Nats { .. } => "nats",
             Self::Postgres { .. } => "postgres",
             Self::Log => "log",
+            #[cfg(feature = "testing")]
+            Self::Panic => "panic",
         }
     }
 }

@@ -46,7 +46,15 @@ pub(in crate::settings) fn read(rows: &[Row], faults: &mut Vec<Fault>) -> Vec<Pl
     plugins
 }
 
-const KINDS: [&str; 5] = ["exec", "webhook", "nats", "postgres", "log"];
+const KINDS: &[&str] = &[
+    "exec",
+    "webhook",
+    "nats",
+    "postgres",
+    "log",
+    #[cfg(feature = "testing")]
+    "panic",
+];
 
 impl Reader<'_> {
     fn is(&self, kind: &str) -> bool {
@@ -80,9 +88,11 @@ fn one(reader: &mut Reader<'_>) -> Option<Plugin> {
     );
     let list = "\"exec\", \"webhook\", \"nats\", \"postgres\" or \"log\"";
     let kind = reader.required("kind", list, |value| {
-        KINDS.into_iter().find(|kind| value.as_str() == Some(kind))
+        KINDS.iter().copied().find(|kind| value.as_str() == Some(kind))
     });
     let kind = match kind? {
+        #[cfg(feature = "testing")]
+        "panic" => Some(PluginKind::Panic),
         "exec" => exec(reader),
         "webhook" => webhook(reader),
         "nats" => nats(reader),
