@@ -348,9 +348,10 @@ async fn a_sweep_that_a_kill_cut_short_is_finished_by_the_next_run() {
         assert_eq!((status, leases(&beat)), (200, 1), "{beat}");
         assert_eq!(keeps.close(&node).await.1["destroyed"], true);
     }
-    let keys = async || node.metric("tenure_store_keys").await;
-    assert!(within(ms(BURIAL_MS), async || keys().await <= 903.0).await, "{}", keys().await);
+    let keys = async |node: &Node| node.metric("tenure_store_keys").await;
+    let forgotten = within(ms(BURIAL_MS), async || keys(&node).await <= 903.0);
+    assert!(forgotten.await, "{}", keys(&node).await);
     node.kill();
     node.start().await;
-    assert!(keys().await <= 903.0, "what was forgotten does not come back");
+    assert!(keys(&node).await <= 903.0, "what was forgotten does not come back");
 }

@@ -36,7 +36,10 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs the workload.
 pub async fn measure(lab: &mut Lab, connections: usize) -> Result<Outcome> {
-    ensure!(lab.args.globals.server.is_none(), "sessions are measured on coordinators of bench's own");
+    ensure!(
+        lab.args.globals.server.is_none(),
+        "sessions are measured on coordinators of bench's own"
+    );
     let sessions = lab.args.keys.unwrap_or(SESSIONS);
     let each = u64::from(lab.args.batch);
     let total = sessions * each;

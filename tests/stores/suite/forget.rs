@@ -64,7 +64,10 @@ pub async fn only_the_expected_revision_is_forgotten(subject: &impl Subject) {
 pub async fn a_forgotten_key_begins_anew(subject: &impl Subject) {
     let stores = two(subject).await;
     let session = Key::of_session(nonce());
+    let mut before = Listener::new(&stores[1]);
     let first = commit(&stores[0], grant(&session, Revision::ABSENT, 1)).await;
+    // A record goes long after every node has heard of its end.
+    before.until(&stores[1], 1).await;
     eventually("it is forgotten", async || {
         soon(stores[0].forget(&session, first)).await.is_ok_and(|gone| gone)
     })
