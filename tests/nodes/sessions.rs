@@ -142,7 +142,7 @@ async fn a_session_of_a_dead_node_lives_on(mut pair: Pair) {
         assert_eq!(session.beat(&pair.b).await.0, 200);
         state(&pair.b, "k/3").await == "free"
     });
-    assert!(ended.await);
+    assert!(ended.await, "{}", pair.b.get("/v1/leases/k/3").await);
     assert!(within(ms(5_000), async || leases(&session.beat(&pair.b).await.1) == 11).await);
 
     // Its old home, another incarnation, passes on what it is asked, and takes it over in its turn.
@@ -164,8 +164,13 @@ async fn a_session_of_a_node_that_leaves_is_adopted_at_once(mut pair: Pair) {
     let session = Session::open(&pair.a, "w1", 8_000, 0).await;
     let grant = session.acquire(&pair.a, "rolled").await;
     pair.a.stop().await;
-    let (status, beat) = session.beat(&pair.b).await;
-    assert_eq!((status, leases(&beat)), (200, 1), "{beat}");
+    let stopped = now();
+    let (status, beat) = session.beat_until_answered(&pair.b).await;
+    assert_eq!(status, 200, "{beat}");
+    assert!(now() < stopped + ms(3_000), "nobody waits for the record of a node that left");
+    // What was granted a moment before may be heard of a moment after.
+    let counted = within(ms(5_000), async || leases(&session.beat(&pair.b).await.1) == 1);
+    assert!(counted.await, "{}", session.beat(&pair.b).await.1);
     let check = json!({ "key": "rolled", "token": grant.token });
     assert_eq!(pair.b.post("/v1/check", &check).await.1["current"], true);
 }
@@ -269,8 +274,9 @@ async fn a_lock_delay_is_the_same_at_every_node(pair: Pair) {
         let answered = now();
         assert_eq!((status, &problem["code"]), (423, &json!("cooling")), "{problem}");
         let left = ms(problem["retry_after_ms"].as_u64().expect("how long yet"));
-        // It began between the order and the first look; clocks may differ by 0.2 %.
-        assert!(asked + left <= closed + ms(6_100), "{left:?} of 6 s too long");
+        // Another node knows the home's clock as of a reading of its record, which is up to a quarter of
+        // the record's time to live old.
+        assert!(asked + left <= closed + ms(6_700), "{left:?} of 6 s too long");
         assert!(answered + left + ms(100) >= sent + ms(6_000), "{left:?} of 6 s too short");
     }
     let granted = within(ms(9_000), async || b.post("/v1/acquire", &rival).await.0 == 200);
@@ -297,7 +303,11 @@ async fn who_waits_under_a_session_is_served_by_any_node(pair: Pair) {
 /// Every node, and the store.
 async fn dead_sessions_are_forgotten(pair: Pair) {
     let Pair { a, b, .. } = &pair;
-    let keys = async |node: &Node| node.metric("tenure_store_keys").await;
+    let keys = async |node: &Node| {
+        // A list takes what is gone out of what the node knows.
+        node.get("/v1/sessions").await;
+        node.metric("tenure_store_keys").await
+    };
     let mut sessions = Vec::new();
     for n in 0..20 {
         let session = Session::open(if n % 2 == 0 { a } else { b }, "w1", 2_000, 0).await;
@@ -312,7 +322,12 @@ async fn dead_sessions_are_forgotten(pair: Pair) {
     let token = Session::open(a, "w2", 60_000, 0).await.acquire(b, "once/0").await.token;
     // Four keys, and the one that lives.
     let forgotten = within(ms(BURIAL_MS), async || keys(a).await <= 5.0 && keys(b).await <= 5.0);
-    assert!(forgotten.await, "{} and {}", keys(a).await, keys(b).await);
+    if !forgotten.await {
+        for session in &sessions {
+            println!("{}", session.beat(b).await.1["reason"]);
+        }
+        panic!("{} and {}", keys(a).await, keys(b).await);
+    }
     for session in &sessions {
         let (status, lost) = session.beat(b).await;
         assert_eq!((status, &lost["reason"]), (409, &json!("unknown-lease")), "{lost}");

@@ -28,6 +28,7 @@ const SPAN_MS: u64 = 25_000;
 #[derive(Clone, Copy, Debug)]
 struct Window {
     token: u64,
+    #[expect(dead_code, reason = "shown when two overlap")]
     worker: u64,
     from: Moment,
     until: Moment,
