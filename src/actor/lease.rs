@@ -185,6 +185,9 @@ impl LeaseActor {
     fn count_session(&mut self, digest: Nonce) {
         self.warden = None;
         let Some(lease) = self.lease.as_ref().filter(|_| self.homed) else {
+            if self.lease.as_ref().is_none_or(|lease| lease.tenure_mark().0) {
+                self.world.sessions.depart(digest);
+            }
             return self.pool.sessions.decrement(1.0);
         };
         let fresh = lease.tenure_mark() != (self.held, self.token);

@@ -19,7 +19,7 @@ use std::{
 use super::{
     Mail, World,
     roster::count,
-    sweep::{sweep, sweep_strangers},
+    sweep::{named, sweep, sweep_strangers},
     tasks::supervise,
 };
 use crate::{
@@ -327,9 +327,9 @@ impl Node {
     fn sweep(&self, node: Nonce) {
         let world = self.world.clone();
         actix::spawn(async move {
-            while !sweep(&world, |home, _| home == node).await {}
+            while !sweep(&world, |home| home == node).await {}
             tokio::time::sleep(SWEEP_AGAIN).await;
-            while !sweep(&world, |home, _| home == node).await {}
+            while !sweep(&world, |home| home == node).await {}
         });
     }
 
@@ -384,15 +384,9 @@ impl Node {
         if old.is_empty() {
             return;
         }
-        let named = Mutex::new(std::collections::BTreeSet::new());
-        let complete = sweep(&self.world, |home, _| {
-            named.lock().unwrap_or_else(PoisonError::into_inner).insert(home);
-            false
-        })
-        .await;
-        let named = named.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Some(named) = named(&self.world).await else { return };
         for (node, revision, _) in old {
-            if complete && !named.contains(&node) {
+            if !named.contains(&node) {
                 let _ = self.shared().forget_node(node, revision).await;
             }
         }

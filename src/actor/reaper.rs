@@ -1,4 +1,8 @@
-//! Ends the leases of ended sessions, and finds the leases of adopted ones.
+//! Ends the leases of ended sessions, finds the leases of adopted ones, and in the end removes the records
+//! of sessions that are over.
+//!
+//! Guarantees: a session's record is removed only when it has been a tombstone for a while and a search of
+//! every key found no lease of it; a lease that names a session without a record has it made as a tombstone.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -6,16 +10,20 @@ use std::{
     time::Duration,
 };
 
-use super::{Mail, World, tasks::supervise};
+use super::{Mail, World, sessions::Session, tasks::supervise};
 use crate::{
-    lease::{Call, Key, Nonce, Request, SessionOver, Standing, State},
-    store::Range,
+    lease::{Call, Key, Loaded, Moment, Nonce, Request, SessionOver, Standing, State},
+    store::{Found, Range},
 };
 
 /// Keys told, or read, at a time: others get a turn in between.
 const BATCH: usize = 500;
 /// The leases of an ended session are looked for once more after this: a grant may have landed late.
 const SWEEP_AGAIN: Duration = Duration::from_secs(5);
+/// A session's record is removed when it has been over for so long.
+const BURIAL: Duration = Duration::from_secs(300);
+/// How often it is looked for sessions whose time has come.
+const ROUND: Duration = Duration::from_millis(500);
 /// Sessions are asked about at most so often.
 const INQUIRE: Duration = Duration::from_millis(500);
 /// After this the store is searched again, when that failed.
@@ -23,35 +31,124 @@ const RETRY: Duration = Duration::from_millis(500);
 
 /// Goes on for as long as the process does.
 pub(crate) fn start(world: &Arc<World>) {
-    supervise(world, "reaper", |world| async move { reap_for_ever(&world).await });
+    supervise(world, "reaper", |world| async move { reap_for_ever(world).await });
     supervise(world, "session inquiries", |world| async move { inquire_for_ever(&world).await });
 }
 
-async fn reap_for_ever(world: &Arc<World>) {
+/// [`BURIAL`], unless a test is in a hurry.
+fn burial() -> Duration {
+    #[cfg(any(test, feature = "testing"))]
+    if let Some(ms) = std::env::var("TENURE_TEST_BURIAL_MS").ok().and_then(|ms| ms.parse().ok()) {
+        return Duration::from_millis(ms);
+    }
+    BURIAL
+}
+
+/// A session that is over.
+struct Dead {
+    cause: Box<str>,
+    /// When its leases are looked for next, and how long after that again if some are found.
+    next: Moment,
+    pause: Duration,
+    /// A search found none: with the next one that finds none, its record goes.
+    bare: bool,
+}
+
+struct Reaper {
+    world: Arc<World>,
+    burial: Duration,
+    dead: HashMap<Nonce, Dead>,
+}
+
+async fn reap_for_ever(world: Arc<World>) {
+    let mut reaper = Reaper { world, burial: burial(), dead: HashMap::new() };
     loop {
-        world.sessions.work.notified().await;
-        let mut ended: Vec<_> = std::mem::take(
-            &mut *world.sessions.ended.lock().unwrap_or_else(PoisonError::into_inner),
-        );
-        while let Some((digest, cause)) = ended.pop() {
-            let keys = world.sessions.get(digest).map(|session| session.keys());
-            tell(world, keys.unwrap_or_default(), digest, &cause).await;
-            let world = world.clone();
-            actix::spawn(async move {
-                if world.store.shared().is_some() {
-                    search(&world, &HashMap::from([(digest, cause.clone())])).await;
-                }
-                tokio::time::sleep(SWEEP_AGAIN).await;
-                if world.store.shared().is_some() {
-                    search(&world, &HashMap::from([(digest, cause)])).await;
-                } else if let Some(session) = world.sessions.get(digest) {
-                    tell(&world, session.keys(), digest, &cause).await;
-                }
-                world.sessions.forget(digest);
-            });
+        tokio::select! {
+            () = reaper.world.sessions.work.notified() => {}
+            () = tokio::time::sleep(ROUND), if !reaper.dead.is_empty() => {}
         }
-        if world.sessions.all().iter().any(|session| !session.is_complete()) {
-            search(world, &HashMap::new()).await;
+        reaper.round().await;
+    }
+}
+
+impl Reaper {
+    async fn round(&mut self) {
+        let sessions = &self.world.sessions;
+        let doubtful: Vec<_> = sessions.all().into_iter().filter(|s| !s.is_complete()).collect();
+        for session in &doubtful {
+            self.revisit(session).await;
+        }
+        self.take_news().await;
+        let now = self.world.clock.now();
+        let due = self.dead.iter().filter(|(_, dead)| dead.next <= now);
+        let due: HashMap<_, _> = due.map(|(digest, dead)| (*digest, dead.cause.clone())).collect();
+        if due.is_empty() && doubtful.is_empty() {
+            return;
+        }
+        let found = search(&self.world, &due).await;
+        for digest in due.into_keys() {
+            self.searched(digest, found.contains(&digest)).await;
+        }
+    }
+
+    /// Its end may be among the changes that were missed.
+    async fn revisit(&self, session: &Session) {
+        let there = self.world.store.read(&Key::of_session(session.digest)).await;
+        if there.is_ok_and(|there| Standing::of(&super::lease::loaded(there)) == Standing::Dead) {
+            self.world.sessions.left(session.digest, "the session is over".into());
+        }
+    }
+
+    /// Tells the leases of sessions that ended, as far as they are known.
+    async fn take_news(&mut self) {
+        let sessions = &self.world.sessions;
+        let ended =
+            std::mem::take(&mut *sessions.ended.lock().unwrap_or_else(PoisonError::into_inner));
+        for (digest, cause) in ended {
+            if self.dead.contains_key(&digest) {
+                continue;
+            }
+            let known = self.world.sessions.get(digest).filter(|session| session.is_complete());
+            let now = self.world.clock.now();
+            let next = if let Some(session) = known {
+                tell(&self.world, session.keys(), digest, &cause).await;
+                now + SWEEP_AGAIN
+            } else {
+                now
+            };
+            self.dead.insert(digest, Dead { cause, next, pause: SWEEP_AGAIN, bare: false });
+        }
+    }
+
+    /// Every key was looked at.
+    async fn searched(&mut self, digest: Nonce, found: bool) {
+        let Some(dead) = self.dead.get_mut(&digest) else { return };
+        let now = self.world.clock.now();
+        if found {
+            dead.next = now + dead.pause;
+            // A pinned one may stay for long.
+            dead.pause = (dead.pause * 2).min(BURIAL);
+        } else if !dead.bare {
+            self.world.sessions.forget(digest);
+            (dead.bare, dead.next) = (true, now + self.burial.max(SWEEP_AGAIN));
+        } else if self.bury(digest).await {
+            self.dead.remove(&digest);
+        } else if let Some(dead) = self.dead.get_mut(&digest) {
+            dead.next = now + SWEEP_AGAIN;
+        }
+    }
+
+    /// Removes the record of a session that nobody names any more. Whether it is gone.
+    async fn bury(&self, digest: Nonce) -> bool {
+        let key = Key::of_session(digest);
+        match self.world.store.read(&key).await {
+            Ok(None) => true,
+            Ok(Some(Found { revision, record: Ok(record) })) if record.state == State::Free => {
+                let gone = self.world.store.forget(&key, revision).await;
+                gone.inspect_err(|error| tracing::debug!(%error, "a session's record stays"))
+                    .unwrap_or(false)
+            }
+            _ => false,
         }
     }
 }
@@ -67,11 +164,13 @@ async fn tell(world: &Arc<World>, keys: Vec<Key>, session: Nonce, cause: &str) {
 }
 
 /// One look at every key: leases of these ended sessions are told, and those of sessions that are not
-/// known whole are noted.
-async fn search(world: &Arc<World>, ended: &HashMap<Nonce, Box<str>>) {
+/// known whole are noted. Gives those of the ended ones that have leases yet.
+async fn search(world: &Arc<World>, ended: &HashMap<Nonce, Box<str>>) -> HashSet<Nonce> {
     let sessions = world.sessions.all();
     let surveyed: Vec<_> = sessions.into_iter().filter(|session| !session.is_complete()).collect();
-    let wanted: HashMap<_, _> = surveyed.iter().map(|session| (session.digest, session)).collect();
+    let surveyed: HashMap<_, _> =
+        surveyed.iter().map(|session| (session.digest, (session, session.doubts()))).collect();
+    let mut left = HashSet::new();
     let mut after = None;
     loop {
         let range = Range { prefix: String::new(), after: after.take(), limit: BATCH };
@@ -91,18 +190,20 @@ async fn search(world: &Arc<World>, ended: &HashMap<Nonce, Box<str>>) {
             let Some(bond) = record.bond().filter(|_| record.state == State::Held) else {
                 continue;
             };
-            if let Some(session) = wanted.get(&bond.session) {
+            if let Some((session, _)) = surveyed.get(&bond.session) {
                 session.found(key, record.token(found.revision), record.revocation.is_some());
             }
             if let Some(cause) = ended.get(&bond.session) {
+                left.insert(bond.session);
                 tell(world, vec![key.clone()], bond.session, cause).await;
             }
         }
         tokio::task::yield_now().await;
     }
-    for session in surveyed {
-        session.completed();
+    for (session, doubts) in surveyed.into_values() {
+        session.completed(doubts);
     }
+    left
 }
 
 async fn inquire_for_ever(world: &Arc<World>) {
@@ -121,14 +222,25 @@ async fn inquire_for_ever(world: &Arc<World>) {
 /// R6: whoever reads a lease of a dead session ends it; a session without a record gets a tombstone first.
 async fn inquire(world: &Arc<World>, digest: Nonce, keys: HashSet<Key>) {
     let key = Key::of_session(digest);
+    let again = |keys: HashSet<Key>| {
+        keys.iter().for_each(|key| world.sessions.inquire(digest, key));
+    };
     let found = match world.store.read(&key).await {
         Ok(found) => super::lease::loaded(found),
-        Err(error) => return tracing::warn!(%error, "a session cannot be read"),
+        Err(error) => {
+            tracing::warn!(%error, "a session cannot be read");
+            return again(keys);
+        }
     };
     match Standing::of(&found) {
         Standing::Alive => {}
         Standing::Dead => {
             tell(world, keys.into_iter().collect(), digest, "the session is over").await;
+            if let Loaded::Record(_, record) = &found
+                && world.is_own(record.node)
+            {
+                world.sessions.left(digest, super::sessions::cause_of(record));
+            }
         }
         Standing::Absent => {
             let (caller, answer) = super::Reply::one();
@@ -136,10 +248,8 @@ async fn inquire(world: &Arc<World>, digest: Nonce, keys: HashSet<Key>) {
             let call = Call { caller, received, request, stranded: false };
             let _ = world.registry.post(world, key.as_str(), Mail::Call(call));
             drop(answer.await);
-            for key in keys {
-                // Asked again, it is there.
-                world.sessions.inquire(digest, &key);
-            }
+            // Asked again, it is there.
+            again(keys);
         }
     }
 }

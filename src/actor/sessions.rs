@@ -22,7 +22,7 @@ use tokio::sync::{Notify, watch};
 
 use super::warden::Beat;
 use crate::{
-    lease::{Change, ChangeKind, Key, Nonce, Owner, SessionSpec, Token},
+    lease::{Change, ChangeKind, Key, Nonce, Owner, Record, SessionSpec, Token},
     store::Committed,
 };
 
@@ -70,6 +70,8 @@ struct Kept {
     gone: HashSet<Key>,
     /// The session's end.
     over: Option<Box<str>>,
+    /// How often changes were missed.
+    doubts: u64,
 }
 
 /// The leases that a session keeps, in short.
@@ -79,6 +81,22 @@ pub struct Holdings {
     pub count: usize,
     /// XOR, over all of them, of the first 64 bits of SHA-256 of `key ‖ 0 ‖ token` (decimal).
     pub digest: u64,
+}
+
+/// How a session ended, for people.
+fn cause(kind: ChangeKind, reason: Option<&str>) -> Box<str> {
+    match (kind, reason) {
+        (ChangeKind::Released, _) => "the session was destroyed".into(),
+        (ChangeKind::Expired, _) => "the session expired".into(),
+        (_, Some(reason)) => reason.into(),
+        (kind, None) => kind.as_str().into(),
+    }
+}
+
+/// What the record of a session that is over says of its end.
+pub(super) fn cause_of(record: &Record) -> Box<str> {
+    let ended = record.previous.as_ref();
+    ended.map_or_else(|| "the session is over".into(), |ended| cause(ended.reason, None))
 }
 
 fn share(key: &Key, token: Token) -> u64 {
@@ -153,17 +171,25 @@ impl Session {
         }
     }
 
-    /// All of them were found.
-    pub(super) fn completed(&self) {
-        self.kept().gone = HashSet::new();
-        self.complete.send_replace(true);
+    pub(super) fn doubts(&self) -> u64 {
+        self.kept().doubts
+    }
+
+    /// All of them were found by a search that began when changes had been missed so often.
+    pub(super) fn completed(&self, doubts: u64) {
+        let mut kept = self.kept();
+        if kept.doubts == doubts {
+            kept.gone = HashSet::new();
+            self.complete.send_replace(true);
+        }
     }
 
     /// Some changes were missed.
     pub(super) fn doubted(&self) {
         let mut kept = self.kept();
         (kept.leases, kept.sum) = (HashMap::new(), 0);
-        drop(kept);
+        kept.gone = HashSet::new();
+        kept.doubts += 1;
         self.complete.send_replace(false);
     }
 
@@ -190,6 +216,25 @@ impl Sessions {
 
     pub(super) fn forget(&self, digest: Nonce) {
         self.known.remove(&digest);
+    }
+
+    /// A session that lives is not at home here any more. What happens to its leases meanwhile is not
+    /// known, should it come back.
+    pub(super) fn depart(&self, digest: Nonce) {
+        self.known.remove_if(&digest, |_, session| session.kept().over.is_none());
+    }
+
+    /// The end of this session is durable, and its leases may not all have been told.
+    pub(super) fn left(&self, digest: Nonce, cause: Box<str>) {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).push((digest, cause));
+        self.work.notify_one();
+    }
+
+    /// How many sessions are remembered for whatever reason.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn remembered(&self) -> usize {
+        let asked = self.inquiries.lock().unwrap_or_else(PoisonError::into_inner).len();
+        self.known.len() + self.inherited.len() + asked
     }
 
     /// An earlier process left this lease under a session.
@@ -234,6 +279,13 @@ impl Sessions {
         self.inherited.entry(digest).or_default();
     }
 
+    /// All that an earlier process left was looked at. Leases of sessions that ended before are told so
+    /// when somebody finds it out.
+    pub(super) fn all_inherited(&self, living: &HashSet<Nonce>) {
+        self.inherited.retain(|digest, _| living.contains(digest));
+        self.inherited.shrink_to_fit();
+    }
+
     /// The feed brought a change. The key, where it is to be told that its session is over.
     pub(super) fn heard(&self, committed: &Committed, own: bool) -> Option<Box<str>> {
         let Committed { key, change, .. } = committed;
@@ -264,19 +316,15 @@ impl Sessions {
         if !change.kind.ends_tenure() {
             return;
         }
-        let cause: Box<str> = match (change.kind, &change.reason) {
-            (ChangeKind::Released, _) => "the session was destroyed".into(),
-            (ChangeKind::Expired, _) => "the session expired".into(),
-            (_, Some(reason)) => reason.clone(),
-            (kind, None) => kind.as_str().into(),
-        };
+        if !own {
+            // Whoever wrote it tells the leases.
+            return self.forget(digest);
+        }
+        let cause = cause(change.kind, change.reason.as_deref());
         if let Some(session) = self.get(digest) {
             session.kept().over = Some(cause.clone());
         }
-        if own {
-            self.ended.lock().unwrap_or_else(PoisonError::into_inner).push((digest, cause));
-            self.work.notify_one();
-        }
+        self.left(digest, cause);
     }
 
     /// Has it found out whether a session lives that keeps a lease.

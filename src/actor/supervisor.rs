@@ -1,6 +1,10 @@
 //! The supervisor: learns of every death, replaces the dead, and publishes what the store committed.
 
-use std::{collections::HashMap, collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use actix::{
     Actor, ActorContext, AsyncContext, Context, Handler, Message, StreamHandler, WrapFuture,
@@ -8,9 +12,9 @@ use actix::{
 use futures_util::stream;
 use tokio::sync::{broadcast::error::RecvError, mpsc::UnboundedReceiver};
 
-use super::{Mail, Unreachable, World, obituary::Death};
+use super::{Mail, Unreachable, World, obituary::Death, sessions::cause_of, sweep::is_pending};
 use crate::{
-    lease::{Key, Moment, Record, Revision, SessionOver, State},
+    lease::{Key, Moment, Nonce, Record, Revision, SessionOver, State},
     store::{Committed, Feed, History, News, Position, Range, StoreError},
 };
 
@@ -163,6 +167,7 @@ async fn catch_up(world: &World, mut position: Position) -> Position {
                 world.metrics.feed_gaps.increment(1);
                 world.bus.lose(resume);
                 world.sessions.doubt();
+                world.registry.tell_all(|| Mail::Stale(u64::MAX));
                 return resume;
             }
             Err(error) => {
@@ -207,7 +212,7 @@ fn announce(world: &World, committed: Committed) {
 /// # Errors
 /// The store's.
 pub(crate) async fn inherit(world: &World) -> Result<Vec<Key>, StoreError> {
-    let mut inherited = Vec::new();
+    let (mut inherited, mut living) = (Vec::new(), HashSet::new());
     let mut after = None;
     loop {
         let range = Range { prefix: String::new(), after, limit: AWAKEN_BATCH };
@@ -215,24 +220,35 @@ pub(crate) async fn inherit(world: &World) -> Result<Vec<Key>, StoreError> {
         let Some((last, _)) = page.last() else { break };
         after = Some(last.as_str().to_owned());
         for (key, found) in page {
-            let state = found.record.as_ref().map(|record| record.state);
             if let Ok(record) = &found.record {
-                note_session(world, &key, found.revision, record);
-            }
-            if matches!(state, Ok(State::Free)) {
-                continue;
+                note_session(world, &key, found.revision, record, &mut living);
+                if !is_pending(record) {
+                    continue;
+                }
             }
             world.registry.inherit(key.clone());
             inherited.push(key);
         }
     }
+    world.sessions.all_inherited(&living);
     Ok(inherited)
 }
 
 /// What a record says about sessions.
-fn note_session(world: &World, key: &Key, revision: Revision, record: &Record) {
-    if let (Some(digest), State::Held) = (key.session(), record.state) {
-        world.sessions.inherit_nothing(digest);
+fn note_session(
+    world: &World,
+    key: &Key,
+    revision: Revision,
+    record: &Record,
+    living: &mut HashSet<Nonce>,
+) {
+    match key.session() {
+        Some(digest) if record.state == State::Held => {
+            living.insert(digest);
+            world.sessions.inherit_nothing(digest);
+        }
+        Some(digest) => world.sessions.left(digest, cause_of(record)),
+        None => {}
     }
     if let (Some(bond), State::Held) = (record.bond(), record.state) {
         world.sessions.inherit(bond.session, key, record.token(revision));

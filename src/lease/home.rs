@@ -35,6 +35,10 @@ impl<C: Caller> Lease<C> {
                 if env.terms.breaks(Mutant::AdoptionWithoutFloor) {
                     end = env.now;
                 }
+                if self.home == Home::Living && self.record.bond().is_some() {
+                    // An order to end it is no change of ownership, and may not have been heard of here.
+                    self.busy().stale = u64::MAX;
+                }
                 self.home = Home::Gone;
                 (self.promised, self.floor, self.opens_at) = (Moment::ZERO, end, end);
             }

@@ -105,6 +105,11 @@ impl<C: Caller> Lease<C> {
     fn adopt(&mut self, there: Loaded, from: Inherited, env: &mut Env<'_>, out: &mut Effects<C>) {
         match there {
             Loaded::Absent if self.revision == Revision::ABSENT => {}
+            Loaded::Absent if env.key.is_session() && self.record.state == State::Free => {
+                // It was over for long, and its record was removed.
+                (self.record, self.revision) = (Arc::new(Record::absent()), Revision::ABSENT);
+                self.settled_on(env);
+            }
             Loaded::Absent => self.quarantine("the store lost the record".into()),
             Loaded::Record(revision, record) => {
                 self.revision = revision;

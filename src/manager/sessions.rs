@@ -1,5 +1,7 @@
 //! Sessions: one heartbeat for many leases.
 
+use std::time::Duration;
+
 use super::{AcquireOne, Asked, HolderError, Invalid, Manager, Trouble, error::SessionError};
 use crate::{
     actor::{Holdings, Session},
@@ -13,6 +15,9 @@ use crate::{
 pub const MAX_PROGRESS_BYTES: usize = 256;
 /// Sessions read at a time.
 const PAGE: usize = 1000;
+/// How often, and after which pause, a session is looked for that was adopted a moment ago.
+const ARRIVALS: u32 = 20;
+const ARRIVAL: Duration = Duration::from_millis(5);
 
 /// A session as everybody may see it.
 #[derive(Clone, Debug)]
@@ -116,7 +121,15 @@ impl Manager {
         let key = Key::of_session(id.digest);
         let beat = Heartbeat { lease_id: id.proof, value: None, ttl_ms: None };
         let alive = self.heartbeat(key.as_str(), beat, asked).await?;
-        let session = self.world.sessions.get(id.digest);
+        let mut session = self.world.sessions.get(id.digest);
+        for _ in 0..ARRIVALS {
+            if session.is_some() {
+                break;
+            }
+            // Its actor answers a moment before it makes an adopted session known.
+            tokio::time::sleep(ARRIVAL).await;
+            session = self.world.sessions.get(id.digest);
+        }
         let session = session.ok_or(SessionError::Trouble(Trouble::Busy))?;
         // Which of its leases a dead home had ordered to end must be known before any is promised.
         session.surveyed().await;

@@ -24,6 +24,18 @@ pub struct Node {
 }
 
 impl Node {
+    /// A client of the same node, in another task.
+    pub fn remote(&self) -> Self {
+        Self {
+            url: self.url.clone(),
+            args: Vec::new(),
+            env: Vec::new(),
+            process: None,
+            name: self.name.clone(),
+            http: self.http.clone(),
+        }
+    }
+
     /// A node with these settings (`section.key=value`), not started yet.
     pub fn new(name: &str, sets: &[String], env: &[(&str, &str)]) -> Self {
         let port = free_port();
@@ -122,6 +134,20 @@ impl Node {
         let answer = self.http.post(format!("{}{path}", self.url)).json(body).send().await;
         let answer = answer.unwrap_or_else(|why| panic!("{}: {path}: {why}", self.name));
         (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    }
+
+    pub async fn delete(&self, path: &str) -> (u16, Value) {
+        let answer = self.http.delete(format!("{}{path}", self.url)).send().await;
+        let answer = answer.unwrap_or_else(|why| panic!("{}: {path}: {why}", self.name));
+        (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    }
+
+    /// [`Self::post`] to a node that may be dead, or die meanwhile; status 0 when it does.
+    pub async fn try_post(&self, path: &str, body: &Value) -> (u16, Value) {
+        match self.http.post(format!("{}{path}", self.url)).json(body).send().await {
+            Ok(answer) => (answer.status().as_u16(), answer.json().await.unwrap_or_default()),
+            Err(_) => (0, Value::Null),
+        }
     }
 
     /// One value of the metrics; the sum of all series that start so.

@@ -14,7 +14,7 @@ use crate::{
 on_both_stores!(every_node_tells_the_same_history, a_cursor_of_one_node_is_good_at_another);
 
 /// Everything after a cursor, and the next cursor.
-async fn events_after(node: &Node, after: &str) -> (Vec<Value>, String) {
+pub async fn events_after(node: &Node, after: &str) -> (Vec<Value>, String) {
     let (mut events, mut after) = (Vec::new(), after.to_owned());
     loop {
         let page = node.get(&format!("/v1/events?format=json&after={after}")).await;
@@ -29,7 +29,7 @@ async fn events_after(node: &Node, after: &str) -> (Vec<Value>, String) {
 }
 
 /// The history's end is there after a moment: the feed of a node follows the store.
-async fn all_events(node: &Node, expected: usize) -> Vec<Value> {
+pub async fn all_events(node: &Node, expected: usize) -> Vec<Value> {
     let mut events = Vec::new();
     let there = within(ms(5_000), async || {
         events = events_after(node, "0").await.0;

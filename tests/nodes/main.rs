@@ -22,6 +22,8 @@ mod pair;
 #[path = "../cluster/process.rs"]
 #[allow(dead_code, reason = "shared with the cluster tests")]
 mod process;
+mod sessions;
+mod windows;
 
 /// One test for each store.
 macro_rules! on_both_stores {

@@ -25,7 +25,7 @@ use std::{
 
 use tenure::{
     clock::Chance,
-    lease::{Key, Nonce},
+    lease::{Key, Nonce, Revision},
     store::{
         Feed, Found, Gate, Health, History, LeaseStore, Meta, News, Outcome, Position, Range,
         SharedStore, StoreError, StoreFuture, Write,
@@ -269,6 +269,10 @@ impl<S: LeaseStore + ?Sized> LeaseStore for Faulty<S> {
             pause(after).await;
             found
         })
+    }
+
+    fn forget(&self, key: &Key, expected: Revision) -> StoreFuture<Result<bool, StoreError>> {
+        self.shared.inner.forget(key, expected)
     }
 
     fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {

@@ -40,6 +40,10 @@ macro_rules! conformance {
                 feed::what_was_not_committed_is_not_told;
                 feed::the_history_is_the_feed_from_any_position;
                 feed::what_is_no_longer_kept_is_said;
+                forget::a_forgotten_session_is_gone_for_every_handle;
+                forget::only_the_expected_revision_is_forgotten;
+                forget::a_forgotten_key_begins_anew;
+                forget::only_sessions_are_forgotten;
                 damage::a_record_that_rotted_is_one_keys_trouble;
                 damage::a_record_of_a_newer_program_is_one_keys_trouble;
                 load::many_keys_are_there_when_it_is_opened_again;

@@ -16,6 +16,8 @@
 pub mod member {
     /// The secret that authorises heartbeat and release.
     pub const LEASE_ID: &str = "\"lease_id\"";
+    /// The secret that authorises a session's heartbeat and end.
+    pub const ID: &str = "\"id\"";
     /// The lease's key.
     pub const KEY: &str = "\"key\"";
     /// The fencing token.

@@ -38,6 +38,7 @@ mod report;
 mod rounds;
 mod scrape;
 mod server;
+mod sessions;
 mod sse;
 mod start;
 mod tally;
@@ -96,13 +97,14 @@ pub struct BenchArgs {
     /// Connections (for fanout: subscribers), one run for each number given
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub connections: Vec<usize>,
-    /// How many leases (heartbeat, held, expiry, start) or ownership changes (fanout, churn)
+    /// How many leases (heartbeat, held, expiry, start; sessions: of the one that ends) or ownership
+    /// changes (fanout, churn)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub count: Option<u64>,
-    /// How many distinct keys (acquire-release, contended, churn)
+    /// How many distinct keys (acquire-release, contended, churn), or sessions (sessions)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub keys: Option<u64>,
-    /// Leases per request where a workload works in batches
+    /// Leases per request where a workload works in batches, or per session (sessions)
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub batch: u32,
     /// The longest time that one counted phase may take, in seconds
@@ -171,6 +173,8 @@ pub enum Workload {
     Contended,
     /// Memory of very many held leases.
     Held,
+    /// Many leases under few sessions: heartbeats, memory, and a session that ends.
+    Sessions,
     /// Leases that expire at one instant.
     Expiry,
     /// Leases whose ends are spread over one second.
@@ -197,7 +201,7 @@ impl Workload {
     fn default_connections(self) -> &'static [usize] {
         match self {
             Self::AcquireRelease => &[64, 512],
-            Self::Heartbeat | Self::Contended | Self::Echo => &[64],
+            Self::Heartbeat | Self::Contended | Self::Echo | Self::Sessions => &[64],
             Self::Fanout => &[100],
             _ => &[4],
         }
@@ -269,6 +273,7 @@ async fn measure(lab: &mut Lab, workload: Workload, connections: usize) -> Resul
             heartbeat::measure(lab, connections, leases).await
         }
         Workload::Contended => contended::measure(lab, connections).await,
+        Workload::Sessions => sessions::measure(lab, connections).await,
         Workload::Held => held::measure(lab, connections).await,
         Workload::Expiry => expiry::measure(lab, connections, expiry::Ends::AtOnce).await,
         Workload::ExpirySpread => expiry::measure(lab, connections, expiry::Ends::Spread).await,

@@ -285,6 +285,12 @@ impl LeaseStore for DynamoStore {
         self.run(|shared| async move { shared.compare_and_set(write).await }, Outcome::Unknown)
     }
 
+    fn forget(&self, key: &Key, expected: Revision) -> StoreFuture<Result<bool, StoreError>> {
+        assert!(key.is_session(), "only sessions are forgotten");
+        let key = key.clone();
+        self.run(move |shared| async move { shared.forget(&key, expected).await }, Err)
+    }
+
     fn scan(&self, range: Range) -> StoreFuture<Result<Vec<(Key, Found)>, StoreError>> {
         self.run(|shared| async move { shared.scan_leases(range).await }, Err)
     }

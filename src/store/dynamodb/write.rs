@@ -75,6 +75,44 @@ impl Shared {
         }
     }
 
+    /// Removes a session's item, if all that it has to tell is in the log. Whether it is gone.
+    pub async fn forget(&self, key: &Key, expected: Revision) -> Result<bool, StoreError> {
+        let now = self.clock.now();
+        if let Some(why) = self.trouble().refuses(now) {
+            return Err(StoreError::Unavailable(why));
+        }
+        let unlogged = self.state().unlogged(key, expected.0);
+        if unlogged.is_none_or(|unlogged| !unlogged.is_empty()) {
+            let found = self.read_lease(key).await?;
+            let Some(found) = found else { return Ok(true) };
+            let logged = self.state().unlogged(key, expected.0).is_some_and(|left| left.is_empty());
+            if found.revision != expected || !logged {
+                return Ok(false);
+            }
+        }
+        let delete = self
+            .client
+            .db
+            .delete_item()
+            .table_name(&self.client.table)
+            .key("pk", s(lease_pk(key)))
+            .key("sk", s(LEASE))
+            .condition_expression("attribute_not_exists(pk) OR #rev = :expected")
+            .expression_attribute_names("#rev", "rev")
+            .expression_attribute_values(":expected", n(expected.0))
+            .return_consumed_capacity(ReturnConsumedCapacity::Total);
+        self.metrics.lease_writes.increment(1);
+        match self.send("DeleteItem lease", delete.send()).await {
+            Ok(reply) => {
+                self.charge_write(reply.consumed_capacity());
+                self.state().observe_absent(key, expected.0);
+                Ok(true)
+            }
+            Err(failure) if failure.kind == Kind::Condition => Ok(false),
+            Err(failure) => Err(StoreError::Unavailable(failure.why)),
+        }
+    }
+
     fn draft(&self, write: Write, mut changes: Vec<Noted>) -> Option<Draft> {
         let Write { key, expected, record, changes: new } = write;
         let mut state = self.state();

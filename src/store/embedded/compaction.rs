@@ -81,7 +81,9 @@ impl Writer {
                     return;
                 }
             };
-            if frame.kind != Kind::Oldest && self.is_current(frame.key, segment.id, at) {
+            if !matches!(frame.kind, Kind::Oldest | Kind::Forgotten)
+                && self.is_current(frame.key, segment.id, at)
+            {
                 if frame::padded(frame.len) > self.room() {
                     break;
                 }
@@ -118,6 +120,6 @@ impl Writer {
         };
         let location: Location = self.append_stamped(draft, stamp);
         self.shared.counters.carried();
-        self.group.pending.push(Pending { key, location, write: None });
+        self.group.pending.push(Pending { key, location, kind: Kind::Carried, write: None });
     }
 }

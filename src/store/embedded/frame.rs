@@ -23,11 +23,15 @@ pub(super) enum Kind {
     Carried,
     /// Says which segment is the oldest that the log needs. `record` is its id, little endian.
     Oldest,
+    /// The key has no record any more; there is none in the frame. It is never carried: everything before
+    /// it about its key is in the same segment, or in an earlier one.
+    Forgotten,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Write, Self::Carried, Self::Oldest].into_iter().find(|k| *k as u8 == byte)
+        let all = [Self::Write, Self::Carried, Self::Oldest, Self::Forgotten];
+        all.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 

@@ -117,6 +117,18 @@ impl Index {
         }
     }
 
+    /// Takes a key out; returns where it was.
+    pub fn remove(&mut self, key: &str) -> Option<Location> {
+        let at = self.chunk_of(key)?;
+        let place = self.chunks[at].binary_search_by(|e| e.key.as_str().cmp(key)).ok()?;
+        let entry = self.chunks[at].remove(place);
+        if self.chunks[at].is_empty() {
+            self.chunks.remove(at);
+        }
+        self.len -= 1;
+        Some(entry.location)
+    }
+
     fn add(&mut self, mut at: usize, mut place: usize, entry: Entry) {
         if self.chunks[at].len() == CHUNK {
             // Keys that arrive in order leave full chunks behind, others half full ones.
@@ -201,6 +213,10 @@ mod tests {
             let location = Location::new(Revision(u64::from(n) + 1), 3, n, 50);
             assert_eq!(index.insert(&key, location), model.insert(key.clone(), location));
             assert_eq!(index.get(key.as_str()), Some(location));
+        }
+        for name in (0..12_000).filter(|name| name % 3 == 0 || (4_000..6_000).contains(name)) {
+            let key = Key::new(&format!("k{name:06}")).unwrap();
+            assert_eq!(index.remove(key.as_str()), model.remove(&key));
         }
         assert_eq!(index.len(), model.len());
         check(&index, &model);

@@ -55,6 +55,7 @@ pub use self::error::OpenError;
 use self::{
     directory::Directory,
     disk::{Disk, RealDisk},
+    frame::Kind,
     queue::{Job, Verdict},
     recovery::recover,
     segment::HEADER,
@@ -66,7 +67,7 @@ use super::{
     Feed, Found, Health, History, LeaseStore, Meta, Outcome, Position, Range, SecretBytes,
     StoreError, StoreFuture, Write,
 };
-use crate::lease::{Epoch, Key, Nonce};
+use crate::lease::{Epoch, Key, Nonce, Revision};
 
 /// Size of a log segment unless said otherwise, bytes.
 pub const DEFAULT_SEGMENT_BYTES: u64 = 4 << 20;
@@ -262,7 +263,8 @@ impl LeaseStore for EmbeddedStore {
         };
         drop(record);
         let (reply, verdict) = oneshot::channel();
-        let job = Job { key: key.clone(), expected, draft, changes, reply };
+        let kind = Kind::Write;
+        let job = Job { key: key.clone(), expected, draft, kind, changes, reply };
         if let Err(why) = self.shared.queue.push(job) {
             return Box::pin(ready(Outcome::Refused(why)));
         }
@@ -279,6 +281,33 @@ impl LeaseStore for EmbeddedStore {
                     let why = "the store's writer ended; a restart is needed".to_owned();
                     Outcome::Unknown(StoreError::Unavailable(why))
                 }
+            }
+        })
+    }
+
+    fn forget(&self, key: &Key, expected: Revision) -> StoreFuture<Result<bool, StoreError>> {
+        assert!(key.is_session(), "only sessions are forgotten");
+        if expected == Revision::ABSENT {
+            return Box::pin(ready(self.shared.read(key.as_str()).map(|found| found.is_none())));
+        }
+        let mut draft = Vec::new();
+        // A key is far shorter than a frame may be.
+        let _ = frame::draft_raw(&mut draft, key.as_str(), &[]);
+        let (reply, verdict) = oneshot::channel();
+        let (kind, changes) = (Kind::Forgotten, Vec::new());
+        let job = Job { key: key.clone(), expected, draft, kind, changes, reply };
+        if let Err(why) = self.shared.queue.push(job) {
+            return Box::pin(ready(Err(why)));
+        }
+        let (shared, key) = (Arc::clone(&self.shared), key.clone());
+        Box::pin(async move {
+            match verdict.await {
+                Ok(Verdict::Settled(Outcome::Committed(_))) => Ok(true),
+                Ok(Verdict::Settled(Outcome::Refused(why) | Outcome::Unknown(why))) => Err(why),
+                Ok(Verdict::Settled(Outcome::Conflict(_)) | Verdict::Conflict) => {
+                    Ok(shared.read(key.as_str())?.is_none())
+                }
+                Err(_) => Err(StoreError::Unavailable("the store's writer ended".to_owned())),
             }
         })
     }

@@ -4,7 +4,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::super::{Outcome, StoreError};
+use super::{
+    super::{Outcome, StoreError},
+    frame::Kind,
+};
 use crate::lease::{Change, Key, Revision};
 
 /// How many writes may wait. At 100 000 writes/s that is 2.6 s of them, and about 100 MB.
@@ -17,6 +20,8 @@ pub(super) struct Job {
     pub expected: Revision,
     /// A [`frame::draft`](super::frame::draft).
     pub draft: Vec<u8>,
+    /// What the frame is for.
+    pub kind: Kind,
     pub changes: Vec<Change>,
     pub reply: oneshot::Sender<Verdict>,
 }

@@ -224,7 +224,7 @@ impl Recovery<'_> {
         if frame.kind == Kind::Oldest {
             return Ok(());
         }
-        if frame.kind == Kind::Write {
+        if matches!(frame.kind, Kind::Write | Kind::Forgotten) {
             if frame.revision < self.next_revision {
                 return Err("records out of order");
             }
@@ -237,6 +237,10 @@ impl Recovery<'_> {
             if let Some(slot) = self.table.newest() {
                 slot.mark(frame.revision, offset);
             }
+        }
+        if frame.kind == Kind::Forgotten {
+            self.current.remove(frame.key);
+            return Ok(());
         }
         let location = Location::new(frame.revision, id, offset, frame.len);
         match self.current.get_mut(frame.key) {

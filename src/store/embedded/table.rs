@@ -129,6 +129,12 @@ impl Table {
         self.live_bytes -= before.map_or(0, Location::footprint);
     }
 
+    /// A key has no record any more.
+    pub fn remove(&mut self, key: &Key) {
+        let before = self.index.remove(key.as_str());
+        self.live_bytes -= before.map_or(0, Location::footprint);
+    }
+
     /// Takes over what a recovery found.
     pub fn load(&mut self, current: HashMap<Key, Location>) {
         self.live_bytes = current.values().map(|l| l.footprint()).sum();

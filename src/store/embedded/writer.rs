@@ -26,6 +26,7 @@ const MAX_GROUP_BYTES: usize = 1 << 20;
 pub(super) struct Pending {
     pub key: Key,
     pub location: Location,
+    pub kind: Kind,
     /// What the caller of a write waits for; `None` for a carried frame.
     pub write: Option<(Vec<Change>, oneshot::Sender<Verdict>)>,
 }
@@ -104,6 +105,7 @@ impl Writer {
             self.group.conflicts.push(job.reply);
             return;
         }
+        let known = known.filter(|revision| *revision != Revision::ABSENT);
         if known.is_none() && self.shared.keys() + self.group.new_keys >= self.shared.max_keys {
             return refuse(job.reply, StoreError::TooManyKeys(self.shared.max_keys));
         }
@@ -115,10 +117,12 @@ impl Writer {
         self.group.writes += 1;
         let revision = self.next_revision;
         self.next_revision = Revision(revision.0 + 1);
-        let location = self.append(&job.draft, revision, Kind::Write);
-        self.group.revisions.insert(job.key.clone(), revision);
+        let kind = job.kind;
+        let location = self.append(&job.draft, revision, kind);
+        let there = if kind == Kind::Forgotten { Revision::ABSENT } else { revision };
+        self.group.revisions.insert(job.key.clone(), there);
         let write = Some((job.changes, job.reply));
-        self.group.pending.push(Pending { key: job.key, location, write });
+        self.group.pending.push(Pending { key: job.key, location, kind, write });
     }
 
     /// Room that is left in the active segment.
@@ -209,7 +213,7 @@ impl Writer {
         let mut news = Vec::new();
         let mut replies = Vec::with_capacity(self.group.pending.len());
         let (at_ms, epoch) = (self.group.at_ms, self.shared.meta.epoch);
-        for Pending { key, location, write } in self.group.pending.drain(..) {
+        for Pending { key, location, write, .. } in self.group.pending.drain(..) {
             let Some((changes, reply)) = write else { continue };
             let revision = location.revision();
             replies.push((reply, revision));
@@ -242,8 +246,11 @@ impl Writer {
     /// Brings the table up to date; gives back the segment that is not needed any more.
     fn apply(&mut self) -> Option<Arc<Segment>> {
         let mut table = self.shared.table_mut();
-        for Pending { key, location, write } in &self.group.pending {
-            table.set(key, *location);
+        for Pending { key, location, kind, write } in &self.group.pending {
+            match kind {
+                Kind::Forgotten => table.remove(key),
+                _ => table.set(key, *location),
+            }
             let Some((changes, _)) = write else { continue };
             let revision = location.revision();
             if let Some(slot) = table.newest() {

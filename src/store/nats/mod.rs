@@ -161,6 +161,11 @@ impl LeaseStore for NatsStore {
         )
     }
 
+    fn forget(&self, key: &Key, expected: Revision) -> StoreFuture<Result<bool, StoreError>> {
+        assert!(key.is_session(), "only sessions are forgotten");
+        self.core.run(write::forget(Arc::clone(&self.core), key.clone(), expected), unread)
+    }
+
     fn scan(&self, mut range: Range) -> StoreFuture<Result<Vec<(Key, Found)>, StoreError>> {
         let mut found = Vec::new();
         while found.len() < range.limit {

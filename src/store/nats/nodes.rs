@@ -102,7 +102,7 @@ pub(super) async fn forget(
 }
 
 /// Removes what a subject had up to a sequence. Nothing that is written later is touched.
-async fn sweep(stream: &Stream<()>, subject: &str, last: Revision) -> bool {
+pub(super) async fn sweep(stream: &Stream<()>, subject: &str, last: Revision) -> bool {
     stream.purge().sequence(last.0 + 1).filter(subject).await.is_ok()
 }
 

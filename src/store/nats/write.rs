@@ -11,12 +11,16 @@ use super::{
     core::Core,
     link::{Asked, Last, Sent, unavailable},
     message,
+    meta::removal_headers,
+    nodes::sweep,
 };
 use crate::lease::{Key, Revision};
 
 /// How often a write that another one beat looks whether that one can be read: the leader refuses as
 /// soon as a rival is on its way to the other servers.
 const WINNER_DELAY: Duration = Duration::from_millis(20);
+/// How long the mark of a removal stays, for every node to see it.
+const MARK: Duration = Duration::from_secs(30);
 
 /// What there is of a key.
 enum Winner {
@@ -110,6 +114,35 @@ async fn winner(
             return Ok(winner);
         }
         sleep(WINNER_DELAY).await;
+    }
+}
+
+/// Removes a session's record: a mark takes its place, so that every node hears of it, and is removed
+/// later. Whether there is no record any more.
+pub(super) async fn forget(
+    core: Arc<Core>,
+    key: Key,
+    expected: Revision,
+) -> Result<bool, StoreError> {
+    core.writable()?;
+    let subject = core.link.subjects.lease(&key);
+    core.metrics.lease_writes.increment(1);
+    let sent = core.link.publish(subject.clone(), expected, removal_headers(), Bytes::new()).await;
+    match sent {
+        Sent::Stored(mark) => {
+            core.saw(mark.0);
+            if core.table().revision(&key) < mark {
+                core.table_mut().remove(&key);
+            }
+            tokio::spawn(async move {
+                sleep(MARK).await;
+                // What stays behind is a mark of some bytes.
+                let _ = timeout(core.link.timeout, sweep(&core.link.stream, &subject, mark)).await;
+            });
+            Ok(true)
+        }
+        Sent::WrongLast => Ok(read(core, key).await?.is_none()),
+        Sent::Refused(why) | Sent::Unknown(why) => Err(why),
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod cas;
 pub mod damage;
 pub mod feed;
+pub mod forget;
 pub mod keys;
 pub mod load;
 pub mod meta;
