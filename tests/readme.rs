@@ -199,6 +199,7 @@ fn the_readme_names_files_that_exist() {
         "README.md",
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
+        "docs/coming-from.md",
         "docs/metrics.md",
         "docs/runbook.md",
         "docs/stores.md",
