@@ -235,7 +235,8 @@ fn note_session(world: &World, key: &Key, revision: Revision, record: &Record) {
         world.sessions.inherit_nothing(digest);
     }
     if let (Some(bond), State::Held) = (record.bond(), record.state) {
-        world.sessions.inherit(bond.session, key, record.token(revision));
+        let ordered = record.revocation.is_some();
+        world.sessions.inherit(bond.session, key, record.token(revision), ordered);
     }
 }
 

@@ -152,6 +152,10 @@ impl<C: Caller> Lease<C> {
         if self.record.aftermath.is_none() || self.home == Home::Living || !self.has_due_fences() {
             return;
         }
+        if self.flight().is_some() {
+            // Its outcome may be what a write in flight says.
+            return;
+        }
         if !env.terms.may_promise(env.now) || self.retrying(env.now) {
             let busy = self.busy();
             busy.retry_at = busy.retry_at.max(env.now + RETRY);

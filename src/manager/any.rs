@@ -143,7 +143,7 @@ impl Manager {
             Candidates::Prefix(prefix) => {
                 let range = Range { prefix: prefix.clone(), after: None, limit: MAX_CANDIDATES };
                 let found = self.world.store.scan(range).await.map_err(Trouble::Store)?;
-                found.into_iter().map(|(key, _)| key).collect()
+                found.into_iter().map(|(key, _)| key).filter(|key| !key.is_session()).collect()
             }
             Candidates::Pool(pool) => {
                 self.keys_of(pool, MAX_CANDIDATES).await.map_err(Trouble::Store)?
