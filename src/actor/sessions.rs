@@ -294,7 +294,7 @@ impl Sessions {
     /// Has it found out whether a session lives that keeps a lease.
     pub fn inquire(&self, digest: Nonce, key: &Key) {
         let lives = |session: Arc<Session>| session.kept().over.is_none();
-        if self.get(digest).is_some_and(lives) || self.inherited.contains_key(&digest) {
+        if self.get(digest).is_some_and(lives) {
             return;
         }
         let mut asked = self.inquiries.lock().unwrap_or_else(PoisonError::into_inner);

@@ -132,6 +132,17 @@ pub async fn act_at_home(
     body: &Bytes,
     act: impl AsyncFn(Asked) -> Result<HttpResponse, Problem>,
 ) -> HttpResponse {
+    act_at_home_waiting(request, app, body, Duration::ZERO, act).await
+}
+
+/// [`act_at_home`] of a call that may wait there for so long.
+pub async fn act_at_home_waiting(
+    request: &HttpRequest,
+    app: &App,
+    body: &Bytes,
+    wait: Duration,
+    act: impl AsyncFn(Asked) -> Result<HttpResponse, Problem>,
+) -> HttpResponse {
     let received = app.manager.now();
     let problem = match act(received.into()).await {
         Ok(response) => return response,
@@ -140,7 +151,12 @@ pub async fn act_at_home(
     let Some(home) = problem.home().filter(|_| !was_forwarded(request)) else {
         return problem.respond(request);
     };
-    if let Some(response) = relay(request, app, home, body.clone()).await {
+    let relayed = if wait.is_zero() {
+        relay(request, app, home, body.clone()).await
+    } else {
+        relay_waiting(request, app, home, body.clone(), wait).await
+    };
+    if let Some(response) = relayed {
         return response;
     }
     match act(Asked { received, stranded: true }).await {

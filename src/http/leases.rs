@@ -1,11 +1,13 @@
 //! One lease: acquire, get, check; and lists of them.
 
+use std::time::Duration;
+
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 use sha2::{Digest, Sha256};
 
 use super::{
     body::{Body, json, key, owner, percent_decode, query},
-    forward::{act_at_home, relay, was_forwarded},
+    forward::{act_at_home_waiting, relay, was_forwarded},
     gate,
     problem::Problem,
     server::App,
@@ -76,7 +78,8 @@ pub async fn acquire(
     app: web::Data<App>,
     body: Body<AcquireBody>,
 ) -> HttpResponse {
-    act_at_home(&request, &app, &body.1, async |asked| {
+    let wait = Duration::from_millis(body.0.wait_ms).min(app.manager.limits().wait_max);
+    act_at_home_waiting(&request, &app, &body.1, wait, async |asked| {
         let grant = try_acquire(&app, &body.0, asked).await?;
         Ok(json(&request, StatusCode::OK, &grant))
     })

@@ -25,6 +25,7 @@ mod release;
 mod request_id;
 mod restart;
 mod service;
+mod session_any;
 mod session_restart;
 mod sessions;
 mod shutdown;
