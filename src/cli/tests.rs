@@ -97,7 +97,8 @@ fn completions_and_manual_pages_name_every_command() {
     clap_mangen::generate_to(Cli::command(), dir.path()).unwrap();
     for command in Cli::command().get_subcommands() {
         let name = command.get_name();
-        assert!(page.contains(&format!("tenure\\-{name}(1)")), "{name} is not in the manual");
+        let written = name.replace('-', "\\-");
+        assert!(page.contains(&format!("tenure\\-{written}(1)")), "{name} is not in the manual");
         assert!(dir.path().join(format!("tenure-{name}.1")).exists(), "{name} has no page");
     }
 }
