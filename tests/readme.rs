@@ -194,6 +194,24 @@ fn the_commands_of_the_store_on_dynamodb_work() {
 }
 
 #[test]
+fn the_commands_of_sessions_and_fences_work() {
+    let said = section("## Sessions, lock-delay and fences", &[7378], &[]);
+    let parts = [
+        "\"valid_for_ms\"",
+        "\"notices\":[]",
+        "\"count\":",
+        "worker-1",
+        "destroyed",
+        "exit code 73: not yet",
+        "worker-2",
+        "io.tenure.lease.session-ended",
+        "io.tenure.lease.fenced",
+        "io.tenure.lease.cooled",
+    ];
+    assert_said(&said, &parts);
+}
+
+#[test]
 fn the_readme_names_files_that_exist() {
     for file in [
         "README.md",
@@ -201,7 +219,9 @@ fn the_readme_names_files_that_exist() {
         "CONTRIBUTING.md",
         "docs/coming-from.md",
         "docs/metrics.md",
+        "docs/fencing.md",
         "docs/runbook.md",
+        "docs/sessions.md",
         "docs/stores.md",
     ] {
         let path = Path::new(ROOT).join(file);

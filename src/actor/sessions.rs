@@ -31,7 +31,7 @@ use crate::{
 pub struct Sessions {
     known: DashMap<Nonce, Arc<Session>>,
     /// Leases by session, as found before the first call was taken.
-    inherited: DashMap<Nonce, Vec<(Key, Token)>>,
+    inherited: DashMap<Nonce, Vec<Inherited>>,
     /// Sessions that leases name, whether they live is to be found out; and which leases.
     pub(super) inquiries: Mutex<HashMap<Nonce, HashSet<Key>>>,
     /// There are such.
@@ -57,6 +57,14 @@ pub struct Session {
     kept: Mutex<Kept>,
     /// Whether all its leases are known.
     complete: watch::Sender<bool>,
+}
+
+/// A lease that an earlier process left under a session.
+struct Inherited {
+    key: Key,
+    token: Token,
+    /// An administrator ordered its end.
+    ordered: bool,
 }
 
 #[derive(Default)]
@@ -238,8 +246,9 @@ impl Sessions {
     }
 
     /// An earlier process left this lease under a session.
-    pub(super) fn inherit(&self, digest: Nonce, key: &Key, token: Token) {
-        self.inherited.entry(digest).or_default().push((key.clone(), token));
+    pub(super) fn inherit(&self, digest: Nonce, key: &Key, token: Token, ordered: bool) {
+        let inherited = Inherited { key: key.clone(), token, ordered };
+        self.inherited.entry(digest).or_default().push(inherited);
     }
 
     /// A session came to be at home here: just made, or adopted.
@@ -254,7 +263,10 @@ impl Sessions {
             let inherited = self.inherited.remove(&digest).map(|(_, leases)| leases);
             let mut kept = Kept::default();
             let complete = fresh || inherited.is_some();
-            for (key, token) in inherited.into_iter().flatten() {
+            for Inherited { key, token, ordered } in inherited.into_iter().flatten() {
+                if ordered {
+                    kept.revoked.insert(key.clone());
+                }
                 kept.insert(key, token);
             }
             Arc::new(Session {
@@ -330,7 +342,7 @@ impl Sessions {
     /// Has it found out whether a session lives that keeps a lease.
     pub fn inquire(&self, digest: Nonce, key: &Key) {
         let lives = |session: Arc<Session>| session.kept().over.is_none();
-        if self.get(digest).is_some_and(lives) || self.inherited.contains_key(&digest) {
+        if self.get(digest).is_some_and(lives) {
             return;
         }
         let mut asked = self.inquiries.lock().unwrap_or_else(PoisonError::into_inner);

@@ -251,7 +251,8 @@ fn note_session(
         None => {}
     }
     if let (Some(bond), State::Held) = (record.bond(), record.state) {
-        world.sessions.inherit(bond.session, key, record.token(revision));
+        let ordered = record.revocation.is_some();
+        world.sessions.inherit(bond.session, key, record.token(revision), ordered);
     }
 }
 

@@ -104,14 +104,14 @@ async fn carry_out(kind: &CheckKind) -> Result<(), String> {
 /// Runs a program in a process group of its own, which ends with the future.
 async fn exec(command: &[Box<str>]) -> Result<(), String> {
     let Some((program, arguments)) = command.split_first() else { return Ok(()) };
-    let output = crate::plugin::run_group(program, arguments, &[], b"").await;
-    let output = output.map_err(|error| error.to_string())?;
-    if output.status.success() {
+    let arguments = arguments.iter().map(|argument| &**argument);
+    let ended = crate::plugin::run_group(program, arguments, [], b"").await;
+    let ended = ended.map_err(|error| error.to_string())?;
+    if ended.status.success() {
         return Ok(());
     }
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    let complaint: String = complaint.trim().chars().take(COMPLAINT).collect();
-    Err(format!("{}: {complaint}", output.status))
+    let complaint: String = ended.complaint.chars().take(COMPLAINT).collect();
+    Err(format!("{}: {complaint}", ended.status))
 }
 
 fn revoke(world: &Arc<World>, session: &Session, reason: &str) {

@@ -16,7 +16,8 @@ use crate::{
 
 /// Acquire a lease and print it with its lease_id, the secret that keeps and releases it.
 ///
-/// Nothing keeps the lease afterwards: it ends with its ttl unless somebody sends heartbeats.
+/// Nothing keeps the lease afterwards: it ends with its ttl unless somebody sends heartbeats. Under a
+/// session (--session), that of the session keeps it.
 #[derive(Clone, Debug, Args)]
 #[command(group(ArgGroup::new("what").required(true).args(["key", "any", "prefix"])))]
 pub struct AcquireArgs {
@@ -32,8 +33,11 @@ pub struct AcquireArgs {
     #[arg(long, env = "TENURE_OWNER")]
     owner: Option<String>,
     /// How long the lease lasts without a heartbeat
-    #[arg(long, value_parser = duration, default_value = "15s")]
+    #[arg(long, value_parser = duration, default_value = "15s", conflicts_with = "session")]
     ttl: Duration,
+    /// The id of the session that is to keep the lease, in place of a ttl
+    #[arg(long, env = "TENURE_SESSION_ID", hide_env_values = true, value_name = "ID")]
+    session: Option<String>,
     /// How long to wait in the queue when it is not to be had now
     #[arg(long, value_parser = duration)]
     wait: Option<Duration>,
@@ -107,7 +111,8 @@ impl AcquireArgs {
 
     fn owner(&self) -> Owner {
         let owner = self.owner.clone().unwrap_or_else(default_owner);
-        Owner { owner, ttl_ms: Some(millis(self.ttl)), session: None }
+        let ttl_ms = self.session.is_none().then(|| millis(self.ttl));
+        Owner { owner, ttl_ms, session: self.session.clone() }
     }
 
     fn request_id(&self) -> String {

@@ -24,6 +24,9 @@ pub struct LsArgs {
     /// Only leases in this state: free, held, offered, cooling or fencing
     #[arg(long)]
     state: Option<String>,
+    /// Only leases that the session of this digest keeps
+    #[arg(long, value_name = "DIGEST")]
+    session: Option<String>,
     /// At most so many, 1 to 1000
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE)))]
     limit: Option<u32>,
@@ -41,6 +44,7 @@ impl LsArgs {
             prefix: self.prefix,
             owner: self.owner,
             state: self.state,
+            session: self.session,
             limit: if self.all { Some(PAGE) } else { self.limit },
             after: self.after,
         };

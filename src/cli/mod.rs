@@ -17,6 +17,7 @@ mod config;
 mod coordinator;
 mod demo;
 mod exit;
+mod fence_skip;
 mod get;
 mod ls;
 mod man;
@@ -28,6 +29,7 @@ mod release;
 mod restore;
 mod revoke;
 mod serve;
+mod sessions;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -87,6 +89,8 @@ enum Command {
     Check(check::CheckArgs),
     Watch(watch::WatchArgs),
     Revoke(revoke::RevokeArgs),
+    FenceSkip(fence_skip::FenceSkipArgs),
+    Sessions(sessions::SessionsArgs),
     Transfer(transfer::TransferArgs),
     Bench(Box<bench::BenchArgs>),
     Backup(backup::BackupArgs),
@@ -148,6 +152,8 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Check(args) => block_on(args.run(&context()?)),
         Command::Watch(args) => block_on(args.run(&context()?)),
         Command::Revoke(args) => block_on(args.run(&context()?)),
+        Command::FenceSkip(args) => block_on(args.run(&context()?)),
+        Command::Sessions(args) => block_on(args.run(&context()?)),
         Command::Transfer(args) => block_on(args.run(&context()?)),
         Command::Backup(args) => block_on(args.run(&output)),
         Command::Restore(args) => block_on(args.run(&output)),

@@ -31,6 +31,12 @@ fn what_the_contract_names_can_be_written() {
         "get jobs/1 --output json",
         "--server http://h:1 --output jsonl ls --prefix a --owner o --state held --limit 5 --after c",
         "ls --all",
+        "ls --session 00ff",
+        "acquire jobs/1 --session 00ff",
+        "fence-skip jobs/1 --reason scrapped",
+        "sessions",
+        "sessions --owner w",
+        "sessions destroy 00ff",
         "check jobs/1 --token 7",
         "watch --prefix a --owner o --types granted,released --after 1-0",
         "watch jobs/1 --until-free --timeout 10s",
@@ -91,7 +97,8 @@ fn completions_and_manual_pages_name_every_command() {
     clap_mangen::generate_to(Cli::command(), dir.path()).unwrap();
     for command in Cli::command().get_subcommands() {
         let name = command.get_name();
-        assert!(page.contains(&format!("tenure\\-{name}(1)")), "{name} is not in the manual");
+        let written = name.replace('-', "\\-");
+        assert!(page.contains(&format!("tenure\\-{written}(1)")), "{name} is not in the manual");
         assert!(dir.path().join(format!("tenure-{name}.1")).exists(), "{name} has no page");
     }
 }

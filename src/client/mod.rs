@@ -24,8 +24,8 @@ use serde_json::json;
 pub use error::{ClientError, Problem};
 pub use events::{Event, EventFilter, EventStream, StreamItem};
 pub use types::{
-    Acquire, AcquireAny, Alive, Check, Grant, Grants, Lease, LeaseFilter, Leases, Node, Nodes,
-    Owner, Released,
+    Acquire, AcquireAny, Alive, Check, Grant, Grants, Holdings, Lease, LeaseFilter, Leases, Node,
+    Nodes, Owner, Released, Session, Sessions,
 };
 
 /// How long to wait for a connection.
@@ -179,6 +179,45 @@ impl Client {
         let mut url = self.url("leases");
         append(&mut url, &filter.pairs());
         answer(self.request(Method::GET, url)).await
+    }
+
+    /// Strikes the fences of a key that were not confirmed.
+    ///
+    /// # Errors
+    /// `not-fencing`, or that the server cannot be reached.
+    pub async fn skip_fences(
+        &self,
+        key: &str,
+        reason: &str,
+    ) -> Result<serde_json::Value, ClientError> {
+        self.post("admin/fence-skip", &json!({"key": key, "reason": reason})).await
+    }
+
+    /// One page of sessions, in the order of their digests.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn sessions(
+        &self,
+        owner: Option<&str>,
+        after: Option<&str>,
+    ) -> Result<Sessions, ClientError> {
+        let mut url = self.url("sessions");
+        let text = |text: Option<&str>| text.map(str::to_owned);
+        append(&mut url, &[("owner", text(owner)), ("after", text(after))]);
+        answer(self.request(Method::GET, url)).await
+    }
+
+    /// Ends a session by its id, and every lease of it.
+    ///
+    /// # Errors
+    /// `session-lost`, or that the server cannot be reached.
+    pub async fn destroy_session(&self, id: &str) -> Result<serde_json::Value, ClientError> {
+        let mut url = self.url("sessions");
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.push(id);
+        }
+        answer(self.request(Method::DELETE, url)).await
     }
 
     /// The coordinators on the server's store.

@@ -152,6 +152,8 @@ pub struct LeaseFilter {
     pub owner: Option<String>,
     /// Only leases in this state.
     pub state: Option<String>,
+    /// Only leases that the session of this digest keeps.
+    pub session: Option<String>,
     /// At most so many.
     pub limit: Option<u32>,
     /// The cursor that the page before came with.
@@ -159,15 +161,55 @@ pub struct LeaseFilter {
 }
 
 impl LeaseFilter {
-    pub(super) fn pairs(&self) -> [(&'static str, Option<String>); 5] {
+    pub(super) fn pairs(&self) -> [(&'static str, Option<String>); 6] {
         [
             ("prefix", self.prefix.clone()),
             ("owner", self.owner.clone()),
             ("state", self.state.clone()),
+            ("session", self.session.clone()),
             ("limit", self.limit.map(|limit| limit.to_string())),
             ("after", self.after.clone()),
         ]
     }
+}
+
+/// A session as everybody may see it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Session {
+    /// Its name for everybody; its id is a secret.
+    pub digest: String,
+    /// Whose it is.
+    pub owner: String,
+    /// How long a heartbeat keeps it.
+    pub ttl_ms: u64,
+    /// How long until it ends without a heartbeat.
+    #[serde(default)]
+    pub expires_in_ms: Option<u64>,
+    /// What it keeps; none where another node knows.
+    #[serde(default)]
+    pub leases: Option<Holdings>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// The leases of a session, in short.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holdings {
+    /// How many.
+    pub count: u64,
+    /// XOR, over all of them, of the first 64 bits of SHA-256 of key, a zero byte and the token.
+    pub digest: String,
+}
+
+/// One page of sessions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sessions {
+    /// In the order of their digests.
+    pub sessions: Vec<Session>,
+    /// The cursor of the next page, when there is one.
+    #[serde(default)]
+    pub next: Option<String>,
 }
 
 /// A coordinator.

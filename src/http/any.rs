@@ -12,14 +12,16 @@ use futures_util::future::join_all;
 use super::{
     body::{Body, json, owner},
     forward::{asks_for_part, relay_waiting, was_forwarded},
-    leases::mark,
+    leases::{kept_by, mark},
     problem::Problem,
     server::App,
     wire::{AcquireAnyBody, AnyGrant, AnyOrder, Grant, Grants, GrantsOfOthers},
 };
 use crate::{
     lease::{Key, MAX_KEY_BYTES, Moment, Order, Refusal},
-    manager::{AcquireAny, AcquireAnyError, Candidates, Home, MAX_CANDIDATES, Trouble},
+    manager::{
+        AcquireAny, AcquireAnyError, Candidates, Elsewhere as _, Home, MAX_CANDIDATES, Trouble,
+    },
 };
 
 /// Become the owner of up to `count` of several leases.
@@ -33,7 +35,7 @@ use crate::{
 #[utoipa::path(post, path = "/v1/acquire-any", tag = "leases", request_body = AcquireAnyBody, responses(
     (status = 200, description = "1 to `count` grants", body = Grants),
     (status = 400, description = "A field is not valid", body = Problem),
-    (status = 409, description = "`none-available`, `request-id-spent` or `request-in-flight`", body = Problem),
+    (status = 409, description = "`none-available`, `request-id-spent`, `request-in-flight` or `session-lost`", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 422, description = "`request-id-reused`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
@@ -63,16 +65,28 @@ async fn try_acquire_any(
         let here = manager.granted_here(&any, received).await.map_err(refused)?;
         return Ok(json(request, StatusCode::OK, &told(app, &here)));
     }
-    if let Some((id, _)) = any.mark
+    let wait = Duration::from_millis(any.wait_ms).min(manager.limits().wait_max);
+    // The calls under a session are served by its home.
+    if let Some((id, _)) = any.mark.filter(|_| any.session.is_none())
         && !was_forwarded(request)
         && !manager.is_draining()
         && let Some(server) = manager.server_of(id)
     {
-        let wait = Duration::from_millis(any.wait_ms).min(manager.limits().wait_max);
         let answer = relay_waiting(request, app, &server, bytes.clone(), wait).await;
         return answer.ok_or_else(|| Problem::server_unreachable(&server));
     }
-    let taken = manager.acquire_any(&any, received).await.map_err(refused)?;
+    let taken = match manager.acquire_any(&any, received).await {
+        Err(AcquireAnyError::Session(error))
+            if !was_forwarded(request) && error.home().is_some() =>
+        {
+            // R6: what a session keeps is granted by the session's home.
+            let problem = Problem::session(&error);
+            let Some(home) = problem.home() else { return Err(problem) };
+            let answer = relay_waiting(request, app, home, bytes.clone(), wait).await;
+            return answer.ok_or(problem);
+        }
+        taken => taken.map_err(refused)?,
+    };
     let mut answer = told(app, &taken.grants);
     if let Some((id, _)) = any.mark
         && !taken.elsewhere.is_empty()
@@ -126,12 +140,13 @@ fn told(app: &App, grants: &[(Key, crate::lease::Grant)]) -> Grants {
 }
 
 fn read(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
+    let (ttl_ms, session) = kept_by(body.ttl_ms, body.session.as_deref())?;
     let mark = match &body.request_id {
         None => None,
         Some(id) => {
             let listed = body.keys.as_deref().unwrap_or_default().join("\0");
             let kind = [u8::from(body.keys.is_some()), body.order as u8];
-            let (ttl, count) = (body.ttl_ms.to_le_bytes(), body.count.to_le_bytes());
+            let (ttl, count) = (ttl_ms.to_le_bytes(), body.count.to_le_bytes());
             let prefix = body.prefix.as_deref().unwrap_or_default();
             let mut parts: Vec<&[u8]> = vec![
                 body.owner.as_bytes(),
@@ -141,8 +156,9 @@ fn read(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
                 listed.as_bytes(),
                 prefix.as_bytes(),
             ];
-            // What marks say of calls without a pool is as it was.
+            // What marks say of calls without a pool or session is as it was.
             parts.extend(body.pool.as_deref().map(str::as_bytes));
+            parts.extend(body.session.as_deref().map(str::as_bytes));
             mark(Some(id), &parts)?
         }
     };
@@ -155,7 +171,8 @@ fn read(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
     Ok(AcquireAny {
         candidates: candidates(body)?,
         owner,
-        ttl_ms: body.ttl_ms,
+        ttl_ms,
+        session,
         count: body.count,
         order,
         wait_ms: body.wait_ms,

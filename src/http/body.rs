@@ -21,31 +21,57 @@ pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 /// The bytes are kept, to be passed on to the node that the lease is at home at.
 pub struct Body<T>(pub T, pub bytes::Bytes);
 
+/// A [`Body`] that may be left out.
+pub struct OptionalBody<T>(pub T, pub bytes::Bytes);
+
+type Reading<T> = Pin<Box<dyn Future<Output = Result<T, Problem>>>>;
+
 impl<T: DeserializeOwned + 'static> FromRequest for Body<T> {
     type Error = Problem;
-    type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
+    type Future = Reading<Self>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let bytes = web::Payload::from_request(request, payload);
-        let request = request.clone();
-        Box::pin(async move {
-            let read = async {
-                let payload =
-                    bytes.await.map_err(|error| Problem::malformed(error.to_string(), None))?;
-                let bytes = payload
-                    .to_bytes_limited(MAX_BODY_BYTES)
-                    .await
-                    .map_err(|_| Problem::too_large(MAX_BODY_BYTES))?
-                    .map_err(|error| Problem::malformed(error.to_string(), None))?;
-                match serde_json::from_slice(&bytes) {
-                    Ok(body) => Ok(Self(body, bytes)),
-                    Err(_) => Err(explain::<T>(&bytes)),
-                }
-            };
-            // The handler, which would put the request's ids on its answer, is not reached.
-            read.await.map_err(|problem| problem.answering(&request))
+        read(request, payload, |bytes| Ok(Self(parse(&bytes)?, bytes)))
+    }
+}
+
+impl<T: DeserializeOwned + Default + 'static> FromRequest for OptionalBody<T> {
+    type Error = Problem;
+    type Future = Reading<Self>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        read(request, payload, |bytes| {
+            let body = if bytes.is_empty() { T::default() } else { parse(&bytes)? };
+            Ok(Self(body, bytes))
         })
     }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(bytes).map_err(|_| explain::<T>(bytes))
+}
+
+fn read<T>(
+    request: &HttpRequest,
+    payload: &mut Payload,
+    parse: impl FnOnce(bytes::Bytes) -> Result<T, Problem> + 'static,
+) -> Reading<T> {
+    let bytes = web::Payload::from_request(request, payload);
+    let request = request.clone();
+    Box::pin(async move {
+        let read = async {
+            let payload =
+                bytes.await.map_err(|error| Problem::malformed(error.to_string(), None))?;
+            let bytes = payload
+                .to_bytes_limited(MAX_BODY_BYTES)
+                .await
+                .map_err(|_| Problem::too_large(MAX_BODY_BYTES))?
+                .map_err(|error| Problem::malformed(error.to_string(), None))?;
+            parse(bytes)
+        };
+        // The handler, which would put the request's ids on its answer, is not reached.
+        read.await.map_err(|problem| problem.answering(&request))
+    })
 }
 
 /// Says what is wrong with a body, and where; read a second time, since the first reading is the one

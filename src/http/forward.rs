@@ -109,6 +109,8 @@ async fn send(
     let answered = carried.send().await;
     app.manager.world().metrics.forwarded(answered.is_ok());
     let url = home.url.as_deref();
+    // The whole URL may hold the id of a session.
+    let answered = answered.map_err(reqwest::Error::without_url);
     answered.inspect_err(|error| tracing::debug!(%error, url, "a node cannot be reached")).ok()
 }
 

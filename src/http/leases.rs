@@ -17,7 +17,7 @@ use super::{
     },
 };
 use crate::{
-    lease::{Key, SessionId, State, Token},
+    lease::{Key, SessionId, State, Token, digest_of},
     manager::{AcquireOne, Asked, Filter, Home},
 };
 
@@ -223,21 +223,23 @@ async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem
         ));
     }
     let owner = query.owner.as_deref().map(|name| owner("owner", name)).transpose()?;
-    let (state, possible) = match query.state.as_deref() {
-        None => (None, true),
-        Some("free") => (Some(State::Free), true),
-        Some("held") => (Some(State::Held), true),
-        Some("offered") => (Some(State::Offered), true),
-        Some("fencing" | "cooling") => (None, false),
+    let state = match query.state.as_deref() {
+        None => None,
+        Some("free") => Some(State::Free),
+        Some("held") => Some(State::Held),
+        Some("offered") => Some(State::Offered),
+        Some("fencing") => Some(State::Fencing),
+        Some("cooling") => Some(State::Cooling),
         Some(other) => {
             let detail =
                 format!("is {other:?}; it must be free, held, fencing, cooling or offered");
             return Err(Problem::field("state", detail));
         }
     };
-    if !possible || query.session.is_some() {
-        return Ok(LeaseList { leases: Vec::new(), next: None });
-    }
+    let session = query.session.as_deref().map(digest_of).transpose();
+    let session = session.map_err(|_| {
+        Problem::field("session", "is no digest of a session: those are 32 hexadecimal digits")
+    })?;
     if let Some(only) = &query.key {
         let key = key(only)?;
         let view = app.manager.view(&key).await.map_err(|trouble| Problem::trouble(&trouble))?;
@@ -246,12 +248,14 @@ async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem
             && query.pool.as_deref().is_none_or(of_pool)
             && key.as_str().starts_with(query.prefix.as_deref().unwrap_or_default())
             && owner.is_none_or(|owner| view.owner == Some(owner))
+            && (session.is_none() || session == view.session)
             && state.is_none_or(|state| state == view.state);
         let leases = if fits { vec![Lease::of(app, &key, &view)] } else { Vec::new() };
         return Ok(LeaseList { leases, next: None });
     }
     let prefix = query.prefix.unwrap_or_default();
-    let filter = Filter { prefix, pool: query.pool, owner, state, after: query.after, limit };
+    let filter =
+        Filter { prefix, pool: query.pool, owner, state, session, after: query.after, limit };
     let listing = app.manager.list(&filter).await.map_err(|trouble| Problem::trouble(&trouble))?;
     let leases = listing.leases.iter().map(|(key, view)| Lease::of(app, key, view)).collect();
     Ok(LeaseList { leases, next: listing.next })

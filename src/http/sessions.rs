@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    body::{Body, json, owner, query},
+    body::{Body, OptionalBody, json, owner, query},
     forward::act_at_home,
     problem::Problem,
     server::App,
@@ -397,7 +397,7 @@ pub async fn heartbeat(
     request: HttpRequest,
     app: web::Data<App>,
     path: web::Path<String>,
-    body: Body<BeatBody>,
+    body: OptionalBody<BeatBody>,
 ) -> HttpResponse {
     act_at_home(&request, &app, &body.1, async |asked: Asked| {
         let id = session_id("id", &path)?;

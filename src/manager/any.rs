@@ -6,14 +6,14 @@ use futures_util::{StreamExt, TryStreamExt, future::join_all, stream};
 use tokio::sync::oneshot;
 
 use super::{
-    AcquireAnyError, AcquireError, AcquireOne, Availability, Invalid, Manager, Taken, Trouble,
-    check_value,
+    AcquireAnyError, AcquireError, AcquireOne, Availability, Invalid, Manager, SessionError, Taken,
+    Trouble, check_value,
 };
 use crate::{
     actor::{AnyHeard, AnyWait, Mail, Reply, Vacated},
     lease::{
-        Acquire, Answer, Call, Grant, Key, Moment, Nonce, Order, Owner, Refusal, Request, State,
-        View, arrange,
+        Acquire, Answer, Bond, Call, Grant, Key, Moment, Nonce, Order, Owner, Refusal, Request,
+        SessionId, State, View, arrange,
     },
     store::Range,
     telemetry::{AcquireOutcome, PoolMetrics},
@@ -46,6 +46,8 @@ pub struct AcquireAny {
     pub owner: Owner,
     /// Milliseconds that a grant or heartbeat keeps each lease.
     pub ttl_ms: u64,
+    /// The session that is to keep them; `ttl_ms` is then its ttl.
+    pub session: Option<SessionId>,
     /// How many, at most.
     pub count: usize,
     /// In which order they are tried.
@@ -91,18 +93,59 @@ impl Manager {
         if self.world.is_frozen() {
             return Err(Trouble::Frozen.into());
         }
+        let Some(session) = any.session else {
+            let keys = self.resolve(&any.candidates).await?;
+            self.check_ttls(any, &keys)?;
+            return self.serve_any(any, keys, None, wait_until, received).await;
+        };
+        // R6: seen alive before any grant is written, and again before they are told.
+        let (bond, ttl_ms) = self.bond(session, received.into()).await.map_err(Box::new)?;
+        let any = &AcquireAny { ttl_ms, ..any.clone() };
         let keys = self.resolve(&any.candidates).await?;
-        self.check_ttls(any, &keys)?;
+        let mut taken = self.serve_any(any, keys, Some(bond), wait_until, received).await?;
+        self.promise_kept(session, &mut taken.grants, received).await?;
+        Ok(taken)
+    }
+
+    /// Grants under a session hold for as long as that was promised.
+    async fn promise_kept(
+        &self,
+        session: SessionId,
+        grants: &mut Grants,
+        received: Moment,
+    ) -> Result<(), Box<SessionError>> {
+        match self.beat(session, received.into()).await {
+            Ok((_, valid_for_ms)) => {
+                grants.iter_mut().for_each(|(_, grant)| grant.valid_for_ms = valid_for_ms);
+                Ok(())
+            }
+            Err(error) => {
+                // Its sweep may have been before these grants.
+                let sessions = &self.world.sessions;
+                grants.iter().for_each(|(key, _)| sessions.inquire(session.digest, key));
+                Err(Box::new(error))
+            }
+        }
+    }
+
+    async fn serve_any(
+        &self,
+        any: &AcquireAny,
+        keys: Vec<Key>,
+        bond: Option<Bond>,
+        wait_until: Option<Moment>,
+        received: Moment,
+    ) -> Result<Taken, AcquireAnyError> {
         let Some((id, body)) = any.mark else {
-            return Ok(self.try_then_wait(any, keys, wait_until, received).await?.into());
+            return Ok(self.try_then_wait(any, keys, bond, wait_until, received).await?.into());
         };
         if self.serving.insert(id, ()).is_some() {
             return Err(Trouble::InFlight.into());
         }
         let _guard = Serving(self, id);
-        match self.granted_before(any, &keys, (id, body), received).await? {
+        match self.granted_before(any, &keys, bond, (id, body), received).await? {
             Some(taken) => Ok(taken),
-            None => Ok(self.try_then_wait(any, keys, wait_until, received).await?.into()),
+            None => Ok(self.try_then_wait(any, keys, bond, wait_until, received).await?.into()),
         }
     }
 
@@ -143,7 +186,7 @@ impl Manager {
             Candidates::Prefix(prefix) => {
                 let range = Range { prefix: prefix.clone(), after: None, limit: MAX_CANDIDATES };
                 let found = self.world.store.scan(range).await.map_err(Trouble::Store)?;
-                found.into_iter().map(|(key, _)| key).collect()
+                found.into_iter().map(|(key, _)| key).filter(|key| !key.is_session()).collect()
             }
             Candidates::Pool(pool) => {
                 self.keys_of(pool, MAX_CANDIDATES).await.map_err(Trouble::Store)?
@@ -165,14 +208,15 @@ impl Manager {
         &self,
         any: &AcquireAny,
         keys: Vec<Key>,
+        bond: Option<Bond>,
         wait_until: Option<Moment>,
         received: Moment,
     ) -> Result<Grants, AcquireAnyError> {
         let keys = self.order(any, keys).await?;
-        let mut tried = self.try_each(any, &keys, true, received).await?;
+        let mut tried = self.try_each(any, &keys, bond, true, received).await?;
         if tried.grants.is_empty() && wait_until.is_none() && self.node.is_some() {
             // What this node knows of other nodes' keys may be a moment old: nobody is turned away by it.
-            tried = self.try_each(any, &keys, false, received).await?;
+            tried = self.try_each(any, &keys, bond, false, received).await?;
         }
         let Tried { grants, counts, trouble } = tried;
         if !grants.is_empty() {
@@ -180,7 +224,7 @@ impl Manager {
         }
         match wait_until {
             Some(until) if !keys.is_empty() => {
-                self.park(any, &keys, until, received).await?.map_or_else(
+                self.park(any, &keys, bond, until, received).await?.map_or_else(
                     || Err(trouble.map_or(AcquireAnyError::NoneAvailable(counts), Into::into)),
                     |grant| Ok(vec![grant]),
                 )
@@ -194,6 +238,7 @@ impl Manager {
         &self,
         any: &AcquireAny,
         keys: &[Key],
+        bond: Option<Bond>,
         hasty: bool,
         received: Moment,
     ) -> Result<Tried, AcquireAnyError> {
@@ -206,7 +251,8 @@ impl Manager {
             rest = later;
             let one = |key| AcquireOne { hasty, ..any.one(key, any.mark) };
             let ones: Vec<_> = wave.iter().map(one).collect();
-            let answers = join_all(ones.iter().map(|one| self.acquire(one, received))).await;
+            let asked = ones.iter().map(|one| self.acquire_kept(one, bond, received.into()));
+            let answers = join_all(asked).await;
             for (key, answer) in wave.iter().zip(answers) {
                 match answer {
                     Ok(grant) => tried.grants.push((key.clone(), grant)),
@@ -251,14 +297,17 @@ impl Manager {
         &self,
         any: &AcquireAny,
         keys: &[Key],
+        bond: Option<Bond>,
         until: Moment,
         received: Moment,
     ) -> Result<Option<(Key, Grant)>, Trouble> {
         let (wait, heard) = AnyWait::new();
         let queue_up = |place: usize| {
-            let acquire = any
-                .one(&keys[place], any.mark)
-                .into_acquire(Some(until), self.world.entropy.nonce());
+            let acquire = any.one(&keys[place], any.mark).into_acquire(
+                bond,
+                Some(until),
+                self.world.entropy.nonce(),
+            );
             let request = Request::Acquire(Box::new(acquire));
             let call =
                 Call { caller: Reply::Any(wait.place(place)), received, request, stranded: false };
@@ -334,7 +383,12 @@ impl AcquireAny {
 }
 
 impl AcquireOne {
-    fn into_acquire(self, wait_until: Option<Moment>, grant_nonce: Nonce) -> Acquire {
+    pub(super) fn into_acquire(
+        self,
+        bond: Option<Bond>,
+        wait_until: Option<Moment>,
+        grant_nonce: Nonce,
+    ) -> Acquire {
         Acquire {
             owner: self.owner,
             ttl_ms: self.ttl_ms,
@@ -344,7 +398,7 @@ impl AcquireOne {
             wait_until,
             grant_nonce,
             mark: self.mark,
-            bond: None,
+            bond,
         }
     }
 }

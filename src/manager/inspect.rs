@@ -3,7 +3,7 @@
 use super::{Manager, Trouble};
 use crate::{
     actor::{Subscriber, TooManySubscribers},
-    lease::{Answer, Key, Owner, Request, State, Token, View},
+    lease::{Answer, Key, Nonce, Owner, Request, State, Token, View},
     store::{Found, Gate, Health, History, Position, Range, StoreError},
 };
 
@@ -23,6 +23,8 @@ pub struct Filter {
     pub owner: Option<Owner>,
     /// Only leases in this state.
     pub state: Option<State>,
+    /// Only leases that this session keeps.
+    pub session: Option<Nonce>,
     /// Only keys that sort after this.
     pub after: Option<String>,
     /// At most so many.
@@ -119,7 +121,9 @@ impl Manager {
                 }
                 let view = self.view_found(&key, found).await?;
                 let owner_fits = filter.owner.is_none() || filter.owner == view.owner;
-                if owner_fits && filter.state.is_none_or(|state| state == view.state) {
+                let session_fits = filter.session.is_none() || filter.session == view.session;
+                let state_fits = filter.state.is_none_or(|state| state == view.state);
+                if owner_fits && session_fits && state_fits {
                     listing.leases.push((key, view));
                     if listing.leases.len() == filter.limit {
                         listing.next =
@@ -140,7 +144,8 @@ impl Manager {
         let mut scan = self.scan(Some(pool.to_owned()), "", None);
         while scan.looked_at < SCAN_MAX && keys.len() < limit {
             let Some(page) = scan.page(self).await? else { break };
-            keys.extend(page.into_iter().map(|(key, _)| key));
+            let keys_of_callers = page.into_iter().map(|(key, _)| key).filter(|k| !k.is_session());
+            keys.extend(keys_of_callers);
             tokio::task::yield_now().await;
         }
         keys.truncate(limit);
@@ -245,7 +250,10 @@ impl Scan {
 
 /// Cheap: what the record alone rules out. A record that cannot be judged counts as held.
 fn may_match(filter: &Filter, found: &Found) -> bool {
-    let Ok(record) = &found.record else { return filter.owner.is_none() };
-    filter.owner.is_none()
-        || record.tenure.as_ref().map(|tenure| &tenure.owner) == filter.owner.as_ref()
+    let Ok(record) = &found.record else {
+        return filter.owner.is_none() && filter.session.is_none();
+    };
+    let owner = || record.tenure.as_ref().map(|tenure| &tenure.owner);
+    (filter.owner.is_none() || owner() == filter.owner.as_ref())
+        && (filter.session.is_none() || record.bond().map(|bond| bond.session) == filter.session)
 }

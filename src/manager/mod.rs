@@ -36,8 +36,8 @@ pub use sessions::{MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};
 use crate::{
     actor::{Mail, Node, NodeView, Reply, Unreachable, World},
     lease::{
-        Acquire, Answer, Bond, Call, Grant, Key, Moment, Owner, Policy, Refusal, Request,
-        SessionId, TtlBounds,
+        Answer, Bond, Call, Grant, Key, Moment, Owner, Policy, Refusal, Request, SessionId,
+        TtlBounds,
     },
     telemetry::{AcquireOutcome, PoolMetrics},
 };
@@ -136,13 +136,21 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<Grant, AcquireError> {
         let asked = asked.into();
-        let result = match one.session {
-            None => {
-                self.check_ttl(one.key.as_str(), "ttl_ms", one.ttl_ms)?;
-                self.acquire_with(one, one.ttl_ms, None, asked).await
-            }
-            Some(id) => self.acquire_under(one, id, asked).await,
-        };
+        if let Some(id) = one.session {
+            return self.acquire_under(one, id, asked).await;
+        }
+        self.check_ttl(one.key.as_str(), "ttl_ms", one.ttl_ms)?;
+        self.acquire_kept(one, None, asked).await
+    }
+
+    /// Becomes the owner of a key, by a ttl that was checked or under a session that was seen alive.
+    async fn acquire_kept(
+        &self,
+        one: &AcquireOne,
+        bond: Option<Bond>,
+        asked: Asked,
+    ) -> Result<Grant, AcquireError> {
+        let result = self.acquire_with(one, bond, asked).await;
         if !one.key.is_session() {
             self.count_acquire(one.key.as_str(), &result, asked.received);
         }
@@ -158,7 +166,8 @@ impl Manager {
         asked: Asked,
     ) -> Result<Grant, AcquireError> {
         let (bond, ttl_ms) = self.bond(id, asked).await.map_err(Box::new)?;
-        let mut grant = self.acquire_with(one, ttl_ms, Some(bond), asked).await?;
+        let one = &AcquireOne { ttl_ms, ..one.clone() };
+        let mut grant = self.acquire_kept(one, Some(bond), asked).await?;
         match self.beat(id, asked).await {
             Ok((_, valid_for_ms)) => {
                 grant.valid_for_ms = valid_for_ms;
@@ -175,7 +184,6 @@ impl Manager {
     async fn acquire_with(
         &self,
         one: &AcquireOne,
-        ttl_ms: u64,
         bond: Option<Bond>,
         asked: Asked,
     ) -> Result<Grant, AcquireError> {
@@ -188,19 +196,8 @@ impl Manager {
             return Err(Trouble::Frozen.into());
         }
         let grant_nonce = self.world.entropy.nonce();
-        let make = || {
-            Request::Acquire(Box::new(Acquire {
-                owner: one.owner.clone(),
-                ttl_ms,
-                value: one.value.clone(),
-                reclaim: one.reclaim,
-                hasty: one.hasty,
-                wait_until,
-                grant_nonce,
-                mark: one.mark,
-                bond,
-            }))
-        };
+        let make =
+            || Request::Acquire(Box::new(one.clone().into_acquire(bond, wait_until, grant_nonce)));
         let answer = self.ask(one.key.as_str(), asked, make);
         let answer = if wait_until.is_some() {
             let pools = vec![self.world.metrics_of(one.key.as_str())];

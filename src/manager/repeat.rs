@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::{AcquireAny, AcquireAnyError, AcquireError, Home, Manager, Trouble, any::Grants};
 use crate::{
     actor::NodeView,
-    lease::{Key, Moment, Refusal, View},
+    lease::{Bond, Key, Moment, Refusal, View},
 };
 
 /// What an acquire-any was granted.
@@ -57,6 +57,7 @@ impl Manager {
         &self,
         any: &AcquireAny,
         keys: &[Key],
+        bond: Option<Bond>,
         mark: (u128, u64),
         received: Moment,
     ) -> Result<Option<Taken>, AcquireAnyError> {
@@ -69,7 +70,7 @@ impl Manager {
         }
         let mut taken = Taken::default();
         for (key, _) in seen.into_iter().filter(|(_, standing)| *standing) {
-            match self.acquire(&any.one(key, Some(mark)), received).await {
+            match self.acquire_kept(&any.one(key, Some(mark)), bond, received.into()).await {
                 Ok(grant) => taken.grants.push((key.clone(), grant)),
                 Err(AcquireError::Refused(Refusal::RequestReused, _)) => {
                     return Err(AcquireAnyError::Refused(Refusal::RequestReused));
@@ -101,7 +102,7 @@ impl Manager {
     ) -> Result<Grants, AcquireAnyError> {
         let Some(mark) = any.mark else { return Ok(Grants::new()) };
         let keys = self.resolve(&any.candidates).await?;
-        match self.granted_before(any, &keys, mark, received).await {
+        match self.granted_before(any, &keys, None, mark, received).await {
             Ok(taken) => Ok(taken.unwrap_or_default().grants),
             Err(AcquireAnyError::Refused(Refusal::RequestSpent(_))) => Ok(Grants::new()),
             Err(error) => Err(error),

@@ -2,14 +2,32 @@
 
 use std::{
     io,
-    process::{Output, Stdio},
+    process::{ExitStatus, Stdio},
+    sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
-    io::AsyncWriteExt,
-    process::{Child, Command},
+    io::{AsyncReadExt, AsyncWriteExt},
+    process::{ChildStderr, ChildStdin, Command},
+    time::timeout,
 };
+
+/// So much of the end of its standard error is kept, in bytes.
+const KEPT_STDERR: usize = 1024;
+/// How long its standard error is read after it exited: what it left running may hold it open.
+const STDERR_GRACE: Duration = Duration::from_millis(100);
+/// What it sees of this process's environment; the rest may hold secrets.
+const INHERITED: [&str; 7] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR"];
+
+/// A program that exited.
+pub struct Ended {
+    /// How.
+    pub status: ExitStatus,
+    /// The end of what it said on its standard error.
+    pub complaint: String,
+}
 
 /// Kills the process group that it names, unless it was told that the group's leader is done.
 struct Group(Option<Pid>);
@@ -23,31 +41,77 @@ impl Drop for Group {
     }
 }
 
-/// Runs a program in a process group of its own, with this on its standard input. When the future is
-/// dropped the whole group is killed.
+/// Runs a program in a process group of its own, with this on its standard input, and these variables
+/// besides the few that it inherits. When the future is dropped the whole group is killed.
 ///
 /// # Errors
-/// The program could not be started, or its output not be read.
+/// The program could not be started, or was lost.
 pub async fn run_group(
     program: &str,
-    arguments: &[Box<str>],
-    environment: &[(&str, String)],
+    arguments: impl IntoIterator<Item = &str>,
+    environment: impl IntoIterator<Item = (&str, &str)>,
     stdin: &[u8],
-) -> io::Result<Output> {
+) -> io::Result<Ended> {
+    let inherited =
+        INHERITED.into_iter().filter_map(|name| Some((name, std::env::var(name).ok()?)));
     let mut command = Command::new(program);
-    command.args(arguments.iter().map(|argument| &**argument));
-    command.envs(environment.iter().map(|(name, value)| (*name, value)));
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    command.process_group(0).kill_on_drop(true);
-    let mut child: Child = command.spawn()?;
-    let leader = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    command
+        .args(arguments)
+        .env_clear()
+        .envs(inherited)
+        .envs(environment)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true);
+    let mut child = command.spawn()?;
+    let leader = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     let mut group = Group(leader);
-    if let Some(mut input) = child.stdin.take() {
-        // A program that does not read is no fault.
-        let _ = input.write_all(stdin).await;
-    }
-    let output = child.wait_with_output().await;
+    let tail = Mutex::new(Vec::new());
+    let talk = talk(child.stdin.take(), stdin, child.stderr.take(), &tail);
+    let mut talk = Box::pin(talk);
+    let mut heard = false;
+    let exited = tokio::select! {
+        exited = child.wait() => exited,
+        () = &mut talk => {
+            heard = true;
+            child.wait().await
+        }
+    };
     // It is reaped: its number may be another's from now on.
     group.0 = None;
-    output
+    if !heard {
+        let _ = timeout(STDERR_GRACE, &mut talk).await;
+    }
+    drop(talk);
+    let said = tail.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let complaint = String::from_utf8_lossy(&said).trim().to_owned();
+    Ok(Ended { status: exited?, complaint })
+}
+
+/// Tells it what it is to know, and listens to what it complains about.
+async fn talk(
+    stdin: Option<ChildStdin>,
+    told: &[u8],
+    stderr: Option<ChildStderr>,
+    tail: &Mutex<Vec<u8>>,
+) {
+    let write = async {
+        if let Some(mut stdin) = stdin {
+            // One that does not read it closes the pipe, which is no fault.
+            let _ = stdin.write_all(told).await;
+        }
+    };
+    let read = async {
+        let Some(mut stderr) = stderr else { return };
+        let mut buffer = [0; KEPT_STDERR];
+        while let Ok(length @ 1..) = stderr.read(&mut buffer).await {
+            let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+            tail.extend_from_slice(&buffer[..length]);
+            let surplus = tail.len().saturating_sub(KEPT_STDERR);
+            tail.drain(..surplus);
+        }
+    };
+    tokio::join!(write, read);
 }

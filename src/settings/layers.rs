@@ -23,9 +23,6 @@ const PREFIX: &str = "TENURE";
 /// What stands between the parts of such a variable; a single `_` occurs inside of keys.
 const SEPARATOR: &str = "__";
 
-/// The arrays of tables: they come from the file alone.
-pub(super) const LISTS: [&str; 1] = ["policy"];
-
 /// Where settings are read from, beside the built-in defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
@@ -43,29 +40,12 @@ pub(super) struct Leaf {
     pub(super) origin: Origin,
 }
 
-/// One table of an array of tables.
-#[derive(Clone, Debug)]
-pub(super) struct Entry {
-    pub(super) list: &'static str,
-    /// Where its first key is.
-    pub(super) origin: Origin,
-    pub(super) fields: Vec<Leaf>,
-}
-
-impl Entry {
-    pub(super) fn field(&self, key: &str) -> Option<&Leaf> {
-        self.fields.iter().find(|field| field.path == key)
-    }
-}
-
 /// What the layers hold.
 #[derive(Default)]
 pub(super) struct Layers {
     /// All leaves, weakest layer first.
     pub(super) leaves: Vec<Leaf>,
-    /// The tables of arrays, in their order.
-    pub(super) entries: Vec<Entry>,
-    /// Those of `[[plugin]]`.
+    /// The tables of lists, in their order.
     pub(super) rows: Vec<Row>,
     /// What could not be read at all.
     pub(super) faults: Vec<Fault>,
@@ -184,40 +164,15 @@ fn read_file(path: &Path, layers: &mut Layers) {
         key: None,
         problem: error.message().to_owned(),
     }));
-    let Layers { leaves, entries, rows, .. } = layers;
-    let leaf = |path, offset, value| Leaf { path, value, origin: at(Some(line_of(offset))) };
+    let Layers { leaves, rows, .. } = layers;
     flatten("", table.get_ref(), &mut |path, offset, value| {
         if rows::LISTS.contains(&path.as_str())
             && let Some(found) = Row::all(&path, value, &shared, &line_of)
         {
             return rows.extend(found);
         }
-        leaves.push(leaf(path, offset, plain(value)));
+        leaves.push(Leaf { path, value: plain(value), origin: at(Some(line_of(offset))) });
     });
-    for list in LISTS {
-        let Some((_, tables)) = table.get_ref().iter().find(|(key, _)| key.get_ref() == list)
-        else {
-            continue;
-        };
-        for item in tables_of(tables.get_ref()).into_iter().flatten() {
-            let DeValue::Table(inner) = item.get_ref() else { continue };
-            let mut fields = Vec::new();
-            flatten("", inner, &mut |path, at, value| {
-                fields.push((at, leaf(path, at, plain(value))));
-            });
-            // Keys come in their own order; their places are that of the file.
-            let first = fields.iter().map(|(at, _)| *at).min().unwrap_or(item.span().start);
-            let fields = fields.into_iter().map(|(_, leaf)| leaf).collect();
-            entries.push(Entry { list, origin: at(Some(line_of(first))), fields });
-        }
-    }
-}
-
-/// The elements, where the value is an array of tables.
-fn tables_of<'a>(value: &'a DeValue<'a>) -> Option<&'a [Spanned<DeValue<'a>>]> {
-    let DeValue::Array(items) = value else { return None };
-    let table = |item: &Spanned<DeValue<'_>>| matches!(item.get_ref(), DeValue::Table(_));
-    (!items.is_empty() && items.iter().all(table)).then_some(&items[..])
 }
 
 /// Visits the values of a table with their paths and the offsets of their keys. An empty table is
@@ -229,9 +184,6 @@ fn flatten(
 ) {
     for (key, value) in table {
         let path = join(prefix, key.get_ref());
-        if LISTS.contains(&path.as_str()) && tables_of(value.get_ref()).is_some() {
-            continue;
-        }
         match value.get_ref() {
             DeValue::Table(inner) if inner.iter().next().is_some() => flatten(&path, inner, visit),
             _ => visit(path, key.span().start, value),

@@ -6,9 +6,9 @@ use config::{Config, ConfigError, ValueKind};
 
 use super::{
     Fault, Faults, Origin, Settings, Sources,
-    layers::{LISTS, Layers, Leaf},
+    layers::{Layers, Leaf},
     plugins, policies,
-    rows::LISTS as ROWS,
+    rows::LISTS,
     secret::SECRETS,
     show, validate,
 };
@@ -35,7 +35,7 @@ impl Sources {
     /// # Errors
     /// Everything that is wrong in any layer, also in values that a stronger layer replaces.
     pub fn load(&self) -> Result<Loaded, Faults> {
-        let Layers { leaves, entries, rows, mut faults } = self.layers();
+        let Layers { leaves, rows, mut faults } = self.layers();
         let known = Known::of(&Settings::default());
         let mut origins = BTreeMap::new();
         let mut sound = Vec::new();
@@ -63,11 +63,11 @@ impl Sources {
             key: Some(key.to_owned()),
             problem,
         }));
-        let entries: Vec<_> = entries.into_iter().filter(|e| e.list == "policy").collect();
-        settings.policies = policies::read(&entries, &mut faults);
-        let read = (&settings.policies[..], &entries[..]);
+        let of_policies: Vec<_> = rows.into_iter().filter(|row| row.list == "policy").collect();
+        settings.policies = policies::read(&of_policies, &mut faults);
+        let read = (&settings.policies[..], &of_policies[..]);
         faults.extend(policies::placed_faults(read, &settings.limits, &known_plugins(&settings)));
-        origins.extend(policies::origins(&entries));
+        origins.extend(policies::origins(&of_policies));
         if faults.is_empty() { Ok(Loaded { settings, origins }) } else { Err(Faults(faults)) }
     }
 }
@@ -94,10 +94,6 @@ impl Known {
 
     fn unknown(&self, path: &str) -> String {
         let list = |names: Vec<&str>| names.join(", ");
-        let first = path.split('.').next().unwrap_or(path);
-        if LISTS.contains(&first) || ROWS.contains(&first) {
-            return format!("comes from the file alone, as tables [[{first}]]");
-        }
         match path.rsplit_once('.') {
             Some((section, _)) if self.sections.contains(section) => {
                 let inside =
@@ -121,7 +117,7 @@ fn judge(known: &Known, leaf: &Leaf) -> Result<(), String> {
         };
     }
     let list = leaf.path.split('.').next().unwrap_or_default();
-    if LISTS.contains(&list) || ROWS.contains(&list) {
+    if LISTS.contains(&list) {
         return Err(format!("is a list of tables, written [[{list}]], and stands in a file alone"));
     }
     if !known.keys.contains(&leaf.path) {

@@ -7,8 +7,8 @@ use serde::{Serialize, Serializer};
 
 use super::{
     Fault, Limits, Origin,
-    layers::Entry,
     load::say,
+    rows::{Row, as_setting},
     scalar::{choice, duration, flag, text, texts},
     units::{format_duration, serialize_duration},
 };
@@ -137,22 +137,22 @@ impl Policy {
 }
 
 /// Reads the tables of the file; what is wrong with one value hides no other fault.
-pub(super) fn read(entries: &[Entry], faults: &mut Vec<Fault>) -> Vec<Policy> {
-    let read_one = |entry: &Entry| {
+pub(super) fn read(rows: &[Row], faults: &mut Vec<Fault>) -> Vec<Policy> {
+    let read_one = |row: &Row| {
         let mut policy = Policy::default();
-        for field in &entry.fields {
-            if let Err(error) = policy.set(&field.path, field.value.clone()) {
-                let key = Some(format!("policy.{}", field.path));
-                faults.push(Fault { origin: field.origin.clone(), key, problem: say(&error) });
+        for (name, value) in row.cells() {
+            if let Err(error) = policy.set(name, as_setting(value)) {
+                let key = Some(format!("policy.{name}"));
+                faults.push(Fault { origin: row.origin(name), key, problem: say(&error) });
             }
         }
-        if entry.field("prefix").is_none() {
+        if !row.has("prefix") {
             let (key, problem) = (Some("policy.prefix".to_owned()), "must be given".to_owned());
-            faults.push(Fault { origin: entry.origin.clone(), key, problem });
+            faults.push(Fault { origin: row.origin("prefix"), key, problem });
         }
         policy
     };
-    entries.iter().map(read_one).collect()
+    rows.iter().map(read_one).collect()
 }
 
 /// Rules about policies that have the right types: the policy, the key, and what is wrong with it.
@@ -218,12 +218,12 @@ pub(super) fn faults(
 
 /// [`faults`], with the places.
 pub(super) fn placed_faults(
-    (policies, entries): (&[Policy], &[Entry]),
+    (policies, rows): (&[Policy], &[Row]),
     limits: &Limits,
     known_plugins: &[String],
 ) -> Vec<Fault> {
     let place = |(at, key, problem): (usize, &str, String)| Fault {
-        origin: entries[at].field(key).map_or(&entries[at].origin, |field| &field.origin).clone(),
+        origin: rows[at].origin(key),
         key: Some(format!("policy.{key}")),
         problem,
     };
@@ -265,12 +265,9 @@ fn millis(span: Duration) -> u64 {
 }
 
 /// The origins of what the tables say, by `policy[0].prefix`.
-pub(super) fn origins(entries: &[Entry]) -> impl Iterator<Item = (String, Origin)> + '_ {
-    entries.iter().enumerate().flat_map(|(at, entry)| {
-        let origin = move |field: &super::layers::Leaf| {
-            (format!("policy[{at}].{}", field.path), field.origin.clone())
-        };
-        entry.fields.iter().map(origin)
+pub(super) fn origins(rows: &[Row]) -> impl Iterator<Item = (String, Origin)> + '_ {
+    rows.iter().enumerate().flat_map(|(at, row)| {
+        row.cells().map(move |(name, _)| (format!("policy[{at}].{name}"), row.origin(name)))
     })
 }
 

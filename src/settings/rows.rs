@@ -1,4 +1,4 @@
-//! Lists of tables such as `[[plugin]]`: every key is judged by itself, and no value is quoted.
+//! Lists of tables, `[[policy]]` and `[[plugin]]`: they come from a file alone.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,7 +15,7 @@ use toml::{
 use super::{Fault, Origin, Secret, parse_duration};
 
 /// The lists that a file may have.
-pub(super) const LISTS: [&str; 1] = ["plugin"];
+pub(super) const LISTS: [&str; 2] = ["policy", "plugin"];
 
 /// One table of a list, as it stands in the file.
 #[derive(Clone, Debug)]
@@ -49,6 +49,23 @@ impl Row {
     }
 }
 
+impl Row {
+    pub(super) fn cells(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.cells.iter().map(|(name, _, value)| (name.as_str(), value))
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.cells.iter().any(|(name, ..)| name == key)
+    }
+
+    /// Where a key is, or the table, where it has none.
+    pub(super) fn origin(&self, key: &str) -> Origin {
+        let cell = self.cells.iter().find(|(name, ..)| name == key);
+        let line = cell.map_or(self.line, |(_, line, _)| *line);
+        Origin::File { path: self.path.clone(), line: Some(line) }
+    }
+}
+
 fn cells(table: &DeTable<'_>, line_of: &impl Fn(usize) -> usize) -> Vec<(String, usize, Value)> {
     let cell = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
         let key: &Spanned<std::borrow::Cow<'_, str>> = key;
@@ -76,7 +93,7 @@ fn plain(value: &Spanned<DeValue<'_>>) -> Value {
     }
 }
 
-/// Takes a table apart and gathers what is wrong with it.
+/// Takes a table apart and gathers what is wrong with it; no value is quoted, for it may be a secret.
 pub(super) struct Reader<'a> {
     row: Row,
     known: Vec<&'static str>,
@@ -90,9 +107,7 @@ impl<'a> Reader<'a> {
 
     /// Something is wrong with a key, at its line, or at the table's where it is not there.
     pub(super) fn fault(&mut self, key: &str, problem: impl Into<String>) {
-        let line = self.row.cells.iter().find(|(name, ..)| name == key);
-        let line = line.map_or(self.row.line, |(_, line, _)| *line);
-        let origin = Origin::File { path: self.row.path.clone(), line: Some(line) };
+        let origin = self.row.origin(key);
         let key = Some(format!("{}.{key}", self.row.list));
         self.faults.push(Fault { origin, key, problem: problem.into() });
     }
@@ -159,6 +174,22 @@ impl<'a> Reader<'a> {
             self.fault(name, format!("no such key; a {list} {what}has {}", known.join(", ")));
         }
     }
+}
+
+/// A value as that of any other key.
+pub(super) fn as_setting(value: &Value) -> config::Value {
+    let kind = match value {
+        Value::Null => config::ValueKind::Nil,
+        Value::Bool(flag) => config::ValueKind::Boolean(*flag),
+        Value::Number(number) => number.as_i64().map_or_else(
+            || config::ValueKind::Float(number.as_f64().unwrap_or(f64::NAN)),
+            config::ValueKind::I64,
+        ),
+        Value::String(text) => config::ValueKind::String(text.clone()),
+        Value::Array(items) => config::ValueKind::Array(items.iter().map(as_setting).collect()),
+        Value::Object(_) => config::ValueKind::Table(config::Map::new()),
+    };
+    config::Value::new(None, kind)
 }
 
 pub(super) fn text(value: &Value) -> Option<String> {

@@ -38,7 +38,7 @@ fn the_shipped_file_lists_every_key_once_with_its_default_and_nothing_else() {
 fn the_commented_policy_has_the_defaults(path: &Path) {
     let content = std::fs::read_to_string(path).unwrap();
     let (_, example) = content.split_once("# [[policy]]\n").unwrap();
-    let lines = example.lines().filter_map(|line| line.strip_prefix("# "));
+    let lines = example.lines().map_while(|line| line.strip_prefix("# "));
     let keys: Vec<_> = lines.filter(|line| line.contains(" = ")).collect();
     let example = file(&format!("[[policy]]\n{}\n", keys.join("\n")));
     let loaded = sources(Some(example.path())).load().unwrap();
@@ -326,7 +326,7 @@ fn every_fault_of_a_policy_is_told_with_its_line() {
         (14, "policy.prefix: is \"a/\", as that of another policy"),
         (15, "policy.fence: must be texts in brackets"),
         (16, "policy.handover_timeout: is 2h; must be from 10ms to 1h"),
-        (18, "policy.prefix: must be given"),
+        (17, "policy.prefix: must be given"),
         (19, "policy.ttl_max: is 1ms; must be from 10ms to 8784h"),
         (19, "policy.ttl_max: leaves no ttl: limits.ttl_min is 100ms, and ttl_max is 1ms"),
         (20, "policy.prefix: must be given"),
@@ -335,7 +335,7 @@ fn every_fault_of_a_policy_is_told_with_its_line() {
         let wanted = format!("{}:{line}: {problem}", file.path().display());
         assert!(found.iter().any(|f| f.starts_with(&wanted)), "{wanted}\nin {found:#?}");
     }
-    let flag = "flag --set policy.prefix=b: policy.prefix: comes from the file alone";
+    let flag = "flag --set policy.prefix=b: policy.prefix: is a list of tables, written [[policy]]";
     assert!(found.iter().any(|f| f.starts_with(flag)), "{found:#?}");
     // The fourth has no prefix either: it is the same as that of the third.
     assert_eq!(found.len(), expected.len() + 2, "{found:#?}");

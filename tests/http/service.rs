@@ -82,7 +82,7 @@ async fn the_gauges_follow_the_leases_over_a_restart_too() {
 #[tokio::test]
 async fn other_paths_and_methods_are_problems() {
     let server = Server::start();
-    for path in ["/nowhere", "/v1", "/v1/", "/v2/acquire", "/v1/acquire/", "/v1/sessions", "//"] {
+    for path in ["/nowhere", "/v1", "/v1/", "/v2/acquire", "/v1/acquire/", "/v1/sessions/", "//"] {
         server.get(path).await.problem(404, "no-such-path");
     }
     for (method, path) in [

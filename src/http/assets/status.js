@@ -3,6 +3,7 @@
 const $ = (id) => document.getElementById(id);
 const SHOWN = 100;
 const KEPT = 40;
+const SESSIONS = 10;
 let recent = [];
 
 function cell(text, kind) {
@@ -29,6 +30,15 @@ function span(ms) {
 
 function left(lease) {
   const td = cell("");
+  // What keeps a key shut, and for how long yet.
+  if (lease.state === "fencing") {
+    const waits = lease.fence_failed ? "failed, needs an administrator" : "unconfirmed";
+    return cell(`${(lease.fences ?? []).join(", ")}: ${waits}`, lease.fence_failed ? "bad" : "fencing");
+  }
+  if (lease.state === "cooling") return cell(`opens in ${span(lease.expires_in_ms)}`, "cooling");
+  if (lease.state === "held" && lease.session && lease.expires_in_ms === null) {
+    return cell(`session ${lease.session.slice(0, 8)}`);
+  }
   if (lease.pinned) return cell("pinned", "offered");
   if (lease.expires_in_ms === null) return td;
   if (lease.ttl_ms) {
@@ -54,6 +64,18 @@ async function leases() {
   )));
   if (page.leases.length === 0) $("leases").replaceChildren(row(cell("no lease fits")));
   $("more").textContent = page.next === null ? "" : `The first ${page.leases.length}; narrow them with a prefix.`;
+}
+
+// The first few, by their digests.
+async function sessions() {
+  const page = await (await fetch(`/v1/sessions?limit=${SESSIONS}`)).json();
+  $("sessions-section").hidden = page.sessions.length === 0;
+  $("sessions-list").replaceChildren(...page.sessions.map((session) => row(
+    cell(session.digest.slice(0, 8)), cell(session.owner), cell(session.leases?.count.toLocaleString(), "n"),
+    left(session), cell(session.created_at && new Date(session.created_at).toLocaleTimeString()),
+    cell(session.checks.map((check) => check.type).join(", ")), cell(host(session.node), "home"),
+  )));
+  $("more-sessions").textContent = page.next === null ? "" : `The first ${SESSIONS} by their digests; GET /v1/sessions has all.`;
 }
 
 const host = (url) => url && url.replace(/^https?:\/\//, "");
@@ -83,6 +105,7 @@ async function figures() {
   const [since, before] = recent[0];
   $("held").textContent = sum("tenure_leases_held").toLocaleString();
   $("waiters").textContent = sum("tenure_lease_waiters").toLocaleString();
+  $("sessions").textContent = sum("tenure_sessions").toLocaleString();
   $("keys").textContent = sum("tenure_store_keys").toLocaleString();
   $("changes").textContent = now > since ? ((published - before) * 1000 / (now - since)).toFixed(1) : "–";
   const ready = await (await fetch("/readyz")).json();
@@ -93,7 +116,7 @@ async function figures() {
 
 async function look() {
   try {
-    await Promise.all([leases(), figures(), nodes()]);
+    await Promise.all([leases(), figures(), nodes(), sessions()]);
   } catch (error) {
     $("state").textContent = "unreachable";
     $("state").title = String(error);
@@ -115,7 +138,8 @@ function follow() {
     ));
     while ($("events").children.length > KEPT) $("events").lastChild.remove();
   };
-  for (const kind of ["granted", "released", "expired", "revoked", "reclaimed", "transferred", "pinned", "unpinned"]) {
+  for (const kind of ["granted", "released", "expired", "revoked", "reclaimed", "transferred", "pinned", "unpinned",
+    "session-ended", "fencing", "fenced", "fence-failed", "fence-skipped", "cooled"]) {
     stream.addEventListener(kind, show);
   }
   stream.addEventListener("frozen", (message) => {

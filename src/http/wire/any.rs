@@ -58,8 +58,10 @@ pub struct AcquireAnyBody {
     pub pool: Option<String>,
     /// 1 to 256 bytes.
     pub owner: String,
-    /// 100 to 86 400 000, unless set otherwise.
-    pub ttl_ms: u64,
+    /// 100 to 86 400 000, unless set otherwise. Absent where a session keeps the leases.
+    pub ttl_ms: Option<u64>,
+    /// The id of the session that is to keep the leases, in place of `ttl_ms`.
+    pub session: Option<String>,
     /// How many to take at most; 1 by default.
     #[serde(default = "one")]
     pub count: usize,

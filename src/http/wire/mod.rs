@@ -254,7 +254,7 @@ pub struct ListQuery {
     pub prefix: Option<String>,
     /// Only leases of this owner.
     pub owner: Option<String>,
-    /// Only leases of this session.
+    /// Only leases that the session of this digest keeps.
     pub session: Option<String>,
     /// Only leases of this pool.
     pub pool: Option<String>,

@@ -4,6 +4,7 @@
 //! what it said on stderr is shown when the test failed.
 
 pub mod process;
+pub mod session;
 pub mod sse;
 pub mod wire;
 
@@ -11,6 +12,7 @@ use std::{future::Future, time::Duration};
 
 pub use process::Server;
 use serde_json::{Value, json};
+pub use session::{Session, session_body};
 pub use sse::{Event, Stream};
 pub use wire::{Connection, Reply};
 

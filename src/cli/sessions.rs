@@ -1,0 +1,68 @@
+//! `tenure sessions`: those that live, and the end of one.
+
+use clap::{Args, Subcommand};
+
+use super::{
+    Context, Exit, Failure,
+    output::{dash, plain, shown, span},
+};
+use crate::client::{Session, Sessions};
+
+const HEADING: [&str; 6] = ["SESSION", "OWNER", "LEASES", "EXPIRES_IN", "POOL", "CREATED"];
+
+/// List the living sessions, or end one.
+#[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct SessionsArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// Only those of this owner
+    #[arg(long)]
+    owner: Option<String>,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Action {
+    /// End a session by its id, and every lease of it
+    Destroy {
+        /// The id, which its holder has; to end another's, drain its owner
+        #[arg(env = "TENURE_SESSION_ID", hide_env_values = true)]
+        id: String,
+    },
+}
+
+impl SessionsArgs {
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        if let Some(Action::Destroy { id }) = self.action {
+            let answer = context.client.destroy_session(&id).await?;
+            context.answer(&answer)?;
+            return Ok(Exit::Done);
+        }
+        let mut found = Sessions::default();
+        loop {
+            let after = found.next.take();
+            let page = context.client.sessions(self.owner.as_deref(), after.as_deref()).await?;
+            found.sessions.extend(page.sessions);
+            found.next = page.next;
+            if found.next.is_none() {
+                break;
+            }
+        }
+        context.output.list(&found, &found.sessions, &HEADING, row)?;
+        Ok(Exit::Done)
+    }
+}
+
+fn row(session: &Session) -> Vec<String> {
+    let other = |name: &str| {
+        session.other.get(name).filter(|value| !value.is_null()).map_or_else(dash, plain)
+    };
+    vec![
+        shown(&session.digest),
+        shown(&session.owner),
+        session.leases.as_ref().map_or_else(dash, |leases| leases.count.to_string()),
+        span(session.expires_in_ms),
+        other("pool"),
+        other("created_at"),
+    ]
+}

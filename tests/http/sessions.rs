@@ -1,0 +1,555 @@
+//! Sessions: one heartbeat for many leases.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::harness::{
+    Connection, Grant, Server, Session, assert_no_hole, eventually, kinds, ms, session_body, soon,
+};
+
+/// As a client computes it, from the grants that it knows.
+fn digest_of(grants: &[&Grant]) -> String {
+    let share = |grant: &&Grant| {
+        let hash = Sha256::digest(format!("{}\0{}", grant.key, grant.token));
+        u64::from_be_bytes(hash[..8].try_into().expect("8 bytes"))
+    };
+    format!("{:016x}", grants.iter().map(share).fold(0, |sum, share| sum ^ share))
+}
+
+#[tokio::test]
+async fn a_session_is_made_looked_at_kept_and_ended() {
+    let server = Server::start();
+    let more = json!({ "behavior": "delete", "lock_delay_ms": 250, "weight": 3,
+        "checks": [{ "type": "progress", "interval_ms": 60_000, "fail_after": 2 }] });
+    let reply = server.post("/v1/sessions", &session_body("w", 5000, more)).await;
+    assert_eq!(reply.status, 201, "{}", reply.text());
+    let made = reply.json();
+    let (id, digest) = (made["id"].as_str().expect("id"), made["digest"].as_str().expect("digest"));
+    let valid = made["valid_for_ms"].as_u64().expect("whole");
+    assert!(valid > 4500 && valid < 5000, "{valid}");
+    assert!(id.len() == 64 && digest.len() == 32);
+
+    for name in [id, digest] {
+        let seen = server.get(&format!("/v1/sessions/{name}")).await.ok();
+        assert!(seen.get("id").is_none() && seen.get("valid_for_ms").is_none(), "{seen}");
+        assert_eq!((&seen["owner"], &seen["ttl_ms"]), (&json!("w"), &json!(5000)));
+        assert_eq!((&seen["behavior"], &seen["weight"]), (&json!("delete"), &json!(3)));
+        assert_eq!((&seen["lock_delay_ms"], &seen["pool"]), (&json!(250), &Value::Null));
+        assert_eq!(seen["checks"][0], made["checks"][0]);
+        assert_eq!(seen["leases"], json!({ "count": 0, "digest": "0000000000000000" }));
+        assert!(seen["expires_in_ms"].as_u64().is_some_and(|left| left <= 5000), "{seen}");
+    }
+    let beat = server.post(&format!("/v1/sessions/{id}/heartbeat"), &json!({})).await.ok();
+    assert!(beat["valid_for_ms"].as_u64().is_some_and(|valid| valid > 4500 && valid < 5000));
+    assert_eq!(beat["notices"], json!([]));
+    // No body at all is a heartbeat, too; the digest authorises none.
+    server.call("POST", &format!("/v1/sessions/{id}/heartbeat"), b"").await.ok();
+    server.post(&format!("/v1/sessions/{digest}/heartbeat"), &json!({})).await.bad_field("id");
+    let other = format!("{digest}{}", "0".repeat(32));
+    let lost = server.post(&format!("/v1/sessions/{other}/heartbeat"), &json!({})).await;
+    assert_eq!(lost.problem(409, "session-lost")["reason"], "unknown-lease");
+    server.call("DELETE", &format!("/v1/sessions/{digest}"), b"").await.bad_field("id");
+
+    let delete = async || server.call("DELETE", &format!("/v1/sessions/{id}"), b"").await.ok();
+    assert_eq!(delete().await["destroyed"], true);
+    assert_eq!(delete().await["destroyed"], false);
+    server.get(&format!("/v1/sessions/{digest}")).await.problem(404, "unknown-session");
+    let lost = server.post(&format!("/v1/sessions/{id}/heartbeat"), &json!({})).await;
+    assert_eq!(lost.problem(409, "session-lost")["reason"], "released");
+    assert_eq!(server.get("/v1/sessions").await.ok()["sessions"], json!([]));
+}
+
+#[tokio::test]
+async fn sessions_are_listed_by_owner_and_page() {
+    let server = Server::start();
+    let mut all = Vec::new();
+    for n in 0..7 {
+        let owner = if n < 5 { "a" } else { "b" };
+        all.push(server.session(owner, 60_000, json!({})).await.digest);
+    }
+    let (mut of_a, of_b) = (all[..5].to_vec(), &all[5..]);
+    of_a.sort_unstable();
+    let mut seen = Vec::new();
+    let mut after = String::new();
+    loop {
+        let page = server.get(&format!("/v1/sessions?owner=a&limit=2{after}")).await.ok();
+        let sessions = page["sessions"].as_array().expect("sessions");
+        seen.extend(sessions.iter().map(|s| s["digest"].as_str().expect("digest").to_owned()));
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen, of_a);
+    let page = server.get("/v1/sessions?owner=b").await.ok();
+    let sessions = page["sessions"].as_array().expect("sessions");
+    assert!(sessions.iter().all(|s| of_b.iter().any(|digest| s["digest"] == **digest)));
+    assert_eq!(server.get("/v1/sessions").await.ok()["sessions"].as_array().map(Vec::len), Some(7));
+    server.get("/v1/sessions?limit=0").await.bad_field("limit");
+    server.get("/v1/sessions?limit=1001").await.bad_field("limit");
+    server.get("/v1/sessions?after=x").await.bad_field("after");
+    server.get("/v1/sessions?nothing=x").await.malformed();
+}
+
+#[tokio::test]
+async fn a_session_keeps_its_leases_which_have_no_heartbeat_of_their_own() {
+    let server = Server::start();
+    let session = server.session("w", 1000, json!({})).await;
+    let grant = server.acquire_under("k", "w", &session).await;
+    assert_eq!(grant.lease["session"], session.digest.as_str());
+    assert!(grant.valid_for_ms > 500 && grant.valid_for_ms < 1000, "{}", grant.valid_for_ms);
+    for _ in 0..5 {
+        tokio::time::sleep(ms(300)).await;
+        server.beat(&session).await.ok();
+    }
+    let lease = server.lease("k").await;
+    assert_eq!((&lease["state"], &lease["token"]), (&json!("held"), &json!(grant.token)));
+    assert_eq!(lease["session"], session.digest.as_str());
+
+    let kept = server.post("/v1/heartbeat", &grant.proof()).await;
+    let detail = kept.problem(409, "kept-by-session")["detail"].clone();
+    assert!(detail.as_str().is_some_and(|detail| detail.contains(&session.digest)), "{detail}");
+    let batch = json!({ "leases": [grant.proof()] });
+    let verdict = server.post("/v1/heartbeats", &batch).await.ok();
+    assert_eq!(verdict["results"][0]["code"], "kept-by-session");
+    let wrong = json!({ "key": "k", "lease_id": "0".repeat(32) });
+    server.post("/v1/heartbeat", &wrong).await.problem(409, "lease-lost");
+
+    // Its own lease's proof still gives it back, or away.
+    server.release(&grant).await;
+    let again = server.acquire_under("k", "w", &session).await;
+    assert!(again.token > grant.token);
+    server.post("/v1/transfer", &again.proof_and(json!({ "to": "v" }))).await.ok();
+    assert_eq!(server.lease("k").await["state"], "offered");
+    server.acquire("k", "v", 1000).await;
+    assert_eq!(server.beat(&session).await.ok()["leases"]["count"], 0);
+}
+
+#[tokio::test]
+async fn what_keeps_a_lease_is_a_ttl_or_a_living_session() {
+    let server = Server::start();
+    let session = server.session("w", 60_000, json!({})).await;
+    let acquire = async |more: Value| {
+        let mut body = json!({ "key": "k", "owner": "w" });
+        let fields = more.as_object().expect("an object").clone();
+        body.as_object_mut().expect("an object").extend(fields);
+        server.post("/v1/acquire", &body).await
+    };
+    acquire(json!({})).await.bad_field("ttl_ms");
+    acquire(json!({ "ttl_ms": 1000, "session": session.id })).await.bad_field("session");
+    acquire(json!({ "session": session.digest })).await.bad_field("session");
+    acquire(json!({ "session": "" })).await.bad_field("session");
+    let nobody = acquire(json!({ "session": "0".repeat(64) })).await;
+    nobody.problem(409, "session-lost");
+    server.destroy(&session).await.ok();
+    acquire(json!({ "session": session.id })).await.problem(409, "session-lost");
+    server.get("/v1/leases/k").await.problem(404, "unknown-key");
+}
+
+#[tokio::test]
+async fn a_repeated_grant_under_a_session_is_the_same_grant() {
+    let server = Server::start();
+    let session = server.session("w", 60_000, json!({})).await;
+    let body = json!({ "key": "k", "owner": "w", "session": session.id, "request_id": "r" });
+    let first = Grant::of(&server.post("/v1/acquire", &body).await.ok());
+    let again = Grant::of(&server.post("/v1/acquire", &body).await.ok());
+    assert_eq!((&first.token, &first.lease_id), (&again.token, &again.lease_id));
+    assert!(again.valid_for_ms > 50_000, "{}", again.valid_for_ms);
+    assert_eq!(server.beat(&session).await.ok()["leases"]["count"], 1);
+    let other = server.session("w", 60_000, json!({})).await;
+    let body = json!({ "key": "k", "owner": "w", "session": other.id, "request_id": "r" });
+    server.post("/v1/acquire", &body).await.problem(422, "request-id-reused");
+}
+
+#[tokio::test]
+async fn count_and_digest_are_those_of_the_leases_that_it_keeps() {
+    let server = Server::start();
+    let session = server.session("w", 60_000, json!({})).await;
+    let mut grants = Vec::new();
+    for n in 0..20 {
+        grants.push(server.acquire_under(&format!("k/{n}"), "w", &session).await);
+        server.acquire(&format!("plain/{n}"), "w", 60_000).await;
+    }
+    let kept = async |grants: &[&Grant]| {
+        let wanted = json!({ "count": grants.len(), "digest": digest_of(grants) });
+        // The feed brings the last grant a moment after its answer.
+        eventually("the digest", async || server.beat(&session).await.ok()["leases"] == wanted)
+            .await;
+        let seen = server.get(&format!("/v1/sessions/{}", session.digest)).await.ok();
+        assert_eq!(seen["leases"], wanted);
+    };
+    kept(&grants.iter().collect::<Vec<_>>()).await;
+    let list = server.get(&format!("/v1/leases?session={}", session.digest)).await.ok();
+    assert_eq!(list["leases"].as_array().map(Vec::len), Some(20), "{list}");
+    for grant in &grants[..15] {
+        server.release(grant).await;
+    }
+    kept(&grants[15..].iter().collect::<Vec<_>>()).await;
+    let server = &server;
+    let revoke = json!({ "key": grants[15].key, "reason": "test", "immediately": true });
+    server.post("/v1/admin/revoke", &revoke).await.ok();
+    kept(&grants[16..].iter().collect::<Vec<_>>()).await;
+    // A digest is enough to find them, whatever else is asked for.
+    let query = format!("/v1/leases?session={}&limit=3&prefix=k/", session.digest);
+    let page = server.get(&query).await.ok();
+    assert_eq!(page["leases"].as_array().map(Vec::len), Some(3), "{page}");
+    let rest = server.get(&format!("{query}&after={}", page["next"].as_str().expect("more"))).await;
+    assert_eq!(rest.ok()["leases"].as_array().map(Vec::len), Some(1));
+    server.get("/v1/leases?session=nothing").await.bad_field("session");
+}
+
+#[tokio::test]
+async fn the_id_is_told_to_nobody_but_its_holder() {
+    let server = Server::with(&["telemetry.log=trace"]);
+    let session = server.session("w", 60_000, json!({ "lock_delay_ms": 0 })).await;
+    let grant = server.acquire_under("k", "w", &session).await;
+    let beat = server.beat(&session).await.text();
+    let mut public = vec![beat];
+    for path in ["/v1/sessions", "/v1/leases", "/v1/leases/k", "/metrics", "/"] {
+        public.push(server.get(path).await.text());
+    }
+    public.push(server.get(&format!("/v1/sessions/{}", session.id)).await.text());
+    public.push(server.post("/v1/heartbeat", &grant.proof()).await.text());
+    server.destroy(&session).await.ok();
+    public.push(server.beat(&session).await.text());
+    eventually("the end", async || server.lease("k").await["state"] == "free").await;
+    public.push(Value::Array(server.history().await).to_string());
+    public.push(server.stderr());
+    for text in public {
+        assert!(!text.contains(session.proof()), "the secret is in {text}");
+        assert!(!text.contains(&grant.lease_id), "the lease's secret is in {text}");
+    }
+    let keys: Vec<_> = server.history().await.iter().map(|e| e["subject"].clone()).collect();
+    assert!(keys.iter().all(|key| key == "k"), "sessions are no keys: {keys:?}");
+    // The key of a session is out of callers' reach.
+    let hidden = format!("\u{7f}session/{}", session.digest);
+    let body = json!({ "key": hidden, "lease_id": session.proof() });
+    for path in ["/v1/heartbeat", "/v1/release"] {
+        let reply = server.post(path, &body).await;
+        assert!(reply.status == 400 || reply.status == 409, "{path}: {}", reply.text());
+    }
+    let batch = server.post("/v1/heartbeats", &json!({ "leases": [body] })).await.ok();
+    assert!(batch["results"][0]["status"].as_u64().is_some_and(|s| s >= 400), "{batch}");
+}
+
+#[tokio::test]
+async fn sessions_are_no_candidates_of_an_acquire_any() {
+    let server = Server::start();
+    for _ in 0..3 {
+        server.session("w", 60_000, json!({})).await;
+    }
+    for which in [json!({ "prefix": "" }), json!({ "pool": "default" })] {
+        let mut body = json!({ "owner": "v", "ttl_ms": 1000 });
+        let fields = which.as_object().expect("an object").clone();
+        body.as_object_mut().expect("an object").extend(fields);
+        let none = server.post("/v1/acquire-any", &body).await.problem(409, "none-available");
+        assert_eq!(none["counts"]["keys"], 0, "{none}");
+    }
+}
+
+#[tokio::test]
+async fn a_graceful_revoke_of_one_kept_lease_is_noticed_and_waits_for_the_sessions_promise() {
+    let server = Server::start();
+    let session = server.session("w", 1500, json!({})).await;
+    let revoked = server.acquire_under("a", "w", &session).await;
+    server.acquire_under("b", "w", &session).await;
+    let before = Instant::now();
+    let promised = server.beat(&session).await.ok()["valid_for_ms"].as_u64().expect("whole");
+    let order = json!({ "key": "a", "reason": "move it" });
+    let ends = server.post("/v1/admin/revoke", &order).await.ok()["ends_in_ms"].clone();
+    assert!(ends.as_u64().is_some_and(|ends| ends > 500 && ends <= 1501), "{ends}");
+    let notices = server.beat(&session).await.ok()["notices"].clone();
+    assert_eq!(notices, json!([{ "type": "revoked", "key": "a" }]));
+
+    let waits = json!({ "key": "a", "owner": "v", "ttl_ms": 60_000, "wait_ms": 10_000 });
+    let mut parked = server.park("/v1/acquire", &waits).await;
+    let beating = async {
+        loop {
+            server.beat(&session).await.ok();
+            tokio::time::sleep(ms(100)).await;
+        }
+    };
+    let next = tokio::select! {
+        reply = parked.receive() => Grant::of(&reply.ok()),
+        () = beating => unreachable!("it goes on"),
+    };
+    let after = before.elapsed();
+    assert!(after >= ms(promised), "granted {after:?} after a promise of {promised} ms");
+    assert!(after < ms(4000), "and heartbeats of the session do not keep it: {after:?}");
+    assert!(next.token > revoked.token);
+    let beat = server.beat(&session).await.ok();
+    assert_eq!((&beat["notices"], &beat["leases"]["count"]), (&json!([]), &json!(1)));
+    assert_eq!(server.lease("b").await["state"], "held");
+    let events = server.events_of("a").await;
+    assert_no_hole(&events);
+    assert_eq!(kinds(&events), ["granted", "revoked", "granted"]);
+    assert_eq!(events[1]["data"]["reason"], "move it");
+    assert!(events[1]["data"]["actor"].is_string());
+    assert_eq!(events[1]["data"]["session"], session.digest.as_str());
+}
+
+#[tokio::test]
+async fn the_behavior_says_what_becomes_of_the_value() {
+    let server = Server::start();
+    for (behavior, value) in [("release", json!("checkpoint")), ("delete", Value::Null)] {
+        let key = format!("k/{behavior}");
+        let more = json!({ "behavior": behavior });
+        let session = server.session("w", 60_000, more).await;
+        let body =
+            json!({ "key": key, "owner": "w", "session": session.id, "value": "checkpoint" });
+        let grant = Grant::of(&server.post("/v1/acquire", &body).await.ok());
+        server.destroy(&session).await.ok();
+        eventually("it ended", async || server.lease(&key).await["state"] == "free").await;
+        assert_eq!(server.lease(&key).await["value"], value, "{behavior}");
+        let next = server.acquire(&key, "v", 60_000).await;
+        assert_eq!(next.lease["value"], value, "{behavior}");
+        assert!(next.token > grant.token, "the token is never reset");
+    }
+    // Given back under either, a value stays: the session did not end.
+    let session = server.session("w", 60_000, json!({ "behavior": "delete" })).await;
+    let body = json!({ "key": "k", "owner": "w", "session": session.id, "value": "v" });
+    let grant = Grant::of(&server.post("/v1/acquire", &body).await.ok());
+    server.release(&grant).await;
+    assert_eq!(server.lease("k").await["value"], "v");
+}
+
+#[tokio::test]
+async fn a_session_that_runs_out_takes_its_leases_along_and_no_others() {
+    let server = Server::start();
+    let asked = Instant::now();
+    let session = server.session("w", 600, json!({})).await;
+    for n in 0..10 {
+        server.acquire_under(&format!("k/{n}"), "w", &session).await;
+    }
+    server.acquire("plain", "w", 60_000).await;
+    let before = Instant::now();
+    let promised = server.beat(&session).await.ok()["valid_for_ms"].as_u64().expect("whole");
+    let waits = json!({ "key": "k/3", "owner": "v", "ttl_ms": 60_000, "wait_ms": 10_000 });
+    server.post("/v1/acquire", &waits).await.ok();
+    let after = before.elapsed();
+    assert!(after >= ms(promised), "granted {after:?} after a promise of {promised} ms");
+    assert!(after < ms(3000), "{after:?}");
+    assert!(asked.elapsed() >= ms(session.valid_for_ms));
+    eventually("all ended", async || {
+        let list = server.get("/v1/leases?owner=w").await.ok();
+        list["leases"].as_array().map(Vec::len) == Some(1)
+    })
+    .await;
+    assert_eq!(server.lease("plain").await["state"], "held");
+    for n in 0..10 {
+        let events = server.events_of(&format!("k/{n}")).await;
+        assert_no_hole(&events);
+        assert_eq!(kinds(&events)[..2], ["granted", "session-ended"]);
+        let data = &events[1]["data"];
+        assert_eq!(data["session"], session.digest.as_str());
+        assert!(data["reason"].as_str().is_some_and(|why| why.contains("expired")), "{data}");
+    }
+    let lost = server.beat(&session).await.problem(409, "session-lost");
+    assert_eq!(lost["reason"], "expired");
+    let ended = "tenure_lease_ended_total{pool=\"default\",reason=\"session-ended\"}";
+    eventually(ended, async || (server.metric(ended).await - 10.0).abs() < 0.1).await;
+}
+
+#[tokio::test]
+async fn a_holder_is_told_that_the_session_ended() {
+    let server = Server::start();
+    let session = server.session("w", 60_000, json!({})).await;
+    let grant = server.acquire_under("k", "w", &session).await;
+    server.destroy(&session).await.ok();
+    eventually("it ended", async || server.lease("k").await["state"] == "free").await;
+    let lost = server.post("/v1/heartbeat", &grant.proof()).await.problem(409, "lease-lost");
+    assert_eq!(lost["reason"], "session-ended");
+    let released = server.post("/v1/release", &grant.proof()).await.ok();
+    assert_eq!(released["released"], false);
+    let events = server.events_of("k").await;
+    let reason = events[1]["data"]["reason"].as_str().expect("a reason");
+    assert!(reason.contains("destroyed"), "{reason}");
+}
+
+#[tokio::test]
+async fn to_drain_an_owner_ends_its_sessions() {
+    let server = Server::start();
+    let session = server.session("leaver", 800, json!({})).await;
+    let other = server.session("stayer", 60_000, json!({})).await;
+    for n in 0..5 {
+        server.acquire_under(&format!("k/{n}"), "leaver", &session).await;
+        server.acquire_under(&format!("o/{n}"), "stayer", &other).await;
+    }
+    server.acquire("plain", "leaver", 60_000).await;
+    let before = Instant::now();
+    let promised = server.beat(&session).await.ok()["valid_for_ms"].as_u64().expect("whole");
+    let drained = server.post("/v1/admin/drain", &json!({ "owner": "leaver" })).await.ok();
+    assert_eq!(drained["pinned"], 0, "{drained}");
+    let lost = server.beat(&session).await.problem(409, "session-lost");
+    assert_eq!(lost["reason"], "revoked");
+    let waits = json!({ "key": "k/0", "owner": "v", "ttl_ms": 60_000, "wait_ms": 10_000 });
+    server.post("/v1/acquire", &waits).await.ok();
+    assert!(before.elapsed() >= ms(promised), "{:?}", before.elapsed());
+    eventually("all ended", async || {
+        let list = server.get("/v1/leases?owner=leaver&prefix=k").await.ok();
+        list["leases"].as_array().map(Vec::len) == Some(0)
+    })
+    .await;
+    for n in 0..5 {
+        let events = server.events_of(&format!("k/{n}")).await;
+        assert_eq!(kinds(&events)[..2], ["granted", "session-ended"]);
+        let data = &events[1]["data"];
+        assert_eq!(data["reason"], "drain", "{data}");
+        assert_eq!(server.lease(&format!("o/{n}")).await["state"], "held");
+    }
+    server.beat(&other).await.ok();
+}
+
+#[tokio::test]
+async fn every_bad_field_is_named() {
+    let server = Server::start();
+    let ask = async |more: Value| server.post("/v1/sessions", &session_body("w", 5000, more)).await;
+    ask(json!({ "owner": "" })).await.bad_field("owner");
+    ask(json!({ "owner": "o".repeat(257) })).await.bad_field("owner");
+    ask(json!({ "ttl_ms": 99 })).await.bad_field("ttl_ms");
+    ask(json!({ "ttl_ms": 86_400_001 })).await.bad_field("ttl_ms");
+    ask(json!({ "lock_delay_ms": 60_001 })).await.bad_field("lock_delay_ms");
+    ask(json!({ "weight": 0 })).await.bad_field("weight");
+    ask(json!({ "weight": 1_000_001 })).await.bad_field("weight");
+    ask(json!({ "pool": "" })).await.bad_field("pool");
+    ask(json!({ "pool": "p".repeat(65) })).await.bad_field("pool");
+    for more in [
+        json!({ "behavior": "keep" }),
+        json!({ "nothing": 1 }),
+        json!({ "ttl_ms": "5s" }),
+        json!({ "lock_delay_ms": -1 }),
+        json!({ "checks": {} }),
+        json!({ "checks": [{ "type": "ping", "interval_ms": 1000 }] }),
+        json!({ "checks": [{ "type": "tcp", "interval_ms": 1000 }] }),
+    ] {
+        ask(more).await.malformed();
+    }
+    let http = |more: Value| {
+        let mut check = json!({ "type": "http", "url": "http://127.0.0.1:1/", "interval_ms": 1000,
+            "timeout_ms": 1000, "fail_after": 1 });
+        check.as_object_mut().expect("one").extend(more.as_object().expect("one").clone());
+        json!({ "checks": [check] })
+    };
+    ask(http(json!({ "url": "ftp://x/" }))).await.bad_field("checks[0].url");
+    ask(http(json!({ "url": "http://" }))).await.bad_field("checks[0].url");
+    ask(http(json!({ "interval_ms": 99 }))).await.bad_field("checks[0].interval_ms");
+    ask(http(json!({ "timeout_ms": 3_600_001 }))).await.bad_field("checks[0].timeout_ms");
+    ask(http(json!({ "fail_after": 0 }))).await.bad_field("checks[0].fail_after");
+    ask(http(json!({ "fail_after": 1001 }))).await.bad_field("checks[0].fail_after");
+    let check = json!({ "type": "progress", "interval_ms": 1000, "fail_after": 1 });
+    ask(json!({ "checks": vec![check.clone(); 9] })).await.bad_field("checks");
+    ask(json!({ "checks": vec![check; 8] })).await;
+    let tcp = json!({ "type": "tcp", "address": "nowhere", "interval_ms": 1000, "timeout_ms": 1000,
+        "fail_after": 1 });
+    ask(json!({ "checks": [tcp] })).await.bad_field("checks[0].address");
+
+    let session = server.session("w", 5000, json!({})).await;
+    let long = json!({ "progress": "p".repeat(257) });
+    server.post(&session.heartbeat_path(), &long).await.bad_field("progress");
+    server.post(&session.heartbeat_path(), &json!({ "value": 1 })).await.malformed();
+    server.get("/v1/sessions/x").await.bad_field("id");
+    server.post("/v1/sessions/x/heartbeat", &json!({})).await.bad_field("id");
+    server.call("DELETE", "/v1/sessions/x", b"").await.bad_field("id");
+    server.get(&format!("/v1/sessions/{}", "0".repeat(32))).await.problem(404, "unknown-session");
+}
+
+#[tokio::test]
+async fn sessions_are_counted_in_their_pool() {
+    let server = Server::configured("[[policy]]\nprefix = \"jobs/\"\npool = \"jobs\"\n");
+    let gauge = async |series: &str, value: f64| {
+        eventually(series, async || (server.metric(series).await - value).abs() < 0.1).await;
+    };
+    let (jobs, default) = ("tenure_sessions{pool=\"jobs\"}", "tenure_sessions{pool=\"default\"}");
+    gauge(jobs, 0.0).await;
+    let session = server.session("w", 60_000, json!({ "pool": "jobs" })).await;
+    server.session("w", 60_000, json!({})).await;
+    gauge(jobs, 1.0).await;
+    gauge(default, 1.0).await;
+    gauge("tenure_sessions_opened_total", 2.0).await;
+    assert_eq!(server.metric("tenure_leases_held").await, 0.0, "they are no leases");
+    assert_eq!(server.metric("tenure_lease_acquisitions_total").await, 0.0);
+    server.destroy(&session).await.ok();
+    gauge(jobs, 0.0).await;
+}
+
+/// Takes so many leases under the session, over several connections.
+async fn take(server: &Server, session: &Session, count: usize) {
+    const CLIENTS: usize = 32;
+    let client = async |mine: usize| {
+        let mut connection = Connection::open(server.addr).await;
+        for n in (mine..count).step_by(CLIENTS) {
+            let body = json!({ "key": format!("k/{n}"), "owner": "w", "session": session.id });
+            connection.post("/v1/acquire", &body).await.ok();
+        }
+    };
+    futures_util::future::join_all((0..CLIENTS).map(client)).await;
+}
+
+/// A session over so many leases ends; another client does not notice.
+async fn a_session_over(count: usize) {
+    let server = Server::start();
+    let session = server.session("w", 600_000, json!({})).await;
+    take(&server, &session, count).await;
+    eventually("all are known", async || {
+        server.beat(&session).await.ok()["leases"]["count"] == count
+    })
+    .await;
+    let own = server.acquire("own", "v", 60_000).await;
+    let mut slow = Vec::new();
+    let beating = async {
+        let mut connection = Connection::open(server.addr).await;
+        loop {
+            let began = Instant::now();
+            connection.post("/v1/heartbeat", &own.proof()).await.ok();
+            slow.push(began.elapsed());
+            tokio::time::sleep(ms(1)).await;
+        }
+    };
+    let ending = async {
+        let began = Instant::now();
+        server.destroy(&session).await.ok();
+        let destroyed = began.elapsed();
+        eventually("all ended", async || {
+            server.metric("tenure_leases_held{pool=\"default\"}").await < 1.5
+        })
+        .await;
+        (destroyed, began.elapsed())
+    };
+    let (destroyed, ended) = tokio::select! {
+        spans = ending => spans,
+        () = beating => unreachable!("it goes on"),
+    };
+    slow.sort_unstable();
+    let p99 = slow[slow.len() * 99 / 100];
+    println!(
+        "{count} leases: destroyed {destroyed:?}, ended {ended:?}; heartbeats: {}, p99 {p99:?}",
+        slow.len()
+    );
+    assert!(p99 < ms(250), "heartbeats of another were slow: p99 {p99:?}");
+    let history = server.history().await;
+    let mut ends: Vec<_> = history
+        .iter()
+        .filter(|event| event["type"] == "io.tenure.lease.session-ended")
+        .map(|event| {
+            assert_eq!(event["data"]["session"], session.digest.as_str());
+            assert_eq!(event["data"]["seq"], 2);
+            event["subject"].as_str().expect("a key").to_owned()
+        })
+        .collect();
+    ends.sort_unstable();
+    ends.dedup();
+    assert_eq!(ends.len(), count, "each with its event");
+}
+
+#[tokio::test]
+async fn a_session_over_1_000_leases_ends_all_of_them_and_stalls_nobody() {
+    soon("1000 leases", a_session_over(1000)).await;
+}
+
+#[tokio::test]
+async fn a_session_over_10_000_leases_ends_all_of_them_and_stalls_nobody() {
+    let limit = Duration::from_secs(60);
+    tokio::time::timeout(limit, a_session_over(10_000)).await.expect("in time");
+}
