@@ -22,7 +22,6 @@ mod pair;
 #[path = "../cluster/process.rs"]
 #[allow(dead_code, reason = "shared with the cluster tests")]
 mod process;
-mod session_wait;
 mod sessions;
 mod windows;
 
