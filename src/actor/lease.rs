@@ -1,61 +1,30 @@
 //! The actor of one key: performs what the pure core decides.
 
+mod fences;
+mod mail;
+mod timer;
+
 use std::{sync::Arc, time::Duration};
 
 use actix::{
-    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, SpawnHandle,
-    WrapFuture,
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, SpawnHandle, WrapFuture,
 };
 
-use super::{
-    Reply, World,
-    gate::{self, Permit},
-    obituary::Obituary,
-    plugins::{FenceOutcome, Report},
-    warden::Warden,
-};
+pub use mail::Mail;
+
+use super::{Reply, World, gate::Permit, obituary::Obituary, warden::Warden};
 use crate::{
     clock::Chance,
     lease::{
-        Alarm, Answer, Call, Effect, Effects, FenceReport, FenceResult, FenceRun, Inherited, Input,
-        Lease, Loaded, Moment, Nonce, Request, SessionOver, SessionSpec, Settled, StoreError,
-        Token, WriteEffect,
+        Alarm, Answer, Call, Effect, Effects, Inherited, Input, Lease, Loaded, Moment, Nonce,
+        Request, SessionSpec, Settled, StoreError, Token, WriteEffect,
     },
-    plugin::FenceOrder,
     store::{Found, Outcome, Write},
     telemetry::PoolMetrics,
 };
 
 /// How long an actor waits before it reads the store again, plus up to as much by chance.
 const READ_RETRY: Duration = Duration::from_millis(100);
-
-/// Mail for a lease actor.
-#[derive(Debug)]
-pub enum Mail {
-    /// A call of the protocol.
-    Call(Call<Reply>),
-    /// A permutation of `0..n` by the key's own chance, for an acquire-any that this key leads.
-    Shuffle(usize, tokio::sync::oneshot::Sender<Vec<usize>>),
-    /// What is known of the nodes changed.
-    Nudge,
-    /// A plugin ran a fence.
-    Fenced(FenceReport),
-    /// The tombstone of a session is durable.
-    SessionOver(SessionOver),
-    /// Another node changed the key; this is the number of its latest change.
-    Stale(u64),
-    /// The store is another one than before: start again from what it holds.
-    Reload,
-    /// The gate of ends lets this actor in.
-    Turn(Permit),
-    /// Dies, for the tests of supervision.
-    #[cfg(any(test, feature = "testing"))]
-    Panic,
-}
-
-impl Message for Mail {
-    type Result = ();
-}
 
 pub(super) struct LeaseActor {
     world: Arc<World>,
@@ -299,36 +268,6 @@ impl LeaseActor {
         ctx.spawn(settled);
     }
 
-    /// Hands a fence to its plugin, which reports by mail.
-    fn fence(&self, run: FenceRun) {
-        let key = self.obituary.key().clone();
-        let policy = self.world.terms().policies.of(key.as_str()).clone();
-        let (plugin, token) = (run.plugin, run.token);
-        let order = FenceOrder {
-            key: key.clone(),
-            token,
-            owner: run.owner,
-            reason: run.reason,
-            session: run.session,
-            pool: policy.pool.clone(),
-            attempt: 1,
-        };
-        let (world, name) = (Arc::downgrade(&self.world), plugin.clone());
-        let report = Report::new(move |outcome| {
-            let outcome = match outcome {
-                FenceOutcome::Confirmed => FenceResult::Confirmed,
-                FenceOutcome::Failed(why) => FenceResult::Failed(why.into()),
-                FenceOutcome::Interrupted => FenceResult::Interrupted,
-            };
-            let report = FenceReport { plugin: name, token, outcome };
-            if let Some(world) = world.upgrade() {
-                let _ = world.registry.post(&world, key.as_str(), Mail::Fenced(report));
-            }
-        });
-        let budget = Duration::from_millis(run.timeout_ms);
-        self.world.plugins.order(&plugin, order, budget, report);
-    }
-
     fn alarm(&self, alarm: Alarm) {
         match alarm {
             Alarm::EndedLate(nanos) => self.world.metrics.ended_late(Duration::from_nanos(nanos)),
@@ -355,66 +294,6 @@ impl LeaseActor {
             }
         }
         (self.held, self.token, self.since) = (held, token, now);
-    }
-
-    /// One lazy timer: it is moved only when it would fire too late. Fired early, it looks again.
-    fn rearm(&mut self, now: Moment, ctx: &mut Context<Self>) {
-        let Some(lease) = &self.lease else { return };
-        let wake = if lease.is_idle() {
-            now + self.world.limits.passivate_after
-        } else {
-            lease.next_wake()
-        };
-        if wake == Moment::NEVER {
-            return;
-        }
-        if let Some((armed, handle)) = self.timer {
-            if armed <= wake {
-                return;
-            }
-            ctx.cancel_future(handle);
-        }
-        let handle = ctx.run_later(wake.since(now), |actor, ctx| actor.fired(ctx));
-        self.timer = Some((wake, handle));
-    }
-
-    fn fired(&mut self, ctx: &mut Context<Self>) {
-        let Some((armed, _)) = self.timer.take() else { return };
-        let now = self.world.now();
-        let Some(lease) = &self.lease else { return };
-        if lease.is_idle() && now >= armed {
-            self.retire(ctx);
-        } else if now >= lease.next_wake() {
-            self.tick(ctx);
-        } else {
-            self.rearm(now, ctx);
-        }
-    }
-
-    /// Something is due. Ends that fall due together take turns.
-    fn tick(&mut self, ctx: &mut Context<Self>) {
-        match gate::enter() {
-            Some(permit) => self.take_turn(permit, ctx),
-            None => {
-                let me = ctx.address();
-                gate::queue_up(move |permit| me.do_send(Mail::Turn(permit)));
-            }
-        }
-    }
-
-    fn take_turn(&mut self, permit: Permit, ctx: &mut Context<Self>) {
-        let reading = self.world.reading();
-        if self.lease.as_ref().is_some_and(|lease| reading.0 >= lease.next_wake()) {
-            self.permit = Some(permit);
-            self.step_at(reading, Input::Tick, ctx);
-            self.leave_gate();
-        }
-    }
-
-    fn leave_gate(&mut self) {
-        if !self.lease.as_ref().is_some_and(|lease| lease.is_writing()) {
-            self.permit = None;
-        }
     }
 
     /// Leaves memory. Mail that is in the box already is dropped with its reply channel, and its

@@ -1,6 +1,6 @@
 //! Acquire-any: up to `count` of several keys, in an order that does not collide.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc};
 
 use futures_util::{StreamExt, TryStreamExt, future::join_all, stream};
 use tokio::sync::oneshot;
@@ -10,22 +10,19 @@ use super::{
     Trouble, check_value,
 };
 use crate::{
-    actor::{AnyHeard, AnyWait, Mail, Reply, Vacated},
+    actor::Mail,
     lease::{
-        Acquire, Answer, Bond, Call, Grant, Key, Moment, Nonce, Order, Owner, Refusal, Request,
-        SessionId, State, View, arrange,
+        Acquire, Bond, Grant, Key, Moment, Nonce, Order, Owner, Refusal, SessionId, State, View,
+        arrange,
     },
     store::Range,
-    telemetry::{AcquireOutcome, PoolMetrics},
+    telemetry::PoolMetrics,
 };
 
 /// Most keys that one acquire-any may name, or find under its prefix.
 pub const MAX_CANDIDATES: usize = 10_000;
 /// Keys whose views are asked for at a time.
 const VIEWS_AT_ONCE: usize = 64;
-/// Between two tries to queue up at a key that forgot the caller.
-const REQUEUE_PAUSE: Duration = Duration::from_millis(20);
-
 /// The keys of an acquire-any.
 #[derive(Clone, Debug)]
 pub enum Candidates {
@@ -158,7 +155,7 @@ impl Manager {
     }
 
     /// The pools of some keys, each once.
-    fn pools_of(&self, keys: &[Key]) -> Vec<Arc<PoolMetrics>> {
+    pub(super) fn pools_of(&self, keys: &[Key]) -> Vec<Arc<PoolMetrics>> {
         let rules = self.world.rules();
         let mut pools: Vec<Arc<PoolMetrics>> = Vec::new();
         for key in keys {
@@ -289,80 +286,6 @@ impl Manager {
         };
         let order = arrange(any.order, shuffle, |at| mine.get(at).copied().unwrap_or(false));
         Ok(order.into_iter().map(|at| keys[at].clone()).collect())
-    }
-
-    /// Waits in the queues of all keys. A place that a key's dead or retired actor forgot is taken
-    /// again.
-    async fn park(
-        &self,
-        any: &AcquireAny,
-        keys: &[Key],
-        bond: Option<Bond>,
-        until: Moment,
-        received: Moment,
-    ) -> Result<Option<(Key, Grant)>, Trouble> {
-        let (wait, heard) = AnyWait::new();
-        let queue_up = |place: usize| {
-            let acquire = any.one(&keys[place], any.mark).into_acquire(
-                bond,
-                Some(until),
-                self.world.entropy.nonce(),
-            );
-            let request = Request::Acquire(Box::new(acquire));
-            let call =
-                Call { caller: Reply::Any(wait.place(place)), received, request, stranded: false };
-            // A key that cannot be reached drops the place, and is tried again.
-            let _ = self.world.registry.post(&self.world, keys[place].as_str(), Mail::Call(call));
-        };
-        (0..keys.len()).for_each(queue_up);
-        let left = until.since(self.now());
-        let listening = listen(heard, keys.len(), queue_up);
-        let granted = self
-            .unless_draining(self.pools_of(keys), async {
-                Ok(tokio::time::timeout(left, listening).await)
-            })
-            .await?;
-        match granted {
-            Ok(Some((place, Answer::Granted(grant)))) => {
-                let took = self.now().since(received);
-                let rules = self.world.rules();
-                rules.of(keys[place].as_str()).1.acquired(AcquireOutcome::Granted, took);
-                Ok(Some((keys[place].clone(), *grant)))
-            }
-            _ => Ok(None),
-        }
-    }
-}
-
-/// Waits for the grant; `None` when every key refused. Forgotten places are taken again, with a pause
-/// between two tries.
-async fn listen(
-    heard: AnyHeard,
-    places: usize,
-    queue_up: impl Fn(usize),
-) -> Option<(usize, Answer)> {
-    let AnyHeard { mut granted, mut vacated } = heard;
-    let mut taken = places;
-    let mut forgotten = Vec::new();
-    let mut pause = tokio::time::interval(REQUEUE_PAUSE);
-    pause.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            biased;
-            grant = &mut granted => return grant.ok(),
-            Some(vacated) = vacated.recv() => match vacated {
-                Vacated::Forgotten(place) => forgotten.push(place),
-                Vacated::Refused => {
-                    taken -= 1;
-                    if taken == 0 {
-                        return granted.try_recv().ok();
-                    }
-                }
-            },
-            _ = pause.tick(), if !forgotten.is_empty() => {
-                std::mem::take(&mut forgotten).into_iter().for_each(&queue_up);
-            }
-        }
     }
 }
 

@@ -14,6 +14,7 @@ mod error;
 mod holder;
 mod inspect;
 mod open;
+mod park;
 mod repeat;
 mod sessions;
 

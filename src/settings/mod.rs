@@ -24,6 +24,8 @@ mod stores;
 mod tests;
 #[cfg(test)]
 mod tests_plugins;
+#[cfg(test)]
+mod tests_policies;
 mod units;
 mod validate;
 

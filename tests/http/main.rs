@@ -26,6 +26,8 @@ mod request_id;
 mod restart;
 mod service;
 mod session_any;
+mod session_fields;
+mod session_many;
 mod session_restart;
 mod sessions;
 mod shutdown;

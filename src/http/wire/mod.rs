@@ -3,6 +3,7 @@
 mod admin;
 mod any;
 mod batch;
+mod sessions;
 
 use std::sync::Arc;
 
@@ -12,6 +13,11 @@ use utoipa::{IntoParams, ToSchema};
 pub use admin::{DrainBody, Drained, FenceSkipBody, PinBody, RevokeBody, Revoked};
 pub use any::{AcquireAnyBody, AnyGrant, AnyOrder, Counts, Grants, GrantsOfOthers};
 pub use batch::{BatchBody, BatchRefs, Item, LeaseRef, Verdict, Verdicts};
+
+pub use sessions::{
+    BeatBody, BeatWire, BehaviorName, CheckSpec, ClosedWire, Notice, OpenedWire, SessionBody,
+    SessionWire, SessionsQuery, SessionsWire,
+};
 
 use super::server::App;
 use crate::{

@@ -1,0 +1,44 @@
+//! Hands a key's fences to their plugins.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    super::plugins::{FenceOutcome, Report},
+    LeaseActor, Mail,
+};
+use crate::{
+    lease::{FenceReport, FenceResult, FenceRun},
+    plugin::FenceOrder,
+};
+
+impl LeaseActor {
+    /// Hands a fence to its plugin, which reports by mail.
+    pub(super) fn fence(&self, run: FenceRun) {
+        let key = self.obituary.key().clone();
+        let policy = self.world.terms().policies.of(key.as_str()).clone();
+        let (plugin, token) = (run.plugin, run.token);
+        let order = FenceOrder {
+            key: key.clone(),
+            token,
+            owner: run.owner,
+            reason: run.reason,
+            session: run.session,
+            pool: policy.pool.clone(),
+            attempt: 1,
+        };
+        let (world, name) = (Arc::downgrade(&self.world), plugin.clone());
+        let report = Report::new(move |outcome| {
+            let outcome = match outcome {
+                FenceOutcome::Confirmed => FenceResult::Confirmed,
+                FenceOutcome::Failed(why) => FenceResult::Failed(why.into()),
+                FenceOutcome::Interrupted => FenceResult::Interrupted,
+            };
+            let report = FenceReport { plugin: name, token, outcome };
+            if let Some(world) = world.upgrade() {
+                let _ = world.registry.post(&world, key.as_str(), Mail::Fenced(report));
+            }
+        });
+        let budget = Duration::from_millis(run.timeout_ms);
+        self.world.plugins.order(&plugin, order, budget, report);
+    }
+}

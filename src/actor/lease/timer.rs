@@ -1,0 +1,71 @@
+//! When a key has something to do of its own accord.
+
+use actix::{AsyncContext, Context};
+
+use super::{
+    super::gate::{self, Permit},
+    LeaseActor, Mail,
+};
+use crate::lease::{Input, Moment};
+
+impl LeaseActor {
+    /// One lazy timer: it is moved only when it would fire too late. Fired early, it looks again.
+    pub(super) fn rearm(&mut self, now: Moment, ctx: &mut Context<Self>) {
+        let Some(lease) = &self.lease else { return };
+        let wake = if lease.is_idle() {
+            now + self.world.limits.passivate_after
+        } else {
+            lease.next_wake()
+        };
+        if wake == Moment::NEVER {
+            return;
+        }
+        if let Some((armed, handle)) = self.timer {
+            if armed <= wake {
+                return;
+            }
+            ctx.cancel_future(handle);
+        }
+        let handle = ctx.run_later(wake.since(now), |actor, ctx| actor.fired(ctx));
+        self.timer = Some((wake, handle));
+    }
+
+    fn fired(&mut self, ctx: &mut Context<Self>) {
+        let Some((armed, _)) = self.timer.take() else { return };
+        let now = self.world.now();
+        let Some(lease) = &self.lease else { return };
+        if lease.is_idle() && now >= armed {
+            self.retire(ctx);
+        } else if now >= lease.next_wake() {
+            self.tick(ctx);
+        } else {
+            self.rearm(now, ctx);
+        }
+    }
+
+    /// Something is due. Ends that fall due together take turns.
+    fn tick(&mut self, ctx: &mut Context<Self>) {
+        match gate::enter() {
+            Some(permit) => self.take_turn(permit, ctx),
+            None => {
+                let me = ctx.address();
+                gate::queue_up(move |permit| me.do_send(Mail::Turn(permit)));
+            }
+        }
+    }
+
+    pub(super) fn take_turn(&mut self, permit: Permit, ctx: &mut Context<Self>) {
+        let reading = self.world.reading();
+        if self.lease.as_ref().is_some_and(|lease| reading.0 >= lease.next_wake()) {
+            self.permit = Some(permit);
+            self.step_at(reading, Input::Tick, ctx);
+            self.leave_gate();
+        }
+    }
+
+    pub(super) fn leave_gate(&mut self) {
+        if !self.lease.as_ref().is_some_and(|lease| lease.is_writing()) {
+            self.permit = None;
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Why nothing was granted.
+
+use actix_web::http::StatusCode;
+
+use super::{
+    super::{server::App, wire},
+    Problem,
+};
+use crate::{
+    lease::{Key, Refusal, State, View},
+    manager::{AcquireAnyError, AcquireError},
+};
+
+impl Problem {
+    fn refusal(why: Refusal, lease: Option<(&App, &Key, &View)>) -> Self {
+        let wire = |lease: Option<(&App, &Key, &View)>| {
+            lease.map(|(app, key, view)| Box::new(wire::Lease::of(app, key, view)))
+        };
+        let wait = lease.and_then(|(_, _, view)| view.expires_in_ms);
+        match why {
+            Refusal::Held => {
+                let title = "The lease is held";
+                let detail =
+                    lease.map_or_else(|| title.to_owned(), |(_, key, view)| who(key, view));
+                let problem = Self::new(StatusCode::CONFLICT, "held", title, detail);
+                Self { retryable: true, retry_after_ms: wait, lease: wire(lease), ..problem }
+            }
+            Refusal::Cooling => {
+                let title = "The lock-delay is not over";
+                let detail = lease.map_or_else(
+                    || title.to_owned(),
+                    |(_, key, view)| {
+                        let left = view.expires_in_ms.unwrap_or(0);
+                        format!("the last tenure of {key:?} ended without its owner's consent; the key opens in {left} ms")
+                    },
+                );
+                let problem = Self::new(StatusCode::LOCKED, "cooling", title, detail);
+                Self { retryable: true, retry_after_ms: wait, lease: wire(lease), ..problem }
+            }
+            Refusal::Fencing => {
+                let title = "The last owner is being fenced";
+                let detail = lease.map_or_else(
+                    || title.to_owned(),
+                    |(_, key, view)| {
+                        let names = view.fences.join(", ");
+                        let how = if view.fence_failed {
+                            "failed, and the key waits for an administrator"
+                        } else {
+                            "has yet to be confirmed"
+                        };
+                        format!("the fence of the last tenure of {key:?} ({names}) {how}")
+                    },
+                );
+                let problem = Self::new(StatusCode::LOCKED, "fencing", title, detail);
+                Self { retryable: true, lease: wire(lease), ..problem }
+            }
+            Refusal::HeldByYou => {
+                let title = "You hold the lease already";
+                let detail = "this owner holds the lease; with reclaim: true the old tenure ends and a new one begins";
+                let problem = Self::new(StatusCode::CONFLICT, "held-by-you", title, detail.into());
+                Self { lease: wire(lease), ..problem }
+            }
+            Refusal::RequestReused => {
+                let title = "The request_id was used for another request";
+                let detail = "give every request an id of its own, and repeat it unchanged";
+                let status = StatusCode::UNPROCESSABLE_ENTITY;
+                let problem = Self::new(status, "request-id-reused", title, detail.into());
+                Self { field: Some("request_id".into()), ..problem }
+            }
+            Refusal::RequestSpent(how) => {
+                let title = "The grant of this request_id is over";
+                let how = how.map_or("ended", |how| how.as_str());
+                let detail = format!("this request was granted, and that tenure has {how}");
+                let problem = Self::new(StatusCode::CONFLICT, "request-id-spent", title, detail);
+                Self { lease: wire(lease), ..problem }
+            }
+        }
+    }
+
+    pub fn acquire(error: &AcquireError, app: &App, key: &Key) -> Self {
+        match error {
+            AcquireError::Refused(why, view) => Self::refusal(*why, Some((app, key, view))),
+            AcquireError::Session(error) => Self::session(error),
+            AcquireError::Invalid(invalid) => Self::invalid(invalid),
+            AcquireError::Trouble(trouble) => Self::trouble(trouble),
+        }
+    }
+
+    pub fn acquire_any(error: &AcquireAnyError) -> Self {
+        match error {
+            AcquireAnyError::NoneAvailable(counts) => {
+                let title = "None of the keys is available";
+                let problem =
+                    Self::new(StatusCode::CONFLICT, "none-available", title, error.to_string());
+                let counts = wire::Counts::of(counts);
+                Self {
+                    retryable: true,
+                    retry_after_ms: counts.next_ms,
+                    counts: Some(counts),
+                    ..problem
+                }
+            }
+            AcquireAnyError::Refused(why) => Self::refusal(*why, None),
+            AcquireAnyError::Session(error) => Self::session(error),
+            AcquireAnyError::Invalid(invalid) => Self::invalid(invalid),
+            AcquireAnyError::Trouble(trouble) => Self::trouble(trouble),
+        }
+    }
+}
+
+fn who(key: &Key, view: &View) -> String {
+    let rest = view.expires_in_ms.map_or_else(
+        || {
+            let known =
+                if view.elsewhere { "its own node knows until when" } else { "it does not expire" };
+            known.to_owned()
+        },
+        |ms| format!("it expires in {ms} ms unless it is renewed"),
+    );
+    match (&view.owner, view.state) {
+        (Some(owner), _) => {
+            format!("{key:?} is held by {owner:?} under token {}; {rest}", view.token)
+        }
+        (None, State::Offered) => {
+            let to = view.offered_to.as_ref().map_or_else(String::new, |to| format!(" for {to:?}"));
+            format!("{key:?} is kept{to}; {rest}")
+        }
+        (None, _) => format!("{key:?} is held"),
+    }
+}

@@ -1,0 +1,255 @@
+//! Sessions.
+
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{super::server::App, Lease};
+use crate::{
+    actor::Holdings,
+    lease::{Behavior, Check, CheckKind, Key},
+    manager::SessionView,
+};
+
+/// What becomes of the keys' values when a session ends.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BehaviorName {
+    /// They stay, for the next owner to read.
+    #[default]
+    Release,
+    /// They go. Tokens never do.
+    Delete,
+}
+
+/// A check that the session's home carries out.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum CheckSpec {
+    /// A GET of the URL is to answer with a 2xx.
+    Http {
+        /// `http://` or `https://`.
+        url: String,
+        /// From the end of one round to the next; 100 to 3 600 000.
+        interval_ms: u64,
+        /// A round that takes longer has failed; 100 to 3 600 000.
+        timeout_ms: u64,
+        /// So many failed rounds in a row end the session; 1 to 1000.
+        fail_after: u32,
+    },
+    /// The address is to accept a connection.
+    Tcp {
+        /// `host:port`.
+        address: String,
+        /// From the end of one round to the next.
+        interval_ms: u64,
+        /// A round that takes longer has failed.
+        timeout_ms: u64,
+        /// So many failed rounds in a row end the session.
+        fail_after: u32,
+    },
+    /// The program is to exit with 0. Refused unless the settings allow it.
+    Exec {
+        /// The program and its arguments.
+        command: Vec<String>,
+        /// From the end of one round to the next.
+        interval_ms: u64,
+        /// A round that takes longer has failed: the program and all that it started are killed.
+        timeout_ms: u64,
+        /// So many failed rounds in a row end the session.
+        fail_after: u32,
+    },
+    /// The `progress` of the heartbeats is to change within the interval.
+    Progress {
+        /// Within this.
+        interval_ms: u64,
+        /// So many intervals in a row without a change end the session.
+        fail_after: u32,
+    },
+}
+
+/// A session to be made.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SessionBody {
+    /// 1 to 256 bytes.
+    pub owner: String,
+    /// How long a heartbeat keeps it.
+    pub ttl_ms: u64,
+    /// What becomes of the keys' values at its end.
+    #[serde(default)]
+    pub behavior: BehaviorName,
+    /// How long its keys stay shut after its end, 0 to 60 000; absent: as their policies say.
+    pub lock_delay_ms: Option<u32>,
+    /// The pool that it works for.
+    pub pool: Option<String>,
+    /// Its share of the pool's work beside other members, 1 to 1 000 000.
+    pub weight: Option<u32>,
+    /// What else must hold for it to live; at most 8.
+    #[serde(default)]
+    pub checks: Vec<CheckSpec>,
+}
+
+/// A session as everybody may see it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct SessionWire {
+    /// Its name for everybody; its id is a secret.
+    pub digest: String,
+    /// Whose it is.
+    pub owner: String,
+    /// How long a heartbeat keeps it.
+    pub ttl_ms: u64,
+    /// Until it ends if nothing happens; null where another node knows.
+    pub expires_in_ms: Option<u64>,
+    /// What becomes of the keys' values at its end.
+    pub behavior: BehaviorName,
+    /// How long its keys stay shut after its end; null: as their policies say.
+    pub lock_delay_ms: Option<u32>,
+    /// The pool that it works for.
+    pub pool: Option<String>,
+    /// Its share of the pool's work.
+    pub weight: u32,
+    /// What else must hold for it to live.
+    pub checks: Vec<CheckSpec>,
+    /// The leases that it keeps; null where another node knows.
+    pub leases: Option<HoldingsWire>,
+    /// The URL of the node at which it is at home.
+    pub node: Option<String>,
+    /// RFC 3339, for people only.
+    pub created_at: Option<String>,
+}
+
+/// The leases of a session, in short.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct HoldingsWire {
+    /// How many.
+    pub count: usize,
+    /// XOR, over all of them, of the first 64 bits of SHA-256 of key, a zero byte and the token in decimal;
+    /// 16 hexadecimal digits.
+    #[schema(value_type = String)]
+    #[serde(serialize_with = "hex")]
+    pub digest: u64,
+}
+
+fn hex<S: serde::Serializer>(digest: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{digest:016x}"))
+}
+
+/// A session that was made.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OpenedWire {
+    /// The secret that authorises its heartbeat and its end.
+    pub id: String,
+    /// It lives from the answer until so long after the moment before the request was sent.
+    pub valid_for_ms: u64,
+    /// What everybody may see.
+    #[serde(flatten)]
+    pub session: SessionWire,
+}
+
+/// A heartbeat of a session.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BeatBody {
+    /// How far the work has come, in any words; a `progress` check wants it to change. At most 256 bytes.
+    pub progress: Option<String>,
+}
+
+/// A heartbeat that was absorbed.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BeatWire {
+    /// Every lease of the session, but for those that notices name, is held from the answer until so long
+    /// after the moment before the heartbeat was sent.
+    pub valid_for_ms: u64,
+    /// What it keeps.
+    pub leases: HoldingsWire,
+    /// What its holder should know.
+    pub notices: Vec<Notice>,
+}
+
+/// What a holder should know.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Notice {
+    /// `revoked`: an administrator ordered this lease to end, and the heartbeat does not keep it.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Which lease.
+    pub key: String,
+}
+
+/// Whether a session was ended by this call.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ClosedWire {
+    /// False: it was over already.
+    pub destroyed: bool,
+}
+
+/// Which sessions are listed.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct SessionsQuery {
+    /// Only those of this owner.
+    pub owner: Option<String>,
+    /// At most so many; 100 unless said otherwise, at most 1000.
+    pub limit: Option<usize>,
+    /// The `next` of the page before.
+    pub after: Option<String>,
+}
+
+/// A page of sessions.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SessionsWire {
+    /// By digest.
+    pub sessions: Vec<SessionWire>,
+    /// Where the next page begins; null: this was the last.
+    pub next: Option<String>,
+}
+
+impl CheckSpec {
+    fn of(check: &Check) -> Self {
+        let Check { interval_ms, timeout_ms, fail_after, .. } = *check;
+        match &check.kind {
+            CheckKind::Http(url) => {
+                Self::Http { url: url.to_string(), interval_ms, timeout_ms, fail_after }
+            }
+            CheckKind::Tcp(address) => {
+                Self::Tcp { address: address.to_string(), interval_ms, timeout_ms, fail_after }
+            }
+            CheckKind::Exec(command) => {
+                let command = command.iter().map(ToString::to_string).collect();
+                Self::Exec { command, interval_ms, timeout_ms, fail_after }
+            }
+            CheckKind::Progress => Self::Progress { interval_ms, fail_after },
+        }
+    }
+}
+
+impl SessionWire {
+    pub fn of(app: &App, session: &SessionView) -> Self {
+        let SessionView { digest, view, spec, holdings } = session;
+        let shown = Lease::of(app, &Key::of_session(*digest), view);
+        Self {
+            digest: digest.to_string(),
+            owner: shown.owner.unwrap_or_default(),
+            ttl_ms: view.ttl_ms.unwrap_or(0),
+            expires_in_ms: view.expires_in_ms,
+            behavior: match spec.behavior {
+                Behavior::Release => BehaviorName::Release,
+                Behavior::Delete => BehaviorName::Delete,
+            },
+            lock_delay_ms: spec.lock_delay_ms,
+            pool: spec.pool.as_deref().map(Into::into),
+            weight: spec.weight,
+            checks: spec.checks.iter().map(CheckSpec::of).collect(),
+            leases: holdings.map(HoldingsWire::from),
+            node: shown.node,
+            created_at: shown.acquired_at,
+        }
+    }
+}
+
+impl From<Holdings> for HoldingsWire {
+    fn from(holdings: Holdings) -> Self {
+        Self { count: holdings.count, digest: holdings.digest }
+    }
+}

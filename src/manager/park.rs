@@ -1,0 +1,89 @@
+//! Waiting in the queues of several keys at once.
+
+use std::time::Duration;
+
+use super::{AcquireAny, Manager, Trouble};
+use crate::{
+    actor::{AnyHeard, AnyWait, Mail, Reply, Vacated},
+    lease::{Answer, Bond, Call, Grant, Key, Moment, Request},
+    telemetry::AcquireOutcome,
+};
+
+/// Between two tries to queue up at a key that forgot the caller.
+const REQUEUE_PAUSE: Duration = Duration::from_millis(20);
+
+impl Manager {
+    /// Waits in the queues of all keys. A place that a key's dead or retired actor forgot is taken
+    /// again.
+    pub(super) async fn park(
+        &self,
+        any: &AcquireAny,
+        keys: &[Key],
+        bond: Option<Bond>,
+        until: Moment,
+        received: Moment,
+    ) -> Result<Option<(Key, Grant)>, Trouble> {
+        let (wait, heard) = AnyWait::new();
+        let queue_up = |place: usize| {
+            let acquire = any.one(&keys[place], any.mark).into_acquire(
+                bond,
+                Some(until),
+                self.world.entropy.nonce(),
+            );
+            let request = Request::Acquire(Box::new(acquire));
+            let call =
+                Call { caller: Reply::Any(wait.place(place)), received, request, stranded: false };
+            // A key that cannot be reached drops the place, and is tried again.
+            let _ = self.world.registry.post(&self.world, keys[place].as_str(), Mail::Call(call));
+        };
+        (0..keys.len()).for_each(queue_up);
+        let left = until.since(self.now());
+        let listening = listen(heard, keys.len(), queue_up);
+        let granted = self
+            .unless_draining(self.pools_of(keys), async {
+                Ok(tokio::time::timeout(left, listening).await)
+            })
+            .await?;
+        match granted {
+            Ok(Some((place, Answer::Granted(grant)))) => {
+                let took = self.now().since(received);
+                let rules = self.world.rules();
+                rules.of(keys[place].as_str()).1.acquired(AcquireOutcome::Granted, took);
+                Ok(Some((keys[place].clone(), *grant)))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Waits for the grant; `None` when every key refused. Forgotten places are taken again, with a pause
+/// between two tries.
+async fn listen(
+    heard: AnyHeard,
+    places: usize,
+    queue_up: impl Fn(usize),
+) -> Option<(usize, Answer)> {
+    let AnyHeard { mut granted, mut vacated } = heard;
+    let mut taken = places;
+    let mut forgotten = Vec::new();
+    let mut pause = tokio::time::interval(REQUEUE_PAUSE);
+    pause.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            grant = &mut granted => return grant.ok(),
+            Some(vacated) = vacated.recv() => match vacated {
+                Vacated::Forgotten(place) => forgotten.push(place),
+                Vacated::Refused => {
+                    taken -= 1;
+                    if taken == 0 {
+                        return granted.try_recv().ok();
+                    }
+                }
+            },
+            _ = pause.tick(), if !forgotten.is_empty() => {
+                std::mem::take(&mut forgotten).into_iter().for_each(&queue_up);
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What is wrong with a request about a session is named.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Server, session_body};
+
+#[tokio::test]
+async fn every_bad_field_is_named() {
+    let server = Server::start();
+    let ask = async |more: Value| server.post("/v1/sessions", &session_body("w", 5000, more)).await;
+    ask(json!({ "owner": "" })).await.bad_field("owner");
+    ask(json!({ "owner": "o".repeat(257) })).await.bad_field("owner");
+    ask(json!({ "ttl_ms": 99 })).await.bad_field("ttl_ms");
+    ask(json!({ "ttl_ms": 86_400_001 })).await.bad_field("ttl_ms");
+    ask(json!({ "lock_delay_ms": 60_001 })).await.bad_field("lock_delay_ms");
+    ask(json!({ "weight": 0 })).await.bad_field("weight");
+    ask(json!({ "weight": 1_000_001 })).await.bad_field("weight");
+    ask(json!({ "pool": "" })).await.bad_field("pool");
+    ask(json!({ "pool": "p".repeat(65) })).await.bad_field("pool");
+    for more in [
+        json!({ "behavior": "keep" }),
+        json!({ "nothing": 1 }),
+        json!({ "ttl_ms": "5s" }),
+        json!({ "lock_delay_ms": -1 }),
+        json!({ "checks": {} }),
+        json!({ "checks": [{ "type": "ping", "interval_ms": 1000 }] }),
+        json!({ "checks": [{ "type": "tcp", "interval_ms": 1000 }] }),
+    ] {
+        ask(more).await.malformed();
+    }
+    let http = |more: Value| {
+        let mut check = json!({ "type": "http", "url": "http://127.0.0.1:1/", "interval_ms": 1000,
+            "timeout_ms": 1000, "fail_after": 1 });
+        check.as_object_mut().expect("one").extend(more.as_object().expect("one").clone());
+        json!({ "checks": [check] })
+    };
+    ask(http(json!({ "url": "ftp://x/" }))).await.bad_field("checks[0].url");
+    ask(http(json!({ "url": "http://" }))).await.bad_field("checks[0].url");
+    ask(http(json!({ "interval_ms": 99 }))).await.bad_field("checks[0].interval_ms");
+    ask(http(json!({ "timeout_ms": 3_600_001 }))).await.bad_field("checks[0].timeout_ms");
+    ask(http(json!({ "fail_after": 0 }))).await.bad_field("checks[0].fail_after");
+    ask(http(json!({ "fail_after": 1001 }))).await.bad_field("checks[0].fail_after");
+    let check = json!({ "type": "progress", "interval_ms": 1000, "fail_after": 1 });
+    ask(json!({ "checks": vec![check.clone(); 9] })).await.bad_field("checks");
+    ask(json!({ "checks": vec![check; 8] })).await;
+    let tcp = json!({ "type": "tcp", "address": "nowhere", "interval_ms": 1000, "timeout_ms": 1000,
+        "fail_after": 1 });
+    ask(json!({ "checks": [tcp] })).await.bad_field("checks[0].address");
+
+    let session = server.session("w", 5000, json!({})).await;
+    let long = json!({ "progress": "p".repeat(257) });
+    server.post(&session.heartbeat_path(), &long).await.bad_field("progress");
+    server.post(&session.heartbeat_path(), &json!({ "value": 1 })).await.malformed();
+    server.get("/v1/sessions/x").await.bad_field("id");
+    server.post("/v1/sessions/x/heartbeat", &json!({})).await.bad_field("id");
+    server.call("DELETE", "/v1/sessions/x", b"").await.bad_field("id");
+    server.get(&format!("/v1/sessions/{}", "0".repeat(32))).await.problem(404, "unknown-session");
+}
