@@ -52,6 +52,7 @@ crash: ## kill -9 under load, CYCLES times
 
 chaos: nats ## several nodes on one store, with nodes and servers killed and cut off, for MINUTES
 	CHAOS_MINUTES=$(MINUTES) $(CARGO) nextest run $(FEATURES) --release --test cluster --no-capture
+	FENCES=1000 FENCE_CYCLES=300 $(CARGO) nextest run $(FEATURES) --release --test fences --no-capture
 
 model: ## the exhaustive model of the core in a wider world: some gigabytes and minutes
 	MODEL=wide $(CARGO) nextest run $(FEATURES) --release --test core --no-capture every_reachable_state
