@@ -357,7 +357,8 @@ impl Handler<Mail> for LeaseActor {
             Mail::Nudge => self.step(Input::Tick, ctx),
             Mail::Stale(seq) => self.step(Input::Stale(seq), ctx),
             Mail::Fenced(report) => self.step(Input::Fenced(report), ctx),
-            Mail::SessionOver(over) => self.step(Input::SessionOver(over), ctx),
+            Mail::SessionOver(over) => self.session_over(over, ctx),
+            Mail::OverTurn(permit, over) => self.end_kept(permit, over, ctx),
             Mail::Reload => {
                 // Callers that waited find their reply channel closed, and ask again.
                 self.lease = None;

@@ -24,6 +24,8 @@ pub enum Mail {
     Reload,
     /// The gate of ends lets this actor in.
     Turn(Permit),
+    /// The gate of ends lets this actor in, to end what a session kept.
+    OverTurn(Permit, SessionOver),
     /// Dies, for the tests of supervision.
     #[cfg(any(test, feature = "testing"))]
     Panic,

@@ -6,7 +6,7 @@ use super::{
     super::gate::{self, Permit},
     LeaseActor, Mail,
 };
-use crate::lease::{Input, Moment};
+use crate::lease::{Input, Moment, SessionOver};
 
 impl LeaseActor {
     /// One lazy timer: it is moved only when it would fire too late. Fired early, it looks again.
@@ -52,6 +52,24 @@ impl LeaseActor {
                 gate::queue_up(move |permit| me.do_send(Mail::Turn(permit)));
             }
         }
+    }
+
+    /// The tombstone of a session is durable. It may have kept ten thousand leases: their ends take turns
+    /// with all others.
+    pub(super) fn session_over(&mut self, over: SessionOver, ctx: &mut Context<Self>) {
+        match gate::enter() {
+            Some(permit) => self.end_kept(permit, over, ctx),
+            None => {
+                let me = ctx.address();
+                gate::queue_up(move |permit| me.do_send(Mail::OverTurn(permit, over)));
+            }
+        }
+    }
+
+    pub(super) fn end_kept(&mut self, permit: Permit, over: SessionOver, ctx: &mut Context<Self>) {
+        self.permit = Some(permit);
+        self.step(Input::SessionOver(over), ctx);
+        self.leave_gate();
     }
 
     pub(super) fn take_turn(&mut self, permit: Permit, ctx: &mut Context<Self>) {
