@@ -47,7 +47,7 @@ impl<C> Lease<C> {
 impl Record {
     /// The same for a record, in a model where all clocks show the same.
     pub fn age(self: &mut Arc<Self>, by: Duration, oldest: Moment) {
-        let counts = self.floor_ms > 0 || self.offer.is_some();
+        let counts = self.span_ms() > 0;
         let written = if counts { (self.written - by).max(oldest) } else { oldest };
         if written != self.written {
             Arc::make_mut(self).written = written;

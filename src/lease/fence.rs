@@ -156,9 +156,11 @@ impl<C: Caller> Lease<C> {
             // It may be the confirmation of just what seems to be pending.
             return;
         }
-        if !env.terms.may_promise(env.now) || self.retrying(env.now) {
-            let busy = self.busy();
-            busy.retry_at = busy.retry_at.max(env.now + RETRY);
+        if self.retrying(env.now) {
+            return;
+        }
+        if !env.terms.may_promise(env.now) {
+            self.busy().retry_at = env.now + RETRY;
             return;
         }
         let record = self.record.clone();

@@ -1,7 +1,8 @@
 //! The pure core of the lease protocol, put to the question.
 //!
 //! Scenarios, one file per verb, and of several nodes (`nodes`); random walks against a judge (`walk`);
-//! exhaustive models of one node (`model`) and of two (`pair`); and broken variants of the rules, each
+//! exhaustive models of one node (`model`), of a session and what it keeps (`duo`), and of two nodes
+//! (`pair`); and broken variants of the rules, each
 //! with the test that notices it (`mutants`).
 
 mod acquire;

@@ -1,6 +1,8 @@
 //! Broken variants of the rules (docs/protocol.md), each with the test that notices it. `model` stands for
-//! `model::broken_rules_of_the_core_are_found`, where no other test is named; `nodes` for
-//! `nodes::mutants`, and `pair` for `pair::broken_rules_of_several_nodes_are_found`.
+//! `model::broken_rules_of_the_core_are_found`, where no other test is named, and for
+//! `model::broken_rules_of_fences_and_lock_delays_are_found`; `nodes` for `nodes::mutants`, `duo` for
+//! `duo::broken_rules_of_sessions_are_found`, and `pair` for
+//! `pair::broken_rules_of_several_nodes_are_found`.
 //!
 //! | broken rule | noticed by |
 //! | --- | --- |
@@ -28,13 +30,13 @@
 //! | heartbeat absorbed beside the write that shortens | `nodes`: `a_heartbeat_absorbed_beside_the_write_that_shortens_is_noticed` |
 //! | token restarts after deletion | `token_that_restarts_after_deletion_is_noticed` |
 //! | event published before commit | `event_published_before_commit_is_noticed` |
-//! | a session rises after its end | `sessions::mutants`: `a_session_that_rises_is_noticed` |
-//! | a session's lease freed on observed expiry | `sessions::mutants`: `a_lease_that_is_freed_on_observed_expiry_is_noticed` |
-//! | grant under a session whose end is in flight | `sessions::mutants`: `a_grant_under_a_session_whose_end_is_in_flight_is_noticed` |
-//! | fence lost between two writes | `fence_lost_is_noticed` |
-//! | grant while a fence is not confirmed | `grant_while_fencing_is_noticed` |
-//! | revival after a fence | `revival_after_fence_is_noticed` |
-//! | lock-delay skipped on expiry | `lock_delay_skipped_is_noticed` |
+//! | a session rises after its end | `sessions::mutants`: `a_session_that_rises_is_noticed`, `duo` |
+//! | a session's lease freed on observed expiry | `sessions::mutants`: `a_lease_that_is_freed_on_observed_expiry_is_noticed`, `duo` |
+//! | grant under a session whose end is in flight | `sessions::mutants`: `a_grant_under_a_session_whose_end_is_in_flight_is_noticed`, `duo` |
+//! | fence lost between two writes | `fence_lost_is_noticed`, `model` |
+//! | grant while a fence is not confirmed | `grant_while_fencing_is_noticed`, `model` |
+//! | revival after a fence | `revival_after_fence_is_noticed`, `model` |
+//! | lock-delay skipped on expiry | `lock_delay_skipped_is_noticed`, `model` |
 //! | client counts from the reply | `model`: `a_client_that_counts_from_the_reply_is_found` |
 //! | window left open after sending release | `model`: `a_client_whose_window_stays_open_after_its_release_is_found` |
 

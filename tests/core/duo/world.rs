@@ -241,16 +241,7 @@ impl World {
                 };
                 self.step(model, which, Input::Settled(settled));
             }
-            Action::LoseReply(which, fate) => {
-                self.doubts += 1;
-                let write = self.flights[which].take().expect("offered only then");
-                match fate {
-                    Fate::Landed => drop(self.land(which, write)),
-                    Fate::LandsLate => self.stray = Some((which, write)),
-                    Fate::Lost => {}
-                }
-                self.step(model, which, Input::Settled(Settled::Unknown(broken())));
-            }
+            Action::LoseReply(which, fate) => self.lose_reply(model, which, fate),
             Action::LandStray => {
                 let (which, write) = self.stray.take().expect("offered only then");
                 self.land(which, write);
@@ -274,6 +265,17 @@ impl World {
                 self.rival.age();
             }
         }
+    }
+
+    fn lose_reply(&mut self, model: &Duo, which: usize, fate: Fate) {
+        self.doubts += 1;
+        let write = self.flights[which].take().expect("offered only then");
+        match fate {
+            Fate::Landed => drop(self.land(which, write)),
+            Fate::LandsLate => self.stray = Some((which, write)),
+            Fate::Lost => {}
+        }
+        self.step(model, which, Input::Settled(Settled::Unknown(broken())));
     }
 
     fn go_on(&mut self, model: &Duo) {

@@ -253,6 +253,27 @@ fn a_fence_that_was_interrupted_is_run_again() {
 }
 
 #[test]
+fn callers_that_keep_asking_do_not_put_it_off() {
+    let (mut bench, a) = fencing();
+    bench.report(FenceResult::Interrupted);
+    for _ in 0..10 {
+        bench.ask(acquire("b"));
+        bench.run(100);
+    }
+    assert_eq!(bench.running(), [("power", a.token())]);
+    bench.terms.until = bench.now;
+    bench.report(FenceResult::Interrupted);
+    for _ in 0..10 {
+        bench.ask(acquire("b"));
+        bench.run(100);
+    }
+    assert!(bench.fences.is_empty(), "it may not promise now");
+    bench.terms.until = Moment::NEVER;
+    bench.run(1_000);
+    assert_eq!(bench.running(), [("power", a.token())]);
+}
+
+#[test]
 fn a_confirmation_that_was_not_written_is_asked_for_again() {
     let (mut bench, a) = fencing();
     bench.report(FenceResult::Confirmed);

@@ -276,15 +276,12 @@ fn slow_reads_of_the_key() {
     explore(SLOW_READS, &[Event::StaleRead, Event::TakenOver, Event::Adopted]);
 }
 
-/// Too many states for every day: they were never counted to the end.
 #[test]
-#[ignore = "minutes to hours"]
 fn slow_readings_and_a_process_that_is_killed() {
     explore(SLOW_CRASH, &[Event::StaleScan, Event::TakenOver, Event::Adopted]);
 }
 
 #[test]
-#[ignore = "minutes to hours"]
 fn slow_reads_of_the_key_and_a_write_in_doubt() {
     let events = [Event::StaleRead, Event::Settled, Event::TakenOver, Event::Adopted];
     explore(SLOW_DOUBT, &events);
