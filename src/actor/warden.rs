@@ -105,8 +105,7 @@ async fn carry_out(kind: &CheckKind) -> Result<(), String> {
 async fn exec(command: &[Box<str>]) -> Result<(), String> {
     let Some((program, arguments)) = command.split_first() else { return Ok(()) };
     let arguments = arguments.iter().map(|argument| &**argument);
-    let ended = crate::plugin::run_group(program, arguments, [], b"").await;
-    let ended = ended.map_err(|error| error.to_string())?;
+    let ended = crate::plugin::run_group(program, arguments, [], b"").await?;
     if ended.status.success() {
         return Ok(());
     }

@@ -52,8 +52,7 @@ impl Program {
         let stdin = format!("{}\n", event::data(order));
         let arguments = arguments.iter().map(String::as_str);
         let ended = run_group(program, arguments, own.chain(of_order), stdin.as_bytes()).await;
-        let ended =
-            ended.map_err(|error| FenceError::new(format!("{program} cannot be run: {error}")))?;
+        let ended = ended.map_err(FenceError::new)?;
         if ended.status.success() {
             return Ok(());
         }

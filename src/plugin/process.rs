@@ -1,7 +1,6 @@
 //! Programs that end when nobody waits for them any more, with all that they started.
 
 use std::{
-    io,
     process::{ExitStatus, Stdio},
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -45,13 +44,13 @@ impl Drop for Group {
 /// besides the few that it inherits. When the future is dropped the whole group is killed.
 ///
 /// # Errors
-/// The program could not be started, or was lost.
+/// In words for people: the program could not be started, or was lost.
 pub async fn run_group(
     program: &str,
     arguments: impl IntoIterator<Item = &str>,
     environment: impl IntoIterator<Item = (&str, &str)>,
     stdin: &[u8],
-) -> io::Result<Ended> {
+) -> Result<Ended, String> {
     let inherited =
         INHERITED.into_iter().filter_map(|name| Some((name, std::env::var(name).ok()?)));
     let mut command = Command::new(program);
@@ -65,7 +64,8 @@ pub async fn run_group(
         .stderr(Stdio::piped())
         .process_group(0)
         .kill_on_drop(true);
-    let mut child = command.spawn()?;
+    let mut child =
+        command.spawn().map_err(|error| format!("{program} cannot be started: {error}"))?;
     let leader = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     let mut group = Group(leader);
     let tail = Mutex::new(Vec::new());
@@ -87,7 +87,8 @@ pub async fn run_group(
     drop(talk);
     let said = tail.into_inner().unwrap_or_else(PoisonError::into_inner);
     let complaint = String::from_utf8_lossy(&said).trim().to_owned();
-    Ok(Ended { status: exited?, complaint })
+    let status = exited.map_err(|error| format!("{program} is lost: {error}"))?;
+    Ok(Ended { status, complaint })
 }
 
 /// Tells it what it is to know, and listens to what it complains about.
