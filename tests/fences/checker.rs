@@ -164,8 +164,7 @@ fn granted(planned: &Planned, story: &Story, last: u64, at: u64, lines: &[Line])
 fn late(planned: &Planned, story: &Story, lines: &[Line]) {
     let key = &planned.key;
     let Some((first, _)) = story.ends.first_key_value() else { return };
-    let due = planned.wanted || matches!(planned.rule, Rule::Before | Rule::BeforeOrAlarm);
-    if !due {
+    if !planned.is_due() {
         assert!(lines.is_empty(), "{key}: fenced, and nobody was granted it: {lines:?}");
     } else if planned.confirms() {
         assert!(story.fenced.contains_key(first), "{key}: {first} is not fenced");

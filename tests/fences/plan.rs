@@ -70,6 +70,11 @@ impl Planned {
         self.plugins.iter().all(|(_, does)| matches!(does, Does::Confirms | Does::FailsTwice))
     }
 
+    /// Whether its fence is to run: before a grant always, after one where there is one.
+    pub fn is_due(&self) -> bool {
+        self.wanted || matches!(self.rule, Rule::Before | Rule::BeforeOrAlarm)
+    }
+
     pub fn ending(&self) -> Ending {
         let last = if self.wanted { "held" } else { "free" };
         let (state, pending, failed) = match (self.rule, self.confirms()) {
