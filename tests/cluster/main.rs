@@ -11,6 +11,7 @@ mod cluster;
 #[path = "../common/dynamo_endpoint.rs"]
 mod dynamo_endpoint;
 mod ledger;
+#[allow(dead_code, reason = "shared with the tests of nodes")]
 mod node;
 mod process;
 #[path = "../common/proxy.rs"]
