@@ -185,6 +185,7 @@ fn announce(world: &World, committed: Committed) {
     {
         // Its grant landed after the session's end.
         let over = SessionOver { session, cause };
+        world.registry.tell(committed.key.as_str(), || Mail::Stale(committed.change.seq));
         world.registry.tell(committed.key.as_str(), || Mail::SessionOver(over));
     }
     if committed.key.is_session() {

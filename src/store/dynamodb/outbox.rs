@@ -187,7 +187,9 @@ impl Outbox {
                 if noted.order() <= *before {
                     continue;
                 }
-                let follows = noted.change.seq == before.1 + 1;
+                // A session's key begins anew when its record was forgotten.
+                let anew = noted.change.seq == 1 && one.key.is_session();
+                let follows = anew || noted.change.seq == before.1 + 1;
                 if !follows && before.1 != 0 {
                     lines.push(Line::Hole);
                 }

@@ -4,6 +4,7 @@ mod crash;
 mod damage;
 mod disk;
 mod faults;
+mod forget;
 
 use std::{future::Future, path::Path, sync::Arc, time::Duration};
 
