@@ -145,8 +145,8 @@ async fn all_as_planned(stand: &Stand, node: usize, plan: &[Planned], waiters: &
 async fn history(stand: &Stand, node: usize, plan: &[Planned]) -> Vec<Value> {
     let due = plan.iter().filter(|planned| planned.is_due());
     let due: BTreeSet<&str> = due.map(|planned| planned.key.as_str()).collect();
-    let mut events = Vec::new();
-    within(ms(HISTORY_MS), async || {
+    let (mut events, began) = (Vec::new(), now());
+    let whole = within(ms(HISTORY_MS), async || {
         events = stand.events(node).await;
         let of_fences = events.iter().filter(|event| {
             let kind = event["type"].as_str().unwrap_or_default();
@@ -154,8 +154,9 @@ async fn history(stand: &Stand, node: usize, plan: &[Planned]) -> Vec<Value> {
         });
         let told: BTreeSet<_> = of_fences.filter_map(|event| event["subject"].as_str()).collect();
         due.is_subset(&told)
-    })
-    .await;
+    });
+    let whole = whole.await;
+    println!("the history is whole: {whole}, after {:?}", now().since(began));
     events
 }
 
