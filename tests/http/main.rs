@@ -26,6 +26,7 @@ mod request_id;
 mod restart;
 mod service;
 mod session_any;
+mod session_ends;
 mod session_fields;
 mod session_many;
 mod session_restart;

@@ -26,7 +26,8 @@ async fn its_grants_are_kept_by_the_session() {
     assert_eq!(got.len(), 3);
     for grant in &got {
         assert_eq!(grant.lease["session"], session.digest.as_str());
-        assert!(grant.valid_for_ms > 500 && grant.valid_for_ms < 1000, "{}", grant.valid_for_ms);
+        // What the call took is in it.
+        assert!(grant.valid_for_ms > 500 && grant.valid_for_ms < 2000, "{}", grant.valid_for_ms);
         server.post("/v1/heartbeat", &grant.proof()).await.problem(409, "kept-by-session");
     }
     for _ in 0..6 {
