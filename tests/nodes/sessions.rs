@@ -21,6 +21,7 @@ on_both_stores!(
     a_session_of_a_node_that_slept_is_one_nodes,
     a_session_that_nobody_keeps_ends_with_its_leases,
     who_dies_in_mid_sweep_is_succeeded,
+    also_where_the_leases_name_an_earlier_home,
     a_lock_delay_is_the_same_at_every_node,
     who_waits_under_a_session_is_served_by_any_node,
     dead_sessions_are_forgotten,
@@ -255,6 +256,31 @@ async fn who_dies_in_mid_sweep_is_succeeded(mut pair: Pair) {
     });
     assert!(ended.await, "{held}");
     assert_ended_once(&pair.b, &grants, 2).await;
+}
+
+/// The leases of an adopted session name the home before: they are found by the session's tombstone.
+async fn also_where_the_leases_name_an_earlier_home(mut pair: Pair) {
+    let session = Session::open(&pair.a, "w1", 60_000, 0).await;
+    let mut grants = Vec::new();
+    for n in 0..150 {
+        grants.push(session.acquire(&pair.a, &format!("many/{n:03}")).await);
+    }
+    pair.a.kill();
+    assert_eq!(session.beat_until_answered(&pair.b).await.0, 200);
+    pair.a.start().await;
+    assert_eq!(session.beat_until_answered(&pair.a).await.0, 200, "passed on");
+    // Its actors of the leases have found the session alive.
+    sleep_ms(1_500).await;
+    let closed = session.close(&pair.b).await;
+    pair.b.kill();
+    assert_eq!(closed.1["destroyed"], true, "{closed:?}");
+    let mut held = Value::Null;
+    let ended = within(ms(2 * DEATH_MS), async || {
+        held = pair.a.get("/v1/leases?prefix=many/&state=held&limit=1000").await;
+        held["leases"].as_array().is_some_and(Vec::is_empty)
+    });
+    assert!(ended.await, "{held}");
+    assert_ended_once(&pair.a, &grants, 2).await;
 }
 
 async fn a_lock_delay_is_the_same_at_every_node(pair: Pair) {
