@@ -71,7 +71,7 @@ struct Previous<'a> {
     token: u64,
 }
 
-/// A change as an event; `writer` as [`writer_of`] says.
+/// A change as an event.
 pub fn cloud_event<'a>(
     source: &'a Source,
     setting: &'a Setting,
