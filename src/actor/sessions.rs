@@ -238,13 +238,6 @@ impl Sessions {
         self.work.notify_one();
     }
 
-    /// How many sessions are remembered for whatever reason.
-    #[cfg(any(test, feature = "testing"))]
-    pub fn remembered(&self) -> usize {
-        let asked = self.inquiries.lock().unwrap_or_else(PoisonError::into_inner).len();
-        self.known.len() + self.inherited.len() + asked
-    }
-
     /// An earlier process left this lease under a session.
     pub(super) fn inherit(&self, digest: Nonce, key: &Key, token: Token, ordered: bool) {
         let inherited = Inherited { key: key.clone(), token, ordered };
