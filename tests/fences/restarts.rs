@@ -2,7 +2,7 @@
 //!
 //! R8: the write that ends a tenure names its fences, so a successor runs them again, and skips none.
 
-use std::{net::TcpListener, path::Path, time::SystemTime};
+use std::{path::Path, time::SystemTime};
 
 use serde_json::{Value, json};
 use tenure::clock::Chance;
@@ -59,8 +59,9 @@ pub async fn run(cycles: u64, seed: u64) {
     let mut waiters = Waiters::start(vec![url.clone()]);
     let (mut plan, mut kills) = (Vec::new(), Vec::new());
     for cycle in 0..cycles {
-        let check = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let id = open(&stand, &check).await;
+        // A file, since a port that is given up may soon be another's.
+        let check = tempfile::NamedTempFile::new().expect("a file");
+        let id = open(&stand, check.path()).await;
         let keeper = keep_alive(&url, &id);
         let keys: Vec<_> = (0..LEASES).map(|n| format!("s/{cycle}/{n}")).collect();
         for key in &keys {
@@ -102,13 +103,13 @@ pub async fn run(cycles: u64, seed: u64) {
     assert!(between as u64 * 3 > cycles, "the kills came too early or too late");
 }
 
-/// A session that lives while somebody listens there.
-async fn open(stand: &Stand, check: &TcpListener) -> String {
-    let address = check.local_addr().expect("an address").to_string();
+/// A session that lives while the file is there.
+async fn open(stand: &Stand, check: &Path) -> String {
     let body = json!({
         "owner": "first", "ttl_ms": SESSION_TTL_MS, "behavior": "release", "lock_delay_ms": 0,
         "checks": [{
-            "type": "tcp", "address": address, "interval_ms": CHECK_MS, "timeout_ms": 5_000,
+            "type": "exec", "command": ["/usr/bin/test", "-e", check], "interval_ms": CHECK_MS,
+            "timeout_ms": 5_000,
             "fail_after": 1,
         }],
     });
