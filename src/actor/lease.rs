@@ -237,6 +237,9 @@ impl LeaseActor {
                 Effect::InquireSession(digest) => {
                     self.world.sessions.inquire(digest, self.obituary.key());
                 }
+                Effect::Reorder(digest) => {
+                    self.world.sessions.reorder(digest, self.obituary.key());
+                }
                 Effect::Fence(run) => self.fence(run),
                 Effect::Alarm(alarm) => self.alarm(alarm),
             }

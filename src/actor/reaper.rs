@@ -12,7 +12,9 @@ use std::{
 
 use super::{Mail, World, sessions::Session, tasks::supervise};
 use crate::{
-    lease::{Call, Key, Loaded, Moment, Nonce, Request, SessionOver, Standing, State},
+    lease::{
+        Answer, Call, Key, Loaded, Moment, Nonce, Request, Revoke, SessionOver, Standing, State,
+    },
     store::{Found, Range},
 };
 
@@ -33,6 +35,7 @@ const RETRY: Duration = Duration::from_millis(500);
 pub(crate) fn start(world: &Arc<World>) {
     supervise(world, "reaper", |world| async move { reap_for_ever(world).await });
     supervise(world, "session inquiries", |world| async move { inquire_for_ever(&world).await });
+    supervise(world, "session orders", |world| async move { reorder_for_ever(&world).await });
 }
 
 /// [`BURIAL`], unless a test is in a hurry.
@@ -191,7 +194,11 @@ async fn search(world: &Arc<World>, ended: &HashMap<Nonce, Box<str>>) -> HashSet
                 continue;
             };
             if let Some((session, _)) = surveyed.get(&bond.session) {
-                session.found(key, record.token(found.revision), record.revocation.is_some());
+                let ordered = record.revocation.is_some();
+                session.found(key, record.token(found.revision), ordered);
+                if ordered && !world.is_present(record.node) {
+                    world.sessions.reorder(bond.session, key);
+                }
             }
             if let Some(cause) = ended.get(&bond.session) {
                 left.insert(bond.session);
@@ -217,6 +224,48 @@ async fn inquire_for_ever(world: &Arc<World>) {
         }
         tokio::time::sleep(INQUIRE).await;
     }
+}
+
+async fn reorder_for_ever(world: &Arc<World>) {
+    loop {
+        world.sessions.ordered.notified().await;
+        let orders = std::mem::take(
+            &mut *world.sessions.orders.lock().unwrap_or_else(PoisonError::into_inner),
+        );
+        for (digest, key) in orders {
+            reorder(world, digest, &key).await;
+        }
+    }
+}
+
+/// R6: an order on a kept lease, whose author is gone, is given anew by the session's present home, which
+/// announces it first: the end waits for what this home promised before.
+async fn reorder(world: &Arc<World>, digest: Nonce, key: &Key) {
+    let Some(session) = world.sessions.get(digest) else { return };
+    let Ok(Some(Found { record: Ok(record), .. })) = world.store.read(key).await else { return };
+    let kept = record.bond().is_some_and(|bond| bond.session == digest);
+    let Some(order) = record.revocation.as_ref().filter(|_| kept) else { return };
+    session.announce_revoked(key);
+    let (caller, answer) = super::Reply::one();
+    let ask = |caller, request| Call { caller, received: world.now(), request, stranded: false };
+    let of_session = Key::of_session(digest);
+    let _ = world.registry.post(world, of_session.as_str(), Mail::Call(ask(caller, Request::View)));
+    let Ok(Answer::Viewed(view)) = answer.await else { return };
+    if view.elsewhere || view.state != State::Held {
+        return;
+    }
+    let left = Duration::from_millis(view.expires_in_ms.unwrap_or(0) + 1);
+    let order = Revoke {
+        reason: order.reason.clone(),
+        actor: order.actor.clone(),
+        immediately: false,
+        owner: None,
+        floor: Some(world.now() + left),
+    };
+    let (caller, answer) = super::Reply::one();
+    let request = Request::Revoke(Box::new(order));
+    let _ = world.registry.post(world, key.as_str(), Mail::Call(ask(caller, request)));
+    drop(answer.await);
 }
 
 /// R6: whoever reads a lease of a dead session ends it; a session without a record gets a tombstone first.

@@ -36,6 +36,10 @@ pub struct Sessions {
     pub(super) inquiries: Mutex<HashMap<Nonce, HashSet<Key>>>,
     /// There are such.
     pub(super) inquired: Notify,
+    /// Kept leases whose end is to be ordered anew, with their sessions.
+    pub(super) orders: Mutex<Vec<(Nonce, Key)>>,
+    /// There are such.
+    pub(super) ordered: Notify,
     /// Sessions whose leases are to be told, and why.
     pub(super) ended: Mutex<Vec<(Nonce, Box<str>)>>,
     /// There are such, or some whose leases are not all known.
@@ -330,6 +334,13 @@ impl Sessions {
             session.kept().over = Some(cause.clone());
         }
         self.left(digest, cause);
+    }
+
+    /// The author of an order on a kept lease is gone.
+    pub(super) fn reorder(&self, digest: Nonce, key: &Key) {
+        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        orders.push((digest, key.clone()));
+        self.ordered.notify_one();
     }
 
     /// Has it found out whether a session lives that keeps a lease.

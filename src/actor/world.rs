@@ -251,6 +251,12 @@ impl World {
         }
     }
 
+    /// Whether an incarnation is the one that this node goes by now.
+    pub(super) fn is_present(&self, incarnation: Nonce) -> bool {
+        let terms = self.terms.read().unwrap_or_else(PoisonError::into_inner);
+        terms.peers.is_none() || terms.node == incarnation
+    }
+
     /// A lease came to be at home here, or is no longer.
     pub(super) fn count_homed(&self, homed: bool, pool: &PoolMetrics) {
         if homed {

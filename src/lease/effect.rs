@@ -22,6 +22,9 @@ pub enum Effect<C> {
     /// Find out whether a session that keeps the tenure still lives; report its end as
     /// [`Input::SessionOver`].
     InquireSession(Nonce),
+    /// Have the present home of the session that keeps the tenure order its end anew: whoever ordered it is
+    /// gone.
+    Reorder(Nonce),
     /// Have a plugin fence; report as [`Input::Fenced`].
     Fence(FenceRun),
     /// Tell people.

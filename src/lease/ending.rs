@@ -39,6 +39,8 @@ impl<C: Caller> Lease<C> {
         match (self.record.bond(), &self.record.revocation) {
             (Some(_), _) if self.over().is_some() => Moment::ZERO,
             (Some(_), None) => Moment::NEVER,
+            // R6: only who announced the order knows which promises cover the lease.
+            (Some(_), Some(_)) if self.home != Home::Here => Moment::NEVER,
             _ => self.promised.max(self.floor),
         }
     }

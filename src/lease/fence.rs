@@ -156,7 +156,9 @@ impl<C: Caller> Lease<C> {
             // It may be the confirmation of just what seems to be pending.
             return;
         }
-        if self.retrying(env.now) {
+        let seq = self.record.seq;
+        let unsure = |busy: &super::machine::Busy<C>| busy.looking || busy.stale > seq;
+        if self.retrying(env.now) || self.busy.as_deref().is_some_and(unsure) {
             return;
         }
         if !env.terms.may_promise(env.now) {
@@ -210,8 +212,10 @@ impl<C: Caller> Lease<C> {
         env: &mut Env<'_>,
         out: &mut Effects<C>,
     ) {
-        let named =
-            |fence: &Fence| fence.token == report.token && fence.pending.contains(&report.plugin);
+        let named = |fence: &Fence| {
+            let again = fence.failed && report.outcome != FenceResult::Confirmed;
+            fence.token == report.token && fence.pending.contains(&report.plugin) && !again
+        };
         let Some(at) = self.record.fences().iter().position(named) else { return };
         if self.home == Home::Living {
             // Its home runs it again.

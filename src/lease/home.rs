@@ -35,11 +35,14 @@ impl<C: Caller> Lease<C> {
                 if env.terms.breaks(Mutant::AdoptionWithoutFloor) {
                     end = env.now;
                 }
-                if self.home == Home::Living && self.record.bond().is_some() {
-                    // An order to end it is no change of ownership, and may not have been heard of here.
+                let unheard = self.record.bond().is_some() || self.has_due_fences();
+                if self.home == Home::Living && unheard {
+                    // An order to end it is no change of ownership, nor is the confirmation of one fence of
+                    // several: they may not have been heard of here.
                     self.busy().stale = u64::MAX;
                 }
                 self.home = Home::Gone;
+                self.have_reordered(out);
                 (self.promised, self.floor, self.opens_at) = (Moment::ZERO, end, end);
             }
             None => {
@@ -104,6 +107,14 @@ impl<C: Caller> Lease<C> {
             Request::Revoke(_) | Request::Pin(..) | Request::Unpin(..) => true,
             Request::FenceSkip(..) => true,
             Request::Bury | Request::View => false,
+        }
+    }
+
+    /// R6: an order on a kept lease whose author is gone may have landed after the session was adopted: its
+    /// floor says nothing of what the session's present home promised. That one orders it anew.
+    pub(super) fn have_reordered(&self, out: &mut Effects<C>) {
+        if let (Some(bond), Some(_)) = (self.record.bond(), &self.record.revocation) {
+            out.push(Effect::Reorder(bond.session));
         }
     }
 

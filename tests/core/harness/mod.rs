@@ -52,6 +52,8 @@ pub struct Bench {
     pub fences: Vec<FenceRun>,
     /// Sessions that are to be asked about.
     pub inquired: Vec<Nonce>,
+    /// Sessions whose present home is to order the end of what they kept anew.
+    pub reordered: Vec<Nonce>,
     /// Everybody who asked, and is not answered yet, of the present shell.
     pub waiting: Vec<Who>,
     /// What subscribers were told.
@@ -119,6 +121,7 @@ impl Bench {
             alarms: Vec::new(),
             fences: Vec::new(),
             inquired: Vec::new(),
+            reordered: Vec::new(),
             waiting: Vec::new(),
             published: Vec::new(),
             sins: Sins::default(),
@@ -165,6 +168,7 @@ impl Bench {
                 Effect::Read => self.reads += 1,
                 Effect::Inquire(_) => {}
                 Effect::InquireSession(session) => self.inquired.push(session),
+                Effect::Reorder(session) => self.reordered.push(session),
                 Effect::Fence(run) => {
                     let due = self.oracle.fencing(&run);
                     self.judge(due);

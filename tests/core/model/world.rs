@@ -233,7 +233,8 @@ impl World {
                 Effect::Read
                 | Effect::Alarm(_)
                 | Effect::Inquire(_)
-                | Effect::InquireSession(_) => {}
+                | Effect::InquireSession(_)
+                | Effect::Reorder(_) => {}
                 Effect::Fence(run) => self.ended.run(&run),
             }
         }

@@ -288,7 +288,7 @@ impl World {
                     self.judge(due);
                     self.nodes[at].fences.push(run);
                 }
-                Effect::Alarm(_) | Effect::InquireSession(_) => {}
+                Effect::Alarm(_) | Effect::InquireSession(_) | Effect::Reorder(_) => {}
             }
         }
     }

@@ -323,7 +323,10 @@ impl World {
                 Effect::Read => self.nodes[at].reads.push(self.cell.clone()),
                 Effect::Reply(caller, answer) => self.reply(at, caller, &answer),
                 Effect::Inquire(node) => self.inquire(model, at, node),
-                Effect::Alarm(_) | Effect::InquireSession(_) | Effect::Fence(_) => {}
+                Effect::Alarm(_)
+                | Effect::InquireSession(_)
+                | Effect::Reorder(_)
+                | Effect::Fence(_) => {}
             }
         }
         if !model.bounds.slow_reads && !self.nodes[at].reads.is_empty() {
