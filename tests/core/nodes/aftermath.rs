@@ -221,3 +221,32 @@ fn a_kept_lease_is_pinned_and_revoked_where_it_is_not_at_home() {
         assert_eq!(world.owner(), None);
     }
 }
+
+/// Revokes the kept lease at a node, its session's promises running until then.
+fn ordered(world: &mut World, at: usize, floor: Moment) {
+    let Request::Revoke(order) = revoke() else { unreachable!() };
+    let order = Revoke { floor: Some(floor), ..*order };
+    let revoked = world.done(at, Request::Revoke(Box::new(order)));
+    assert!(matches!(revoked.answer(), Answer::Revoked(_)), "{revoked:?}");
+}
+
+#[test]
+fn an_order_whose_author_died_is_carried_out_by_whoever_orders_it_anew() {
+    let (mut world, _) = kept();
+    let floor = world.clock(A) + ms(TTL_MS);
+    ordered(&mut world, A, floor);
+    world.news(B);
+    world.crash(A);
+    // The session may be at home at B by now, and promised there for ever so long.
+    world.run(20 * TTL_MS);
+    assert!(world.is_terminal(A));
+    assert_eq!(world.owner().as_deref(), Some("a"), "nobody knows what covers the lease");
+    assert!(world.nodes[B].reordered.contains(&SESSION));
+
+    let floor = world.clock(B) + ms(TTL_MS);
+    ordered(&mut world, B, floor);
+    world.run(TTL_MS - 100);
+    assert_eq!(world.owner().as_deref(), Some("a"));
+    world.run(NODE_TTL_MS);
+    assert_eq!(world.owner(), None);
+}

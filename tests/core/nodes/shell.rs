@@ -26,6 +26,8 @@ pub struct Node {
     pub flight: Option<WriteEffect>,
     pub reads: usize,
     pub inquiries: Vec<Nonce>,
+    /// Sessions whose present home is to order the end of what they kept anew.
+    pub reordered: Vec<Nonce>,
     /// Fences that its plugins run.
     pub fences: Vec<FenceRun>,
     /// Its lease was not told yet that the node could not promise for a while.
@@ -51,6 +53,7 @@ impl Node {
             flight: None,
             reads: 0,
             inquiries: Vec::new(),
+            reordered: Vec::new(),
             fences: Vec::new(),
             lapsed: false,
         }
@@ -288,7 +291,8 @@ impl World {
                     self.judge(due);
                     self.nodes[at].fences.push(run);
                 }
-                Effect::Alarm(_) | Effect::InquireSession(_) | Effect::Reorder(_) => {}
+                Effect::Reorder(session) => self.nodes[at].reordered.push(session),
+                Effect::Alarm(_) | Effect::InquireSession(_) => {}
             }
         }
     }
