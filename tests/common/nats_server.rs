@@ -147,9 +147,20 @@ impl Server {
         }
     }
 
-    /// SIGSTOP: it answers nothing, and its connections stay.
+    /// SIGSTOP: once this returns it answers nothing, and its connections stay.
+    ///
+    /// # Panics
+    /// When it does not stop.
     pub fn pause(&self) {
         self.signal("-STOP");
+        let Some(pid) = self.pid() else { return };
+        for _ in 0..STEPS {
+            if is_stopped(pid) {
+                return;
+            }
+            pause();
+        }
+        panic!("{pid} does not stop");
     }
 
     /// SIGCONT.
@@ -259,6 +270,16 @@ fn jetstream_answers(port: u16) -> std::io::Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Whether all threads of a process are stopped: the signal is sent before they are.
+fn is_stopped(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    let state = |thread: fs::DirEntry| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())
+    };
+    threads.flatten().all(|thread| matches!(state(thread), None | Some('T' | 't' | 'Z' | 'X')))
 }
 
 #[allow(clippy::disallowed_methods, reason = "a test's own thread may wait")]
