@@ -36,6 +36,8 @@ pub struct Sessions {
     pub(super) inquiries: Mutex<HashMap<Nonce, HashSet<Key>>>,
     /// There are such.
     pub(super) inquired: Notify,
+    /// Places for rounds of checks: whoever may make a session may name an address that never answers.
+    pub(super) checks: Places,
     /// Kept leases whose end is to be ordered anew, with their sessions.
     pub(super) orders: Mutex<Vec<(Nonce, Key)>>,
     /// There are such.
@@ -44,6 +46,24 @@ pub struct Sessions {
     pub(super) ended: Mutex<Vec<(Nonce, Box<str>)>>,
     /// There are such, or some whose leases are not all known.
     pub(super) work: Notify,
+}
+
+/// Most rounds of checks under way at a time, of all sessions together: each may hold a socket or a program.
+const CHECKS_AT_ONCE: usize = 256;
+
+/// Bounds what is under way.
+pub(super) struct Places(tokio::sync::Semaphore);
+
+impl Default for Places {
+    fn default() -> Self {
+        Self(tokio::sync::Semaphore::new(CHECKS_AT_ONCE))
+    }
+}
+
+impl Places {
+    pub async fn acquire(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
+        self.0.acquire().await.ok()
+    }
 }
 
 /// One session.
@@ -59,6 +79,8 @@ pub struct Session {
     /// What its heartbeats said last.
     pub(super) beat: Beat,
     kept: Mutex<Kept>,
+    /// Whether its end is known.
+    ended: watch::Sender<bool>,
     /// Whether all its leases are known.
     complete: watch::Sender<bool>,
 }
@@ -161,6 +183,11 @@ impl Session {
     /// Resolves when all its leases are known; before, no heartbeat may be answered.
     pub async fn surveyed(&self) {
         let _ = self.complete.subscribe().wait_for(|complete| *complete).await;
+    }
+
+    /// Resolves when the session is known to be over: whoever waits under it is granted nothing more.
+    pub async fn ended(&self) {
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }
 
     /// A heartbeat said how far the work has come.
@@ -272,6 +299,7 @@ impl Sessions {
                 ttl_ms,
                 spec,
                 beat: Beat::default(),
+                ended: watch::Sender::new(false),
                 kept: Mutex::new(kept),
                 complete: watch::Sender::new(complete),
             })
@@ -327,11 +355,18 @@ impl Sessions {
         }
         if !own {
             // Whoever wrote it tells the leases.
+            if let Some(session) = self.get(digest) {
+                session.ended.send_replace(true);
+            }
             return self.forget(digest);
         }
-        let cause = cause(change.kind, change.reason.as_deref());
+        let mut cause = cause(change.kind, change.reason.as_deref());
+        if let Some(actor) = &change.actor {
+            cause = format!("{cause}, by {actor}").into();
+        }
         if let Some(session) = self.get(digest) {
             session.kept().over = Some(cause.clone());
+            session.ended.send_replace(true);
         }
         self.left(digest, cause);
     }

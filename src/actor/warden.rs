@@ -64,6 +64,8 @@ async fn watch(world: Weak<World>, session: Weak<Session>, check: Check) {
                 if idle { Err("the reported progress did not change".to_owned()) } else { Ok(()) }
             }
             kind => {
+                // Waiting for a place is no failure of whoever is checked.
+                let _place = world.sessions.checks.acquire().await;
                 let limit = Duration::from_millis(check.timeout_ms);
                 let tried = tokio::time::timeout(limit, carry_out(kind)).await;
                 tried.unwrap_or_else(|_| Err(format!("no answer within {} ms", check.timeout_ms)))

@@ -48,6 +48,10 @@ impl<T: DeserializeOwned + Default + 'static> FromRequest for OptionalBody<T> {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // The library would take a list for the fields in their order.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+        return Err(Problem::malformed("is a list; a JSON object is expected".into(), None));
+    }
     serde_json::from_slice(bytes).map_err(|_| explain::<T>(bytes))
 }
 

@@ -24,17 +24,19 @@ use crate::{
 const MAX_LIMIT: usize = 1000;
 /// The shortest and longest span between two rounds of a check, and for one round, in milliseconds.
 const CHECK_SPANS: std::ops::RangeInclusive<u64> = 100..=3_600_000;
+/// The longest that one round may take, in milliseconds: it keeps one of the node's places meanwhile.
+const CHECK_TIMEOUT_MAX: u64 = 60_000;
 
 /// The id of a session from a body or path.
 pub fn session_id(field: &str, text: &str) -> Result<SessionId, Problem> {
     text.parse().map_err(|error: NotASessionId| Problem::field(field, error))
 }
 
-fn span(field: &str, at: usize, value: u64) -> Result<u64, Problem> {
-    if CHECK_SPANS.contains(&value) {
+fn span(field: &str, at: usize, value: u64, max: u64) -> Result<u64, Problem> {
+    let min = *CHECK_SPANS.start();
+    if (min..=max).contains(&value) {
         return Ok(value);
     }
-    let (min, max) = (CHECK_SPANS.start(), CHECK_SPANS.end());
     let detail = format!("is {value}; it must be from {min} to {max}");
     Err(Problem::field(&format!("checks[{at}].{field}"), detail))
 }
@@ -78,8 +80,12 @@ fn check(app: &App, at: usize, body: &CheckSpec) -> Result<Check, Problem> {
     if !(1..=1000).contains(&fail_after) {
         return wrong("fail_after", &format!("is {fail_after}; it must be from 1 to 1000"));
     }
-    let interval_ms = span("interval_ms", at, interval_ms)?;
-    let timeout_ms = span("timeout_ms", at, timeout_ms)?;
+    let interval_ms = span("interval_ms", at, interval_ms, *CHECK_SPANS.end())?;
+    let timeout_ms = match kind {
+        // Nothing is under way meanwhile.
+        CheckKind::Progress => timeout_ms,
+        _ => span("timeout_ms", at, timeout_ms, CHECK_TIMEOUT_MAX)?,
+    };
     Ok(Check { kind, interval_ms, timeout_ms, fail_after })
 }
 

@@ -96,9 +96,12 @@ impl<C: Caller> Lease<C> {
     fn write_end(&self, Draft { record, changes }: &mut Draft, end: End, wall_ms: u64) {
         let Some(mut tenure) = record.tenure.take() else { return };
         tenure.token = self.token;
+        // However it ended: an administrator had ordered it, and that is not to be lost.
+        let order = record.revocation.as_deref();
+        let actor = end.actor.or_else(|| order.map(|order| order.actor.clone()));
+        let reason = end.reason.or_else(|| order.map(|order| order.reason.clone()));
         record.seq += 1;
         record.floor_ms = 0;
-        record.revocation = None;
         if let Some(value) = end.value {
             record.value = Some(value);
         }
@@ -114,10 +117,11 @@ impl<C: Caller> Lease<C> {
             owner: None,
             token: self.token,
             previous: Some((tenure.owner.clone(), self.token)),
-            reason: end.reason,
-            actor: end.actor,
+            reason,
+            actor,
             session: bond.map(|bond| bond.session),
         });
+        record.revocation = None;
         let ended = Ended { tenure, reason: end.kind, ended_at_ms: wall_ms, fenced: false };
         record.previous = Some(Box::new(ended));
     }

@@ -35,15 +35,15 @@ pub struct Fence {
     pub timeout_ms: u64,
     /// The plugins that have not confirmed.
     pub pending: Box<[Box<str>]>,
-    /// One of them failed for good, and the key waits for an administrator.
-    pub failed: bool,
+    /// Those among them that failed for good: the key waits for an administrator.
+    pub failed: Box<[Box<str>]>,
 }
 
 impl Fence {
     /// Whether nobody may be granted the key before this is confirmed.
     fn blocks(&self) -> bool {
         self.when == FenceWhen::BeforeGrant
-            || (self.failed && self.on_failure == OnFenceFailure::Block)
+            || (!self.failed.is_empty() && self.on_failure == OnFenceFailure::Block)
     }
 }
 
@@ -167,10 +167,10 @@ impl<C: Caller> Lease<C> {
         }
         let record = self.record.clone();
         for fence in record.fences() {
-            if fence.failed || !self.is_due(fence) {
+            if !self.is_due(fence) {
                 continue;
             }
-            for plugin in &fence.pending {
+            for plugin in fence.pending.iter().filter(|plugin| !fence.failed.contains(plugin)) {
                 let running = &mut self.busy().running;
                 if running.iter().any(|(token, name)| *token == fence.token && name == plugin) {
                     continue;
@@ -213,7 +213,8 @@ impl<C: Caller> Lease<C> {
         out: &mut Effects<C>,
     ) {
         let named = |fence: &Fence| {
-            let again = fence.failed && report.outcome != FenceResult::Confirmed;
+            let again =
+                fence.failed.contains(&report.plugin) && report.outcome != FenceResult::Confirmed;
             fence.token == report.token && fence.pending.contains(&report.plugin) && !again
         };
         let Some(at) = self.record.fences().iter().position(named) else { return };
@@ -237,7 +238,8 @@ impl<C: Caller> Lease<C> {
         };
         let (owner, session) = (fence.owner.clone(), fence.session);
         if failed.is_some() && fence.on_failure == OnFenceFailure::Block {
-            fence.failed = true;
+            let failed = fence.failed.iter().chain([&report.plugin]);
+            fence.failed = failed.cloned().collect();
         } else {
             let rest = fence.pending.iter().filter(|plugin| **plugin != report.plugin);
             fence.pending = rest.cloned().collect();
@@ -361,7 +363,7 @@ impl<C: Caller> Lease<C> {
                 on_failure: plan.on_failure,
                 timeout_ms: plan.timeout_ms,
                 pending: plan.plugins.clone(),
-                failed: false,
+                failed: Box::default(),
             };
             record.aftermath.get_or_insert_default().fences.push(fence);
         }

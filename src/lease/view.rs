@@ -43,7 +43,7 @@ impl<C: Caller> Lease<C> {
                 .iter()
                 .flat_map(|fence| fence.pending.iter().cloned())
                 .collect(),
-            fence_failed: record.fences().iter().any(|fence| fence.failed),
+            fence_failed: record.fences().iter().any(|fence| !fence.failed.is_empty()),
             marks: self.marks(),
         }
     }

@@ -99,7 +99,10 @@ impl Manager {
         let (bond, ttl_ms) = self.bond(session, received.into()).await.map_err(Box::new)?;
         let any = &AcquireAny { ttl_ms, ..any.clone() };
         let keys = self.resolve(&any.candidates).await?;
-        let mut taken = self.serve_any(any, keys, Some(bond), wait_until, received).await?;
+        let mut taken = tokio::select! {
+            taken = self.serve_any(any, keys, Some(bond), wait_until, received) => taken?,
+            error = self.session_ends(session) => return Err(Box::new(error).into()),
+        };
         self.promise_kept(session, &mut taken.grants, received).await?;
         Ok(taken)
     }

@@ -168,7 +168,10 @@ impl Manager {
     ) -> Result<Grant, AcquireError> {
         let (bond, ttl_ms) = self.bond(id, asked).await.map_err(Box::new)?;
         let one = &AcquireOne { ttl_ms, ..one.clone() };
-        let mut grant = self.acquire_kept(one, Some(bond), asked).await?;
+        let mut grant = tokio::select! {
+            grant = self.acquire_kept(one, Some(bond), asked) => grant?,
+            error = self.session_ends(id) => return Err(Box::new(error).into()),
+        };
         match self.beat(id, asked).await {
             Ok((_, valid_for_ms)) => {
                 grant.valid_for_ms = valid_for_ms;

@@ -136,6 +136,17 @@ impl Manager {
         Ok((session, alive.valid_for_ms))
     }
 
+    /// Resolves when a session ends: whoever waits under it is told so, and granted nothing.
+    pub(super) async fn session_ends(&self, id: SessionId) -> SessionError {
+        match self.world.sessions.get(id.digest) {
+            Some(session) => session.ended().await,
+            // It ended between.
+            None => {}
+        }
+        let found = self.beat(id, self.now().into()).await;
+        found.err().unwrap_or(SessionError::Lost(Lost::UnknownLease))
+    }
+
     /// Ends a session, and every lease of it.
     ///
     /// # Errors

@@ -112,8 +112,48 @@ async fn to_drain_an_owner_ends_its_sessions() {
         let events = server.events_of(&format!("k/{n}")).await;
         assert_eq!(kinds(&events)[..2], ["granted", "session-ended"]);
         let data = &events[1]["data"];
-        assert_eq!(data["reason"], "drain", "{data}");
+        assert_eq!(data["reason"], "drain, by 127.0.0.1", "{data}");
         assert_eq!(server.lease(&format!("o/{n}")).await["state"], "held");
     }
     server.beat(&other).await.ok();
+}
+
+#[tokio::test]
+async fn who_waits_under_a_session_hears_of_its_end_and_is_granted_nothing() {
+    let server = Server::start();
+    let holder = server.acquire("q", "h", 60_000).await;
+    let session = server.session("a", 60_000, json!({ "lock_delay_ms": 4000 })).await;
+    let under = json!({ "key": "q", "owner": "a", "session": session.id, "wait_ms": 60_000 });
+    let any = json!({ "keys": ["q"], "owner": "a", "session": session.id, "wait_ms": 60_000 });
+    let plain = json!({ "key": "q", "owner": "b", "ttl_ms": 5000, "wait_ms": 60_000 });
+    let waits = async {
+        let (one, several) =
+            tokio::join!(server.post("/v1/acquire", &under), server.post("/v1/acquire-any", &any));
+        let told = Instant::now();
+        for reply in [one, several] {
+            reply.problem(409, "session-lost");
+        }
+        told
+    };
+    let ends = async {
+        eventually("they wait", async || server.lease("q").await["waiters"] == 3).await;
+        let destroyed = Instant::now();
+        server.destroy(&session).await.ok();
+        destroyed
+    };
+    let next = async {
+        let granted = server.post("/v1/acquire", &plain).await;
+        (granted.ok(), Instant::now())
+    };
+    let gives_back = async {
+        let (told, destroyed) = tokio::join!(waits, ends);
+        assert!(told.duration_since(destroyed) < ms(2000), "{:?}", told - destroyed);
+        let released = Instant::now();
+        server.release(&holder).await;
+        released
+    };
+    let ((_, granted), released) = tokio::join!(next, gives_back);
+    assert!(granted.duration_since(released) < ms(2000), "{:?}", granted - released);
+    let events = server.events_of("q").await;
+    assert_eq!(kinds(&events), ["granted", "released", "granted"]);
 }

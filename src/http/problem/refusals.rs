@@ -111,6 +111,9 @@ impl Problem {
 fn who(key: &Key, view: &View) -> String {
     let rest = view.expires_in_ms.map_or_else(
         || {
+            if let Some(session) = view.session {
+                return format!("session {session} keeps it");
+            }
             let known =
                 if view.elsewhere { "its own node knows until when" } else { "it does not expire" };
             known.to_owned()

@@ -31,7 +31,7 @@ pub enum CheckSpec {
         url: String,
         /// From the end of one round to the next; 100 to 3 600 000.
         interval_ms: u64,
-        /// A round that takes longer has failed; 100 to 3 600 000.
+        /// A round that takes longer has failed; 100 to 60 000.
         timeout_ms: u64,
         /// So many failed rounds in a row end the session; 1 to 1000.
         fail_after: u32,
