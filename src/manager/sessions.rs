@@ -138,10 +138,9 @@ impl Manager {
 
     /// Resolves when a session ends: whoever waits under it is told so, and granted nothing.
     pub(super) async fn session_ends(&self, id: SessionId) -> SessionError {
-        match self.world.sessions.get(id.digest) {
-            Some(session) => session.ended().await,
-            // It ended between.
-            None => {}
+        // Where it is not known, it ended between.
+        if let Some(session) = self.world.sessions.get(id.digest) {
+            session.ended().await;
         }
         let found = self.beat(id, self.now().into()).await;
         found.err().unwrap_or(SessionError::Lost(Lost::UnknownLease))
