@@ -31,7 +31,7 @@ pub async fn events_after(node: &Node, after: &str) -> (Vec<Value>, String) {
 /// The history's end is there after a moment: the feed of a node follows the store.
 pub async fn all_events(node: &Node, expected: usize) -> Vec<Value> {
     let mut events = Vec::new();
-    let there = within(ms(5_000), async || {
+    let there = within(ms(2 * DEATH_MS), async || {
         events = events_after(node, "0").await.0;
         events.len() >= expected
     });
