@@ -2,8 +2,8 @@
 //! and ends the tenure of the one that went silent.
 //!
 //! The crate is both the `tenure` binary and a library. Floors, top to bottom, and an arrow may only
-//! point down: `cli` → `http` → `manager` → `actor` → `store`, `plugin`, `client` → `clock`, `settings`,
-//! `telemetry` → `lease`. `ARCHITECTURE.md` is the map.
+//! point down: `cli` → `http` → `manager` → `actor` → `store`, `plugin`, `worker` → `client` → `clock`,
+//! `settings`, `telemetry` → `lease`. `ARCHITECTURE.md` is the map.
 
 pub mod actor;
 pub mod cli;
@@ -16,3 +16,4 @@ pub mod plugin;
 pub mod settings;
 pub mod store;
 pub mod telemetry;
+pub mod worker;

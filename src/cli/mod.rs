@@ -19,6 +19,7 @@ mod demo;
 mod exit;
 mod fence_skip;
 mod get;
+mod guardian;
 mod ls;
 mod man;
 mod nodes;
@@ -96,6 +97,10 @@ enum Command {
     Backup(backup::BackupArgs),
     Restore(restore::RestoreArgs),
     Config(config::ConfigArgs),
+    #[command(hide = true)]
+    Guardian(guardian::GuardianArgs),
+    #[command(hide = true)]
+    Guarded(guardian::GuardedArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -142,6 +147,8 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let exit = match cli.command {
         // A load tool that was interrupted ends with a code of its own.
         Command::Bench(args) => return Ok(bench::run(*args)?),
+        Command::Guarded(args) => return Ok(args.run().into()),
+        Command::Guardian(args) => block_on(args.run()),
         Command::Serve(settings) => serve::run(&settings),
         Command::Demo => demo::run(),
         Command::Acquire(args) => block_on(args.run(&context()?)),
