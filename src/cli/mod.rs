@@ -23,7 +23,6 @@ mod guardian;
 mod ls;
 mod man;
 mod nodes;
-mod open_store;
 mod output;
 mod raise;
 mod release;
@@ -35,7 +34,6 @@ mod sessions;
 mod tests;
 mod transfer;
 mod watch;
-mod witness;
 
 use std::{future::Future, process::ExitCode};
 
