@@ -11,10 +11,17 @@
 
 mod group;
 pub mod guardian;
+mod papers;
 mod private_dir;
+pub mod run;
+pub mod signals;
+mod tenancy;
+mod terminal;
 
 pub use group::Group;
+pub use papers::Papers;
 pub use private_dir::PrivateDir;
+pub use tenancy::Tenancy;
 
 use std::time::Duration;
 

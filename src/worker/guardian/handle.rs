@@ -280,6 +280,12 @@ impl Known {
 }
 
 impl Ward {
+    /// A number that no other ward of this guardian has.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
     /// Runs a program, in a process group of its own.
     ///
     /// # Errors
