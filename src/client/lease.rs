@@ -18,7 +18,7 @@ use super::{
     keeper::Keeper,
     servers::server_url,
 };
-use crate::clock::{Entropy, SystemEntropy};
+use crate::clock::{Clock, Entropy, SystemEntropy};
 
 /// How long a release in the background is tried.
 const LET_GO: Duration = Duration::from_secs(10);
@@ -187,6 +187,18 @@ impl Lease {
     /// As [`Lease::release`].
     pub async fn release_with(&self, value: &str) -> Result<bool, ClientError> {
         self.core.end(Loss::Released, "release", json!({ "value": value })).await
+    }
+
+    /// [`Lease::release`], with a value or without.
+    pub(super) async fn give_back(&self, value: Option<&str>) -> Result<bool, ClientError> {
+        match value {
+            Some(value) => self.release_with(value).await,
+            None => self.release().await,
+        }
+    }
+
+    pub(super) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.core.client.clock
     }
 
     /// Hands it over, to one owner or, without a name, to whoever comes first, with what they read. It is

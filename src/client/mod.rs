@@ -27,12 +27,17 @@ mod hold;
 mod keep;
 mod keeper;
 mod lease;
+mod pool;
 mod servers;
 mod session;
 mod settle;
 mod sse;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_keep;
+#[cfg(test)]
+mod tests_settle;
 mod types;
 mod wire;
 
@@ -45,6 +50,7 @@ pub use events::{Event, EventFilter, EventStream, StreamItem};
 pub use guarantee::{Deadline, Loss};
 pub use hold::{Hold, Order};
 pub use lease::Lease;
+pub use pool::{Done, DrainHandle, Ended, Handover, WorkerPool};
 pub use session::{HealthCheck, Session, SessionOptions};
 pub use types::{
     Acquire, AcquireAny, Alive, Check, Count, Grant, Grants, Holdings, LeaseFilter, LeaseView,

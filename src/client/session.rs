@@ -11,7 +11,10 @@ use super::{
     Client, ClientError, Deadline, Hold, Lease, Loss, Opened, call::Call, guarantee::Sent, keep,
     keeper::Keeper, settle::Granted,
 };
-use crate::clock::{Entropy, SystemEntropy};
+use crate::{
+    clock::{Clock, Entropy, SystemEntropy},
+    lease::Moment,
+};
 
 /// How long a session lasts without a heartbeat, where nobody said.
 const TTL: Duration = Duration::from_secs(15);
@@ -281,6 +284,15 @@ impl Session {
         let left = Duration::from_millis(answer["deadline_ms"].as_u64().unwrap_or(0));
         keeper.drain(sent.at + left);
         Ok(left)
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.keeper.client.clock.now()
+    }
+
+    /// Asks for all of its leases, here alone.
+    pub(super) fn ask_for_all(&self, within: Duration) {
+        self.keeper.drain(self.now() + within);
     }
 
     /// Ends it and all of its leases, which are not valid any more from the call on. True when this ended
