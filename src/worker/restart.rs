@@ -77,8 +77,9 @@ mod tests {
 
     fn follow(restart: Restart, ends: &[(bool, u64)]) -> Vec<Next> {
         let (mut tries, mut chance) = (Tries::new(restart), Chance::new(7));
-        let next =
-            |&(success, ms): &(bool, u64)| tries.ended(success, Duration::from_millis(ms), &mut chance);
+        let next = |&(success, ms): &(bool, u64)| {
+            tries.ended(success, Duration::from_millis(ms), &mut chance)
+        };
         ends.iter().map(next).collect()
     }
 
@@ -98,7 +99,10 @@ mod tests {
         let nexts = follow(Restart::Always, &[(false, 1); 5]);
         assert!(nexts[..4].iter().all(|next| matches!(next, Next::Again(_))));
         assert_eq!(nexts[4], Next::GiveBack);
-        let long = follow(Restart::Always, &[(false, 1), (false, 1), (false, 1), (false, 6000), (false, 1)]);
+        let long = follow(
+            Restart::Always,
+            &[(false, 1), (false, 1), (false, 1), (false, 6000), (false, 1)],
+        );
         assert!(long.iter().all(|next| matches!(next, Next::Again(_))), "{long:?}");
     }
 

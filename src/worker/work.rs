@@ -212,7 +212,8 @@ async fn tend(agent: Arc<Agent>, lease: Arc<Lease>) -> Result<Option<String>, St
 impl Tended {
     /// Until the lease is lost, handed over or given back, and nothing runs.
     async fn live(&mut self) -> Result<(), String> {
-        let mut leaving = self.agent.leaving.subscribe();
+        let (mut leaving, mut hurry) =
+            (self.agent.leaving.subscribe(), self.agent.leaving.subscribe());
         let (mut ending, mut lost, mut pause) = (false, false, Some(Duration::ZERO));
         while !ending || self.child.is_some() {
             let lease = self.tenancy.lease.clone();
@@ -227,11 +228,11 @@ impl Tended {
                     ending = true;
                     self.stop(left, "to be handed over".into());
                 }
-                _ = leaving.wait_for(|&how| how > Leaving::No), if !ending => {
+                () = reached(&mut leaving, Leaving::Drain), if !ending => {
                     ending = true;
                     self.stop(Duration::MAX, "this worker leaves".into());
                 }
-                _ = leaving.wait_for(|&how| how == Leaving::Hasten), if ending => {
+                () = reached(&mut hurry, Leaving::Hasten), if ending => {
                     self.tenancy.ward.stop(Duration::ZERO);
                     // What is left to do is to hear of its end.
                     if let Some(child) = self.child.as_mut() {
@@ -307,6 +308,10 @@ async fn exited(child: &mut Option<Child>) -> Exit {
         Some(child) => child.running.exited().await,
         None => std::future::pending().await,
     }
+}
+
+async fn reached(leaving: &mut watch::Receiver<Leaving>, how: Leaving) {
+    let _ = leaving.wait_for(|&is| is >= how).await;
 }
 
 async fn rest(pause: Option<Duration>) {
