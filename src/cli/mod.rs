@@ -22,7 +22,6 @@ mod get;
 mod ls;
 mod man;
 mod nodes;
-mod open_store;
 mod output;
 mod raise;
 mod release;
@@ -34,7 +33,6 @@ mod sessions;
 mod tests;
 mod transfer;
 mod watch;
-mod witness;
 
 use std::{future::Future, process::ExitCode};
 
