@@ -5,14 +5,23 @@
 //! point down: `cli` → `http` → `manager` → `actor` → `store`, `plugin`, `client` → `clock`, `settings`,
 //! `telemetry` → `lease`. `ARCHITECTURE.md` is the map.
 
+#[cfg(feature = "server")]
 pub mod actor;
+#[cfg(feature = "server")]
 pub mod cli;
+#[cfg(feature = "client")]
 pub mod client;
 pub mod clock;
+#[cfg(feature = "server")]
 pub mod http;
 pub mod lease;
+#[cfg(feature = "server")]
 pub mod manager;
+#[cfg(feature = "server")]
 pub mod plugin;
+#[cfg(feature = "server")]
 pub mod settings;
+#[cfg(feature = "server")]
 pub mod store;
+#[cfg(feature = "server")]
 pub mod telemetry;

@@ -42,7 +42,7 @@ pub use args::SettingsArgs;
 pub use exit::{Exit, Failure};
 pub use output::{Format, Output};
 
-use crate::client::{Client, Lease};
+use crate::client::{Client, LeaseView};
 
 /// The lease manager: every shard, job or singleton has exactly one owner, proven by a fencing token.
 #[derive(Debug, Parser)]
@@ -110,7 +110,7 @@ impl Context {
     fn answer(&self, answer: &serde_json::Value) -> Result<(), Failure> {
         let mut rows = Vec::new();
         for (name, value) in answer.as_object().into_iter().flatten() {
-            match serde_json::from_value::<Lease>(value.clone()) {
+            match serde_json::from_value::<LeaseView>(value.clone()) {
                 Ok(lease) => rows.extend(output::lease_rows(&lease)),
                 Err(_) => rows.push((name.clone(), output::plain(value))),
             }

@@ -27,6 +27,11 @@ impl Clock for SystemClock {
     fn wall_ms(&self) -> u64 {
         imp::wall_ms()
     }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn boottime_ms(&self) -> u64 {
+        imp::boottime_ms()
+    }
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -61,6 +66,10 @@ mod imp {
         let now = clock_gettime(ClockId::Realtime);
         let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
         seconds * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
+    }
+
+    pub(super) fn boottime_ms() -> u64 {
+        read(ClockId::Boottime) / 1_000_000
     }
 
     fn read(id: ClockId) -> u64 {
