@@ -17,6 +17,7 @@ mod acquire;
 mod age;
 mod answer;
 mod any_of;
+pub mod balance;
 mod bond;
 mod bounds;
 mod call;
@@ -63,7 +64,8 @@ pub use nonce::Nonce;
 pub use peer::{MAX_NODE_TTL_MS, NodeRecord, NodeState, Peer, Peers};
 pub use pin::{MAX_PIN_BYTES, MAX_PINS};
 pub use policy::{
-    DEFAULT_POOL, FencePlan, FenceWhen, MAX_LOCK_DELAY_MS, OnFenceFailure, Policies, Policy,
+    DEFAULT_HANDOVER_MS, DEFAULT_POOL, FencePlan, FenceWhen, MAX_LOCK_DELAY_MS, OnFenceFailure,
+    Policies, Policy,
 };
 pub use record::{
     Aftermath, CodecError, Ended, MAX_REQUEST_MARKS, Offer, Record, RequestMark, Revocation, State,
