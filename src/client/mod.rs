@@ -112,7 +112,8 @@ impl Client {
         self.post("release", &body).await
     }
 
-    /// Hands a lease over to the owner `to`, for whom it is kept for `offer_ms`.
+    /// Hands a lease over to the owner `to`, for whom it is kept for `offer_ms`; without `to`, to whoever
+    /// waits first.
     ///
     /// # Errors
     /// `not-holder`, or that the server cannot be reached.
@@ -120,11 +121,12 @@ impl Client {
         &self,
         key: &str,
         lease_id: &str,
-        to: &str,
+        to: Option<&str>,
         offer_ms: Option<u64>,
         value: Option<&str>,
     ) -> Result<serde_json::Value, ClientError> {
-        let mut body = json!({"key": key, "lease_id": lease_id, "to": to});
+        let mut body = json!({"key": key, "lease_id": lease_id});
+        set(&mut body, "to", to);
         set(&mut body, "offer_ms", offer_ms);
         set(&mut body, "value", value);
         self.post("transfer", &body).await
@@ -218,6 +220,18 @@ impl Client {
             path.push(id);
         }
         answer(self.request(Method::DELETE, url)).await
+    }
+
+    /// Has a session hand over all that it keeps, by its id.
+    ///
+    /// # Errors
+    /// `session-lost`, or that the server cannot be reached.
+    pub async fn drain_session(&self, id: &str) -> Result<serde_json::Value, ClientError> {
+        let mut url = self.url("sessions");
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.push(id).push("drain");
+        }
+        answer(self.request(Method::POST, url)).await
     }
 
     /// The coordinators on the server's store.

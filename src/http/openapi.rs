@@ -24,7 +24,7 @@ use super::{admin, any, events, heartbeats, leases, releases, service, sessions}
         releases::release, releases::releases, releases::transfer, leases::check, leases::get,
         leases::list, events::events, admin::revoke, admin::pin, admin::unpin, admin::drain,
         admin::fence_skip, sessions::open, sessions::list, sessions::get, sessions::close,
-        sessions::heartbeat,
+        sessions::heartbeat, sessions::drain,
         service::livez, service::readyz, service::metrics, service::info, service::nodes,
     ),
 )]

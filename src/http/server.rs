@@ -185,6 +185,7 @@ fn routes(config: &mut web::ServiceConfig) {
         "/v1/admin/drain" post admin::drain,
         "/v1/admin/fence-skip" post admin::fence_skip,
         "/v1/sessions/{id}/heartbeat" post sessions::heartbeat,
+        "/v1/sessions/{id}/drain" post sessions::drain,
         "/v1/info" get service::info,
         "/v1/nodes" get service::nodes,
         "/livez" get service::livez,

@@ -80,7 +80,7 @@ pub fn targets(members: &[Member], keys: usize) -> Vec<usize> {
 ///
 /// Nothing, while the free keys and the leases of those that leave suffice to bring every member to within
 /// its [`band`]. Else every member above its target is asked for all that it has too many, at most
-/// `at_once` or half of its leases at a time. Those that leave were asked for everything already.
+/// `at_once` or half of its leases at a time. Those that leave are asked for everything at once, whatever else.
 #[must_use]
 pub fn plan(members: &[Member], free: usize, damping: Damping) -> Plan {
     let keys = free + members.iter().map(|member| member.held).sum::<usize>();
@@ -93,15 +93,13 @@ pub fn plan(members: &[Member], free: usize, damping: Damping) -> Plan {
     let short = |(member, target): (&Member, &usize)| {
         target.saturating_sub(member.held).saturating_sub(band(*target))
     };
-    if pairs().map(short).sum::<usize>() <= coming {
-        let asks = vec![0; members.len()];
-        return Plan { targets, asks, moves };
-    }
+    let balanced = pairs().map(short).sum::<usize>() <= coming;
     let ask = |(member, target): (&Member, &usize)| {
-        if member.draining {
-            return 0;
-        }
-        let most = damping.at_once.max(member.held / 2);
+        let most = match (member.draining, balanced) {
+            (true, _) => usize::MAX,
+            (false, true) => 0,
+            (false, false) => damping.at_once.max(member.held / 2),
+        };
         surplus((member, target)).min(most).saturating_sub(member.asked)
     };
     let asks = pairs().map(ask).collect();

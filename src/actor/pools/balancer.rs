@@ -9,14 +9,14 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::join_all;
+use futures_util::{StreamExt, future::join_all, stream};
 
 use super::{
     super::{World, tasks::supervise},
     Fact, Name, Pool,
 };
 use crate::{
-    lease::{Key, Nonce, State, balance::Damping},
+    lease::{Answer, Key, Nonce, State, balance::Damping},
     store::{Found, Range, StoreError},
 };
 
@@ -28,6 +28,11 @@ const MIN_HOLD: Duration = Duration::from_secs(10);
 const MOVES_AT_ONCE: usize = 16;
 /// Keys read at a time.
 const PAGE: usize = 500;
+/// Why a lease is asked for, and who asks, where no administrator does.
+const BALANCE: &str = "balance";
+const ACTOR: &str = "balancer";
+/// Requests that are written at a time.
+const ASKS_AT_ONCE: usize = 64;
 /// Between two looks at the store, when one failed.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -233,11 +238,22 @@ async fn balance(world: &Arc<World>, name: &str, damping: Damping) -> bool {
         (pool.orders(&plan, here, movable, now, damping), plan.asks.iter().any(|ask| *ask > 0))
     };
     drop(rules);
-    let asked = orders.iter().map(async |key| {
-        let asked = super::ask(world, &key).await;
-        if asked { Ok(()) } else { Err(key) }
+    let asked = orders.into_iter().map(async |(digest, key)| {
+        let session = world.sessions.get(digest);
+        let (reason, actor) = match session.and_then(|session| session.drained_by()) {
+            Some(by) => (format!("drain, by {by}"), by),
+            None => (BALANCE.to_owned(), ACTOR.into()),
+        };
+        match world.ask_handover(&key, &reason, &actor, now.into()).await {
+            Ok(Answer::Done(_)) => Ok(()),
+            other => {
+                tracing::debug!(%key, ?other, "a lease is not asked for now");
+                Err(key)
+            }
+        }
     });
-    for refused in join_all(asked).await.into_iter().filter_map(Result::err) {
+    let asked: Vec<_> = stream::iter(asked).buffer_unordered(ASKS_AT_ONCE).collect().await;
+    for refused in asked.into_iter().filter_map(Result::err) {
         if let Some(pool) = world.pools.state().pools.get_mut(name) {
             pool.spare(&refused, world.clock.now());
         }

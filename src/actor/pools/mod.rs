@@ -15,7 +15,7 @@ mod pool;
 use std::{
     collections::{HashMap, HashSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -60,18 +60,8 @@ struct State {
 }
 
 /// Whether a record says that its holder was asked to hand over; a session's, all that it keeps.
-fn was_asked(_record: &Record) -> bool {
-    false
-}
-
-/// Whether a change says so.
-fn asks(kind: ChangeKind) -> bool {
-    kind.as_str() == "handover-requested"
-}
-
-/// Has a holder asked to hand its lease over. Whether it was.
-async fn ask(_world: &Arc<World>, _key: &Key) -> bool {
-    false
+fn was_asked(record: &Record) -> bool {
+    record.handover.is_some()
 }
 
 impl State {
@@ -154,7 +144,7 @@ impl Pools {
         } else if kind == ChangeKind::Granted && !own {
             // Of its own sessions a node hears when they arrive.
             state.arrivals.insert(digest);
-        } else if asks(kind) {
+        } else if kind == ChangeKind::HandoverRequested {
             if let Some(name) = state.joined.get(&digest).cloned()
                 && let Some(pool) = state.pools.get_mut(&name)
                 && let Some(member) = pool.members.get(&digest)

@@ -61,7 +61,7 @@ impl Fact {
         let held = || change.session.map_or(By::Other, By::Session);
         let (by, asked) = match change.kind {
             ChangeKind::Granted => (held(), false),
-            kind if super::asks(kind) => (held(), true),
+            ChangeKind::HandoverRequested => (held(), true),
             kind if kind.ends_tenure() => (By::Nobody, false),
             _ => return None,
         };
@@ -340,7 +340,7 @@ impl Pool {
         plan(&self.counted(), self.free, damping)
     }
 
-    /// The leases that members `here` are to be asked for now. Whether some are to be asked for later.
+    /// The leases that members `here` are to be asked for now.
     pub fn orders(
         &self,
         plan: &Plan,
@@ -348,7 +348,7 @@ impl Pool {
         movable: impl Fn(&Key) -> bool,
         now: Moment,
         damping: Damping,
-    ) -> Vec<Key> {
+    ) -> Vec<(Nonce, Key)> {
         let asks: HashMap<Nonce, usize> = self
             .members
             .keys()
@@ -369,9 +369,17 @@ impl Pool {
                 leases.entry(digest).or_default().push((key.clone(), place.since));
             }
         }
-        let chosen =
-            leases.into_iter().map(|(digest, leases)| choose(leases, asks[&digest], now, damping));
-        chosen.flatten().collect()
+        let mut orders = Vec::new();
+        for (digest, leases) in leases {
+            let of_member = if self.members[&digest].draining {
+                // Whatever their age.
+                leases.into_iter().map(|(key, _)| key).collect()
+            } else {
+                choose(leases, asks[&digest], now, damping)
+            };
+            orders.extend(of_member.into_iter().map(|key| (digest, key)));
+        }
+        orders
     }
 
     /// A lease could not be asked for: it is not tried again before it could have been asked for if it had

@@ -95,6 +95,7 @@ pub fn revoke() -> Request {
         actor: "root".into(),
         immediately: false,
         owner: None,
+        token: None,
         floor: None,
     }))
 }

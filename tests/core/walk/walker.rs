@@ -138,7 +138,11 @@ impl Walker {
     }
 
     fn tell(&mut self, session: Nonce) {
-        self.bench.input(Input::SessionOver(SessionOver { session, cause: "expired".into() }));
+        self.bench.input(Input::SessionOver(SessionOver {
+            session,
+            cause: "expired".into(),
+            actor: None,
+        }));
     }
 
     fn judge_sessions(&mut self) {
