@@ -11,6 +11,7 @@
 mod admin;
 mod any;
 mod error;
+mod fair;
 mod holder;
 mod inspect;
 mod open;
@@ -30,6 +31,7 @@ pub use error::{
     AcquireAnyError, AcquireError, AdminError, Availability, Elsewhere, HolderError, Home, Invalid,
     ReleaseError, SessionError, Trouble,
 };
+pub use fair::Count;
 pub use holder::Alive;
 pub use inspect::{Filter, Listing};
 pub use open::{OpenError, Parts};

@@ -213,12 +213,14 @@ impl Pools {
         self.state().pools.get(name).map(|pool| pool.open_to(digest)).unwrap_or_default()
     }
 
-    /// Parts keys into those that nobody is known to have, and others.
+    /// [`Self::open_to`], of these keys.
     #[must_use]
-    pub fn part(&self, name: &str, keys: Vec<Key>) -> (Vec<Key>, Vec<Key>) {
+    pub fn part(&self, name: &str, digest: Nonce, keys: &[Key]) -> (Vec<Key>, Vec<Key>) {
         let state = self.state();
-        let Some(pool) = state.pools.get(name) else { return (keys, Vec::new()) };
-        keys.into_iter().partition(|key| pool.is_free(key))
+        let Some(pool) = state.pools.get(name) else { return (keys.to_vec(), Vec::new()) };
+        let others = |key: &&Key| !pool.is_free(key) && !pool.has(digest, key);
+        let free = keys.iter().filter(|key| pool.is_free(key));
+        (free.cloned().collect(), keys.iter().filter(others).cloned().collect())
     }
 
     /// A call here was granted a key under a session, which the feed has yet to tell.
@@ -269,16 +271,19 @@ impl Reservation<'_> {
         }
     }
 
-    /// Resolves when the member's share has fallen below what it has and has reserved.
-    pub async fn lapsed(&self) {
+    /// Resolves when the member's share has fallen below what it has and has reserved; or, where that is
+    /// `news`, when the pool has more keys than now.
+    pub async fn lapsed(&self, news: bool) {
         let Some(mut changes) = self.pools.changes(self.name) else { return };
+        let look = || {
+            let mut state = self.pools.state();
+            let pool = state.pools.get_mut(self.name)?;
+            Some((pool.fits(self.digest, self.named), pool.len()))
+        };
+        let Some((_, known)) = look() else { return };
         loop {
-            let fits = {
-                let mut state = self.pools.state();
-                let pool = state.pools.get_mut(self.name);
-                pool.is_some_and(|pool| pool.fits(self.digest, self.named))
-            };
-            if !fits || settle(&mut changes).await.is_err() {
+            let stays = look().is_some_and(|(fits, keys)| fits && (keys <= known || !news));
+            if !stays || settle(&mut changes).await.is_err() {
                 return;
             }
         }

@@ -331,6 +331,15 @@ impl Pool {
         (free, others)
     }
 
+    pub fn has(&self, digest: Nonce, key: &Key) -> bool {
+        self.keys.get(key).is_some_and(|place| place.fact.by == By::Session(digest))
+    }
+
+    /// How many keys are known.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
     /// Whether nobody is known to have a key.
     pub fn is_free(&self, key: &Key) -> bool {
         self.keys.get(key).is_none_or(|place| place.fact.by == By::Nobody)
