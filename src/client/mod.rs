@@ -10,6 +10,7 @@
 
 mod error;
 mod events;
+mod pools;
 mod sse;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use serde_json::json;
 
 pub use error::{ClientError, Problem};
 pub use events::{Event, EventFilter, EventStream, StreamItem};
+pub use pools::{Pool, PoolMember, Pools};
 pub use types::{
     Acquire, AcquireAny, Alive, Check, Grant, Grants, Holdings, Lease, LeaseFilter, Leases, Node,
     Nodes, Owner, Released, Session, Sessions,

@@ -234,6 +234,11 @@ impl Problem {
         }
     }
 
+    pub fn unknown_pool(pool: &str, known: &[std::sync::Arc<str>]) -> Self {
+        let detail = format!("no policy names {pool:?}; there are {}", known.join(", "));
+        Self::new(StatusCode::NOT_FOUND, "unknown-pool", "The pool is unknown", detail)
+    }
+
     pub fn unknown_session() -> Self {
         let title = "There is no such session";
         let detail = "it is over, or never was";

@@ -16,6 +16,7 @@ mod holder;
 mod inspect;
 mod open;
 mod park;
+mod pools;
 mod repeat;
 mod sessions;
 
@@ -35,6 +36,7 @@ pub use fair::Count;
 pub use holder::Alive;
 pub use inspect::{Filter, Listing};
 pub use open::{OpenError, Parts};
+pub use pools::PoolShown;
 pub use repeat::Taken;
 pub use sessions::{Asks, MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};
 

@@ -244,19 +244,17 @@ async fn balance(world: &Arc<World>, name: &str, damping: Damping) -> bool {
             Some(by) => (format!("drain, by {by}"), by),
             None => (BALANCE.to_owned(), ACTOR.into()),
         };
-        match world.ask_handover(&key, &reason, &actor, now.into()).await {
-            Ok(Answer::Done(_)) => Ok(()),
+        let answer = world.ask_handover(&key, &reason, &actor, now.into()).await;
+        let mut state = world.pools.state();
+        let Some(pool) = state.pools.get_mut(name) else { return };
+        match answer {
+            Ok(Answer::Done(_)) => pool.asked(&key),
             other => {
                 tracing::debug!(%key, ?other, "a lease is not asked for now");
-                Err(key)
+                pool.spare(&key, world.clock.now());
             }
         }
     });
-    let asked: Vec<_> = stream::iter(asked).buffer_unordered(ASKS_AT_ONCE).collect().await;
-    for refused in asked.into_iter().filter_map(Result::err) {
-        if let Some(pool) = world.pools.state().pools.get_mut(name) {
-            pool.spare(&refused, world.clock.now());
-        }
-    }
+    stream::iter(asked).buffer_unordered(ASKS_AT_ONCE).collect::<()>().await;
     wanted
 }

@@ -391,6 +391,18 @@ impl Pool {
         orders
     }
 
+    /// A lease was asked for here, which the feed has yet to tell: it is not asked for twice.
+    pub fn asked(&mut self, key: &Key) {
+        if let Some(place) = self.keys.get_mut(key)
+            && !place.fact.asked
+        {
+            place.fact.asked = true;
+            if let By::Session(digest) = place.fact.by {
+                self.counts.entry(digest).or_default().asked += 1;
+            }
+        }
+    }
+
     /// A lease could not be asked for: it is not tried again before it could have been asked for if it had
     /// begun now.
     pub fn spare(&mut self, key: &Key, now: Moment) {
