@@ -22,7 +22,6 @@ mod get;
 mod ls;
 mod man;
 mod nodes;
-mod open_store;
 mod output;
 mod pools;
 mod raise;
@@ -35,7 +34,6 @@ mod sessions;
 mod tests;
 mod transfer;
 mod watch;
-mod witness;
 
 use std::{future::Future, process::ExitCode};
 

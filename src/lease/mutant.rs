@@ -45,7 +45,7 @@ pub enum Mutant {
     RevivalAfterFence,
     /// The lock-delay after an expiry or the end of a session is left out.
     LockDelaySkipped,
-    /// R12: who does not hand over in time loses the lease before its last promise ran out.
+    /// R2: who was asked to hand over, and is ordered to end, loses the lease before its last promise ran out.
     HandoverCutsPromises,
     /// R7: a tenure is granted under the token of the tenure before.
     TokenReused,

@@ -312,18 +312,25 @@ impl Manager {
 }
 
 impl AcquireAny {
-    pub(super) fn one(&self, key: &Key, mark: Option<(u128, u64)>) -> AcquireOne {
-        AcquireOne {
-            key: key.clone(),
-            owner: self.owner.clone(),
-            ttl_ms: self.ttl_ms,
-            value: None,
-            reclaim: false,
-            hasty: true,
-            wait_ms: 0,
-            mark,
+    /// A request for one of no keys yet, in random order and without a wait, for leases that live by heartbeats
+    /// of their own.
+    #[must_use]
+    pub fn new(owner: Owner, ttl_ms: u64) -> Self {
+        Self {
+            candidates: Candidates::Keys(Vec::new()),
+            owner,
+            ttl_ms,
             session: None,
+            count: 1,
+            order: Order::Random,
+            wait_ms: 0,
+            mark: None,
         }
+    }
+
+    pub(super) fn one(&self, key: &Key, mark: Option<(u128, u64)>) -> AcquireOne {
+        let one = AcquireOne::new(key.clone(), self.owner.clone(), self.ttl_ms);
+        AcquireOne { hasty: true, mark, ..one }
     }
 }
 

@@ -12,6 +12,7 @@ mod cooling;
 mod duo;
 mod ending;
 mod fences;
+mod handover;
 mod harness;
 mod heartbeat;
 mod model;
