@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::{
     PrivateDir, Tenancy,
-    guardian::{Exit, Guardian, RunError, Running, Task, Why},
+    guardian::{Exit, Guardian, RunError, Task, Why},
     signals, terminal,
 };
 use crate::client::{Client, ClientError, Hold, Lease, Loss};
