@@ -1,0 +1,3 @@
+//! The worker's side: what runs beside the work, and ends it in time.
+
+pub mod guard;
