@@ -9,11 +9,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::{
     Exit, Failure, Output, SettingsArgs,
     backup_file::{Header, Writer},
-    open_store::{OpenStore, Surroundings, place},
     output,
 };
 use crate::{
     clock::{Clock as _, rfc3339},
+    manager::engine::{OpenStore, Surroundings, place},
     settings::{Settings, StoreKind},
     store::{LeaseStore, Range, embedded},
 };

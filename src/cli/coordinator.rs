@@ -11,15 +11,12 @@ use actix_web::dev::ServerHandle;
 use anyhow::Context as _;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
-use super::open_store::{OpenStore, Surroundings};
 use crate::{
-    actor::{Arbiters, Limits, NamedPlugin},
-    clock::{Clock, Entropy, SystemClock, SystemEntropy},
+    actor::Arbiters,
     http::{App, Courier, Server, ServerOptions, Source},
-    manager::{CallLimits, Manager, Parts},
-    plugin,
+    manager::{Manager, engine::Engine},
     settings::Settings,
-    telemetry::{Metrics, OwnershipLog, Recorder},
+    telemetry::Recorder,
 };
 
 /// How often observed values are moved into their buckets.
@@ -33,61 +30,32 @@ const MAX_SILENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Coordinator {
     /// Where it listens.
     pub(crate) bound: SocketAddr,
-    /// Its manager.
-    pub(crate) manager: Arc<Manager>,
-    store: OpenStore,
-    remembering: tokio::task::JoinHandle<()>,
+    engine: Engine,
     server: ServerHandle,
     ended: tokio::task::JoinHandle<std::io::Result<()>>,
-    patience: Duration,
 }
 
 impl Coordinator {
     /// Opens the store, binds, and serves in the background. To be called inside an actix system.
     pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Self> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy::new());
         let recorder = Recorder::install()?;
-        let metrics = Arc::new(Metrics::register(settings.store.kind.as_str()));
         let listener = listen(settings.server.listen)
             .with_context(|| format!("cannot listen on {}", settings.server.listen))?;
         let bound = listener.local_addr()?;
-        let surroundings = Surroundings {
-            clock: clock.clone(),
-            entropy: entropy.clone(),
-            metrics: metrics.clone(),
-        };
-        let store = OpenStore::open(settings, &surroundings).await?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = settings.server.workers.resolve(cores);
         let arbiters = Arc::new(Arbiters::new(workers));
-        let plugins = plugins(settings, &clock)?;
-        let manager = Manager::open(Parts {
-            plugins,
-            store: store.store.clone(),
-            locked_at: clock.now(),
-            clock,
-            entropy,
-            arbiters: arbiters.clone(),
-            url: settings.advertise_url(bound),
-            node_ttl: settings.node.ttl,
-            actors: actor_limits(settings),
-            policies: Arc::new(settings.lease_policies()),
-            calls: CallLimits { wait_max: settings.limits.wait_max },
-            waiters_per_key: settings.limits.waiters_per_key,
-            inflight_per_key: settings.limits.inflight_per_key,
-            metrics: metrics.clone(),
-            ownership_log: OwnershipLog::new(settings.telemetry.ownership_lines_per_second.into()),
-        })
-        .await?;
+        let url = settings.advertise_url(bound);
+        let engine = Engine::start(settings, url, arbiters.clone()).await?;
+        let manager = engine.manager.clone();
         let app = App {
             manager: manager.clone(),
             courier: Courier::new().context("no HTTP client can be made")?,
             recorder: recorder.clone(),
-            before_scrape: gauges(&store, manager.clone(), metrics),
+            before_scrape: gauges(&engine),
             source: Arc::new(Source {
                 node: settings.advertise_url(bound),
-                store_tag: store.store.meta().identity.to_string()[..8].to_owned(),
+                store_tag: engine.store.store.meta().identity.to_string()[..8].to_owned(),
             }),
             exec_checks: settings.limits.exec_checks,
             store_kind: settings.store.kind.as_str(),
@@ -102,7 +70,7 @@ impl Coordinator {
         let server = Server::start(app, listener, arbiters, &options)?;
         let handle = server.handle();
         let ended = actix::spawn(server.run());
-        let kept = manager.clone();
+        let kept = manager;
         actix::spawn(async move {
             let mut shared = BTreeSet::new();
             loop {
@@ -113,9 +81,7 @@ impl Coordinator {
                 shared = warn_of_shared_addresses(&kept, &shared);
             }
         });
-        let remembering = actix::spawn(store.remembering());
-        let patience = settings.server.shutdown_timeout;
-        Ok(Self { bound, manager, store, remembering, server: handle, ended, patience })
+        Ok(Self { bound, engine, server: handle, ended })
     }
 
     /// Resolves when the server ended of its own accord, which it does only when it cannot go on.
@@ -128,36 +94,20 @@ impl Coordinator {
     /// # Errors
     /// A plugin cannot be made; everything stays as it was.
     pub(crate) fn set_policies(&self, settings: &Settings) -> anyhow::Result<()> {
-        let world = self.manager.world();
-        world.plugins.replace(plugins(settings, &world.clock)?);
-        world.set_policies(Arc::new(settings.lease_policies()));
-        Ok(())
+        self.engine.set_policies(settings)
     }
 
     /// Counts that the file was read again.
     pub(crate) fn count_reload(&self, applied: bool) {
-        self.manager.world().metrics.reloaded(applied);
+        self.engine.metrics.reloaded(applied);
     }
 
     /// Takes no more work, settles what is in flight, syncs, and lets go of the store.
     pub(crate) async fn stop(self) {
-        self.manager.drain();
-        self.manager.leave().await;
+        self.engine.leave().await;
         self.server.stop(true).await;
-        self.manager.close(self.patience).await;
-        self.remembering.abort();
-        self.store.close().await;
+        self.engine.stop().await;
     }
-}
-
-/// The plugins of the settings.
-fn plugins(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Vec<NamedPlugin>> {
-    let make = |plugin: &crate::settings::Plugin| {
-        let built = plugin::build(plugin, &settings.store.nats, clock.clone());
-        let built = built.with_context(|| format!("the plugin {:?}", plugin.name))?;
-        Ok((plugin.name.clone(), built, plugin.into()))
-    };
-    settings.plugins.iter().map(make).collect()
 }
 
 /// Says once of each address that several living nodes claim it.
@@ -184,23 +134,10 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     Ok(TcpListener::from(socket))
 }
 
-fn actor_limits(settings: &Settings) -> Limits {
-    Limits {
-        passivate_after: settings.node.passivate_after,
-        restart_intensity: settings.actors.restart_intensity as usize,
-        restart_window: settings.actors.restart_window,
-        subscribers: settings.limits.subscribers,
-        bus_buffer: settings.events.buffer,
-    }
-}
-
 /// The gauges that are read when somebody asks.
-fn gauges(
-    store: &OpenStore,
-    manager: Arc<Manager>,
-    metrics: Arc<Metrics>,
-) -> Box<dyn Fn() + Send + Sync> {
-    let of_store = store.gauges(metrics.clone());
+fn gauges(engine: &Engine) -> Box<dyn Fn() + Send + Sync> {
+    let (manager, metrics) = (engine.manager.clone(), engine.metrics.clone());
+    let of_store = engine.store.gauges(metrics.clone());
     Box::new(move || {
         of_store();
         let subscribers = u32::try_from(manager.world().bus.subscribers()).unwrap_or(u32::MAX);

@@ -19,10 +19,10 @@ mod demo;
 mod exit;
 mod fence_skip;
 mod get;
+mod guardian;
 mod ls;
 mod man;
 mod nodes;
-mod open_store;
 mod output;
 mod raise;
 mod release;
@@ -34,7 +34,6 @@ mod sessions;
 mod tests;
 mod transfer;
 mod watch;
-mod witness;
 
 use std::{future::Future, process::ExitCode};
 
@@ -44,7 +43,7 @@ pub use args::SettingsArgs;
 pub use exit::{Exit, Failure};
 pub use output::{Format, Output};
 
-use crate::client::{Client, Lease};
+use crate::client::{Client, LeaseView};
 
 /// The lease manager: every shard, job or singleton has exactly one owner, proven by a fencing token.
 #[derive(Debug, Parser)]
@@ -96,6 +95,10 @@ enum Command {
     Backup(backup::BackupArgs),
     Restore(restore::RestoreArgs),
     Config(config::ConfigArgs),
+    #[command(hide = true)]
+    Guardian(guardian::GuardianArgs),
+    #[command(hide = true)]
+    Guarded(guardian::GuardedArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -112,7 +115,7 @@ impl Context {
     fn answer(&self, answer: &serde_json::Value) -> Result<(), Failure> {
         let mut rows = Vec::new();
         for (name, value) in answer.as_object().into_iter().flatten() {
-            match serde_json::from_value::<Lease>(value.clone()) {
+            match serde_json::from_value::<LeaseView>(value.clone()) {
                 Ok(lease) => rows.extend(output::lease_rows(&lease)),
                 Err(_) => rows.push((name.clone(), output::plain(value))),
             }
@@ -142,6 +145,8 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let exit = match cli.command {
         // A load tool that was interrupted ends with a code of its own.
         Command::Bench(args) => return Ok(bench::run(*args)?),
+        Command::Guarded(args) => return Ok(args.run().into()),
+        Command::Guardian(args) => block_on(args.run()),
         Command::Serve(settings) => serve::run(&settings),
         Command::Demo => demo::run(),
         Command::Acquire(args) => block_on(args.run(&context()?)),

@@ -4,13 +4,10 @@ use std::{collections::HashMap, time::Duration};
 
 use anyhow::Context as _;
 
-use super::{
-    backup::say_locked,
-    open_store::{OpenStore, Surroundings},
-    output,
-};
+use super::{backup::say_locked, output};
 use crate::{
     lease::{Epoch, MAX_NODE_TTL_MS, NodeRecord, NodeState, Nonce, Revision},
+    manager::engine::{OpenStore, Surroundings},
     settings::{Settings, StoreKind},
     store::{FoundNode, LeaseStore, NodeOutcome, SharedStore, embedded::EmbeddedStore},
 };

@@ -11,11 +11,11 @@ use super::{
     Exit, Failure, Output, SettingsArgs,
     backup::{check_is_there, progress, say_locked},
     backup_file::{Backup, Item},
-    open_store::{OpenStore, Surroundings, place},
     output, raise,
 };
 use crate::{
     lease::{Epoch, Revision},
+    manager::engine::{OpenStore, Surroundings, place},
     settings::{Settings, StoreKind},
     store::{Fresh, LeaseStore, Outcome, Range, Write, embedded::EmbeddedStore},
 };

@@ -3,8 +3,9 @@
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Exit, Failure, SettingsArgs, coordinator::Coordinator, open_store};
+use super::{Exit, Failure, SettingsArgs, coordinator::Coordinator};
 use crate::{
+    manager::engine,
     settings::{LogFormat, Settings},
     telemetry::init_logs,
 };
@@ -27,7 +28,7 @@ async fn serve(args: &SettingsArgs, mut settings: Settings) -> anyhow::Result<()
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     let mut coordinator = Coordinator::start(&settings).await?;
-    let (store, place) = (settings.store.kind.as_str(), open_store::place(&settings));
+    let (store, place) = (settings.store.kind.as_str(), engine::place(&settings));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), store, place, "serving");
     // Programs that start a server on a free port read this line.
     #[expect(clippy::print_stderr, reason = "also where logs are filtered out")]

@@ -33,8 +33,10 @@ pub struct TransferArgs {
 impl TransferArgs {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let (offer, value) = (self.offer.map(millis), self.value.as_deref());
-        let answer =
-            context.client.transfer(&self.key, &self.lease_id, &self.to, offer, value).await?;
+        let answer = context
+            .client
+            .transfer(&self.key, &self.lease_id, Some(&self.to), offer, value)
+            .await?;
         context.answer(&answer)?;
         Ok(Exit::Done)
     }

@@ -27,6 +27,26 @@ impl Clock for SystemClock {
     fn wall_ms(&self) -> u64 {
         imp::wall_ms()
     }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn boottime_ms(&self) -> u64 {
+        imp::boottime_ms()
+    }
+}
+
+/// A reading of `CLOCK_BOOTTIME` in milliseconds: one number that all processes of this machine can
+/// compare, shell scripts included (`/proc/uptime`). It differs from [`SystemClock`] in its zero and, by
+/// what NTP slews, in its rate; what lies between two readings is what counts. Where there is no such
+/// clock it is the system's monotonic one.
+#[must_use]
+pub fn boottime_ms() -> u64 {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let clock = rustix::time::ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let clock = rustix::time::ClockId::Monotonic;
+    let now = rustix::time::clock_gettime(clock);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -61,6 +81,10 @@ mod imp {
         let now = clock_gettime(ClockId::Realtime);
         let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
         seconds * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
+    }
+
+    pub(super) fn boottime_ms() -> u64 {
+        read(ClockId::Boottime) / 1_000_000
     }
 
     fn read(id: ClockId) -> u64 {

@@ -6,10 +6,11 @@
 //!
 //! Does not guarantee: that a call which returned [`Trouble::Store`] had no effect.
 //!
-//! Assumes: it is called inside the actix system that opened it.
+//! Assumes: its calls are made inside a tokio runtime.
 
 mod admin;
 mod any;
+pub(crate) mod engine;
 mod error;
 mod holder;
 mod inspect;
@@ -24,6 +25,7 @@ use dashmap::DashMap;
 use tokio::sync::{oneshot, watch};
 
 pub use any::{AcquireAny, Candidates, MAX_CANDIDATES};
+pub use engine::{StartError, Tenure};
 pub use error::{
     AcquireAnyError, AcquireError, AdminError, Availability, Elsewhere, HolderError, Home, Invalid,
     ReleaseError, SessionError, Trouble,
@@ -90,6 +92,24 @@ pub struct AcquireOne {
     pub mark: Option<(u128, u64)>,
     /// The session that is to keep the lease; `ttl_ms` is then its ttl.
     pub session: Option<SessionId>,
+}
+
+impl AcquireOne {
+    /// A request without a wait, for a lease that lives by heartbeats of its own.
+    #[must_use]
+    pub fn new(key: Key, owner: Owner, ttl_ms: u64) -> Self {
+        Self {
+            key,
+            owner,
+            ttl_ms,
+            value: None,
+            reclaim: false,
+            hasty: false,
+            wait_ms: 0,
+            mark: None,
+            session: None,
+        }
+    }
 }
 
 /// When a call arrived, and what was tried already.

@@ -71,15 +71,8 @@ impl Manager {
         let value = serde_json::to_string(&spec)
             .map_err(|error| Invalid { field: "checks", detail: error.to_string() })?;
         let one = AcquireOne {
-            key: Key::of_session(digest),
-            owner: owner.clone(),
-            ttl_ms,
             value: Some(value.into()),
-            reclaim: false,
-            hasty: false,
-            wait_ms: 0,
-            mark: None,
-            session: None,
+            ..AcquireOne::new(Key::of_session(digest), owner.clone(), ttl_ms)
         };
         let grant = self.acquire(&one, asked).await.map_err(SessionError::of_acquire)?;
         self.world.metrics.sessions_opened.increment(1);

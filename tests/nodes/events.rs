@@ -8,7 +8,7 @@ use crate::{
     clock::{ms, within},
     node::Node,
     on_both_stores,
-    pair::{Pair, acquire},
+    pair::{DEATH_MS, Pair, acquire},
 };
 
 on_both_stores!(every_node_tells_the_same_history, a_cursor_of_one_node_is_good_at_another);

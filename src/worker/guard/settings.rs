@@ -61,9 +61,6 @@ pub enum Misfit {
     },
 }
 
-/// The shortest and the longest margin that are taken by themselves.
-const LEAST_MARGIN: Duration = Duration::from_millis(100);
-const MOST_MARGIN: Duration = Duration::from_secs(1);
 /// Longest rest, in rests of the first length.
 const LONGEST_REST: u32 = 16;
 
@@ -87,7 +84,7 @@ impl Settings {
             fence_timeout: ttl,
             activate_timeout: ttl,
             deactivate_timeout: round.min(ttl / 3),
-            margin: (ttl / 10).clamp(LEAST_MARGIN, MOST_MARGIN),
+            margin: crate::worker::margin(ttl),
             fence: false,
             every_round: false,
         }

@@ -24,7 +24,7 @@ const VERSION: u32 = 1;
 
 /// One store's entry in the file.
 #[derive(Clone, Debug)]
-pub(super) struct WitnessFile {
+pub(in crate::manager::engine) struct WitnessFile {
     path: PathBuf,
     kind: &'static str,
     place: String,
@@ -67,12 +67,12 @@ fn join(there: Option<Witness>, seen: Witness) -> Witness {
 
 impl WitnessFile {
     /// The entry of the store of a kind at a place, such as a server and a bucket.
-    pub(super) fn new(path: &Path, kind: &'static str, place: String) -> Self {
+    pub(in crate::manager::engine) fn new(path: &Path, kind: &'static str, place: String) -> Self {
         Self { path: path.to_owned(), kind, place, saving: Arc::default() }
     }
 
     /// What was remembered of the store; nothing when it is seen for the first time.
-    pub(super) fn read(&self) -> anyhow::Result<Option<Witness>> {
+    pub(in crate::manager::engine) fn read(&self) -> anyhow::Result<Option<Witness>> {
         let content = self.content().with_context(|| {
             let path = self.path.display();
             format!(
@@ -90,7 +90,11 @@ impl WitnessFile {
 
     /// Remembers what was seen of the store, durably; does nothing when that is known already. What is
     /// seen of a frozen store replaces nothing: it has to be frozen at the next start too.
-    pub(super) fn save(&self, seen: Witness, frozen: bool) -> anyhow::Result<()> {
+    pub(in crate::manager::engine) fn save(
+        &self,
+        seen: Witness,
+        frozen: bool,
+    ) -> anyhow::Result<()> {
         let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         let mut content = self.content()?;
         let there = content.stores.iter().find(|entry| self.is_mine(entry));

@@ -22,9 +22,9 @@ use crate::{
 const WITNESS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A store that is open.
-pub(super) struct OpenStore {
+pub(crate) struct OpenStore {
     /// The store.
-    pub(super) store: Arc<dyn LeaseStore>,
+    pub(crate) store: Arc<dyn LeaseStore>,
     opened: Opened,
     /// What was known of it before it was opened; only of a shared store.
     remembered: Option<Witness>,
@@ -42,18 +42,18 @@ enum Opened {
 
 /// What a store is opened with.
 #[derive(Clone)]
-pub(super) struct Surroundings {
+pub(crate) struct Surroundings {
     /// The clock of every promise.
-    pub(super) clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Clock>,
     /// Where nonces and secrets come from.
-    pub(super) entropy: Arc<dyn Entropy>,
+    pub(crate) entropy: Arc<dyn Entropy>,
     /// Handles to the metrics.
-    pub(super) metrics: Arc<Metrics>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Surroundings {
     /// What a store is made with when there is none.
-    pub(super) fn fresh(&self) -> Fresh {
+    pub(crate) fn fresh(&self) -> Fresh {
         let mut secret = [0; 32];
         self.entropy.fill(&mut secret);
         Fresh { identity: self.entropy.nonce(), secret, created_ms: self.clock.wall_ms() }
@@ -77,7 +77,7 @@ impl Observer for Syncs {
 }
 
 /// The store of the settings in a few words, without a secret: for the log and for messages.
-pub(super) fn place(settings: &Settings) -> String {
+pub(crate) fn place(settings: &Settings) -> String {
     let store = &settings.store;
     match store.kind {
         StoreKind::Embedded => store.embedded.data_dir.display().to_string(),
@@ -96,7 +96,7 @@ pub(super) fn place(settings: &Settings) -> String {
 }
 
 /// The entry of the settings' store in the witness file; none where nothing is to be remembered.
-pub(super) fn witness_file(settings: &Settings) -> Option<WitnessFile> {
+pub(crate) fn witness_file(settings: &Settings) -> Option<WitnessFile> {
     let path: &Path = &settings.node.witness;
     let kind = settings.store.kind;
     let wanted = kind != StoreKind::Embedded && !path.as_os_str().is_empty();
@@ -106,7 +106,7 @@ pub(super) fn witness_file(settings: &Settings) -> Option<WitnessFile> {
 impl OpenStore {
     /// Opens the store, or makes one where the settings allow it. A shared store that went backwards
     /// since this node last saw it opens frozen.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         settings: &Settings,
         surroundings: &Surroundings,
     ) -> anyhow::Result<Self> {
@@ -114,7 +114,7 @@ impl OpenStore {
     }
 
     /// Opens the store; a new one is made with `fresh`.
-    pub(super) async fn open_with(
+    pub(crate) async fn open_with(
         settings: &Settings,
         surroundings: &Surroundings,
         fresh: Fresh,
@@ -144,13 +144,13 @@ impl OpenStore {
     }
 
     /// The highest generation of tokens that is known to have been.
-    pub(super) fn epoch(&self) -> Epoch {
+    pub(crate) fn epoch(&self) -> Epoch {
         let remembered = self.remembered.map_or(Epoch::default(), |witness| witness.epoch);
         self.store.meta().epoch.max(remembered)
     }
 
     /// Sets the gauges of the store; to be called when somebody asks for them.
-    pub(super) fn gauges(&self, metrics: Arc<Metrics>) -> impl Fn() + Send + Sync + use<> {
+    pub(crate) fn gauges(&self, metrics: Arc<Metrics>) -> impl Fn() + Send + Sync + use<> {
         let (store, opened) = (self.store.clone(), self.opened.clone());
         move || {
             let health = store.health();
@@ -171,7 +171,7 @@ impl OpenStore {
     }
 
     /// Remembers every few seconds what was seen of a shared store. Never ends.
-    pub(super) fn remembering(&self) -> impl Future<Output = ()> + use<> {
+    pub(crate) fn remembering(&self) -> impl Future<Output = ()> + use<> {
         let (store, file) = (self.store.clone(), self.witness.clone());
         async move {
             let Some(file) = file else { return std::future::pending().await };
@@ -183,7 +183,7 @@ impl OpenStore {
     }
 
     /// Remembers what was seen, settles what is in flight, and lets go of the store.
-    pub(super) async fn close(self) {
+    pub(crate) async fn close(self) {
         if let Some(file) = &self.witness {
             remember(&*self.store, file).await;
         }
