@@ -15,6 +15,7 @@ mod bodies;
 mod checks;
 mod events;
 mod fences;
+mod handover;
 mod harness;
 mod heartbeat;
 mod inspect;
