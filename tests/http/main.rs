@@ -16,6 +16,8 @@ mod checks;
 mod events;
 mod fences;
 mod handover;
+#[cfg(feature = "testing")]
+mod handover_asked;
 mod harness;
 mod heartbeat;
 mod inspect;
