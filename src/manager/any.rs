@@ -321,7 +321,7 @@ impl AcquireAny {
             owner,
             ttl_ms,
             session: None,
-            count: 1,
+            count: super::Count::UpTo(1),
             order: Order::Random,
             wait_ms: 0,
             mark: None,
