@@ -154,9 +154,7 @@ proptest! {
 /// A pool of 20 members that has settled, and whose leases are old enough to move.
 fn settled(seed: u64, nodes: usize, late: (u64, u64)) -> Pool {
     let mut pool = Pool::new(seed, KEYS, nodes, late);
-    for _ in 0..MEMBERS {
-        pool.join(1);
-    }
+    pool.join_many(MEMBERS);
     pool.settle(3);
     pool.run(20);
     assert_eq!((pool.moved, pool.must_move()), (0, 0));
@@ -185,9 +183,7 @@ const CHANGES: [Change; 8] = [
         0
     }),
     ("10 members come at once", |pool| {
-        for _ in 0..10 {
-            pool.join(1);
-        }
+        pool.join_many(10);
         0
     }),
     ("a member drains", |pool| {
@@ -228,7 +224,8 @@ fn what_moves_is_what_must_and_a_change_settles_within_three_rounds() {
             rounds.push(pool.settle(4));
             pool.run(30);
             assert!(pool.moved <= must, "{name}: {} moved, {must} must", pool.moved);
-            (least.push(must), moves.push(pool.moved));
+            least.push(must);
+            moves.push(pool.moved);
         }
         let most = |found: &[usize]| *found.iter().max().expect("some");
         let slowest = *rounds.iter().max().expect("some");

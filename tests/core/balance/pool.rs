@@ -81,6 +81,12 @@ impl Pool {
         id
     }
 
+    pub fn join_many(&mut self, count: u32) {
+        for _ in 0..count {
+            self.join(1);
+        }
+    }
+
     pub fn drain(&mut self, id: Nonce) {
         self.workers.get_mut(&id).expect("a member").draining = true;
     }
