@@ -24,6 +24,7 @@ mod ls;
 mod man;
 mod nodes;
 mod output;
+mod pools;
 mod raise;
 mod release;
 mod restore;
@@ -94,6 +95,7 @@ enum Command {
     Revoke(revoke::RevokeArgs),
     FenceSkip(fence_skip::FenceSkipArgs),
     Sessions(sessions::SessionsArgs),
+    Pools(pools::PoolsArgs),
     Transfer(transfer::TransferArgs),
     Bench(Box<bench::BenchArgs>),
     Backup(backup::BackupArgs),
@@ -165,6 +167,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Revoke(args) => block_on(args.run(&context()?)),
         Command::FenceSkip(args) => block_on(args.run(&context()?)),
         Command::Sessions(args) => block_on(args.run(&context()?)),
+        Command::Pools(args) => block_on(args.run(&context()?)),
         Command::Transfer(args) => block_on(args.run(&context()?)),
         Command::Backup(args) => block_on(args.run(&output)),
         Command::Restore(args) => block_on(args.run(&output)),

@@ -10,6 +10,7 @@
 //! Assumes: deadlines are counted on the machine's `CLOCK_BOOTTIME` ([`crate::clock::boottime_ms`]).
 
 mod group;
+pub mod guard;
 pub mod guardian;
 mod papers;
 mod private_dir;

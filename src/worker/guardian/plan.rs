@@ -75,6 +75,11 @@ impl Plan {
         self.is_quiet() && !self.will_due
     }
 
+    /// Whether a program runs that nobody told to end.
+    pub fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running { .. })
+    }
+
     /// Whether the will runs.
     pub fn is_willing(&self) -> bool {
         matches!(self.phase, Phase::Willing { .. })

@@ -40,6 +40,8 @@ struct Running {
     leader: u32,
     ended: Option<Exit>,
     is_will: bool,
+    /// What it started may go on after it.
+    leaves: bool,
 }
 
 struct Ward {
@@ -208,7 +210,7 @@ impl Guardian {
         }
         let leader = spawn(task, &mark)?;
         ward.plan.started(now, task.limit_ms);
-        ward.running = Some(Running { leader, ended: None, is_will: false });
+        ward.running = Some(Running { leader, ended: None, is_will: false, leaves: task.leaves });
         Ok(leader)
     }
 
@@ -249,7 +251,7 @@ impl Guardian {
         match ward.will.take().map(|task| spawn(&task, &mark)) {
             Some(Ok(leader)) => {
                 ward.plan.will_started(boottime_ms());
-                ward.running = Some(Running { leader, ended: None, is_will: true });
+                ward.running = Some(Running { leader, ended: None, is_will: true, leaves: false });
             }
             Some(Err(_)) | None => {
                 ward.plan.will_done();
@@ -296,8 +298,13 @@ impl Guardian {
             };
             running.ended = running.ended.or_else(|| kin::ended(running.leader));
             let Some(exit) = running.ended else { continue };
-            let leader = running.leader;
-            if self.others(id, leader).is_empty() {
+            let (leader, leaves) = (running.leader, running.leaves);
+            let by_itself = self.wards.get(&id).is_some_and(|ward| ward.plan.is_running());
+            if leaves && by_itself {
+                self.gone(id, leader, exit);
+            } else if self.others(id, leader).is_empty() {
+                // The last who could be in the group are no children of ours, and hide in it.
+                to_group(leader, Signal::KILL);
                 self.gone(id, leader, exit);
             } else {
                 let deed = self.wards.get_mut(&id).and_then(|ward| ward.plan.leader_ended(now));
@@ -308,8 +315,6 @@ impl Guardian {
     }
 
     fn gone(&mut self, id: u64, leader: u32, exit: Exit) {
-        // The last who could be in the group are no children of ours, and hide in it.
-        to_group(leader, Signal::KILL);
         kin::reap(leader);
         let Some(ward) = self.wards.get_mut(&id) else { return };
         let is_will = ward.running.take().is_some_and(|running| running.is_will);

@@ -18,6 +18,9 @@ pub struct Task {
     /// After so many milliseconds its group is killed.
     #[serde(default)]
     pub limit_ms: Option<u64>,
+    /// Whether what it started goes on when it has ended by itself: until the guardian's own end.
+    #[serde(default)]
+    pub leaves: bool,
 }
 
 /// From the agent.
