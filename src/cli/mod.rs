@@ -19,6 +19,7 @@ mod demo;
 mod exit;
 mod fence_skip;
 mod get;
+mod guardian;
 mod ls;
 mod man;
 mod nodes;
@@ -28,6 +29,7 @@ mod raise;
 mod release;
 mod restore;
 mod revoke;
+mod run;
 mod serve;
 mod sessions;
 #[cfg(test)]
@@ -43,7 +45,7 @@ pub use args::SettingsArgs;
 pub use exit::{Exit, Failure};
 pub use output::{Format, Output};
 
-use crate::client::{Client, Lease};
+use crate::client::{Client, LeaseView};
 
 /// The lease manager: every shard, job or singleton has exactly one owner, proven by a fencing token.
 #[derive(Debug, Parser)]
@@ -80,6 +82,7 @@ enum Command {
     Serve(SettingsArgs),
     /// Show what tenure does, with a server in memory
     Demo,
+    Run(run::RunArgs),
     Acquire(acquire::AcquireArgs),
     Release(release::ReleaseArgs),
     Get(get::GetArgs),
@@ -96,6 +99,10 @@ enum Command {
     Backup(backup::BackupArgs),
     Restore(restore::RestoreArgs),
     Config(config::ConfigArgs),
+    #[command(hide = true)]
+    Guardian(guardian::GuardianArgs),
+    #[command(hide = true)]
+    Guarded(guardian::GuardedArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -112,7 +119,7 @@ impl Context {
     fn answer(&self, answer: &serde_json::Value) -> Result<(), Failure> {
         let mut rows = Vec::new();
         for (name, value) in answer.as_object().into_iter().flatten() {
-            match serde_json::from_value::<Lease>(value.clone()) {
+            match serde_json::from_value::<LeaseView>(value.clone()) {
                 Ok(lease) => rows.extend(output::lease_rows(&lease)),
                 Err(_) => rows.push((name.clone(), output::plain(value))),
             }
@@ -142,6 +149,9 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let exit = match cli.command {
         // A load tool that was interrupted ends with a code of its own.
         Command::Bench(args) => return Ok(bench::run(*args)?),
+        Command::Run(args) => return block_on(args.run(&context()?)),
+        Command::Guarded(args) => return Ok(args.run().into()),
+        Command::Guardian(args) => block_on(args.run()),
         Command::Serve(settings) => serve::run(&settings),
         Command::Demo => demo::run(),
         Command::Acquire(args) => block_on(args.run(&context()?)),
@@ -166,7 +176,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
 }
 
 /// Runs a client command: one connection or two need no second thread.
-fn block_on(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(anyhow::Error::from)?.block_on(command)
 }

@@ -1,9 +1,8 @@
 //! Pools, as a client sees them.
 
-use reqwest::Method;
 use serde::{Deserialize, Serialize};
 
-use super::{Client, ClientError, answer};
+use super::{Client, ClientError, call::Call};
 
 /// A session that joined a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +59,7 @@ impl Client {
     /// # Errors
     /// The server's refusal, or that it cannot be reached.
     pub async fn pools(&self) -> Result<Pools, ClientError> {
-        answer(self.request(Method::GET, self.url("pools"))).await
+        self.call(&Call::get("pools")).await
     }
 
     /// One pool, with its members.
@@ -68,10 +67,6 @@ impl Client {
     /// # Errors
     /// `unknown-pool`, or that the server cannot be reached.
     pub async fn pool(&self, pool: &str) -> Result<Pool, ClientError> {
-        let mut url = self.url("pools");
-        if let Ok(mut path) = url.path_segments_mut() {
-            path.push(pool);
-        }
-        answer(self.request(Method::GET, url)).await
+        self.call(&Call::get("pools").segment(pool)).await
     }
 }

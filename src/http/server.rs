@@ -213,5 +213,7 @@ fn routes(config: &mut web::ServiceConfig) {
     .configure(pages::configure)
     .default_service(web::to(service::not_found));
     #[cfg(feature = "testing")]
-    config.route("/v1/testing/panic", web::post().to(super::testing::inject_panic));
+    config
+        .route("/v1/testing/panic", web::post().to(super::testing::inject_panic))
+        .route("/v1/testing/handover", web::post().to(super::testing::ask_handover));
 }

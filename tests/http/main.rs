@@ -15,6 +15,9 @@ mod bodies;
 mod checks;
 mod events;
 mod fences;
+mod handover;
+#[cfg(feature = "testing")]
+mod handover_asked;
 mod harness;
 mod heartbeat;
 mod inspect;
