@@ -99,7 +99,8 @@ impl Run {
         talk: &impl Fn(&str),
     ) -> Result<Outcome, RunFailure> {
         let env = tenancy.papers.environment(&tenancy.lease, &self.client.servers(), self.inherits);
-        let task = Task { argv: self.command.clone(), env, stdin: true, limit_ms: None };
+        let task =
+            Task { argv: self.command.clone(), env, stdin: true, limit_ms: None, leaves: false };
         let mut running = tenancy.run(task).await?;
         let _lent = terminal::lend(running.pid).inspect(|_| {
             // It may have read before the terminal was its own.
