@@ -46,6 +46,20 @@ impl Server {
         self.client().lease(key).await.expect("a lease").state
     }
 
+    /// The short types of a key's events.
+    pub async fn history(&self, key: &str) -> Vec<String> {
+        let info = self.node.get("/v1/info").await;
+        let store = &info["store_id"].as_str().expect("store_id")[..8];
+        let page =
+            self.node.get(&format!("/v1/events?format=json&after={store}-0-0&prefix={key}")).await;
+        let events = page["events"].as_array().expect("events");
+        let short = |event: &serde_json::Value| {
+            let kind = event["type"].as_str().unwrap_or_default();
+            kind.trim_start_matches("io.tenure.lease.").to_owned()
+        };
+        events.iter().filter(|event| event["subject"] == key).map(short).collect()
+    }
+
     pub async fn until_state(&self, key: &str, state: &str) {
         eventually(&format!("{key} is {state}"), async || self.state(key).await == state).await;
     }

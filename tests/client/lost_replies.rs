@@ -8,7 +8,6 @@ use std::{
     },
 };
 
-use serde_json::Value;
 use tenure::{
     client::{Client, Hold, SessionOptions},
     clock::{Entropy, SeededEntropy},
@@ -109,16 +108,6 @@ fn lost(ways: &[Lossy; 2]) -> u64 {
     ways.iter().map(|way| way.lost.load(Ordering::Relaxed)).sum()
 }
 
-/// How often each key was granted, by the server's own history.
-async fn granted(server: &Server, key: &str) -> usize {
-    let events = server.node.get("/v1/info").await;
-    let store = events["store_id"].as_str().expect("store_id")[..8].to_owned();
-    let path = format!("/v1/events?format=json&after={store}-0-0&types=granted");
-    let page = server.node.get(&path).await;
-    let events = page["events"].as_array().expect("events").clone();
-    events.iter().filter(|event| event["subject"] == Value::from(key)).count()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn they_never_give_two_grants() {
     let server = Server::start().await;
@@ -129,7 +118,7 @@ async fn they_never_give_two_grants() {
         leases.push(soon("a grant", client.hold(hold)).await.expect("a grant"));
     }
     for lease in &leases {
-        assert_eq!(granted(&server, lease.key()).await, 1, "{}", lease.key());
+        assert_eq!(server.history(lease.key()).await, ["granted"], "{}", lease.key());
         let held = server.client().lease(lease.key()).await.expect("a lease");
         assert_eq!(held.token, Some(lease.token()));
     }
