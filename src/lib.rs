@@ -2,8 +2,8 @@
 //! and ends the tenure of the one that went silent.
 //!
 //! The crate is both the `tenure` binary and a library. Floors, top to bottom, and an arrow may only
-//! point down: `cli` → `http` → `manager` → `actor` → `store`, `plugin`, `client` → `clock`, `settings`,
-//! `telemetry` → `lease`. `ARCHITECTURE.md` is the map.
+//! point down: `cli` → `http` → `manager` → `actor` → `store`, `plugin`, `worker` → `client` → `clock`,
+//! `settings`, `telemetry` → `lease`. `ARCHITECTURE.md` is the map.
 
 #[cfg(feature = "server")]
 pub mod actor;
@@ -25,3 +25,5 @@ pub mod settings;
 pub mod store;
 #[cfg(feature = "server")]
 pub mod telemetry;
+#[cfg(feature = "server")]
+pub mod worker;

@@ -19,14 +19,17 @@ mod demo;
 mod exit;
 mod fence_skip;
 mod get;
+mod guardian;
 mod ls;
 mod man;
 mod nodes;
 mod output;
+mod pools;
 mod raise;
 mod release;
 mod restore;
 mod revoke;
+mod run;
 mod serve;
 mod sessions;
 #[cfg(test)]
@@ -79,6 +82,7 @@ enum Command {
     Serve(SettingsArgs),
     /// Show what tenure does, with a server in memory
     Demo,
+    Run(run::RunArgs),
     Acquire(acquire::AcquireArgs),
     Release(release::ReleaseArgs),
     Get(get::GetArgs),
@@ -89,11 +93,16 @@ enum Command {
     Revoke(revoke::RevokeArgs),
     FenceSkip(fence_skip::FenceSkipArgs),
     Sessions(sessions::SessionsArgs),
+    Pools(pools::PoolsArgs),
     Transfer(transfer::TransferArgs),
     Bench(Box<bench::BenchArgs>),
     Backup(backup::BackupArgs),
     Restore(restore::RestoreArgs),
     Config(config::ConfigArgs),
+    #[command(hide = true)]
+    Guardian(guardian::GuardianArgs),
+    #[command(hide = true)]
+    Guarded(guardian::GuardedArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -140,6 +149,9 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let exit = match cli.command {
         // A load tool that was interrupted ends with a code of its own.
         Command::Bench(args) => return Ok(bench::run(*args)?),
+        Command::Run(args) => return block_on(args.run(&context()?)),
+        Command::Guarded(args) => return Ok(args.run().into()),
+        Command::Guardian(args) => block_on(args.run()),
         Command::Serve(settings) => serve::run(&settings),
         Command::Demo => demo::run(),
         Command::Acquire(args) => block_on(args.run(&context()?)),
@@ -152,6 +164,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Revoke(args) => block_on(args.run(&context()?)),
         Command::FenceSkip(args) => block_on(args.run(&context()?)),
         Command::Sessions(args) => block_on(args.run(&context()?)),
+        Command::Pools(args) => block_on(args.run(&context()?)),
         Command::Transfer(args) => block_on(args.run(&context()?)),
         Command::Backup(args) => block_on(args.run(&output)),
         Command::Restore(args) => block_on(args.run(&output)),
@@ -163,7 +176,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
 }
 
 /// Runs a client command: one connection or two need no second thread.
-fn block_on(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(anyhow::Error::from)?.block_on(command)
 }

@@ -184,6 +184,13 @@ impl Lease {
         self.core.end(Loss::Released, "release", json!({})).await
     }
 
+    /// Keeps it no longer, and tells nobody: it runs out by itself, as that of a holder that died. What its
+    /// work left undone is then for the fences that an expiry calls for.
+    pub fn abandon(&self) {
+        self.core.leave_keeper();
+        self.core.guarantee.lose(Loss::Expired);
+    }
+
     /// [`Lease::release`], with what the next owner reads.
     ///
     /// # Errors

@@ -29,6 +29,7 @@ mod keep;
 mod keeper;
 mod lease;
 mod pool;
+mod pools;
 mod servers;
 mod session;
 mod settle;
@@ -52,6 +53,7 @@ pub use guarantee::{Deadline, Loss};
 pub use hold::{Hold, Order};
 pub use lease::Lease;
 pub use pool::{Done, DrainHandle, Ended, Handover, WorkerPool};
+pub use pools::{Pool, PoolMember, Pools};
 pub use session::{HealthCheck, Session, SessionOptions};
 pub use types::{
     Acquire, AcquireAny, Alive, Check, Count, Grant, Grants, Holdings, LeaseFilter, LeaseView,

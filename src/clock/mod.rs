@@ -21,7 +21,7 @@ pub use chance::Chance;
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use jump::JumpDetector;
 pub use manual::{ManualClock, VirtualClock};
-pub use system::SystemClock;
+pub use system::{SystemClock, boottime_ms};
 
 use crate::lease::Moment;
 

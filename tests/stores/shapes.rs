@@ -117,6 +117,7 @@ impl Shapes {
                 Box::new(Revocation { reason: s.text(1024).into(), actor: s.text(256).into() })
             }),
             request_marks: (0..self.below(MAX_REQUEST_MARKS + 1)).map(|_| self.mark()).collect(),
+            handover: None,
         }
     }
 
@@ -160,6 +161,7 @@ impl Shapes {
                 actor: "a".repeat(256).into(),
             })),
             request_marks: (0..MAX_REQUEST_MARKS).map(|_| self.mark()).collect(),
+            handover: None,
         })
     }
 }
