@@ -36,6 +36,7 @@ mod sessions;
 mod tests;
 mod transfer;
 mod watch;
+mod work;
 
 use std::{future::Future, process::ExitCode};
 
@@ -83,6 +84,7 @@ enum Command {
     /// Show what tenure does, with a server in memory
     Demo,
     Run(run::RunArgs),
+    Work(work::WorkArgs),
     Acquire(acquire::AcquireArgs),
     Release(release::ReleaseArgs),
     Get(get::GetArgs),
@@ -149,6 +151,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let exit = match cli.command {
         // A load tool that was interrupted ends with a code of its own.
         Command::Bench(args) => return Ok(bench::run(*args)?),
+        Command::Work(args) => block_on(args.run(&context()?)),
         Command::Run(args) => return block_on(args.run(&context()?)),
         Command::Guarded(args) => return Ok(args.run().into()),
         Command::Guardian(args) => block_on(args.run()),

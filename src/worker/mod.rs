@@ -14,10 +14,12 @@ pub mod guard;
 pub mod guardian;
 mod papers;
 mod private_dir;
+pub mod restart;
 pub mod run;
 pub mod signals;
 mod tenancy;
 mod terminal;
+pub mod work;
 
 pub use group::Group;
 pub use papers::Papers;
