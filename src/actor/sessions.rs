@@ -448,8 +448,8 @@ impl Sessions {
         self.left(digest, end);
     }
 
-    /// The author of an order on a kept lease is gone.
-    pub(super) fn reorder(&self, digest: Nonce, key: &Key) {
+    /// The author of an order on a kept lease is gone: the session's home, which this is, gives it anew.
+    pub fn reorder(&self, digest: Nonce, key: &Key) {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         orders.push((digest, key.clone()));
         self.ordered.notify_one();

@@ -38,6 +38,8 @@ pub struct Lease {
 /// What the guard and its heartbeat share.
 pub(super) struct Core {
     client: Client,
+    /// Where its tasks run, whoever drops it.
+    runtime: Handle,
     view: LeaseView,
     lease_id: String,
     ttl: Duration,
@@ -63,7 +65,8 @@ impl Lease {
         let home = home.and_then(|url| server_url(url).ok());
         let Grant { lease: view, lease_id, .. } = grant;
         let turn = AtomicUsize::new(0);
-        let core = Core { client, view, lease_id, ttl, home, turn, guarantee, keeper };
+        let runtime = Handle::current();
+        let core = Core { client, runtime, view, lease_id, ttl, home, turn, guarantee, keeper };
         let core = Arc::new(core);
         match &core.keeper {
             Some(keeper) => keeper.take_in(&core, sent),
@@ -243,15 +246,12 @@ impl Drop for Lease {
         if !self.core.guarantee.lose(Loss::Released) {
             return;
         }
-        if let Ok(runtime) = Handle::try_current() {
-            let core = self.core.clone();
-            runtime.spawn(async move {
-                let told = core.tell("release", json!({}), LET_GO).await;
-                if let Err(error) = told {
-                    tracing::debug!(key = core.view.key, %error, "a dropped lease is left to its ttl");
-                }
-            });
-        }
+        let core = self.core.clone();
+        self.core.runtime.spawn(async move {
+            if let Err(error) = core.tell("release", json!({}), LET_GO).await {
+                tracing::debug!(key = core.view.key, %error, "a dropped lease is left to its ttl");
+            }
+        });
     }
 }
 

@@ -19,6 +19,7 @@
 //! its tasks; a clock that runs within 1 % of the server's. Fields that it does not know are kept, not
 //! judged.
 
+pub mod blocking;
 mod call;
 mod error;
 mod events;

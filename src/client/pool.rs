@@ -229,7 +229,7 @@ impl Member {
                 .weight(pool.weight);
             tokio::select! {
                 biased;
-                _ = drain.wait_for(|drain| *drain) => return Ok(None),
+                () = asked_to_leave(&mut drain) => return Ok(None),
                 opened = pool.client.open_session(options) => match opened {
                     Ok(session) => return Ok(Some(Arc::new(session))),
                     Err(error) if is_final(&error) => return Err(error),
@@ -265,7 +265,7 @@ impl Member {
             };
             tokio::select! {
                 biased;
-                _ = drain.wait_for(|drain| *drain), if !leaving => {
+                () = asked_to_leave(&mut drain), if !leaving => {
                     leaving = true;
                     asking = None;
                     self.leave(session).await;
@@ -367,6 +367,12 @@ impl Member {
             Ended::Done => self.rests.fine(&key),
         }
         (self.pool.watcher)(&key, &ended);
+    }
+}
+
+async fn asked_to_leave(drain: &mut watch::Receiver<bool>) {
+    if drain.wait_for(|drain| *drain).await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use reqwest::Method;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::{runtime::Handle, sync::watch};
+use tokio::sync::watch;
 
 use super::{
     Client, ClientError, Deadline, Hold, Lease, Loss, Opened, call::Call, guarantee::Sent, keep,
@@ -332,13 +332,11 @@ impl Drop for Session {
         if !self.keeper.end() {
             return;
         }
-        if let Ok(runtime) = Handle::try_current() {
-            let keeper = self.keeper.clone();
-            runtime.spawn(async move {
-                if let Err(error) = close(&keeper).await {
-                    tracing::debug!(session = keeper.digest, %error, "a dropped session is left to its ttl");
-                }
-            });
-        }
+        let keeper = self.keeper.clone();
+        self.keeper.runtime.spawn(async move {
+            if let Err(error) = close(&keeper).await {
+                tracing::debug!(session = keeper.digest, %error, "a dropped session is left to its ttl");
+            }
+        });
     }
 }

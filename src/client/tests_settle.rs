@@ -141,6 +141,23 @@ async fn a_wait_that_the_server_finds_too_long_is_cut() {
 }
 
 #[tokio::test]
+async fn of_several_servers_one_is_enough_and_it_is_asked_first_from_then_on() {
+    let closed = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let refuses = || problem(409, "held-by-you", json!({ "retryable": false }));
+    let (url, seen) = server(vec![refuses(), refuses()]);
+    for list in [
+        format!("http://{},{url},http://{}", closed(), closed()),
+        format!("http://{},http://{},{url}", closed(), closed()),
+    ] {
+        let client = Client::new(&list).unwrap();
+        let refused = client.hold(hold()).await.unwrap_err();
+        assert_eq!(refused.problem().unwrap().code, "held-by-you");
+        assert_eq!(client.servers.current().as_str().trim_end_matches('/'), url);
+    }
+    assert_eq!(seen.iter().take(2).count(), 2);
+}
+
+#[tokio::test]
 async fn nothing_that_listens_is_told_at_once() {
     let closed = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let client = Client::new(&format!("http://{},http://{}", closed(), closed())).unwrap();

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     actor::Mail,
+    clock::Chance,
     lease::{
         Acquire, Bond, Grant, Key, Moment, Nonce, Order, Owner, Refusal, SessionId, State, View,
         arrange,
@@ -302,12 +303,32 @@ impl Manager {
         let posted = self.world.registry.post(&self.world, lead.as_str(), mail).is_ok();
         let shuffle = match if posted { receiver.await.ok() } else { None } {
             Some(shuffle) => shuffle,
-            None => {
-                crate::clock::Chance::new(self.world.entropy.next_u64()).permutation(keys.len())
-            }
+            None => Chance::new(self.world.entropy.next_u64()).permutation(keys.len()),
         };
-        let order = arrange(any.order, shuffle, |at| mine.get(at).copied().unwrap_or(false));
+        let nodes = self.living();
+        let near = |at: usize| self.is_nearest(&keys[at], &nodes);
+        let mine = |at: usize| mine.get(at).copied().unwrap_or(false);
+        let order = arrange(any.order, shuffle, mine, near);
         Ok(order.into_iter().map(|at| keys[at].clone()).collect())
+    }
+}
+
+impl Manager {
+    /// Nodes that live, this one among them; empty where there is no other.
+    fn living(&self) -> Vec<Nonce> {
+        let nodes = self.nodes();
+        let living = nodes.iter().filter(|view| view.this || !view.record.state.is_terminal());
+        let living: Vec<_> = living.map(|view| view.record.incarnation).collect();
+        if living.len() > 1 { living } else { Vec::new() }
+    }
+
+    /// Whether, of the nodes that live, this one has the highest claim to a key. Each has a share of the
+    /// keys that it tries first, so that callers at several nodes seldom try the same one: what one node
+    /// took the others hear of a moment later.
+    fn is_nearest(&self, key: &Key, living: &[Nonce]) -> bool {
+        let claim = |node: &Nonce| Chance::of((node.0 >> 64) as u64, key.as_str()).next_u64();
+        let mine = self.world.terms().node;
+        living.iter().max_by_key(|node| claim(node)).is_none_or(|nearest| *nearest == mine)
     }
 }
 
@@ -321,7 +342,7 @@ impl AcquireAny {
             owner,
             ttl_ms,
             session: None,
-            count: super::Count::UpTo(1),
+            count: Count::UpTo(1),
             order: Order::Random,
             wait_ms: 0,
             mark: None,
