@@ -12,13 +12,15 @@ next=${TENURE_VALUE:-1}
 checkpoint() {
   printf %s "$next" >"$TENURE_VALUE_FILE"
 }
-trap 'checkpoint; exit 0' TERM
+# Between two steps, never in the middle of one.
+told_to_end=
+trap 'told_to_end=yes' TERM
 
-while :; do
+while [ -z "$told_to_end" ]; do
   # The lease file is gone when the lease is lost: better to do nothing than to do it twice.
   [ -e "$TENURE_LEASE_FILE" ] || exit 1
   echo "$next $TENURE_TOKEN" >>"$out"
   next=$((next + 1))
   checkpoint
-  sleep 0.1
+  sleep 0.1 || :
 done
