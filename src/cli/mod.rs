@@ -19,6 +19,7 @@ mod demo;
 mod exit;
 mod fence_skip;
 mod get;
+mod guard;
 mod guardian;
 mod ls;
 mod man;
@@ -91,6 +92,7 @@ enum Command {
     FenceSkip(fence_skip::FenceSkipArgs),
     Sessions(sessions::SessionsArgs),
     Transfer(transfer::TransferArgs),
+    Guard(Box<guard::GuardArgs>),
     Bench(Box<bench::BenchArgs>),
     Backup(backup::BackupArgs),
     Restore(restore::RestoreArgs),
@@ -145,6 +147,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let exit = match cli.command {
         // A load tool that was interrupted ends with a code of its own.
         Command::Bench(args) => return Ok(bench::run(*args)?),
+        Command::Guard(args) => block_on(args.run(client()?)),
         Command::Guarded(args) => return Ok(args.run().into()),
         Command::Guardian(args) => block_on(args.run()),
         Command::Serve(settings) => serve::run(&settings),

@@ -206,8 +206,7 @@ impl Guardian {
         }
         let leader = spawn(task, &mark)?;
         ward.plan.started(now, task.limit_ms);
-        ward.running =
-            Some(Running { leader, ended: None, is_will: false, leaves: task.leaves });
+        ward.running = Some(Running { leader, ended: None, is_will: false, leaves: task.leaves });
         Ok(leader)
     }
 
