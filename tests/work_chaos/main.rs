@@ -30,16 +30,17 @@ use tenure::clock::{Chance, Entropy, SystemEntropy, boottime_ms};
 
 const AGENTS: usize = 30;
 const KEYS: usize = 300;
-/// How long the sessions of the agents last.
-const TTL_MS: u64 = 3_000;
+/// How long the sessions of the agents last. A coordinator that is not optimised, on cores that it shares
+/// with 300 programs, answers too late for a short one.
+const TTL_MS: u64 = if cfg!(debug_assertions) { 6_000 } else { 3_000 };
 /// How long faults go on where nobody said.
 const SECONDS: u64 = 30;
 /// How long it may take until everything is held for the first time: everybody starts at once.
 const START_MS: u64 = 90_000;
 /// What is allowed beyond the ttl until every key is held again.
 const SLACK_MS: u64 = 1_000;
-/// A child beats so often, and may be slow.
-const BEAT_MS: u64 = 1_500;
+/// How long until a program under a new lease has been started, and has given its first sign.
+const BEAT_MS: u64 = if cfg!(debug_assertions) { 4_000 } else { 1_500 };
 
 fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
@@ -98,15 +99,20 @@ async fn run(servers: Servers, count: usize) {
     fleet.start_all();
     let first = until_all_held(&nodes[0], KEYS, START_MS).await;
     let done = fleet.suffer(seconds * 1000, &mut chance).await;
-    let again = until_all_held(&nodes[0], KEYS, TTL_MS + SLACK_MS).await;
-    let (at, log) = (boottime_ms() as f64 / 1000.0, fleet.log());
-    let alive = within(ms(BEAT_MS), async || {
-        (0..KEYS).all(|key| checker::last_sign(&log, &format!("chaos-{key}")) >= at)
-    })
-    .await;
+    let (stopped, log) = (boottime_ms(), fleet.log());
+    let lives =
+        |key: &usize| checker::last_sign(&log, &format!("chaos-{key}")) * 1000.0 >= stopped as f64;
+    // A dead agent's key counts as held until its session ends: what counts is a program that runs.
+    let all = async || (0..KEYS).all(|key| lives(&key));
+    let in_time = within(ms(TTL_MS + SLACK_MS + BEAT_MS), all).await;
+    let again = boottime_ms() - stopped;
     let (mut faults, tenures, moved) = checker::check_all(&log);
-    if !alive {
-        faults.push("a key is held, and no program runs for it".to_owned());
+    if !in_time {
+        let dead: Vec<usize> = (0..KEYS).filter(|key| !lives(key)).collect();
+        let stories: String = dead.iter().take(3).map(|&key| fleet.story(key)).collect();
+        faults.push(format!(
+            "no program runs {again} ms after {stopped} for the keys {dead:?}, such as\n{stories}"
+        ));
     }
     faults.extend(fleet.drain().await);
     faults.extend(checker::check_all(&log).0);
@@ -120,8 +126,8 @@ async fn run(servers: Servers, count: usize) {
         faults.push(format!("left behind: {left:?}"));
     }
     println!(
-        "{AGENTS} agents, {KEYS} keys, {seconds} s: {done:?}; {tenures} tenures, {moved} keys moved; all held \
-         at first after {first} ms, again after {again} ms"
+        "{AGENTS} agents, {KEYS} keys, {seconds} s: {done:?}; {tenures} tenures, {moved} keys moved; all \
+         held at first after {first} ms, and worked on again {again} ms after the faults stopped"
     );
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
     assert!(moved > KEYS / 4, "too little happened: {moved} of {KEYS} keys moved");
