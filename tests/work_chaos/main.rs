@@ -22,6 +22,8 @@ mod proxy;
 #[path = "../cluster/servers.rs"]
 mod servers;
 
+use std::path::Path;
+
 use clock::{ms, now, within};
 use fleet::Fleet;
 use node::Node;
@@ -53,7 +55,7 @@ fn chance() -> Chance {
 }
 
 /// Coordinators on these servers, and their addresses as a client takes them.
-async fn nodes(servers: &Servers, count: usize) -> (Vec<Node>, String) {
+async fn nodes(servers: &Servers, witnesses: &Path, count: usize) -> (Vec<Node>, String) {
     let mut nodes = Vec::new();
     for n in 0..count {
         let (mut sets, _ways) = servers.settings().await;
@@ -61,6 +63,10 @@ async fn nodes(servers: &Servers, count: usize) -> (Vec<Node>, String) {
         std::mem::forget(_ways);
         if count > 1 {
             sets.push("node.ttl=3000ms".to_owned());
+            sets.push(format!(
+                "node.witness={}",
+                witnesses.join(format!("node-{n}.json")).display()
+            ));
         }
         sets.push("telemetry.log=warn,tenure=info".to_owned());
         nodes.push(Node::new(&format!("node {n}"), &sets, &servers.environment()));
@@ -94,7 +100,8 @@ async fn until_all_held(node: &Node, keys: usize, patience_ms: u64) -> u64 {
 async fn run(servers: Servers, count: usize) {
     let mut chance = chance();
     let seconds = from_environment("WORK_CHAOS_SECONDS").unwrap_or(SECONDS);
-    let (nodes, urls) = nodes(&servers, count).await;
+    let witnesses = tempfile::tempdir().expect("a directory");
+    let (nodes, urls) = nodes(&servers, witnesses.path(), count).await;
     let mut fleet = Fleet::new(urls, AGENTS, KEYS, TTL_MS, true);
     fleet.start_all();
     let first = until_all_held(&nodes[0], KEYS, START_MS).await;
@@ -147,7 +154,8 @@ async fn on_nats_with_three_nodes() {
 async fn without_the_guardian_two_programs_run_for_one_key_and_the_checker_sees_it() {
     let mut chance = chance();
     let servers = Servers::embedded();
-    let (nodes, urls) = nodes(&servers, 1).await;
+    let witnesses = tempfile::tempdir().expect("a directory");
+    let (nodes, urls) = nodes(&servers, witnesses.path(), 1).await;
     let (agents, keys, ttl_ms) = (6, 30, 1_500);
     let mut fleet = Fleet::new(urls, agents, keys, ttl_ms, false);
     fleet.start_all();
