@@ -208,7 +208,7 @@ async fn when_the_guardian_is_killed_what_it_ran_is_dead_at_once_and_the_agent_k
 #[tokio::test]
 async fn when_the_guardian_stands_still_the_agent_kills_before_the_deadline() {
     let stand = Stand::new().await;
-    let ward = stand.ward();
+    let ward = stand.guardian.ward(ms(300), ms(200));
     let deadline = boottime_ms() + 1000;
     ward.deadline(Some(deadline));
     let running = ward.run(stand.sh("while :; do sleep 0.02; done")).await.expect("it runs");

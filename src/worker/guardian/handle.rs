@@ -32,7 +32,7 @@ const START: Duration = Duration::from_secs(20);
 /// Orders that wait for a guardian that does not read.
 const QUEUE: usize = 4096;
 /// How often is looked whether the guardian did what it should have.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The guardian of this process. Clones are the same one.
 #[derive(Clone, Debug)]
@@ -271,7 +271,7 @@ impl Shared {
 impl Known {
     /// When the agent kills what the guardian has not.
     fn kill_at(&self) -> Option<u64> {
-        let last = self.deadline.map(|deadline| deadline.saturating_sub(self.margin / 2));
+        let last = self.deadline.map(|deadline| deadline.saturating_sub(self.margin / 4 * 3));
         match (last, self.done_by) {
             (Some(last), Some(done_by)) => Some(last.min(done_by)),
             (last, done_by) => last.or(done_by),
