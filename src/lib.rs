@@ -2,17 +2,28 @@
 //! and ends the tenure of the one that went silent.
 //!
 //! The crate is both the `tenure` binary and a library. Floors, top to bottom, and an arrow may only
-//! point down: `cli` → `http` → `manager` → `actor` → `store`, `plugin`, `client` → `clock`, `settings`,
-//! `telemetry` → `lease`. `ARCHITECTURE.md` is the map.
+//! point down: `cli` → `http` → `manager` → `actor` → `store`, `plugin`, `worker` → `client` → `clock`,
+//! `settings`, `telemetry` → `lease`. `ARCHITECTURE.md` is the map.
 
+#[cfg(feature = "server")]
 pub mod actor;
+#[cfg(feature = "server")]
 pub mod cli;
+#[cfg(feature = "client")]
 pub mod client;
 pub mod clock;
+#[cfg(feature = "server")]
 pub mod http;
 pub mod lease;
+#[cfg(feature = "server")]
 pub mod manager;
+#[cfg(feature = "server")]
 pub mod plugin;
+#[cfg(feature = "server")]
 pub mod settings;
+#[cfg(feature = "server")]
 pub mod store;
+#[cfg(feature = "server")]
 pub mod telemetry;
+#[cfg(feature = "server")]
+pub mod worker;

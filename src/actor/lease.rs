@@ -189,6 +189,7 @@ impl LeaseActor {
             return tracing::error!(session = %digest, "the record of a session cannot be read");
         };
         let ttl_ms = view.ttl_ms.unwrap_or(0);
+        self.world.pools.arrived(digest, &owner, &spec, self.world.terms().node);
         let session = self.world.sessions.arrive(digest, (&owner, ttl_ms), spec, fresh);
         self.warden = Warden::begin(&self.world, &session).map(Box::new);
         self.world.resume_handovers(&session);

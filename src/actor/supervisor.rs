@@ -140,6 +140,7 @@ async fn publish(world: Arc<World>, mut feed: Feed, mut position: Position) {
                 position = resume;
                 world.bus.lose(resume);
                 world.sessions.doubt();
+                world.pools.doubt();
                 world.registry.tell_all(|| Mail::Stale(u64::MAX));
             }
             Ok(News::Changes(batch)) => {
@@ -171,6 +172,7 @@ async fn catch_up(world: &World, mut position: Position) -> Position {
                 world.metrics.feed_gaps.increment(1);
                 world.bus.lose(resume);
                 world.sessions.doubt();
+                world.pools.doubt();
                 world.registry.tell_all(|| Mail::Stale(u64::MAX));
                 return resume;
             }
@@ -184,6 +186,7 @@ async fn catch_up(world: &World, mut position: Position) -> Position {
 
 fn announce(world: &World, committed: Committed) {
     let own = world.is_own(committed.node);
+    world.pools.heard(world, &committed, own);
     world.heard_of_handover(&committed.key, &committed.change);
     if let Some(end) = world.sessions.heard(&committed, own)
         && let Some(session) = committed.change.session

@@ -101,8 +101,9 @@ impl AcquireArgs {
         AcquireAny {
             keys: self.any.clone(),
             prefix: self.prefix.clone(),
+            pool: None,
             owner: self.owner(),
-            count: self.count,
+            count: self.count.map(Into::into),
             order: order.map(|order| order.get_name().to_owned()),
             wait_ms: self.wait.map(millis),
             request_id: Some(self.request_id()),

@@ -6,7 +6,7 @@ use super::{
     Context, Exit, Failure,
     output::{Format, dash, shown, span, talk},
 };
-use crate::client::{Lease, LeaseFilter, Leases};
+use crate::client::{LeaseFilter, LeaseView, Leases};
 
 /// Largest page that the server gives.
 const PAGE: u32 = 1000;
@@ -74,7 +74,7 @@ impl LsArgs {
     }
 }
 
-fn row(lease: &Lease) -> Vec<String> {
+fn row(lease: &LeaseView) -> Vec<String> {
     vec![
         shown(&lease.key),
         shown(&lease.state),

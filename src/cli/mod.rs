@@ -19,20 +19,24 @@ mod demo;
 mod exit;
 mod fence_skip;
 mod get;
+mod guardian;
 mod ls;
 mod man;
 mod nodes;
 mod output;
+mod pools;
 mod raise;
 mod release;
 mod restore;
 mod revoke;
+mod run;
 mod serve;
 mod sessions;
 #[cfg(test)]
 mod tests;
 mod transfer;
 mod watch;
+mod work;
 
 use std::{future::Future, process::ExitCode};
 
@@ -42,7 +46,7 @@ pub use args::SettingsArgs;
 pub use exit::{Exit, Failure};
 pub use output::{Format, Output};
 
-use crate::client::{Client, Lease};
+use crate::client::{Client, LeaseView};
 
 /// The lease manager: every shard, job or singleton has exactly one owner, proven by a fencing token.
 #[derive(Debug, Parser)]
@@ -79,6 +83,8 @@ enum Command {
     Serve(SettingsArgs),
     /// Show what tenure does, with a server in memory
     Demo,
+    Run(run::RunArgs),
+    Work(work::WorkArgs),
     Acquire(acquire::AcquireArgs),
     Release(release::ReleaseArgs),
     Get(get::GetArgs),
@@ -89,11 +95,16 @@ enum Command {
     Revoke(revoke::RevokeArgs),
     FenceSkip(fence_skip::FenceSkipArgs),
     Sessions(sessions::SessionsArgs),
+    Pools(pools::PoolsArgs),
     Transfer(transfer::TransferArgs),
     Bench(Box<bench::BenchArgs>),
     Backup(backup::BackupArgs),
     Restore(restore::RestoreArgs),
     Config(config::ConfigArgs),
+    #[command(hide = true)]
+    Guardian(guardian::GuardianArgs),
+    #[command(hide = true)]
+    Guarded(guardian::GuardedArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -110,7 +121,7 @@ impl Context {
     fn answer(&self, answer: &serde_json::Value) -> Result<(), Failure> {
         let mut rows = Vec::new();
         for (name, value) in answer.as_object().into_iter().flatten() {
-            match serde_json::from_value::<Lease>(value.clone()) {
+            match serde_json::from_value::<LeaseView>(value.clone()) {
                 Ok(lease) => rows.extend(output::lease_rows(&lease)),
                 Err(_) => rows.push((name.clone(), output::plain(value))),
             }
@@ -140,6 +151,10 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let exit = match cli.command {
         // A load tool that was interrupted ends with a code of its own.
         Command::Bench(args) => return Ok(bench::run(*args)?),
+        Command::Work(args) => block_on(args.run(&context()?)),
+        Command::Run(args) => return block_on(args.run(&context()?)),
+        Command::Guarded(args) => return Ok(args.run().into()),
+        Command::Guardian(args) => block_on(args.run()),
         Command::Serve(settings) => serve::run(&settings),
         Command::Demo => demo::run(),
         Command::Acquire(args) => block_on(args.run(&context()?)),
@@ -152,6 +167,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Revoke(args) => block_on(args.run(&context()?)),
         Command::FenceSkip(args) => block_on(args.run(&context()?)),
         Command::Sessions(args) => block_on(args.run(&context()?)),
+        Command::Pools(args) => block_on(args.run(&context()?)),
         Command::Transfer(args) => block_on(args.run(&context()?)),
         Command::Backup(args) => block_on(args.run(&output)),
         Command::Restore(args) => block_on(args.run(&output)),
@@ -163,7 +179,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
 }
 
 /// Runs a client command: one connection or two need no second thread.
-fn block_on(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(anyhow::Error::from)?.block_on(command)
 }

@@ -8,7 +8,7 @@ use std::{
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{client::Lease, settings::format_duration};
+use crate::{client::LeaseView, settings::format_duration};
 
 /// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -150,7 +150,7 @@ pub(super) fn plain(value: &Value) -> String {
 }
 
 /// The rows of a lease.
-pub(super) fn lease_rows(lease: &Lease) -> Vec<(String, String)> {
+pub(super) fn lease_rows(lease: &LeaseView) -> Vec<(String, String)> {
     let mut rows =
         vec![("key".to_owned(), shown(&lease.key)), ("state".to_owned(), shown(&lease.state))];
     let mut add = |name: &str, value: Option<String>| {
@@ -188,11 +188,11 @@ mod tests {
 
     #[test]
     fn a_record_cannot_draw_on_the_terminal() {
-        let lease = Lease {
+        let lease = LeaseView {
             key: "k".into(),
             state: "held".into(),
             value: Some("a\u{1b}[2J\nb".into()),
-            ..Lease::default()
+            ..LeaseView::default()
         };
         let text = pairs(&lease_rows(&lease));
         assert_eq!(text, "key    k\nstate  held\nvalue  a\\u{1b}[2J\\nb\n");

@@ -6,7 +6,7 @@ use super::{
     Context, Exit, Failure,
     output::{dash, plain, shown, span},
 };
-use crate::client::{Session, Sessions};
+use crate::client::{SessionView, Sessions};
 
 const HEADING: [&str; 6] = ["SESSION", "OWNER", "LEASES", "EXPIRES_IN", "POOL", "CREATED"];
 
@@ -62,7 +62,7 @@ impl SessionsArgs {
     }
 }
 
-fn row(session: &Session) -> Vec<String> {
+fn row(session: &SessionView) -> Vec<String> {
     let other = |name: &str| {
         session.other.get(name).filter(|value| !value.is_null()).map_or_else(dash, plain)
     };

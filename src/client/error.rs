@@ -3,8 +3,9 @@
 use std::fmt;
 
 use serde::Deserialize;
+use serde_json::Value;
 
-use super::{Lease, quote};
+use super::{LeaseView, quote};
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -57,9 +58,17 @@ pub struct Problem {
     /// When to try again, where the server knows.
     pub retry_after_ms: Option<u64>,
     /// The lease that stands in the way.
-    pub lease: Option<Lease>,
+    pub lease: Option<LeaseView>,
     /// Why a lease was lost.
     pub reason: Option<String>,
+    /// The field that is at fault.
+    pub field: Option<String>,
+    /// How many of the keys are in which state.
+    pub counts: Option<Value>,
+    /// The session's share of its pool, where that was asked for.
+    pub share: Option<u64>,
+    /// What the session holds of it.
+    pub held_by_session: Option<u64>,
 }
 
 impl fmt::Display for Problem {
@@ -89,6 +98,10 @@ impl ClientError {
                 body: quote(body),
             },
         }
+    }
+
+    pub(super) fn not_understood(problem: &str) -> Self {
+        Self::NotUnderstood { status: 200, problem: problem.to_owned(), body: String::new() }
     }
 
     pub(super) fn unknown_key(key: &str) -> Self {

@@ -2,11 +2,12 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use reqwest::{Method, Response};
+use reqwest::Response;
 use serde_json::Value;
 
 use super::{
-    Client, ClientError, append,
+    Client, ClientError,
+    call::Call,
     sse::{Frame, Parser},
 };
 
@@ -136,19 +137,23 @@ impl EventStream {
                 Ok(StreamItem::Connected)
             }
             // A server that restarts refuses connections, and one that drains says 503.
-            Err(error) if self.connected && is_passing(&error) => Ok(self.lost(error.to_string())),
+            Err(error) if self.connected && is_passing(&error) => {
+                let servers = &self.client.servers;
+                servers.failed(&servers.current().clone());
+                Ok(self.lost(error.to_string()))
+            }
             Err(error) => Err(error),
         }
     }
 
     async fn open(&self) -> Result<Response, ClientError> {
         let EventFilter { prefix, owner, types, after } = self.filter.clone();
-        let mut url = self.client.url("events");
-        let pairs = [("prefix", prefix), ("owner", owner), ("types", types)];
-        append(&mut url, &pairs);
+        let call =
+            Call::get("events").query([("prefix", prefix), ("owner", owner), ("types", types)]);
+        let server = self.client.servers.current().clone();
         // No time-out over the whole request: the stream is endless.
         let mut request =
-            self.client.http.request(Method::GET, url).header("Accept", "text/event-stream");
+            self.client.http.get(call.url(&server)).header("Accept", "text/event-stream");
         if let Some(after) = after {
             request = request.header("Last-Event-ID", after);
         }

@@ -1,6 +1,6 @@
 //! The bodies of the HTTP interface as a client sees them: fields that it does not know are kept.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 /// Who wants a lease, and what keeps it: a ttl, or a session.
@@ -38,7 +38,7 @@ pub struct Acquire {
     pub request_id: Option<String>,
 }
 
-/// The body of an acquire of some of several keys; `keys` or `prefix`.
+/// The body of an acquire of some of several keys; `keys` or `prefix` or `pool`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct AcquireAny {
     /// The keys.
@@ -47,12 +47,15 @@ pub struct AcquireAny {
     /// All known keys that start with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
+    /// All known keys of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
     /// Who wants them.
     #[serde(flatten)]
     pub owner: Owner,
     /// Most leases to grant.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub count: Option<u32>,
+    pub count: Option<Count>,
     /// `random`, `listed` or `sticky`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
@@ -64,9 +67,33 @@ pub struct AcquireAny {
     pub request_id: Option<String>,
 }
 
+/// How many leases to grant at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// So many.
+    UpTo(u32),
+    /// What the session's share of its pool has left.
+    Fair,
+}
+
+impl From<u32> for Count {
+    fn from(count: u32) -> Self {
+        Self::UpTo(count)
+    }
+}
+
+impl Serialize for Count {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::UpTo(count) => serializer.serialize_u32(*count),
+            Self::Fair => serializer.serialize_str("fair"),
+        }
+    }
+}
+
 /// What everybody may see of a lease.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Lease {
+pub struct LeaseView {
     /// The key.
     pub key: String,
     /// `free`, `held`, `fencing`, `cooling` or `offered`.
@@ -95,7 +122,7 @@ pub struct Lease {
 pub struct Grant {
     /// The public part.
     #[serde(flatten)]
-    pub lease: Lease,
+    pub lease: LeaseView,
     /// The secret that authorises heartbeat, release and transfer.
     pub lease_id: String,
     /// How long the lease is the caller's, counted on its own clock from BEFORE it sent the request.
@@ -110,12 +137,15 @@ pub struct Grants {
 }
 
 /// The answer to a heartbeat.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Alive {
     /// The fencing token.
     pub token: u64,
     /// How long the lease is the caller's, counted on its own clock from BEFORE it sent the request.
     pub valid_for_ms: u64,
+    /// What the holder should know.
+    #[serde(default)]
+    pub notices: Vec<Notice>,
     /// Everything else.
     #[serde(flatten)]
     pub other: Map<String, Value>,
@@ -137,7 +167,7 @@ pub struct Check {
     /// Whether the token is the present holder's.
     pub current: bool,
     /// The lease.
-    pub lease: Option<Lease>,
+    pub lease: Option<LeaseView>,
     /// Everything else.
     #[serde(flatten)]
     pub other: Map<String, Value>,
@@ -175,7 +205,7 @@ impl LeaseFilter {
 
 /// A session as everybody may see it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Session {
+pub struct SessionView {
     /// Its name for everybody; its id is a secret.
     pub digest: String,
     /// Whose it is.
@@ -193,6 +223,45 @@ pub struct Session {
     pub other: Map<String, Value>,
 }
 
+/// A session that was made.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Opened {
+    /// The secret that authorises its heartbeat and its end.
+    pub id: String,
+    /// How long it lives, counted on the caller's clock from BEFORE it sent the request.
+    pub valid_for_ms: u64,
+    /// What everybody may see.
+    #[serde(flatten)]
+    pub session: SessionView,
+}
+
+/// The answer to the heartbeat of a session.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct SessionAlive {
+    /// How long it lives, counted on the caller's clock from BEFORE it sent the request.
+    pub valid_for_ms: u64,
+    /// What it keeps.
+    #[serde(default)]
+    pub leases: Holdings,
+    /// What its holder should know.
+    #[serde(default)]
+    pub notices: Vec<Notice>,
+}
+
+/// Something that a holder should know.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Notice {
+    /// `revoked`, `handover-requested`, `draining`; others may come.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Which lease; all of them where there is none.
+    #[serde(default)]
+    pub key: Option<String>,
+    /// How long until what it announces.
+    #[serde(default)]
+    pub deadline_ms: Option<u64>,
+}
+
 /// The leases of a session, in short.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holdings {
@@ -206,7 +275,7 @@ pub struct Holdings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sessions {
     /// In the order of their digests.
-    pub sessions: Vec<Session>,
+    pub sessions: Vec<SessionView>,
     /// The cursor of the next page, when there is one.
     #[serde(default)]
     pub next: Option<String>,
@@ -250,7 +319,7 @@ pub struct Nodes {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Leases {
     /// In the order of their keys.
-    pub leases: Vec<Lease>,
+    pub leases: Vec<LeaseView>,
     /// The cursor of the next page, when there is one.
     #[serde(default)]
     pub next: Option<String>,

@@ -21,7 +21,7 @@ pub use chance::Chance;
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use jump::JumpDetector;
 pub use manual::{ManualClock, VirtualClock};
-pub use system::SystemClock;
+pub use system::{SystemClock, boottime_ms};
 
 use crate::lease::Moment;
 
@@ -32,6 +32,12 @@ pub trait Clock: Send + Sync {
 
     /// The wall clock, milliseconds since 1970-01-01 UTC. For people; nothing is decided by it.
     fn wall_ms(&self) -> u64;
+
+    /// `CLOCK_BOOTTIME` in milliseconds, rounded down: a deadline by it can be told to another process
+    /// of the machine. A clock that knows none gives its own reading.
+    fn boottime_ms(&self) -> u64 {
+        self.now().0 / 1_000_000
+    }
 }
 
 impl<C: Clock + ?Sized> Clock for Arc<C> {
@@ -41,6 +47,10 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 
     fn wall_ms(&self) -> u64 {
         (**self).wall_ms()
+    }
+
+    fn boottime_ms(&self) -> u64 {
+        (**self).boottime_ms()
     }
 }
 

@@ -27,6 +27,28 @@ impl Clock for SystemClock {
     fn wall_ms(&self) -> u64 {
         imp::wall_ms()
     }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn boottime_ms(&self) -> u64 {
+        imp::boottime_ms()
+    }
+}
+
+/// A reading of `CLOCK_BOOTTIME` in milliseconds: one number that all processes of this machine can
+/// compare, shell scripts included (`/proc/uptime`). It differs from [`SystemClock`] in its zero and, by
+/// what NTP slews, in its rate; what lies between two readings is what counts. Where there is no such
+/// clock it is the system's monotonic one.
+#[must_use]
+pub fn boottime_ms() -> u64 {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let now = imp::boottime_ms();
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let now = {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+        seconds * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
+    };
+    now
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -61,6 +83,10 @@ mod imp {
         let now = clock_gettime(ClockId::Realtime);
         let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
         seconds * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
+    }
+
+    pub(super) fn boottime_ms() -> u64 {
+        read(ClockId::Boottime) / 1_000_000
     }
 
     fn read(id: ClockId) -> u64 {

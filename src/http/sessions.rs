@@ -98,9 +98,6 @@ fn spec(app: &App, body: &SessionBody) -> Result<SessionSpec, Problem> {
     if !(1..=1_000_000).contains(&weight) {
         return Err(Problem::field("weight", format!("is {weight}; it must be from 1 to 1000000")));
     }
-    if body.pool.as_ref().is_some_and(|pool| pool.is_empty() || pool.len() > 64) {
-        return Err(Problem::field("pool", "must be 1 to 64 bytes long"));
-    }
     if body.checks.len() > MAX_CHECKS {
         let detail = format!("are {}; at most {MAX_CHECKS} are allowed", body.checks.len());
         return Err(Problem::field("checks", detail));

@@ -3,25 +3,32 @@
 /// The order of the candidates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// Each order equally likely, so that callers that start together do not collide.
+    /// By chance, so that callers that start together do not collide; those first that this node is the
+    /// likeliest to own, so that neither do nodes.
     #[default]
     Random,
     /// As the caller listed them.
     Listed,
-    /// Those that the owner held last first, the rest at random.
+    /// Those that the owner held last first, the rest by chance.
     Sticky,
 }
 
 /// Arranges the candidates `0..n`. `shuffle` is an injected permutation of them; `formerly_mine` says
-/// which of them the owner was the last to hold.
+/// which of them the owner was the last to hold, `near` which ones other nodes try last.
 #[must_use]
 pub fn arrange(
     order: Order,
     shuffle: Vec<usize>,
     formerly_mine: impl Fn(usize) -> bool,
+    near: impl Fn(usize) -> bool,
 ) -> Vec<usize> {
+    let by_chance = |candidates: Vec<usize>| {
+        let (mut first, rest): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|&c| near(c));
+        first.extend(rest);
+        first
+    };
     match order {
-        Order::Random => shuffle,
+        Order::Random => by_chance(shuffle),
         Order::Listed => {
             let mut listed = shuffle;
             listed.sort_unstable();
@@ -30,7 +37,7 @@ pub fn arrange(
         Order::Sticky => {
             let (mut mine, others): (Vec<_>, Vec<_>) =
                 shuffle.into_iter().partition(|&candidate| formerly_mine(candidate));
-            mine.extend(others);
+            mine.extend(by_chance(others));
             mine
         }
     }
@@ -43,8 +50,13 @@ mod tests {
     #[test]
     fn sticky_puts_former_keys_first_and_keeps_the_rest_shuffled() {
         let shuffle = vec![3, 1, 0, 2];
-        assert_eq!(arrange(Order::Sticky, shuffle.clone(), |k| k == 0), [0, 3, 1, 2]);
-        assert_eq!(arrange(Order::Listed, shuffle.clone(), |_| false), [0, 1, 2, 3]);
-        assert_eq!(arrange(Order::Random, shuffle, |_| true), [3, 1, 0, 2]);
+        let order = |order, mine: fn(usize) -> bool, near: fn(usize) -> bool| {
+            arrange(order, shuffle.clone(), mine, near)
+        };
+        assert_eq!(order(Order::Sticky, |k| k == 0, |_| true), [0, 3, 1, 2]);
+        assert_eq!(order(Order::Sticky, |k| k == 0, |k| k == 2), [0, 2, 3, 1]);
+        assert_eq!(order(Order::Listed, |_| false, |k| k == 3), [0, 1, 2, 3]);
+        assert_eq!(order(Order::Random, |_| true, |_| true), [3, 1, 0, 2]);
+        assert_eq!(order(Order::Random, |_| true, |k| k < 2), [1, 0, 3, 2]);
     }
 }

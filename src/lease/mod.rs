@@ -17,6 +17,7 @@ mod acquire;
 mod age;
 mod answer;
 mod any_of;
+pub mod balance;
 mod bond;
 mod bounds;
 mod call;

@@ -12,10 +12,12 @@ mod admin;
 mod any;
 pub(crate) mod engine;
 mod error;
+mod fair;
 mod holder;
 mod inspect;
 mod open;
 mod park;
+mod pools;
 mod repeat;
 mod sessions;
 
@@ -32,9 +34,11 @@ pub use error::{
     AcquireAnyError, AcquireError, AdminError, Availability, Elsewhere, HolderError, Home, Invalid,
     ReleaseError, SessionError, Trouble,
 };
+pub use fair::Count;
 pub use holder::Alive;
 pub use inspect::{Filter, Listing};
 pub use open::{OpenError, Parts};
+pub use pools::PoolShown;
 pub use repeat::Taken;
 pub use sessions::{Asks, MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};
 

@@ -79,6 +79,9 @@ impl Manager {
         spec: SessionSpec,
         asked: impl Into<Asked>,
     ) -> Result<Opened, SessionError> {
+        if let Some(pool) = &spec.pool {
+            self.check_pool(pool)?;
+        }
         let digest = self.world.entropy.nonce();
         let value = serde_json::to_string(&spec)
             .map_err(|error| Invalid { field: "checks", detail: error.to_string() })?;

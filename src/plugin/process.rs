@@ -6,12 +6,13 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     process::{ChildStderr, ChildStdin, Command},
     time::timeout,
 };
+
+use crate::worker::Group;
 
 /// So much of the end of its standard error is kept, in bytes.
 const KEPT_STDERR: usize = 1024;
@@ -26,18 +27,6 @@ pub struct Ended {
     pub status: ExitStatus,
     /// The end of what it said on its standard error.
     pub complaint: String,
-}
-
-/// Kills the process group that it names, unless it was told that the group's leader is done.
-struct Group(Option<Pid>);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if let Some(leader) = self.0 {
-            // Gone already: nothing to kill.
-            let _ = kill_process_group(leader, Signal::KILL);
-        }
-    }
 }
 
 /// Runs a program in a process group of its own, with this on its standard input, and these variables
@@ -66,8 +55,7 @@ pub async fn run_group(
         .kill_on_drop(true);
     let mut child =
         command.spawn().map_err(|error| format!("{program} cannot be started: {error}"))?;
-    let leader = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-    let mut group = Group(leader);
+    let mut group = Group::of(child.id());
     let tail = Mutex::new(Vec::new());
     let talk = talk(child.stdin.take(), stdin, child.stderr.take(), &tail);
     let mut talk = Box::pin(talk);
@@ -80,7 +68,7 @@ pub async fn run_group(
         }
     };
     // It is reaped: its number may be another's from now on.
-    group.0 = None;
+    group.forget();
     if !heard {
         let _ = timeout(STDERR_GRACE, &mut talk).await;
     }

@@ -27,6 +27,8 @@ pub struct PoolMetrics {
     margin: Histogram,
     /// Leases adopted from dead nodes.
     pub adoptions: Counter,
+    members: Gauge,
+    imbalance: Gauge,
 }
 
 /// Handles to the counters of hand-overs.
@@ -83,6 +85,8 @@ impl PoolMetrics {
             vacancy_seconds: histogram!("tenure_lease_vacancy_duration_seconds", "pool" => pool()),
             margin: histogram!("tenure_heartbeat_margin_ratio", "pool" => pool()),
             adoptions: counter!("tenure_lease_adoptions_total", "pool" => pool()),
+            members: gauge!("tenure_pool_members", "pool" => pool()),
+            imbalance: gauge!("tenure_pool_imbalance", "pool" => pool()),
         })
     }
 
@@ -119,6 +123,13 @@ impl PoolMetrics {
         if kind == ChangeKind::Transferred {
             self.transfers.increment(1);
         }
+    }
+
+    /// The pool has so many members, and so many leases would have to move.
+    pub fn balance(&self, members: usize, moves: usize) {
+        let float = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+        self.members.set(float(members));
+        self.imbalance.set(float(moves));
     }
 
     /// A tenure lasted this long.

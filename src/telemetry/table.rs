@@ -89,6 +89,16 @@ pub const TABLE: &[Series] = &[
     ),
     gauge("tenure_leases_held", &["pool"], "Leases that are held now."),
     gauge("tenure_lease_waiters", &["pool"], "Callers that wait in a queue for a lease."),
+    gauge(
+        "tenure_pool_members",
+        &["pool"],
+        "Living sessions that joined the pool, at whichever node they are at home.",
+    ),
+    gauge(
+        "tenure_pool_imbalance",
+        &["pool"],
+        "Leases that would have to move until every member of the pool has its share.",
+    ),
     histogram(
         "tenure_lease_acquire_duration_seconds",
         &["pool"],

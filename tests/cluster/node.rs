@@ -1,6 +1,6 @@
 //! A coordinator as a process of its own, on a port that it keeps over restarts.
 
-use std::process::Command;
+use std::{process::Command, time::Duration};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -138,7 +138,20 @@ impl Node {
 
     pub async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         let answer = self.http.post(format!("{}{path}", self.url)).json(body).send().await;
-        let answer = answer.unwrap_or_else(|why| panic!("{}: {path}: {why}", self.name));
+        let answer = answer.unwrap_or_else(|why| panic!("{}: {path}: {why:?}", self.name));
+        (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    }
+
+    /// [`Self::post`] of a call that may wait for long.
+    pub async fn post_patiently(
+        &self,
+        path: &str,
+        body: &Value,
+        patience: Duration,
+    ) -> (u16, Value) {
+        let request = self.http.post(format!("{}{path}", self.url)).json(body).timeout(patience);
+        let answer = request.send().await;
+        let answer = answer.unwrap_or_else(|why| panic!("{}: {path}: {why:?}", self.name));
         (answer.status().as_u16(), answer.json().await.unwrap_or_default())
     }
 

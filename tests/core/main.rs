@@ -7,6 +7,7 @@
 
 mod acquire;
 mod ambiguity;
+mod balance;
 mod cooling;
 mod duo;
 mod ending;

@@ -24,6 +24,9 @@ mod inspect;
 mod keys;
 mod lock_delay;
 mod policies;
+#[path = "../common/pool_worker.rs"]
+mod pool_worker;
+mod pools;
 mod release;
 mod request_id;
 mod restart;

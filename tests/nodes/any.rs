@@ -2,19 +2,21 @@
 
 use std::{collections::BTreeSet, mem};
 
+use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use crate::{
     clock::{ms, within},
     node::Node,
     on_both_stores,
-    pair::{DEATH_MS, Grant, Pair, heartbeat_until_answered},
+    pair::{DEATH_MS, Grant, Pair, Store, heartbeat_until_answered},
 };
 
 on_both_stores!(
     calls_of_one_id_that_overlap_at_two_nodes_are_granted_once,
     a_repeated_call_gets_what_is_at_home_at_several_nodes,
     a_call_that_waits_is_passed_on_with_its_patience,
+    a_thousand_workers_take_a_thousand_keys_with_few_writes,
 );
 
 /// Asks until it is neither being served nor out of reach; the tokens and secrets of the grants.
@@ -106,4 +108,45 @@ async fn a_call_that_waits_is_passed_on_with_its_patience(pair: Pair) {
     let wait = async |id: &str| b.post("/v1/acquire-any", &any(id)).await.0;
     let (one, two, _) = tokio::join!(wait("r-1"), wait("r-2"), release);
     assert_eq!((one, two), (200, 200));
+}
+
+/// In the order of the list every worker would try the same keys: 500 compare-and-sets each in the mean. In
+/// random order, and with what the nodes know of each other's keys, nearly every first try is the last.
+async fn a_thousand_workers_take_a_thousand_keys_with_few_writes(pair: Pair) {
+    const MEAN: f64 = 1.6;
+    let (store, workers, at_once) = match pair.store {
+        Store::Nats(_) if cfg!(debug_assertions) => ("store=\"nats\"", 1_000, 250),
+        Store::Nats(_) => ("store=\"nats\"", 1_000, 1_000),
+        // It serves one request after the other: with more of them a node's own record would come too late.
+        Store::DynamoDb(_) => ("store=\"dynamodb\"", 300, 30),
+    };
+    let nodes = [&pair.a, &pair.b];
+    let keys: Vec<String> = (0..workers).map(|n: u32| format!("work/{n:04}")).collect();
+    let writes = async || {
+        let mut writes = 0.0;
+        for node in nodes {
+            let op = "op=\"lease\"";
+            for labels in [format!("{store},{op}"), format!("{op},{store}")] {
+                writes += node.metric(&format!("tenure_store_writes_total{{{labels}}}")).await;
+            }
+        }
+        writes
+    };
+    let before = writes().await;
+    let take = async |worker: u32| {
+        let any = json!({ "keys": keys, "owner": format!("w{worker}"), "ttl_ms": 120_000,
+                          "wait_ms": 60_000 });
+        let (status, answer) =
+            nodes[worker as usize % 2].post_patiently("/v1/acquire-any", &any, ms(90_000)).await;
+        assert_eq!(status, 200, "{worker}: {answer}");
+        let grants = answer["grants"].as_array().expect("grants");
+        assert_eq!(grants.len(), 1, "{answer}");
+        Grant::of(&grants[0]).key
+    };
+    let taken: Vec<_> =
+        stream::iter((0..workers).map(take)).buffer_unordered(at_once).collect().await;
+    let each = (writes().await - before) / f64::from(workers);
+    println!("{each} compare-and-sets a worker");
+    assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), taken.len(), "each has its own");
+    assert!((1.0..=MEAN).contains(&each), "{each} compare-and-sets a worker");
 }

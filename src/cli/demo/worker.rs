@@ -57,7 +57,7 @@ async fn take(
 ) {
     let body = AcquireAny {
         keys: (0..SHARDS).map(shard).collect(),
-        count: Some(count),
+        count: Some(count.into()),
         wait_ms: Some(wait_ms),
         owner: Owner {
             owner: name(index),

@@ -3,6 +3,7 @@
 mod admin;
 mod any;
 mod batch;
+mod pools;
 mod sessions;
 
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 pub use admin::{DrainBody, Drained, FenceSkipBody, PinBody, RevokeBody, Revoked};
 pub use any::{AcquireAnyBody, AnyGrant, AnyOrder, Counts, Grants, GrantsOfOthers};
 pub use batch::{BatchBody, BatchRefs, Item, LeaseRef, Verdict, Verdicts};
-
+pub use pools::{PoolWire, PoolsWire};
 pub use sessions::{
     BeatBody, BeatWire, BehaviorName, CheckSpec, ClosedWire, DrainingWire, Notice, OpenedWire,
     SessionBody, SessionDrainBody, SessionWire, SessionsQuery, SessionsWire,

@@ -1,0 +1,187 @@
+//! One request: what is sent, and to whom.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use reqwest::{Method, RequestBuilder, Url};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{Client, ClientError, quote, servers::Target};
+
+/// How long to wait for an answer, beside the wait that was asked for.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A request that can be sent to any server, and again.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    method: Method,
+    path: Vec<String>,
+    query: Vec<(&'static str, String)>,
+    pub(super) body: Option<Value>,
+    timeout: Duration,
+}
+
+impl Call {
+    /// A call of a path below `/v1`.
+    pub(super) fn new(method: Method, path: &str) -> Self {
+        let path = path.split('/').map(str::to_owned).collect();
+        Self { method, path, query: Vec::new(), body: None, timeout: ANSWER_TIMEOUT }
+    }
+
+    pub(super) fn get(path: &str) -> Self {
+        Self::new(Method::GET, path)
+    }
+
+    pub(super) fn post(path: &str, body: Value) -> Self {
+        Self { body: Some(body), ..Self::new(Method::POST, path) }
+    }
+
+    /// One more segment of the path, whatever is in it.
+    pub(super) fn segment(mut self, segment: &str) -> Self {
+        self.path.push(segment.to_owned());
+        self
+    }
+
+    /// Adds the pairs that have a value.
+    pub(super) fn query<const N: usize>(
+        mut self,
+        pairs: [(&'static str, Option<String>); N],
+    ) -> Self {
+        let given = pairs.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        self.query.extend(given);
+        self
+    }
+
+    pub(super) fn timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// The URL at a server.
+    pub(super) fn url(&self, base: &Url) -> Url {
+        let mut url = base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().push("v1").extend(&self.path);
+        }
+        for (name, value) in &self.query {
+            url.query_pairs_mut().append_pair(name, value);
+        }
+        url
+    }
+
+    fn request(&self, http: &reqwest::Client, base: &Url) -> RequestBuilder {
+        let request = http.request(self.method.clone(), self.url(base)).timeout(self.timeout);
+        match &self.body {
+            Some(body) => request.json(body),
+            None => request,
+        }
+    }
+}
+
+impl Client {
+    /// Sends to the server whose turn it is; to the next one only where nothing can have arrived.
+    pub(super) async fn call<T: DeserializeOwned>(&self, call: &Call) -> Result<T, ClientError> {
+        let mut servers = self.servers.len();
+        loop {
+            let server = self.servers.current();
+            let outcome = self.call_at(server, call).await;
+            servers -= 1;
+            match outcome {
+                Err(ClientError::Unreachable { sent, source }) => {
+                    self.servers.failed(server);
+                    if sent || servers == 0 {
+                        return Err(ClientError::Unreachable { sent, source });
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Sends to the servers one after the other until one of them answers with yes or a final no.
+    pub(super) async fn ask_around<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+        home: Option<&Url>,
+    ) -> Result<T, ClientError> {
+        let targets = self.servers.order(home);
+        let mut failed = None;
+        for target in &targets {
+            match self.ask(target, call).await {
+                Ok(answer) => return Ok(answer),
+                Err(ClientError::Refused(problem)) if !problem.retryable => {
+                    return Err(ClientError::Refused(problem));
+                }
+                // Of several the first is the best informed.
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        Err(failed.unwrap_or_else(|| unreachable!("there is at least one server")))
+    }
+
+    /// Sends once, to the server whose turn it is. The turn moves on when it gave no answer, or cannot
+    /// help now.
+    pub(super) async fn ask_next<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+        home: Option<&Url>,
+        turn: &AtomicUsize,
+        patience: Duration,
+    ) -> Result<T, ClientError> {
+        let targets = self.servers.order(home);
+        let at = turn.load(Ordering::Relaxed) % targets.len();
+        let call = call.clone().timeout(patience);
+        let outcome = self.ask(&targets[at], &call).await;
+        let passing = match &outcome {
+            Ok(_) => false,
+            Err(error) => error.problem().is_none_or(|problem| problem.retryable),
+        };
+        if passing {
+            turn.store(at + 1, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        target: &Target,
+        call: &Call,
+    ) -> Result<T, ClientError> {
+        match self.call_at(&target.url, call).await {
+            Err(ClientError::Refused(problem)) if target.stranger => {
+                Err(ClientError::NotUnderstood {
+                    status: problem.status,
+                    problem: "from a server that only another server named".into(),
+                    body: problem.to_string(),
+                })
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Sends to one server, once.
+    pub(super) async fn call_at<T: DeserializeOwned>(
+        &self,
+        server: &Url,
+        call: &Call,
+    ) -> Result<T, ClientError> {
+        answer(call.request(&self.http, server)).await
+    }
+}
+
+/// Sends, and reads the answer or the problem.
+async fn answer<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, ClientError> {
+    let response = request.send().await.map_err(ClientError::from_transport)?;
+    let status = response.status();
+    let body = response.bytes().await.map_err(ClientError::from_transport)?;
+    if !status.is_success() {
+        return Err(ClientError::refused(status.as_u16(), &body));
+    }
+    serde_json::from_slice(&body).map_err(|error| ClientError::NotUnderstood {
+        status: status.as_u16(),
+        problem: error.to_string(),
+        body: quote(&body),
+    })
+}

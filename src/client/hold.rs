@@ -1,0 +1,222 @@
+//! What to acquire, and the acquire itself.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{
+    Acquire, AcquireAny, Client, ClientError, Count, Lease, Owner,
+    settle::{Ask, Granted},
+};
+use crate::clock::{Entropy, SystemEntropy};
+
+/// How long a lease lasts without a heartbeat, where nobody said.
+const TTL: Duration = Duration::from_secs(15);
+
+/// In which order candidates are tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// By chance, so that many callers spread.
+    #[default]
+    Random,
+    /// As listed.
+    Listed,
+    /// What the owner held before comes first.
+    Sticky,
+}
+
+impl Order {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::Listed => "listed",
+            Self::Sticky => "sticky",
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Key(String),
+    /// Of these; all of them in the pool, where there is one.
+    Any(Vec<String>, Option<String>),
+    Prefix(String),
+    Pool(String),
+}
+
+/// What to acquire, for whom, and how long to wait for it.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    what: What,
+    owner: Option<String>,
+    pub(super) ttl: Duration,
+    pub(super) wait: Duration,
+    order: Order,
+    count: Option<Count>,
+    value: Option<String>,
+    reclaim: bool,
+}
+
+impl Hold {
+    fn of(what: What) -> Self {
+        let (wait, order, count) = (Duration::ZERO, Order::Random, None);
+        Self { what, owner: None, ttl: TTL, wait, order, count, value: None, reclaim: false }
+    }
+
+    /// This key.
+    #[must_use]
+    pub fn key(key: impl Into<String>) -> Self {
+        Self::of(What::Key(key.into()))
+    }
+
+    /// Any of these keys.
+    #[must_use]
+    pub fn any<K: Into<String>>(keys: impl IntoIterator<Item = K>) -> Self {
+        Self::of(What::Any(keys.into_iter().map(Into::into).collect(), None))
+    }
+
+    /// Any known key that starts with this.
+    #[must_use]
+    pub fn prefix(prefix: impl Into<String>) -> Self {
+        Self::of(What::Prefix(prefix.into()))
+    }
+
+    /// Any known key of this pool.
+    #[must_use]
+    pub fn pool(pool: impl Into<String>) -> Self {
+        Self::of(What::Pool(pool.into()))
+    }
+
+    /// Of keys that are all of one pool: which, so that its shares are known ([`Hold::fair`]).
+    #[must_use]
+    pub fn in_pool(self, pool: impl Into<String>) -> Self {
+        match self.what {
+            What::Any(keys, _) => Self { what: What::Any(keys, Some(pool.into())), ..self },
+            _ => self,
+        }
+    }
+
+    /// Who holds it; a name of its own for every call where nobody said. Under a session: the session's
+    /// owner.
+    #[must_use]
+    pub fn owner(self, owner: impl Into<String>) -> Self {
+        Self { owner: Some(owner.into()), ..self }
+    }
+
+    /// How long it lasts without a heartbeat; 15 s where nobody said. Under a session: the session's.
+    #[must_use]
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Self { ttl, ..self }
+    }
+
+    /// How long to wait for it; not at all where nobody said.
+    #[must_use]
+    pub fn wait(self, wait: Duration) -> Self {
+        Self { wait, ..self }
+    }
+
+    /// Of several candidates: in which order they are tried.
+    #[must_use]
+    pub fn order(self, order: Order) -> Self {
+        Self { order, ..self }
+    }
+
+    /// Of several candidates: at most so many.
+    #[must_use]
+    pub fn count(self, count: u32) -> Self {
+        Self { count: Some(Count::UpTo(count)), ..self }
+    }
+
+    /// Of a pool, under a session that joined it: what the session's share has left.
+    #[must_use]
+    pub fn fair(self) -> Self {
+        Self { count: Some(Count::Fair), ..self }
+    }
+
+    /// Of one key: what its next owner reads, unless somebody says otherwise later.
+    #[must_use]
+    pub fn value(self, value: impl Into<String>) -> Self {
+        Self { value: Some(value.into()), ..self }
+    }
+
+    /// Of one key: whether an earlier tenure of the same owner ends for this one.
+    #[must_use]
+    pub fn reclaim(self, reclaim: bool) -> Self {
+        Self { reclaim, ..self }
+    }
+
+    /// The same, but for one lease.
+    pub(super) fn one(self) -> Self {
+        Self { count: None, ..self }
+    }
+
+    /// The request without its id and wait.
+    pub(super) fn ask(&self, session: Option<(&str, &str)>) -> Ask {
+        let owner = match session {
+            Some((id, owner)) => {
+                Owner { owner: owner.to_owned(), ttl_ms: None, session: Some(id.to_owned()) }
+            }
+            None => Owner {
+                owner: self.owner.clone().unwrap_or_else(nameless),
+                ttl_ms: Some(u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX)),
+                session: None,
+            },
+        };
+        if let What::Key(key) = &self.what {
+            let body = Acquire {
+                key: key.clone(),
+                owner,
+                value: self.value.clone(),
+                reclaim: self.reclaim.then_some(true),
+                ..Acquire::default()
+            };
+            return Ask { path: "acquire", body: json!(body) };
+        }
+        let mut body = AcquireAny {
+            owner,
+            count: self.count,
+            order: Some(self.order.as_str().to_owned()),
+            ..AcquireAny::default()
+        };
+        match &self.what {
+            What::Any(keys, pool) => {
+                body.keys.clone_from(keys);
+                body.pool.clone_from(pool);
+            }
+            What::Prefix(prefix) => body.prefix = Some(prefix.clone()),
+            What::Pool(pool) => body.pool = Some(pool.clone()),
+            What::Key(_) => {}
+        }
+        Ask { path: "acquire-any", body: json!(body) }
+    }
+}
+
+pub(super) fn nameless() -> String {
+    format!("{}-{:016x}", std::process::id(), SystemEntropy::new().next_u64())
+}
+
+impl Client {
+    /// Acquires one lease, and keeps it by a heartbeat in the background.
+    ///
+    /// What is given up while it is under way (the future is dropped) is given back in the background as
+    /// well as that goes.
+    ///
+    /// # Errors
+    /// The server's refusal (`held`, `none-available`, `held-by-you`, `cooling`…), or that no server could
+    /// be reached.
+    pub async fn hold(&self, hold: Hold) -> Result<Lease, ClientError> {
+        let mut leases = self.hold_many(hold.one()).await?;
+        leases.pop().ok_or_else(|| ClientError::not_understood("no grant"))
+    }
+
+    /// Acquires up to [`Hold::count`] leases, at least one, each with a heartbeat of its own.
+    ///
+    /// # Errors
+    /// As [`Client::hold`].
+    pub async fn hold_many(&self, hold: Hold) -> Result<Vec<Lease>, ClientError> {
+        let ask = hold.ask(None);
+        let granted = self.settle(ask, hold.wait, hold.ttl).await?;
+        let guard = |Granted { grant, sent }| Lease::new(self.clone(), grant, sent, hold.ttl, None);
+        Ok(granted.into_iter().map(guard).collect())
+    }
+}

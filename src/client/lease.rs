@@ -1,0 +1,375 @@
+//! The guard of one lease.
+
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
+};
+
+use reqwest::Url;
+use serde_json::{Value, json};
+use tokio::{runtime::Handle, sync::watch};
+
+use super::{
+    Alive, Client, ClientError, Deadline, Grant, LeaseView, Loss, Notice,
+    call::Call,
+    guarantee::{Guarantee, Sent},
+    keep::{self, Kept, Outcome},
+    keeper::Keeper,
+    servers::server_url,
+};
+use crate::clock::{Clock, Entropy, SystemEntropy};
+
+/// How long a release in the background is tried.
+const LET_GO: Duration = Duration::from_secs(10);
+/// How long an explicit release or transfer is tried at least.
+const LAST_WORD: Duration = Duration::from_secs(2);
+/// What lies between tries.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A lease that is held: proof, deadline and heartbeat in one.
+///
+/// Several tasks may hold it through an `Arc`. Dropping the last of them gives the lease back in the
+/// background, as well as that goes: only [`Lease::release`] tells whether it did.
+pub struct Lease {
+    core: Arc<Core>,
+}
+
+/// What the guard and its heartbeat share.
+pub(super) struct Core {
+    client: Client,
+    /// Where its tasks run, whoever drops it.
+    runtime: Handle,
+    view: LeaseView,
+    lease_id: String,
+    ttl: Duration,
+    home: Option<Url>,
+    /// Which of the servers its heartbeats go to: the home, until that gave no answer.
+    turn: AtomicUsize,
+    pub(super) guarantee: Guarantee,
+    /// The session that keeps it; it has a heartbeat of its own where there is none.
+    keeper: Option<Arc<Keeper>>,
+}
+
+impl Lease {
+    /// The guard of a grant, with a heartbeat of its own, or kept by a session.
+    pub(super) fn new(
+        client: Client,
+        grant: Grant,
+        sent: Sent,
+        ttl: Duration,
+        keeper: Option<Arc<Keeper>>,
+    ) -> Self {
+        let guarantee = Guarantee::new(client.clock.clone(), sent, grant.valid_for_ms);
+        let home = grant.lease.other.get("node").and_then(Value::as_str);
+        let home = home.and_then(|url| server_url(url).ok());
+        let Grant { lease: view, lease_id, .. } = grant;
+        let turn = AtomicUsize::new(0);
+        let runtime = Handle::current();
+        let core = Core { client, runtime, view, lease_id, ttl, home, turn, guarantee, keeper };
+        let core = Arc::new(core);
+        match &core.keeper {
+            Some(keeper) => keeper.take_in(&core, sent),
+            None => {
+                let (kept, chance) = (core.clone(), SystemEntropy::new().chance());
+                tokio::spawn(async move { keep::keep(&*kept, kept.ttl, chance).await });
+            }
+        }
+        Self { core }
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.core.view.key
+    }
+
+    /// The fencing token: what it writes to is to refuse a lower one.
+    #[must_use]
+    pub fn token(&self) -> u64 {
+        self.core.token()
+    }
+
+    /// Who holds it.
+    #[must_use]
+    pub fn owner(&self) -> &str {
+        self.core.view.owner.as_deref().unwrap_or_default()
+    }
+
+    /// How long a heartbeat keeps it: its own, or its session's.
+    #[must_use]
+    pub fn ttl(&self) -> Duration {
+        self.core.ttl
+    }
+
+    /// What the owner before left.
+    #[must_use]
+    pub fn value(&self) -> Option<&str> {
+        self.core.view.value.as_deref()
+    }
+
+    /// The lease as it was granted.
+    #[must_use]
+    pub fn view(&self) -> &LeaseView {
+        &self.core.view
+    }
+
+    /// The secret of this tenure. Whoever knows it can end it.
+    #[must_use]
+    pub fn lease_id(&self) -> &str {
+        &self.core.lease_id
+    }
+
+    /// The server that is best asked about it: its home as the grant named it, or the one that answered
+    /// last.
+    #[must_use]
+    pub fn server(&self) -> String {
+        let servers = &self.core.client.servers;
+        servers.order(self.core.home.as_ref())[0].url.to_string().trim_end_matches('/').to_owned()
+    }
+
+    /// Whether it is held at this moment. Once false, false for ever: a tenure that ran out unseen is not
+    /// taken up again, not even where the server would.
+    #[must_use]
+    pub fn valid(&self) -> bool {
+        self.core.valid()
+    }
+
+    /// How long until the guarantee ends, unless it is renewed; zero when it has.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        if self.valid() { self.core.guarantee.remaining() } else { Duration::ZERO }
+    }
+
+    /// The end of the guarantee, as it stands.
+    #[must_use]
+    pub fn deadline(&self) -> Deadline {
+        self.core.guarantee.deadline()
+    }
+
+    /// The end of the guarantee, as it stands, in milliseconds of `CLOCK_BOOTTIME`.
+    #[must_use]
+    pub fn deadline_boottime_ms(&self) -> u64 {
+        self.deadline().boottime_ms
+    }
+
+    /// Every renewal, and all else that is learnt. The last value has [`Deadline::lost`].
+    #[must_use]
+    pub fn deadlines(&self) -> watch::Receiver<Deadline> {
+        self.core.guarantee.watch()
+    }
+
+    /// Resolves when it is over, with the cause.
+    pub async fn lost(&self) -> Loss {
+        self.core.guarantee.lost().await
+    }
+
+    /// Resolves when a renewal is overdue, with the time left; never when it is lost before.
+    pub async fn at_risk(&self) -> Duration {
+        self.core.guarantee.at_risk().await
+    }
+
+    /// Resolves when the lease is asked for, with the time left until it is revoked; never when it is lost
+    /// before. Who is done with it hands it over: [`Lease::transfer`] to nobody in particular.
+    pub async fn handover_requested(&self) -> Duration {
+        self.core.guarantee.handover_requested().await
+    }
+
+    /// Gives it back. It is not valid any more from the call on, whatever becomes of it. True when this
+    /// ended the tenure, false when it was over before.
+    ///
+    /// # Errors
+    /// No server could be told: it ends with its ttl, or its session.
+    pub async fn release(&self) -> Result<bool, ClientError> {
+        self.core.end(Loss::Released, "release", json!({})).await
+    }
+
+    /// Keeps it no longer, and tells nobody: it runs out by itself, as that of a holder that died. What its
+    /// work left undone is then for the fences that an expiry calls for.
+    pub fn abandon(&self) {
+        self.core.leave_keeper();
+        self.core.guarantee.lose(Loss::Expired);
+    }
+
+    /// [`Lease::release`], with what the next owner reads.
+    ///
+    /// # Errors
+    /// As [`Lease::release`].
+    pub async fn release_with(&self, value: &str) -> Result<bool, ClientError> {
+        self.core.end(Loss::Released, "release", json!({ "value": value })).await
+    }
+
+    /// [`Lease::release`], with a value or without.
+    pub(super) async fn give_back(&self, value: Option<&str>) -> Result<bool, ClientError> {
+        match value {
+            Some(value) => self.release_with(value).await,
+            None => self.release().await,
+        }
+    }
+
+    pub(super) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.core.client.clock
+    }
+
+    /// Hands it over, to one owner or, without a name, to whoever comes first, with what they read. It is
+    /// not valid any more from the call on. False when it was over before.
+    ///
+    /// # Errors
+    /// No server could be told, or it refused: it ends with its ttl, or its session.
+    pub async fn transfer(
+        &self,
+        to: Option<&str>,
+        value: Option<&str>,
+    ) -> Result<bool, ClientError> {
+        let mut body = json!({});
+        for (name, text) in [("to", to), ("value", value)] {
+            if let Some(text) = text {
+                body[name] = json!(text);
+            }
+        }
+        self.core.end(Loss::Transferred, "transfer", body).await
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Lease");
+        shown.field("key", &self.key()).field("token", &self.token());
+        shown.field("deadline", &self.deadline()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Lease {
+    /// A lease that was lost is not given back: a fence that its end calls for is to run.
+    fn drop(&mut self) {
+        self.core.leave_keeper();
+        if !self.core.guarantee.lose(Loss::Released) {
+            return;
+        }
+        let core = self.core.clone();
+        self.core.runtime.spawn(async move {
+            if let Err(error) = core.tell("release", json!({}), LET_GO).await {
+                tracing::debug!(key = core.view.key, %error, "a dropped lease is left to its ttl");
+            }
+        });
+    }
+}
+
+impl Core {
+    pub(super) fn key(&self) -> &str {
+        &self.view.key
+    }
+
+    pub(super) fn token(&self) -> u64 {
+        self.view.token.unwrap_or_default()
+    }
+
+    fn valid(&self) -> bool {
+        self.guarantee.valid()
+    }
+
+    fn leave_keeper(&self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.let_go(self);
+        }
+    }
+
+    /// Ends the tenure here, and then there.
+    async fn end(&self, how: Loss, path: &str, more: Value) -> Result<bool, ClientError> {
+        let left = self.guarantee.remaining();
+        self.guarantee.lose(how);
+        self.leave_keeper();
+        self.tell(path, more, left.max(LAST_WORD)).await
+    }
+
+    /// Tells a server, again and again for a while.
+    async fn tell(
+        &self,
+        path: &str,
+        mut body: Value,
+        patience: Duration,
+    ) -> Result<bool, ClientError> {
+        body["key"] = json!(self.view.key);
+        body["lease_id"] = json!(self.lease_id);
+        let clock = &self.client.clock;
+        let call = Call::post(path, body).timeout((patience / 4).max(LAST_WORD / 2));
+        let end = clock.now() + patience;
+        loop {
+            let refused = match self.client.ask_around::<Value>(&call, self.home.as_ref()).await {
+                Ok(answer) => return Ok(answer["released"] != false),
+                Err(refused) => refused,
+            };
+            let gone = |code: &str| matches!(code, "lease-lost" | "not-holder");
+            match refused.problem() {
+                // An answer to this may have been lost before.
+                Some(problem) if gone(&problem.code) => {
+                    return Ok(problem.reason.as_deref()
+                        == self.guarantee.deadline().lost.map(Loss::as_str));
+                }
+                Some(problem) if !problem.retryable => return Err(refused),
+                _ if clock.now() >= end => return Err(refused),
+                _ => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// What heartbeats and notices say of it.
+    pub(super) fn notice(&self, notice: &Notice, sent: Sent) {
+        let deadline = || sent.at + Duration::from_millis(notice.deadline_ms.unwrap_or(0));
+        match notice.kind.as_str() {
+            "revoked" => {
+                self.guarantee.lose(Loss::Revoked);
+            }
+            "handover-requested" | "draining" => self.guarantee.hand_over(deadline()),
+            _ => {}
+        }
+    }
+
+    /// Asks the server about a tenure that a session keeps, and what became of it where it is over.
+    pub(super) async fn cause_of_loss(&self) -> Option<Loss> {
+        let body = json!({ "key": self.view.key, "lease_id": self.lease_id });
+        let call = Call::post("heartbeat", body).timeout(self.ttl / 6);
+        let asked = self.client.ask_around::<Alive>(&call, self.home.as_ref()).await;
+        let refused = asked.err()?;
+        let problem = refused.problem().filter(|problem| problem.code == "lease-lost")?;
+        Some(Loss::from_reason(problem.reason.as_deref()))
+    }
+}
+
+impl Kept for Core {
+    fn guarantee(&self) -> &Guarantee {
+        &self.guarantee
+    }
+
+    async fn beat(&self, sent: Sent, patience: Duration) -> Outcome {
+        let body = json!({ "key": self.view.key, "lease_id": self.lease_id });
+        let call = Call::post("heartbeat", body);
+        match self.client.ask_next::<Alive>(&call, self.home.as_ref(), &self.turn, patience).await {
+            Ok(alive) => {
+                self.guarantee.renew(sent, alive.valid_for_ms);
+                for notice in &alive.notices {
+                    self.notice(notice, sent);
+                }
+                Outcome::Alive(None)
+            }
+            Err(error) => failed(&error, "lease-lost"),
+        }
+    }
+
+    fn overdue(&self) {
+        self.guarantee.risk();
+    }
+
+    fn over(&self, _: Loss) {}
+}
+
+/// What a heartbeat that failed came to.
+pub(super) fn failed(error: &ClientError, lost: &str) -> Outcome {
+    match error.problem() {
+        Some(problem) if problem.code == lost => {
+            Outcome::Lost(Loss::from_reason(problem.reason.as_deref()))
+        }
+        Some(problem) => Outcome::Failed(problem.retry_after_ms.map(Duration::from_millis)),
+        None => Outcome::Failed(None),
+    }
+}

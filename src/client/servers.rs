@@ -1,0 +1,123 @@
+//! The servers that a client knows, and which of them to ask.
+
+use std::{
+    fmt::{self, Display},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use reqwest::Url;
+
+use super::ClientError;
+
+/// One or several servers on one store, tried in turn.
+#[derive(Debug)]
+pub(super) struct Servers {
+    all: Vec<Url>,
+    /// Which is asked first: the one that answered last.
+    current: AtomicUsize,
+}
+
+/// A server to ask.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) url: Url,
+    /// Nobody but a server's answer named it: what it refuses is not believed.
+    pub(super) stranger: bool,
+}
+
+impl Servers {
+    /// Reads URLs with commas between.
+    pub(super) fn parse(list: &str) -> Result<Self, ClientError> {
+        let all = list.split(',').map(|url| server_url(url.trim())).collect::<Result<_, _>>()?;
+        Ok(Self { all, current: AtomicUsize::new(0) })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The one to ask first.
+    pub(super) fn current(&self) -> &Url {
+        &self.all[self.current.load(Ordering::Relaxed) % self.all.len()]
+    }
+
+    /// This one gave no answer: the next is asked from now on.
+    pub(super) fn failed(&self, url: &Url) {
+        let at = self.current.load(Ordering::Relaxed);
+        if &self.all[at % self.all.len()] == url {
+            let next = (at + 1) % self.all.len();
+            // Whoever was faster has moved on already.
+            let _ = self.current.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Whom to ask about something that is at home at `home`: that one if it is known, then those that
+    /// are known, and a home that nobody configured at last.
+    pub(super) fn order(&self, home: Option<&Url>) -> Vec<Target> {
+        let known = |url: &Url| self.all.contains(url);
+        let target = |url: &Url| Target { url: url.clone(), stranger: !known(url) };
+        let first = home.filter(|home| known(home));
+        let at = self.current.load(Ordering::Relaxed);
+        let turn = (0..self.all.len()).map(|n| &self.all[(at + n) % self.all.len()]);
+        let last = home.filter(|home| !known(home));
+        let rest = turn.filter(|url| Some(*url) != first);
+        first.into_iter().chain(rest).chain(last).map(target).collect()
+    }
+}
+
+impl Display for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: Vec<&str> =
+            self.all.iter().map(|url| url.as_str().trim_end_matches('/')).collect();
+        f.write_str(&shown.join(","))
+    }
+}
+
+/// The URL of a server.
+pub(super) fn server_url(text: &str) -> Result<Url, ClientError> {
+    let bad =
+        |why: &dyn Display| ClientError::Address { url: text.to_owned(), problem: why.to_string() };
+    let url = Url::parse(text).map_err(|error| bad(&error))?;
+    if url.scheme() != "http" || !url.has_host() {
+        return Err(bad(&"must be written http://host:port"));
+    }
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(servers: &Servers, home: Option<&str>) -> Vec<(String, bool)> {
+        let home = home.map(|home| server_url(home).unwrap());
+        let named = |target: &Target| {
+            (target.url.host_str().unwrap_or_default().to_owned(), target.stranger)
+        };
+        servers.order(home.as_ref()).iter().map(named).collect()
+    }
+
+    fn known(names: &[&str]) -> Vec<(String, bool)> {
+        names.iter().map(|name| ((*name).to_owned(), false)).collect()
+    }
+
+    #[test]
+    fn the_home_comes_first_then_who_answered_last_and_a_stranger_at_the_end() {
+        let servers = Servers::parse("http://a, http://b:1/,http://c").unwrap();
+        assert_eq!(order(&servers, None), known(&["a", "b", "c"]));
+        assert_eq!(order(&servers, Some("http://c")), known(&["c", "a", "b"]));
+        servers.failed(&server_url("http://c").unwrap());
+        assert_eq!(servers.current().host_str(), Some("a"), "it was not asked");
+        servers.failed(&server_url("http://a").unwrap());
+        assert_eq!(order(&servers, None), known(&["b", "c", "a"]));
+        let with_stranger = order(&servers, Some("http://d"));
+        assert_eq!(with_stranger[..3], known(&["b", "c", "a"]));
+        assert_eq!(with_stranger[3], ("d".to_owned(), true));
+    }
+
+    #[test]
+    fn every_one_of_them_is_an_address() {
+        for list in ["", "http://a,", "http://a,b", "https://a", "http://a,,http://b"] {
+            assert!(matches!(Servers::parse(list), Err(ClientError::Address { .. })), "{list}");
+        }
+    }
+}

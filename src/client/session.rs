@@ -1,0 +1,342 @@
+//! The guard of a session: one heartbeat for many leases.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use reqwest::Method;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::{
+    Client, ClientError, Deadline, Hold, Lease, Loss, Opened, call::Call, guarantee::Sent, keep,
+    keeper::Keeper, settle::Granted,
+};
+use crate::{
+    clock::{Clock, Entropy, SystemEntropy},
+    lease::Moment,
+};
+
+/// How long a session lasts without a heartbeat, where nobody said.
+const TTL: Duration = Duration::from_secs(15);
+
+/// A session to be made.
+#[derive(Clone, Debug, Serialize)]
+pub struct SessionOptions {
+    owner: String,
+    ttl_ms: u64,
+    behavior: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lock_delay_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pool: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weight: Option<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    checks: Vec<HealthCheck>,
+}
+
+/// What else must hold for a session to live. The session's server carries it out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum HealthCheck {
+    /// A GET of the URL is answered with 2xx.
+    Http {
+        /// `http://` or `https://`.
+        url: String,
+        /// From the end of one round to the next.
+        interval_ms: u64,
+        /// A round that takes longer has failed.
+        timeout_ms: u64,
+        /// So many failed rounds in a row end the session.
+        fail_after: u32,
+    },
+    /// The address accepts a connection.
+    Tcp {
+        /// `host:port`.
+        address: String,
+        /// From the end of one round to the next.
+        interval_ms: u64,
+        /// A round that takes longer has failed.
+        timeout_ms: u64,
+        /// So many failed rounds in a row end the session.
+        fail_after: u32,
+    },
+    /// The program exits with 0.
+    Exec {
+        /// The program and its arguments.
+        command: Vec<String>,
+        /// From the end of one round to the next.
+        interval_ms: u64,
+        /// A round that takes longer has failed.
+        timeout_ms: u64,
+        /// So many failed rounds in a row end the session.
+        fail_after: u32,
+    },
+    /// What [`Session::progress`] says changes within the interval, which had better be longer than the
+    /// session's ttl: heartbeats carry it.
+    Progress {
+        /// Within this.
+        interval_ms: u64,
+        /// So many intervals without a change end the session.
+        fail_after: u32,
+    },
+}
+
+impl SessionOptions {
+    /// A session of this owner.
+    #[must_use]
+    pub fn new(owner: impl Into<String>) -> Self {
+        Self {
+            owner: owner.into(),
+            ttl_ms: millis(TTL),
+            behavior: "release",
+            lock_delay_ms: None,
+            pool: None,
+            weight: None,
+            checks: Vec::new(),
+        }
+    }
+
+    /// How long it lasts without a heartbeat; 15 s where nobody said.
+    #[must_use]
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Self { ttl_ms: millis(ttl), ..self }
+    }
+
+    /// The pool that it works for.
+    #[must_use]
+    pub fn pool(self, pool: impl Into<String>) -> Self {
+        Self { pool: Some(pool.into()), ..self }
+    }
+
+    /// Its share of the pool's work beside other members'; 1 where nobody said.
+    #[must_use]
+    pub fn weight(self, weight: u32) -> Self {
+        Self { weight: Some(weight), ..self }
+    }
+
+    /// One more condition of its life.
+    #[must_use]
+    pub fn check(mut self, check: HealthCheck) -> Self {
+        self.checks.push(check);
+        self
+    }
+
+    /// Its end deletes the values of its keys.
+    #[must_use]
+    pub fn delete_values(self) -> Self {
+        Self { behavior: "delete", ..self }
+    }
+
+    /// How long its keys stay shut after its end.
+    #[must_use]
+    pub fn lock_delay(self, lock_delay: Duration) -> Self {
+        Self { lock_delay_ms: Some(millis(lock_delay)), ..self }
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A session that is kept by a heartbeat in the background, and with it every lease taken under it.
+///
+/// Several tasks may hold it through an `Arc`. Dropping it ends it and all of its leases, as well as that
+/// goes: only [`Session::close`] tells whether it did.
+pub struct Session {
+    keeper: Arc<Keeper>,
+}
+
+impl Client {
+    /// Makes a session.
+    ///
+    /// An answer that is lost costs a session that nobody uses; it ends with its ttl.
+    ///
+    /// # Errors
+    /// The server's refusal, or that no server could be reached.
+    pub async fn open_session(&self, options: SessionOptions) -> Result<Session, ClientError> {
+        let call = Call::post("sessions", json!(options));
+        let sent = Sent::now(self.clock.as_ref());
+        let opened: Opened = self.call(&call).await?;
+        let keeper = Keeper::new(self.clone(), opened, sent);
+        let (kept, chance) = (keeper.clone(), SystemEntropy::new().chance());
+        tokio::spawn(async move { keep::keep(&*kept, kept.ttl, chance).await });
+        Ok(Session { keeper })
+    }
+}
+
+impl Session {
+    /// Its id, a secret: whoever knows it can end it and take leases under it.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.keeper.id
+    }
+
+    /// Its name for everybody.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.keeper.digest
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn owner(&self) -> &str {
+        &self.keeper.owner
+    }
+
+    /// How long a heartbeat keeps it.
+    #[must_use]
+    pub fn ttl(&self) -> Duration {
+        self.keeper.ttl
+    }
+
+    /// Whether it lives for sure. Once false, false for ever.
+    #[must_use]
+    pub fn valid(&self) -> bool {
+        self.keeper.guarantee.valid()
+    }
+
+    /// How long it lives for sure, unless it is renewed.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.keeper.guarantee.remaining()
+    }
+
+    /// The end of the guarantee, as it stands.
+    #[must_use]
+    pub fn deadline(&self) -> Deadline {
+        self.keeper.guarantee.deadline()
+    }
+
+    /// Every renewal, and all else that is learnt. The last value has [`Deadline::lost`].
+    #[must_use]
+    pub fn deadlines(&self) -> watch::Receiver<Deadline> {
+        self.keeper.guarantee.watch()
+    }
+
+    /// Resolves when it is over, with the cause. Its leases are over then too.
+    pub async fn lost(&self) -> Loss {
+        self.keeper.guarantee.lost().await
+    }
+
+    /// Resolves when a renewal is overdue, with the time left; never when it is lost before.
+    pub async fn at_risk(&self) -> Duration {
+        self.keeper.guarantee.at_risk().await
+    }
+
+    /// Resolves when all of it is to be handed over, with the time left; never when it is lost before.
+    pub async fn handover_requested(&self) -> Duration {
+        self.keeper.guarantee.handover_requested().await
+    }
+
+    /// What the next heartbeat tells about how far the work has come.
+    pub fn progress(&self, text: impl Into<String>) {
+        self.keeper.set_progress(text.into());
+    }
+
+    /// How many leases it keeps, as far as is known here.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.keeper.count()
+    }
+
+    /// Acquires one key under the session, without waiting.
+    ///
+    /// # Errors
+    /// As [`Client::hold`], and `session-lost`.
+    pub async fn acquire(&self, key: &str) -> Result<Lease, ClientError> {
+        self.hold(Hold::key(key)).await
+    }
+
+    /// Acquires one lease under the session: its owner and ttl are the session's.
+    ///
+    /// # Errors
+    /// As [`Client::hold`], and `session-lost`.
+    pub async fn hold(&self, hold: Hold) -> Result<Lease, ClientError> {
+        let mut leases = self.acquire_any(hold.one()).await?;
+        leases.pop().ok_or_else(|| ClientError::not_understood("no grant"))
+    }
+
+    /// Acquires some of several under the session: up to [`Hold::count`], at least one.
+    ///
+    /// # Errors
+    /// As [`Client::hold`], and `session-lost`.
+    pub async fn acquire_any(&self, hold: Hold) -> Result<Vec<Lease>, ClientError> {
+        let keeper = &self.keeper;
+        let ask = hold.ask(Some((&keeper.id, &keeper.owner)));
+        let granted = keeper.client.settle(ask, hold.wait, keeper.ttl).await?;
+        let guard = |Granted { grant, sent }| {
+            Lease::new(keeper.client.clone(), grant, sent, keeper.ttl, Some(keeper.clone()))
+        };
+        Ok(granted.into_iter().map(guard).collect())
+    }
+
+    /// Says that it leaves: it is granted nothing more of its pool's share, and its leases are to be handed
+    /// over. Gives the time left for that.
+    ///
+    /// # Errors
+    /// The server's refusal, or that no server could be reached.
+    pub async fn drain(&self) -> Result<Duration, ClientError> {
+        let keeper = &self.keeper;
+        let sent = Sent::now(keeper.client.clock.as_ref());
+        let call = Call::post("sessions", json!({})).segment(&keeper.id).segment("drain");
+        let answer: Value = keeper.client.ask_around(&call, keeper.home.as_ref()).await?;
+        let left = Duration::from_millis(answer["deadline_ms"].as_u64().unwrap_or(0));
+        keeper.drain(sent.at + left);
+        Ok(left)
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.keeper.client.clock.now()
+    }
+
+    /// Asks for all of its leases, here alone.
+    pub(super) fn ask_for_all(&self, within: Duration) {
+        self.keeper.drain(self.now() + within);
+    }
+
+    /// Ends it and all of its leases, which are not valid any more from the call on. True when this ended
+    /// it, false when it was over before.
+    ///
+    /// # Errors
+    /// No server could be told: it ends with its ttl.
+    pub async fn close(&self) -> Result<bool, ClientError> {
+        self.keeper.end();
+        close(&self.keeper).await
+    }
+}
+
+async fn close(keeper: &Keeper) -> Result<bool, ClientError> {
+    let call = Call::new(Method::DELETE, "sessions").segment(&keeper.id);
+    let call = call.timeout(keeper.ttl.min(Duration::from_secs(5)));
+    match keeper.client.ask_around::<Value>(&call, keeper.home.as_ref()).await {
+        Ok(answer) => Ok(answer["destroyed"] == true),
+        Err(error) if error.problem().is_some_and(|problem| problem.code == "session-lost") => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Session");
+        shown.field("digest", &self.digest()).field("deadline", &self.deadline());
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl Drop for Session {
+    /// A session that was lost is not ended: the fences that its end calls for are to run.
+    fn drop(&mut self) {
+        if !self.keeper.end() {
+            return;
+        }
+        let keeper = self.keeper.clone();
+        self.keeper.runtime.spawn(async move {
+            if let Err(error) = close(&keeper).await {
+                tracing::debug!(session = keeper.digest, %error, "a dropped session is left to its ttl");
+            }
+        });
+    }
+}

@@ -1,0 +1,233 @@
+//! An acquire that is asked until it is settled.
+//!
+//! Guarantees: a request that may have been carried out is repeated under the same id, at whatever server,
+//! and never under another before a server settled it; so no call is granted twice.
+//!
+//! Does not guarantee: that a grant whose caller gave up is given back at once; without a runtime, or a
+//! server, it ends with its ttl or session.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+use super::{
+    Client, ClientError, Grant, Grants, Problem,
+    call::{ANSWER_TIMEOUT, Call},
+    guarantee::Sent,
+};
+use crate::{
+    clock::{Entropy, SystemEntropy},
+    lease::Moment,
+};
+
+/// The longest single wait: who waits longer asks anew, from the end of the queue.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// The shortest wait that is tried when a server finds longer ones too long.
+const SHORTEST_WAIT: Duration = Duration::from_secs(1);
+/// How long a call that does not wait may take to be answered.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a call that may have been carried out is asked for beyond the wait.
+const SETTLE: Duration = Duration::from_secs(10);
+/// What lies between tries, at first and at most.
+const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
+/// How often a grant that nobody waits for any more is asked for, to give it back.
+const GIVE_BACK_TRIES: u32 = 20;
+
+/// A request without its id and wait.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    pub(super) path: &'static str,
+    pub(super) body: Value,
+}
+
+/// A grant, and when the request that it answers was sent.
+pub(super) struct Granted {
+    pub(super) grant: Grant,
+    pub(super) sent: Sent,
+}
+
+impl Granted {
+    fn is_stale(&self, client: &Client) -> bool {
+        let valid_for = Duration::from_millis(self.grant.valid_for_ms);
+        client.clock.now() >= self.sent.at + valid_for
+    }
+}
+
+/// What one request id came to.
+enum Settled {
+    Granted(Vec<Granted>),
+    /// Nothing was granted, and nothing will be.
+    Refused(ClientError),
+    /// The server takes no wait that long.
+    TooLong(ClientError),
+}
+
+impl Client {
+    /// Asks until something is granted, refused, or the time is up.
+    pub(super) async fn settle(
+        &self,
+        ask: Ask,
+        wait: Duration,
+        ttl: Duration,
+    ) -> Result<Vec<Granted>, ClientError> {
+        let until = self.clock.now() + wait;
+        let mut longest = LONGEST_WAIT;
+        loop {
+            let left = until.since(self.clock.now());
+            match self.one_id(&ask, left.min(longest), until, ttl).await {
+                Settled::Granted(granted) => return Ok(granted),
+                Settled::TooLong(_) if longest > SHORTEST_WAIT => {
+                    longest = (left.min(longest) / 2).max(SHORTEST_WAIT);
+                }
+                Settled::TooLong(error) => return Err(error),
+                Settled::Refused(error) if passes(&error) && self.clock.now() < until => {
+                    tokio::time::sleep(PAUSES[0].min(until.since(self.clock.now()))).await;
+                }
+                Settled::Refused(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Asks under one id until that is settled.
+    async fn one_id(&self, ask: &Ask, wait: Duration, until: Moment, ttl: Duration) -> Settled {
+        let mut body = ask.body.clone();
+        body["request_id"] = json!(SystemEntropy::new().nonce().to_string());
+        let mut under_way =
+            UnderWay { client: self.clone(), ask: Ask { path: ask.path, body }, live: false };
+        let (start, mut turn, mut pause) = (self.clock.now(), 0, PAUSES[0]);
+        let targets = self.servers.order(None);
+        loop {
+            let target = &targets[turn % targets.len()];
+            let left = (start + wait).since(self.clock.now());
+            let call = under_way.ask.call(left);
+            let was_live = std::mem::replace(&mut under_way.live, true);
+            let sent = Sent::now(self.clock.as_ref());
+            let answer = self.call_at(&target.url, &call).await;
+            let error = match answer.and_then(|answer| grants(answer, sent)) {
+                Ok(granted) if granted.iter().any(|granted| granted.is_stale(self)) => {
+                    // What is left of it, or that it is over.
+                    ClientError::not_understood("the answer came when it was no longer true")
+                }
+                Ok(granted) => {
+                    under_way.live = false;
+                    return Settled::Granted(granted);
+                }
+                Err(error) => error,
+            };
+            let now = self.clock.now();
+            match &error {
+                ClientError::Refused(problem) if is_too_long(problem) => {
+                    under_way.live = false;
+                    return Settled::TooLong(error);
+                }
+                ClientError::Refused(problem) if !asks_to_come_again(problem) => {
+                    under_way.live = false;
+                    return Settled::Refused(error);
+                }
+                // It cannot have arrived.
+                ClientError::Unreachable { sent: false, .. } => under_way.live = was_live,
+                _ => {}
+            }
+            turn += 1;
+            if error.problem().is_none() {
+                self.servers.failed(&target.url);
+            }
+            // Who waits does so for a server too; what may have been granted is worth some more.
+            let end = if under_way.live {
+                until.max(start + PATIENCE) + SETTLE.min(ttl)
+            } else if wait.is_zero() && turn % targets.len() == 0 && is_unreachable(&error) {
+                now
+            } else {
+                until.max(start + PATIENCE)
+            };
+            if now >= end {
+                return Settled::Refused(error);
+            }
+            if turn % targets.len() == 0 {
+                let asked = error.problem().and_then(|problem| problem.retry_after_ms);
+                let rest = asked.map_or(pause, Duration::from_millis).min(PAUSES[1]);
+                tokio::time::sleep(rest.min(end.since(now))).await;
+                pause = (pause * 2).min(PAUSES[1]);
+            }
+        }
+    }
+}
+
+impl Ask {
+    fn call(&self, wait: Duration) -> Call {
+        let mut body = self.body.clone();
+        let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        if wait_ms > 0 {
+            body["wait_ms"] = json!(wait_ms);
+        }
+        let timeout = if wait_ms > 0 { wait + ANSWER_TIMEOUT } else { PATIENCE };
+        Call::post(self.path, body).timeout(timeout)
+    }
+}
+
+/// A request that may have been carried out. Dropped in this state, it is given back.
+struct UnderWay {
+    client: Client,
+    ask: Ask,
+    live: bool,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if let (true, Ok(runtime)) = (self.live, Handle::try_current()) {
+            runtime.spawn(give_back(self.client.clone(), self.ask.clone()));
+        }
+    }
+}
+
+/// Asks under the same id what was granted, and gives it back.
+async fn give_back(client: Client, ask: Ask) {
+    for _ in 0..GIVE_BACK_TRIES {
+        // The server first notices that its caller went away.
+        tokio::time::sleep(PAUSES[0] * 4).await;
+        let sent = Sent::now(client.clock.as_ref());
+        let answer = client.ask_around(&ask.call(Duration::ZERO), None).await;
+        match answer.and_then(|answer| grants(answer, sent)) {
+            Ok(granted) => {
+                for Granted { grant, .. } in granted {
+                    let outcome = client.release(&grant.lease.key, &grant.lease_id, None).await;
+                    tracing::debug!(key = grant.lease.key, ?outcome, "given back unused");
+                }
+                return;
+            }
+            Err(ClientError::Refused(problem)) if !asks_to_come_again(&problem) => return,
+            Err(_) => {}
+        }
+    }
+}
+
+/// One grant or several.
+fn grants(answer: Value, sent: Sent) -> Result<Vec<Granted>, ClientError> {
+    let read = match answer.get("grants") {
+        Some(_) => serde_json::from_value(answer).map(|Grants { grants }| grants),
+        None => serde_json::from_value(answer).map(|grant| vec![grant]),
+    };
+    let read: Vec<Grant> = read.map_err(|error| ClientError::not_understood(&error.to_string()))?;
+    Ok(read.into_iter().map(|grant| Granted { grant, sent }).collect())
+}
+
+/// Whether a refusal leaves open what becomes of the request: it is to be repeated unchanged.
+fn asks_to_come_again(problem: &Problem) -> bool {
+    let passing = matches!(problem.status, 429 | 500 | 502 | 503 | 504);
+    (passing && problem.retryable) || problem.code == "request-in-flight"
+}
+
+/// Whether somebody who waits goes on waiting after this answer.
+fn passes(error: &ClientError) -> bool {
+    let passing = ["held", "none-available", "cooling", "fencing", "request-id-spent"];
+    error.problem().is_some_and(|problem| passing.contains(&problem.code.as_str()))
+}
+
+fn is_too_long(problem: &Problem) -> bool {
+    problem.status == 400 && problem.field.as_deref() == Some("wait_ms")
+}
+
+fn is_unreachable(error: &ClientError) -> bool {
+    matches!(error, ClientError::Unreachable { sent: false, .. })
+}

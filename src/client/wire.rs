@@ -1,0 +1,208 @@
+//! The calls of the HTTP interface, one method each: what they answer is what the server said.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use super::{
+    Acquire, AcquireAny, Alive, Check, Client, ClientError, Grant, Grants, LeaseFilter, LeaseView,
+    Leases, Nodes, Released, Sessions,
+    call::{ANSWER_TIMEOUT, Call},
+};
+
+/// How often an acquire whose answer was lost is sent, the first time included.
+const ACQUIRE_TRIES: u32 = 3;
+/// What lies between them.
+const ACQUIRE_PAUSE: Duration = Duration::from_millis(200);
+
+impl Client {
+    /// Acquires one key.
+    ///
+    /// # Errors
+    /// The server's refusal (`held`, `held-by-you`, `cooling`…), or that it cannot be reached.
+    pub async fn acquire(&self, body: &Acquire) -> Result<Grant, ClientError> {
+        let wait = Duration::from_millis(body.wait_ms.unwrap_or(0));
+        self.repeated("acquire", json!(body), wait, body.request_id.is_some()).await
+    }
+
+    /// Acquires some of several keys.
+    ///
+    /// # Errors
+    /// The server's refusal (`none-available`), or that it cannot be reached.
+    pub async fn acquire_any(&self, body: &AcquireAny) -> Result<Grants, ClientError> {
+        let wait = Duration::from_millis(body.wait_ms.unwrap_or(0));
+        self.repeated("acquire-any", json!(body), wait, body.request_id.is_some()).await
+    }
+
+    /// Keeps a lease.
+    ///
+    /// # Errors
+    /// `lease-lost`, or that the server cannot be reached.
+    pub async fn heartbeat(&self, key: &str, lease_id: &str) -> Result<Alive, ClientError> {
+        self.post("heartbeat", json!({"key": key, "lease_id": lease_id})).await
+    }
+
+    /// Gives a lease back; `value` is what the next owner reads.
+    ///
+    /// # Errors
+    /// `not-holder`, or that the server cannot be reached.
+    pub async fn release(
+        &self,
+        key: &str,
+        lease_id: &str,
+        value: Option<&str>,
+    ) -> Result<Released, ClientError> {
+        let mut body = json!({"key": key, "lease_id": lease_id});
+        set(&mut body, "value", value);
+        self.post("release", body).await
+    }
+
+    /// Hands a lease over to the owner `to`, for whom it is kept for `offer_ms`; to whoever comes first
+    /// where there is no `to`.
+    ///
+    /// # Errors
+    /// `not-holder`, or that the server cannot be reached.
+    pub async fn transfer(
+        &self,
+        key: &str,
+        lease_id: &str,
+        to: Option<&str>,
+        offer_ms: Option<u64>,
+        value: Option<&str>,
+    ) -> Result<serde_json::Value, ClientError> {
+        let mut body = json!({"key": key, "lease_id": lease_id});
+        set(&mut body, "to", to);
+        set(&mut body, "offer_ms", offer_ms);
+        set(&mut body, "value", value);
+        self.post("transfer", body).await
+    }
+
+    /// Whether `token` is that of the present holder.
+    ///
+    /// # Errors
+    /// `unknown-key`, or that the server cannot be reached.
+    pub async fn check(&self, key: &str, token: u64) -> Result<Check, ClientError> {
+        self.post("check", json!({"key": key, "token": token})).await
+    }
+
+    /// Ends a tenure for its holder; `immediately` does not wait for the end of its last promise.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn revoke(
+        &self,
+        key: &str,
+        reason: &str,
+        immediately: bool,
+    ) -> Result<serde_json::Value, ClientError> {
+        let mut body = json!({"key": key, "reason": reason});
+        set(&mut body, "immediately", immediately.then_some(true));
+        self.post("admin/revoke", body).await
+    }
+
+    /// The public view of a key's lease.
+    ///
+    /// # Errors
+    /// `unknown-key`, or that the server cannot be reached.
+    pub async fn lease(&self, key: &str) -> Result<LeaseView, ClientError> {
+        let leases = Call::get("leases");
+        // A path cannot carry these two: every URL parser takes them for directions.
+        if key == "." || key == ".." {
+            let call = leases.query([("key", Some(key.to_owned()))]);
+            let found: Leases = self.call(&call).await?;
+            return found.leases.into_iter().next().ok_or_else(|| ClientError::unknown_key(key));
+        }
+        self.call(&leases.segment(key)).await
+    }
+
+    /// One page of leases, in the order of their keys.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn leases(&self, filter: &LeaseFilter) -> Result<Leases, ClientError> {
+        self.call(&Call::get("leases").query(filter.pairs())).await
+    }
+
+    /// Strikes the fences of a key that were not confirmed.
+    ///
+    /// # Errors
+    /// `not-fencing`, or that the server cannot be reached.
+    pub async fn skip_fences(
+        &self,
+        key: &str,
+        reason: &str,
+    ) -> Result<serde_json::Value, ClientError> {
+        self.post("admin/fence-skip", json!({"key": key, "reason": reason})).await
+    }
+
+    /// One page of sessions, in the order of their digests.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn sessions(
+        &self,
+        owner: Option<&str>,
+        after: Option<&str>,
+    ) -> Result<Sessions, ClientError> {
+        let text = |text: Option<&str>| text.map(str::to_owned);
+        let pairs = [("owner", text(owner)), ("after", text(after))];
+        self.call(&Call::get("sessions").query(pairs)).await
+    }
+
+    /// Ends a session by its id, and every lease of it.
+    ///
+    /// # Errors
+    /// `session-lost`, or that the server cannot be reached.
+    pub async fn destroy_session(&self, id: &str) -> Result<serde_json::Value, ClientError> {
+        self.call(&Call::new(Method::DELETE, "sessions").segment(id)).await
+    }
+
+    /// Has a session hand over all that it keeps, by its id.
+    ///
+    /// # Errors
+    /// `session-lost`, or that the server cannot be reached.
+    pub async fn drain_session(&self, id: &str) -> Result<serde_json::Value, ClientError> {
+        self.call(&Call::new(Method::POST, "sessions").segment(id).segment("drain")).await
+    }
+
+    /// The coordinators on the server's store.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn nodes(&self) -> Result<Nodes, ClientError> {
+        self.call(&Call::get("nodes")).await
+    }
+
+    async fn post<T: DeserializeOwned>(&self, path: &str, body: Value) -> Result<T, ClientError> {
+        self.call(&Call::post(path, body)).await
+    }
+
+    /// Sends again, under the same request id, what may have been granted without us hearing of it.
+    async fn repeated<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: Value,
+        wait: Duration,
+        repeatable: bool,
+    ) -> Result<T, ClientError> {
+        let call = Call::post(path, body).timeout(ANSWER_TIMEOUT.saturating_add(wait));
+        let mut tries = 1;
+        loop {
+            match self.call(&call).await {
+                Err(error) if repeatable && error.may_have_happened() && tries < ACQUIRE_TRIES => {
+                    tokio::time::sleep(ACQUIRE_PAUSE).await;
+                    tries += 1;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+fn set<T: Serialize>(body: &mut Value, name: &str, value: Option<T>) {
+    if let Some(value) = value {
+        body[name] = json!(value);
+    }
+}

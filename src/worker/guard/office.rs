@@ -1,0 +1,197 @@
+//! Into the office, and out of it in time.
+
+use super::{Alarm, Effect, Guard, Mutant, Outcome, Report, Rest, Script, State, hold::Hold};
+use crate::lease::Moment;
+
+/// The part of a round after which a failed deactivation is tried again.
+const RETRY_PART: u32 = 3;
+
+impl Guard {
+    /// From a confirmed lease by way of the fence to the activation.
+    pub(super) fn advance(&mut self, now: Moment) {
+        let State::Confirming(rounds) = self.state else { return };
+        let Hold::Held { deadline } = self.hold else { return };
+        if rounds < self.rounds_wanted() || self.running.is_some() {
+            return;
+        }
+        if self.settings.fence && !self.fenced {
+            self.stop_check();
+            self.state = State::Fencing;
+            self.run(Script::Fence);
+        } else if self.has_room(deadline, now) {
+            self.stop_check();
+            self.state = State::Activating;
+            self.failures = 0;
+            self.obliged = Some(deadline);
+            if !self.breaks(Mutant::WillAfterActivation) {
+                self.order(Effect::ArmWill { deadline });
+            }
+            self.run(Script::Activate);
+        }
+    }
+
+    /// Whether a deactivation that were decided now would be over in time.
+    fn has_room(&self, deadline: Moment, now: Moment) -> bool {
+        now + self.settings.reserve() < deadline || self.breaks(Mutant::ActivateWithoutRoom)
+    }
+
+    pub(super) fn activated(&mut self, outcome: Outcome, now: Moment) {
+        if outcome != Outcome::Ok {
+            self.leave(Rest::ActivateFailed(outcome), now);
+        } else if self.state == State::Activating {
+            if let (Some(deadline), true) = (self.obliged, self.breaks(Mutant::WillAfterActivation))
+            {
+                self.order(Effect::ArmWill { deadline });
+            }
+            self.state = State::Active;
+            // The service has a round to come up.
+            self.checks.begin_anew(now + self.settings.round);
+        }
+    }
+
+    /// Leaves the office: whatever runs is killed, the deactivation begins.
+    pub(super) fn leave(&mut self, why: Rest, now: Moment) {
+        self.kill_running();
+        self.stop_check();
+        self.report(Report::Leaving(why));
+        self.state = State::Deactivating;
+        self.why = Some(why);
+        (self.tries, self.retry_at) = (0, now);
+        (self.alarmed, self.overran) = (false, false);
+        if self.breaks(Mutant::ReleaseBeforeDeactivation) {
+            self.give_back();
+        }
+    }
+
+    /// Gives up a lease under which the service was never made active.
+    pub(super) fn stand_down(&mut self, why: Rest, now: Moment) {
+        // What it kills can only be the fence: a deactivation that is under way shall succeed.
+        if self.state == State::Fencing {
+            self.kill_running();
+        }
+        self.give_back();
+        self.state = State::Standby;
+        self.checks.begin_anew(now);
+        // A machine that never took office failed nobody: its next healthy round lets it campaign.
+        if matches!(why, Rest::FenceFailed(_)) {
+            self.rest(why, now);
+        }
+    }
+
+    pub(super) fn deactivated(&mut self, outcome: Outcome, now: Moment) {
+        if outcome != Outcome::Ok && !self.breaks(Mutant::DeactivateOnce) {
+            return self.not_deactivated(now);
+        }
+        if self.state != State::Deactivating {
+            // One of those that are run in every round.
+            return;
+        }
+        if self.obliged.take().is_some() {
+            self.order(Effect::DisarmWill);
+        }
+        self.give_back();
+        self.state = if self.terminating { State::Leaving } else { State::Standby };
+        self.checks.begin_anew(now);
+        self.tries = 0;
+        if let Some(why) = self.why.take() {
+            self.rest(why, now);
+        }
+    }
+
+    fn not_deactivated(&mut self, now: Moment) {
+        if self.state != State::Deactivating {
+            // Run in a round of the standby: it was inactive before, and must be made so again.
+            self.give_back();
+            self.stop_check();
+            self.state = State::Deactivating;
+            self.tries = 0;
+        }
+        self.tries = self.tries.saturating_add(1);
+        self.retry_at = now + self.settings.round / RETRY_PART;
+        self.alarm(now);
+        if self.breaks(Mutant::ReleaseAfterFailedDeactivation) {
+            self.give_back();
+        } else if matches!(self.hold, Hold::Held { .. }) {
+            // Somebody else shall have the key, and its fences their turn, but not before the guarantee
+            // has ended.
+            self.hold = Hold::Abandoned;
+            self.order(Effect::Abandon);
+        }
+    }
+
+    fn alarm(&mut self, now: Moment) {
+        self.alarmed = true;
+        let left = self.obliged.map(|deadline| deadline.since(now));
+        self.report(Report::Alarm(Alarm::NotDeactivated { tries: self.tries, left }));
+    }
+
+    /// When an office under this guarantee must be left.
+    fn leave_by(&self, deadline: Moment) -> Moment {
+        if self.breaks(Mutant::DeactivateAtDeadline) {
+            return deadline;
+        }
+        deadline - self.settings.reserve()
+    }
+
+    /// Leaves what is not renewed while there is time.
+    pub(super) fn watch_guarantee(&mut self, now: Moment) {
+        let Hold::Held { deadline } = self.hold else { return };
+        match self.state {
+            State::Activating | State::Active if now >= self.leave_by(deadline) => {
+                self.leave(Rest::Unrenewed, now);
+            }
+            State::Confirming(_) | State::Fencing if now >= deadline => {
+                self.stand_down(Rest::Unrenewed, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Starts the deactivation, repeats it, and raises the alarms.
+    pub(super) fn press_deactivation(&mut self, now: Moment) {
+        if self.state != State::Deactivating {
+            return;
+        }
+        if self.breaks(Mutant::StartWithoutDeactivation) && self.obliged.is_none() {
+            self.state = State::Standby;
+            return;
+        }
+        if let Some(deadline) = self.obliged
+            && !self.breaks(Mutant::NoAlarmInTime)
+        {
+            if !self.alarmed && now >= deadline - self.settings.margin {
+                self.alarm(now);
+            }
+            if !self.overran && now >= deadline {
+                self.overran = true;
+                self.report(Report::Alarm(Alarm::Overrun));
+            }
+        }
+        if self.terminating && self.tries > 0 && self.obliged.is_none_or(|end| now >= end) {
+            self.state = State::Gone;
+            self.order(Effect::Exit { inactive: false });
+        } else if self.running.is_none() && now >= self.retry_at {
+            self.run(Script::Deactivate);
+        }
+    }
+
+    pub(super) fn guarantee_due(&self) -> Option<Moment> {
+        match (self.state, self.hold) {
+            (State::Activating | State::Active, Hold::Held { deadline }) => {
+                Some(self.leave_by(deadline))
+            }
+            (State::Confirming(_) | State::Fencing, Hold::Held { deadline }) => Some(deadline),
+            (State::Deactivating, _) => {
+                let end = self.obliged?;
+                let alarm = (!self.alarmed).then(|| end - self.settings.margin);
+                alarm.or((!self.overran).then_some(end))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn retry_due(&self) -> Option<Moment> {
+        let due = self.state == State::Deactivating && self.running.is_none();
+        due.then_some(self.retry_at)
+    }
+}

@@ -1,0 +1,444 @@
+//! The agent's end: starts the guardian, gives it orders, and steps in where it does not follow them.
+
+use std::{
+    collections::HashMap,
+    io,
+    path::PathBuf,
+    process::Stdio,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use rustix::process::{Signal, kill_process, kill_process_group};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{UnixListener, UnixStream},
+    process::{Child, Command},
+    sync::{mpsc, oneshot, watch},
+    time::{sleep, timeout},
+};
+
+use super::wire::{Exit, Order, Report, RunError, Task, Why};
+use crate::{
+    clock::boottime_ms,
+    worker::{PrivateDir, group::pid},
+};
+
+/// How long the guardian may take to come up.
+const START: Duration = Duration::from_secs(20);
+/// Orders that wait for a guardian that does not read.
+const QUEUE: usize = 4096;
+/// How often is looked whether the guardian did what it should have.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The guardian of this process. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Guardian(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    pid: u32,
+    orders: Mutex<Option<mpsc::Sender<Order>>>,
+    wards: Mutex<HashMap<u64, Known>>,
+    next: AtomicU64,
+    gone: watch::Receiver<bool>,
+}
+
+/// What the agent knows of a ward.
+#[derive(Debug)]
+struct Known {
+    grace: u64,
+    margin: u64,
+    deadline: Option<u64>,
+    /// What was asked for is to be done by then.
+    done_by: Option<u64>,
+    pid: Option<u32>,
+    started: Option<oneshot::Sender<Result<u32, RunError>>>,
+    exited: Option<oneshot::Sender<Exit>>,
+    willed: watch::Sender<Option<Exit>>,
+    stopping: watch::Sender<Option<Why>>,
+}
+
+/// Something that the guardian looks after: at most one program at a time, its deadline, and its will.
+/// When this is dropped the program is stopped, with the grace, and the will is forgotten.
+#[derive(Debug)]
+pub struct Ward {
+    id: u64,
+    grace: Duration,
+    shared: Arc<Shared>,
+    willed: watch::Receiver<Option<Exit>>,
+    stopping: watch::Receiver<Option<Why>>,
+}
+
+/// A program that was started.
+#[derive(Debug)]
+pub struct Running {
+    /// Its process id, and that of its group.
+    pub pid: u32,
+    exited: oneshot::Receiver<Exit>,
+    exit: Option<Exit>,
+}
+
+/// This program, also when its file was replaced.
+pub(super) fn own_program() -> PathBuf {
+    if cfg!(any(target_os = "linux", target_os = "android")) {
+        return "/proc/self/exe".into();
+    }
+    std::env::current_exe().unwrap_or_else(|_| "tenure".into())
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Guardian {
+    /// Starts one. The directory is to be kept until [`Guardian::finish`] has returned.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub async fn start(dir: &PrivateDir) -> io::Result<Self> {
+        Self::start_program(own_program(), dir).await
+    }
+
+    /// [`Guardian::start`], with the `tenure` program at this path.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub async fn start_program(program: PathBuf, dir: &PrivateDir) -> io::Result<Self> {
+        let socket = dir.path().join("guardian");
+        let listener = UnixListener::bind(&socket)?;
+        // A signal to the agent's group does not hit it; what it runs may still get the agent's terminal.
+        let mut child = Command::new(program)
+            .args(["guardian", "--socket"])
+            .arg(&socket)
+            .stdin(Stdio::inherit())
+            .process_group(0)
+            .spawn()?;
+        let came = async {
+            tokio::select! {
+                accepted = listener.accept() => accepted.map(|(stream, _)| stream),
+                ended = child.wait() => Err(io::Error::other(format!("it ended: {:?}", ended?))),
+            }
+        };
+        let stream = match timeout(START, came).await {
+            Ok(Ok(stream)) => stream,
+            failed => {
+                let _ = child.start_kill();
+                let slow = || io::Error::from(io::ErrorKind::TimedOut);
+                return Err(failed.map_or_else(|_| slow(), |came| came.err().unwrap_or_else(slow)));
+            }
+        };
+        let _ = std::fs::remove_file(&socket);
+        Ok(Self::with(child, stream))
+    }
+
+    fn with(child: Child, stream: UnixStream) -> Self {
+        let (orders, queue) = mpsc::channel(QUEUE);
+        let (over, gone) = watch::channel(false);
+        let shared = Arc::new(Shared {
+            pid: child.id().unwrap_or(0),
+            orders: Mutex::new(Some(orders)),
+            wards: Mutex::default(),
+            next: AtomicU64::new(1),
+            gone,
+        });
+        tokio::spawn(converse(shared.clone(), child, stream, queue, over));
+        Self(shared)
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.0.pid
+    }
+
+    /// A new ward: how long its program gets between SIGTERM and SIGKILL, and what is to be left before
+    /// its deadline ([`margin`](crate::worker::margin)).
+    #[must_use]
+    pub fn ward(&self, grace: Duration, margin: Duration) -> Ward {
+        let id = self.0.next.fetch_add(1, Ordering::Relaxed);
+        let ((willed, will_seen), (stopping, stop_seen)) =
+            (watch::channel(None), watch::channel(None));
+        let known = Known {
+            grace: millis(grace),
+            margin: millis(margin),
+            deadline: None,
+            done_by: None,
+            pid: None,
+            started: None,
+            exited: None,
+            willed,
+            stopping,
+        };
+        let order = Order::Ward { id, grace_ms: known.grace, margin_ms: known.margin };
+        locked(&self.0.wards).insert(id, known);
+        self.0.tell(order);
+        Ward { id, grace, shared: self.0.clone(), willed: will_seen, stopping: stop_seen }
+    }
+
+    /// The guarantee of all wards ends at this reading of [`boottime_ms`], or not at all.
+    pub fn deadline(&self, at_ms: Option<u64>) {
+        for known in locked(&self.0.wards).values_mut() {
+            known.deadline = at_ms;
+        }
+        self.0.tell(Order::Deadline { id: None, at_ms });
+    }
+
+    /// Whether it is gone.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        *self.0.gone.borrow()
+    }
+
+    /// Resolves when the guardian is gone; all that it ran is killed then.
+    pub async fn gone(&self) {
+        let mut gone = self.0.gone.clone();
+        // No sender: the conversation is over.
+        let _ = gone.wait_for(|&gone| gone).await;
+    }
+
+    /// Stops everything that runs, runs the wills that are left, and waits for the guardian's end.
+    pub async fn finish(self) {
+        locked(&self.0.orders).take();
+        self.gone().await;
+    }
+}
+
+impl Shared {
+    /// Whether it was passed on. A guardian that reads nothing is found out by what it does not do.
+    fn tell(&self, order: Order) -> bool {
+        locked(&self.orders).as_ref().is_some_and(|orders| orders.try_send(order).is_ok())
+    }
+
+    fn hear(&self, report: Report) {
+        let mut wards = locked(&self.wards);
+        match report {
+            Report::Started { id, pid } => {
+                let Some(known) = wards.get_mut(&id) else { return };
+                known.pid = Some(pid);
+                let _ = known.started.take().map(|started| started.send(Ok(pid)));
+            }
+            Report::Refused { id, error } => {
+                let Some(known) = wards.get_mut(&id) else { return };
+                (known.exited, known.done_by) = (None, None);
+                let _ = known.started.take().map(|started| started.send(Err(error)));
+            }
+            Report::Stopping { id, why } => {
+                if let Some(known) = wards.get_mut(&id) {
+                    known.stopping.send_replace(Some(why));
+                }
+            }
+            Report::Exited { id, exit } => {
+                let Some(known) = wards.get_mut(&id) else { return };
+                known.end(exit);
+            }
+            Report::Willed { id, exit } => {
+                if let Some(known) = wards.get_mut(&id) {
+                    known.willed.send_replace(Some(exit));
+                }
+            }
+        }
+    }
+
+    /// Kills what the guardian should have killed and has not: it stands still, or is gone.
+    fn step_in(&self, now: u64, all: bool) {
+        for known in locked(&self.wards).values() {
+            let due = known.kill_at().is_some_and(|at| now >= at);
+            // It is not reaped while the guardian says nothing, so the number is still its own.
+            if let Some(leader) = known.pid.filter(|_| due || all).and_then(pid) {
+                let _ = kill_process_group(leader, Signal::KILL);
+            }
+        }
+    }
+
+    fn all_gone(&self) {
+        locked(&self.orders).take();
+        self.step_in(boottime_ms(), true);
+        for known in locked(&self.wards).values_mut() {
+            let _ = known.started.take().map(|s| s.send(Err(RunError::GuardianGone)));
+            known.end(Exit { why: Some(Why::GuardianGone), ..Exit::default() });
+        }
+    }
+}
+
+impl Known {
+    /// When the agent kills what the guardian has not.
+    fn kill_at(&self) -> Option<u64> {
+        let last = self.deadline.map(|deadline| deadline.saturating_sub(self.margin / 2));
+        match (last, self.done_by) {
+            (Some(last), Some(done_by)) => Some(last.min(done_by)),
+            (last, done_by) => last.or(done_by),
+        }
+    }
+
+    fn end(&mut self, exit: Exit) {
+        (self.pid, self.done_by) = (None, None);
+        self.stopping.send_replace(None);
+        let _ = self.exited.take().map(|exited| exited.send(exit));
+    }
+}
+
+impl Ward {
+    /// A number that no other ward of this guardian has.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Runs a program, in a process group of its own.
+    ///
+    /// # Errors
+    /// [`RunError`].
+    pub async fn run(&self, task: Task) -> Result<Running, RunError> {
+        let ((started, starts), (exited, exits)) = (oneshot::channel(), oneshot::channel());
+        {
+            let mut wards = locked(&self.shared.wards);
+            let known = wards.get_mut(&self.id).ok_or(RunError::GuardianGone)?;
+            if known.started.is_some() || known.exited.is_some() {
+                return Err(RunError::Busy);
+            }
+            (known.started, known.exited) = (Some(started), Some(exited));
+            let limit = task.limit_ms.map(|limit| limit.saturating_add(known.margin));
+            known.done_by = limit.map(|limit| boottime_ms().saturating_add(limit));
+        }
+        if !self.shared.tell(Order::Run { id: self.id, task }) {
+            if let Some(known) = locked(&self.shared.wards).get_mut(&self.id) {
+                (known.started, known.exited, known.done_by) = (None, None, None);
+            }
+            return Err(RunError::GuardianGone);
+        }
+        let pid = starts.await.map_err(|_| RunError::GuardianGone)??;
+        Ok(Running { pid, exited: exits, exit: None })
+    }
+
+    /// The guarantee ends at this reading of [`boottime_ms`], or not at all.
+    pub fn deadline(&self, at_ms: Option<u64>) {
+        if let Some(known) = locked(&self.shared.wards).get_mut(&self.id) {
+            known.deadline = at_ms;
+        }
+        self.shared.tell(Order::Deadline { id: Some(self.id), at_ms });
+    }
+
+    /// What the guardian runs by itself, once, after it stopped what runs, when the deadline comes near
+    /// and nothing newer was heard, or when this process is gone. Its `limit_ms` is how long it may take,
+    /// and is reserved before the deadline.
+    pub fn will(&self, task: Option<Task>) {
+        self.shared.tell(Order::Will { id: self.id, task });
+    }
+
+    /// Sends a signal to the program's process group.
+    pub fn signal(&self, signal: Signal) {
+        self.shared.tell(Order::Signal { id: self.id, signal: signal.as_raw() });
+    }
+
+    /// SIGTERM, so much time, SIGKILL. A second call can only hasten.
+    pub fn stop(&self, grace: Duration) {
+        let grace_ms = millis(grace);
+        if let Some(known) = locked(&self.shared.wards).get_mut(&self.id) {
+            let by = boottime_ms().saturating_add(grace_ms).saturating_add(known.margin);
+            known.done_by = Some(known.done_by.map_or(by, |earlier| earlier.min(by)));
+        }
+        self.shared.tell(Order::Stop { id: self.id, grace_ms });
+    }
+
+    /// The grace that it was made with.
+    #[must_use]
+    pub fn grace(&self) -> Duration {
+        self.grace
+    }
+
+    /// Resolves when the guardian began to stop the program, with the reason.
+    pub async fn stopping(&self) -> Why {
+        let mut stopping = self.stopping.clone();
+        let why = stopping.wait_for(Option::is_some).await.ok().and_then(|why| *why);
+        why.unwrap_or(Why::GuardianGone)
+    }
+
+    /// Resolves when the guardian ran the will by itself, with how that ended.
+    pub async fn willed(&self) -> Exit {
+        let mut willed = self.willed.clone();
+        let exit = willed.wait_for(Option::is_some).await.ok().and_then(|exit| *exit);
+        exit.unwrap_or(Exit { why: Some(Why::GuardianGone), ..Exit::default() })
+    }
+}
+
+impl Drop for Ward {
+    fn drop(&mut self) {
+        self.shared.tell(Order::Dismiss { id: self.id });
+        let mut wards = locked(&self.shared.wards);
+        if let Some(known) = wards.get_mut(&self.id) {
+            if known.pid.is_none() && known.exited.is_none() {
+                wards.remove(&self.id);
+            } else {
+                known.done_by = Some(boottime_ms() + known.grace + known.margin);
+            }
+        }
+    }
+}
+
+impl Running {
+    /// How it ended. May be dropped and called again.
+    pub async fn exited(&mut self) -> Exit {
+        if self.exit.is_none() {
+            let gone = Exit { why: Some(Why::GuardianGone), ..Exit::default() };
+            self.exit = Some((&mut self.exited).await.unwrap_or(gone));
+        }
+        self.exit.unwrap_or_default()
+    }
+}
+
+/// Carries orders and reports until one side is gone.
+async fn converse(
+    shared: Arc<Shared>,
+    mut child: Child,
+    stream: UnixStream,
+    mut queue: mpsc::Receiver<Order>,
+    over: watch::Sender<bool>,
+) {
+    let (reader, mut writer) = stream.into_split();
+    let mut lines = BufReader::new(reader).lines();
+    let say = async move {
+        while let Some(order) = queue.recv().await {
+            let Ok(mut line) = serde_json::to_vec(&order) else { continue };
+            line.push(b'\n');
+            if writer.write_all(&line).await.is_err() {
+                break;
+            }
+        }
+        let _ = writer.shutdown().await;
+    };
+    let hear = async {
+        while let Ok(Some(line)) = lines.next_line().await {
+            if let Ok(report) = serde_json::from_str(&line) {
+                shared.hear(report);
+            }
+        }
+    };
+    let watch = async {
+        loop {
+            sleep(LOOK).await;
+            shared.step_in(boottime_ms(), false);
+        }
+    };
+    tokio::pin!(say);
+    tokio::select! {
+        () = hear => {}
+        // It ends when there are no more orders; what comes back is still heard.
+        never = async { (&mut say).await; std::future::pending::<()>().await } => never,
+        () = watch => {}
+    }
+    // A guardian that fell silent is none.
+    if let Some(guardian) = child.id().and_then(pid) {
+        let _ = kill_process(guardian, Signal::KILL);
+    }
+    shared.all_gone();
+    let _ = child.wait().await;
+    over.send_replace(true);
+}

@@ -1,0 +1,74 @@
+//! The guardian's children, those that it adopted included.
+
+use std::fs;
+
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpgid, kill_process, waitid, waitpid,
+};
+
+use super::wire::Exit;
+use crate::worker::group::pid;
+
+/// The variable by which a ward's programs are known after they left their group.
+pub const MARK: &str = "TENURE_WARD";
+
+/// Makes orphans of our children ours, where the system can.
+pub fn adopt() {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    // Without it they escape who leave their group, and nothing else.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+}
+
+/// The ids of all our children; none where the system does not tell.
+pub fn children() -> Vec<u32> {
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().flat_map(str::parse).collect::<Vec<_>>())
+        .collect()
+}
+
+/// Whether the process has this mark in its environment.
+pub fn wears(child: u32, mark: &str) -> bool {
+    let worn = format!("{MARK}={mark}");
+    let environment = fs::read(format!("/proc/{child}/environ")).unwrap_or_default();
+    environment.split(|&byte| byte == 0).any(|variable| variable == worn.as_bytes())
+}
+
+/// The group that a process is in.
+pub fn group_of(child: u32) -> Option<u32> {
+    let group = getpgid(Some(pid(child)?)).ok()?;
+    u32::try_from(group.as_raw_pid()).ok()
+}
+
+/// How a child of ours ended, if it did. It stays in the system's table, so that its number, and that of
+/// its group, are nobody else's.
+pub fn ended(child: u32) -> Option<Exit> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    match waitid(WaitId::Pid(pid(child)?), options) {
+        Ok(status) => status.map(|status| Exit {
+            code: status.exit_status(),
+            signal: status.terminating_signal(),
+            why: None,
+        }),
+        // Not our child: somebody reaped it.
+        Err(rustix::io::Errno::CHILD) => Some(Exit::default()),
+        Err(_) => None,
+    }
+}
+
+/// Takes a child that ended out of the system's table; whether it had.
+pub fn reap(child: u32) -> bool {
+    let ended = |child: Pid| match waitpid(Some(child), WaitOptions::NOHANG) {
+        Ok(found) => found.is_some(),
+        Err(_) => true,
+    };
+    pid(child).is_none_or(ended)
+}
+
+/// Sends a signal to one process.
+pub fn signal(child: u32, signal: Signal) {
+    if let Some(child) = pid(child) {
+        let _ = kill_process(child, signal);
+    }
+}

@@ -1,0 +1,94 @@
+//! The worker's side: programs that run while a lease is held, and end before its guarantee does.
+//!
+//! Guarantees: a program that was started here, and what it started in its process group, is dead before
+//! the deadline that was told last: also when this process is killed or stopped, for another process, the
+//! [`guardian`], holds the deadline.
+//!
+//! Does not guarantee: anything when the guardian and the machine's scheduler stand still together, or
+//! when somebody stops this process and the guardian at the same time: then the fencing token has to do it.
+//!
+//! Assumes: deadlines are counted on the machine's `CLOCK_BOOTTIME` ([`crate::clock::boottime_ms`]).
+
+mod group;
+pub mod guard;
+pub mod guardian;
+mod papers;
+mod private_dir;
+pub mod restart;
+pub mod run;
+pub mod signals;
+mod tenancy;
+mod terminal;
+pub mod work;
+
+pub use group::Group;
+pub use papers::Papers;
+pub use private_dir::PrivateDir;
+pub use tenancy::Tenancy;
+
+use std::time::Duration;
+
+/// The least that is left before a deadline.
+const LEAST_MARGIN: Duration = Duration::from_millis(100);
+/// The most.
+const MOST_MARGIN: Duration = Duration::from_secs(1);
+
+/// What is left between the end of a program and the end of the guarantee, for a scheduler that is late:
+/// a tenth of the ttl, from 100 ms to 1 s.
+#[must_use]
+pub fn margin(ttl: Duration) -> Duration {
+    (ttl / 10).clamp(LEAST_MARGIN, MOST_MARGIN)
+}
+
+/// Whether programs can be ended in time: grace and margin must fit into half of the ttl, so that one
+/// heartbeat may fail before anything has to be stopped.
+///
+/// # Errors
+/// In words for people.
+pub fn fits(ttl: Duration, grace: Duration) -> Result<(), String> {
+    let (half, margin) = (ttl / 2, margin(ttl));
+    if grace + margin <= half {
+        return Ok(());
+    }
+    let most = half.saturating_sub(margin).as_millis();
+    let least = [(grace + LEAST_MARGIN) * 2, (grace * 5).div_f64(2.0), (grace + MOST_MARGIN) * 2];
+    let least = least.into_iter().filter(|&ttl| grace + self::margin(ttl) <= ttl / 2).min();
+    let least = least.map_or(0, |ttl| ttl.as_millis());
+    let (ttl, grace, margin) = (ttl.as_millis(), grace.as_millis(), margin.as_millis());
+    Err(format!(
+        "a program with {grace}ms to end (--grace) and {margin}ms to spare cannot be ended in time: both \
+         must fit into half of the ttl of {ttl}ms. Use --grace {most}ms or less, or --ttl {least}ms or more"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn the_margin_follows_the_ttl_within_bounds() {
+        assert_eq!([300, 4000, 60_000].map(|ttl| margin(ms(ttl))), [ms(100), ms(400), ms(1000)]);
+    }
+
+    #[test]
+    fn grace_and_margin_fit_into_half_of_the_ttl_and_what_is_advised_fits() {
+        assert!(fits(ms(15_000), ms(5000)).is_ok() && fits(ms(1000), ms(400)).is_ok());
+        for (ttl, grace) in [(1000, 401), (15_000, 6501), (400, 300), (2000, 5000), (100, 0)] {
+            let refusal = fits(ms(ttl), ms(grace)).unwrap_err();
+            let advised: Vec<u64> = refusal
+                .split("--")
+                .skip(2)
+                .map(|advice| {
+                    advice.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap()
+                })
+                .collect();
+            let [most, least] = advised[..] else { panic!("{refusal}") };
+            assert!(fits(ms(least), ms(grace)).is_ok(), "{refusal}");
+            assert!(most == 0 || fits(ms(ttl), ms(most)).is_ok(), "{refusal}");
+        }
+    }
+}

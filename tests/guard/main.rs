@@ -1,0 +1,3 @@
+//! `tenure guard`: its state machine, put to the question (`machine`).
+
+mod machine;

@@ -1,0 +1,15 @@
+//! The worker's side through real processes: what runs under a lease is dead before its guarantee ends,
+//! whoever dies, stops or falls silent.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test of a process from outside reads the clock that its callers would read"
+)]
+
+mod agent;
+mod guardian;
+mod process;
+mod run;
+#[allow(dead_code, reason = "another test's tool")]
+#[path = "../http/harness/process.rs"]
+mod server;
