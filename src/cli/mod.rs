@@ -19,6 +19,7 @@ mod demo;
 mod exit;
 mod fence_skip;
 mod get;
+mod guard;
 mod guardian;
 mod ls;
 mod man;
@@ -97,6 +98,7 @@ enum Command {
     Sessions(sessions::SessionsArgs),
     Pools(pools::PoolsArgs),
     Transfer(transfer::TransferArgs),
+    Guard(Box<guard::GuardArgs>),
     Bench(Box<bench::BenchArgs>),
     Backup(backup::BackupArgs),
     Restore(restore::RestoreArgs),
@@ -153,6 +155,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Bench(args) => return Ok(bench::run(*args)?),
         Command::Work(args) => block_on(args.run(&context()?)),
         Command::Run(args) => return block_on(args.run(&context()?)),
+        Command::Guard(args) => block_on(args.run(client()?)),
         Command::Guarded(args) => return Ok(args.run().into()),
         Command::Guardian(args) => block_on(args.run()),
         Command::Serve(settings) => serve::run(&settings),

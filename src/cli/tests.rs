@@ -55,6 +55,7 @@ fn what_the_contract_names_can_be_written() {
         "restore --raise-epoch --epoch 7",
         "config check --config f",
         "config show --origin",
+        "guard --key k --owner o -r 3s -f 3 -c 2 --healthcheck h --activate a --deactivate d --fence f",
         "completions bash",
         "man --dir d",
     ] {

@@ -9,6 +9,8 @@
 //!
 //! Assumes: deadlines are counted on the machine's `CLOCK_BOOTTIME` ([`crate::clock::boottime_ms`]).
 
+#[cfg(feature = "server")]
+pub mod agent;
 mod group;
 pub mod guard;
 pub mod guardian;

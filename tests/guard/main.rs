@@ -1,3 +1,9 @@
-//! `tenure guard`: its state machine, put to the question (`machine`).
+//! `tenure guard`: its state machine, put to the question (`machine`); three agents on a real coordinator
+//! under faults (`faults`); its scripts and what is said (`scripts`); the example and the units
+//! (`example`).
 
+mod example;
+mod faults;
 mod machine;
+mod scripts;
+mod stage;

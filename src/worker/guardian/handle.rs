@@ -361,6 +361,13 @@ impl Ward {
         why.unwrap_or(Why::GuardianGone)
     }
 
+    /// Resolves to true when the guardian ran the will by itself, and to false when that cannot happen any
+    /// more. It does not keep the ward.
+    pub fn willed_later(&self) -> impl Future<Output = bool> + Send + 'static {
+        let mut willed = self.willed.clone();
+        async move { willed.wait_for(Option::is_some).await.is_ok() }
+    }
+
     /// Resolves when the guardian ran the will by itself, with how that ended.
     pub async fn willed(&self) -> Exit {
         let mut willed = self.willed.clone();

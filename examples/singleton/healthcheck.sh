@@ -1,0 +1,6 @@
+#!/bin/sh
+# $1 is what this agent is: a standby must be able to write, an active one must have its service running.
+case "$1" in
+  active) kill -0 "$(cat "$SINGLETON_DIR/pid-$TENURE_OWNER")" ;;
+  standby) [ -w "$SINGLETON_DIR" ] ;;
+esac

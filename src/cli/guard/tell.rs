@@ -1,0 +1,142 @@
+//! What the guard says, on stderr and to the service manager.
+
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+
+use crate::{
+    cli::output::{shown, talk},
+    clock::{Clock, SystemClock},
+    lease::Moment,
+    settings::format_duration,
+    worker::{
+        agent::{Charge, Told},
+        guard::{Alarm, Outcome, Report, Rest, State},
+    },
+};
+
+/// Tells people and systemd.
+pub(super) struct Teller {
+    key: String,
+    clock: SystemClock,
+    /// How often the service manager wants a sign of life, halved.
+    watchdog: Option<Duration>,
+    next_pulse: Moment,
+}
+
+impl Teller {
+    pub(super) fn new(charge: &Charge) -> Self {
+        let watchdog = sd_notify::watchdog_enabled().map(|span| span / 2);
+        Self {
+            key: shown(&charge.key),
+            clock: SystemClock::new(),
+            watchdog,
+            next_pulse: Moment::ZERO,
+        }
+    }
+
+    pub(super) fn tell(&mut self, told: &Told) {
+        match told {
+            Told::Pulse => self.pulse(),
+            Told::Report(report) => self.report(*report),
+            other => {
+                if let Some(words) = words(other) {
+                    self.say(&words);
+                }
+            }
+        }
+    }
+
+    fn pulse(&mut self) {
+        let Some(every) = self.watchdog else { return };
+        let now = self.clock.now();
+        if now >= self.next_pulse {
+            self.next_pulse = now + every;
+            notify(NotifyState::Watchdog);
+        }
+    }
+
+    fn report(&self, report: Report) {
+        match report {
+            Report::Ready => notify(NotifyState::Ready),
+            Report::State(State::Gone) => {}
+            Report::State(state) => {
+                self.say(&state.to_string());
+                notify(NotifyState::Status(&state.to_string()));
+            }
+            Report::Leaving(why) => {
+                self.say(&format!("leaves: {}", reason(why)));
+                if why == Rest::Terminated {
+                    notify(NotifyState::Stopping);
+                }
+            }
+            Report::Unhealthy { failures, outcome } => {
+                self.say(&format!("the health check {}, {failures} in a row", ended(outcome)));
+            }
+            Report::Resting { why, pause } => {
+                let pause = format_duration(pause);
+                self.say(&format!("does not campaign for {pause}: {}", reason(why)));
+            }
+            Report::Alarm(alarm) => {
+                let words = alarm_words(alarm);
+                self.say(&format!("ALARM: {words}"));
+                notify(NotifyState::Status(&format!("ALARM: {words}")));
+            }
+        }
+    }
+
+    fn say(&self, words: &str) {
+        talk(&format!("guard {}: {words}", self.key));
+    }
+}
+
+/// That nobody listens is no failure: it may not have been started by a service manager.
+fn notify(state: NotifyState<'_>) {
+    let _ = sd_notify::notify(&[state]);
+}
+
+fn words(told: &Told) -> Option<String> {
+    Some(match told {
+        Told::Granted(token) => format!("has the lease, token {token}"),
+        Told::Lost(loss) => format!("has lost the lease: {loss}"),
+        Told::Refused(why) => format!("does not get the lease: {why}"),
+        Told::NotReleased(why) => format!("could not give the lease back, it runs out: {why}"),
+        Told::WillRan => "was late: its guardian has deactivated the service".to_owned(),
+        Told::GuardianGone => "ALARM: its guardian is gone; deactivates and ends".to_owned(),
+        Told::Report(_) | Told::Pulse => return None,
+    })
+}
+
+fn alarm_words(alarm: Alarm) -> String {
+    match alarm {
+        Alarm::NotDeactivated { tries, left } => {
+            let left = left.map_or("there is no lease".to_owned(), |left| {
+                format!("{} of the lease are left", format_duration(left))
+            });
+            format!(
+                "the service is not deactivated after {tries} tries that failed; {left}; trying again"
+            )
+        }
+        Alarm::Overrun => "the lease has ended, and the service may still be active".to_owned(),
+    }
+}
+
+fn ended(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Ok => "succeeded",
+        Outcome::Failed => "failed",
+        Outcome::TimedOut => "took too long and was killed",
+    }
+}
+
+fn reason(why: Rest) -> String {
+    match why {
+        Rest::Unhealthy => "its health check failed too often".to_owned(),
+        Rest::FenceFailed(outcome) => format!("the fence {}", ended(outcome)),
+        Rest::ActivateFailed(outcome) => format!("the activation {}", ended(outcome)),
+        Rest::Unrenewed => "no server answers, and the lease is about to end".to_owned(),
+        Rest::Lost => "the lease is lost".to_owned(),
+        Rest::WillRan => "its guardian has deactivated the service".to_owned(),
+        Rest::Terminated => "it was told to end".to_owned(),
+    }
+}

@@ -1,0 +1,195 @@
+//! Who runs the scripts: the guardian, its wards, and the will.
+
+use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
+
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::{Charge, Event, lane::Lane};
+use crate::{
+    client::Lease,
+    worker::{
+        PrivateDir,
+        guard::{Input, Outcome, RunId, Script},
+        guardian::{Guardian, Task, Ward},
+    },
+};
+
+/// The lease's file in the private directory.
+const LEASE_FILE: &str = "lease.json";
+
+pub(super) struct Staff {
+    charge: Arc<Charge>,
+    server: String,
+    program: Option<PathBuf>,
+    events: mpsc::Sender<Event>,
+    dir: PrivateDir,
+    guardian: Guardian,
+    checks: Lane,
+    changes: Lane,
+    check_ward: Arc<Ward>,
+    /// Where changes run: with the will, while the service may be active.
+    office: Arc<Ward>,
+    /// Counts offices.
+    number: u64,
+    armed: bool,
+    token: Option<u64>,
+}
+
+impl Staff {
+    pub(super) async fn new(
+        charge: Arc<Charge>,
+        server: String,
+        program: Option<PathBuf>,
+        events: mpsc::Sender<Event>,
+    ) -> Result<Self, String> {
+        let (dir, guardian) = start(program.clone()).await?;
+        let (checks, changes) = (Lane::new(events.clone()), Lane::new(events.clone()));
+        let (check_ward, office) = (ward(&guardian, &charge), ward(&guardian, &charge));
+        let number = 0;
+        let (armed, token) = (false, None);
+        Ok(Self {
+            charge,
+            server,
+            program,
+            events,
+            dir,
+            guardian,
+            checks,
+            changes,
+            check_ward,
+            office,
+            number,
+            armed,
+            token,
+        })
+    }
+
+    /// A new guardian in place of one that is gone.
+    pub(super) async fn renew(&mut self) -> Result<(), String> {
+        let (dir, guardian) = start(self.program.clone()).await?;
+        (self.check_ward, self.office) =
+            (ward(&guardian, &self.charge), ward(&guardian, &self.charge));
+        (self.dir, self.guardian, self.armed) = (dir, guardian, false);
+        self.number += 1;
+        Ok(())
+    }
+
+    pub(super) fn guardian(&self) -> Guardian {
+        self.guardian.clone()
+    }
+
+    pub(super) async fn finish(&self) {
+        self.guardian.clone().finish().await;
+    }
+
+    pub(super) fn is_office(&self, number: u64) -> bool {
+        self.number == number
+    }
+
+    /// What the scripts are told of the lease.
+    pub(super) fn know(&mut self, lease: Option<&Lease>) {
+        let Some(lease) = lease else { return self.dir.remove(LEASE_FILE) };
+        self.token = Some(lease.token());
+        let file = json!({
+            "key": lease.key(), "token": lease.token(), "owner": lease.owner(),
+            "lease_id": lease.lease_id(), "deadline_boottime_ms": lease.deadline_boottime_ms(),
+        });
+        if let Err(error) = self.dir.write(LEASE_FILE, file.to_string().as_bytes()) {
+            tracing::warn!(%error, "the lease's file is not written");
+        }
+    }
+
+    pub(super) fn run(&mut self, run: RunId, script: Script, timeout: Duration) {
+        let task = self.task(script, timeout);
+        let taken = match script {
+            Script::Healthcheck { .. } => self.checks.run(run, task, self.check_ward.clone()),
+            Script::Deactivate => {
+                // It has its own time-out, and must run also when it is late. The will stays for the case
+                // that this process dies meanwhile.
+                self.office.deadline(None);
+                self.changes.run(run, task, self.office.clone())
+            }
+            Script::Fence | Script::Activate => self.changes.run(run, task, self.office.clone()),
+        };
+        if !taken {
+            let (events, failed) = (self.events.clone(), Input::Ended(run, Outcome::Failed));
+            tokio::spawn(async move { events.send(Event::Input(failed)).await });
+        }
+    }
+
+    pub(super) fn kill(&self, run: RunId) {
+        self.checks.kill(run);
+        self.changes.kill(run);
+    }
+
+    /// The will is to be executed in time before this reading of the boot clock.
+    pub(super) fn arm(&mut self, deadline_ms: u64) {
+        if !std::mem::replace(&mut self.armed, true) {
+            // One whose will was executed cannot have another.
+            self.office = ward(&self.guardian, &self.charge);
+            self.number += 1;
+            let timeout = self.charge.settings.deactivate_timeout;
+            self.office.deadline(Some(deadline_ms));
+            self.office.will(Some(self.task(Script::Deactivate, timeout)));
+            let (willed, number) = (self.office.willed_later(), self.number);
+            let events = self.events.clone();
+            tokio::spawn(async move {
+                if willed.await {
+                    let _ = events.send(Event::WillRan(number)).await;
+                }
+            });
+        }
+        self.office.deadline(Some(deadline_ms));
+    }
+
+    pub(super) fn disarm(&mut self) {
+        self.armed = false;
+        self.office.will(None);
+        self.office.deadline(None);
+    }
+
+    fn task(&self, script: Script, timeout: Duration) -> Task {
+        let scripts = &self.charge.scripts;
+        let (name, line, state) = match script {
+            Script::Healthcheck { active } => {
+                let state = if active { "active" } else { "standby" };
+                ("healthcheck", &*scripts.healthcheck, state)
+            }
+            Script::Fence => ("fence", scripts.fence.as_deref().unwrap_or("true"), "standby"),
+            Script::Activate => ("activate", &*scripts.activate, "active"),
+            Script::Deactivate => ("deactivate", &*scripts.deactivate, "standby"),
+        };
+        let argv = ["/bin/sh", "-c", line, name, state].map(OsString::from).to_vec();
+        let ttl = self.charge.settings.ttl.as_millis().to_string();
+        let file = self.dir.path().join(LEASE_FILE);
+        let mut env = vec![
+            ("TENURE_KEY".to_owned(), OsString::from(&self.charge.key)),
+            ("TENURE_OWNER".to_owned(), OsString::from(&self.charge.owner)),
+            ("TENURE_STATE".to_owned(), OsString::from(state)),
+            ("TENURE_TTL_MS".to_owned(), OsString::from(ttl)),
+            ("TENURE_SERVER".to_owned(), OsString::from(&self.server)),
+            ("TENURE_LEASE_FILE".to_owned(), file.into_os_string()),
+        ];
+        env.extend(self.token.map(|token| ("TENURE_TOKEN".to_owned(), token.to_string().into())));
+        let limit_ms = u64::try_from(timeout.as_millis()).ok();
+        // What the service consists of may be what these two started.
+        let leaves = matches!(script, Script::Activate | Script::Deactivate);
+        Task { argv, env, stdin: false, limit_ms, leaves }
+    }
+}
+
+async fn start(program: Option<PathBuf>) -> Result<(PrivateDir, Guardian), String> {
+    let unable = |error: std::io::Error| format!("no guardian can be started: {error}");
+    let dir = PrivateDir::new().map_err(unable)?;
+    let guardian = match program {
+        Some(program) => Guardian::start_program(program, &dir).await,
+        None => Guardian::start(&dir).await,
+    };
+    Ok((dir, guardian.map_err(unable)?))
+}
+
+/// The agent decides first, the guardian half of the margin later.
+fn ward(guardian: &Guardian, charge: &Charge) -> Arc<Ward> {
+    Arc::new(guardian.ward(Duration::ZERO, charge.settings.margin / 2))
+}
