@@ -18,6 +18,38 @@
 //! Assumes: plain HTTP; servers on one store that speak `/v1`; a tokio runtime with time and I/O that runs
 //! its tasks; a clock that runs within 1 % of the server's. Fields that it does not know are kept, not
 //! judged.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use tenure::client::{Client, Hold};
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // One server, or several on one store.
+//!     let client = Client::new("http://127.0.0.1:7373,http://127.0.0.1:7374")?;
+//!     let hold = Hold::key("reports/daily").owner("w1").ttl(Duration::from_secs(15));
+//!     let lease = client.hold(hold.wait(Duration::from_secs(60))).await?;
+//!     let work = async {
+//!         for page in 0..1000 {
+//!             if !lease.valid() {
+//!                 return None;
+//!             }
+//!             // … one page, with lease.token() in every write …
+//!             tokio::time::sleep(Duration::from_millis(10)).await;
+//!             println!("page {page} under token {}", lease.token());
+//!         }
+//!         Some("all pages")
+//!     };
+//!     tokio::select! {
+//!         biased;
+//!         loss = lease.lost() => println!("stopped: {loss}"),
+//!         Some(done) = work => {
+//!             lease.release_with(done).await?;
+//!         }
+//!     }
+//!     Ok(())
+//! }
+//! ```
 
 pub mod blocking;
 mod call;

@@ -7,6 +7,32 @@
 //!
 //! Assumes: a task that is asked to hand over ([`Lease::handover_requested`]) comes to an end; at the
 //! deadline its lease is revoked, and the task dropped.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use tenure::client::{Client, Lease, WorkerPool};
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let client = Client::new("http://127.0.0.1:7373")?;
+//!     let shards = (0..32).map(|n| format!("shards/{n}"));
+//!     let pool = WorkerPool::new(client, "shards").owner("w1").keys(shards);
+//!     let leaving = pool.drain_handle();
+//!     tokio::spawn(async move {
+//!         let _ = tokio::signal::ctrl_c().await;
+//!         leaving.drain();
+//!     });
+//!     pool.run(|lease: Arc<Lease>| async move {
+//!         let from = lease.value().unwrap_or("the beginning").to_owned();
+//!         println!("{} from {from}, token {}", lease.key(), lease.token());
+//!         // … work on the shard, until somebody else is to have it:
+//!         lease.handover_requested().await;
+//!         Ok::<_, std::io::Error>("row 4711".to_owned())
+//!     })
+//!     .await?;
+//!     Ok(())
+//! }
+//! ```
 
 use std::{
     collections::HashMap, fmt::Display, future::Future, pin::Pin, sync::Arc, time::Duration,

@@ -21,15 +21,17 @@ pub struct Server {
 
 impl Server {
     pub async fn start() -> Self {
-        Self::with(&[]).await
+        Self::configured("").await
     }
 
-    pub async fn with(sets: &[&str]) -> Self {
+    /// One with this settings file.
+    pub async fn configured(config: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let data = format!("store.embedded.data_dir={}", dir.path().join("data").display());
-        let mut all = vec![data];
-        all.extend(sets.iter().map(|&set| set.to_owned()));
-        let mut node = Node::new("node", &all, &[]);
+        let file = dir.path().join("tenure.toml");
+        std::fs::write(&file, config).expect("a settings file");
+        let env = [("TENURE_CONFIG", file.to_str().expect("UTF-8"))];
+        let mut node = Node::new("node", &[data], &env);
         node.start().await;
         Self { node, _dir: dir }
     }

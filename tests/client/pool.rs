@@ -94,12 +94,15 @@ fn start(
     (handle, running)
 }
 
-/// A policy that makes a pool of the keys.
-const POOL: &[&str] = &[];
+const STILL: &str = "[[policy]]\nprefix = \"p/\"\npool = \"p\"\n";
+const BALANCED: &str = concat!(
+    "[[policy]]\nprefix = \"p/\"\npool = \"p\"\n",
+    "balance = true\nhandover_timeout = \"2s\"\n",
+);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drained_member_hands_everything_over_with_its_values() {
-    let server = Server::with(POOL).await;
+    let server = Server::configured(STILL).await;
     let (client, board) = (server.client(), Board::default());
     let (first, running) = start(&client, "w1", KEYS, &board);
     eventually("it has all", async || board.at_work("w1") == KEYS).await;
@@ -122,8 +125,59 @@ async fn a_drained_member_hands_everything_over_with_its_values() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_of_a_balanced_pool_share_it_and_a_dead_one_is_replaced() {
+    let server = Server::configured(BALANCED).await;
+    let (client, board) = (server.client(), Board::default());
+    let (_first, one) = start(&client, "w1", KEYS, &board);
+    eventually("it has all", async || board.at_work("w1") == KEYS).await;
+    let (second, two) = start(&client, "w2", KEYS, &board);
+    let shares = async |own: usize, other: usize| {
+        eventually("all is shared", async || {
+            (board.at_work("w1"), board.at_work("w2")) == (own, other)
+        })
+        .await;
+    };
+    shares(4, 4).await;
+    // As good as a kill: nothing is said to the server, but for the guards' best effort.
+    one.abort();
+    shares(0, 8).await;
+    second.drain();
+    soon("the drain", two).await.unwrap();
+    let ends = board.with(|entries| entries.ends.clone());
+    assert!(ends.iter().all(|(_, ended)| *ended == Ended::Done), "{ends:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_ignores_the_request_is_revoked_and_dropped() {
+    let server = Server::configured(BALANCED).await;
+    let (client, board) = (server.client(), Board::default());
+    let (seen, at_work) = (board.clone(), board.clone());
+    let stubborn = member(&client, "w1").on_end(move |key, ended| {
+        seen.with(|entries| entries.ends.push((key.to_owned(), ended.clone())));
+    });
+    let running = tokio::spawn(stubborn.run(move |lease: Arc<Lease>| {
+        let board = at_work.clone();
+        async move {
+            board.begin("w1", &lease);
+            let _at_work = AtWork(board.clone(), lease.clone());
+            std::future::pending::<Result<Done, String>>().await
+        }
+    }));
+    eventually("it has all", async || board.at_work("w1") == KEYS).await;
+    let (second, other) = start(&client, "w2", KEYS, &board);
+    eventually("the other has its share", async || board.at_work("w2") == 4).await;
+    assert_eq!(board.at_work("w1"), 4);
+    let ends = board.with(|entries| entries.ends.clone());
+    let revoked = Ended::Lost(tenure::client::Loss::Revoked);
+    assert!(ends.len() == 4 && ends.iter().all(|(_, ended)| *ended == revoked), "{ends:?}");
+    second.drain();
+    soon("the drain", other).await.unwrap();
+    running.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_takes_no_more_than_its_capacity() {
-    let server = Server::with(POOL).await;
+    let server = Server::configured(STILL).await;
     let (client, board) = (server.client(), Board::default());
     let (handle, running) = start(&client, "w1", 3, &board);
     eventually("it has its fill", async || board.at_work("w1") == 3).await;
@@ -135,7 +189,7 @@ async fn a_member_takes_no_more_than_its_capacity() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_end_with_a_lost_session_and_begin_anew_under_another() {
-    let mut server = Server::with(POOL).await;
+    let mut server = Server::configured(STILL).await;
     let (client, board) = (server.client(), Board::default());
     let (handle, running) = start(&client, "w1", KEYS, &board);
     eventually("it has all", async || board.at_work("w1") == KEYS).await;
@@ -155,7 +209,7 @@ async fn tasks_end_with_a_lost_session_and_begin_anew_under_another() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_panics_or_fails_gives_its_lease_back_and_rests() {
-    let server = Server::with(POOL).await;
+    let server = Server::configured(STILL).await;
     let board = Board::default();
     let (seen, starts) = (board.clone(), board.clone());
     let pool = member(&server.client(), "w1").keys(["p/0", "p/1"]).on_end(move |key, ended| {

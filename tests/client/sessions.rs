@@ -123,3 +123,26 @@ async fn a_session_without_progress_is_ended_and_says_so() {
     }
     assert_eq!(soon("the loss", session.lost()).await, Loss::Revoked);
 }
+
+#[tokio::test]
+async fn a_drained_session_is_asked_for_everything_and_whoever_waits_gets_it() {
+    let server = Server::start().await;
+    let session = open(&server, 3000).await;
+    let lease = session.acquire("a").await.unwrap();
+    let client = server.client();
+    let waiting =
+        tokio::spawn(
+            async move { client.hold(Hold::key("a").owner("next").wait(ms(15_000))).await },
+        );
+    let client = server.client();
+    eventually("it waits", async || client.lease("a").await.unwrap().waiters == Some(1)).await;
+    let left = session.drain().await.unwrap();
+    assert!(left > ms(1000), "{left:?}");
+    assert!(soon("the request", lease.handover_requested()).await <= left);
+    assert!(soon("the request", session.handover_requested()).await <= left);
+    assert!(lease.transfer(None, Some("half")).await.unwrap());
+    let next = soon("the grant", waiting).await.unwrap().unwrap();
+    assert_eq!((next.value(), next.owner()), (Some("half"), "next"));
+    assert!(next.token() > lease.token() && session.valid());
+    assert!(session.close().await.unwrap());
+}
