@@ -53,6 +53,7 @@ crash: ## kill -9 under load, CYCLES times
 
 chaos: nats ## several nodes on one store, with nodes and servers killed and cut off, for MINUTES
 	CHAOS_MINUTES=$(MINUTES) $(CARGO) nextest run $(FEATURES) --release --test cluster --no-capture
+	WORK_CHAOS_SECONDS=$$(($(MINUTES) * 60)) $(CARGO) nextest run $(FEATURES) --release --test work_chaos --no-capture
 	FENCES=1000 FENCE_CYCLES=300 $(CARGO) nextest run $(FEATURES) --release --test fences --no-capture
 
 model: ## the exhaustive model of the core in a wider world: some gigabytes and minutes

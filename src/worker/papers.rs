@@ -45,7 +45,9 @@ impl Papers {
             ("TENURE_LEASE_FILE", path(&self.lease)),
             ("TENURE_VALUE_FILE", path(&self.value)),
         ];
-        let left = lease.value().filter(|_| inherits);
+        // A program that is started again goes on from what the one before it left.
+        let own = self.value().ok().flatten();
+        let left = own.or_else(|| lease.value().filter(|_| inherits).map(str::to_owned));
         variables.extend(left.map(|value| ("TENURE_VALUE", value.into())));
         variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }

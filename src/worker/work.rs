@@ -250,11 +250,7 @@ impl Tended {
         let lease = &self.tenancy.lease;
         let env = self.tenancy.papers.environment(lease, &self.agent.server, true);
         let argv = self.agent.command.clone();
-        match self
-            .tenancy
-            .run(Task { argv, env, stdin: false, limit_ms: None, leaves: false })
-            .await
-        {
+        match self.tenancy.run(Task { argv, env, stdin: false, ..Task::default() }).await {
             Ok(running) => {
                 let group = Group::of(Some(running.pid));
                 self.say("started", Some(running.pid), String::new());

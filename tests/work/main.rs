@@ -7,9 +7,11 @@
 )]
 
 mod agent;
+mod example;
 mod guardian;
 mod process;
 mod run;
 #[allow(dead_code, reason = "another test's tool")]
 #[path = "../http/harness/process.rs"]
 mod server;
+mod work;
