@@ -101,6 +101,8 @@ enum Command {
     Guardian(guardian::GuardianArgs),
     #[command(hide = true)]
     Guarded(guardian::GuardedArgs),
+    #[command(hide = true)]
+    LastWill(guard::LastWillArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -148,6 +150,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         // A load tool that was interrupted ends with a code of its own.
         Command::Bench(args) => return Ok(bench::run(*args)?),
         Command::Guard(args) => block_on(args.run(client()?)),
+        Command::LastWill(args) => block_on(args.run(client()?)),
         Command::Guarded(args) => return Ok(args.run().into()),
         Command::Guardian(args) => block_on(args.run()),
         Command::Serve(settings) => serve::run(&settings),
