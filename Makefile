@@ -31,6 +31,7 @@ fmt: ## formatting
 lint: ## clippy, warnings are errors
 	$(CARGO) clippy --all-targets $(FEATURES) -- -D warnings
 	$(CARGO) clippy -- -D warnings
+	$(CARGO) clippy --lib --no-default-features --features client -- -D warnings
 
 deny: tools-deny ## licences, duplicate versions, sources
 	$(CARGO) deny check bans licenses sources

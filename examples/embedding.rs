@@ -13,7 +13,7 @@ use clap::Parser;
 use tenure::{
     actor::Heard,
     lease::{Grant, Heartbeat, Key, Order, Owner, Release},
-    manager::{AcquireAny, AcquireAnyError, Candidates, Manager, Tenure},
+    manager::{AcquireAny, AcquireAnyError, Candidates, Count, Manager, Tenure},
     settings::Settings,
 };
 use tokio::sync::oneshot;
@@ -44,7 +44,7 @@ async fn work(
         let any = AcquireAny {
             candidates: Candidates::Keys(jobs.to_vec()),
             order: Order::Random,
-            count: 1,
+            count: Count::UpTo(1),
             ..AcquireAny::new(owner.clone(), TTL_MS)
         };
         match manager.acquire_any(&any, manager.now()).await {

@@ -25,4 +25,5 @@ pub mod settings;
 pub mod store;
 #[cfg(feature = "server")]
 pub mod telemetry;
+#[cfg(feature = "server")]
 pub mod worker;

@@ -67,6 +67,7 @@ fn record(seq: u64) -> Arc<Record> {
         revocation: None,
         aftermath: None,
         request_marks: Box::new([]),
+        handover: None,
     })
 }
 

@@ -34,6 +34,8 @@ pub(super) struct LeaseActor {
     /// When the key last changed hands; the beginning, when that is not known.
     since: Moment,
     token: Token,
+    /// The tenure that was seen to be asked to hand over.
+    asked: Token,
     lapses: u32,
     /// Another actor of this process may have promised before.
     restarted: bool,
@@ -68,6 +70,7 @@ impl LeaseActor {
             timer: None,
             since: Moment::ZERO,
             token: Token::default(),
+            asked: Token::default(),
             lapses,
             restarted,
             held: false,
@@ -117,7 +120,20 @@ impl LeaseActor {
             // The tenure is as it was before: another node's.
             self.pool.adoptions.increment(1);
         }
+        self.note_handover();
         self.rearm(now, ctx);
+    }
+
+    /// A holder that is asked to hand over, by this or an earlier home, has its time from now on.
+    fn note_handover(&mut self) {
+        let Some(lease) = &self.lease else { return };
+        let Some(ask) = lease.handover().filter(|_| self.homed) else { return };
+        let token = lease.tenure_mark().1;
+        if self.asked != token {
+            self.asked = token;
+            let session = lease.kept_by();
+            self.world.asked_to_hand_over(self.obituary.key(), token, session, ask);
+        }
     }
 
     /// Keeps the count of leases that are at home here; whether this one came to be.
@@ -173,8 +189,10 @@ impl LeaseActor {
             return tracing::error!(session = %digest, "the record of a session cannot be read");
         };
         let ttl_ms = view.ttl_ms.unwrap_or(0);
+        self.world.pools.arrived(digest, &owner, &spec, self.world.terms().node);
         let session = self.world.sessions.arrive(digest, (&owner, ttl_ms), spec, fresh);
         self.warden = Warden::begin(&self.world, &session).map(Box::new);
+        self.world.resume_handovers(&session);
     }
 
     fn read(&self) -> crate::store::StoreFuture<Result<Loaded, StoreError>> {
@@ -274,7 +292,9 @@ impl LeaseActor {
     fn alarm(&self, alarm: Alarm) {
         match alarm {
             Alarm::EndedLate(nanos) => self.world.metrics.ended_late(Duration::from_nanos(nanos)),
-            alarm => tracing::warn!(key = %self.obituary.key(), ?alarm, "lease alarm"),
+            alarm => {
+                tracing::warn!(key = self.obituary.key().as_str(), ?alarm, "lease alarm");
+            }
         }
     }
 

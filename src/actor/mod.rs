@@ -13,10 +13,13 @@
 mod arbiters;
 mod bus;
 mod gate;
+mod handovers;
 mod lease;
 mod node;
 mod obituary;
+pub(crate) mod orders;
 mod plugins;
+pub(crate) mod pools;
 pub(crate) mod reaper;
 mod registry;
 mod reply;
@@ -31,9 +34,12 @@ mod world;
 
 pub use arbiters::{Arbiters, claim_this_thread};
 pub use bus::{Bus, Heard, Published, Subscriber, TooManySubscribers};
+pub use handovers::Handovers;
 pub use lease::Mail;
 pub use node::Node;
+pub use orders::{Asked, Unanswered};
 pub use plugins::{FenceOutcome, NamedPlugin, PluginLimits, Plugins, Report};
+pub use pools::{Joined, MemberView, PoolView, Pools, Reservation, Share};
 pub use registry::{Registry, Unreachable};
 pub use reply::{AnyHeard, AnyWait, Place, Reply, Vacated};
 pub use roster::NodeView;

@@ -10,11 +10,13 @@ use std::{
     time::Duration,
 };
 
-use super::{Mail, World, sessions::Session, tasks::supervise};
+use super::{
+    Mail, Unanswered, World, handovers, orders,
+    sessions::{End, Session},
+    tasks::supervise,
+};
 use crate::{
-    lease::{
-        Answer, Call, Key, Loaded, Moment, Nonce, Request, Revoke, SessionOver, Standing, State,
-    },
+    lease::{Answer, Call, Key, Loaded, Moment, Nonce, Request, Revoke, Standing, State},
     store::{Found, Range},
 };
 
@@ -35,6 +37,7 @@ const RETRY: Duration = Duration::from_millis(500);
 pub(crate) fn start(world: &Arc<World>) {
     supervise(world, "reaper", |world| async move { reap_for_ever(world).await });
     supervise(world, "session inquiries", |world| async move { inquire_for_ever(&world).await });
+    handovers::start(world);
     supervise(world, "session orders", |world| async move { reorder_for_ever(&world).await });
 }
 
@@ -49,7 +52,7 @@ fn burial() -> Duration {
 
 /// A session that is over.
 struct Dead {
-    cause: Box<str>,
+    end: End,
     /// When its leases are looked for next, and how long after that again if some are found.
     next: Moment,
     pause: Duration,
@@ -84,7 +87,7 @@ impl Reaper {
         self.take_news().await;
         let now = self.world.clock.now();
         let due = self.dead.iter().filter(|(_, dead)| dead.next <= now);
-        let due: HashMap<_, _> = due.map(|(digest, dead)| (*digest, dead.cause.clone())).collect();
+        let due: HashMap<_, _> = due.map(|(digest, dead)| (*digest, dead.end.clone())).collect();
         if due.is_empty() && doubtful.is_empty() {
             return;
         }
@@ -98,7 +101,7 @@ impl Reaper {
     async fn revisit(&self, session: &Session) {
         let there = self.world.store.read(&Key::of_session(session.digest)).await;
         if there.is_ok_and(|there| Standing::of(&super::lease::loaded(there)) == Standing::Dead) {
-            self.world.sessions.left(session.digest, "the session is over".into());
+            self.world.sessions.left(session.digest, End::unknown());
         }
     }
 
@@ -107,19 +110,19 @@ impl Reaper {
         let sessions = &self.world.sessions;
         let ended =
             std::mem::take(&mut *sessions.ended.lock().unwrap_or_else(PoisonError::into_inner));
-        for (digest, cause) in ended {
+        for (digest, end) in ended {
             if self.dead.contains_key(&digest) {
                 continue;
             }
             let known = self.world.sessions.get(digest).filter(|session| session.is_complete());
             let now = self.world.clock.now();
             let next = if let Some(session) = known {
-                tell(&self.world, session.keys(), digest, &cause).await;
+                tell(&self.world, session.keys(), digest, &end).await;
                 now + SWEEP_AGAIN
             } else {
                 now
             };
-            self.dead.insert(digest, Dead { cause, next, pause: SWEEP_AGAIN, bare: false });
+            self.dead.insert(digest, Dead { end, next, pause: SWEEP_AGAIN, bare: false });
         }
     }
 
@@ -156,10 +159,10 @@ impl Reaper {
     }
 }
 
-async fn tell(world: &Arc<World>, keys: Vec<Key>, session: Nonce, cause: &str) {
+async fn tell(world: &Arc<World>, keys: Vec<Key>, session: Nonce, end: &End) {
     for batch in keys.chunks(BATCH) {
         for key in batch {
-            let over = SessionOver { session, cause: cause.into() };
+            let over = end.clone().of(session);
             let _ = world.registry.post(world, key.as_str(), Mail::SessionOver(over));
         }
         tokio::task::yield_now().await;
@@ -168,7 +171,7 @@ async fn tell(world: &Arc<World>, keys: Vec<Key>, session: Nonce, cause: &str) {
 
 /// One look at every key: leases of these ended sessions are told, and those of sessions that are not
 /// known whole are noted. Gives those of the ended ones that have leases yet.
-async fn search(world: &Arc<World>, ended: &HashMap<Nonce, Box<str>>) -> HashSet<Nonce> {
+async fn search(world: &Arc<World>, ended: &HashMap<Nonce, End>) -> HashSet<Nonce> {
     let sessions = world.sessions.all();
     let surveyed: Vec<_> = sessions.into_iter().filter(|session| !session.is_complete()).collect();
     let surveyed: HashMap<_, _> =
@@ -195,14 +198,18 @@ async fn search(world: &Arc<World>, ended: &HashMap<Nonce, Box<str>>) -> HashSet
             };
             if let Some((session, _)) = surveyed.get(&bond.session) {
                 let ordered = record.revocation.is_some();
-                session.found(key, record.token(found.revision), ordered);
+                let token = record.token(found.revision);
+                session.found(key, token, ordered);
+                if let (Some(ask), false) = (&record.handover, ordered) {
+                    world.asked_to_hand_over(key, token, Some(bond.session), ask);
+                }
                 if ordered && !world.is_present(record.node) {
                     world.sessions.reorder(bond.session, key);
                 }
             }
-            if let Some(cause) = ended.get(&bond.session) {
+            if let Some(end) = ended.get(&bond.session) {
                 left.insert(bond.session);
-                tell(world, vec![key.clone()], bond.session, cause).await;
+                tell(world, vec![key.clone()], bond.session, end).await;
             }
         }
         tokio::task::yield_now().await;
@@ -232,40 +239,54 @@ async fn reorder_for_ever(world: &Arc<World>) {
         let orders = std::mem::take(
             &mut *world.sessions.orders.lock().unwrap_or_else(PoisonError::into_inner),
         );
+        let mut again = Vec::new();
         for (digest, key) in orders {
-            reorder(world, digest, &key).await;
+            if !reorder(world, digest, &key).await {
+                again.push((digest, key));
+            }
+        }
+        if !again.is_empty() {
+            tokio::time::sleep(RETRY).await;
+            again.iter().for_each(|(digest, key)| world.sessions.reorder(*digest, key));
         }
     }
 }
 
 /// R6: an order on a kept lease, whose author is gone, is given anew by the session's present home, which
-/// announces it first: the end waits for what this home promised before.
-async fn reorder(world: &Arc<World>, digest: Nonce, key: &Key) {
-    let Some(session) = world.sessions.get(digest) else { return };
-    let Ok(Some(Found { record: Ok(record), .. })) = world.store.read(key).await else { return };
-    let kept = record.bond().is_some_and(|bond| bond.session == digest);
-    let Some(order) = record.revocation.as_ref().filter(|_| kept) else { return };
-    session.announce_revoked(key);
-    let (caller, answer) = super::Reply::one();
-    let ask = |caller, request| Call { caller, received: world.now(), request, stranded: false };
-    let of_session = Key::of_session(digest);
-    let _ = world.registry.post(world, of_session.as_str(), Mail::Call(ask(caller, Request::View)));
-    let Ok(Answer::Viewed(view)) = answer.await else { return };
-    if view.elsewhere || view.state != State::Held {
-        return;
+/// announces it first: the end waits for what this home promised before. Whether that is settled.
+async fn reorder(world: &Arc<World>, digest: Nonce, key: &Key) -> bool {
+    if world.sessions.get(digest).is_none() {
+        return true;
     }
-    let left = Duration::from_millis(view.expires_in_ms.unwrap_or(0) + 1);
+    let record = match world.store.read(key).await {
+        Ok(Some(Found { record: Ok(record), .. })) => record,
+        Ok(_) => return true,
+        Err(error) => {
+            tracing::warn!(key = key.as_str(), %error, "an order cannot be given anew yet");
+            return false;
+        }
+    };
+    let kept = record.bond().is_some_and(|bond| bond.session == digest);
+    let Some(order) = record.revocation.as_ref().filter(|_| kept) else { return true };
     let order = Revoke {
         reason: order.reason.clone(),
         actor: order.actor.clone(),
         immediately: false,
         owner: None,
-        floor: Some(world.now() + left),
+        token: None,
+        floor: None,
     };
-    let (caller, answer) = super::Reply::one();
-    let request = Request::Revoke(Box::new(order));
-    let _ = world.registry.post(world, key.as_str(), Mail::Call(ask(caller, request)));
-    drop(answer.await);
+    let answer = orders::revoke(world, key, order, world.now().into()).await;
+    let again = match &answer {
+        Ok(answer) => matches!(answer, Answer::Store(_) | Answer::Busy | Answer::Lapsed),
+        Err(Unanswered::Elsewhere(_) | Unanswered::NoArbiter) => false,
+        Err(_) => true,
+    };
+    if again {
+        let why = format!("{answer:?}");
+        tracing::warn!(key = key.as_str(), why, "an order cannot be given anew yet");
+    }
+    !again
 }
 
 /// R6: whoever reads a lease of a dead session ends it; a session without a record gets a tombstone first.
@@ -284,11 +305,11 @@ async fn inquire(world: &Arc<World>, digest: Nonce, keys: HashSet<Key>) {
     match Standing::of(&found) {
         Standing::Alive => {}
         Standing::Dead => {
-            tell(world, keys.into_iter().collect(), digest, "the session is over").await;
-            if let Loaded::Record(_, record) = &found
-                && world.is_own(record.node)
-            {
-                world.sessions.left(digest, super::sessions::cause_of(record));
+            let Loaded::Record(_, record) = &found else { return };
+            let end = End::of_record(record);
+            tell(world, keys.into_iter().collect(), digest, &end).await;
+            if world.is_own(record.node) {
+                world.sessions.left(digest, end);
             }
         }
         Standing::Absent => {

@@ -115,6 +115,12 @@ impl AnyWait {
         Place { wait: self.clone(), number, answered: false }
     }
 
+    /// Has no key grant from now on; false while one is granting.
+    #[must_use]
+    pub fn withdraw(&self) -> bool {
+        !self.claimed.swap(true, Ordering::AcqRel)
+    }
+
     fn is_gone(&self) -> bool {
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
         answer.as_ref().is_none_or(oneshot::Sender::is_closed)

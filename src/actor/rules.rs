@@ -1,6 +1,9 @@
 //! The policies as every call meets them, each with the metrics of its pool.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crate::{
     lease::{Policies, Policy},
@@ -44,6 +47,18 @@ impl Rules {
     pub(super) fn named(&self, pool: &str) -> Option<&Arc<PoolMetrics>> {
         let mut all = self.policies.iter().zip(&self.metrics);
         all.find(|(policy, _)| *policy.pool == *pool).map(|(_, metrics)| metrics)
+    }
+
+    /// The names of all pools, each once.
+    #[must_use]
+    pub fn pools(&self) -> BTreeSet<Arc<str>> {
+        self.policies.iter().map(|policy| policy.pool.clone()).collect()
+    }
+
+    /// Whether the leases of a pool are moved between its members.
+    #[must_use]
+    pub fn balances(&self, pool: &str) -> bool {
+        self.policies.balances(pool)
     }
 
     /// Whether a key is of a pool.

@@ -12,7 +12,7 @@
 //! Assumes: the supervisor reports every committed change in the order of the feed.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -20,9 +20,11 @@ use dashmap::DashMap;
 use sha2::{Digest, Sha256};
 use tokio::sync::{Notify, watch};
 
-use super::warden::Beat;
+use super::{handovers::Handovers, warden::Beat};
 use crate::{
-    lease::{Change, ChangeKind, Key, Nonce, Owner, Record, SessionSpec, Token},
+    lease::{
+        Change, ChangeKind, Handover, Key, Nonce, Owner, Record, SessionOver, SessionSpec, Token,
+    },
     store::Committed,
 };
 
@@ -38,12 +40,14 @@ pub struct Sessions {
     pub(super) inquired: Notify,
     /// Places for rounds of checks: whoever may make a session may name an address that never answers.
     pub(super) checks: Places,
+    /// Who was asked to hand over.
+    pub handovers: Handovers,
     /// Kept leases whose end is to be ordered anew, with their sessions.
     pub(super) orders: Mutex<Vec<(Nonce, Key)>>,
     /// There are such.
     pub(super) ordered: Notify,
     /// Sessions whose leases are to be told, and why.
-    pub(super) ended: Mutex<Vec<(Nonce, Box<str>)>>,
+    pub(super) ended: Mutex<Vec<(Nonce, End)>>,
     /// There are such, or some whose leases are not all known.
     pub(super) work: Notify,
 }
@@ -91,6 +95,8 @@ struct Inherited {
     token: Token,
     /// An administrator ordered its end.
     ordered: bool,
+    /// It is to be handed over.
+    asked: Option<Handover>,
 }
 
 #[derive(Default)]
@@ -100,10 +106,14 @@ struct Kept {
     sum: u64,
     /// Those that an administrator ordered to end.
     revoked: BTreeSet<Key>,
+    /// Those that are to be handed over, in which tenure.
+    asked: BTreeMap<Key, (Token, Handover)>,
+    /// Who asked to hand over all of them.
+    draining: Option<Box<str>>,
     /// Ended while the store was being searched: what the search finds of them is old.
     gone: HashSet<Key>,
     /// The session's end.
-    over: Option<Box<str>>,
+    over: Option<End>,
     /// How often changes were missed.
     doubts: u64,
 }
@@ -117,20 +127,43 @@ pub struct Holdings {
     pub digest: u64,
 }
 
-/// How a session ended, for people.
-fn cause(kind: ChangeKind, reason: Option<&str>) -> Box<str> {
-    match (kind, reason) {
-        (ChangeKind::Released, _) => "the session was destroyed".into(),
-        (ChangeKind::Expired, _) => "the session expired".into(),
-        (_, Some(reason)) => reason.into(),
-        (kind, None) => kind.as_str().into(),
-    }
+/// How a session ended, as its leases are told.
+#[derive(Clone, Debug)]
+pub(super) struct End {
+    /// For people.
+    pub cause: Box<str>,
+    /// Which administrator ordered it, where it was one.
+    pub actor: Option<Box<str>>,
 }
 
-/// What the record of a session that is over says of its end.
-pub(super) fn cause_of(record: &Record) -> Box<str> {
-    let ended = record.previous.as_ref();
-    ended.map_or_else(|| "the session is over".into(), |ended| cause(ended.reason, None))
+impl End {
+    fn new(kind: ChangeKind, reason: Option<&str>, actor: Option<&str>) -> Self {
+        let cause = match (kind, reason) {
+            (ChangeKind::Released, _) => "the session was destroyed",
+            (ChangeKind::Expired, _) => "the session expired",
+            (_, Some(reason)) => reason,
+            (kind, None) => kind.as_str(),
+        };
+        Self { cause: cause.into(), actor: actor.map(Into::into) }
+    }
+
+    /// Somebody read its tombstone.
+    pub fn unknown() -> Self {
+        Self { cause: "the session is over".into(), actor: None }
+    }
+
+    /// What the record of a session that is over says of its end.
+    pub fn of_record(record: &Record) -> Self {
+        let Some(ended) = &record.previous else { return Self::unknown() };
+        let order = record.revocation.as_ref();
+        let (reason, actor) = (order.map(|order| &*order.reason), order.map(|order| &*order.actor));
+        Self::new(ended.reason, reason, actor)
+    }
+
+    /// As a lease of this session is told.
+    pub fn of(self, session: Nonce) -> SessionOver {
+        SessionOver { session, cause: self.cause, actor: self.actor }
+    }
 }
 
 fn share(key: &Key, token: Token) -> u64 {
@@ -156,6 +189,7 @@ impl Kept {
             self.sum ^= share(key, token);
         }
         self.revoked.remove(key);
+        self.asked.remove(key);
     }
 }
 
@@ -178,6 +212,42 @@ impl Session {
     /// From now on every answer to a heartbeat says that this lease is to end.
     pub fn announce_revoked(&self, key: &Key) {
         self.kept().revoked.insert(key.clone());
+    }
+
+    /// Its leases that are to be handed over, and are not ordered to end.
+    pub fn asked(&self) -> Vec<Key> {
+        let kept = self.kept();
+        let standing =
+            |key: &&Key| !kept.revoked.contains(*key) && kept.leases.contains_key::<Key>(key);
+        kept.asked.keys().filter(standing).cloned().collect()
+    }
+
+    /// Whether it is asked to hand everything over: it is to be given nothing more.
+    pub fn is_draining(&self) -> bool {
+        self.kept().draining.is_some()
+    }
+
+    /// Who asked it to hand everything over.
+    pub fn drained_by(&self) -> Option<Box<str>> {
+        self.kept().draining.clone()
+    }
+
+    /// From now on every answer to a heartbeat says that this is to be handed over: one of its leases, or,
+    /// under its own key, all of them.
+    pub(super) fn asked_to_hand_over(&self, key: &Key, token: Token, ask: &Handover) {
+        let mut kept = self.kept();
+        if key.is_session() {
+            kept.draining.get_or_insert_with(|| ask.actor.clone());
+        } else {
+            kept.asked.insert(key.clone(), (token, ask.clone()));
+        }
+    }
+
+    /// What an earlier home had asked.
+    pub(super) fn inherited_handovers(&self) -> Vec<(Key, Token, Handover)> {
+        let asked =
+            |(key, (token, ask)): (&Key, &(Token, Handover))| (key.clone(), *token, ask.clone());
+        self.kept().asked.iter().map(asked).collect()
     }
 
     /// Resolves when all its leases are known; before, no heartbeat may be answered.
@@ -264,14 +334,21 @@ impl Sessions {
     }
 
     /// The end of this session is durable, and its leases may not all have been told.
-    pub(super) fn left(&self, digest: Nonce, cause: Box<str>) {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner).push((digest, cause));
+    pub(super) fn left(&self, digest: Nonce, end: End) {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).push((digest, end));
         self.work.notify_one();
     }
 
     /// An earlier process left this lease under a session.
-    pub(super) fn inherit(&self, digest: Nonce, key: &Key, token: Token, ordered: bool) {
-        let inherited = Inherited { key: key.clone(), token, ordered };
+    pub(super) fn inherit(
+        &self,
+        digest: Nonce,
+        key: &Key,
+        token: Token,
+        ordered: bool,
+        asked: Option<Handover>,
+    ) {
+        let inherited = Inherited { key: key.clone(), token, ordered, asked };
         self.inherited.entry(digest).or_default().push(inherited);
     }
 
@@ -287,7 +364,10 @@ impl Sessions {
             let inherited = self.inherited.remove(&digest).map(|(_, leases)| leases);
             let mut kept = Kept::default();
             let complete = fresh || inherited.is_some();
-            for Inherited { key, token, ordered } in inherited.into_iter().flatten() {
+            for Inherited { key, token, ordered, asked } in inherited.into_iter().flatten() {
+                if let Some(ask) = asked {
+                    kept.asked.insert(key.clone(), (token, ask));
+                }
                 if ordered {
                     kept.revoked.insert(key.clone());
                 }
@@ -324,7 +404,7 @@ impl Sessions {
     }
 
     /// The feed brought a change. The key, where it is to be told that its session is over.
-    pub(super) fn heard(&self, committed: &Committed, own: bool) -> Option<Box<str>> {
+    pub(super) fn heard(&self, committed: &Committed, own: bool) -> Option<End> {
         let Committed { key, change, .. } = committed;
         if let Some(digest) = key.session() {
             self.heard_of_session(digest, change, own);
@@ -360,19 +440,16 @@ impl Sessions {
             }
             return self.forget(digest);
         }
-        let mut cause = cause(change.kind, change.reason.as_deref());
-        if let Some(actor) = &change.actor {
-            cause = format!("{cause}, by {actor}").into();
-        }
+        let end = End::new(change.kind, change.reason.as_deref(), change.actor.as_deref());
         if let Some(session) = self.get(digest) {
-            session.kept().over = Some(cause.clone());
+            session.kept().over = Some(end.clone());
             session.ended.send_replace(true);
         }
-        self.left(digest, cause);
+        self.left(digest, end);
     }
 
-    /// The author of an order on a kept lease is gone.
-    pub(super) fn reorder(&self, digest: Nonce, key: &Key) {
+    /// The author of an order on a kept lease is gone: the session's home, which this is, gives it anew.
+    pub fn reorder(&self, digest: Nonce, key: &Key) {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         orders.push((digest, key.clone()));
         self.ordered.notify_one();

@@ -12,9 +12,9 @@ use actix::{
 use futures_util::stream;
 use tokio::sync::{broadcast::error::RecvError, mpsc::UnboundedReceiver};
 
-use super::{Mail, Unreachable, World, obituary::Death, sessions::cause_of, sweep::is_pending};
+use super::{Mail, Unreachable, World, obituary::Death, sessions::End, sweep::is_pending};
 use crate::{
-    lease::{Key, Moment, Nonce, Record, Revision, SessionOver, State},
+    lease::{Key, Moment, Nonce, Record, Revision, State},
     store::{Committed, Feed, History, News, Position, Range, StoreError},
 };
 
@@ -136,6 +136,7 @@ async fn publish(world: Arc<World>, mut feed: Feed, mut position: Position) {
                 position = resume;
                 world.bus.lose(resume);
                 world.sessions.doubt();
+                world.pools.doubt();
                 world.registry.tell_all(|| Mail::Stale(u64::MAX));
             }
             Ok(News::Changes(batch)) => {
@@ -167,6 +168,7 @@ async fn catch_up(world: &World, mut position: Position) -> Position {
                 world.metrics.feed_gaps.increment(1);
                 world.bus.lose(resume);
                 world.sessions.doubt();
+                world.pools.doubt();
                 world.registry.tell_all(|| Mail::Stale(u64::MAX));
                 return resume;
             }
@@ -180,11 +182,13 @@ async fn catch_up(world: &World, mut position: Position) -> Position {
 
 fn announce(world: &World, committed: Committed) {
     let own = world.is_own(committed.node);
-    if let Some(cause) = world.sessions.heard(&committed, own)
+    world.pools.heard(world, &committed, own);
+    world.heard_of_handover(&committed.key, &committed.change);
+    if let Some(end) = world.sessions.heard(&committed, own)
         && let Some(session) = committed.change.session
     {
         // Its grant landed after the session's end.
-        let over = SessionOver { session, cause };
+        let over = end.of(session);
         world.registry.tell(committed.key.as_str(), || Mail::Stale(committed.change.seq));
         world.registry.tell(committed.key.as_str(), || Mail::SessionOver(over));
     }
@@ -248,12 +252,13 @@ fn note_session(
             living.insert(digest);
             world.sessions.inherit_nothing(digest);
         }
-        Some(digest) => world.sessions.left(digest, cause_of(record)),
+        Some(digest) => world.sessions.left(digest, End::of_record(record)),
         None => {}
     }
     if let (Some(bond), State::Held) = (record.bond(), record.state) {
         let ordered = record.revocation.is_some();
-        world.sessions.inherit(bond.session, key, record.token(revision), ordered);
+        let asked = record.handover.as_deref().filter(|_| !ordered).cloned();
+        world.sessions.inherit(bond.session, key, record.token(revision), ordered, asked);
     }
 }
 

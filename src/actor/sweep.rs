@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use super::{Mail, World, sessions::cause_of};
+use super::{Mail, World, sessions::End};
 use crate::{
     lease::{Key, Nonce, Record, State},
     store::Range,
@@ -51,7 +51,7 @@ pub(super) async fn sweep(world: &Arc<World>, such: impl Fn(Nonce) -> bool) -> b
             let _ = world.registry.start(world, key);
             world.registry.tell(key.as_str(), || Mail::Nudge);
         } else if let Some(digest) = key.session() {
-            world.sessions.left(digest, cause_of(record));
+            world.sessions.left(digest, End::of_record(record));
         }
     })
     .await

@@ -122,6 +122,7 @@ fn revoke(world: &Arc<World>, session: &Session, reason: &str) {
         actor: "tenure".into(),
         immediately: false,
         owner: None,
+        token: None,
         floor: None,
     };
     let request = Request::Revoke(Box::new(order));

@@ -11,7 +11,7 @@ use std::{
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::{Notify, mpsc::UnboundedSender};
 
-use super::{Bus, Mail, NamedPlugin, Plugins, Registry, Rules, Sessions, obituary::Death};
+use super::{Bus, Mail, NamedPlugin, Plugins, Pools, Registry, Rules, Sessions, obituary::Death};
 use crate::{
     clock::{Clock, Entropy, JumpDetector},
     lease::{Env, Inherited, Key, Lease, Moment, Nonce, Policies, Terms, View},
@@ -58,6 +58,8 @@ pub struct World {
     pub limits: Limits,
     /// What is known of sessions.
     pub sessions: Sessions,
+    /// What is known of pools.
+    pub pools: Pools,
     /// What fences resources.
     pub plugins: Plugins,
     /// Where every key's actor is found.
@@ -127,6 +129,7 @@ impl World {
             jumped: AtomicBool::new(false),
             limits,
             sessions: Sessions::default(),
+            pools: Pools::default(),
             plugins,
             registry,
             bus,
@@ -216,6 +219,7 @@ impl World {
             terms.policies = policies;
         });
         self.registry.tell_all(|| Mail::Nudge);
+        self.pools.doubt();
     }
 
     /// Where a node is reached; `None` for one that is not known.

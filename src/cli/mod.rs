@@ -25,16 +25,19 @@ mod ls;
 mod man;
 mod nodes;
 mod output;
+mod pools;
 mod raise;
 mod release;
 mod restore;
 mod revoke;
+mod run;
 mod serve;
 mod sessions;
 #[cfg(test)]
 mod tests;
 mod transfer;
 mod watch;
+mod work;
 
 use std::{future::Future, process::ExitCode};
 
@@ -81,6 +84,8 @@ enum Command {
     Serve(SettingsArgs),
     /// Show what tenure does, with a server in memory
     Demo,
+    Run(run::RunArgs),
+    Work(work::WorkArgs),
     Acquire(acquire::AcquireArgs),
     Release(release::ReleaseArgs),
     Get(get::GetArgs),
@@ -91,6 +96,7 @@ enum Command {
     Revoke(revoke::RevokeArgs),
     FenceSkip(fence_skip::FenceSkipArgs),
     Sessions(sessions::SessionsArgs),
+    Pools(pools::PoolsArgs),
     Transfer(transfer::TransferArgs),
     Guard(Box<guard::GuardArgs>),
     Bench(Box<bench::BenchArgs>),
@@ -149,6 +155,8 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let exit = match cli.command {
         // A load tool that was interrupted ends with a code of its own.
         Command::Bench(args) => return Ok(bench::run(*args)?),
+        Command::Work(args) => block_on(args.run(&context()?)),
+        Command::Run(args) => return block_on(args.run(&context()?)),
         Command::Guard(args) => block_on(args.run(client()?)),
         Command::LastWill(args) => block_on(args.run(client()?)),
         Command::Guarded(args) => return Ok(args.run().into()),
@@ -165,6 +173,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Revoke(args) => block_on(args.run(&context()?)),
         Command::FenceSkip(args) => block_on(args.run(&context()?)),
         Command::Sessions(args) => block_on(args.run(&context()?)),
+        Command::Pools(args) => block_on(args.run(&context()?)),
         Command::Transfer(args) => block_on(args.run(&context()?)),
         Command::Backup(args) => block_on(args.run(&output)),
         Command::Restore(args) => block_on(args.run(&output)),
@@ -176,7 +185,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
 }
 
 /// Runs a client command: one connection or two need no second thread.
-fn block_on(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(anyhow::Error::from)?.block_on(command)
 }

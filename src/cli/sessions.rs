@@ -1,4 +1,4 @@
-//! `tenure sessions`: those that live, and the end of one.
+//! `tenure sessions`: those that live, the end of one, and its leave.
 
 use clap::{Args, Subcommand};
 
@@ -10,7 +10,7 @@ use crate::client::{SessionView, Sessions};
 
 const HEADING: [&str; 6] = ["SESSION", "OWNER", "LEASES", "EXPIRES_IN", "POOL", "CREATED"];
 
-/// List the living sessions, or end one.
+/// List the living sessions, end one, or have it leave.
 #[derive(Clone, Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct SessionsArgs {
@@ -29,12 +29,21 @@ enum Action {
         #[arg(env = "TENURE_SESSION_ID", hide_env_values = true)]
         id: String,
     },
+    /// Have a session hand over all that it keeps, by its id
+    Drain {
+        /// The id, which its holder has; to drain another's, drain its owner
+        #[arg(env = "TENURE_SESSION_ID", hide_env_values = true)]
+        id: String,
+    },
 }
 
 impl SessionsArgs {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        if let Some(Action::Destroy { id }) = self.action {
-            let answer = context.client.destroy_session(&id).await?;
+        if let Some(action) = self.action {
+            let answer = match action {
+                Action::Destroy { id } => context.client.destroy_session(&id).await?,
+                Action::Drain { id } => context.client.drain_session(&id).await?,
+            };
             context.answer(&answer)?;
             return Ok(Exit::Done);
         }

@@ -36,6 +36,8 @@ fn what_the_contract_names_can_be_written() {
         "fence-skip jobs/1 --reason scrapped",
         "sessions",
         "sessions --owner w",
+        "pools",
+        "pools shards --output json",
         "sessions destroy 00ff",
         "check jobs/1 --token 7",
         "watch --prefix a --owner o --types granted,released --after 1-0",

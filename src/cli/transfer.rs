@@ -1,4 +1,4 @@
-//! `tenure transfer`: hands a lease over to a named owner.
+//! `tenure transfer`: hands a lease over.
 
 use std::time::Duration;
 
@@ -9,9 +9,10 @@ use super::{
     args::{duration, millis},
 };
 
-/// Hand a lease over to a named owner.
+/// Hand a lease over.
 ///
-/// It is kept for that owner until they acquire it or the offer lapses.
+/// Whoever waits first has it at once. With --to it is kept for that owner until they acquire it or the
+/// offer lapses.
 #[derive(Clone, Debug, Args)]
 pub struct TransferArgs {
     /// The key
@@ -19,11 +20,11 @@ pub struct TransferArgs {
     /// The secret that acquire printed
     #[arg(long, env = "TENURE_LEASE_ID", hide_env_values = true)]
     lease_id: String,
-    /// Who is to have it
+    /// Who is to have it; whoever waits first, unless said
     #[arg(long, value_name = "OWNER")]
-    to: String,
+    to: Option<String>,
     /// How long it is kept for them
-    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    #[arg(long, value_parser = duration, value_name = "DURATION", requires = "to")]
     offer: Option<Duration>,
     /// What they will read
     #[arg(long)]
@@ -33,10 +34,8 @@ pub struct TransferArgs {
 impl TransferArgs {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let (offer, value) = (self.offer.map(millis), self.value.as_deref());
-        let answer = context
-            .client
-            .transfer(&self.key, &self.lease_id, Some(&self.to), offer, value)
-            .await?;
+        let (key, id, to) = (&self.key, &self.lease_id, self.to.as_deref());
+        let answer = context.client.transfer(key, id, to, offer, value).await?;
         context.answer(&answer)?;
         Ok(Exit::Done)
     }

@@ -38,7 +38,8 @@ impl Order {
 #[derive(Clone, Debug)]
 enum What {
     Key(String),
-    Any(Vec<String>),
+    /// Of these; all of them in the pool, where there is one.
+    Any(Vec<String>, Option<String>),
     Prefix(String),
     Pool(String),
 }
@@ -71,7 +72,7 @@ impl Hold {
     /// Any of these keys.
     #[must_use]
     pub fn any<K: Into<String>>(keys: impl IntoIterator<Item = K>) -> Self {
-        Self::of(What::Any(keys.into_iter().map(Into::into).collect()))
+        Self::of(What::Any(keys.into_iter().map(Into::into).collect(), None))
     }
 
     /// Any known key that starts with this.
@@ -84,6 +85,15 @@ impl Hold {
     #[must_use]
     pub fn pool(pool: impl Into<String>) -> Self {
         Self::of(What::Pool(pool.into()))
+    }
+
+    /// Of keys that are all of one pool: which, so that its shares are known ([`Hold::fair`]).
+    #[must_use]
+    pub fn in_pool(self, pool: impl Into<String>) -> Self {
+        match self.what {
+            What::Any(keys, _) => Self { what: What::Any(keys, Some(pool.into())), ..self },
+            _ => self,
+        }
     }
 
     /// Who holds it; a name of its own for every call where nobody said. Under a session: the session's
@@ -169,7 +179,10 @@ impl Hold {
             ..AcquireAny::default()
         };
         match &self.what {
-            What::Any(keys) => body.keys.clone_from(keys),
+            What::Any(keys, pool) => {
+                body.keys.clone_from(keys);
+                body.pool.clone_from(pool);
+            }
             What::Prefix(prefix) => body.prefix = Some(prefix.clone()),
             What::Pool(pool) => body.pool = Some(pool.clone()),
             What::Key(_) => {}
@@ -178,7 +191,7 @@ impl Hold {
     }
 }
 
-fn nameless() -> String {
+pub(super) fn nameless() -> String {
     format!("{}-{:016x}", std::process::id(), SystemEntropy::new().next_u64())
 }
 

@@ -12,6 +12,7 @@ use std::{
 use reqwest::Url;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tokio::runtime::Handle;
 
 use super::{
     Client, ClientError, Holdings, LeaseFilter, LeaseView, Loss, Notice, Opened, SessionAlive,
@@ -33,6 +34,8 @@ pub(super) struct Keeper {
     /// Itself, for tasks.
     me: Weak<Keeper>,
     pub(super) client: Client,
+    /// Where its tasks run, whoever drops it.
+    pub(super) runtime: Handle,
     pub(super) id: String,
     pub(super) digest: String,
     pub(super) owner: String,
@@ -95,6 +98,7 @@ impl Keeper {
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
             client,
+            runtime: Handle::current(),
             id,
             digest: session.digest,
             owner: session.owner,

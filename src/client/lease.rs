@@ -18,7 +18,7 @@ use super::{
     keeper::Keeper,
     servers::server_url,
 };
-use crate::clock::{Entropy, SystemEntropy};
+use crate::clock::{Clock, Entropy, SystemEntropy};
 
 /// How long a release in the background is tried.
 const LET_GO: Duration = Duration::from_secs(10);
@@ -38,6 +38,8 @@ pub struct Lease {
 /// What the guard and its heartbeat share.
 pub(super) struct Core {
     client: Client,
+    /// Where its tasks run, whoever drops it.
+    runtime: Handle,
     view: LeaseView,
     lease_id: String,
     ttl: Duration,
@@ -63,7 +65,8 @@ impl Lease {
         let home = home.and_then(|url| server_url(url).ok());
         let Grant { lease: view, lease_id, .. } = grant;
         let turn = AtomicUsize::new(0);
-        let core = Core { client, view, lease_id, ttl, home, turn, guarantee, keeper };
+        let runtime = Handle::current();
+        let core = Core { client, runtime, view, lease_id, ttl, home, turn, guarantee, keeper };
         let core = Arc::new(core);
         match &core.keeper {
             Some(keeper) => keeper.take_in(&core, sent),
@@ -196,6 +199,18 @@ impl Lease {
         self.core.end(Loss::Released, "release", json!({ "value": value })).await
     }
 
+    /// [`Lease::release`], with a value or without.
+    pub(super) async fn give_back(&self, value: Option<&str>) -> Result<bool, ClientError> {
+        match value {
+            Some(value) => self.release_with(value).await,
+            None => self.release().await,
+        }
+    }
+
+    pub(super) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.core.client.clock
+    }
+
     /// Hands it over, to one owner or, without a name, to whoever comes first, with what they read. It is
     /// not valid any more from the call on. False when it was over before.
     ///
@@ -231,15 +246,12 @@ impl Drop for Lease {
         if !self.core.guarantee.lose(Loss::Released) {
             return;
         }
-        if let Ok(runtime) = Handle::try_current() {
-            let core = self.core.clone();
-            runtime.spawn(async move {
-                let told = core.tell("release", json!({}), LET_GO).await;
-                if let Err(error) = told {
-                    tracing::debug!(key = core.view.key, %error, "a dropped lease is left to its ttl");
-                }
-            });
-        }
+        let core = self.core.clone();
+        self.core.runtime.spawn(async move {
+            if let Err(error) = core.tell("release", json!({}), LET_GO).await {
+                tracing::debug!(key = core.view.key, %error, "a dropped lease is left to its ttl");
+            }
+        });
     }
 }
 

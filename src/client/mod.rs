@@ -19,6 +19,7 @@
 //! its tasks; a clock that runs within 1 % of the server's. Fields that it does not know are kept, not
 //! judged.
 
+pub mod blocking;
 mod call;
 mod error;
 mod events;
@@ -27,12 +28,18 @@ mod hold;
 mod keep;
 mod keeper;
 mod lease;
+mod pool;
+mod pools;
 mod servers;
 mod session;
 mod settle;
 mod sse;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_keep;
+#[cfg(test)]
+mod tests_settle;
 mod types;
 mod wire;
 
@@ -45,6 +52,8 @@ pub use events::{Event, EventFilter, EventStream, StreamItem};
 pub use guarantee::{Deadline, Loss};
 pub use hold::{Hold, Order};
 pub use lease::Lease;
+pub use pool::{Done, DrainHandle, Ended, Handover, WorkerPool};
+pub use pools::{Pool, PoolMember, Pools};
 pub use session::{HealthCheck, Session, SessionOptions};
 pub use types::{
     Acquire, AcquireAny, Alive, Check, Count, Grant, Grants, Holdings, LeaseFilter, LeaseView,

@@ -5,13 +5,16 @@ use std::{fmt, sync::Arc, time::Duration};
 use reqwest::Method;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::{runtime::Handle, sync::watch};
+use tokio::sync::watch;
 
 use super::{
     Client, ClientError, Deadline, Hold, Lease, Loss, Opened, call::Call, guarantee::Sent, keep,
     keeper::Keeper, settle::Granted,
 };
-use crate::clock::{Entropy, SystemEntropy};
+use crate::{
+    clock::{Clock, Entropy, SystemEntropy},
+    lease::Moment,
+};
 
 /// How long a session lasts without a heartbeat, where nobody said.
 const TTL: Duration = Duration::from_secs(15);
@@ -283,6 +286,15 @@ impl Session {
         Ok(left)
     }
 
+    pub(super) fn now(&self) -> Moment {
+        self.keeper.client.clock.now()
+    }
+
+    /// Asks for all of its leases, here alone.
+    pub(super) fn ask_for_all(&self, within: Duration) {
+        self.keeper.drain(self.now() + within);
+    }
+
     /// Ends it and all of its leases, which are not valid any more from the call on. True when this ended
     /// it, false when it was over before.
     ///
@@ -320,13 +332,11 @@ impl Drop for Session {
         if !self.keeper.end() {
             return;
         }
-        if let Ok(runtime) = Handle::try_current() {
-            let keeper = self.keeper.clone();
-            runtime.spawn(async move {
-                if let Err(error) = close(&keeper).await {
-                    tracing::debug!(session = keeper.digest, %error, "a dropped session is left to its ttl");
-                }
-            });
-        }
+        let keeper = self.keeper.clone();
+        self.keeper.runtime.spawn(async move {
+            if let Err(error) = close(&keeper).await {
+                tracing::debug!(session = keeper.digest, %error, "a dropped session is left to its ttl");
+            }
+        });
     }
 }

@@ -96,8 +96,8 @@ impl Client {
         let mut under_way =
             UnderWay { client: self.clone(), ask: Ask { path: ask.path, body }, live: false };
         let (start, mut turn, mut pause) = (self.clock.now(), 0, PAUSES[0]);
+        let targets = self.servers.order(None);
         loop {
-            let targets = self.servers.order(None);
             let target = &targets[turn % targets.len()];
             let left = (start + wait).since(self.clock.now());
             let call = under_way.ask.call(left);
@@ -130,7 +130,9 @@ impl Client {
                 _ => {}
             }
             turn += 1;
-            self.servers.failed(&target.url);
+            if error.problem().is_none() {
+                self.servers.failed(&target.url);
+            }
             // Who waits does so for a server too; what may have been granted is worth some more.
             let end = if under_way.live {
                 until.max(start + PATIENCE) + SETTLE.min(ttl)

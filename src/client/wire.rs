@@ -159,6 +159,14 @@ impl Client {
         self.call(&Call::new(Method::DELETE, "sessions").segment(id)).await
     }
 
+    /// Has a session hand over all that it keeps, by its id.
+    ///
+    /// # Errors
+    /// `session-lost`, or that the server cannot be reached.
+    pub async fn drain_session(&self, id: &str) -> Result<serde_json::Value, ClientError> {
+        self.call(&Call::new(Method::POST, "sessions").segment(id).segment("drain")).await
+    }
+
     /// The coordinators on the server's store.
     ///
     /// # Errors

@@ -41,12 +41,14 @@ impl Clock for SystemClock {
 #[must_use]
 pub fn boottime_ms() -> u64 {
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    let clock = rustix::time::ClockId::Boottime;
+    let now = imp::boottime_ms();
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let clock = rustix::time::ClockId::Monotonic;
-    let now = rustix::time::clock_gettime(clock);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
+    let now = {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+        seconds * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
+    };
+    now
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

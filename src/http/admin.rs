@@ -13,7 +13,10 @@ use super::{
     server::App,
     wire::{DrainBody, Drained, FenceSkipBody, Lease, LeaseAnswer, PinBody, RevokeBody, Revoked},
 };
-use crate::{lease::Revoke, manager::Trouble};
+use crate::{
+    lease::Revoke,
+    manager::{DrainedOwner, Trouble},
+};
 
 /// Who orders: the address it comes from, at the node that it was sent to.
 fn actor(request: &HttpRequest) -> String {
@@ -49,6 +52,7 @@ pub async fn revoke(
             actor: actor(&request).into(),
             immediately: body.immediately,
             owner: None,
+            token: None,
         };
         let ends_in_ms = app.manager.revoke(&key, order, asked).await;
         let ends_in_ms = ends_in_ms.map_err(|error| Problem::admin(&error, &app, Some(&key)))?;
@@ -131,7 +135,7 @@ async fn pins(
     .await
 }
 
-/// Revoke, gracefully, every lease of an owner.
+/// Revoke, gracefully, every lease of an owner; its sessions in pools that balance hand over first.
 #[utoipa::path(post, path = "/v1/admin/drain", tag = "admin", request_body = DrainBody, responses(
     (status = 200, description = "How many", body = Drained),
     (status = 400, description = "A field is not valid", body = Problem),
@@ -149,8 +153,7 @@ pub async fn drain(
     let result = async {
         let owner = owner("owner", &wanted.owner)?;
         let drained = app.manager.drain_owner(&owner, &actor(&request), received).await;
-        let drained = drained.map_err(|error| Problem::admin(&error, &app, None))?;
-        let (mut revoked, mut pinned) = drained;
+        let mut drained = drained.map_err(|error| Problem::admin(&error, &app, None))?;
         // Every one of them: this node may not have heard yet of all keys that others keep.
         let others = if was_forwarded(&request) { Vec::new() } else { app.manager.others() };
         for home in others {
@@ -161,13 +164,16 @@ pub async fn drain(
             };
             // Asked again, the rest is done.
             let part = part.ok_or_else(|| Problem::trouble(&Trouble::Elsewhere(home)))?;
-            revoked += part.revoked;
-            pinned += part.pinned;
+            drained.revoked += part.revoked;
+            drained.pinned += part.pinned;
+            drained.asked += part.draining;
         }
-        Ok::<_, Problem>((revoked, pinned))
+        Ok::<_, Problem>(drained)
     };
     match result.await {
-        Ok((revoked, pinned)) => json(&request, StatusCode::OK, &Drained { revoked, pinned }),
+        Ok(DrainedOwner { revoked, pinned, asked }) => {
+            json(&request, StatusCode::OK, &Drained { revoked, pinned, draining: asked })
+        }
         Err(problem) => problem.respond(&request),
     }
 }

@@ -20,7 +20,8 @@ use super::{
 use crate::{
     lease::{Key, MAX_KEY_BYTES, Moment, Order, Refusal},
     manager::{
-        AcquireAny, AcquireAnyError, Candidates, Elsewhere as _, Home, MAX_CANDIDATES, Trouble,
+        AcquireAny, AcquireAnyError, Candidates, Count, Elsewhere as _, Home, MAX_CANDIDATES,
+        Trouble,
     },
 };
 
@@ -146,7 +147,11 @@ fn read(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
         Some(id) => {
             let listed = body.keys.as_deref().unwrap_or_default().join("\0");
             let kind = [u8::from(body.keys.is_some()), body.order as u8];
-            let (ttl, count) = (ttl_ms.to_le_bytes(), body.count.to_le_bytes());
+            let count = match body.count {
+                Count::UpTo(count) => count.to_le_bytes().to_vec(),
+                Count::Fair => b"fair".to_vec(),
+            };
+            let ttl = ttl_ms.to_le_bytes();
             let prefix = body.prefix.as_deref().unwrap_or_default();
             let mut parts: Vec<&[u8]> = vec![
                 body.owner.as_bytes(),

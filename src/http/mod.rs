@@ -21,6 +21,7 @@ mod heartbeats;
 mod leases;
 mod openapi;
 mod pages;
+mod pools;
 mod problem;
 mod releases;
 mod server;

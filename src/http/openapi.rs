@@ -2,7 +2,7 @@
 
 use utoipa::OpenApi;
 
-use super::{admin, any, events, heartbeats, leases, releases, service, sessions};
+use super::{admin, any, events, heartbeats, leases, pools, releases, service, sessions};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -24,7 +24,7 @@ use super::{admin, any, events, heartbeats, leases, releases, service, sessions}
         releases::release, releases::releases, releases::transfer, leases::check, leases::get,
         leases::list, events::events, admin::revoke, admin::pin, admin::unpin, admin::drain,
         admin::fence_skip, sessions::open, sessions::list, sessions::get, sessions::close,
-        sessions::heartbeat,
+        sessions::heartbeat, pools::list, pools::get, sessions::drain,
         service::livez, service::readyz, service::metrics, service::info, service::nodes,
     ),
 )]

@@ -49,6 +49,12 @@ pub struct Problem {
     /// How many of the keys are in which state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<wire::Counts>,
+    /// How many leases of its pool the session is to have, for a count of `fair`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<usize>,
+    /// How many it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_by_session: Option<usize>,
     /// Where the lease is at home, when that is another node: ask there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
@@ -74,6 +80,8 @@ impl Problem {
             reason: None,
             lease: None,
             counts: None,
+            share: None,
+            held_by_session: None,
             node: None,
             home: None,
             ids: None,
@@ -224,6 +232,11 @@ impl Problem {
             SessionError::Invalid(invalid) => Self::invalid(invalid),
             SessionError::Trouble(trouble) => Self::trouble(trouble),
         }
+    }
+
+    pub fn unknown_pool(pool: &str, known: &[std::sync::Arc<str>]) -> Self {
+        let detail = format!("no policy names {pool:?}; there are {}", known.join(", "));
+        Self::new(StatusCode::NOT_FOUND, "unknown-pool", "The pool is unknown", detail)
     }
 
     pub fn unknown_session() -> Self {

@@ -59,9 +59,9 @@ pub async fn releases(
     .await
 }
 
-/// Hand a lease to a named successor.
+/// Hand a lease over to a successor.
 #[utoipa::path(post, path = "/v1/transfer", tag = "leases", request_body = TransferBody, responses(
-    (status = 200, description = "The tenure is over; the lease is kept for `to`, or already its", body = LeaseAnswer),
+    (status = 200, description = "The tenure is over; the lease is kept for `to`, or without it free, or already the next one's", body = LeaseAnswer),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 409, description = "`lease-lost`, with the reason", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
@@ -77,9 +77,15 @@ pub async fn transfer(
     let Body(body, bytes) = &body;
     act_at_home(&request, &app, bytes, async |asked| {
         let key = key(&body.key)?;
+        if body.to.is_none() && body.offer_ms.is_some() {
+            return Err(Problem::field(
+                "offer_ms",
+                "says how long the key is kept for `to`, which is missing",
+            ));
+        }
         let transfer = Transfer {
             lease_id: lease_id(&body.lease_id)?,
-            to: owner("to", &body.to)?,
+            to: body.to.as_deref().map(|to| owner("to", to)).transpose()?,
             offer_ms: body.offer_ms,
             value: body.value.as_deref().map(Into::into),
         };

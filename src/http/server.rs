@@ -20,7 +20,7 @@ use super::{
     cloud_event::{self, Setting},
     events,
     forward::Courier,
-    heartbeats, leases, pages, releases, service, sessions,
+    heartbeats, leases, pages, pools, releases, service, sessions,
 };
 use crate::{
     actor::{Arbiters, claim_this_thread},
@@ -185,6 +185,9 @@ fn routes(config: &mut web::ServiceConfig) {
         "/v1/admin/drain" post admin::drain,
         "/v1/admin/fence-skip" post admin::fence_skip,
         "/v1/sessions/{id}/heartbeat" post sessions::heartbeat,
+        "/v1/sessions/{id}/drain" post sessions::drain,
+        "/v1/pools" get pools::list,
+        "/v1/pools/{pool}" get pools::get,
         "/v1/info" get service::info,
         "/v1/nodes" get service::nodes,
         "/livez" get service::livez,
@@ -210,5 +213,7 @@ fn routes(config: &mut web::ServiceConfig) {
     .configure(pages::configure)
     .default_service(web::to(service::not_found));
     #[cfg(feature = "testing")]
-    config.route("/v1/testing/panic", web::post().to(super::testing::inject_panic));
+    config
+        .route("/v1/testing/panic", web::post().to(super::testing::inject_panic))
+        .route("/v1/testing/handover", web::post().to(super::testing::ask_handover));
 }

@@ -8,8 +8,8 @@ use super::{
     problem::Problem,
     server::App,
     wire::{
-        BeatBody, BeatWire, BehaviorName, CheckSpec, ClosedWire, Notice, OpenedWire, SessionBody,
-        SessionWire, SessionsQuery, SessionsWire,
+        BeatBody, BeatWire, BehaviorName, CheckSpec, ClosedWire, DrainingWire, Notice, OpenedWire,
+        SessionBody, SessionDrainBody, SessionWire, SessionsQuery, SessionsWire,
     },
 };
 use crate::{
@@ -98,9 +98,6 @@ fn spec(app: &App, body: &SessionBody) -> Result<SessionSpec, Problem> {
     if !(1..=1_000_000).contains(&weight) {
         return Err(Problem::field("weight", format!("is {weight}; it must be from 1 to 1000000")));
     }
-    if body.pool.as_ref().is_some_and(|pool| pool.is_empty() || pool.len() > 64) {
-        return Err(Problem::field("pool", "must be 1 to 64 bytes long"));
-    }
     if body.checks.len() > MAX_CHECKS {
         let detail = format!("are {}; at most {MAX_CHECKS} are allowed", body.checks.len());
         return Err(Problem::field("checks", detail));
@@ -168,13 +165,41 @@ pub async fn heartbeat(
         let id = session_id("id", &path)?;
         let alive = app.manager.beat_session(id, body.0.progress.as_deref(), asked).await;
         let alive = alive.map_err(|error| Problem::session(&error))?;
-        let notice = |key: crate::lease::Key| Notice { kind: "revoked", key: key.as_str().into() };
         let beat = BeatWire {
             valid_for_ms: alive.valid_for_ms,
             leases: alive.holdings.into(),
-            notices: alive.revoked.into_iter().map(notice).collect(),
+            notices: Notice::all(alive),
         };
         Ok(json(&request, StatusCode::OK, &beat))
+    })
+    .await
+}
+
+/// Leave: hand over every lease of a session.
+///
+/// It is given nothing more of its pool by `count: "fair"`, its heartbeats say `draining`, and at the deadline
+/// it is ordered to end. Counts as a heartbeat.
+#[utoipa::path(post, path = "/v1/sessions/{id}/drain", tag = "sessions",
+    params(("id" = String, Path, description = "The session's id")), request_body = Option<SessionDrainBody>, responses(
+    (status = 200, description = "It is to hand over, now or from before", body = DrainingWire),
+    (status = 400, description = "It is no session id", body = Problem),
+    (status = 409, description = "`session-lost`, with the reason", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `home-unreachable` or `node-lapsed`", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn drain(
+    request: HttpRequest,
+    app: web::Data<App>,
+    path: web::Path<String>,
+    body: OptionalBody<SessionDrainBody>,
+) -> HttpResponse {
+    act_at_home(&request, &app, &body.1, async |asked: Asked| {
+        let id = session_id("id", &path)?;
+        let deadline_ms = app.manager.drain_session(id, asked).await;
+        let deadline_ms = deadline_ms.map_err(|error| Problem::session(&error))?;
+        Ok(json(&request, StatusCode::OK, &DrainingWire { draining: true, deadline_ms }))
     })
     .await
 }

@@ -1,17 +1,19 @@
-//! What the tests of supervision need. Not in a released binary.
+//! What tests of supervision and of hand-over need. Not in a released binary.
 
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 use serde::{Deserialize, Serialize};
 
 use super::{
     body::{Body, json, key},
+    forward::act_at_home,
+    problem::Problem,
     server::App,
 };
 use crate::actor::Mail;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PanicBody {
+pub struct KeyBody {
     key: String,
 }
 
@@ -24,7 +26,7 @@ struct Injected {
 pub async fn inject_panic(
     request: HttpRequest,
     app: web::Data<App>,
-    body: Body<PanicBody>,
+    body: Body<KeyBody>,
 ) -> HttpResponse {
     match key(&body.0.key) {
         Ok(key) => {
@@ -34,4 +36,19 @@ pub async fn inject_panic(
         }
         Err(problem) => problem.respond(&request),
     }
+}
+
+/// Asks the holder of a key to hand it over, as a pool that balances does.
+pub async fn ask_handover(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<KeyBody>,
+) -> HttpResponse {
+    act_at_home(&request, &app, &body.1, async |asked| {
+        let key = key(&body.0.key)?;
+        let asked = app.manager.ask_handover(&key, "balance", "balancer", asked).await;
+        asked.map_err(|error| Problem::admin(&error, &app, Some(&key)))?;
+        Ok(json(&request, StatusCode::OK, &Injected { injected: true }))
+    })
+    .await
 }

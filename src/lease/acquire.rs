@@ -365,6 +365,7 @@ fn install(record: &mut Record, acquire: &Acquire, env: &Env<'_>) {
     record.seq += 1;
     record.offer = None;
     record.revocation = None;
+    record.handover = None;
     record.floor_ms = 0;
     record.cool();
     record.tenure = Some(Tenure {

@@ -64,6 +64,8 @@ pub struct SessionOver {
     pub session: Nonce,
     /// How it ended, for people.
     pub cause: Box<str>,
+    /// Which administrator ordered it, where it was one.
+    pub actor: Option<Box<str>>,
 }
 
 impl<C: Caller> Lease<C> {
@@ -93,7 +95,11 @@ impl<C: Caller> Lease<C> {
 
     /// How a tenure ends whose session is over.
     pub(super) fn session_end(&self, over: &SessionOver) -> End {
-        End { reason: Some(over.cause.clone()), ..End::of(ChangeKind::SessionEnded) }
+        End {
+            reason: Some(over.cause.clone()),
+            actor: over.actor.clone(),
+            ..End::of(ChangeKind::SessionEnded)
+        }
     }
 
     /// A tenure that a session keeps: whether that still lives is to be found out.
@@ -109,7 +115,11 @@ impl<C: Caller> Lease<C> {
     pub(super) fn refuse_kept(&self, call: Call<C>, out: &mut Effects<C>) -> Option<Call<C>> {
         let kept = match &call.request {
             Request::Heartbeat(beat) => self.holds(beat.lease_id),
-            Request::Revoke(revoke) => !revoke.immediately && revoke.floor.is_none(),
+            Request::Revoke(revoke) => {
+                // A pinned one is not ended: its session announces nothing.
+                let pinned = !self.record.pins.is_empty();
+                !revoke.immediately && revoke.floor.is_none() && !pinned
+            }
             _ => false,
         };
         match self.record.bond() {

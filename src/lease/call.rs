@@ -1,6 +1,6 @@
 //! What is asked of one lease.
 
-use super::{Bond, LeaseId, Moment, Nonce, Owner};
+use super::{Bond, LeaseId, Moment, Nonce, Owner, Token};
 
 /// Who waits for an answer; opaque to the protocol but for three questions.
 pub trait Caller {
@@ -37,7 +37,7 @@ pub enum Request {
     Heartbeat(Heartbeat),
     /// Stop being the owner.
     Release(Release),
-    /// Offer the key to a named successor.
+    /// Hand the key over to a successor.
     Transfer(Box<Transfer>),
     /// An administrator ends the tenure.
     Revoke(Box<Revoke>),
@@ -45,6 +45,8 @@ pub enum Request {
     Pin(Box<str>, Box<str>),
     /// An administrator strikes the fences that are not confirmed: why, and who.
     FenceSkip(Box<str>, Box<str>),
+    /// The holder is to hand the lease over; a session, all that it keeps.
+    AskHandover(Box<AskHandover>),
     /// Makes the tombstone of a session that has no record.
     Bury,
     /// Takes back a pin: by whom it was set, and which administrator does it.
@@ -97,17 +99,28 @@ pub struct Release {
     pub value: Option<Box<str>>,
 }
 
-/// A voluntary end in favour of a named successor.
+/// A voluntary end in favour of a successor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Transfer {
     /// Proof of being the holder.
     pub lease_id: LeaseId,
-    /// The successor.
-    pub to: Owner,
-    /// How long the key is kept for it, in milliseconds; the tenure's ttl when not said.
+    /// The successor; `None`: whoever is first in the queue, and without a queue whoever comes.
+    pub to: Option<Owner>,
+    /// How long the key is kept for a named one, in milliseconds; the tenure's ttl when not said.
     pub offer_ms: Option<u64>,
     /// A last value for the successor.
     pub value: Option<Box<str>>,
+}
+
+/// A request to the holder.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AskHandover {
+    /// Why.
+    pub reason: Box<str>,
+    /// Who asks.
+    pub actor: Box<str>,
+    /// How long the holder has, in milliseconds.
+    pub timeout_ms: u64,
 }
 
 /// An administrator's end.
@@ -121,6 +134,8 @@ pub struct Revoke {
     pub immediately: bool,
     /// Only if this owner holds the key.
     pub owner: Option<Owner>,
+    /// Only the tenure with this token.
+    pub token: Option<Token>,
     /// Of a lease that a session keeps: when the promises of the session that cover it have run out.
     pub floor: Option<Moment>,
 }

@@ -17,7 +17,7 @@ pub enum ChangeKind {
     Revoked,
     /// The owner took its own lease anew; its earlier tenure ended.
     Reclaimed,
-    /// The owner offered the lease to a named successor; its tenure ended.
+    /// The owner handed the lease over, to a named successor or to any; its tenure ended.
     Transferred,
     /// An administrator pinned the key.
     Pinned,
@@ -35,11 +35,13 @@ pub enum ChangeKind {
     FenceSkipped,
     /// The lock-delay is over.
     Cooled,
+    /// The holder was asked to hand the lease over.
+    HandoverRequested,
 }
 
 impl ChangeKind {
     /// Every kind, in the order of its declaration.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Granted,
         Self::Released,
         Self::Expired,
@@ -54,6 +56,7 @@ impl ChangeKind {
         Self::FenceFailed,
         Self::FenceSkipped,
         Self::Cooled,
+        Self::HandoverRequested,
     ];
 
     /// Whether a tenure ended with it.
@@ -88,6 +91,7 @@ impl ChangeKind {
             Self::FenceFailed => "fence-failed",
             Self::FenceSkipped => "fence-skipped",
             Self::Cooled => "cooled",
+            Self::HandoverRequested => "handover-requested",
         }
     }
 }

@@ -4,39 +4,35 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::CodecError;
 
-/// The version of the form that this program writes.
-const VERSION: u8 = 3;
-
 /// Appends a record.
 ///
 /// # Panics
 /// Never: postcard refuses only what serde cannot size, and a record has no such field.
-pub(super) fn encode<T: Serialize>(record: &T, out: &mut Vec<u8>) {
+pub(super) fn encode<T: Serialize>(version: u8, record: &T, out: &mut Vec<u8>) {
     let start = out.len();
-    out.push(VERSION);
+    out.push(version);
     postcard::to_io(record, &mut *out).expect("a record is always serialisable");
     let crc = crc32fast::hash(&out[start..]);
     out.extend_from_slice(&crc.to_le_bytes());
 }
 
-/// Reads a record. The checksum is judged before the version, so a version error is the word of
-/// another program and not of a broken disk.
-pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+/// The version and the content of a record. The checksum is judged before the version, so a version error
+/// is the word of another program and not of a broken disk.
+pub(super) fn checked(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
     let (body, crc) = bytes.split_last_chunk::<4>().ok_or(CodecError::Truncated)?;
     if crc32fast::hash(body) != u32::from_le_bytes(*crc) {
         return Err(CodecError::Checksum);
     }
-    match body.split_first() {
-        None => Err(CodecError::Truncated),
-        Some((&VERSION, content)) => {
-            let (record, rest) =
-                postcard::take_from_bytes(content).map_err(CodecError::Malformed)?;
-            if rest.is_empty() {
-                Ok(record)
-            } else {
-                Err(CodecError::Malformed(postcard::Error::DeserializeBadEncoding))
-            }
-        }
-        Some((&version, _)) => Err(CodecError::Version(version)),
+    let (version, content) = body.split_first().ok_or(CodecError::Truncated)?;
+    Ok((*version, content))
+}
+
+/// Reads the content of a record.
+pub(super) fn parse<T: DeserializeOwned>(content: &[u8]) -> Result<T, CodecError> {
+    let (record, rest) = postcard::take_from_bytes(content).map_err(CodecError::Malformed)?;
+    if rest.is_empty() {
+        Ok(record)
+    } else {
+        Err(CodecError::Malformed(postcard::Error::DeserializeBadEncoding))
     }
 }

@@ -86,14 +86,14 @@ impl<C: Caller> Lease<C> {
         let mut draft =
             Draft { record: self.successor(nonce, env), changes: Vec::with_capacity(2) };
         let kind = end.kind;
-        self.write_end(&mut draft, end, env.wall_ms);
+        self.write_end(&mut draft, end, env);
         draft.record.offer = offer.map(Box::new);
         self.write_aftermath(&mut draft, kind, env);
         draft
     }
 
     /// Moves the record's tenure to its past.
-    fn write_end(&self, Draft { record, changes }: &mut Draft, end: End, wall_ms: u64) {
+    fn write_end(&self, Draft { record, changes }: &mut Draft, end: End, env: &Env<'_>) {
         let Some(mut tenure) = record.tenure.take() else { return };
         tenure.token = self.token;
         // However it ended: an administrator had ordered it, and that is not to be lost.
@@ -111,7 +111,7 @@ impl<C: Caller> Lease<C> {
         {
             record.value = None;
         }
-        changes.push(Change {
+        let change = Change {
             kind: end.kind,
             seq: record.seq,
             owner: None,
@@ -120,9 +120,18 @@ impl<C: Caller> Lease<C> {
             reason,
             actor,
             session: bond.map(|bond| bond.session),
-        });
+        };
         record.revocation = None;
-        let ended = Ended { tenure, reason: end.kind, ended_at_ms: wall_ms, fenced: false };
+        record.handover = None;
+        if env.key.is_session()
+            && let (Some(reason), Some(actor)) = (&change.reason, &change.actor)
+        {
+            // The tombstone says who ordered it: its leases are told so, also after a crash.
+            let order = Revocation { reason: reason.clone(), actor: actor.clone() };
+            record.revocation = Some(Box::new(order));
+        }
+        changes.push(change);
+        let ended = Ended { tenure, reason: end.kind, ended_at_ms: env.wall_ms, fenced: false };
         record.previous = Some(Box::new(ended));
     }
 
@@ -231,7 +240,9 @@ impl<C: Caller> Lease<C> {
 
     pub(super) fn transfer(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::Transfer(transfer) = &call.request else { return };
-        if !self.holds(transfer.lease_id) || self.record.revocation.is_some() {
+        // Who names a successor decides about a key that an administrator took; who names none gives it up.
+        let ordered = self.record.revocation.is_some() && transfer.to.is_some();
+        if !self.holds(transfer.lease_id) || ordered {
             let lost = if self.holds(transfer.lease_id) {
                 Lost::Ended(ChangeKind::Revoked)
             } else {
@@ -240,14 +251,14 @@ impl<C: Caller> Lease<C> {
             out.push(Effect::Reply(call.caller, Answer::Lost(lost)));
             return;
         }
-        let end = End {
-            value: transfer.value.clone(),
-            reason: Some(format!("to {}", transfer.to).into()),
-            ..End::of(ChangeKind::Transferred)
+        let end = End { value: transfer.value.clone(), ..End::of(ChangeKind::Transferred) };
+        let Some(to) = transfer.to.clone() else {
+            let reason = Some("to any successor".into());
+            return self.end(End { reason, ..end }, Some(call), env, out);
         };
+        let end = End { reason: Some(format!("to {to}").into()), ..end };
         let span_ms = transfer.offer_ms.unwrap_or_else(|| self.ttl_ms());
-        let offer = Offer { to: transfer.to.clone(), span_ms };
-        let to = transfer.to.clone();
+        let offer = Offer { to: to.clone(), span_ms };
         let draft = self.ended(end, Some(offer), env);
         let offered = draft.record.state == State::Offered;
         let waiting = match self.waiters_len() {
@@ -272,14 +283,18 @@ impl<C: Caller> Lease<C> {
     pub(super) fn revoke(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::Revoke(revoke) = &call.request else { return };
         let holder = self.record.tenure.as_ref().map(|tenure| &tenure.owner);
-        let other = revoke.owner.is_some() && revoke.owner.as_ref() != holder;
+        let other = (revoke.owner.is_some() && revoke.owner.as_ref() != holder)
+            || revoke.token.is_some_and(|token| token != self.token);
         let unheld = holder.is_none();
         if other || (unheld && !self.offer_stands(env.now)) {
             let view = Box::new(self.view(env.now));
             out.push(Effect::Reply(call.caller, Answer::NotHeld(view)));
         } else if unheld {
             self.withdraw_offer(call, env, out);
-        } else if revoke.immediately || self.run_out(env.now) {
+        } else if revoke.immediately
+            || self.run_out(env.now)
+            || (self.record.handover.is_some() && env.terms.breaks(Mutant::HandoverCutsPromises))
+        {
             let end = End {
                 reason: Some(revoke.reason.clone()),
                 actor: Some(revoke.actor.clone()),

@@ -103,9 +103,12 @@ impl<C: Caller> Lease<C> {
             }
             // Consent needs no promise to end: anybody may write it.
             Request::Release(release) => self.holds(release.lease_id) && !call.stranded,
-            Request::Transfer(transfer) => self.holds(transfer.lease_id),
+            Request::Transfer(transfer) => {
+                let consents = transfer.to.is_none() && call.stranded;
+                self.holds(transfer.lease_id) && !consents
+            }
             Request::Revoke(_) | Request::Pin(..) | Request::Unpin(..) => true,
-            Request::FenceSkip(..) => true,
+            Request::FenceSkip(..) | Request::AskHandover(_) => true,
             Request::Bury | Request::View => false,
         }
     }
@@ -165,6 +168,7 @@ impl<C: Caller> Lease<C> {
             Request::Release(release) => !self.holds(release.lease_id),
             Request::Transfer(transfer) => !self.holds(transfer.lease_id),
             Request::Revoke(_) => self.record.state == State::Free,
+            Request::AskHandover(_) => self.record.tenure.is_none(),
             Request::FenceSkip(..) => self.record.fences().is_empty(),
             Request::Pin(..) | Request::Unpin(..) | Request::Bury | Request::View => false,
         }

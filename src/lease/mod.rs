@@ -17,6 +17,7 @@ mod acquire;
 mod age;
 mod answer;
 mod any_of;
+pub mod balance;
 mod bond;
 mod bounds;
 mod call;
@@ -25,6 +26,7 @@ mod codec;
 mod effect;
 mod ending;
 mod fence;
+mod handover;
 mod heartbeat;
 mod home;
 mod keeper;
@@ -49,10 +51,11 @@ pub use answer::{Answer, Grant, Lost, Refusal, StoreError, View};
 pub use any_of::{Order, arrange};
 pub use bond::{Behavior, Bond, SessionOver, Standing};
 pub use bounds::{CLIENT_DRIFT, Drift, NODE_DRIFT, TtlBounds, valid_for};
-pub use call::{Acquire, Call, Caller, Heartbeat, Release, Request, Revoke, Transfer};
+pub use call::{Acquire, AskHandover, Call, Caller, Heartbeat, Release, Request, Revoke, Transfer};
 pub use change::{Change, ChangeKind};
 pub use effect::{Alarm, Effect, Env, Input, Loaded, Settled, Terms, WriteEffect};
 pub use fence::{Fence, FenceReport, FenceResult, FenceRun, MAX_LATE_FENCES};
+pub use handover::Handover;
 pub use keeper::{Findings, Keeper, Renewal};
 pub use key::{InvalidName, Key, MAX_KEY_BYTES, MAX_OWNER_BYTES, Owner};
 pub use lease_id::{ClusterSecret, LeaseId, NotALeaseId};
@@ -63,7 +66,8 @@ pub use nonce::Nonce;
 pub use peer::{MAX_NODE_TTL_MS, NodeRecord, NodeState, Peer, Peers};
 pub use pin::{MAX_PIN_BYTES, MAX_PINS};
 pub use policy::{
-    DEFAULT_POOL, FencePlan, FenceWhen, MAX_LOCK_DELAY_MS, OnFenceFailure, Policies, Policy,
+    DEFAULT_HANDOVER_MS, DEFAULT_POOL, FencePlan, FenceWhen, MAX_LOCK_DELAY_MS, OnFenceFailure,
+    Policies, Policy,
 };
 pub use record::{
     Aftermath, CodecError, Ended, MAX_REQUEST_MARKS, Offer, Record, RequestMark, Revocation, State,

@@ -37,8 +37,6 @@ pub enum Mutant {
     HeartbeatAnsweredElsewhere,
     /// R6: a session's key is granted, or its tenure revived, after its end.
     SessionRises,
-    /// R6: a lease of a session ends when the session's time is seen to be over, before its tombstone.
-    SessionFreedOnObservedExpiry,
     /// R8: the write that ends a tenure does not name its fences.
     FenceLost,
     /// R8: a key is granted while a fence before the grant is not confirmed.
@@ -47,6 +45,8 @@ pub enum Mutant {
     RevivalAfterFence,
     /// The lock-delay after an expiry or the end of a session is left out.
     LockDelaySkipped,
+    /// R2: who was asked to hand over, and is ordered to end, loses the lease before its last promise ran out.
+    HandoverCutsPromises,
     /// R7: a tenure is granted under the token of the tenure before.
     TokenReused,
 }

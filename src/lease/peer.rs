@@ -13,6 +13,9 @@ use super::{CodecError, Epoch, Moment, NODE_DRIFT, Nonce, Record, State, codec};
 /// The longest time to live of a node's record that is accepted, in milliseconds.
 pub const MAX_NODE_TTL_MS: u64 = 60_000;
 
+/// The version of the form of their records.
+const VERSION: u8 = 3;
+
 /// Whether a node answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum NodeState {
@@ -100,7 +103,7 @@ impl NodeRecord {
 
     /// Appends the self-checking form, like that of a lease's [`Record`].
     pub fn encode_into(&self, out: &mut Vec<u8>) {
-        codec::encode(self, out);
+        codec::encode(VERSION, self, out);
     }
 
     /// Reads what [`Self::encode_into`] wrote.
@@ -108,7 +111,10 @@ impl NodeRecord {
     /// # Errors
     /// [`CodecError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
-        codec::decode(bytes)
+        match codec::checked(bytes)? {
+            (VERSION, content) => codec::parse(content),
+            (version, _) => Err(CodecError::Version(version)),
+        }
     }
 }
 

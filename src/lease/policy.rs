@@ -6,6 +6,8 @@ use super::TtlBounds;
 
 /// The pool of keys that no policy names.
 pub const DEFAULT_POOL: &str = "default";
+/// How long a holder that is asked to hand over has, in milliseconds, where no policy says it.
+pub const DEFAULT_HANDOVER_MS: u64 = 30_000;
 /// Longest lock-delay, in milliseconds.
 pub const MAX_LOCK_DELAY_MS: u32 = 60_000;
 
@@ -24,6 +26,10 @@ pub struct Policy {
     pub lock_delay_ms: u32,
     /// What is to be done to the resource when its tenure ended.
     pub fence: Option<Arc<FencePlan>>,
+    /// Whether leases of its pool are moved between the pool's members.
+    pub balance: bool,
+    /// How long a holder that is asked to hand over has, in milliseconds.
+    pub handover_timeout_ms: u64,
 }
 
 /// What is to be done to a resource when its tenure ended.
@@ -83,6 +89,24 @@ impl Policies {
         self.sorted.iter().find(fits).expect("the last policy fits every key")
     }
 
+    /// Whether the leases of a pool are moved between its members.
+    #[must_use]
+    pub fn balances(&self, pool: &str) -> bool {
+        self.of_pool(pool).any(|policy| policy.balance)
+    }
+
+    /// How long a member of a pool that is asked to hand everything over has, in milliseconds: as long as
+    /// for any key of the pool.
+    #[must_use]
+    pub fn handover_ms(&self, pool: Option<&str>) -> u64 {
+        let of_pool = pool.into_iter().flat_map(|pool| self.of_pool(pool));
+        of_pool.map(|policy| policy.handover_timeout_ms).max().unwrap_or(DEFAULT_HANDOVER_MS)
+    }
+
+    fn of_pool<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a Arc<Policy>> {
+        self.sorted.iter().filter(move |policy| *policy.pool == *pool)
+    }
+
     /// All of them, the longest prefix first; the last one holds for keys that no other names.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Policy>> {
         self.sorted.iter()
@@ -97,6 +121,8 @@ impl Default for Policy {
             ttl: TtlBounds::default(),
             lock_delay_ms: 0,
             fence: None,
+            balance: false,
+            handover_timeout_ms: DEFAULT_HANDOVER_MS,
         }
     }
 }

@@ -2,10 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bond, ChangeKind, Epoch, Fence, Moment, Nonce, Owner, Revision, Token, codec};
+use super::{
+    Bond, ChangeKind, Epoch, Fence, Handover, Moment, Nonce, Owner, Revision, Token, codec,
+};
 
 /// How many request ids a record remembers.
 pub const MAX_REQUEST_MARKS: usize = 4;
+
+/// The version of the form that this program writes.
+const VERSION: u8 = 4;
+/// The form before, which it reads: without [`Record::handover`].
+const VERSION_BEFORE: u8 = 3;
 
 /// What a key is, as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -139,6 +146,8 @@ pub struct Record {
     pub aftermath: Option<Box<Aftermath>>,
     /// The latest granted request ids, oldest first.
     pub request_marks: Box<[RequestMark]>,
+    /// The request to hand the lease over. The last field: a record of the form before ends here.
+    pub handover: Option<Box<Handover>>,
 }
 
 /// Why bytes are not a record that this program may judge. Such a key counts as held by somebody
@@ -152,7 +161,7 @@ pub enum CodecError {
     #[error("the record's checksum is wrong")]
     Checksum,
     /// Written by another program.
-    #[error("the record has version {0}; this program knows 3")]
+    #[error("the record has version {0}; this program knows 3 and 4")]
     Version(u8),
     /// The checksum fits and the content does not.
     #[error("the record is malformed: {0}")]
@@ -162,7 +171,7 @@ pub enum CodecError {
 impl Record {
     /// Appends the self-checking form: version, postcard, CRC-32 (little endian) of both.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
-        codec::encode(self, out);
+        codec::encode(VERSION, self, out);
     }
 
     /// Reads what [`Self::encode_into`] wrote.
@@ -171,7 +180,12 @@ impl Record {
     /// [`CodecError`]; the checksum is judged before the version, so a version error is the word of
     /// another program and not of a broken disk.
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
-        codec::decode(bytes)
+        match codec::checked(bytes)? {
+            (VERSION, content) => codec::parse(content),
+            // It ended before the hand-over, of which there is none.
+            (VERSION_BEFORE, content) => codec::parse(&[content, &[0]].concat()),
+            (version, _) => Err(CodecError::Version(version)),
+        }
     }
 
     /// The session that keeps the present tenure.

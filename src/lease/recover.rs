@@ -55,6 +55,7 @@ impl Record {
             revocation: None,
             aftermath: None,
             request_marks: Box::default(),
+            handover: None,
         }
     }
 }

@@ -93,6 +93,12 @@ impl<C: Caller> Lease<C> {
         self.record.state == State::Held && self.home == super::machine::Home::Here
     }
 
+    /// The session that keeps the tenure.
+    #[must_use]
+    pub fn kept_by(&self) -> Option<super::Nonce> {
+        self.record.bond().map(|bond| bond.session)
+    }
+
     /// Whether a write is in flight.
     #[must_use]
     pub fn is_writing(&self) -> bool {

@@ -1,12 +1,11 @@
 //! What administrators do.
 
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
 
-use super::{AdminError, Asked, Home, Invalid, Manager, Trouble};
+use super::{AdminError, Asked, Invalid, Manager, SessionView, Trouble};
 use crate::{
-    lease::{
-        Answer, Key, MAX_PIN_BYTES, Moment, Nonce, Owner, Request, Revoke, State, Tenure, View,
-    },
+    actor::orders,
+    lease::{Answer, Key, MAX_PIN_BYTES, Owner, Request, Revoke, Tenure, View},
     store::Range,
 };
 
@@ -28,45 +27,16 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<u64, AdminError> {
         check_text("reason", &revoke.reason, MAX_REASON_BYTES)?;
-        let asked = asked.into();
-        let make = || Request::Revoke(Box::new(revoke.clone()));
-        let mut answer = self.ask(key.as_str(), asked, make).await?;
-        if let Answer::KeptBySession(session) = answer {
-            let floor = Some(self.cover_of(session, key, asked).await?);
-            let make = || Request::Revoke(Box::new(Revoke { floor, ..revoke.clone() }));
-            answer = self.ask(key.as_str(), asked, make).await?;
-        }
+        let answer = orders::revoke(&self.world, key, revoke, asked.into()).await;
+        let answer = answer.map_err(|why| self.unanswered(why))?;
         match answer {
             Answer::Revoked(ends_in_ms) => Ok(ends_in_ms),
             Answer::NotHeld(view) => Err(AdminError::NotHeld(view)),
             Answer::Pinned(view) => Err(AdminError::Pinned(view)),
+            Answer::Elsewhere(node) => Err(self.elsewhere(node).into()),
+            Answer::Lapsed if self.is_draining() => Err(Trouble::Draining.into()),
             other => Err(Trouble::of(other).into()),
         }
-    }
-
-    /// When the promises of a session that cover one of its leases have run out: from now on its
-    /// heartbeats say that they do not keep that one.
-    async fn cover_of(&self, digest: Nonce, key: &Key, asked: Asked) -> Result<Moment, AdminError> {
-        let of_session = Key::of_session(digest);
-        let announced = self.world.sessions.get(digest);
-        if let Some(session) = &announced {
-            session.announce_revoked(key);
-        }
-        let view = match self.ask(of_session.as_str(), asked, || Request::View).await? {
-            Answer::Viewed(view) => view,
-            other => return Err(Trouble::of(other).into()),
-        };
-        if view.elsewhere {
-            let node = view.node.unwrap_or_default();
-            return Err(Trouble::Elsewhere(Home { node, url: self.world.url_of(node) }).into());
-        }
-        if view.state == State::Held && announced.is_none() {
-            // It was adopted a moment ago.
-            return Err(Trouble::Busy.into());
-        }
-        // Cut to whole milliseconds, and read before now.
-        let left = Duration::from_millis(view.expires_in_ms.unwrap_or(0) + 1);
-        Ok(self.now() + left)
     }
 
     /// Strikes the fences of a key that were not confirmed.
@@ -130,8 +100,9 @@ impl Manager {
     }
 
     /// Revokes, gracefully, every lease that the owner holds and that this node answers for, or nobody
-    /// does. Gives how many, and how many it could not because they are pinned. Other nodes
-    /// ([`Self::others`]) are to be asked as well.
+    /// does; its sessions that are members of a pool which balances are asked to hand over first. Gives how
+    /// many it revoked, could not because they are pinned, and asked. Other nodes ([`Self::others`]) are to be
+    /// asked as well.
     ///
     /// # Errors
     /// [`AdminError`].
@@ -140,14 +111,20 @@ impl Manager {
         owner: &Owner,
         actor: &str,
         asked: impl Into<Asked>,
-    ) -> Result<(usize, usize), AdminError> {
+    ) -> Result<DrainedOwner, AdminError> {
         let asked = asked.into();
-        let (mut revoked, mut pinned) = (0, 0);
+        let mut drained = DrainedOwner::default();
         // Its sessions take their leases with them.
-        let (mut sessions, mut from) = (HashSet::new(), None);
+        let (mut sessions, mut members, mut from) = (HashSet::new(), HashSet::new(), None);
         loop {
             let (page, next) = self.sessions(Some(owner), from, PAGE).await?;
-            sessions.extend(page.iter().map(|session| session.digest));
+            for session in page {
+                sessions.insert(session.digest);
+                if self.is_balanced(&session) {
+                    members.insert(Key::of_session(session.digest));
+                    drained.asked += usize::from(self.drain_member(&session, actor, asked).await?);
+                }
+            }
             from = next;
             if from.is_none() {
                 break;
@@ -157,7 +134,7 @@ impl Manager {
         loop {
             let range = Range { prefix: String::new(), after: after.take(), limit: PAGE };
             let page = self.world.store.scan(range).await.map_err(Trouble::Store)?;
-            let Some((last, _)) = page.last() else { return Ok((revoked, pinned)) };
+            let Some((last, _)) = page.last() else { return Ok(drained) };
             after = Some(last.as_str().to_owned());
             for (key, found) in &page {
                 let tenure = found.record.as_ref().ok().and_then(|record| record.tenure.as_ref());
@@ -165,26 +142,90 @@ impl Manager {
                     let bond = tenure.bond.as_ref();
                     tenure.owner == *owner && bond.is_none_or(|b| !sessions.contains(&b.session))
                 };
-                if tenure.filter(fits).is_none() {
-                    continue;
-                }
-                let order = Revoke {
-                    floor: None,
-                    reason: "drain".into(),
-                    actor: actor.into(),
-                    immediately: false,
-                    owner: Some(owner.clone()),
-                };
-                match self.revoke(key, order, asked).await {
-                    Ok(_) => revoked += 1,
-                    Err(AdminError::Pinned(_)) => pinned += 1,
-                    Err(AdminError::NotHeld(_) | AdminError::Trouble(Trouble::Elsewhere(_))) => {}
-                    Err(error) => return Err(error),
+                if tenure.filter(fits).is_some() && !members.contains(key) {
+                    self.drain_lease(key, owner, actor, asked, &mut drained).await?;
                 }
             }
             tokio::task::yield_now().await;
         }
     }
+
+    fn is_balanced(&self, session: &SessionView) -> bool {
+        let pool = session.spec.pool.as_deref();
+        pool.is_some_and(|pool| self.world.terms().policies.balances(pool))
+    }
+
+    /// Asks a member of a pool to hand over all that it keeps. Whether this node could.
+    async fn drain_member(
+        &self,
+        session: &SessionView,
+        actor: &str,
+        asked: Asked,
+    ) -> Result<bool, AdminError> {
+        match self.ask_to_drain(session.digest, session.spec.pool.as_deref(), actor, asked).await {
+            Ok(answer) => Ok(matches!(answer, Answer::Done(_))),
+            Err(Trouble::Elsewhere(_)) => Ok(false),
+            Err(trouble) => Err(trouble.into()),
+        }
+    }
+
+    async fn drain_lease(
+        &self,
+        key: &Key,
+        owner: &Owner,
+        actor: &str,
+        asked: Asked,
+        drained: &mut DrainedOwner,
+    ) -> Result<(), AdminError> {
+        let order = Revoke {
+            floor: None,
+            reason: "drain".into(),
+            actor: actor.into(),
+            immediately: false,
+            owner: Some(owner.clone()),
+            token: None,
+        };
+        match self.revoke(key, order, asked).await {
+            Ok(_) => drained.revoked += 1,
+            Err(AdminError::Pinned(_)) => drained.pinned += 1,
+            Err(AdminError::NotHeld(_) | AdminError::Trouble(Trouble::Elsewhere(_))) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Asks the holder of a lease to hand it over, within the time-out of the key's policy. Asking twice is the
+    /// same as once.
+    ///
+    /// # Errors
+    /// [`AdminError`].
+    pub async fn ask_handover(
+        &self,
+        key: &Key,
+        reason: &str,
+        actor: &str,
+        asked: impl Into<Asked>,
+    ) -> Result<(), AdminError> {
+        check_text("reason", reason, MAX_REASON_BYTES)?;
+        let answer = self.world.ask_handover(key, reason, actor, asked.into()).await;
+        match answer.map_err(|why| self.unanswered(why))? {
+            Answer::Done(_) => Ok(()),
+            Answer::NotHeld(view) => Err(AdminError::NotHeld(view)),
+            Answer::Elsewhere(node) => Err(self.elsewhere(node).into()),
+            other => Err(Trouble::of(other).into()),
+        }
+    }
+}
+
+/// What [`Manager::drain_owner`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DrainedOwner {
+    /// Leases and sessions whose end is ordered.
+    pub revoked: usize,
+    /// Leases that stay, since they are pinned.
+    pub pinned: usize,
+    /// Sessions that are asked to hand over all that they keep.
+    pub asked: usize,
 }
 
 fn check_text(field: &'static str, text: &str, limit: usize) -> Result<(), Invalid> {

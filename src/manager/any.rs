@@ -6,8 +6,8 @@ use futures_util::{StreamExt, TryStreamExt, future::join_all, stream};
 use tokio::sync::oneshot;
 
 use super::{
-    AcquireAnyError, AcquireError, AcquireOne, Availability, Invalid, Manager, SessionError, Taken,
-    Trouble, check_value,
+    AcquireAnyError, AcquireError, AcquireOne, Availability, Count, Invalid, Manager, SessionError,
+    Taken, Trouble, check_value,
 };
 use crate::{
     actor::Mail,
@@ -47,7 +47,7 @@ pub struct AcquireAny {
     /// The session that is to keep them; `ttl_ms` is then its ttl.
     pub session: Option<SessionId>,
     /// How many, at most.
-    pub count: usize,
+    pub count: Count,
     /// In which order they are tried.
     pub order: Order,
     /// How long to wait for one, in milliseconds, when none is free.
@@ -59,10 +59,10 @@ pub struct AcquireAny {
 pub(super) type Grants = Vec<(Key, Grant)>;
 
 /// What came of asking for some keys.
-struct Tried {
-    grants: Grants,
-    counts: Availability,
-    trouble: Option<Trouble>,
+pub(super) struct Tried {
+    pub grants: Grants,
+    pub counts: Availability,
+    pub trouble: Option<Trouble>,
 }
 
 impl Manager {
@@ -81,8 +81,10 @@ impl Manager {
     ) -> Result<Taken, AcquireAnyError> {
         check_value(None)?;
         let wait_until = self.check_wait(any.wait_ms, received)?;
-        if any.count == 0 || any.count > MAX_CANDIDATES {
-            let detail = format!("is {}; it must be from 1 to {MAX_CANDIDATES}", any.count);
+        if let Count::UpTo(count) = any.count
+            && !(1..=MAX_CANDIDATES).contains(&count)
+        {
+            let detail = format!("is {count}; it must be from 1 to {MAX_CANDIDATES}");
             return Err(Invalid { field: "count", detail }.into());
         }
         if self.is_draining() {
@@ -92,6 +94,10 @@ impl Manager {
             return Err(Trouble::Frozen.into());
         }
         let Some(session) = any.session else {
+            if any.count == Count::Fair {
+                let detail = "is needed for a count of fair: one that joined a pool".into();
+                return Err(Invalid { field: "session", detail }.into());
+            }
             let keys = self.resolve(&any.candidates).await?;
             self.check_ttls(any, &keys)?;
             return self.serve_any(any, keys, None, wait_until, received).await;
@@ -99,9 +105,15 @@ impl Manager {
         // R6: seen alive before any grant is written, and again before they are told.
         let (bond, ttl_ms) = self.bond(session, received.into()).await.map_err(Box::new)?;
         let any = &AcquireAny { ttl_ms, ..any.clone() };
-        let keys = self.resolve(&any.candidates).await?;
+        let serve = async {
+            if any.count == Count::Fair {
+                return self.serve_fair(any, bond, wait_until, received).await;
+            }
+            let keys = self.resolve(&any.candidates).await?;
+            self.serve_any(any, keys, Some(bond), wait_until, received).await
+        };
         let mut taken = tokio::select! {
-            taken = self.serve_any(any, keys, Some(bond), wait_until, received) => taken?,
+            taken = serve => taken?,
             error = self.session_ends(session) => return Err(Box::new(error).into()),
         };
         self.promise_kept(session, &mut taken.grants, received).await?;
@@ -214,10 +226,11 @@ impl Manager {
         received: Moment,
     ) -> Result<Grants, AcquireAnyError> {
         let keys = self.order(any, keys).await?;
-        let mut tried = self.try_each(any, &keys, bond, true, received).await?;
+        let Count::UpTo(count) = any.count else { return Ok(Grants::new()) };
+        let mut tried = self.try_each(any, count, &keys, bond, true, received).await?;
         if tried.grants.is_empty() && wait_until.is_none() && self.node.is_some() {
             // What this node knows of other nodes' keys may be a moment old: nobody is turned away by it.
-            tried = self.try_each(any, &keys, bond, false, received).await?;
+            tried = self.try_each(any, count, &keys, bond, false, received).await?;
         }
         let Tried { grants, counts, trouble } = tried;
         if !grants.is_empty() {
@@ -225,7 +238,8 @@ impl Manager {
         }
         match wait_until {
             Some(until) if !keys.is_empty() => {
-                self.park(any, &keys, bond, until, received).await?.map_or_else(
+                let park = self.park(any, &keys, bond, until, received, std::future::pending());
+                park.await?.map_or_else(
                     || Err(trouble.map_or(AcquireAnyError::NoneAvailable(counts), Into::into)),
                     |grant| Ok(vec![grant]),
                 )
@@ -235,9 +249,10 @@ impl Manager {
     }
 
     /// Tries the keys in their order, until there are as many grants as were asked for.
-    async fn try_each(
+    pub(super) async fn try_each(
         &self,
         any: &AcquireAny,
+        count: usize,
         keys: &[Key],
         bond: Option<Bond>,
         hasty: bool,
@@ -246,8 +261,8 @@ impl Manager {
         let counts = Availability { keys: keys.len(), ..Availability::default() };
         let mut tried = Tried { grants: Vec::new(), counts, trouble: None };
         let mut rest = keys;
-        while tried.grants.len() < any.count && !rest.is_empty() {
-            let width = self.at_once().min(any.count - tried.grants.len());
+        while tried.grants.len() < count && !rest.is_empty() {
+            let width = self.at_once().min(count - tried.grants.len());
             let (wave, later) = rest.split_at(rest.len().min(width));
             rest = later;
             let one = |key| AcquireOne { hasty, ..any.one(key, any.mark) };
@@ -268,7 +283,11 @@ impl Manager {
     }
 
     /// The candidates in the order in which they are tried; the first key's own chance shuffles them.
-    async fn order(&self, any: &AcquireAny, keys: Vec<Key>) -> Result<Vec<Key>, Trouble> {
+    pub(super) async fn order(
+        &self,
+        any: &AcquireAny,
+        keys: Vec<Key>,
+    ) -> Result<Vec<Key>, Trouble> {
         let Some(lead) = keys.first() else { return Ok(keys) };
         if any.order == Order::Listed || keys.len() == 1 {
             return Ok(keys);
@@ -323,7 +342,7 @@ impl AcquireAny {
             owner,
             ttl_ms,
             session: None,
-            count: 1,
+            count: Count::UpTo(1),
             order: Order::Random,
             wait_ms: 0,
             mark: None,
@@ -358,6 +377,19 @@ impl AcquireOne {
 }
 
 impl Availability {
+    /// Of other keys too.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            keys: self.keys + other.keys,
+            held: self.held + other.held,
+            held_by_you: self.held_by_you + other.held_by_you,
+            offered: self.offered + other.offered,
+            cooling: self.cooling + other.cooling,
+            fencing: self.fencing + other.fencing,
+            next_ms: self.next_ms.into_iter().chain(other.next_ms).min(),
+        }
+    }
+
     fn add(&mut self, why: Refusal, view: &View) {
         match (why, view.state) {
             (Refusal::HeldByYou, _) => self.held_by_you += 1,
@@ -371,7 +403,7 @@ impl Availability {
 }
 
 /// Takes a request id out of those being served, however its call ends.
-struct Serving<'a>(&'a Manager, u128);
+pub(super) struct Serving<'a>(pub &'a Manager, pub u128);
 
 impl Drop for Serving<'_> {
     fn drop(&mut self) {

@@ -111,6 +111,9 @@ pub enum AcquireAnyError {
     /// None of the keys could be had.
     #[error("none of {} keys is available", .0.keys)]
     NoneAvailable(Availability),
+    /// The session has its share of the pool, or none of the keys could be had.
+    #[error("none of {} keys is available: the session has {} of its share of {}", .0.keys, .1.held, .1.share)]
+    NoneOfShare(Availability, crate::actor::Share),
     /// The request id was used with another request, or its grants are over.
     #[error("not granted: {0:?}")]
     Refused(Refusal),

@@ -140,12 +140,21 @@ impl Manager {
 
     /// Keys of a pool that have a record, at most `limit`; of a bounded number that is looked at.
     pub(super) async fn keys_of(&self, pool: &str, limit: usize) -> Result<Vec<Key>, StoreError> {
+        self.keys_such(pool, limit, |_| true).await
+    }
+
+    pub(super) async fn keys_such(
+        &self,
+        pool: &str,
+        limit: usize,
+        such: impl Fn(&Found) -> bool,
+    ) -> Result<Vec<Key>, StoreError> {
         let mut keys = Vec::new();
         let mut scan = self.scan(Some(pool.to_owned()), "", None);
         while scan.looked_at < SCAN_MAX && keys.len() < limit {
             let Some(page) = scan.page(self).await? else { break };
-            let keys_of_callers = page.into_iter().map(|(key, _)| key).filter(|k| !k.is_session());
-            keys.extend(keys_of_callers);
+            let fit = page.into_iter().filter(|(key, found)| !key.is_session() && such(found));
+            keys.extend(fit.map(|(key, _)| key));
             tokio::task::yield_now().await;
         }
         keys.truncate(limit);

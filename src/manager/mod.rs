@@ -12,34 +12,40 @@ mod admin;
 mod any;
 pub(crate) mod engine;
 mod error;
+mod fair;
 mod holder;
 mod inspect;
 mod open;
 mod park;
+mod pools;
 mod repeat;
 mod sessions;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use dashmap::DashMap;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
+pub use crate::actor::Asked;
+pub use admin::DrainedOwner;
 pub use any::{AcquireAny, Candidates, MAX_CANDIDATES};
 pub use engine::{StartError, Tenure};
 pub use error::{
     AcquireAnyError, AcquireError, AdminError, Availability, Elsewhere, HolderError, Home, Invalid,
     ReleaseError, SessionError, Trouble,
 };
+pub use fair::Count;
 pub use holder::Alive;
 pub use inspect::{Filter, Listing};
 pub use open::{OpenError, Parts};
+pub use pools::PoolShown;
 pub use repeat::Taken;
-pub use sessions::{MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};
+pub use sessions::{Asks, MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};
 
 use crate::{
-    actor::{Mail, Node, NodeView, Reply, Unreachable, World},
+    actor::{Node, NodeView, Unanswered, World},
     lease::{
-        Answer, Bond, Call, Grant, Key, Moment, Owner, Policy, Refusal, Request, SessionId,
+        Answer, Bond, Grant, Key, Moment, Nonce, Owner, Policy, Refusal, Request, SessionId,
         TtlBounds,
     },
     telemetry::{AcquireOutcome, PoolMetrics},
@@ -49,8 +55,6 @@ use crate::{
 pub const MAX_VALUE_BYTES: usize = 16 * 1024;
 /// Writes that one call has under way over a network.
 const WRITES_AT_ONCE: usize = 128;
-/// How often a call is asked again when the actor that got it died.
-const ATTEMPTS: u32 = 20;
 
 /// Bounds that callers meet.
 #[derive(Clone, Copy, Debug)]
@@ -109,21 +113,6 @@ impl AcquireOne {
             mark: None,
             session: None,
         }
-    }
-}
-
-/// When a call arrived, and what was tried already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// When it arrived: waiting counts for the holder.
-    pub received: Moment,
-    /// [`Trouble::Elsewhere`] was answered before, and that node cannot be reached.
-    pub stranded: bool,
-}
-
-impl From<Moment> for Asked {
-    fn from(received: Moment) -> Self {
-        Self { received, stranded: false }
     }
 }
 
@@ -338,28 +327,27 @@ impl Manager {
         asked: Asked,
         make: impl Fn() -> Request,
     ) -> Result<Answer, Trouble> {
-        let Asked { received, stranded } = asked;
-        for attempt in 0..ATTEMPTS {
-            let (sender, receiver) = oneshot::channel();
-            let call = Call { caller: Reply::One(sender), received, request: make(), stranded };
-            match self.world.registry.post(&self.world, key, Mail::Call(call)) {
-                Ok(()) => {}
-                Err(Unreachable::Resting(until)) => {
-                    return Err(Trouble::Resting(until.since(self.now())));
-                }
-                Err(Unreachable::NoArbiter) => return Err(Trouble::Draining),
-            }
-            match receiver.await {
-                Ok(Answer::Elsewhere(node)) => {
-                    let url = self.world.url_of(node);
-                    return Err(Trouble::Elsewhere(Home { node, url }));
-                }
-                Ok(Answer::Lapsed) if self.is_draining() => return Err(Trouble::Draining),
-                Ok(answer) => return Ok(answer),
-                Err(_) => tokio::time::sleep(Duration::from_millis(u64::from(attempt))).await,
-            }
+        match self.world.ask(key, asked, make).await.map_err(|why| self.unanswered(why))? {
+            Answer::Elsewhere(node) => Err(self.elsewhere(node)),
+            Answer::Lapsed if self.is_draining() => Err(Trouble::Draining),
+            answer => Ok(answer),
         }
-        Err(Trouble::Busy)
+    }
+
+    fn elsewhere(&self, node: Nonce) -> Trouble {
+        Trouble::Elsewhere(Home { node, url: self.world.url_of(node) })
+    }
+
+    fn unanswered(&self, why: Unanswered) -> Trouble {
+        match why {
+            Unanswered::Resting(until) => Trouble::Resting(until.since(self.now())),
+            Unanswered::NoArbiter => Trouble::Draining,
+            Unanswered::Died | Unanswered::Arriving => Trouble::Busy,
+            Unanswered::Elsewhere(node) | Unanswered::Other(Answer::Elsewhere(node)) => {
+                self.elsewhere(node)
+            }
+            Unanswered::Other(answer) => Trouble::of(answer),
+        }
     }
 
     /// Whether a key's policy takes such a ttl.

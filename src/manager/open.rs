@@ -98,6 +98,8 @@ impl Manager {
         actor::reaper::start(&world);
         let inherited = if shared { Vec::new() } else { actor::inherit(&world).await? };
         let supervisor = Supervisor::new(world.clone(), obituaries).start();
+        // After the feed was taken: what happens while the store is searched is heard.
+        actor::pools::start(&world);
         let node = shared.then(|| Node::new(world.clone(), &parts.url, parts.node_ttl));
         if let Some(node) = &node {
             node.start().await;

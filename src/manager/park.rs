@@ -14,7 +14,7 @@ const REQUEUE_PAUSE: Duration = Duration::from_millis(20);
 
 impl Manager {
     /// Waits in the queues of all keys. A place that a key's dead or retired actor forgot is taken
-    /// again.
+    /// again. Once `leave` resolves, it leaves them all, unless some key is granting just then.
     pub(super) async fn park(
         &self,
         any: &AcquireAny,
@@ -22,6 +22,7 @@ impl Manager {
         bond: Option<Bond>,
         until: Moment,
         received: Moment,
+        leave: impl Future<Output = ()>,
     ) -> Result<Option<(Key, Grant)>, Trouble> {
         let (wait, heard) = AnyWait::new();
         let queue_up = |place: usize| {
@@ -38,7 +39,7 @@ impl Manager {
         };
         (0..keys.len()).for_each(queue_up);
         let left = until.since(self.now());
-        let listening = listen(heard, keys.len(), queue_up);
+        let listening = listen_until(leave, &wait, listen(heard, keys.len(), queue_up));
         let granted = self
             .unless_draining(self.pools_of(keys), async {
                 Ok(tokio::time::timeout(left, listening).await)
@@ -54,6 +55,26 @@ impl Manager {
             _ => Ok(None),
         }
     }
+}
+
+/// Listens until it is to leave. A key that is granting is waited for: its grant is the caller's.
+async fn listen_until(
+    leave: impl Future<Output = ()>,
+    wait: &AnyWait,
+    listening: impl Future<Output = Option<(usize, Answer)>>,
+) -> Option<(usize, Answer)> {
+    let mut listening = std::pin::pin!(listening);
+    tokio::select! {
+        biased;
+        granted = &mut listening => return granted,
+        () = leave => {}
+    }
+    while !wait.withdraw() {
+        if let Ok(granted) = tokio::time::timeout(REQUEUE_PAUSE, &mut listening).await {
+            return granted;
+        }
+    }
+    None
 }
 
 /// Waits for the grant; `None` when every key refused. Forgotten places are taken again, with a pause

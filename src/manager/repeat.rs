@@ -11,10 +11,13 @@
 
 use sha2::{Digest, Sha256};
 
-use super::{AcquireAny, AcquireAnyError, AcquireError, Home, Manager, Trouble, any::Grants};
+use super::{
+    AcquireAny, AcquireAnyError, AcquireError, Home, MAX_CANDIDATES, Manager, Trouble, any::Grants,
+};
 use crate::{
     actor::NodeView,
     lease::{Bond, Key, Moment, Refusal, View},
+    store::{Found, StoreError},
 };
 
 /// What an acquire-any was granted.
@@ -88,6 +91,15 @@ impl Manager {
             return Err(AcquireAnyError::Refused(Refusal::RequestSpent(None)));
         }
         Ok(Some(taken))
+    }
+
+    /// Keys of a pool at which a request id was granted lately.
+    pub(super) async fn marked_keys(&self, pool: &str, id: u128) -> Result<Vec<Key>, StoreError> {
+        let such = |found: &Found| {
+            let record = found.record.as_ref();
+            record.is_ok_and(|record| record.request_marks.iter().any(|mark| mark.id == id))
+        };
+        self.keys_such(pool, MAX_CANDIDATES, such).await
     }
 
     /// What an earlier call with the same mark was granted, as far as it is at home here; nothing is

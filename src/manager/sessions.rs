@@ -6,7 +6,8 @@ use super::{AcquireOne, Asked, HolderError, Invalid, Manager, Trouble, error::Se
 use crate::{
     actor::{Holdings, Session},
     lease::{
-        Bond, Heartbeat, Key, Lost, Nonce, Owner, Release, SessionId, SessionSpec, State, View,
+        Answer, Bond, Heartbeat, Key, Lost, Nonce, Owner, Release, SessionId, SessionSpec, State,
+        View,
     },
     store::Range,
 };
@@ -53,6 +54,17 @@ pub struct SessionAlive {
     pub holdings: Holdings,
     /// Leases that an administrator ordered to end: this heartbeat does not keep them.
     pub revoked: Vec<Key>,
+    /// What it is asked to hand over.
+    pub asks: Asks,
+}
+
+/// What a session is asked to hand over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asks {
+    /// Leases, and in how many milliseconds each of them is ordered to end.
+    pub leases: Vec<(Key, u64)>,
+    /// In how many milliseconds the session is, where it is to hand over all that it keeps.
+    pub all: Option<u64>,
 }
 
 impl Manager {
@@ -67,6 +79,9 @@ impl Manager {
         spec: SessionSpec,
         asked: impl Into<Asked>,
     ) -> Result<Opened, SessionError> {
+        if let Some(pool) = &spec.pool {
+            self.check_pool(pool)?;
+        }
         let digest = self.world.entropy.nonce();
         let value = serde_json::to_string(&spec)
             .map_err(|error| Invalid { field: "checks", detail: error.to_string() })?;
@@ -102,7 +117,55 @@ impl Manager {
             session.progressed(progress);
         }
         let (holdings, revoked) = (session.holdings(), session.revoked());
-        Ok(SessionAlive { valid_for_ms, holdings, revoked })
+        Ok(SessionAlive { valid_for_ms, holdings, revoked, asks: self.asks_of(&session) })
+    }
+
+    fn asks_of(&self, session: &Session) -> Asks {
+        let (now, handovers) = (self.now(), &self.world.sessions.handovers);
+        // One whose time is over is ordered to end at this moment.
+        let left = |key: Key| {
+            let left = handovers.left_ms(&key, now).unwrap_or(0);
+            (key, left)
+        };
+        let all = session.is_draining().then(|| left(Key::of_session(session.digest)).1);
+        Asks { leases: session.asked().into_iter().map(left).collect(), all }
+    }
+
+    /// The session leaves: it is asked, in its owner's name, to hand over all that it keeps, and given nothing
+    /// more of its pool. Counts as a heartbeat. In how many milliseconds what is left is ordered to end.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub async fn drain_session(
+        &self,
+        id: SessionId,
+        asked: impl Into<Asked>,
+    ) -> Result<u64, SessionError> {
+        let asked = asked.into();
+        let (session, _) = self.beat(id, asked).await?;
+        let (pool, owner) = (session.spec.pool.as_deref(), session.owner.as_str());
+        match self.ask_to_drain(id.digest, pool, owner, asked).await? {
+            Answer::Done(_) => {}
+            Answer::NotHeld(_) => return Err(SessionError::Lost(Lost::UnknownLease)),
+            other => return Err(Trouble::of(other).into()),
+        }
+        let of_session = Key::of_session(id.digest);
+        let left = self.world.sessions.handovers.left_ms(&of_session, self.now());
+        Ok(left.unwrap_or_else(|| self.world.terms().policies.handover_ms(pool)))
+    }
+
+    pub(super) async fn ask_to_drain(
+        &self,
+        session: Nonce,
+        pool: Option<&str>,
+        actor: &str,
+        asked: Asked,
+    ) -> Result<Answer, Trouble> {
+        let answer = self.world.ask_to_drain(session, pool, actor, asked).await;
+        match answer.map_err(|why| self.unanswered(why))? {
+            Answer::Elsewhere(node) => Err(self.elsewhere(node)),
+            answer => Ok(answer),
+        }
     }
 
     /// One heartbeat of a session that is at home here.

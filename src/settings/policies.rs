@@ -13,8 +13,8 @@ use super::{
     units::{format_duration, serialize_duration},
 };
 use crate::lease::{
-    self, DEFAULT_POOL, FencePlan, FenceWhen, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, OnFenceFailure,
-    Policies, TtlBounds,
+    self, DEFAULT_HANDOVER_MS, DEFAULT_POOL, FencePlan, FenceWhen, MAX_KEY_BYTES,
+    MAX_LOCK_DELAY_MS, OnFenceFailure, Policies, TtlBounds,
 };
 
 /// Most policies: each call looks for the one that fits its key.
@@ -78,7 +78,7 @@ impl Default for Policy {
             on_fence_failure: OnFenceFailure::Block,
             fence_on_release: false,
             balance: false,
-            handover_timeout: Duration::from_secs(30),
+            handover_timeout: Duration::from_millis(DEFAULT_HANDOVER_MS),
         }
     }
 }
@@ -239,6 +239,8 @@ pub(super) fn to_lease(policies: &[Policy], limits: &Limits) -> Policies {
         ttl: bounds(policy.bounds(limits)),
         lock_delay_ms: u32::try_from(policy.lock_delay.as_millis()).unwrap_or(MAX_LOCK_DELAY_MS),
         fence: fence_plan(policy),
+        balance: policy.balance,
+        handover_timeout_ms: millis(policy.handover_timeout),
     };
     let otherwise =
         lease::Policy { ttl: bounds((limits.ttl_min, limits.ttl_max)), ..Default::default() };

@@ -13,6 +13,8 @@ pub struct PoolMetrics {
     heartbeats: [Counter; 4],
     ended: [Counter; ENDS.len()],
     transfers: Counter,
+    /// What became of requests to hand over.
+    pub handovers: HandoverMetrics,
     /// Leases that are held now.
     pub held: Gauge,
     /// Sessions that work for the pool.
@@ -25,6 +27,26 @@ pub struct PoolMetrics {
     margin: Histogram,
     /// Leases adopted from dead nodes.
     pub adoptions: Counter,
+    members: Gauge,
+    imbalance: Gauge,
+}
+
+/// Handles to the counters of hand-overs.
+pub struct HandoverMetrics {
+    requested: Counter,
+    /// The holder handed over, or gave back.
+    pub handed_over: Counter,
+    /// It was ordered to end.
+    pub timed_out: Counter,
+}
+
+impl HandoverMetrics {
+    fn register(pool: &impl Fn() -> String) -> Self {
+        let [requested, handed_over, timed_out] = ["requested", "handed-over", "timed-out"].map(
+            |outcome| counter!("tenure_handovers_total", "pool" => pool(), "outcome" => outcome),
+        );
+        Self { requested, handed_over, timed_out }
+    }
 }
 
 /// The reasons of [`PoolMetrics::changed`], in the order of their counters.
@@ -54,6 +76,7 @@ impl PoolMetrics {
                 counter!("tenure_lease_ended_total", "pool" => pool(), "reason" => kind.as_str())
             }),
             transfers: counter!("tenure_lease_transfers_total", "pool" => pool()),
+            handovers: HandoverMetrics::register(&pool),
             held: gauge!("tenure_leases_held", "pool" => pool()),
             sessions: gauge!("tenure_sessions", "pool" => pool()),
             waiters: gauge!("tenure_lease_waiters", "pool" => pool()),
@@ -62,6 +85,8 @@ impl PoolMetrics {
             vacancy_seconds: histogram!("tenure_lease_vacancy_duration_seconds", "pool" => pool()),
             margin: histogram!("tenure_heartbeat_margin_ratio", "pool" => pool()),
             adoptions: counter!("tenure_lease_adoptions_total", "pool" => pool()),
+            members: gauge!("tenure_pool_members", "pool" => pool()),
+            imbalance: gauge!("tenure_pool_imbalance", "pool" => pool()),
         })
     }
 
@@ -92,9 +117,19 @@ impl PoolMetrics {
             // Without one an offer was withdrawn, and no tenure ended.
             self.ended[at].increment(1);
         }
+        if kind == ChangeKind::HandoverRequested {
+            self.handovers.requested.increment(1);
+        }
         if kind == ChangeKind::Transferred {
             self.transfers.increment(1);
         }
+    }
+
+    /// The pool has so many members, and so many leases would have to move.
+    pub fn balance(&self, members: usize, moves: usize) {
+        let float = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+        self.members.set(float(members));
+        self.imbalance.set(float(moves));
     }
 
     /// A tenure lasted this long.

@@ -81,9 +81,24 @@ pub const TABLE: &[Series] = &[
         &["pool", "reason"],
         "Tenures that ended, by how they ended.",
     ),
-    counter("tenure_lease_transfers_total", &["pool"], "Tenures handed to a named successor."),
+    counter("tenure_lease_transfers_total", &["pool"], "Tenures handed over to a successor."),
+    counter(
+        "tenure_handovers_total",
+        &["pool", "outcome"],
+        "Leases whose holder was asked to hand over; that it handed over; that were ordered to end instead.",
+    ),
     gauge("tenure_leases_held", &["pool"], "Leases that are held now."),
     gauge("tenure_lease_waiters", &["pool"], "Callers that wait in a queue for a lease."),
+    gauge(
+        "tenure_pool_members",
+        &["pool"],
+        "Living sessions that joined the pool, at whichever node they are at home.",
+    ),
+    gauge(
+        "tenure_pool_imbalance",
+        &["pool"],
+        "Leases that would have to move until every member of the pool has its share.",
+    ),
     histogram(
         "tenure_lease_acquire_duration_seconds",
         &["pool"],

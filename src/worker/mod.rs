@@ -14,10 +14,19 @@ pub mod agent;
 mod group;
 pub mod guard;
 pub mod guardian;
+mod papers;
 mod private_dir;
+pub mod restart;
+pub mod run;
+pub mod signals;
+mod tenancy;
+mod terminal;
+pub mod work;
 
 pub use group::Group;
+pub use papers::Papers;
 pub use private_dir::PrivateDir;
+pub use tenancy::Tenancy;
 
 use std::time::Duration;
 

@@ -58,6 +58,12 @@ impl Node {
         }
     }
 
+    /// It reads this file of settings as well.
+    pub fn configured(mut self, file: &std::path::Path) -> Self {
+        self.args.extend(["--config".to_owned(), file.display().to_string()]);
+        self
+    }
+
     pub fn launch(&mut self) {
         assert!(self.process.is_none(), "{} runs", self.name);
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));

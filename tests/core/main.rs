@@ -7,10 +7,12 @@
 
 mod acquire;
 mod ambiguity;
+mod balance;
 mod cooling;
 mod duo;
 mod ending;
 mod fences;
+mod handover;
 mod harness;
 mod heartbeat;
 mod model;

@@ -16,6 +16,7 @@
 //! | expiry at the inherited floor alone | `expiry_that_ignores_own_promises_is_noticed`, `model`, `pair` |
 //! | revival without regard to the end | `revival_of_any_end_is_noticed` |
 //! | a registration on several keys granted on each | `claim_ignored_is_noticed` |
+//! | who does not hand over loses its lease before its last promise ran out | `handover_that_cuts_promises_is_noticed` |
 //! | token of the tenure before | `token_reused_is_noticed`, `model`, `pair` |
 //! | rival counts from before its read | `nodes`: `a_rival_that_counts_from_before_its_read_is_noticed` |
 //! | node promises after D | `nodes`: `a_promise_after_the_end_of_the_nodes_record_is_noticed`, `pair` |
@@ -90,6 +91,11 @@ fn promise_before_longer_ttl_is_noticed() {
 #[test]
 fn expiry_that_ignores_own_promises_is_noticed() {
     noticed(Mutant::ExpiryIgnoresOwnPromises, &["I1", "R2"]);
+}
+
+#[test]
+fn handover_that_cuts_promises_is_noticed() {
+    noticed(Mutant::HandoverCutsPromises, &["I1", "R2"]);
 }
 
 #[test]

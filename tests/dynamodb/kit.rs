@@ -100,6 +100,7 @@ pub fn record(owner: &str, node: u128, seq: u64) -> Record {
         revocation: None,
         aftermath: None,
         request_marks: Box::new([]),
+        handover: None,
     }
 }
 

@@ -15,12 +15,18 @@ mod bodies;
 mod checks;
 mod events;
 mod fences;
+mod handover;
+#[cfg(feature = "testing")]
+mod handover_asked;
 mod harness;
 mod heartbeat;
 mod inspect;
 mod keys;
 mod lock_delay;
 mod policies;
+#[path = "../common/pool_worker.rs"]
+mod pool_worker;
+mod pools;
 mod release;
 mod request_id;
 mod restart;

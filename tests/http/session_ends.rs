@@ -112,7 +112,8 @@ async fn to_drain_an_owner_ends_its_sessions() {
         let events = server.events_of(&format!("k/{n}")).await;
         assert_eq!(kinds(&events)[..2], ["granted", "session-ended"]);
         let data = &events[1]["data"];
-        assert_eq!(data["reason"], "drain, by 127.0.0.1", "{data}");
+        assert_eq!(data["reason"], "drain", "{data}");
+        assert_eq!(data["actor"], "127.0.0.1", "{data}");
         assert_eq!(server.lease(&format!("o/{n}")).await["state"], "held");
     }
     server.beat(&other).await.ok();

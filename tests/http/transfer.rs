@@ -83,7 +83,7 @@ async fn only_the_holder_may_and_it_may_name_itself() {
     ask(json!({ "to": "" })).await.bad_field("to");
     ask(json!({ "to": "w2", "offer_ms": 1 })).await.bad_field("offer_ms");
     ask(json!({ "to": "w2", "value": "v".repeat(16 * 1024 + 1) })).await.bad_field("value");
-    ask(json!({})).await.malformed();
+    ask(json!({ "to": 7 })).await.malformed();
     assert_eq!(server.lease("k").await["owner"], "w1");
     ask(json!({ "to": "w1" })).await.ok();
     let next = Grant::of(&server.post("/v1/acquire", &acquire("w1", 0)).await.ok());

@@ -77,6 +77,7 @@ pub(crate) fn held(owner: &str, seq: u64) -> Record {
         revocation: None,
         aftermath: None,
         request_marks: Box::default(),
+        handover: None,
     }
 }
 

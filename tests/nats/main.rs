@@ -4,7 +4,6 @@
 #[path = "../common/nats_server.rs"]
 mod server;
 
-mod bench;
 mod cluster;
 mod feed;
 mod frozen;

@@ -12,6 +12,8 @@ mod dynamo_endpoint;
 mod events;
 mod frozen;
 mod gate;
+#[cfg(feature = "testing")]
+mod handover;
 mod home;
 #[path = "../common/nats_server.rs"]
 mod nats_server;

@@ -38,6 +38,21 @@ pub const CREDENTIALS: [(&str, &str); 3] = [
 pub const ENVIRONMENT: [(&str, &str); 4] =
     [CREDENTIALS[0], CREDENTIALS[1], CREDENTIALS[2], ("TENURE_TEST_BURIAL_MS", "4000")];
 
+/// What holds for the keys of hand-overs.
+const POLICIES: &str = r#"
+[[policy]]
+prefix = "hasty/"
+pool = "hasty"
+balance = true
+handover_timeout = "2s"
+
+[[policy]]
+prefix = "lazy/"
+pool = "lazy"
+balance = true
+handover_timeout = "60s"
+"#;
+
 /// What a holder has.
 #[derive(Clone, Debug)]
 pub struct Grant {
@@ -83,8 +98,10 @@ impl Pair {
         sets.push("node.ttl=2s".to_owned());
         let witness = dir.path().join("witness.json");
         sets.push(format!("node.witness={}", witness.display()));
-        let mut a = Node::new("a", &sets, &ENVIRONMENT);
-        let mut b = Node::new("b", &sets, &ENVIRONMENT);
+        let policies = dir.path().join("tenure.toml");
+        std::fs::write(&policies, POLICIES).expect("a settings file");
+        let mut a = Node::new("a", &sets, &ENVIRONMENT).configured(&policies);
+        let mut b = Node::new("b", &sets, &ENVIRONMENT).configured(&policies);
         a.start().await;
         b.start().await;
         let two = within(ms(DEATH_MS), async || {

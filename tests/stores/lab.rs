@@ -92,6 +92,7 @@ pub fn held(seq: u64) -> Record {
         revocation: None,
         aftermath: None,
         request_marks: Box::new([]),
+        handover: None,
     }
 }
 

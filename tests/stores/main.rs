@@ -14,6 +14,7 @@ mod nats;
 mod nats_server;
 #[path = "../common/proxy.rs"]
 mod proxy;
+mod reorder;
 mod settle;
 mod shapes;
 mod subject;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use tenure::{
     clock::Chance,
     lease::{
-        ChangeKind, Ended, Epoch, MAX_OWNER_BYTES, MAX_PIN_BYTES, MAX_PINS, MAX_REQUEST_MARKS,
-        Moment, Nonce, Offer, Owner, Record, RequestMark, Revocation, State, Tenure, Token,
+        ChangeKind, Ended, Epoch, Handover, MAX_OWNER_BYTES, MAX_PIN_BYTES, MAX_PINS,
+        MAX_REQUEST_MARKS, Moment, Nonce, Offer, Owner, Record, RequestMark, Revocation, State,
+        Tenure, Token,
     },
     manager::MAX_VALUE_BYTES,
 };
@@ -117,6 +118,10 @@ impl Shapes {
                 Box::new(Revocation { reason: s.text(1024).into(), actor: s.text(256).into() })
             }),
             request_marks: (0..self.below(MAX_REQUEST_MARKS + 1)).map(|_| self.mark()).collect(),
+            handover: self.some(|s| {
+                let (reason, actor) = (s.text(256).into(), s.text(256).into());
+                Box::new(Handover { reason, actor, span_ms: s.number() })
+            }),
         }
     }
 
@@ -160,6 +165,11 @@ impl Shapes {
                 actor: "a".repeat(256).into(),
             })),
             request_marks: (0..MAX_REQUEST_MARKS).map(|_| self.mark()).collect(),
+            handover: Some(Box::new(Handover {
+                reason: "r".repeat(256).into(),
+                actor: "a".repeat(256).into(),
+                span_ms: u64::MAX,
+            })),
         })
     }
 }

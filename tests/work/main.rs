@@ -6,5 +6,10 @@
     reason = "a test of a process from outside reads the clock that its callers would read"
 )]
 
+mod agent;
 mod guardian;
 mod process;
+mod run;
+#[allow(dead_code, reason = "another test's tool")]
+#[path = "../http/harness/process.rs"]
+mod server;

@@ -139,7 +139,7 @@ function follow() {
     while ($("events").children.length > KEPT) $("events").lastChild.remove();
   };
   for (const kind of ["granted", "released", "expired", "revoked", "reclaimed", "transferred", "pinned", "unpinned",
-    "session-ended", "fencing", "fenced", "fence-failed", "fence-skipped", "cooled"]) {
+    "session-ended", "fencing", "fenced", "fence-failed", "fence-skipped", "cooled", "handover-requested"]) {
     stream.addEventListener(kind, show);
   }
   stream.addEventListener("frozen", (message) => {

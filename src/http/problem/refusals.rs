@@ -7,6 +7,7 @@ use super::{
     Problem,
 };
 use crate::{
+    actor::Share,
     lease::{Key, Refusal, State, View},
     manager::{AcquireAnyError, AcquireError},
 };
@@ -97,6 +98,18 @@ impl Problem {
                     retryable: true,
                     retry_after_ms: counts.next_ms,
                     counts: Some(counts),
+                    ..problem
+                }
+            }
+            AcquireAnyError::NoneOfShare(counts, Share { share, held }) => {
+                let title = "The session has its share, or no key is available";
+                let problem =
+                    Self::new(StatusCode::CONFLICT, "none-available", title, error.to_string());
+                Self {
+                    retryable: true,
+                    counts: Some(wire::Counts::of(counts)),
+                    share: Some(*share),
+                    held_by_session: Some(*held),
                     ..problem
                 }
             }

@@ -60,4 +60,7 @@ pub struct Drained {
     pub revoked: usize,
     /// Leases that stay, since they are pinned.
     pub pinned: usize,
+    /// Sessions of pools that balance, which are asked to hand over all that they keep.
+    #[serde(default)]
+    pub draining: usize,
 }

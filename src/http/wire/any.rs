@@ -1,10 +1,10 @@
 //! Any of several leases.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use super::Grant;
-use crate::manager::Availability;
+use crate::manager::{Availability, Count};
 
 /// How many of the keys of an acquire-any are in which state.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -62,9 +62,11 @@ pub struct AcquireAnyBody {
     pub ttl_ms: Option<u64>,
     /// The id of the session that is to keep the leases, in place of `ttl_ms`.
     pub session: Option<String>,
-    /// How many to take at most; 1 by default.
-    #[serde(default = "one")]
-    pub count: usize,
+    /// How many to take at most; 1 by default. `fair`: what the session has yet to get of its share of the
+    /// pool that it joined, which `pool` or `keys` name.
+    #[serde(default = "one", deserialize_with = "count")]
+    #[schema(schema_with = count_schema)]
+    pub count: Count,
     /// In which order they are tried.
     #[serde(default)]
     pub order: AnyOrder,
@@ -75,8 +77,33 @@ pub struct AcquireAnyBody {
     pub request_id: Option<String>,
 }
 
-fn one() -> usize {
-    1
+fn one() -> Count {
+    Count::UpTo(1)
+}
+
+fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Count, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a whole number or \"fair\" was expected")]
+    enum Body {
+        Number(usize),
+        Word(Word),
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Word {
+        Fair,
+    }
+    Ok(match Body::deserialize(from)? {
+        Body::Number(count) => Count::UpTo(count),
+        Body::Word(Word::Fair) => Count::Fair,
+    })
+}
+
+fn count_schema() -> utoipa::openapi::schema::Schema {
+    use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Type};
+    let number = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1));
+    let word = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["fair"]));
+    OneOfBuilder::new().item(number).item(word).build().into()
 }
 
 /// Answer of `POST /v1/acquire-any`.

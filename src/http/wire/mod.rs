@@ -3,6 +3,7 @@
 mod admin;
 mod any;
 mod batch;
+mod pools;
 mod sessions;
 
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use utoipa::{IntoParams, ToSchema};
 pub use admin::{DrainBody, Drained, FenceSkipBody, PinBody, RevokeBody, Revoked};
 pub use any::{AcquireAnyBody, AnyGrant, AnyOrder, Counts, Grants, GrantsOfOthers};
 pub use batch::{BatchBody, BatchRefs, Item, LeaseRef, Verdict, Verdicts};
-
+pub use pools::{PoolWire, PoolsWire};
 pub use sessions::{
-    BeatBody, BeatWire, BehaviorName, CheckSpec, ClosedWire, Notice, OpenedWire, SessionBody,
-    SessionWire, SessionsQuery, SessionsWire,
+    BeatBody, BeatWire, BehaviorName, CheckSpec, ClosedWire, DrainingWire, Notice, OpenedWire,
+    SessionBody, SessionDrainBody, SessionWire, SessionsQuery, SessionsWire,
 };
 
 use super::server::App;
@@ -215,9 +216,10 @@ pub struct TransferBody {
     pub key: String,
     /// The secret of the grant.
     pub lease_id: String,
-    /// The owner that may take it.
-    pub to: String,
-    /// How long it is kept for that owner; the tenure's ttl by default.
+    /// The owner that may take it; without it the first caller in the queue is granted the key by the same
+    /// write, and where nobody waits the key is free.
+    pub to: Option<String>,
+    /// How long it is kept for the owner in `to`; the tenure's ttl by default.
     pub offer_ms: Option<u64>,
     /// A last value for the successor.
     pub value: Option<String>,

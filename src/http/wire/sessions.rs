@@ -7,7 +7,7 @@ use super::{super::server::App, Lease};
 use crate::{
     actor::Holdings,
     lease::{Behavior, Check, CheckKind, Key},
-    manager::SessionView,
+    manager::{SessionAlive, SessionView},
 };
 
 /// What becomes of the keys' values when a session ends.
@@ -168,12 +168,54 @@ pub struct BeatWire {
 
 /// What a holder should know.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Notice {
-    /// `revoked`: an administrator ordered this lease to end, and the heartbeat does not keep it.
-    #[serde(rename = "type")]
-    pub kind: &'static str,
-    /// Which lease.
-    pub key: String,
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Notice {
+    /// This lease is ordered to end, and the heartbeat does not keep it.
+    Revoked {
+        /// Which lease.
+        key: String,
+    },
+    /// This lease is to be handed over.
+    HandoverRequested {
+        /// Which lease.
+        key: String,
+        /// Milliseconds until it is ordered to end.
+        deadline_ms: u64,
+    },
+    /// The whole session is to hand over what it keeps.
+    Draining {
+        /// Milliseconds until the session is ordered to end.
+        deadline_ms: u64,
+    },
+}
+
+impl Notice {
+    /// All that a heartbeat of the session is told.
+    pub fn all(alive: SessionAlive) -> Vec<Self> {
+        let text = |key: Key| key.as_str().to_owned();
+        let draining = alive.asks.all.map(|deadline_ms| Self::Draining { deadline_ms });
+        let revoked = alive.revoked.into_iter().map(|key| Self::Revoked { key: text(key) });
+        let asked = alive
+            .asks
+            .leases
+            .into_iter()
+            .map(|(key, deadline_ms)| Self::HandoverRequested { key: text(key), deadline_ms });
+        draining.into_iter().chain(revoked).chain(asked).collect()
+    }
+}
+
+/// Body of `POST /v1/sessions/{id}/drain`.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SessionDrainBody {}
+
+/// A session that is to hand over what it keeps.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DrainingWire {
+    /// It is, now or from before.
+    pub draining: bool,
+    /// Milliseconds until it is ordered to end, with what it keeps by then.
+    pub deadline_ms: u64,
 }
 
 /// Whether a session was ended by this call.

@@ -143,6 +143,7 @@ mod tests {
             revocation: None,
             aftermath: None,
             request_marks: Box::default(),
+            handover: None,
         };
         let (key, record) = (Key::new(key).unwrap(), Arc::new(record));
         Write { key, expected: Revision(9), record, changes: Vec::new() }

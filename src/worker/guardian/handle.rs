@@ -191,6 +191,12 @@ impl Guardian {
         self.0.tell(Order::Deadline { id: None, at_ms });
     }
 
+    /// Whether it is gone.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        *self.0.gone.borrow()
+    }
+
     /// Resolves when the guardian is gone; all that it ran is killed then.
     pub async fn gone(&self) {
         let mut gone = self.0.gone.clone();
@@ -280,6 +286,12 @@ impl Known {
 }
 
 impl Ward {
+    /// A number that no other ward of this guardian has.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
     /// Runs a program, in a process group of its own.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ pub fn become_program(guardian: u32, argv: &[OsString]) -> io::Error {
         return io::ErrorKind::InvalidInput.into();
     };
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    {
+    if !super::serve::is_broken() {
         use rustix::process::{Signal, set_parent_process_death_signal};
         if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
             return error.into();

@@ -230,7 +230,7 @@ impl World {
                 self.call(model, KEY, number, named(ask, number));
             }
             Action::Tell => {
-                let over = SessionOver { session: DIGEST, cause: "over".into() };
+                let over = SessionOver { session: DIGEST, cause: "over".into(), actor: None };
                 self.step(model, KEY, Input::SessionOver(over));
             }
             Action::Commit(which) => {

@@ -1,7 +1,8 @@
 //! Requests, as sentences.
 
 use tenure::lease::{
-    Acquire, Bond, Heartbeat, LeaseId, Moment, Nonce, Owner, Release, Request, Revoke, Transfer,
+    Acquire, AskHandover, Bond, Heartbeat, LeaseId, Moment, Nonce, Owner, Release, Request, Revoke,
+    Transfer,
 };
 
 /// The ttl of whoever does not say.
@@ -86,7 +87,24 @@ pub fn release(lease_id: LeaseId) -> Request {
 
 pub fn transfer(lease_id: LeaseId, to: &str) -> Request {
     let offer_ms = Some(5_000);
-    Request::Transfer(Box::new(Transfer { lease_id, to: owner(to), offer_ms, value: None }))
+    Request::Transfer(Box::new(Transfer { lease_id, to: Some(owner(to)), offer_ms, value: None }))
+}
+
+/// To whoever is next, with a last value.
+pub fn hand_over(lease_id: LeaseId, value: Option<&str>) -> Request {
+    let value = value.map(Into::into);
+    Request::Transfer(Box::new(Transfer { lease_id, to: None, offer_ms: None, value }))
+}
+
+/// How long a holder has that is asked to hand over.
+pub const HANDOVER_MS: u64 = 30_000;
+
+pub fn ask_handover() -> Request {
+    Request::AskHandover(Box::new(AskHandover {
+        reason: "balance".into(),
+        actor: "balancer".into(),
+        timeout_ms: HANDOVER_MS,
+    }))
 }
 
 pub fn revoke() -> Request {
@@ -95,6 +113,7 @@ pub fn revoke() -> Request {
         actor: "root".into(),
         immediately: false,
         owner: None,
+        token: None,
         floor: None,
     }))
 }

@@ -178,7 +178,7 @@ fn kept() -> (World, Who) {
 }
 
 fn over() -> Input<Who> {
-    Input::SessionOver(SessionOver { session: SESSION, cause: "expired".into() })
+    Input::SessionOver(SessionOver { session: SESSION, cause: "expired".into(), actor: None })
 }
 
 #[test]

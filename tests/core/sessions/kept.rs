@@ -212,7 +212,7 @@ fn a_grant_that_lands_after_the_tombstone_ends_when_the_lease_is_told() {
 #[test]
 fn the_end_of_another_session_ends_nothing() {
     let (mut duo, _) = Duo::kept(bond());
-    let over = SessionOver { session: Nonce(1), cause: "expired".into() };
+    let over = SessionOver { session: Nonce(1), cause: "expired".into(), actor: None };
     duo.key.input(Input::SessionOver(over));
     assert!(duo.key.flight.is_none());
     duo.key.done(revoke_immediately());

@@ -117,7 +117,7 @@ impl Duo {
     }
 
     fn tell(&mut self) {
-        let over = SessionOver { session: DIGEST, cause: "its ttl ran out".into() };
+        let over = SessionOver { session: DIGEST, cause: "its ttl ran out".into(), actor: None };
         self.key.input(Input::SessionOver(over));
     }
 

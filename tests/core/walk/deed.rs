@@ -26,8 +26,9 @@ pub enum Deed {
     },
     Transfer {
         proof: usize,
-        to: u8,
+        to: Option<u8>,
     },
+    AskHandover,
     Revoke {
         immediately: bool,
     },
@@ -117,7 +118,8 @@ pub fn any() -> BoxedStrategy<Deed> {
         10 => plain,
         6 => changed,
         8 => proof().prop_map(|proof| Deed::Release { proof }),
-        3 => (proof(), 0..3_u8).prop_map(|(proof, to)| Deed::Transfer { proof, to }),
+        3 => (proof(), proptest::option::of(0..3_u8)).prop_map(|(proof, to)| Deed::Transfer { proof, to }),
+        2 => Just(Deed::AskHandover),
         3 => proptest::bool::weighted(0.4).prop_map(|immediately| Deed::Revoke { immediately }),
         2 => (0..2_u8).prop_map(|by| Deed::Pin { by }),
         3 => (0..2_u8).prop_map(|by| Deed::Unpin { by }),

@@ -98,8 +98,12 @@ impl Walker {
             }
             Deed::Release { proof } => self.speak(proof, release),
             Deed::Transfer { proof, to } => {
-                self.speak(proof, |id| transfer(id, OWNERS[usize::from(to)]));
+                self.speak(proof, |id| match to {
+                    Some(to) => transfer(id, OWNERS[usize::from(to)]),
+                    None => hand_over(id, Some("page 8")),
+                });
             }
+            Deed::AskHandover => drop(self.bench.ask(ask_handover())),
             Deed::Revoke { immediately: true } => drop(self.bench.ask(revoke_immediately())),
             Deed::Revoke { immediately: false } => {
                 let Request::Revoke(mut order) = revoke() else { return };
@@ -138,7 +142,11 @@ impl Walker {
     }
 
     fn tell(&mut self, session: Nonce) {
-        self.bench.input(Input::SessionOver(SessionOver { session, cause: "expired".into() }));
+        self.bench.input(Input::SessionOver(SessionOver {
+            session,
+            cause: "expired".into(),
+            actor: None,
+        }));
     }
 
     fn judge_sessions(&mut self) {

@@ -206,6 +206,8 @@ fn spawn(dir: &Path, sets: &[String]) -> Child {
     for set in sets {
         command.arg("--set").arg(set);
     }
+    // Leases of pools may move as soon as they are granted.
+    command.env("TENURE_TEST_MIN_HOLD_MS", "0");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     command.spawn().expect("the program starts")
 }

@@ -63,6 +63,7 @@ fn record(seq: u64, nonce: u128) -> Record {
         revocation: None,
         aftermath: None,
         request_marks: Box::new([]),
+        handover: None,
     }
 }
 

@@ -1,0 +1,311 @@
+//! What this node knows of pools: the sessions that joined them, wherever these are at home, and who has
+//! which of their keys.
+//!
+//! Guarantees: it follows the store's history in its order; what a call here was granted counts from the
+//! moment at which the call hears of it; places that a member has yet to fill are given to one call each.
+//!
+//! Does not guarantee: that another node knows the same at the same moment: it may be a moment behind.
+//!
+//! Assumes: the supervisor reports every committed change in the order of the feed. A change costs a look
+//! at one key; nothing is kept of keys whose pool no session joined.
+
+mod balancer;
+mod pool;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use tokio::sync::{Notify, watch};
+
+pub(crate) use balancer::start;
+use pool::{Fact, Name, Pool};
+pub use pool::{Joined, MemberView, PoolView, Share};
+
+use super::World;
+use crate::{
+    lease::{ChangeKind, Key, Moment, Nonce, Owner, Record, SessionSpec, Token},
+    store::Committed,
+};
+
+/// The pools of a node.
+#[derive(Default)]
+pub struct Pools {
+    /// A session joined some pool.
+    in_use: AtomicBool,
+    state: Mutex<State>,
+    /// There is something to look at.
+    work: Notify,
+    /// It was looked at: plans are to be made anew.
+    planned: Notify,
+    /// How often everything was to be looked for again.
+    doubts: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    pools: HashMap<Name, Pool>,
+    /// The pools of sessions.
+    joined: HashMap<Nonce, Name>,
+    /// Sessions of other nodes whose records are to be read.
+    arrivals: HashSet<Nonce>,
+    /// Sessions that ended while records of sessions are read; else none.
+    ended: Option<HashSet<Nonce>>,
+    /// All sessions are known.
+    searched: bool,
+}
+
+/// Whether a record says that its holder was asked to hand over; a session's, all that it keeps.
+fn was_asked(record: &Record) -> bool {
+    record.handover.is_some()
+}
+
+impl State {
+    fn join(&mut self, digest: Nonce, name: &str, joined: Joined) {
+        let known = self.pools.get_key_value(name).map(|(name, _)| name.clone());
+        let name = known.unwrap_or_else(|| name.into());
+        self.pools.entry(name.clone()).or_default().join(digest, joined);
+        self.joined.insert(digest, name);
+    }
+
+    fn leave(&mut self, digest: Nonce) {
+        self.arrivals.remove(&digest);
+        if let Some(ended) = &mut self.ended {
+            ended.insert(digest);
+        }
+        if let Some(name) = self.joined.remove(&digest)
+            && let Some(pool) = self.pools.get_mut(&name)
+        {
+            pool.leave(digest);
+        }
+    }
+
+    /// What the record of a session that lives says.
+    fn read(&mut self, digest: Nonce, record: &Record) {
+        let spec = record.value.as_deref().map(serde_json::from_str::<SessionSpec>);
+        let (Some(Ok(spec)), Some(tenure)) = (spec, &record.tenure) else { return };
+        let Some(name) = spec.pool else { return };
+        let joined = Joined {
+            owner: tenure.owner.clone(),
+            weight: spec.weight,
+            node: record.node,
+            draining: was_asked(record),
+        };
+        self.join(digest, &name, joined);
+    }
+}
+
+impl Pools {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A session is at home here: just made, or adopted.
+    pub(super) fn arrived(&self, digest: Nonce, owner: &Owner, spec: &SessionSpec, node: Nonce) {
+        let Some(name) = spec.pool.as_deref() else { return };
+        let mut state = self.state();
+        // That it leaves is told by the feed, and stays so.
+        let draining = state.member(digest).is_some_and(|member| member.draining);
+        let joined = Joined { owner: owner.clone(), weight: spec.weight, node, draining };
+        state.join(digest, name, joined);
+        drop(state);
+        self.in_use.store(true, Ordering::Release);
+        self.work.notify_one();
+    }
+
+    /// The feed brought a change.
+    pub(super) fn heard(&self, world: &World, committed: &Committed, own: bool) {
+        let Committed { key, change, .. } = committed;
+        if let Some(digest) = key.session() {
+            return self.heard_of_session(digest, change.kind, own);
+        }
+        if !self.in_use.load(Ordering::Acquire) {
+            return;
+        }
+        let Some(fact) = Fact::of_change(change) else { return };
+        let rules = world.rules();
+        let name = &rules.of(key.as_str()).0.pool;
+        let mut state = self.state();
+        if let Some(pool) = state.pools.get_mut(name) {
+            pool.learn(key, fact, world.clock.now());
+            drop(state);
+            self.work.notify_one();
+        }
+    }
+
+    fn heard_of_session(&self, digest: Nonce, kind: ChangeKind, own: bool) {
+        let mut state = self.state();
+        if kind.ends_tenure() {
+            state.leave(digest);
+        } else if kind == ChangeKind::Granted && !own {
+            // Of its own sessions a node hears when they arrive.
+            state.arrivals.insert(digest);
+        } else if kind == ChangeKind::HandoverRequested {
+            if let Some(name) = state.joined.get(&digest).cloned()
+                && let Some(pool) = state.pools.get_mut(&name)
+                && let Some(member) = pool.members.get(&digest)
+            {
+                let joined = Joined { draining: true, ..member.clone() };
+                pool.join(digest, joined);
+            } else {
+                state.arrivals.insert(digest);
+            }
+        } else {
+            return;
+        }
+        drop(state);
+        self.work.notify_one();
+    }
+
+    /// Some changes were missed, or the keys of the pools are others now: all is looked for again.
+    pub(super) fn doubt(&self) {
+        self.doubts.fetch_add(1, Ordering::AcqRel);
+        let mut state = self.state();
+        state.searched = false;
+        state.pools.values_mut().for_each(Pool::doubt);
+        drop(state);
+        self.work.notify_one();
+    }
+
+    /// Resolves when all keys of a pool are known. A pool that no session joined has none.
+    pub async fn surveyed(&self, name: &str) {
+        let surveyed = self.state().pools.get(name).map(|pool| pool.surveyed.subscribe());
+        if let Some(mut surveyed) = surveyed {
+            let _ = surveyed.wait_for(|surveyed| *surveyed).await;
+        }
+    }
+
+    /// Tells of changes of a pool from now on; `None` for one that no session joined.
+    #[must_use]
+    pub fn changes(&self, name: &str) -> Option<watch::Receiver<u64>> {
+        self.state().pools.get(name).map(|pool| pool.changed.subscribe())
+    }
+
+    /// What a member has and is to have. Of the `named` keys those that were never seen count, too.
+    #[must_use]
+    pub fn share(&self, name: &str, digest: Nonce, named: &[Key]) -> Share {
+        let mut state = self.state();
+        state.pools.get_mut(name).map(|pool| pool.share(digest, named)).unwrap_or_default()
+    }
+
+    /// Reserves up to `most` of the places that a member has yet to fill, until the guard is dropped.
+    #[must_use]
+    pub fn reserve<'a>(
+        &'a self,
+        name: &'a str,
+        digest: Nonce,
+        named: &'a [Key],
+        most: usize,
+    ) -> Option<Reservation<'a>> {
+        let mut state = self.state();
+        let places = state.pools.get_mut(name)?.reserve(digest, named, most);
+        drop(state);
+        (places > 0).then_some(Reservation { pools: self, name, digest, named, places })
+    }
+
+    /// Keys of a pool that a session may get: those that nobody has, and those that others have.
+    #[must_use]
+    pub fn open_to(&self, name: &str, digest: Nonce) -> (Vec<Key>, Vec<Key>) {
+        self.state().pools.get(name).map(|pool| pool.open_to(digest)).unwrap_or_default()
+    }
+
+    /// [`Self::open_to`], of these keys.
+    #[must_use]
+    pub fn part(&self, name: &str, digest: Nonce, keys: &[Key]) -> (Vec<Key>, Vec<Key>) {
+        let state = self.state();
+        let Some(pool) = state.pools.get(name) else { return (keys.to_vec(), Vec::new()) };
+        let others = |key: &&Key| !pool.is_free(key) && !pool.has(digest, key);
+        let free = keys.iter().filter(|key| pool.is_free(key));
+        (free.cloned().collect(), keys.iter().filter(others).cloned().collect())
+    }
+
+    /// A call here was granted a key under a session, which the feed has yet to tell.
+    pub fn granted(&self, name: &str, key: &Key, digest: Nonce, token: Token, now: Moment) {
+        if let Some(pool) = self.state().pools.get_mut(name) {
+            pool.granted(key, digest, token, now);
+        }
+    }
+
+    /// A pool as people see it; `None` while not all of it is known, and when no session joined it.
+    #[must_use]
+    pub fn view(&self, name: &str) -> Option<PoolView> {
+        let mut state = self.state();
+        let searched = state.searched;
+        let pool = state.pools.get_mut(name)?;
+        let known = searched && *pool.surveyed.borrow();
+        known.then(|| pool.view())
+    }
+}
+
+impl State {
+    fn member(&self, digest: Nonce) -> Option<&Joined> {
+        self.pools.get(self.joined.get(&digest)?)?.members.get(&digest)
+    }
+}
+
+/// Places of a member that one call may fill.
+pub struct Reservation<'a> {
+    pools: &'a Pools,
+    name: &'a str,
+    digest: Nonce,
+    named: &'a [Key],
+    /// How many.
+    pub places: usize,
+}
+
+impl Reservation<'_> {
+    /// Gives all but so many back.
+    pub fn keep(&mut self, places: usize) {
+        let rest = self.places.saturating_sub(places);
+        self.places -= rest;
+        self.give_back(rest);
+    }
+
+    fn give_back(&self, places: usize) {
+        if let Some(pool) = self.pools.state().pools.get_mut(self.name) {
+            pool.give_back(self.digest, places);
+        }
+    }
+
+    /// Resolves when the member's share has fallen below what it has and has reserved; or, where that is
+    /// `news`, when the pool has more keys than now.
+    pub async fn lapsed(&self, news: bool) {
+        let Some(mut changes) = self.pools.changes(self.name) else { return };
+        let look = || {
+            let mut state = self.pools.state();
+            let pool = state.pools.get_mut(self.name)?;
+            Some((pool.fits(self.digest, self.named), pool.len()))
+        };
+        let Some((_, known)) = look() else { return };
+        loop {
+            let stays = look().is_some_and(|(fits, keys)| fits && (keys <= known || !news));
+            if !stays || settle(&mut changes).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        self.give_back(self.places);
+    }
+}
+
+/// Many changes come at once: who waits for them looks once.
+const SETTLE: std::time::Duration = std::time::Duration::from_millis(10);
+
+/// Resolves a moment after the next change.
+///
+/// # Errors
+/// The pool is gone.
+pub async fn settle(changes: &mut watch::Receiver<u64>) -> Result<(), watch::error::RecvError> {
+    changes.changed().await?;
+    tokio::time::sleep(SETTLE).await;
+    changes.borrow_and_update();
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! `tenure pools`: who works for which pool, and who has how much.
+
+use clap::Args;
+
+use super::{
+    Context, Exit, Failure,
+    output::{dash, shown},
+};
+use crate::client::{Pool, PoolMember};
+
+const POOLS: [&str; 5] = ["POOL", "BALANCE", "KEYS", "FREE", "MEMBERS"];
+const MEMBERS: [&str; 8] =
+    ["SESSION", "OWNER", "WEIGHT", "HELD", "SHARE", "HANDOVERS", "DRAINING", "NODE"];
+
+/// List the pools, or the members of one.
+#[derive(Clone, Debug, Args)]
+pub struct PoolsArgs {
+    /// Only this pool, with its members
+    pool: Option<String>,
+}
+
+impl PoolsArgs {
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        if let Some(pool) = &self.pool {
+            let pool = context.client.pool(pool).await?;
+            context.output.list(&pool, &pool.members, &MEMBERS, member)?;
+        } else {
+            let pools = context.client.pools().await?;
+            context.output.list(&pools, &pools.pools, &POOLS, row)?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn yes(is: bool) -> String {
+    if is { "yes".to_owned() } else { dash() }
+}
+
+fn row(pool: &Pool) -> Vec<String> {
+    let count = |count: Option<u64>| count.map_or_else(dash, |count| count.to_string());
+    vec![
+        shown(&pool.pool),
+        yes(pool.balance),
+        count(pool.keys),
+        count(pool.free),
+        pool.members.len().to_string(),
+    ]
+}
+
+fn member(member: &PoolMember) -> Vec<String> {
+    vec![
+        shown(&member.session),
+        shown(&member.owner),
+        member.weight.to_string(),
+        member.held.to_string(),
+        member.share.to_string(),
+        member.handovers.to_string(),
+        yes(member.draining),
+        member.node.as_deref().map_or_else(dash, shown),
+    ]
+}

@@ -1,0 +1,103 @@
+//! `tenure run`: one program under one lease.
+
+use std::{ffi::OsString, process::ExitCode, time::Duration};
+
+use clap::{ArgGroup, Args};
+
+use super::{Context, Exit, Failure, args, output::talk};
+use crate::{
+    client::Hold,
+    worker::{
+        fits,
+        guardian::RunError,
+        run::{Outcome, Run, RunFailure},
+    },
+};
+
+/// So long waits who waits for ever.
+const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+/// Run a program while a lease is held, and end it before the lease's guarantee does.
+///
+/// The program gets TENURE_KEY, TENURE_TOKEN, TENURE_OWNER, TENURE_TTL_MS, TENURE_SERVER, TENURE_LEASE_FILE,
+/// TENURE_VALUE when an owner before left one, and TENURE_VALUE_FILE, whose contents the next owner gets. It
+/// gets the signals that this process gets. Ends with the program's own code (128 and the signal's number),
+/// with 73 when the lease was not acquired, and with 74 when it was lost while the program ran.
+#[derive(Clone, Debug, Args)]
+#[command(group(ArgGroup::new("what").required(true).args(["key", "any", "pool"])))]
+pub struct RunArgs {
+    /// The key
+    #[arg(long)]
+    key: Option<String>,
+    /// Any of these keys, with commas between; may be repeated
+    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    any: Vec<String>,
+    /// Any known key of this pool
+    #[arg(long)]
+    pool: Option<String>,
+    /// Who holds it; by default the host's name and the number of this process
+    #[arg(long, env = "TENURE_OWNER")]
+    owner: Option<String>,
+    /// How long the lease lasts without a heartbeat
+    #[arg(long, value_parser = args::duration, default_value = "15s")]
+    ttl: Duration,
+    /// How long the program gets between SIGTERM and SIGKILL when the lease is lost
+    #[arg(long, value_parser = args::duration, default_value = "5s")]
+    grace: Duration,
+    /// How long to wait for the lease: a duration, or `forever`; not at all by default
+    #[arg(long, value_parser = wait)]
+    wait: Option<Duration>,
+    /// With --key: what the next owner will read
+    #[arg(long, conflicts_with_all = ["any", "pool"])]
+    value: Option<String>,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+fn wait(text: &str) -> Result<Duration, String> {
+    if text == "forever" { Ok(FOR_EVER) } else { args::duration(text) }
+}
+
+impl RunArgs {
+    pub(super) async fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        fits(self.ttl, self.grace).map_err(Failure::Usage)?;
+        let run = Run {
+            client: context.client.clone(),
+            hold: self.hold(),
+            inherits: self.value.is_none(),
+            grace: self.grace,
+            command: self.command,
+        };
+        match run.run(talk).await {
+            Ok(Outcome::Ended(exit)) => Ok(exit.number().into()),
+            Ok(Outcome::Lost(_)) => Ok(Exit::Lost.into()),
+            Ok(Outcome::Signalled(signal)) => Ok(signalled(signal.as_raw())),
+            Err(RunFailure::Client(error)) => Err(error.into()),
+            Err(RunFailure::Start(RunError::TooLate)) => {
+                talk("the lease was as good as over before the program could be started");
+                Ok(Exit::Lost.into())
+            }
+            Err(failure) => Err(anyhow::Error::from(failure).into()),
+        }
+    }
+
+    fn hold(&self) -> Hold {
+        let hold = match (&self.key, &self.pool) {
+            (Some(key), _) => Hold::key(key),
+            (_, Some(pool)) => Hold::pool(pool),
+            _ => Hold::any(self.any.iter()),
+        };
+        let owner = self.owner.clone().unwrap_or_else(args::default_owner);
+        let hold = hold.owner(owner).ttl(self.ttl).wait(self.wait.unwrap_or_default());
+        match &self.value {
+            Some(value) => hold.value(value),
+            None => hold,
+        }
+    }
+}
+
+/// The number that shells give a process that a signal ended.
+pub(super) fn signalled(signal: i32) -> ExitCode {
+    u8::try_from(128 + signal).unwrap_or(255).into()
+}

@@ -1,0 +1,162 @@
+//! `tenure work`: one program for each lease of a pool that this member holds.
+
+use std::{ffi::OsString, io::Read as _, sync::Arc, time::Duration};
+
+use clap::{ArgGroup, Args, ValueEnum};
+
+use super::{Context, Exit, Failure, Format, args, output::talk};
+use crate::{
+    client::{LeaseFilter, WorkerPool},
+    worker::{
+        fits,
+        restart::Restart,
+        work::{Event, Work, WorkFailure},
+    },
+};
+
+/// Most keys that are asked for by name: as many as a batch has.
+const MOST_KEYS: usize = 10_000;
+
+/// Be a member of a pool, and run a program for each lease held.
+///
+/// Each program gets TENURE_KEY, TENURE_TOKEN, TENURE_OWNER, TENURE_TTL_MS, TENURE_SERVER, TENURE_LEASE_FILE,
+/// TENURE_VALUE when the owner before left one, and TENURE_VALUE_FILE: what it writes there, its successor
+/// gets as TENURE_VALUE, at whatever worker. SIGTERM or SIGINT drains: every program is told to end, its key
+/// is handed over, and this ends with 0; a second signal kills what still runs.
+#[derive(Clone, Debug, Args)]
+#[command(group(ArgGroup::new("which").args(["prefix", "keys", "keys_from"])))]
+pub struct WorkArgs {
+    /// The pool
+    #[arg(long)]
+    pool: String,
+    /// Only the keys that start with this and are known now
+    #[arg(long)]
+    prefix: Option<String>,
+    /// Only these keys, which need not be known, with commas between; may be repeated
+    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    keys: Vec<String>,
+    /// Only the keys in this file, one a line; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    keys_from: Option<String>,
+    /// Most programs at once
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    capacity: Option<u32>,
+    /// Who works; by default the host's name and the number of this process
+    #[arg(long, env = "TENURE_OWNER")]
+    owner: Option<String>,
+    /// The share of the pool's keys, beside other members' weights
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    weight: u32,
+    /// How long the leases last without a heartbeat
+    #[arg(long, value_parser = args::duration, default_value = "15s")]
+    ttl: Duration,
+    /// How long a program gets between SIGTERM and SIGKILL
+    #[arg(long, value_parser = args::duration, default_value = "5s")]
+    grace: Duration,
+    /// Which programs are started again when they end
+    #[arg(long, value_enum, default_value_t = When::Always)]
+    restart: When,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum When {
+    /// All of them
+    Always,
+    /// Those that failed; one that succeeded leaves its key held and idle
+    OnFailure,
+    /// None; one that failed gives its key back
+    Never,
+}
+
+impl From<When> for Restart {
+    fn from(when: When) -> Self {
+        match when {
+            When::Always => Self::Always,
+            When::OnFailure => Self::OnFailure,
+            When::Never => Self::Never,
+        }
+    }
+}
+
+impl WorkArgs {
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        fits(self.ttl, self.grace).map_err(Failure::Usage)?;
+        let keys = self.keys(context).await?;
+        let pool = WorkerPool::new(context.client.clone(), self.pool.as_str())
+            .owner(self.owner.clone().unwrap_or_else(args::default_owner))
+            .weight(self.weight)
+            .ttl(self.ttl)
+            .keys(keys);
+        let pool = match self.capacity {
+            Some(capacity) => pool.capacity(usize::try_from(capacity).unwrap_or(usize::MAX)),
+            None => pool,
+        };
+        let as_json = context.output.format != Format::Table;
+        let work = Work {
+            pool,
+            server: context.client.servers(),
+            grace: self.grace,
+            restart: self.restart.into(),
+            command: self.command,
+            talk: Arc::new(move |event| say(event, as_json)),
+        };
+        match work.run().await {
+            Ok(()) => Ok(Exit::Done),
+            Err(WorkFailure::Client(error)) => Err(error.into()),
+            Err(failure) => Err(anyhow::Error::from(failure).into()),
+        }
+    }
+
+    async fn keys(&self, context: &Context) -> Result<Vec<String>, Failure> {
+        let keys = match (&self.prefix, &self.keys_from) {
+            (Some(prefix), _) => known(context, prefix).await?,
+            (_, Some(file)) => lines(file)?,
+            _ => return Ok(self.keys.clone()),
+        };
+        if keys.is_empty() || keys.len() > MOST_KEYS {
+            let found = keys.len();
+            return Err(Failure::Usage(format!("from 1 to {MOST_KEYS} keys, and not {found}")));
+        }
+        Ok(keys)
+    }
+}
+
+/// The keys that a server knows.
+async fn known(context: &Context, prefix: &str) -> Result<Vec<String>, Failure> {
+    let mut filter = LeaseFilter { prefix: Some(prefix.to_owned()), ..LeaseFilter::default() };
+    let mut keys = Vec::new();
+    loop {
+        let page = context.client.leases(&filter).await?;
+        keys.extend(page.leases.into_iter().map(|lease| lease.key));
+        filter.after = page.next;
+        if filter.after.is_none() || keys.len() > MOST_KEYS {
+            return Ok(keys);
+        }
+    }
+}
+
+/// The lines of a file that are not empty.
+fn lines(file: &str) -> Result<Vec<String>, Failure> {
+    let mut text = String::new();
+    let read = match file {
+        "-" => std::io::stdin().read_to_string(&mut text),
+        file => std::fs::File::open(file).and_then(|mut file| file.read_to_string(&mut text)),
+    };
+    read.map_err(|error| Failure::Usage(format!("cannot read the keys from {file}: {error}")))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    Ok(lines.map(str::to_owned).collect())
+}
+
+/// To standard error: standard output belongs to the programs.
+fn say(event: &Event, as_json: bool) {
+    match serde_json::to_string(event) {
+        Ok(line) if as_json => {
+            use std::io::Write as _;
+            let _ = writeln!(std::io::stderr().lock(), "{line}");
+        }
+        _ => talk(&event.to_string()),
+    }
+}

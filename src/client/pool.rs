@@ -1,0 +1,476 @@
+//! A worker that takes its share of a pool, and hands it over when asked.
+//!
+//! Guarantees: one task for each lease held, and none once its guarantee ended: what still runs then is
+//! dropped at its next `.await`; a lease is handed over only after its task ended.
+//!
+//! Does not guarantee: that a task that blocks its thread stops in time; that is what tokens are for.
+//!
+//! Assumes: a task that is asked to hand over ([`Lease::handover_requested`]) comes to an end; at the
+//! deadline its lease is revoked, and the task dropped.
+
+use std::{
+    collections::HashMap, fmt::Display, future::Future, pin::Pin, sync::Arc, time::Duration,
+};
+
+use tokio::{sync::watch, task::JoinSet, time::sleep};
+
+use super::{Client, ClientError, Hold, Lease, Loss, Order, Session, SessionOptions};
+use crate::{
+    clock::{Chance, Clock, Entropy, SystemEntropy},
+    lease::Moment,
+};
+
+/// How long one call waits for keys.
+const WAIT: Duration = Duration::from_secs(30);
+/// The first and the longest pause after a call that failed.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
+/// How long a key rests here after its task failed: at first, and at most.
+const RESTS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+
+/// A task came to its end; there is nothing for the next owner to read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done;
+
+/// What the end of a task leaves to the next owner.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Handover {
+    /// What the next owner reads.
+    pub value: Option<String>,
+}
+
+impl From<Done> for Handover {
+    fn from(_: Done) -> Self {
+        Self::default()
+    }
+}
+
+impl From<()> for Handover {
+    fn from((): ()) -> Self {
+        Self::default()
+    }
+}
+
+impl From<String> for Handover {
+    fn from(value: String) -> Self {
+        Self { value: Some(value) }
+    }
+}
+
+impl From<Option<String>> for Handover {
+    fn from(value: Option<String>) -> Self {
+        Self { value }
+    }
+}
+
+/// How a task ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It came to its end: its lease was handed over.
+    Done,
+    /// It failed, or panicked: its lease was given back.
+    Failed(String),
+    /// Its lease was lost; the task was dropped unless it ended in time.
+    Lost(Loss),
+}
+
+type Watcher = Arc<dyn Fn(&str, &Ended) + Send + Sync>;
+
+/// A member of a pool.
+pub struct WorkerPool {
+    client: Client,
+    pool: String,
+    owner: Option<String>,
+    weight: u32,
+    capacity: usize,
+    keys: Vec<String>,
+    ttl: Duration,
+    order: Order,
+    watcher: Watcher,
+    drain: Arc<watch::Sender<bool>>,
+}
+
+/// Ends a [`WorkerPool`] from outside.
+#[derive(Clone, Debug)]
+pub struct DrainHandle(Arc<watch::Sender<bool>>);
+
+impl DrainHandle {
+    /// Hands everything over; then [`WorkerPool::run`] returns.
+    pub fn drain(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+impl WorkerPool {
+    /// A member of this pool, with a weight of 1, without a bound to what it takes.
+    #[must_use]
+    pub fn new(client: Client, pool: impl Into<String>) -> Self {
+        Self {
+            client,
+            pool: pool.into(),
+            owner: None,
+            weight: 1,
+            capacity: usize::MAX,
+            keys: Vec::new(),
+            ttl: Duration::from_secs(15),
+            order: Order::Random,
+            watcher: Arc::new(|_, _| {}),
+            drain: Arc::new(watch::Sender::new(false)),
+        }
+    }
+
+    /// Who it is; a name of its own where nobody said.
+    #[must_use]
+    pub fn owner(self, owner: impl Into<String>) -> Self {
+        Self { owner: Some(owner.into()), ..self }
+    }
+
+    /// Its share beside other members.
+    #[must_use]
+    pub fn weight(self, weight: u32) -> Self {
+        Self { weight, ..self }
+    }
+
+    /// Most leases at once. What its share has beyond that nobody else takes either: lower the weight.
+    #[must_use]
+    pub fn capacity(self, capacity: usize) -> Self {
+        Self { capacity: capacity.max(1), ..self }
+    }
+
+    /// The keys to take from; all known keys of the pool where nobody said.
+    #[must_use]
+    pub fn keys<K: Into<String>>(self, keys: impl IntoIterator<Item = K>) -> Self {
+        Self { keys: keys.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// How long its session lasts without a heartbeat.
+    #[must_use]
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Self { ttl, ..self }
+    }
+
+    /// In which order keys are tried. After a session was lost, its former keys come first.
+    #[must_use]
+    pub fn order(self, order: Order) -> Self {
+        Self { order, ..self }
+    }
+
+    /// Is told of every task's end.
+    #[must_use]
+    pub fn on_end(self, watcher: impl Fn(&str, &Ended) + Send + Sync + 'static) -> Self {
+        Self { watcher: Arc::new(watcher), ..self }
+    }
+
+    /// What ends it in good order.
+    #[must_use]
+    pub fn drain_handle(&self) -> DrainHandle {
+        DrainHandle(self.drain.clone())
+    }
+
+    /// Takes leases and runs a task for each, until it is drained.
+    ///
+    /// A task that returns `Ok` hands its lease over, with the value returned, to whoever comes first; one
+    /// that fails or panics gives it back, and its key rests for a while before it is worked on here again.
+    /// A task whose lease is asked for decides itself when to end; at the deadline the lease is revoked.
+    ///
+    /// # Errors
+    /// The server refuses the session, or what is asked for under it, for good.
+    pub async fn run<F, T, R, E>(self, work: F) -> Result<(), ClientError>
+    where
+        F: Fn(Arc<Lease>) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<R, E>> + Send + 'static,
+        R: Into<Handover> + Send + 'static,
+        E: Display + Send + 'static,
+    {
+        let work = Arc::new(work);
+        let start: Start = Box::new(move |lease| {
+            let work = work.clone();
+            Box::pin(async move {
+                let ended = work(lease).await;
+                ended.map(Into::into).map_err(|error| error.to_string())
+            })
+        });
+        let chance = SystemEntropy::new().chance();
+        let mut member = Member { pool: self, start, chance, rests: Rests::default(), fair: true };
+        let mut order = member.pool.order;
+        while let Some(session) = member.join().await? {
+            if member.work(&session, order).await? {
+                return Ok(());
+            }
+            order = Order::Sticky;
+        }
+        Ok(())
+    }
+}
+
+type Task = Pin<Box<dyn Future<Output = Result<Handover, String>> + Send>>;
+type Start = Box<dyn Fn(Arc<Lease>) -> Task + Send + Sync>;
+type Acquiring<'a> = Pin<Box<dyn Future<Output = Result<Vec<Lease>, ClientError>> + Send + 'a>>;
+
+struct Member {
+    pool: WorkerPool,
+    start: Start,
+    chance: Chance,
+    rests: Rests,
+    /// Whether the server knows shares.
+    fair: bool,
+}
+
+impl Member {
+    /// Opens a session; none when it is drained before.
+    async fn join(&mut self) -> Result<Option<Arc<Session>>, ClientError> {
+        let mut pause = PAUSES[0];
+        loop {
+            let pool = &self.pool;
+            let mut drain = pool.drain.subscribe();
+            let owner = pool.owner.clone().unwrap_or_else(super::hold::nameless);
+            let options = SessionOptions::new(owner)
+                .ttl(pool.ttl)
+                .pool(pool.pool.as_str())
+                .weight(pool.weight);
+            tokio::select! {
+                biased;
+                () = asked_to_leave(&mut drain) => return Ok(None),
+                opened = pool.client.open_session(options) => match opened {
+                    Ok(session) => return Ok(Some(Arc::new(session))),
+                    Err(error) if is_final(&error) => return Err(error),
+                    Err(error) => tracing::warn!(%error, "no session"),
+                },
+            }
+            sleep(pause + self.chance.jitter(pause)).await;
+            pause = (pause * 2).min(PAUSES[1]);
+        }
+    }
+
+    /// Works until the session is lost, or all is handed over: then true.
+    async fn work(&mut self, session: &Arc<Session>, order: Order) -> Result<bool, ClientError> {
+        let mut tasks: JoinSet<(String, Ended)> = JoinSet::new();
+        let mut drain = self.pool.drain.subscribe();
+        let mut asking: Option<Acquiring<'_>> = None;
+        let (mut pause, mut leaving) = (Duration::ZERO, false);
+        loop {
+            if leaving && tasks.is_empty() {
+                let _ = session.close().await;
+                return Ok(true);
+            }
+            let room = self.pool.capacity.saturating_sub(tasks.len());
+            if asking.is_none() && room > 0 && !leaving {
+                let rest = pause + self.chance.jitter(pause);
+                asking = Some(ask(session.clone(), self.what(order, room), rest));
+            }
+            let asked = async {
+                match asking.as_mut() {
+                    Some(asked) => asked.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = asked_to_leave(&mut drain), if !leaving => {
+                    leaving = true;
+                    asking = None;
+                    self.leave(session).await;
+                }
+                loss = session.lost() => {
+                    tracing::warn!(%loss, pool = self.pool.pool, "the session is over");
+                    self.wind_up(tasks).await;
+                    return Ok(leaving);
+                }
+                Some(ended) = tasks.join_next() => self.ended(ended),
+                // Whoever was asked and did not come to an end is left no more time.
+                () = sleep(time_to_leave(session)), if leaving => tasks.shutdown().await,
+                asked = asked => {
+                    asking = None;
+                    pause = match asked {
+                        Ok(leases) => {
+                            for lease in leases.into_iter().take(room) {
+                                self.tend(&mut tasks, lease);
+                            }
+                            Duration::ZERO
+                        }
+                        Err(error) => self.refused(error, pause)?,
+                    };
+                }
+            }
+        }
+    }
+
+    fn what(&self, order: Order, room: usize) -> Hold {
+        let pool = &self.pool;
+        let hold = match pool.keys.as_slice() {
+            [] => Hold::pool(pool.pool.as_str()),
+            keys if self.fair => Hold::any(keys.iter().cloned()).in_pool(pool.pool.as_str()),
+            keys => Hold::any(keys.iter().cloned()),
+        };
+        let hold = hold.order(order).wait(WAIT);
+        if self.fair {
+            return hold.fair();
+        }
+        // Without shares, one at a time: so that members that start together come to similar numbers.
+        hold.count(u32::try_from(room.min(1)).unwrap_or(1))
+    }
+
+    /// How long to pause after a call that failed.
+    fn refused(&mut self, error: ClientError, pause: Duration) -> Result<Duration, ClientError> {
+        let longer = (pause * 2).clamp(PAUSES[0], PAUSES[1]);
+        let Some(problem) = error.problem() else {
+            tracing::debug!(%error, "nothing could be acquired");
+            return Ok(longer);
+        };
+        match problem.code.as_str() {
+            "none-available" => Ok(PAUSES[0]),
+            // The heartbeat finds out by itself.
+            "session-lost" => Ok(longer),
+            _ if self.fair && speaks_of(problem.field.as_deref(), &problem.detail, "count") => {
+                tracing::warn!("the server knows no shares: keys are taken one by one");
+                self.fair = false;
+                Ok(Duration::ZERO)
+            }
+            _ if is_final(&error) => Err(error),
+            _ => Ok(longer),
+        }
+    }
+
+    /// Says that everything is to be handed over.
+    async fn leave(&self, session: &Session) {
+        if let Err(error) = session.drain().await {
+            // Then it is done without the server's help.
+            tracing::debug!(%error, "the server was not told of the drain");
+            session.ask_for_all(self.pool.ttl);
+        }
+    }
+
+    /// The tasks of a lost session end with their leases.
+    async fn wind_up(&mut self, mut tasks: JoinSet<(String, Ended)>) {
+        while let Some(ended) = tasks.join_next().await {
+            self.ended(ended);
+        }
+    }
+
+    fn tend(&self, tasks: &mut JoinSet<(String, Ended)>, lease: Lease) {
+        let lease = Arc::new(lease);
+        let rest = self.rests.of(lease.key(), self.pool.client.clock.now());
+        let task = (self.start)(lease.clone());
+        tasks.spawn(async move {
+            let key = lease.key().to_owned();
+            (key, tend(lease, task, rest).await)
+        });
+    }
+
+    fn ended(&mut self, ended: Result<(String, Ended), tokio::task::JoinError>) {
+        let Ok((key, ended)) = ended else { return };
+        match &ended {
+            Ended::Failed(why) => {
+                tracing::error!(key, why, "a task failed");
+                self.rests.failed(&key, self.pool.client.clock.now());
+            }
+            Ended::Lost(loss) => tracing::warn!(key, %loss, "a lease was lost"),
+            Ended::Done => self.rests.fine(&key),
+        }
+        (self.pool.watcher)(&key, &ended);
+    }
+}
+
+async fn asked_to_leave(drain: &mut watch::Receiver<bool>) {
+    if drain.wait_for(|drain| *drain).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// How long a session that leaves has for it yet.
+fn time_to_leave(session: &Session) -> Duration {
+    let end = session.deadline().handover.unwrap_or(Moment::ZERO);
+    end.since(session.now())
+}
+
+fn ask<'a>(session: Arc<Session>, hold: Hold, rest: Duration) -> Acquiring<'a> {
+    Box::pin(async move {
+        sleep(rest).await;
+        session.acquire_any(hold).await
+    })
+}
+
+/// Runs the task of a lease, and ends the tenure with it.
+async fn tend(lease: Arc<Lease>, task: Task, rest: Duration) -> Ended {
+    // Dropped with this future, the task is dropped too.
+    let mut running = JoinSet::new();
+    running.spawn(async move {
+        sleep(rest).await;
+        task.await
+    });
+    let ended = tokio::select! {
+        biased;
+        ended = running.join_next() => ended,
+        _ = lease.lost() => {
+            let left = lease.deadline().until.since(lease.clock().now());
+            tokio::time::timeout(left, running.join_next()).await.unwrap_or(None)
+        }
+    };
+    drop(running);
+    let lost = lease.deadline().lost;
+    let in_time = lease.clock().now() < lease.deadline().until;
+    let outcome = match ended {
+        Some(Ok(Ok(handover))) if lost.is_none() => {
+            let value = handover.value.as_deref();
+            let told = match lease.transfer(None, value).await {
+                Err(ClientError::Refused(_)) => lease.give_back(value).await,
+                told => told,
+            };
+            if let Err(error) = told {
+                tracing::debug!(key = lease.key(), %error, "a lease is left to its session");
+            }
+            return Ended::Done;
+        }
+        Some(Ok(Ok(handover))) if in_time => {
+            // It stopped before its time was up: nobody has to wait that long.
+            let _ = lease.give_back(handover.value.as_deref()).await;
+            return lost.map_or(Ended::Done, Ended::Lost);
+        }
+        Some(Ok(Err(why))) => Some(why),
+        Some(Err(error)) => Some(told(error)),
+        Some(Ok(Ok(_))) | None => None,
+    };
+    if lost.is_none() || (in_time && outcome.is_some()) {
+        let _ = lease.release().await;
+    }
+    match (outcome, lost) {
+        (Some(why), _) => Ended::Failed(why),
+        (None, lost) => Ended::Lost(lost.unwrap_or(Loss::Unknown)),
+    }
+}
+
+/// What a panic said.
+fn told(error: tokio::task::JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else { return "cancelled".into() };
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("panicked: {}", text.unwrap_or_default())
+}
+
+fn is_final(error: &ClientError) -> bool {
+    error.problem().is_some_and(|problem| !problem.retryable)
+}
+
+/// Whether a problem is about this field.
+fn speaks_of(field: Option<&str>, detail: &Option<String>, name: &str) -> bool {
+    field == Some(name) || detail.as_deref().is_some_and(|detail| detail.contains(name))
+}
+
+/// Keys whose tasks failed.
+#[derive(Default)]
+struct Rests(HashMap<String, (u32, Moment)>);
+
+impl Rests {
+    fn of(&self, key: &str, now: Moment) -> Duration {
+        self.0.get(key).map_or(Duration::ZERO, |(_, until)| until.since(now))
+    }
+
+    fn failed(&mut self, key: &str, now: Moment) {
+        let (failures, until) = self.0.entry(key.to_owned()).or_insert((0, now));
+        *until = now + (RESTS[0] * (1 << (*failures).min(10))).min(RESTS[1]);
+        *failures += 1;
+    }
+
+    fn fine(&mut self, key: &str) {
+        self.0.remove(key);
+    }
+}

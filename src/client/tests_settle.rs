@@ -1,0 +1,181 @@
+//! Acquires whose answers are lost, against scripted servers.
+
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    sync::mpsc::{Receiver, channel},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+use super::{Client, ClientError, Hold};
+
+/// What a scripted server does with a request.
+#[derive(Clone)]
+enum Act {
+    Answer(u16, Value),
+    /// Closes the connection without an answer.
+    Swallow,
+    /// Says nothing for as long as the test runs.
+    Hang,
+}
+
+/// A server that acts as told, one connection after the other, and hands out bodies and paths.
+fn server(acts: Vec<Act>) -> (String, Receiver<(String, Value)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (seen, requests) = channel();
+    std::thread::spawn(move || {
+        let mut hanging = Vec::new();
+        for act in acts {
+            let (mut socket, _) = listener.accept().unwrap();
+            let (mut request, mut buffer) = (Vec::new(), [0; 4096]);
+            let body = loop {
+                let read = socket.read(&mut buffer).unwrap_or(0);
+                request.extend_from_slice(&buffer[..read]);
+                let text = String::from_utf8_lossy(&request).into_owned();
+                let body = text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
+                if let Some(Ok(body)) = body.map(|body| serde_json::from_str(&body)) {
+                    break body;
+                }
+                assert!(read > 0, "{text}");
+            };
+            let text = String::from_utf8_lossy(&request);
+            let path = text.split(' ').nth(1).unwrap().to_owned();
+            let _ = seen.send((path, body));
+            if matches!(act, Act::Hang) {
+                hanging.push(socket);
+                continue;
+            }
+            if let Act::Answer(status, body) = act {
+                let body = body.to_string();
+                let answer = format!(
+                    "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                    body.len()
+                );
+                let _ = socket.write_all(answer.as_bytes());
+            }
+        }
+    });
+    (url, requests)
+}
+
+fn grant(valid_for_ms: u64) -> Act {
+    Act::Answer(
+        200,
+        json!({ "key": "a", "state": "held", "owner": "w", "token": 7, "ttl_ms": 60_000,
+            "lease_id": "00ff", "valid_for_ms": valid_for_ms }),
+    )
+}
+
+fn problem(status: u16, code: &str, more: Value) -> Act {
+    let mut body = json!({ "title": code, "status": status, "code": code, "retryable": true });
+    let fields = more.as_object().unwrap().clone();
+    body.as_object_mut().unwrap().extend(fields);
+    Act::Answer(status, body)
+}
+
+fn hold() -> Hold {
+    Hold::key("a").owner("w").ttl(Duration::from_secs(60))
+}
+
+fn ids(requests: &Receiver<(String, Value)>, count: usize) -> Vec<String> {
+    let id = |(_, body): (String, Value)| body["request_id"].as_str().unwrap().to_owned();
+    requests.iter().take(count).map(id).collect()
+}
+
+#[tokio::test]
+async fn lost_answers_and_passing_refusals_are_asked_for_under_the_same_id_at_any_server() {
+    let (first, seen_first) =
+        server(vec![Act::Swallow, problem(503, "draining", json!({ "retry_after_ms": 10 }))]);
+    let (second, seen_second) =
+        server(vec![problem(409, "request-in-flight", json!({})), grant(58_000)]);
+    let client = Client::new(&format!("{first},{second}")).unwrap();
+    let lease = client.hold(hold()).await.unwrap();
+    assert_eq!((lease.token(), lease.valid()), (7, true));
+    let mut all = ids(&seen_first, 2);
+    all.extend(ids(&seen_second, 2));
+    all.dedup();
+    assert_eq!(all.len(), 1, "{all:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_came_too_late_is_asked_for_again() {
+    let (url, seen) = server(vec![grant(0), grant(50_000)]);
+    let lease = Client::new(&url).unwrap().hold(hold()).await.unwrap();
+    assert!(lease.valid());
+    let ids = ids(&seen, 2);
+    assert_eq!(ids[0], ids[1]);
+}
+
+#[tokio::test]
+async fn who_waits_asks_under_a_new_id_only_after_an_answer() {
+    let (url, seen) = server(vec![
+        problem(409, "held", json!({})),
+        Act::Swallow,
+        problem(409, "request-id-spent", json!({ "retryable": false })),
+        grant(50_000),
+    ]);
+    let client = Client::new(&url).unwrap();
+    client.hold(hold().wait(Duration::from_secs(20))).await.unwrap();
+    let ids = ids(&seen, 4);
+    assert_eq!(ids[1], ids[2]);
+    assert!(ids[0] != ids[1] && ids[2] != ids[3], "{ids:?}");
+}
+
+#[tokio::test]
+async fn a_wait_that_the_server_finds_too_long_is_cut() {
+    let long = Value::from("wait_ms");
+    let too_long = json!({ "field": long, "retryable": false });
+    let (url, seen) = server(vec![
+        problem(400, "invalid-field", too_long),
+        problem(409, "held-by-you", json!({})),
+    ]);
+    let client = Client::new(&url).unwrap();
+    let refused = client.hold(hold().wait(Duration::from_secs(3600))).await.unwrap_err();
+    assert_eq!(refused.problem().unwrap().code, "held-by-you");
+    let waits: Vec<u64> =
+        seen.iter().take(2).map(|(_, body)| body["wait_ms"].as_u64().unwrap()).collect();
+    assert!(waits[1] < waits[0] && waits[1] > 1000, "{waits:?}");
+}
+
+#[tokio::test]
+async fn of_several_servers_one_is_enough_and_it_is_asked_first_from_then_on() {
+    let closed = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let refuses = || problem(409, "held-by-you", json!({ "retryable": false }));
+    let (url, seen) = server(vec![refuses(), refuses()]);
+    for list in [
+        format!("http://{},{url},http://{}", closed(), closed()),
+        format!("http://{},http://{},{url}", closed(), closed()),
+    ] {
+        let client = Client::new(&list).unwrap();
+        let refused = client.hold(hold()).await.unwrap_err();
+        assert_eq!(refused.problem().unwrap().code, "held-by-you");
+        assert_eq!(client.servers.current().as_str().trim_end_matches('/'), url);
+    }
+    assert_eq!(seen.iter().take(2).count(), 2);
+}
+
+#[tokio::test]
+async fn nothing_that_listens_is_told_at_once() {
+    let closed = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let client = Client::new(&format!("http://{},http://{}", closed(), closed())).unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(3), client.hold(hold())).await.unwrap();
+    assert!(matches!(told, Err(ClientError::Unreachable { sent: false, .. })), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_caller_that_gives_up_gives_back_what_it_may_have_been_granted() {
+    let (url, seen) =
+        server(vec![Act::Hang, grant(50_000), Act::Answer(200, json!({ "released": true }))]);
+    let client = Client::new(&url).unwrap();
+    let holding = tokio::spawn(async move { client.hold(hold()).await });
+    let (first, seen) =
+        tokio::task::spawn_blocking(move || (seen.recv().unwrap(), seen)).await.unwrap();
+    holding.abort();
+    let rest = tokio::task::spawn_blocking(move || seen.iter().take(2).collect::<Vec<_>>());
+    let rest = rest.await.unwrap();
+    assert_eq!(rest[0].1["request_id"], first.1["request_id"]);
+    assert_eq!((rest[1].0.as_str(), &rest[1].1["lease_id"]), ("/v1/release", &json!("00ff")));
+}

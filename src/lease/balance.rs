@@ -1,0 +1,123 @@
+//! How the leases of a pool are spread over its members, and which of them move when that changes.
+//!
+//! Guarantees: who sees the same pool computes the same; the targets of a pool add up to its keys, each
+//! within one of what the weights say; no lease is asked for that nobody is short of.
+//!
+//! Does not guarantee: exact targets while no member is short by more than its dead band, see [`band`].
+//!
+//! Assumes: a member that is short of leases waits for them, and takes those that come free.
+
+use std::{cmp::Reverse, time::Duration};
+
+use super::{Moment, Nonce};
+
+/// A member of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its session.
+    pub id: Nonce,
+    /// Its share of the work beside other members.
+    pub weight: u32,
+    /// How many leases of the pool it has.
+    pub held: usize,
+    /// How many of them it was asked for, and has yet.
+    pub asked: usize,
+    /// It leaves: it is to have none.
+    pub draining: bool,
+}
+
+/// What keeps leases from moving to and fro.
+#[derive(Clone, Copy, Debug)]
+pub struct Damping {
+    /// A lease is not asked for before it was held for so long.
+    pub min_hold: Duration,
+    /// At most so many leases of a member are asked for at a time, or half of what it has where that is more.
+    pub at_once: usize,
+}
+
+/// What is to be done for a pool. Everything in the order of the members.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// How many leases each is to have.
+    pub targets: Vec<usize>,
+    /// How many leases each is to be asked for now, beside those that it was asked for.
+    pub asks: Vec<usize>,
+    /// The fewest leases that have to move until every member has its target.
+    pub moves: usize,
+}
+
+/// How far below its target a member may stay without any lease being moved: a twentieth of it.
+#[must_use]
+pub fn band(target: usize) -> usize {
+    target / 20
+}
+
+/// How many of `keys` leases each member is to have: its quota by weight, rounded down, and one more for those
+/// with the largest remainders. Between equal remainders whoever has more beyond its quota keeps it: so the
+/// fewest leases move. Members that leave get none.
+#[must_use]
+pub fn targets(members: &[Member], keys: usize) -> Vec<usize> {
+    let weight = |member: &Member| if member.draining { 0 } else { u128::from(member.weight) };
+    let total: u128 = members.iter().map(weight).sum();
+    if total == 0 {
+        return vec![0; members.len()];
+    }
+    let quota = |member: &Member| keys as u128 * weight(member);
+    let floor = |member: &Member| usize::try_from(quota(member) / total).unwrap_or(usize::MAX);
+    let mut targets: Vec<usize> = members.iter().map(floor).collect();
+    let extra = keys - targets.iter().sum::<usize>();
+    let mut order: Vec<usize> = (0..members.len()).filter(|&at| !members[at].draining).collect();
+    order.sort_unstable_by_key(|&at| {
+        let member = &members[at];
+        let beyond = member.held.saturating_sub(targets[at]);
+        (Reverse(quota(member) % total), Reverse(beyond), member.id)
+    });
+    order.into_iter().take(extra).for_each(|at| targets[at] += 1);
+    targets
+}
+
+/// What is to be done for a pool of so many keys, which are those that members have and `free` others.
+///
+/// Nothing, while the free keys and the leases of those that leave suffice to bring every member to within
+/// its [`band`]. Else every member above its target is asked for all that it has too many, at most
+/// `at_once` or half of its leases at a time. Those that leave are asked for everything at once, whatever else.
+#[must_use]
+pub fn plan(members: &[Member], free: usize, damping: Damping) -> Plan {
+    let keys = free + members.iter().map(|member| member.held).sum::<usize>();
+    let targets = targets(members, keys);
+    let pairs = || members.iter().zip(&targets);
+    let surplus = |(member, target): (&Member, &usize)| member.held.saturating_sub(*target);
+    let moves = pairs().map(surplus).sum();
+    let leaving = members.iter().filter(|member| member.draining).map(|member| member.held);
+    let coming = free + leaving.sum::<usize>();
+    let short = |(member, target): (&Member, &usize)| {
+        target.saturating_sub(member.held).saturating_sub(band(*target))
+    };
+    let balanced = pairs().map(short).sum::<usize>() <= coming;
+    let ask = |(member, target): (&Member, &usize)| {
+        let most = match (member.draining, balanced) {
+            (true, _) => usize::MAX,
+            (false, true) => 0,
+            (false, false) => damping.at_once.max(member.held / 2),
+        };
+        surplus((member, target)).min(most).saturating_sub(member.asked)
+    };
+    let asks = pairs().map(ask).collect();
+    Plan { targets, asks, moves }
+}
+
+/// Which of a member's leases it is asked for: the youngest of those that it has had for long enough. What
+/// was moved last is moved again, so that most keys never notice who comes and goes; and what a worker has had
+/// for longest is the dearest to give up. `leases` are those that it was not asked for yet, with when each
+/// began.
+#[must_use]
+pub fn choose<K: Ord>(
+    mut leases: Vec<(K, Moment)>,
+    count: usize,
+    now: Moment,
+    damping: Damping,
+) -> Vec<K> {
+    leases.retain(|(_, since)| now.since(*since) >= damping.min_hold);
+    leases.sort_unstable_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
+    leases.into_iter().take(count).map(|(key, _)| key).collect()
+}

@@ -1,0 +1,64 @@
+//! A holder that is asked to hand its lease over: its tenure goes on until it consents, or is ordered to end.
+//!
+//! The request is a change of the record, so that it survives a crash and reaches every node. It ends no
+//! promise: what follows when nobody answers is the shell's to order, as an administrator would.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Answer, AskHandover, Call, Caller, Change, ChangeKind, Effect, Env, Lease, Request, State,
+    machine::{Effects, Flight},
+};
+
+/// A request to hand a lease over, as the record keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Handover {
+    /// Why.
+    pub reason: Box<str>,
+    /// Who asks.
+    pub actor: Box<str>,
+    /// How many milliseconds the holder has from the commit, or from the restart after it.
+    pub span_ms: u64,
+}
+
+impl<C: Caller> Lease<C> {
+    /// The request that stands: a tenure that is ordered to end is asked for nothing any more.
+    #[must_use]
+    pub fn handover(&self) -> Option<&Handover> {
+        let standing = self.record.state == State::Held && self.record.revocation.is_none();
+        self.record.handover.as_deref().filter(|_| standing)
+    }
+
+    /// Asks the holder. Doing so twice is the same as once.
+    pub(super) fn ask_handover(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Request::AskHandover(ask) = &call.request else { return };
+        let view = || Box::new(self.view(env.now));
+        let Some(tenure) = &self.record.tenure else {
+            out.push(Effect::Reply(call.caller, Answer::NotHeld(view())));
+            return;
+        };
+        if self.record.handover.is_some() || self.record.revocation.is_some() {
+            out.push(Effect::Reply(call.caller, Answer::Done(view())));
+            return;
+        }
+        let AskHandover { reason, actor, timeout_ms } = (**ask).clone();
+        let owner = tenure.owner.clone();
+        let nonce = (env.nonces)();
+        let mut record = self.successor(nonce, env);
+        record.seq += 1;
+        let change = Change {
+            kind: ChangeKind::HandoverRequested,
+            seq: record.seq,
+            owner: Some(owner),
+            token: self.token,
+            previous: None,
+            reason: Some(reason.clone()),
+            actor: Some(actor.clone()),
+            session: self.record.bond().map(|bond| bond.session),
+        };
+        record.handover = Some(Box::new(Handover { reason, actor, span_ms: timeout_ms }));
+        let mut flight = Flight::new(record, self.revision, vec![change]);
+        flight.cause = Some(call);
+        self.launch_as_home(flight, env, out);
+    }
+}

@@ -1,0 +1,240 @@
+//! Acquire-any of a member's fair share of its pool.
+//!
+//! Guarantees: of what this node knows, calls here never take more than the member's share; a call that waits
+//! leaves every queue when the share falls below what the member has and waits for.
+//!
+//! Does not guarantee: that the share is the same a moment later. What is beyond it then, the pool moves.
+//!
+//! Assumes: a member's leases are all granted at its session's home.
+
+use std::{cell::Cell, sync::Arc, time::Duration};
+
+use tokio::sync::watch;
+
+use super::{
+    AcquireAny, AcquireAnyError, Availability, Candidates, Invalid, MAX_CANDIDATES, Manager, Taken,
+    Trouble,
+    any::{Grants, Serving, Tried},
+};
+use crate::{
+    actor::{Reservation, Share, pools::settle},
+    lease::{Bond, Key, Moment, Order},
+};
+
+/// How long a call waits for the first look at its pool.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How many leases an acquire-any takes at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// So many.
+    UpTo(usize),
+    /// As many as the session has yet to get of its pool.
+    Fair,
+}
+
+/// A call of a member.
+struct Member<'a> {
+    any: &'a AcquireAny,
+    pool: &'a str,
+    bond: Bond,
+    /// The keys that the call names.
+    named: &'a [Key],
+    wait_until: Option<Moment>,
+    received: Moment,
+}
+
+impl Manager {
+    pub(super) async fn serve_fair(
+        &self,
+        any: &AcquireAny,
+        bond: Bond,
+        wait_until: Option<Moment>,
+        received: Moment,
+    ) -> Result<Taken, AcquireAnyError> {
+        let pool = self.pool_joined(any, bond)?;
+        let named = match &any.candidates {
+            Candidates::Keys(_) => self.resolve(&any.candidates).await?,
+            _ => Vec::new(),
+        };
+        let surveyed = tokio::time::timeout(PATIENCE, self.world.pools.surveyed(&pool)).await;
+        if surveyed.is_err() {
+            return Err(Trouble::Busy.into());
+        }
+        let member = Member { any, pool: &pool, bond, named: &named, wait_until, received };
+        let Some((id, body)) = any.mark else {
+            return Ok(self.take_share(&member).await?.into());
+        };
+        if self.serving.insert(id, ()).is_some() {
+            return Err(Trouble::InFlight.into());
+        }
+        let _guard = Serving(self, id);
+        let keys = self.marked_keys(&pool, id).await.map_err(Trouble::Store)?;
+        match self.granted_before(any, &keys, Some(bond), (id, body), received).await? {
+            Some(taken) => Ok(taken),
+            None => Ok(self.take_share(&member).await?.into()),
+        }
+    }
+
+    /// The pool of a call for a fair share, which its session joined.
+    fn pool_joined(&self, any: &AcquireAny, bond: Bond) -> Result<Arc<str>, Invalid> {
+        let invalid = |field, detail: String| Err(Invalid { field, detail });
+        let session = self.world.sessions.get(bond.session);
+        let Some(pool) = session.and_then(|session| session.spec.pool.clone()) else {
+            return invalid("session", "joined no pool, of which there could be a share".into());
+        };
+        let rules = self.world.rules();
+        match &any.candidates {
+            Candidates::Pool(named) if **named == *pool => {}
+            Candidates::Pool(_) => {
+                return invalid("pool", format!("must be {pool}, which the session joined"));
+            }
+            Candidates::Keys(keys) => {
+                if let Some(other) = keys.iter().find(|key| !rules.is_of(key.as_str(), &pool)) {
+                    let detail = format!("names {other:?}, which is not of the pool {pool}");
+                    return invalid("keys", detail);
+                }
+            }
+            Candidates::Prefix(_) => {
+                return invalid("prefix", "goes not with a count of fair: name the pool".into());
+            }
+        }
+        Ok(pool.into())
+    }
+
+    async fn take_share(&self, member: &Member<'_>) -> Result<Grants, AcquireAnyError> {
+        let pools = &self.world.pools;
+        let Some(mut changes) = pools.changes(member.pool) else {
+            return Err(self.no_share(member, Availability::default()));
+        };
+        loop {
+            let places =
+                pools.reserve(member.pool, member.bond.session, member.named, MAX_CANDIDATES);
+            let counts = match places {
+                None => self.counts_of(member),
+                Some(mut places) => {
+                    let Tried { grants, counts, trouble } =
+                        self.try_open(member, places.places).await?;
+                    if !grants.is_empty() {
+                        return Ok(grants);
+                    }
+                    let Some(until) = member.wait_until else {
+                        let none = self.no_share(member, counts);
+                        return Err(trouble.map_or(none, Into::into));
+                    };
+                    places.keep(1);
+                    match self.park_for(member, &places, until).await? {
+                        Parked::Granted(grants) => return Ok(grants),
+                        Parked::Again => continue,
+                        Parked::Over => counts,
+                    }
+                }
+            };
+            let Some(until) = member.wait_until.filter(|until| *until > self.now()) else {
+                return Err(self.no_share(member, counts));
+            };
+            self.next_change(&mut changes, until).await?;
+        }
+    }
+
+    /// Waits until something changed in the pool, or the caller's time is over.
+    async fn next_change(
+        &self,
+        changes: &mut watch::Receiver<u64>,
+        until: Moment,
+    ) -> Result<(), Trouble> {
+        tokio::select! {
+            _ = settle(changes) => Ok(()),
+            () = tokio::time::sleep(until.since(self.now())) => Ok(()),
+            () = self.drained() => Err(Trouble::Draining),
+        }
+    }
+
+    /// Tries the keys that nobody is known to have; for a caller that does not wait, the others too, which
+    /// costs no write.
+    async fn try_open(&self, member: &Member<'_>, places: usize) -> Result<Tried, AcquireAnyError> {
+        let Member { any, bond, received, .. } = *member;
+        let (free, others) = self.candidates(member);
+        let free = self.order(any, free).await?;
+        let mut tried = self.try_each(any, places, &free, Some(bond), true, received).await?;
+        if tried.grants.is_empty() && member.wait_until.is_none() {
+            let rest = self.try_each(any, places, &others, Some(bond), true, received).await?;
+            tried.grants = rest.grants;
+            tried.counts = tried.counts.and(rest.counts);
+            tried.trouble = tried.trouble.or(rest.trouble);
+        }
+        self.note(member, &tried.grants);
+        Ok(tried)
+    }
+
+    fn candidates(&self, member: &Member<'_>) -> (Vec<Key>, Vec<Key>) {
+        let (pools, digest) = (&self.world.pools, member.bond.session);
+        if !member.named.is_empty() {
+            return pools.part(member.pool, digest, member.named);
+        }
+        let (mut free, others) = pools.open_to(member.pool, digest);
+        if member.any.order == Order::Listed {
+            free.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
+        }
+        (free, others)
+    }
+
+    /// ONE registration on every key that the member does not have, for one of them.
+    async fn park_for(
+        &self,
+        member: &Member<'_>,
+        places: &Reservation<'_>,
+        until: Moment,
+    ) -> Result<Parked, AcquireAnyError> {
+        let (mut keys, others) = self.candidates(member);
+        keys.extend(others);
+        let left = Cell::new(false);
+        let leave = async {
+            places.lapsed(member.named.is_empty()).await;
+            left.set(true);
+        };
+        let Member { any, bond, received, .. } = *member;
+        match self.park(any, &keys, Some(bond), until, received, leave).await? {
+            Some(grant) => {
+                let grants = vec![grant];
+                self.note(member, &grants);
+                Ok(Parked::Granted(grants))
+            }
+            None if left.get() => Ok(Parked::Again),
+            None => Ok(Parked::Over),
+        }
+    }
+
+    /// What was granted counts from now on: the feed tells it a moment later.
+    fn note(&self, member: &Member<'_>, grants: &Grants) {
+        let now = self.now();
+        for (key, grant) in grants {
+            let token = grant.view.token;
+            self.world.pools.granted(member.pool, key, member.bond.session, token, now);
+        }
+    }
+
+    fn share_of(&self, member: &Member<'_>) -> Share {
+        self.world.pools.share(member.pool, member.bond.session, member.named)
+    }
+
+    fn counts_of(&self, member: &Member<'_>) -> Availability {
+        let (free, others) = self.candidates(member);
+        let held_by_you = self.share_of(member).held;
+        let keys = free.len() + others.len() + held_by_you;
+        Availability { keys, held: others.len(), held_by_you, ..Availability::default() }
+    }
+
+    fn no_share(&self, member: &Member<'_>, counts: Availability) -> AcquireAnyError {
+        AcquireAnyError::NoneOfShare(counts, self.share_of(member))
+    }
+}
+
+/// What came of waiting.
+enum Parked {
+    Granted(Grants),
+    /// The share fell, or there are more keys to wait for.
+    Again,
+    /// The time is over, or every key refused.
+    Over,
+}

@@ -1,0 +1,179 @@
+//! `tenure run`: one program under one lease.
+
+use std::{ffi::OsString, io, sync::Arc, time::Duration};
+
+use rustix::process::Signal;
+use tokio::sync::mpsc;
+
+use super::{
+    PrivateDir, Tenancy,
+    guardian::{Exit, Guardian, RunError, Task, Why},
+    signals, terminal,
+};
+use crate::client::{Client, ClientError, Hold, Lease, Loss};
+
+/// What to run, under what.
+#[derive(Debug)]
+pub struct Run {
+    /// Where the lease comes from.
+    pub client: Client,
+    /// The lease.
+    pub hold: Hold,
+    /// Whether the lease's value is one that an owner before left.
+    pub inherits: bool,
+    /// How long the program gets between SIGTERM and SIGKILL.
+    pub grace: Duration,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The program ended by itself, or by a signal that was passed on to it.
+    Ended(Exit),
+    /// The lease was lost, and the program stopped.
+    Lost(Option<Loss>),
+    /// A signal came before there was a lease.
+    Signalled(Signal),
+}
+
+/// Why nothing was run, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunFailure {
+    /// The lease was not to be had.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The guardian could not be started.
+    #[error("the guardian does not start: {0}")]
+    Guardian(#[from] io::Error),
+    /// The program could not be started.
+    #[error(transparent)]
+    Start(#[from] RunError),
+    /// The guardian died under it; the program was killed.
+    #[error("the guardian died; the program was killed")]
+    GuardianGone,
+}
+
+impl Run {
+    /// Acquires, runs, keeps, and gives back. What happens is told to `talk` as lines for people.
+    ///
+    /// # Errors
+    /// [`RunFailure`].
+    pub async fn run(self, talk: impl Fn(&str)) -> Result<Outcome, RunFailure> {
+        let mut signals = signals::received()?;
+        let dir = Arc::new(PrivateDir::new()?);
+        let guardian = Guardian::start(&dir).await?;
+        let outcome = self.under(&guardian, &dir, &mut signals, talk).await;
+        guardian.finish().await;
+        outcome
+    }
+
+    async fn under(
+        self,
+        guardian: &Guardian,
+        dir: &Arc<PrivateDir>,
+        signals: &mut mpsc::Receiver<Signal>,
+        talk: impl Fn(&str),
+    ) -> Result<Outcome, RunFailure> {
+        let acquire = self.client.hold(self.hold.clone());
+        tokio::pin!(acquire);
+        let lease = loop {
+            tokio::select! {
+                lease = &mut acquire => break Arc::new(lease?),
+                Some(signal) = signals.recv() => if signals::is_ending(signal) {
+                    return Ok(Outcome::Signalled(signal));
+                }
+            }
+        };
+        let tenancy = Tenancy::new(lease.clone(), guardian, dir, self.grace);
+        let outcome = self.keep(&tenancy, signals, &talk).await;
+        self.give_back(&lease, &tenancy, &talk).await;
+        outcome
+    }
+
+    async fn keep(
+        &self,
+        tenancy: &Tenancy,
+        signals: &mut mpsc::Receiver<Signal>,
+        talk: &impl Fn(&str),
+    ) -> Result<Outcome, RunFailure> {
+        let env = tenancy.papers.environment(&tenancy.lease, &self.client.servers(), self.inherits);
+        let task =
+            Task { argv: self.command.clone(), env, stdin: true, limit_ms: None, leaves: false };
+        let mut running = tenancy.run(task).await?;
+        let _lent = terminal::lend(running.pid).inspect(|_| {
+            // It may have read before the terminal was its own.
+            tenancy.ward.signal(Signal::CONT);
+        });
+        let mut loss = None;
+        let exit = loop {
+            tokio::select! {
+                biased;
+                exit = running.exited() => break exit,
+                lost = tenancy.follow(), if loss.is_none() => {
+                    talk(&format!("{}: lost ({lost}), the program is stopped", tenancy.lease.key()));
+                    loss = Some(lost);
+                    tenancy.stop_within(tenancy.left());
+                }
+                Some(signal) = signals.recv() => tenancy.ward.signal(signal),
+            }
+        };
+        verdict(exit, loss)
+    }
+
+    /// The lease is given back when nothing of the program is left.
+    async fn give_back(&self, lease: &Lease, tenancy: &Tenancy, talk: &impl Fn(&str)) {
+        if !lease.valid() {
+            return;
+        }
+        let value = tenancy.papers.value().unwrap_or_else(|why| {
+            talk(&format!("{}: {why}; nothing is left for the next owner", lease.key()));
+            None
+        });
+        let released = match value {
+            Some(value) => lease.release_with(&value).await,
+            None => lease.release().await,
+        };
+        if let Err(error) = released {
+            talk(&format!("{}: not released, it ends with its ttl: {error}", lease.key()));
+        }
+    }
+}
+
+/// What the end of the program means.
+fn verdict(exit: Exit, loss: Option<Loss>) -> Result<Outcome, RunFailure> {
+    match exit.why {
+        Some(Why::GuardianGone) if loss.is_none() => Err(RunFailure::GuardianGone),
+        // Stopped for the lease's sake: by us, or by the guardian before we knew.
+        Some(_) => Ok(Outcome::Lost(loss)),
+        None => Ok(Outcome::Ended(exit)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(why: Option<Why>, loss: Option<Loss>) -> String {
+        let exit = Exit { code: Some(3), signal: None, why };
+        verdict(exit, loss).map_or_else(
+            |e| e.to_string(),
+            |outcome| match outcome {
+                Outcome::Ended(exit) => exit.number().to_string(),
+                Outcome::Lost(_) => "lost".into(),
+                Outcome::Signalled(_) => "signalled".into(),
+            },
+        )
+    }
+
+    #[test]
+    fn a_program_that_was_stopped_was_lost_and_one_that_ended_by_itself_has_its_code() {
+        assert_eq!(told(None, None), "3");
+        assert_eq!(told(None, Some(Loss::Revoked)), "3", "it was faster");
+        assert_eq!(told(Some(Why::Asked), Some(Loss::Revoked)), "lost");
+        assert_eq!(told(Some(Why::Deadline), None), "lost", "the guardian knew first");
+        assert_eq!(told(Some(Why::GuardianGone), Some(Loss::Expired)), "lost");
+        assert!(told(Some(Why::GuardianGone), None).contains("guardian"));
+    }
+}

@@ -1,0 +1,326 @@
+//! `tenure work`: a member of a pool that runs one program for each lease it holds.
+
+use std::{ffi::OsString, fmt::Display, io, sync::Arc, time::Duration};
+
+use rustix::process::Signal;
+use serde::Serialize;
+use tokio::{sync::watch, time::sleep};
+
+use super::{
+    Group, PrivateDir, Tenancy,
+    guardian::{Exit, Guardian, RunError, Running, Task, Why},
+    restart::{Next, Restart, Tries},
+    signals,
+};
+use crate::{
+    client::{ClientError, DrainHandle, Ended, Lease, WorkerPool},
+    clock::{Chance, Entropy, SystemEntropy, boottime_ms},
+};
+
+/// How long to wait for a renewal before a program is started under a guarantee that is almost over.
+const RENEWAL: Duration = Duration::from_millis(100);
+
+/// Something that happened, for people and for programs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Event {
+    /// The key; none where it is about the whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The tenure's token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<u64>,
+    /// The program's process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// One word or two.
+    pub what: &'static str,
+    /// In words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
+}
+
+impl Display for Event {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(key) = &self.key {
+            write!(f, "{}: ", key.escape_debug())?;
+        }
+        f.write_str(self.what)?;
+        if let Some(token) = self.token {
+            write!(f, " token={token}")?;
+        }
+        if let Some(pid) = self.pid {
+            write!(f, " pid={pid}")?;
+        }
+        if self.why.is_empty() { Ok(()) } else { write!(f, ": {}", self.why) }
+    }
+}
+
+/// Who is told of events.
+pub type Talk = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// What to run, and for whom.
+pub struct Work {
+    /// The member of the pool.
+    pub pool: WorkerPool,
+    /// Where programs ask.
+    pub server: String,
+    /// How long a program gets between SIGTERM and SIGKILL.
+    pub grace: Duration,
+    /// Which programs are started again.
+    pub restart: Restart,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Is told of everything.
+    pub talk: Talk,
+}
+
+/// Why it ended other than by a drain.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkFailure {
+    /// The server refuses it for good.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The guardian could not be started.
+    #[error("the guardian does not start: {0}")]
+    Guardian(#[from] io::Error),
+    /// The guardian died; the programs were killed.
+    #[error("the guardian died; the programs were killed and their keys given back")]
+    GuardianGone,
+}
+
+/// How far the agent is on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Leaving {
+    No,
+    /// Programs are told to end.
+    Drain,
+    /// Programs are killed.
+    Hasten,
+}
+
+/// What all tenures share.
+struct Agent {
+    guardian: Guardian,
+    dir: Arc<PrivateDir>,
+    server: String,
+    grace: Duration,
+    restart: Restart,
+    command: Vec<OsString>,
+    talk: Talk,
+    leaving: watch::Sender<Leaving>,
+}
+
+impl Work {
+    /// Works until SIGTERM or SIGINT; a second signal kills what still runs.
+    ///
+    /// # Errors
+    /// [`WorkFailure`].
+    pub async fn run(self) -> Result<(), WorkFailure> {
+        let Self { pool, server, grace, restart, command, talk } = self;
+        let mut signals = signals::received()?;
+        let dir = Arc::new(PrivateDir::new()?);
+        let guardian = Guardian::start(&dir).await?;
+        let (leaving, drain) = (watch::Sender::new(Leaving::No), pool.drain_handle());
+        let agent = Arc::new(Agent {
+            guardian: guardian.clone(),
+            dir,
+            server,
+            grace,
+            restart,
+            command,
+            talk: talk.clone(),
+            leaving,
+        });
+        let ended = talk.clone();
+        let pool = pool.on_end(move |key, how| ended(&of_end(key, how)));
+        let tended = agent.clone();
+        let working = pool.run(move |lease| tend(tended.clone(), lease));
+        tokio::pin!(working);
+        let worked = loop {
+            tokio::select! {
+                worked = &mut working => break worked,
+                Some(signal) = signals.recv() => agent.hear(signal, &drain),
+                () = guardian.gone(), if !agent.is_leaving() => agent.leave(Leaving::Drain, &drain),
+            }
+        };
+        let is_guarded = !guardian.is_gone();
+        guardian.finish().await;
+        worked?;
+        if is_guarded { Ok(()) } else { Err(WorkFailure::GuardianGone) }
+    }
+}
+
+fn of_end(key: &str, how: &Ended) -> Event {
+    let (what, why) = match how {
+        Ended::Done => ("handed over", String::new()),
+        Ended::Failed(why) => ("given back", why.clone()),
+        Ended::Lost(loss) => ("lost", loss.to_string()),
+    };
+    Event { key: Some(key.to_owned()), token: None, pid: None, what, why }
+}
+
+impl Agent {
+    fn is_leaving(&self) -> bool {
+        *self.leaving.borrow() > Leaving::No
+    }
+
+    fn leave(&self, how: Leaving, drain: &DrainHandle) {
+        self.leaving.send_replace(how);
+        drain.drain();
+    }
+
+    /// The first signal to end drains, every other hastens.
+    fn hear(&self, signal: Signal, drain: &DrainHandle) {
+        if !signals::is_ending(signal) {
+            return;
+        }
+        let (how, what) = match self.is_leaving() {
+            false => (Leaving::Drain, "draining"),
+            true => (Leaving::Hasten, "killing"),
+        };
+        (self.talk)(&Event { key: None, token: None, pid: None, what, why: String::new() });
+        self.leave(how, drain);
+    }
+}
+
+/// A lease, and the program that runs for it, if one does.
+struct Tended {
+    agent: Arc<Agent>,
+    tenancy: Tenancy,
+    tries: Tries,
+    chance: Chance,
+    child: Option<Child>,
+}
+
+/// A program that runs. Dropped, it is killed at once: whoever drops it gives the lease back.
+struct Child {
+    running: Running,
+    group: Group,
+    since: u64,
+}
+
+/// Runs the program for a lease, as often as need be. Gives what the successor is to read.
+async fn tend(agent: Arc<Agent>, lease: Arc<Lease>) -> Result<Option<String>, String> {
+    let tenancy = Tenancy::new(lease, &agent.guardian, &agent.dir, agent.grace);
+    let (tries, chance) = (Tries::new(agent.restart), SystemEntropy::new().chance());
+    let mut tended = Tended { agent, tenancy, tries, chance, child: None };
+    let lives = tended.live().await;
+    let value = tended.value();
+    lives.map(|()| value)
+}
+
+impl Tended {
+    /// Until the lease is lost, handed over or given back, and nothing runs.
+    async fn live(&mut self) -> Result<(), String> {
+        let (mut leaving, mut hurry) =
+            (self.agent.leaving.subscribe(), self.agent.leaving.subscribe());
+        let (mut ending, mut lost, mut pause) = (false, false, Some(Duration::ZERO));
+        while !ending || self.child.is_some() {
+            let lease = self.tenancy.lease.clone();
+            tokio::select! {
+                biased;
+                exit = exited(&mut self.child) => pause = self.ended(exit, ending)?,
+                loss = self.tenancy.follow(), if !lost => {
+                    (ending, lost) = (true, true);
+                    self.stop(self.tenancy.left(), format!("lost, {loss}"));
+                }
+                left = lease.handover_requested(), if !ending => {
+                    ending = true;
+                    self.stop(left, "to be handed over".into());
+                }
+                () = reached(&mut leaving, Leaving::Drain), if !ending => {
+                    ending = true;
+                    self.stop(Duration::MAX, "this worker leaves".into());
+                }
+                () = reached(&mut hurry, Leaving::Hasten), if ending => {
+                    self.tenancy.ward.stop(Duration::ZERO);
+                    // What is left to do is to hear of its end.
+                    if let Some(child) = self.child.as_mut() {
+                        let exit = child.running.exited().await;
+                        pause = self.ended(exit, true)?;
+                    }
+                }
+                () = rest(pause), if self.child.is_none() && !ending => pause = self.start().await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn start(&mut self) -> Result<Option<Duration>, String> {
+        let lease = &self.tenancy.lease;
+        let env = self.tenancy.papers.environment(lease, &self.agent.server, true);
+        let argv = self.agent.command.clone();
+        match self
+            .tenancy
+            .run(Task { argv, env, stdin: false, limit_ms: None, leaves: false })
+            .await
+        {
+            Ok(running) => {
+                let group = Group::of(Some(running.pid));
+                self.say("started", Some(running.pid), String::new());
+                self.child = Some(Child { running, group, since: boottime_ms() });
+                Ok(None)
+            }
+            Err(RunError::TooLate) => Ok(Some(RENEWAL)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn stop(&self, left: Duration, why: String) {
+        let pid = self.child.as_ref().map(|child| child.running.pid);
+        self.say("stopping", pid, why);
+        self.tenancy.stop_within(left);
+    }
+
+    /// The program ended. Gives the pause before the next; none when there is to be none.
+    fn ended(&mut self, exit: Exit, ending: bool) -> Result<Option<Duration>, String> {
+        let Some(mut child) = self.child.take() else { return Ok(None) };
+        child.group.forget();
+        let pid = Some(child.running.pid);
+        self.say("ended", pid, exit.to_string());
+        match exit.why {
+            _ if ending => return Ok(None),
+            Some(Why::GuardianGone) => return Err("the guardian is gone".into()),
+            // This process stood still, and the lease may yet have been kept.
+            Some(_) => return Ok(Some(Duration::ZERO)),
+            None => {}
+        }
+        let ran = Duration::from_millis(boottime_ms().saturating_sub(child.since));
+        match self.tries.ended(exit.success(), ran, &mut self.chance) {
+            Next::Again(pause) => Ok(Some(pause)),
+            Next::Idle => Ok(None),
+            Next::GiveBack => Err(format!("the program failed: {exit}")),
+        }
+    }
+
+    fn value(&self) -> Option<String> {
+        self.tenancy.papers.value().unwrap_or_else(|why| {
+            self.say("no value", None, why);
+            None
+        })
+    }
+
+    fn say(&self, what: &'static str, pid: Option<u32>, why: String) {
+        let lease = &self.tenancy.lease;
+        let (key, token) = (Some(lease.key().to_owned()), Some(lease.token()));
+        (self.agent.talk)(&Event { key, token, pid, what, why });
+    }
+}
+
+async fn exited(child: &mut Option<Child>) -> Exit {
+    match child {
+        Some(child) => child.running.exited().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn reached(leaving: &mut watch::Receiver<Leaving>, how: Leaving) {
+    let _ = leaving.wait_for(|&is| is >= how).await;
+}
+
+async fn rest(pause: Option<Duration>) {
+    match pause {
+        Some(pause) => sleep(pause).await,
+        None => std::future::pending().await,
+    }
+}

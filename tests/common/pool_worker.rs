@@ -1,0 +1,166 @@
+//! A member of a pool, as a program outside would be: one task keeps its session and hands over what it is asked
+//! for, another one asks for its fair share.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+/// How often a worker sends its heartbeat.
+const BEAT: Duration = Duration::from_millis(100);
+
+/// What a worker has: token and lease id by key.
+type Held = BTreeMap<String, (u64, String)>;
+
+pub struct Worker {
+    pub owner: String,
+    id: String,
+    url: String,
+    http: reqwest::Client,
+    held: Arc<Mutex<Held>>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+#[derive(Clone)]
+struct Hand {
+    owner: String,
+    id: String,
+    url: String,
+    http: reqwest::Client,
+    held: Arc<Mutex<Held>>,
+}
+
+impl Worker {
+    /// Joins the pool, and takes nothing yet.
+    pub async fn join(url: &str, pool: &str, owner: &str, weight: u32, ttl_ms: u64) -> Self {
+        let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let body = json!({ "owner": owner, "ttl_ms": ttl_ms, "pool": pool, "weight": weight });
+        let answer = http.post(format!("{url}/v1/sessions")).json(&body).send().await;
+        let made: Value = answer.expect("an answer").json().await.expect("JSON");
+        let text = |name: &str| made[name].as_str().unwrap_or_else(|| panic!("{made}")).to_owned();
+        let mut worker = Self {
+            owner: owner.to_owned(),
+            id: text("id"),
+            url: url.to_owned(),
+            http,
+            held: Arc::default(),
+            tasks: Vec::new(),
+        };
+        worker.tasks.push(tokio::spawn(worker.hand().keep()));
+        worker
+    }
+
+    fn hand(&self) -> Hand {
+        let Self { owner, id, url, http, held, .. } = self;
+        Hand {
+            owner: owner.clone(),
+            id: id.clone(),
+            url: url.clone(),
+            http: http.clone(),
+            held: held.clone(),
+        }
+    }
+
+    /// Takes its share of these keys from now on.
+    pub fn work(&mut self, keys: Vec<String>) {
+        self.tasks.push(tokio::spawn(self.hand().take(json!({ "keys": keys }))));
+    }
+
+    pub fn held(&self) -> usize {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    pub async fn drain(&self) -> Value {
+        let url = format!("{}/v1/sessions/{}/drain", self.url, self.id);
+        self.http.post(url).send().await.expect("an answer").json().await.expect("JSON")
+    }
+}
+
+impl Hand {
+    async fn post(&self, path: &str, body: &Value) -> Option<(u16, Value)> {
+        let sent = self.http.post(format!("{}{path}", self.url)).json(body).send().await.ok()?;
+        Some((sent.status().as_u16(), sent.json().await.ok()?))
+    }
+
+    async fn keep(self) {
+        let path = format!("/v1/sessions/{}/heartbeat", self.id);
+        loop {
+            if let Some((200, alive)) = self.post(&path, &json!({})).await {
+                for notice in alive["notices"].as_array().expect("notices") {
+                    match notice["type"].as_str().expect("a type") {
+                        "handover-requested" => {
+                            self.hand_over(notice["key"].as_str().expect("a key")).await;
+                        }
+                        "draining" => self.hand_everything_over().await,
+                        _ => {}
+                    }
+                }
+            }
+            tokio::time::sleep(BEAT).await;
+        }
+    }
+
+    async fn hand_everything_over(&self) {
+        let keys: Vec<String> =
+            self.held.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
+        for key in keys {
+            self.hand_over(&key).await;
+        }
+    }
+
+    async fn hand_over(&self, key: &str) {
+        let found = self.held.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
+        let Some((_, lease_id)) = found else { return };
+        let body =
+            json!({ "key": key, "lease_id": lease_id, "value": format!("from {}", self.owner) });
+        if let Some((200, _)) = self.post("/v1/transfer", &body).await {
+            self.held.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        }
+    }
+
+    async fn take(self, what: Value) {
+        let mut body =
+            json!({ "owner": self.owner, "session": self.id, "count": "fair", "wait_ms": 5_000 });
+        let fields = what.as_object().expect("an object").clone();
+        body.as_object_mut().expect("an object").extend(fields);
+        loop {
+            match self.post("/v1/acquire-any", &body).await {
+                Some((200, grants)) => {
+                    let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+                    for grant in grants["grants"].as_array().expect("grants") {
+                        let text = |name: &str| grant[name].as_str().expect("a text").to_owned();
+                        let token = grant["token"].as_u64().expect("a token");
+                        held.insert(text("key"), (token, text("lease_id")));
+                    }
+                }
+                Some((409, none)) if none["code"] == "none-available" => {
+                    assert!(none["share"].is_u64() && none["held_by_session"].is_u64(), "{none}");
+                }
+                _ => tokio::time::sleep(BEAT).await,
+            }
+        }
+    }
+}
+
+/// A pool as the node at this URL sees it: by owner, what each has and is to have.
+pub async fn pool(url: &str, name: &str) -> (Value, BTreeMap<String, (u64, u64)>) {
+    let answer = reqwest::get(format!("{url}/v1/pools/{name}")).await.expect("an answer");
+    let pool: Value = answer.json().await.expect("JSON");
+    let number = |member: &Value, name: &str| member[name].as_u64().expect("a number");
+    let members = pool["members"].as_array().unwrap_or_else(|| panic!("{pool}")).iter();
+    let by_owner = members.map(|member| {
+        let owner = member["owner"].as_str().expect("an owner").to_owned();
+        (owner, (number(member, "held"), number(member, "share")))
+    });
+    let by_owner = by_owner.collect();
+    (pool, by_owner)
+}

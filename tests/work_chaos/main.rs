@@ -1,0 +1,152 @@
+//! Workers by `tenure work` that are killed, paused and started again at random: no two programs ever run
+//! for one key, every key is held again soon after the faults stop, and nobody is left behind.
+//!
+//! `SEED` replays the choices, not the timing. `WORK_CHAOS_SECONDS` is how long faults go on.
+
+mod checker;
+#[path = "../cluster/clock.rs"]
+mod clock;
+#[path = "../common/dynamo_endpoint.rs"]
+mod dynamo_endpoint;
+mod fleet;
+#[allow(dead_code, reason = "shared with the tests of several nodes")]
+#[path = "../cluster/node.rs"]
+mod node;
+#[allow(dead_code, reason = "shared with the tests of several nodes")]
+#[path = "../cluster/process.rs"]
+mod process;
+#[allow(dead_code, reason = "shared with the tests of several nodes")]
+#[path = "../common/proxy.rs"]
+mod proxy;
+#[allow(dead_code, reason = "shared with the tests of several nodes")]
+#[path = "../cluster/servers.rs"]
+mod servers;
+
+use clock::{ms, now, within};
+use fleet::Fleet;
+use node::Node;
+use servers::Servers;
+use tenure::clock::{Chance, Entropy, SystemEntropy, boottime_ms};
+
+const AGENTS: usize = 30;
+const KEYS: usize = 300;
+/// How long the sessions of the agents last.
+const TTL_MS: u64 = 3_000;
+/// How long faults go on where nobody said.
+const SECONDS: u64 = 30;
+/// How long it may take until everything is held for the first time: everybody starts at once.
+const START_MS: u64 = 90_000;
+/// What is allowed beyond the ttl until every key is held again.
+const SLACK_MS: u64 = 1_000;
+/// A child beats so often, and may be slow.
+const BEAT_MS: u64 = 1_500;
+
+fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
+}
+
+fn chance() -> Chance {
+    let seed = from_environment("SEED").unwrap_or_else(|| SystemEntropy::new().next_u64() >> 16);
+    println!("SEED={seed}");
+    Chance::new(seed)
+}
+
+/// Coordinators on these servers, and their addresses as a client takes them.
+async fn nodes(servers: &Servers, count: usize) -> (Vec<Node>, String) {
+    let mut nodes = Vec::new();
+    for n in 0..count {
+        let (mut sets, _ways) = servers.settings().await;
+        // The proxies of the ways live as long as the test.
+        std::mem::forget(_ways);
+        if count > 1 {
+            sets.push("node.ttl=3000ms".to_owned());
+        }
+        sets.push("telemetry.log=warn,tenure=info".to_owned());
+        nodes.push(Node::new(&format!("node {n}"), &sets, &servers.environment()));
+    }
+    nodes.iter_mut().for_each(Node::launch);
+    for node in &mut nodes {
+        node.ready().await;
+    }
+    let urls: Vec<&str> = nodes.iter().map(|node| node.url.as_str()).collect();
+    let urls = urls.join(",");
+    (nodes, urls)
+}
+
+async fn held(node: &Node, keys: usize) -> usize {
+    let page = node.get(&format!("/v1/leases?state=held&limit={}", keys + 1)).await;
+    page["leases"].as_array().map_or(0, Vec::len)
+}
+
+/// How long until every key is held, in milliseconds.
+async fn until_all_held(node: &Node, keys: usize, patience_ms: u64) -> u64 {
+    let from = now();
+    let all = within(ms(patience_ms), async || held(node, keys).await == keys).await;
+    let found = held(node, keys).await;
+    assert!(all, "{found} of {keys} keys are held after {patience_ms} ms");
+    u64::try_from(now().since(from).as_millis()).expect("short")
+}
+
+async fn run(servers: Servers, count: usize) {
+    let mut chance = chance();
+    let seconds = from_environment("WORK_CHAOS_SECONDS").unwrap_or(SECONDS);
+    let (nodes, urls) = nodes(&servers, count).await;
+    let mut fleet = Fleet::new(urls, AGENTS, KEYS, TTL_MS, true);
+    fleet.start_all();
+    let first = until_all_held(&nodes[0], KEYS, START_MS).await;
+    let done = fleet.suffer(seconds * 1000, &mut chance).await;
+    let again = until_all_held(&nodes[0], KEYS, TTL_MS + SLACK_MS).await;
+    let (at, log) = (boottime_ms() as f64 / 1000.0, fleet.log());
+    let alive = within(ms(BEAT_MS), async || {
+        (0..KEYS).all(|key| checker::last_sign(&log, &format!("chaos-{key}")) >= at)
+    })
+    .await;
+    let (mut faults, tenures, moved) = checker::check_all(&log);
+    if !alive {
+        faults.push("a key is held, and no program runs for it".to_owned());
+    }
+    faults.extend(fleet.drain().await);
+    faults.extend(checker::check_all(&log).0);
+    let mut left = Vec::new();
+    within(ms(TTL_MS), async || {
+        left = fleet.living();
+        left.is_empty()
+    })
+    .await;
+    if !left.is_empty() {
+        faults.push(format!("left behind: {left:?}"));
+    }
+    println!(
+        "{AGENTS} agents, {KEYS} keys, {seconds} s: {done:?}; {tenures} tenures, {moved} keys moved; all held \
+         at first after {first} ms, again after {again} ms"
+    );
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+    assert!(moved > KEYS / 4, "too little happened: {moved} of {KEYS} keys moved");
+}
+
+#[tokio::test]
+async fn on_the_embedded_store() {
+    run(Servers::embedded(), 1).await;
+}
+
+#[tokio::test]
+async fn on_nats_with_three_nodes() {
+    run(Servers::nats().await, 3).await;
+}
+
+#[tokio::test]
+async fn without_the_guardian_two_programs_run_for_one_key_and_the_checker_sees_it() {
+    let mut chance = chance();
+    let servers = Servers::embedded();
+    let (nodes, urls) = nodes(&servers, 1).await;
+    let (agents, keys, ttl_ms) = (6, 30, 1_500);
+    let mut fleet = Fleet::new(urls, agents, keys, ttl_ms, false);
+    fleet.start_all();
+    until_all_held(&nodes[0], keys, START_MS).await;
+    let seen = within(ms(60_000), async || {
+        fleet.suffer(3 * ttl_ms, &mut chance).await;
+        !checker::check_all(&fleet.log()).0.is_empty()
+    })
+    .await;
+    assert!(seen, "nobody noticed");
+}
