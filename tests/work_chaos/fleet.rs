@@ -219,6 +219,26 @@ impl Fleet {
         faults
     }
 
+    /// What agents said last of a key, and what its programs did.
+    pub fn story(&self, key: usize) -> String {
+        let mut told = String::new();
+        for number in 0..self.agents.len() {
+            let said = fs::read_to_string(self.dir.path().join(format!("agent-{number}")));
+            let said = said.unwrap_or_default();
+            let named = format!("chaos/{key}: ");
+            let lines: Vec<&str> = said.lines().filter(|line| line.contains(&named)).collect();
+            for line in lines.iter().rev().take(4).rev() {
+                told += &format!("  agent {number}: {line}\n");
+            }
+        }
+        let log = fs::read_to_string(self.log().join(format!("chaos-{key}"))).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        for line in lines.iter().rev().take(4).rev() {
+            told += &format!("  program: {line}\n");
+        }
+        told
+    }
+
     /// Every process that an agent of this fleet started, directly or not.
     pub fn living(&self) -> Vec<u32> {
         let worn = format!("CHAOS={}", self.dir.path().display());

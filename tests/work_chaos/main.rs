@@ -22,6 +22,8 @@ mod proxy;
 #[path = "../cluster/servers.rs"]
 mod servers;
 
+use std::path::Path;
+
 use clock::{ms, now, within};
 use fleet::Fleet;
 use node::Node;
@@ -30,16 +32,17 @@ use tenure::clock::{Chance, Entropy, SystemEntropy, boottime_ms};
 
 const AGENTS: usize = 30;
 const KEYS: usize = 300;
-/// How long the sessions of the agents last.
-const TTL_MS: u64 = 3_000;
+/// How long the sessions of the agents last. A coordinator that is not optimised, on cores that it shares
+/// with 300 programs, answers too late for a short one.
+const TTL_MS: u64 = if cfg!(debug_assertions) { 6_000 } else { 3_000 };
 /// How long faults go on where nobody said.
 const SECONDS: u64 = 30;
 /// How long it may take until everything is held for the first time: everybody starts at once.
 const START_MS: u64 = 90_000;
 /// What is allowed beyond the ttl until every key is held again.
 const SLACK_MS: u64 = 1_000;
-/// A child beats so often, and may be slow.
-const BEAT_MS: u64 = 1_500;
+/// How long until a program under a new lease has been started, and has given its first sign.
+const BEAT_MS: u64 = if cfg!(debug_assertions) { 4_000 } else { 1_500 };
 
 fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
@@ -52,7 +55,7 @@ fn chance() -> Chance {
 }
 
 /// Coordinators on these servers, and their addresses as a client takes them.
-async fn nodes(servers: &Servers, count: usize) -> (Vec<Node>, String) {
+async fn nodes(servers: &Servers, witnesses: &Path, count: usize) -> (Vec<Node>, String) {
     let mut nodes = Vec::new();
     for n in 0..count {
         let (mut sets, _ways) = servers.settings().await;
@@ -60,6 +63,10 @@ async fn nodes(servers: &Servers, count: usize) -> (Vec<Node>, String) {
         std::mem::forget(_ways);
         if count > 1 {
             sets.push("node.ttl=3000ms".to_owned());
+            sets.push(format!(
+                "node.witness={}",
+                witnesses.join(format!("node-{n}.json")).display()
+            ));
         }
         sets.push("telemetry.log=warn,tenure=info".to_owned());
         nodes.push(Node::new(&format!("node {n}"), &sets, &servers.environment()));
@@ -93,20 +100,26 @@ async fn until_all_held(node: &Node, keys: usize, patience_ms: u64) -> u64 {
 async fn run(servers: Servers, count: usize) {
     let mut chance = chance();
     let seconds = from_environment("WORK_CHAOS_SECONDS").unwrap_or(SECONDS);
-    let (nodes, urls) = nodes(&servers, count).await;
+    let witnesses = tempfile::tempdir().expect("a directory");
+    let (nodes, urls) = nodes(&servers, witnesses.path(), count).await;
     let mut fleet = Fleet::new(urls, AGENTS, KEYS, TTL_MS, true);
     fleet.start_all();
     let first = until_all_held(&nodes[0], KEYS, START_MS).await;
     let done = fleet.suffer(seconds * 1000, &mut chance).await;
-    let again = until_all_held(&nodes[0], KEYS, TTL_MS + SLACK_MS).await;
-    let (at, log) = (boottime_ms() as f64 / 1000.0, fleet.log());
-    let alive = within(ms(BEAT_MS), async || {
-        (0..KEYS).all(|key| checker::last_sign(&log, &format!("chaos-{key}")) >= at)
-    })
-    .await;
+    let (stopped, log) = (boottime_ms(), fleet.log());
+    let lives =
+        |key: &usize| checker::last_sign(&log, &format!("chaos-{key}")) * 1000.0 >= stopped as f64;
+    // A dead agent's key counts as held until its session ends: what counts is a program that runs.
+    let all = async || (0..KEYS).all(|key| lives(&key));
+    let in_time = within(ms(TTL_MS + SLACK_MS + BEAT_MS), all).await;
+    let again = boottime_ms() - stopped;
     let (mut faults, tenures, moved) = checker::check_all(&log);
-    if !alive {
-        faults.push("a key is held, and no program runs for it".to_owned());
+    if !in_time {
+        let dead: Vec<usize> = (0..KEYS).filter(|key| !lives(key)).collect();
+        let stories: String = dead.iter().take(3).map(|&key| fleet.story(key)).collect();
+        faults.push(format!(
+            "no program runs {again} ms after {stopped} for the keys {dead:?}, such as\n{stories}"
+        ));
     }
     faults.extend(fleet.drain().await);
     faults.extend(checker::check_all(&log).0);
@@ -120,8 +133,8 @@ async fn run(servers: Servers, count: usize) {
         faults.push(format!("left behind: {left:?}"));
     }
     println!(
-        "{AGENTS} agents, {KEYS} keys, {seconds} s: {done:?}; {tenures} tenures, {moved} keys moved; all held \
-         at first after {first} ms, again after {again} ms"
+        "{AGENTS} agents, {KEYS} keys, {seconds} s: {done:?}; {tenures} tenures, {moved} keys moved; all \
+         held at first after {first} ms, and worked on again {again} ms after the faults stopped"
     );
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
     assert!(moved > KEYS / 4, "too little happened: {moved} of {KEYS} keys moved");
@@ -141,7 +154,8 @@ async fn on_nats_with_three_nodes() {
 async fn without_the_guardian_two_programs_run_for_one_key_and_the_checker_sees_it() {
     let mut chance = chance();
     let servers = Servers::embedded();
-    let (nodes, urls) = nodes(&servers, 1).await;
+    let witnesses = tempfile::tempdir().expect("a directory");
+    let (nodes, urls) = nodes(&servers, witnesses.path(), 1).await;
     let (agents, keys, ttl_ms) = (6, 30, 1_500);
     let mut fleet = Fleet::new(urls, agents, keys, ttl_ms, false);
     fleet.start_all();
