@@ -220,6 +220,7 @@ fn the_readme_names_files_that_exist() {
         "docs/coming-from.md",
         "docs/metrics.md",
         "docs/fencing.md",
+        "docs/pools.md",
         "docs/runbook.md",
         "docs/sessions.md",
         "docs/stores.md",
