@@ -86,6 +86,10 @@ async fn a_pool_of_two_nodes_settles_and_moves_what_it_must(pair: Pair) {
     assert!((13..=14).contains(&(asked - before)), "{} were asked for", asked - before);
 
     workers[0].drain().await;
+    for node in both {
+        let known = within(ms(SETTLE_MS), async || pool(&node.url, "shards").await.1["a"].1 == 0);
+        assert!(known.await, "that it leaves is known everywhere");
+    }
     let found = settled(&both, 5).await;
     assert_eq!((found["a"], found["e"]), (0, 16));
     let handed_over = within(ms(SETTLE_MS), async || workers[0].held() == 0);
