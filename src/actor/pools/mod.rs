@@ -11,6 +11,7 @@
 
 mod balancer;
 mod pool;
+mod shares;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,8 +24,9 @@ use std::{
 use tokio::sync::{Notify, watch};
 
 pub(crate) use balancer::start;
+pub use pool::Joined;
 use pool::{Fact, Name, Pool};
-pub use pool::{Joined, MemberView, PoolView, Share};
+pub use shares::{MemberView, PoolView, Share};
 
 use super::World;
 use crate::{
