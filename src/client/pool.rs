@@ -324,7 +324,6 @@ impl Member {
         let pool = &self.pool;
         let hold = match pool.keys.as_slice() {
             [] => Hold::pool(pool.pool.as_str()),
-            keys if self.fair => Hold::any(keys.iter().cloned()).in_pool(pool.pool.as_str()),
             keys => Hold::any(keys.iter().cloned()),
         };
         let hold = hold.order(order).wait(WAIT);
