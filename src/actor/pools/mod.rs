@@ -94,6 +94,7 @@ impl State {
         let joined = Joined {
             owner: tenure.owner.clone(),
             weight: spec.weight,
+            capacity: spec.capacity,
             node: record.node,
             draining: was_asked(record),
         };
@@ -112,7 +113,8 @@ impl Pools {
         let mut state = self.state();
         // That it leaves is told by the feed, and stays so.
         let draining = state.member(digest).is_some_and(|member| member.draining);
-        let joined = Joined { owner: owner.clone(), weight: spec.weight, node, draining };
+        let (weight, capacity) = (spec.weight, spec.capacity);
+        let joined = Joined { owner: owner.clone(), weight, capacity, node, draining };
         state.join(digest, name, joined);
         drop(state);
         self.in_use.store(true, Ordering::Release);

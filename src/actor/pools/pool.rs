@@ -16,6 +16,8 @@ pub struct Joined {
     pub owner: Owner,
     /// Its share of the work beside other members.
     pub weight: u32,
+    /// Most leases that it is to have at a time.
+    pub capacity: Option<u32>,
     /// The home of its session when it was last looked at.
     pub node: Nonce,
     /// It leaves, and hands everything over.

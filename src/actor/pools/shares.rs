@@ -48,6 +48,7 @@ impl Pool {
             Member {
                 id: *digest,
                 weight: joined.weight,
+                capacity: joined.capacity.map_or(usize::MAX, |most| most as usize),
                 held: count.held,
                 asked: count.asked,
                 draining: joined.draining,
