@@ -55,7 +55,7 @@ pub fn fits(ttl: Duration, grace: Duration) -> Result<(), String> {
     let most = half.saturating_sub(margin).as_millis();
     let least = [(grace + LEAST_MARGIN) * 2, (grace * 5).div_f64(2.0), (grace + MOST_MARGIN) * 2];
     let least = least.into_iter().filter(|&ttl| grace + self::margin(ttl) <= ttl / 2).min();
-    let least = least.map_or(0, |ttl| ttl.as_millis());
+    let least = least.map_or(0, |ttl| ttl.as_nanos().div_ceil(1_000_000));
     let (ttl, grace, margin) = (ttl.as_millis(), grace.as_millis(), margin.as_millis());
     Err(format!(
         "a program with {grace}ms to end (--grace) and {margin}ms to spare cannot be ended in time: both \
