@@ -8,7 +8,7 @@ NATS_VERSION = 2.15.1
 NATS = .tools/bin/nats-server
 MINUTES ?= 10
 
-.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos model openapi tools tools-nextest tools-deny nats debian clean
+.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos model putex openapi tools tools-nextest tools-deny nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -58,6 +58,11 @@ chaos: nats ## several nodes on one store, with nodes and servers killed and cut
 
 model: ## the exhaustive model of the core in a wider world: some gigabytes and minutes
 	MODEL=wide $(CARGO) nextest run $(FEATURES) --release --test core --no-capture every_reachable_state
+
+putex: nats ## three agents of guard and of putex under the same faults, side by side; takes ten minutes
+	@test -x .tools/putex/bin/putex || $(CARGO) install --locked --root .tools/putex putex@0.2.0
+	$(CARGO) build --release
+	benches/guard_and_putex.py --tenure target/release/tenure --putex .tools/putex/bin/putex --nats $(NATS)
 
 openapi: ## writes openapi.json and docs/metrics.md anew
 	UPDATE=1 $(CARGO) nextest run $(FEATURES) --test openapi --test observability

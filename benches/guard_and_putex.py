@@ -110,7 +110,9 @@ class Setup:
         if self.kind == "putex":
             command = [self.args.nats, "-js", "-a", "127.0.0.1", "-p", str(self.port), "-sd", str(self.dir / "js")]
         else:
-            command = [self.args.tenure, "serve", "--listen", f"127.0.0.1:{self.port}", "--data-dir", str(self.dir / "data")]
+            command = [self.args.tenure, "serve", "--listen", f"127.0.0.1:{self.port}", "--data-dir", str(self.dir / "data"),
+                       # A client prefers the address that the server names, and would go around its proxy.
+                       "--set", "node.advertise_url=http://127.0.0.1:9"]
         self.server = self.spawn(command, "server.log")
         for _ in range(600):
             try:

@@ -212,14 +212,37 @@ fn the_commands_of_sessions_and_fences_work() {
 }
 
 #[test]
+fn the_commands_of_workers_work() {
+    let said = section("## Workers", &[7379], &[]);
+    let parts = [
+        "jobs/nightly is mine, under token 1",
+        "worker-1 serves shards/1",
+        "worker-1 serves shards/4",
+        "worker-2 serves shards/",
+        "active, under token",
+        "standing by",
+        "ended with 124",
+    ];
+    assert_said(&said, &parts);
+    let members = said.lines().filter(|line| line.contains("  worker-") && line.contains("  2  "));
+    assert_eq!(members.count(), 2, "each has its half: {said}");
+    let held = said.lines().filter(|line| line.contains("  held ") && line.contains("worker-2"));
+    assert_eq!(held.count(), 4, "handed over: {said}");
+}
+
+#[test]
 fn the_readme_names_files_that_exist() {
     for file in [
         "README.md",
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
         "docs/coming-from.md",
-        "docs/metrics.md",
+        "docs/client.md",
         "docs/fencing.md",
+        "docs/guard.md",
+        "docs/metrics.md",
+        "docs/pools.md",
+        "docs/run-and-work.md",
         "docs/runbook.md",
         "docs/sessions.md",
         "docs/stores.md",

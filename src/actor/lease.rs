@@ -211,7 +211,7 @@ impl LeaseActor {
         let read = self.read().into_actor(self).map(|read, actor, ctx| match read {
             Ok(there) => actor.recover(there, ctx),
             Err(error) => {
-                tracing::warn!(key = %actor.obituary.key(), %error, "the lease cannot be read");
+                tracing::warn!(key = actor.obituary.key().as_str(), %error, "the lease cannot be read");
                 let pause = READ_RETRY + actor.chance.jitter(READ_RETRY);
                 ctx.run_later(pause, |actor, ctx| actor.load(ctx));
             }

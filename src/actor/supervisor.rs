@@ -110,7 +110,7 @@ impl StreamHandler<Death> for Supervisor {
         let now = self.world.clock.now();
         if self.exceeds_intensity(&key, now) {
             let until = now + self.world.limits.restart_window;
-            tracing::error!(%key, "the key's actor died too often; the key rests");
+            tracing::error!(key = key.as_str(), "the key's actor died too often; the key rests");
             self.world.registry.rest(&key, incarnation, until);
             return self.wake(key, until, ctx);
         }
@@ -119,7 +119,11 @@ impl StreamHandler<Death> for Supervisor {
         }
         match self.world.registry.start(&self.world, &key) {
             Ok(_) | Err(Unreachable::Resting(_)) => {
-                tracing::error!(%key, panicked, "the key's actor died and was started anew");
+                tracing::error!(
+                    key = key.as_str(),
+                    panicked,
+                    "the key's actor died and was started anew"
+                );
             }
             Err(Unreachable::NoArbiter) => {}
         }

@@ -107,6 +107,8 @@ enum Command {
     Guardian(guardian::GuardianArgs),
     #[command(hide = true)]
     Guarded(guardian::GuardedArgs),
+    #[command(hide = true)]
+    LastWill(guard::LastWillArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -156,6 +158,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Work(args) => block_on(args.run(&context()?)),
         Command::Run(args) => return block_on(args.run(&context()?)),
         Command::Guard(args) => block_on(args.run(client()?)),
+        Command::LastWill(args) => block_on(args.run(client()?)),
         Command::Guarded(args) => return Ok(args.run().into()),
         Command::Guardian(args) => block_on(args.run()),
         Command::Serve(settings) => serve::run(&settings),

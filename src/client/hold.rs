@@ -38,8 +38,7 @@ impl Order {
 #[derive(Clone, Debug)]
 enum What {
     Key(String),
-    /// Of these; all of them in the pool, where there is one.
-    Any(Vec<String>, Option<String>),
+    Any(Vec<String>),
     Prefix(String),
     Pool(String),
 }
@@ -72,7 +71,7 @@ impl Hold {
     /// Any of these keys.
     #[must_use]
     pub fn any<K: Into<String>>(keys: impl IntoIterator<Item = K>) -> Self {
-        Self::of(What::Any(keys.into_iter().map(Into::into).collect(), None))
+        Self::of(What::Any(keys.into_iter().map(Into::into).collect()))
     }
 
     /// Any known key that starts with this.
@@ -85,15 +84,6 @@ impl Hold {
     #[must_use]
     pub fn pool(pool: impl Into<String>) -> Self {
         Self::of(What::Pool(pool.into()))
-    }
-
-    /// Of keys that are all of one pool: which, so that its shares are known ([`Hold::fair`]).
-    #[must_use]
-    pub fn in_pool(self, pool: impl Into<String>) -> Self {
-        match self.what {
-            What::Any(keys, _) => Self { what: What::Any(keys, Some(pool.into())), ..self },
-            _ => self,
-        }
     }
 
     /// Who holds it; a name of its own for every call where nobody said. Under a session: the session's
@@ -127,7 +117,7 @@ impl Hold {
         Self { count: Some(Count::UpTo(count)), ..self }
     }
 
-    /// Of a pool, under a session that joined it: what the session's share has left.
+    /// Of a pool or keys of it, under a session that joined it: what the session's share has left.
     #[must_use]
     pub fn fair(self) -> Self {
         Self { count: Some(Count::Fair), ..self }
@@ -179,10 +169,7 @@ impl Hold {
             ..AcquireAny::default()
         };
         match &self.what {
-            What::Any(keys, pool) => {
-                body.keys.clone_from(keys);
-                body.pool.clone_from(pool);
-            }
+            What::Any(keys) => body.keys.clone_from(keys),
             What::Prefix(prefix) => body.prefix = Some(prefix.clone()),
             What::Pool(pool) => body.pool = Some(pool.clone()),
             What::Key(_) => {}

@@ -253,6 +253,10 @@ impl Member {
                 .ttl(pool.ttl)
                 .pool(pool.pool.as_str())
                 .weight(pool.weight);
+            let options = match u32::try_from(pool.capacity) {
+                Ok(capacity) => options.capacity(capacity),
+                Err(_) => options,
+            };
             tokio::select! {
                 biased;
                 () = asked_to_leave(&mut drain) => return Ok(None),
@@ -324,7 +328,6 @@ impl Member {
         let pool = &self.pool;
         let hold = match pool.keys.as_slice() {
             [] => Hold::pool(pool.pool.as_str()),
-            keys if self.fair => Hold::any(keys.iter().cloned()),
             keys => Hold::any(keys.iter().cloned()),
         };
         let hold = hold.order(order).wait(WAIT);

@@ -13,6 +13,9 @@ pub struct PoolMember {
     pub owner: String,
     /// Its share of the work beside other members.
     pub weight: u64,
+    /// Most leases that it is to have at a time.
+    #[serde(default)]
+    pub capacity: Option<u64>,
     /// How many leases of the pool it has.
     pub held: u64,
     /// How many it is to have.

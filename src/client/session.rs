@@ -31,6 +31,8 @@ pub struct SessionOptions {
     pool: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     weight: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capacity: Option<u32>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     checks: Vec<HealthCheck>,
 }
@@ -93,6 +95,7 @@ impl SessionOptions {
             lock_delay_ms: None,
             pool: None,
             weight: None,
+            capacity: None,
             checks: Vec::new(),
         }
     }
@@ -113,6 +116,12 @@ impl SessionOptions {
     #[must_use]
     pub fn weight(self, weight: u32) -> Self {
         Self { weight: Some(weight), ..self }
+    }
+
+    /// Most leases of the pool that it has at a time; the rest of its share falls to other members.
+    #[must_use]
+    pub fn capacity(self, capacity: u32) -> Self {
+        Self { capacity: Some(capacity), ..self }
     }
 
     /// One more condition of its life.

@@ -95,8 +95,11 @@ fn spec(app: &App, body: &SessionBody) -> Result<SessionSpec, Problem> {
         return Err(Problem::field("lock_delay_ms", detail));
     }
     let weight = body.weight.unwrap_or(1);
-    if !(1..=1_000_000).contains(&weight) {
-        return Err(Problem::field("weight", format!("is {weight}; it must be from 1 to 1000000")));
+    for (field, number) in [("weight", weight), ("capacity", body.capacity.unwrap_or(1))] {
+        if !(1..=1_000_000).contains(&number) {
+            let detail = format!("is {number}; it must be from 1 to 1000000");
+            return Err(Problem::field(field, detail));
+        }
     }
     if body.checks.len() > MAX_CHECKS {
         let detail = format!("are {}; at most {MAX_CHECKS} are allowed", body.checks.len());
@@ -111,6 +114,7 @@ fn spec(app: &App, body: &SessionBody) -> Result<SessionSpec, Problem> {
         lock_delay_ms: body.lock_delay_ms,
         pool: body.pool.as_deref().map(Into::into),
         weight,
+        capacity: body.capacity,
         checks: checks.collect::<Result<_, _>>()?,
     })
 }

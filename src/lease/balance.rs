@@ -1,7 +1,7 @@
 //! How the leases of a pool are spread over its members, and which of them move when that changes.
 //!
-//! Guarantees: who sees the same pool computes the same; the targets of a pool add up to its keys, each
-//! within one of what the weights say; no lease is asked for that nobody is short of.
+//! Guarantees: who sees the same pool computes the same; the targets of a pool add up to its keys (or to what its members
+//! have room for), each within one of what the weights say; no lease is asked for that nobody is short of.
 //!
 //! Does not guarantee: exact targets while no member is short by more than its dead band, see [`band`].
 //!
@@ -18,6 +18,8 @@ pub struct Member {
     pub id: Nonce,
     /// Its share of the work beside other members.
     pub weight: u32,
+    /// Most leases that it is to have; `usize::MAX` where it does not say.
+    pub capacity: usize,
     /// How many leases of the pool it has.
     pub held: usize,
     /// How many of them it was asked for, and has yet.
@@ -54,23 +56,44 @@ pub fn band(target: usize) -> usize {
 
 /// How many of `keys` leases each member is to have: its quota by weight, rounded down, and one more for those
 /// with the largest remainders. Between equal remainders whoever has more beyond its quota keeps it: so the
-/// fewest leases move. Members that leave get none.
+/// fewest leases move. Members that leave get none; what is beyond a member's capacity falls to the others.
 #[must_use]
 pub fn targets(members: &[Member], keys: usize) -> Vec<usize> {
-    let weight = |member: &Member| if member.draining { 0 } else { u128::from(member.weight) };
-    let total: u128 = members.iter().map(weight).sum();
+    // Who leaves, or has all that it can, takes no part in what is left.
+    let mut weights: Vec<u32> =
+        members.iter().map(|member| if member.draining { 0 } else { member.weight }).collect();
+    let mut left = keys;
+    loop {
+        let mut targets = split(members, &weights, left);
+        let over = |at: &usize| targets[*at] > members[*at].capacity;
+        let full: Vec<usize> = (0..members.len()).filter(over).collect();
+        if full.is_empty() {
+            let is_full = |at: &usize| weights[*at] == 0 && !members[*at].draining;
+            let full: Vec<usize> = (0..members.len()).filter(is_full).collect();
+            full.into_iter().for_each(|at| targets[at] = members[at].capacity);
+            return targets;
+        }
+        for at in full {
+            weights[at] = 0;
+            left = left.saturating_sub(members[at].capacity);
+        }
+    }
+}
+
+/// Quotas by weight, rounded to whole leases.
+fn split(members: &[Member], weights: &[u32], keys: usize) -> Vec<usize> {
+    let total: u128 = weights.iter().copied().map(u128::from).sum();
     if total == 0 {
         return vec![0; members.len()];
     }
-    let quota = |member: &Member| keys as u128 * weight(member);
-    let floor = |member: &Member| usize::try_from(quota(member) / total).unwrap_or(usize::MAX);
-    let mut targets: Vec<usize> = members.iter().map(floor).collect();
+    let quota = |at: usize| keys as u128 * u128::from(weights[at]);
+    let floor = |at: usize| usize::try_from(quota(at) / total).unwrap_or(usize::MAX);
+    let mut targets: Vec<usize> = (0..members.len()).map(floor).collect();
     let extra = keys - targets.iter().sum::<usize>();
-    let mut order: Vec<usize> = (0..members.len()).filter(|&at| !members[at].draining).collect();
+    let mut order: Vec<usize> = (0..members.len()).filter(|&at| weights[at] > 0).collect();
     order.sort_unstable_by_key(|&at| {
-        let member = &members[at];
-        let beyond = member.held.saturating_sub(targets[at]);
-        (Reverse(quota(member) % total), Reverse(beyond), member.id)
+        let beyond = members[at].held.saturating_sub(targets[at]);
+        (Reverse(quota(at) % total), Reverse(beyond), members[at].id)
     });
     order.into_iter().take(extra).for_each(|at| targets[at] += 1);
     targets

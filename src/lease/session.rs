@@ -19,6 +19,9 @@ pub struct SessionSpec {
     pub pool: Option<Box<str>>,
     /// Its share of the pool's work, beside other members.
     pub weight: u32,
+    /// Most leases of the pool that it has at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u32>,
     /// What else must hold for it to live.
     pub checks: Vec<Check>,
 }

@@ -12,10 +12,7 @@ use super::{
 use crate::{
     actor::Mail,
     clock::Chance,
-    lease::{
-        Acquire, Bond, Grant, Key, Moment, Nonce, Order, Owner, Refusal, SessionId, State, View,
-        arrange,
-    },
+    lease::{Acquire, Bond, Grant, Key, Moment, Nonce, Order, Owner, SessionId, View, arrange},
     store::Range,
     telemetry::PoolMetrics,
 };
@@ -373,32 +370,6 @@ impl AcquireOne {
             mark: self.mark,
             bond,
         }
-    }
-}
-
-impl Availability {
-    /// Of other keys too.
-    pub(super) fn and(self, other: Self) -> Self {
-        Self {
-            keys: self.keys + other.keys,
-            held: self.held + other.held,
-            held_by_you: self.held_by_you + other.held_by_you,
-            offered: self.offered + other.offered,
-            cooling: self.cooling + other.cooling,
-            fencing: self.fencing + other.fencing,
-            next_ms: self.next_ms.into_iter().chain(other.next_ms).min(),
-        }
-    }
-
-    fn add(&mut self, why: Refusal, view: &View) {
-        match (why, view.state) {
-            (Refusal::HeldByYou, _) => self.held_by_you += 1,
-            (_, State::Offered) => self.offered += 1,
-            (Refusal::Cooling, _) => self.cooling += 1,
-            (Refusal::Fencing, _) => self.fencing += 1,
-            _ => self.held += 1,
-        }
-        self.next_ms = self.next_ms.into_iter().chain(view.expires_in_ms).min();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::lease::{Answer, Lost, Nonce, Refusal, StoreError, View};
+use crate::lease::{Answer, Lost, Nonce, Refusal, State, StoreError, View};
 
 /// An argument that the contract does not allow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -103,6 +103,32 @@ pub struct Availability {
     pub fencing: usize,
     /// The shortest time until one of them ends, in milliseconds.
     pub next_ms: Option<u64>,
+}
+
+impl Availability {
+    /// Of other keys too.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            keys: self.keys + other.keys,
+            held: self.held + other.held,
+            held_by_you: self.held_by_you + other.held_by_you,
+            offered: self.offered + other.offered,
+            cooling: self.cooling + other.cooling,
+            fencing: self.fencing + other.fencing,
+            next_ms: self.next_ms.into_iter().chain(other.next_ms).min(),
+        }
+    }
+
+    pub(super) fn add(&mut self, why: Refusal, view: &View) {
+        match (why, view.state) {
+            (Refusal::HeldByYou, _) => self.held_by_you += 1,
+            (_, State::Offered) => self.offered += 1,
+            (Refusal::Cooling, _) => self.cooling += 1,
+            (Refusal::Fencing, _) => self.fencing += 1,
+            _ => self.held += 1,
+        }
+        self.next_ms = self.next_ms.into_iter().chain(view.expires_in_ms).min();
+    }
 }
 
 /// Why an acquire-any granted nothing.

@@ -79,7 +79,7 @@ fn the_sample_units_are_such_that_systemd_waits_watches_and_leaves_time() {
         ("Service.NotifyAccess", "main"),
         ("Service.Restart", "always"),
         // The guardian must outlive a killed agent: it has the will.
-        ("Service.KillMode", "mixed"),
+        ("Service.KillMode", "process"),
         ("Install.WantedBy", "multi-user.target"),
     ] {
         assert_eq!(one(&guard, key), value, "{key}");

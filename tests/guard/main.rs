@@ -2,6 +2,8 @@
 //! under faults (`faults`); its scripts and what is said (`scripts`); the example and the units
 //! (`example`).
 
+#![expect(clippy::disallowed_methods, reason = "the tests measure from outside")]
+
 mod example;
 mod faults;
 mod machine;

@@ -137,7 +137,7 @@ async fn drain_revokes_every_lease_of_an_owner_but_the_pinned() {
     server.acquire("theirs", "stayer", 60_000).await;
     pin(&server, "pin", "mine/4", "ops").await;
     let answer = server.post("/v1/admin/drain", &json!({ "owner": "leaver" })).await.ok();
-    assert_eq!(answer, json!({ "revoked": 4, "pinned": 1 }));
+    assert_eq!(answer, json!({ "revoked": 4, "pinned": 1, "draining": 0 }));
     eventually("they ended", async || {
         let list = server.get("/v1/leases?owner=leaver").await.ok();
         list["leases"].as_array().expect("leases").len() == 1
@@ -149,7 +149,7 @@ async fn drain_revokes_every_lease_of_an_owner_but_the_pinned() {
     assert_eq!(events[1]["data"]["reason"], "drain");
     server.post("/v1/admin/drain", &json!({ "owner": "" })).await.bad_field("owner");
     let nobody = server.post("/v1/admin/drain", &json!({ "owner": "nobody" })).await.ok();
-    assert_eq!(nobody, json!({ "revoked": 0, "pinned": 0 }));
+    assert_eq!(nobody, json!({ "revoked": 0, "pinned": 0, "draining": 0 }));
 }
 
 #[tokio::test]

@@ -150,7 +150,9 @@ async fn with_alarm_the_key_goes_on_though_the_fence_failed() {
     server.post("/v1/acquire", &waits).await.ok();
     let events = server.events_of("f/k").await;
     assert_eq!(kinds(&events), ["granted", "expired", "fencing", "fence-failed", "granted"]);
-    assert!(server.stderr().contains("FenceFailed"), "people are told");
+    let said = server.stderr();
+    let line = said.lines().find(|line| line.contains("FenceFailed")).expect("people are told");
+    assert!(line.contains("key=\"f/k\""), "any key can be told from the rest of the line: {line}");
 }
 
 #[tokio::test]

@@ -137,6 +137,21 @@ async fn a_fair_call_gets_up_to_the_share_and_never_more() {
 }
 
 #[tokio::test]
+async fn a_member_gets_no_more_than_its_capacity_and_the_others_get_the_rest() {
+    let server = Server::configured(BALANCED);
+    let a = server.session("a", 60_000, json!({ "pool": "still", "capacity": 2 })).await;
+    let b = server.session("b", 60_000, json!({ "pool": "still" })).await;
+    let keys = shards("still", 12);
+    let got = async |session: &Session, owner: &str| {
+        let call = json!({ "keys": keys, "owner": owner });
+        grants(&fair(&server, session, call).await.ok()).len()
+    };
+    assert_eq!((got(&a, "a").await, got(&b, "b").await), (2, 10));
+    let shown = server.get(&format!("/v1/sessions/{}", a.digest)).await.ok();
+    assert_eq!(shown["capacity"], 2);
+}
+
+#[tokio::test]
 async fn calls_at_once_share_the_places_of_their_session() {
     let server = Server::configured(BALANCED);
     let a = server.session("a", 60_000, json!({ "pool": "still" })).await;

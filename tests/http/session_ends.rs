@@ -120,6 +120,38 @@ async fn to_drain_an_owner_ends_its_sessions() {
 }
 
 #[tokio::test]
+async fn who_ordered_the_end_of_a_session_is_told_also_after_a_crash() {
+    let server = Server::start();
+    let session = server.session("leaver", 700, json!({})).await;
+    for n in 0..300 {
+        server.acquire_under(&format!("k/{n}"), "leaver", &session).await;
+    }
+    // Those that are pinned outlive it.
+    server.post("/v1/admin/pin", &json!({ "key": "k/7", "by": "ops" })).await.ok();
+    server.post("/v1/admin/drain", &json!({ "owner": "leaver" })).await.ok();
+    eventually("it is over", async || {
+        server.get(&format!("/v1/sessions/{}", session.digest)).await.status == 404
+    })
+    .await;
+    let server = server.kill().restart();
+    server.post("/v1/admin/unpin", &json!({ "key": "k/7", "by": "ops" })).await.ok();
+    eventually("all ended", async || {
+        let list = server.get("/v1/leases?owner=leaver&state=held").await.ok();
+        list["leases"].as_array().map(Vec::len) == Some(0)
+    })
+    .await;
+    for n in [0, 7, 150, 299] {
+        let events = server.events_of(&format!("k/{n}")).await;
+        let last = &events.last().expect("an end")["data"];
+        assert_eq!(
+            (&last["reason"], &last["actor"]),
+            (&json!("drain"), &json!("127.0.0.1")),
+            "{n}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn who_waits_under_a_session_hears_of_its_end_and_is_granted_nothing() {
     let server = Server::start();
     let holder = server.acquire("q", "h", 60_000).await;

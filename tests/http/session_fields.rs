@@ -15,6 +15,7 @@ async fn every_bad_field_is_named() {
     ask(json!({ "lock_delay_ms": 60_001 })).await.bad_field("lock_delay_ms");
     ask(json!({ "weight": 0 })).await.bad_field("weight");
     ask(json!({ "weight": 1_000_001 })).await.bad_field("weight");
+    ask(json!({ "capacity": 0 })).await.bad_field("capacity");
     ask(json!({ "pool": "" })).await.bad_field("pool");
     ask(json!({ "pool": "p".repeat(65) })).await.bad_field("pool");
     for more in [

@@ -21,6 +21,9 @@ mod nats_server;
 #[allow(dead_code, reason = "shared with the cluster tests")]
 mod node;
 mod pair;
+#[path = "../common/pool_worker.rs"]
+mod pool_worker;
+mod pools;
 #[path = "../cluster/process.rs"]
 #[allow(dead_code, reason = "shared with the cluster tests")]
 mod process;

@@ -34,12 +34,23 @@ pub const CREDENTIALS: [(&str, &str); 3] = [
     ("AWS_REGION", "eu-central-1"),
 ];
 
-/// What the nodes are started with: in a hurry to forget dead sessions.
-pub const ENVIRONMENT: [(&str, &str); 4] =
-    [CREDENTIALS[0], CREDENTIALS[1], CREDENTIALS[2], ("TENURE_TEST_BURIAL_MS", "4000")];
+/// What the nodes are started with: in a hurry to forget dead sessions, and to move leases.
+pub const ENVIRONMENT: [(&str, &str); 5] = [
+    CREDENTIALS[0],
+    CREDENTIALS[1],
+    CREDENTIALS[2],
+    ("TENURE_TEST_BURIAL_MS", "4000"),
+    ("TENURE_TEST_MIN_HOLD_MS", "1500"),
+];
 
-/// What holds for the keys of hand-overs.
+/// What holds for the keys of hand-overs and pools.
 const POLICIES: &str = r#"
+[[policy]]
+prefix = "shards/"
+pool = "shards"
+balance = true
+handover_timeout = "20s"
+
 [[policy]]
 prefix = "hasty/"
 pool = "hasty"

@@ -124,6 +124,7 @@ fn an_order_is_given_anew_once_the_store_can_be_read_again() {
             lock_delay_ms: None,
             pool: None,
             weight: 1,
+            capacity: None,
             checks: Vec::new(),
         };
         let opened = manager.open_session(&owner, 60_000, spec, manager.now()).await;

@@ -11,6 +11,7 @@
 
 mod balancer;
 mod pool;
+mod shares;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,8 +24,9 @@ use std::{
 use tokio::sync::{Notify, watch};
 
 pub(crate) use balancer::start;
+pub use pool::Joined;
 use pool::{Fact, Name, Pool};
-pub use pool::{Joined, MemberView, PoolView, Share};
+pub use shares::{MemberView, PoolView, Share};
 
 use super::World;
 use crate::{
@@ -92,6 +94,7 @@ impl State {
         let joined = Joined {
             owner: tenure.owner.clone(),
             weight: spec.weight,
+            capacity: spec.capacity,
             node: record.node,
             draining: was_asked(record),
         };
@@ -110,7 +113,8 @@ impl Pools {
         let mut state = self.state();
         // That it leaves is told by the feed, and stays so.
         let draining = state.member(digest).is_some_and(|member| member.draining);
-        let joined = Joined { owner: owner.clone(), weight: spec.weight, node, draining };
+        let (weight, capacity) = (spec.weight, spec.capacity);
+        let joined = Joined { owner: owner.clone(), weight, capacity, node, draining };
         state.join(digest, name, joined);
         drop(state);
         self.in_use.store(true, Ordering::Release);

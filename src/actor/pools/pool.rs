@@ -7,10 +7,7 @@ use std::{
 
 use tokio::sync::watch;
 
-use crate::lease::{
-    Change, ChangeKind, Key, Moment, Nonce, Owner, Record, Revision, State, Token,
-    balance::{Damping, Member, Plan, choose, plan, targets},
-};
+use crate::lease::{Change, ChangeKind, Key, Moment, Nonce, Owner, Record, Revision, State, Token};
 
 /// A session that joined a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +16,8 @@ pub struct Joined {
     pub owner: Owner,
     /// Its share of the work beside other members.
     pub weight: u32,
+    /// Most leases that it is to have at a time.
+    pub capacity: Option<u32>,
     /// The home of its session when it was last looked at.
     pub node: Nonce,
     /// It leaves, and hands everything over.
@@ -69,33 +68,33 @@ impl Fact {
     }
 }
 
-struct Place {
-    fact: Fact,
+pub(super) struct Place {
+    pub fact: Fact,
     /// Since when it is so, on this node's clock, or since this node knows it.
-    since: Moment,
+    pub since: Moment,
     survey: u64,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Count {
-    held: usize,
-    asked: usize,
+pub(super) struct Count {
+    pub held: usize,
+    pub asked: usize,
     /// Places that calls of the session have yet to fill.
-    reserved: usize,
+    pub reserved: usize,
 }
 
 /// A pool that a session joined.
 pub(super) struct Pool {
     pub members: BTreeMap<Nonce, Joined>,
-    keys: HashMap<Key, Place>,
+    pub(super) keys: HashMap<Key, Place>,
     /// By session, whether it is a member or not.
-    counts: HashMap<Nonce, Count>,
-    free: usize,
+    pub(super) counts: HashMap<Nonce, Count>,
+    pub(super) free: usize,
     /// The search of the store that goes on, or was the last.
     survey: u64,
     /// Whether all keys are known.
     pub surveyed: watch::Sender<bool>,
-    targets: Option<HashMap<Nonce, usize>>,
+    pub(super) targets: Option<HashMap<Nonce, usize>>,
     /// Counts the changes.
     pub changed: watch::Sender<u64>,
 }
@@ -113,39 +112,6 @@ impl Default for Pool {
             changed: watch::Sender::new(0),
         }
     }
-}
-
-/// What a member has, and is to have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Share {
-    /// How many leases of the pool it is to have.
-    pub share: usize,
-    /// How many it has.
-    pub held: usize,
-}
-
-/// A member, as people see it.
-#[derive(Clone, Debug)]
-pub struct MemberView {
-    /// Its session.
-    pub digest: Nonce,
-    /// What its session said.
-    pub joined: Joined,
-    /// What it has, and is to have.
-    pub share: Share,
-    /// Leases that it was asked to hand over, and has yet.
-    pub handovers: usize,
-}
-
-/// A pool, as people see it.
-#[derive(Clone, Debug)]
-pub struct PoolView {
-    /// Keys that members have, or nobody has.
-    pub keys: usize,
-    /// Those that nobody has.
-    pub free: usize,
-    /// By the digests of their sessions.
-    pub members: Vec<MemberView>,
 }
 
 impl Pool {
@@ -241,83 +207,6 @@ impl Pool {
         self.surveyed.send_replace(true);
     }
 
-    fn counted(&self) -> Vec<Member> {
-        let member = |(digest, joined): (&Nonce, &Joined)| {
-            let count = self.counts.get(digest).copied().unwrap_or_default();
-            Member {
-                id: *digest,
-                weight: joined.weight,
-                held: count.held,
-                asked: count.asked,
-                draining: joined.draining,
-            }
-        };
-        self.members.iter().map(member).collect()
-    }
-
-    /// The targets of a pool that has `unseen` keys more.
-    fn targets(&mut self, unseen: usize) -> HashMap<Nonce, usize> {
-        let compute = |pool: &Self| {
-            let members = pool.counted();
-            let held: usize = members.iter().map(|member| member.held).sum();
-            let targets = targets(&members, held + pool.free + unseen);
-            members.iter().map(|member| member.id).zip(targets).collect::<HashMap<_, _>>()
-        };
-        if unseen > 0 {
-            return compute(self);
-        }
-        if let Some(targets) = &self.targets {
-            return targets.clone();
-        }
-        let targets = compute(self);
-        self.targets = Some(targets.clone());
-        targets
-    }
-
-    fn unseen(&self, named: &[Key]) -> usize {
-        named.iter().filter(|key| !self.keys.contains_key(*key)).count()
-    }
-
-    /// What a member has and is to have, where `named` keys that were never seen count as the pool's.
-    pub fn share(&mut self, digest: Nonce, named: &[Key]) -> Share {
-        let unseen = self.unseen(named);
-        let held = self.counts.get(&digest).map_or(0, |count| count.held);
-        let share = match (&self.targets, unseen) {
-            (Some(targets), 0) => targets.get(&digest).copied(),
-            _ => self.targets(unseen).get(&digest).copied(),
-        };
-        Share { share: share.unwrap_or(0), held }
-    }
-
-    /// Reserves up to `most` of the places that a member has yet to fill; how many.
-    pub fn reserve(&mut self, digest: Nonce, named: &[Key], most: usize) -> usize {
-        let Share { share, held } = self.share(digest, named);
-        let reserved = self.counts.get(&digest).map_or(0, |count| count.reserved);
-        let places = share.saturating_sub(held + reserved).min(most);
-        if places > 0 {
-            self.counts.entry(digest).or_default().reserved += places;
-        }
-        places
-    }
-
-    /// Whether what was reserved still fits.
-    pub fn fits(&mut self, digest: Nonce, named: &[Key]) -> bool {
-        let Share { share, held } = self.share(digest, named);
-        let reserved = self.counts.get(&digest).map_or(0, |count| count.reserved);
-        held + reserved <= share
-    }
-
-    pub fn give_back(&mut self, digest: Nonce, places: usize) {
-        if let Some(count) = self.counts.get_mut(&digest) {
-            count.reserved = count.reserved.saturating_sub(places);
-            if count.held == 0 && count.reserved == 0 {
-                self.counts.remove(&digest);
-            }
-        }
-        // Another call of the member may wait for them.
-        self.changed.send_modify(|count| *count += 1);
-    }
-
     /// Keys that a session may get, those that nobody has first.
     pub fn open_to(&self, digest: Nonce) -> (Vec<Key>, Vec<Key>) {
         let (mut free, mut others) = (Vec::new(), Vec::new());
@@ -345,52 +234,6 @@ impl Pool {
         self.keys.get(key).is_none_or(|place| place.fact.by == By::Nobody)
     }
 
-    pub fn plan(&self, damping: Damping) -> Plan {
-        plan(&self.counted(), self.free, damping)
-    }
-
-    /// The leases that members `here` are to be asked for now.
-    pub fn orders(
-        &self,
-        plan: &Plan,
-        here: impl Fn(Nonce) -> bool,
-        movable: impl Fn(&Key) -> bool,
-        now: Moment,
-        damping: Damping,
-    ) -> Vec<(Nonce, Key)> {
-        let asks: HashMap<Nonce, usize> = self
-            .members
-            .keys()
-            .zip(&plan.asks)
-            .filter(|(digest, ask)| **ask > 0 && here(**digest))
-            .map(|(digest, ask)| (*digest, *ask))
-            .collect();
-        if asks.is_empty() {
-            return Vec::new();
-        }
-        let mut leases: HashMap<Nonce, Vec<(Key, Moment)>> = HashMap::new();
-        for (key, place) in &self.keys {
-            if let By::Session(digest) = place.fact.by
-                && !place.fact.asked
-                && asks.contains_key(&digest)
-                && movable(key)
-            {
-                leases.entry(digest).or_default().push((key.clone(), place.since));
-            }
-        }
-        let mut orders = Vec::new();
-        for (digest, leases) in leases {
-            let of_member = if self.members[&digest].draining {
-                // Whatever their age.
-                leases.into_iter().map(|(key, _)| key).collect()
-            } else {
-                choose(leases, asks[&digest], now, damping)
-            };
-            orders.extend(of_member.into_iter().map(|key| (digest, key)));
-        }
-        orders
-    }
-
     /// A lease was asked for here, which the feed has yet to tell: it is not asked for twice.
     pub fn asked(&mut self, key: &Key) {
         if let Some(place) = self.keys.get_mut(key)
@@ -409,20 +252,6 @@ impl Pool {
         if let Some(place) = self.keys.get_mut(key) {
             place.since = now;
         }
-    }
-
-    pub fn view(&mut self) -> PoolView {
-        let targets = self.targets(0);
-        let counted = self.counted();
-        let held: usize = counted.iter().map(|member| member.held).sum();
-        let view = |(member, joined): (&Member, &Joined)| MemberView {
-            digest: member.id,
-            joined: joined.clone(),
-            share: Share { share: targets[&member.id], held: member.held },
-            handovers: member.asked,
-        };
-        let members = counted.iter().zip(self.members.values()).map(view).collect();
-        PoolView { keys: held + self.free, free: self.free, members }
     }
 
     /// Members that are not among these are gone.

@@ -3,12 +3,14 @@
 mod tell;
 #[cfg(test)]
 mod tests;
+mod will;
 
 use std::time::Duration;
 
 use clap::Args;
 
 use self::tell::Teller;
+pub use self::will::LastWillArgs;
 use super::{Exit, Failure, args::duration, output::talk};
 use crate::{
     client::Client,

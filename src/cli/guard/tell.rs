@@ -63,6 +63,9 @@ impl Teller {
             Report::State(state) => {
                 self.say(&state.to_string());
                 notify(NotifyState::Status(&state.to_string()));
+                if state == State::Leaving {
+                    notify(NotifyState::Stopping);
+                }
             }
             Report::Leaving(why) => {
                 self.say(&format!("leaves: {}", reason(why)));

@@ -4,6 +4,7 @@ const $ = (id) => document.getElementById(id);
 const SHOWN = 100;
 const KEPT = 40;
 const SESSIONS = 10;
+const MEMBERS = 25;
 let recent = [];
 
 function cell(text, kind) {
@@ -78,6 +79,22 @@ async function sessions() {
   $("more-sessions").textContent = page.next === null ? "" : `The first ${SESSIONS} by their digests; GET /v1/sessions has all.`;
 }
 
+// Those that a session joined; the members of each, by the digests of their sessions.
+async function pools() {
+  const joined = (await (await fetch("/v1/pools")).json()).pools.filter((pool) => pool.members.length);
+  $("pools-section").hidden = joined.length === 0;
+  const all = joined.flatMap((pool) => [
+    row(cell(pool.pool), cell(`${pool.members.length} members`), cell(""), cell(((pool.keys ?? 0) - (pool.free ?? 0)).toLocaleString(), "n"),
+      cell((pool.keys ?? 0).toLocaleString(), "n"), cell(""), cell(pool.balance ? "balances" : "stays as it is"), cell("", "home")),
+    ...pool.members.map((member) => row(
+      cell(""), cell(member.owner), cell(member.weight, "n"), cell(member.held, "n"), cell(member.share, "n"),
+      cell(member.handovers || "", "n"), member.draining ? cell("draining", "cooling") : cell(""), cell(host(member.node), "home"),
+    )),
+  ]);
+  $("pools").replaceChildren(...all.slice(0, MEMBERS));
+  $("more-members").textContent = all.length > MEMBERS ? `The first ${MEMBERS} rows; GET /v1/pools has all.` : "";
+}
+
 const host = (url) => url && url.replace(/^https?:\/\//, "");
 
 // The others on the same store; a store of one process has none.
@@ -116,7 +133,7 @@ async function figures() {
 
 async function look() {
   try {
-    await Promise.all([leases(), figures(), nodes(), sessions()]);
+    await Promise.all([leases(), figures(), nodes(), sessions(), pools()]);
   } catch (error) {
     $("state").textContent = "unreachable";
     $("state").title = String(error);

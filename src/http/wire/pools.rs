@@ -17,6 +17,8 @@ pub struct PoolMember {
     pub owner: String,
     /// Its share of the pool's work beside other members.
     pub weight: u32,
+    /// Most leases that it is to have at a time; null: no bound but its share.
+    pub capacity: Option<u32>,
     /// How many leases of the pool it has.
     pub held: usize,
     /// How many it is to have.
@@ -60,6 +62,7 @@ impl PoolMember {
             session: digest.to_string(),
             owner: joined.owner.as_str().to_owned(),
             weight: joined.weight,
+            capacity: joined.capacity,
             held: share.held,
             share: share.share,
             draining: joined.draining,

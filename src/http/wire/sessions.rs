@@ -84,6 +84,9 @@ pub struct SessionBody {
     pub pool: Option<String>,
     /// Its share of the pool's work beside other members, 1 to 1 000 000.
     pub weight: Option<u32>,
+    /// Most leases of the pool that it is to have at a time, 1 to 1 000 000; the rest of its share falls to other
+    /// members.
+    pub capacity: Option<u32>,
     /// What else must hold for it to live; at most 8.
     #[serde(default)]
     pub checks: Vec<CheckSpec>,
@@ -108,6 +111,8 @@ pub struct SessionWire {
     pub pool: Option<String>,
     /// Its share of the pool's work.
     pub weight: u32,
+    /// Most leases of the pool that it is to have at a time; null: no bound but its share.
+    pub capacity: Option<u32>,
     /// What else must hold for it to live.
     pub checks: Vec<CheckSpec>,
     /// The leases that it keeps; null where another node knows.
@@ -282,6 +287,7 @@ impl SessionWire {
             lock_delay_ms: spec.lock_delay_ms,
             pool: spec.pool.as_deref().map(Into::into),
             weight: spec.weight,
+            capacity: spec.capacity,
             checks: spec.checks.iter().map(CheckSpec::of).collect(),
             leases: holdings.map(HoldingsWire::from),
             node: shown.node,

@@ -183,7 +183,7 @@ impl LeaseItem {
             Err(CodecError::Checksum)
         };
         let trail = bytes(item, "recent").map(decode).transpose().unwrap_or_else(|why| {
-            tracing::warn!(%key, %why, "the latest changes in the item cannot be read");
+            tracing::warn!(key = key.as_str(), %why, "the latest changes in the item cannot be read");
             None
         });
         Some(Self {

@@ -171,7 +171,12 @@ impl State {
                     if state.logged.1 != 0 && noted.change.seq > state.logged.1 + 1 {
                         // Who appended it did not know: it is said here, and not passed over in silence.
                         let (seq, logged) = (noted.change.seq, state.logged.1);
-                        tracing::error!(%key, seq, logged, "the log lacks changes of this key");
+                        tracing::error!(
+                            key = key.as_str(),
+                            seq,
+                            logged,
+                            "the log lacks changes of this key"
+                        );
                         push_changes(&mut news, &mut fresh);
                         news.push(News::Gap { resume: before(position) });
                     }

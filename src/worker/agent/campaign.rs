@@ -51,9 +51,11 @@ impl Campaign {
         let hold = hold.ttl(self.charge.settings.ttl).wait(WAIT);
         self.asking = Some(tokio::spawn(async move {
             let lease = loop {
+                let asked = client.clock().now();
                 match client.hold(hold.clone()).await {
                     Ok(lease) => break Arc::new(lease),
-                    Err(error) if waited(&error) => {}
+                    // One that did not wait is not repeated at once.
+                    Err(error) if waited(&error) && client.clock().now() >= asked + WAIT / 2 => {}
                     Err(error) => {
                         let _ = events.send(Event::Refused(error.to_string())).await;
                         return;

@@ -15,7 +15,7 @@ mod staff;
 use std::{path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
     time::{sleep, timeout},
 };
@@ -105,6 +105,11 @@ pub async fn run(
     program: Option<PathBuf>,
     tell: impl FnMut(Told),
 ) -> Result<bool, String> {
+    // From the first moment on, for whoever ends it while it starts.
+    let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
+    let [Ok(terminate), Ok(interrupt)] = signals else {
+        return Err("cannot listen to signals".to_owned());
+    };
     let (events, inbox) = mpsc::channel(EVENTS);
     let charge = Arc::new(charge);
     let clock = client.clock().clone();
@@ -112,7 +117,7 @@ pub async fn run(
     let campaign = Campaign::new(client, charge.clone(), events);
     let machine = Guard::new(charge.settings.clone());
     let mut agent = Agent { machine, clock, staff, campaign, tell, ended: None, disarmed: false };
-    let outcome = agent.serve(inbox).await;
+    let outcome = agent.serve(inbox, [terminate, interrupt]).await;
     let patience = charge.settings.deactivate_timeout + PARTING;
     let _ = timeout(patience, agent.staff.finish()).await;
     outcome.map(|inactive| inactive && !agent.disarmed)
@@ -130,11 +135,11 @@ struct Agent<T> {
 }
 
 impl<T: FnMut(Told)> Agent<T> {
-    async fn serve(&mut self, mut inbox: mpsc::Receiver<Event>) -> Result<bool, String> {
-        let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
-        let [Ok(mut terminate), Ok(mut interrupt)] = signals else {
-            return Err("cannot listen to signals".to_owned());
-        };
+    async fn serve(
+        &mut self,
+        mut inbox: mpsc::Receiver<Event>,
+        [mut terminate, mut interrupt]: [Signal; 2],
+    ) -> Result<bool, String> {
         self.step(Input::Tick);
         while self.ended.is_none() {
             (self.tell)(Told::Pulse);

@@ -11,7 +11,7 @@ use crate::{
     worker::{
         PrivateDir,
         guard::{Input, Outcome, RunId, Script},
-        guardian::{Guardian, Task, Ward},
+        guardian::{Guardian, Task, Ward, own_program},
     },
 };
 
@@ -131,7 +131,7 @@ impl Staff {
             self.number += 1;
             let timeout = self.charge.settings.deactivate_timeout;
             self.office.deadline(Some(deadline_ms));
-            self.office.will(Some(self.task(Script::Deactivate, timeout)));
+            self.office.will(Some(self.will(timeout)));
             let (willed, number) = (self.office.willed_later(), self.number);
             let events = self.events.clone();
             tokio::spawn(async move {
@@ -147,6 +147,16 @@ impl Staff {
         self.armed = false;
         self.office.will(None);
         self.office.deadline(None);
+    }
+
+    /// The deactivation, and then the release of the lease, by another process.
+    fn will(&self, timeout: Duration) -> Task {
+        let task = self.task(Script::Deactivate, timeout);
+        let line = self.charge.scripts.deactivate.as_str();
+        // The guardian's own program.
+        let mut argv = vec![own_program().into_os_string()];
+        argv.extend(["last-will", "--", line].map(OsString::from));
+        Task { argv, ..task }
     }
 
     fn task(&self, script: Script, timeout: Duration) -> Task {

@@ -83,7 +83,7 @@ pub struct Running {
 }
 
 /// This program, also when its file was replaced.
-pub(super) fn own_program() -> PathBuf {
+pub(in crate::worker) fn own_program() -> PathBuf {
     if cfg!(any(target_os = "linux", target_os = "android")) {
         return "/proc/self/exe".into();
     }

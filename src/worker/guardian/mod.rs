@@ -20,6 +20,8 @@ mod shim;
 mod tests;
 mod wire;
 
+#[cfg(feature = "server")]
+pub(super) use handle::own_program;
 pub use handle::{Guardian, Running, Ward};
 pub use serve::serve;
 pub use shim::become_program;

@@ -13,7 +13,7 @@ const KEYS: usize = 1000;
 const MEMBERS: u32 = 20;
 
 fn member(id: u128, weight: u32, held: usize) -> Member {
-    Member { id: Nonce(id), weight, held, asked: 0, draining: false }
+    Member { id: Nonce(id), weight, capacity: usize::MAX, held, asked: 0, draining: false }
 }
 
 #[test]
@@ -81,6 +81,20 @@ fn the_youngest_are_asked_for_and_none_that_is_too_young() {
     assert_eq!(choose(leases, 9, second(10), DAMPING), [""; 0]);
 }
 
+#[test]
+fn what_is_beyond_a_members_capacity_falls_to_the_others() {
+    let with = |id, capacity| Member { capacity, ..member(id, 1, 0) };
+    assert_eq!(targets(&[with(1, 10), member(2, 1, 0)], 100), [10, 90]);
+    assert_eq!(targets(&[with(1, 30), member(2, 1, 0), member(3, 1, 0)], 100), [30, 35, 35]);
+    // Full only because another one is.
+    assert_eq!(targets(&[with(1, 10), with(2, 40), member(3, 1, 0)], 100), [10, 40, 50]);
+    // Nobody has room for the rest.
+    assert_eq!(targets(&[with(1, 10), with(2, 20)], 100), [10, 20]);
+    // Who takes more than it can gives it up.
+    let many = [Member { capacity: 10, ..member(1, 1, 50) }, member(2, 1, 50)];
+    assert_eq!(plan(&many, 0, DAMPING).asks, [25, 0]);
+}
+
 fn members() -> impl Strategy<Value = Vec<Member>> {
     let one = (1u32..50, 0usize..80, 0u8..8);
     prop::collection::vec(one, 1..24).prop_map(|all| {
@@ -93,6 +107,18 @@ fn members() -> impl Strategy<Value = Vec<Member>> {
 }
 
 proptest! {
+    #[test]
+    fn no_target_is_beyond_a_capacity_and_no_key_is_left_while_there_is_room(
+        members in members(), capacities in prop::collection::vec(0usize..200, 24), keys in 0usize..3000,
+    ) {
+        let bounded: Vec<Member> = members.iter().zip(&capacities)
+            .map(|(member, capacity)| Member { capacity: *capacity, ..*member }).collect();
+        let found = targets(&bounded, keys);
+        let room: usize = bounded.iter().filter(|m| !m.draining).map(|m| m.capacity).sum();
+        prop_assert_eq!(found.iter().sum::<usize>(), keys.min(room));
+        prop_assert!(bounded.iter().zip(&found).all(|(member, target)| *target <= member.capacity));
+    }
+
     #[test]
     fn targets_add_up_follow_the_weights_and_do_not_depend_on_the_order(
         members in members(), keys in 0usize..3000, turn in 0usize..24,
@@ -217,7 +243,7 @@ fn what_moves_is_what_must_and_a_change_settles_within_three_rounds() {
     for (name, change) in CHANGES {
         let (mut least, mut moves, mut rounds) = (Vec::new(), Vec::new(), Vec::new());
         for seed in 0..20 {
-            let mut pool = settled(seed, 3, (0, 1));
+            let mut pool = settled(seed, 3, (0, 0));
             let wait = change(&mut pool);
             pool.run(wait);
             let must = pool.must_move();

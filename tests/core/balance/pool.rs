@@ -115,7 +115,14 @@ impl Pool {
         }
         let member = |(id, worker): (&Nonce, &Worker)| {
             let (held, asked) = counts.get(id).copied().unwrap_or_default();
-            Member { id: *id, weight: worker.weight, held, asked, draining: worker.draining }
+            Member {
+                id: *id,
+                weight: worker.weight,
+                capacity: usize::MAX,
+                held,
+                asked,
+                draining: worker.draining,
+            }
         };
         let free = self.keys.iter().filter(|key| key.is_none()).count();
         Seen { members: self.workers.iter().map(member).collect(), free }

@@ -1,4 +1,18 @@
 //! What a guard promises, judged by what it orders: the judge knows nothing of its insides.
+//!
+//! - G1: active, or on the way to it, only under a lease whose guarantee has not ended.
+//! - G2: the office is left while there is room for a deactivation; at the deadline the service is inactive,
+//!   or an alarm was raised.
+//! - G3: activations and deactivations that succeeded alternate, but for those of every round.
+//! - G4: an activation has its lease, its confirmations under it, its fence, and room.
+//! - G5: nothing is given back while the service may be active; nothing unwanted is kept.
+//! - G6: a campaign is that of a healthy, inactive standby that has rested.
+//! - G7: the will is there before the activation, has the newest deadline, and goes after the deactivation.
+//! - G8: one check and one other script at a time, with their time-outs.
+//! - G9: F failures in a row end the office, and fewer do not.
+//! - G10: the end is ordered, inactive with nothing held, or loud.
+//! - G11: an office whose will was executed is left.
+//! - L: once faults stop it comes into office, and ends when told.
 
 use std::{collections::HashMap, time::Duration};
 
