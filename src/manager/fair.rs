@@ -111,7 +111,8 @@ impl Manager {
             let places =
                 pools.reserve(member.pool, member.bond.session, member.named, MAX_CANDIDATES);
             let counts = match places {
-                None => self.counts_of(member),
+                // To count them is dear, and is done for an answer alone.
+                None => None,
                 Some(mut places) => {
                     let Tried { grants, counts, trouble } =
                         self.try_open(member, places.places).await?;
@@ -126,11 +127,12 @@ impl Manager {
                     match self.park_for(member, &places, until).await? {
                         Parked::Granted(grants) => return Ok(grants),
                         Parked::Again => continue,
-                        Parked::Over => counts,
+                        Parked::Over => Some(counts),
                     }
                 }
             };
             let Some(until) = member.wait_until.filter(|until| *until > self.now()) else {
+                let counts = counts.unwrap_or_else(|| self.counts_of(member));
                 return Err(self.no_share(member, counts));
             };
             self.next_change(&mut changes, until).await?;
