@@ -15,7 +15,6 @@ mod leases;
 mod light;
 mod lost_replies;
 #[path = "../common/nats_server.rs"]
-#[allow(dead_code, reason = "shared with the tests of the store")]
 mod nats_server;
 #[path = "../cluster/node.rs"]
 #[allow(dead_code, reason = "shared with the cluster tests")]
