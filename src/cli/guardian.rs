@@ -13,11 +13,14 @@ pub struct GuardianArgs {
     /// Where the agent listens
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
+    /// What its programs are known by
+    #[arg(long)]
+    mark: String,
 }
 
 impl GuardianArgs {
     pub(super) async fn run(self) -> Result<Exit, Failure> {
-        guardian::serve(&self.socket).await.map_err(anyhow::Error::from)?;
+        guardian::serve(&self.socket, self.mark).await.map_err(anyhow::Error::from)?;
         Ok(Exit::Done)
     }
 }

@@ -195,13 +195,16 @@ async fn when_the_agent_goes_everything_is_stopped_and_wills_are_run() {
 async fn when_the_guardian_is_killed_what_it_ran_is_dead_at_once_and_the_agent_knows() {
     let stand = Stand::new().await;
     let ward = stand.ward();
-    let line = "sleep 60 & echo $! > $D/grandchild; wait";
+    let line = "sleep 60 & echo $! > $D/grandchild; \
+                setsid sh -c 'echo $$ > $D/stray; exec sleep 60' & wait";
     let mut running = ward.run(stand.sh(line)).await.expect("it runs");
     let grandchild = number_in(&stand.path("grandchild")).await;
+    let stray = number_in(&stand.path("stray")).await;
     signal(stand.guardian.pid(), Signal::KILL);
     stand.guardian.gone().await;
     assert_eq!(running.exited().await.why, Some(Why::GuardianGone));
-    assert!(within(ms(1000), || !lives(running.pid) && !lives(grandchild)).await);
+    let all = [running.pid, grandchild, stray];
+    assert!(within(ms(1000), || !all.into_iter().any(lives)).await);
     assert!(matches!(ward.run(stand.sh(":")).await, Err(RunError::GuardianGone)));
 }
 
@@ -211,11 +214,17 @@ async fn when_the_guardian_stands_still_the_agent_kills_before_the_deadline() {
     let ward = stand.guardian.ward(ms(300), ms(200));
     let deadline = boottime_ms() + 1000;
     ward.deadline(Some(deadline));
-    let running = ward.run(stand.sh("while :; do sleep 0.02; done")).await.expect("it runs");
+    let line = "setsid sh -c 'echo $$ > $D/stray; exec sleep 60' & while :; do sleep 0.02; done";
+    let mut running = ward.run(stand.sh(line)).await.expect("it runs");
+    let stray = number_in(&stand.path("stray")).await;
     signal(stand.guardian.pid(), Signal::STOP);
-    assert!(within(PATIENCE, || !lives(running.pid)).await);
+    assert!(within(PATIENCE, || !lives(running.pid) && !lives(stray)).await);
     assert!(boottime_ms() <= deadline);
-    signal(stand.guardian.pid(), Signal::CONT);
+    // It was woken, and goes on: nobody else has to.
+    running.exited().await;
+    signal(stand.guardian.pid(), Signal::STOP);
+    drop(ward);
+    tokio::time::timeout(PATIENCE, stand.guardian.clone().finish()).await.expect("it ends");
 }
 
 #[tokio::test]

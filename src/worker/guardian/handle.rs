@@ -21,9 +21,12 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::wire::{Exit, Order, Report, RunError, Task, Why};
+use super::{
+    kin,
+    wire::{Exit, Order, Report, RunError, Task, Why},
+};
 use crate::{
-    clock::boottime_ms,
+    clock::{Entropy as _, SystemEntropy, boottime_ms},
     worker::{PrivateDir, group::pid},
 };
 
@@ -33,6 +36,8 @@ const START: Duration = Duration::from_secs(20);
 const QUEUE: usize = 4096;
 /// How often is looked whether the guardian did what it should have.
 const LOOK: Duration = Duration::from_millis(20);
+/// How often a guardian that is to end is told to go on.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// The guardian of this process. Clones are the same one.
 #[derive(Clone, Debug)]
@@ -41,6 +46,8 @@ pub struct Guardian(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     pid: u32,
+    /// What the programs of its wards are known by, each with the ward's number.
+    mark: String,
     orders: Mutex<Option<mpsc::Sender<Order>>>,
     wards: Mutex<HashMap<u64, Known>>,
     next: AtomicU64,
@@ -115,8 +122,9 @@ impl Guardian {
         let socket = dir.path().join("guardian");
         let listener = UnixListener::bind(&socket)?;
         // A signal to the agent's group does not hit it; what it runs may still get the agent's terminal.
+        let mark = SystemEntropy::new().nonce().to_string();
         let mut child = Command::new(program)
-            .args(["guardian", "--socket"])
+            .args(["guardian", "--mark", &mark, "--socket"])
             .arg(&socket)
             .stdin(Stdio::inherit())
             .process_group(0)
@@ -136,14 +144,15 @@ impl Guardian {
             }
         };
         let _ = std::fs::remove_file(&socket);
-        Ok(Self::with(child, stream))
+        Ok(Self::with(child, stream, mark))
     }
 
-    fn with(child: Child, stream: UnixStream) -> Self {
+    fn with(child: Child, stream: UnixStream, mark: String) -> Self {
         let (orders, queue) = mpsc::channel(QUEUE);
         let (over, gone) = watch::channel(false);
         let shared = Arc::new(Shared {
             pid: child.id().unwrap_or(0),
+            mark,
             orders: Mutex::new(Some(orders)),
             wards: Mutex::default(),
             next: AtomicU64::new(1),
@@ -207,7 +216,10 @@ impl Guardian {
     /// Stops everything that runs, runs the wills that are left, and waits for the guardian's end.
     pub async fn finish(self) {
         locked(&self.0.orders).take();
-        self.gone().await;
+        // One that was stopped could not hear it.
+        while timeout(AGAIN, self.gone()).await.is_err() {
+            self.0.wake();
+        }
     }
 }
 
@@ -247,15 +259,28 @@ impl Shared {
         }
     }
 
-    /// Kills what the guardian should have killed and has not: it stands still, or is gone.
+    /// Kills what the guardian should have killed and has not: it stands still, or is gone. Also what left its
+    /// group.
     fn step_in(&self, now: u64, all: bool) {
-        for known in locked(&self.wards).values() {
-            let due = known.kill_at().is_some_and(|at| now >= at);
+        let mut late = false;
+        for (id, known) in locked(&self.wards).iter() {
+            let due = all || known.kill_at().is_some_and(|at| now >= at);
+            let Some(leader) = known.pid.filter(|_| due).and_then(pid) else { continue };
+            late = true;
             // It is not reaped while the guardian says nothing, so the number is still its own.
-            if let Some(leader) = known.pid.filter(|_| due || all).and_then(pid) {
-                let _ = kill_process_group(leader, Signal::KILL);
+            let _ = kill_process_group(leader, Signal::KILL);
+            for stray in kin::wearers(&kin::mark(&self.mark, *id)) {
+                kin::signal(stray, Signal::KILL);
             }
         }
+        if late && !all {
+            self.wake();
+        }
+    }
+
+    /// Has a guardian that was stopped go on.
+    fn wake(&self) {
+        kin::signal(self.pid, Signal::CONT);
     }
 
     fn all_gone(&self) {

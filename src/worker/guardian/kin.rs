@@ -28,11 +28,23 @@ pub fn children() -> Vec<u32> {
         .collect()
 }
 
+/// The mark of one ward.
+pub fn mark(guardian: &str, ward: u64) -> String {
+    format!("{guardian}-{ward}")
+}
+
 /// Whether the process has this mark in its environment.
 pub fn wears(child: u32, mark: &str) -> bool {
     let worn = format!("{MARK}={mark}");
     let environment = fs::read(format!("/proc/{child}/environ")).unwrap_or_default();
     environment.split(|&byte| byte == 0).any(|variable| variable == worn.as_bytes())
+}
+
+/// All processes with this mark, whoever's children they are; none where the system does not tell.
+pub fn wearers(mark: &str) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    ids.filter(|&process| wears(process, mark)).collect()
 }
 
 /// The group that a process is in.

@@ -22,10 +22,7 @@ use super::{
     plan::{Deed, Plan},
     wire::{Exit, Order, Report, RunError, Task, Why},
 };
-use crate::{
-    clock::{Entropy, SystemEntropy, boottime_ms},
-    worker::group::pid,
-};
+use crate::{clock::boottime_ms, worker::group::pid};
 
 /// The longest sleep while there is a deadline: timers stand still while the machine sleeps, and the
 /// deadline does not.
@@ -63,7 +60,7 @@ struct Guardian {
 ///
 /// # Errors
 /// When there is no agent.
-pub async fn serve(socket: &Path) -> io::Result<()> {
+pub async fn serve(socket: &Path, mark: String) -> io::Result<()> {
     kin::adopt();
     // What is sent to a terminal's processes, or by a hasty hand, is the agent's to judge.
     let kinds = [
@@ -81,7 +78,6 @@ pub async fn serve(socket: &Path) -> io::Result<()> {
     let _heard_and_forgotten = kinds.into_iter().map(signal).collect::<io::Result<Vec<_>>>()?;
     let mut child = signal(SignalKind::child())?;
     let link = Link::new(UnixStream::connect(socket).await?);
-    let mark = SystemEntropy::new().nonce().to_string();
     let mut guardian = Guardian { link, wards: BTreeMap::new(), mark };
     loop {
         guardian.turn();
@@ -196,7 +192,7 @@ impl Guardian {
     }
 
     fn mark(&self, id: u64) -> String {
-        format!("{}-{id}", self.mark)
+        kin::mark(&self.mark, id)
     }
 
     fn run(&mut self, id: u64, task: &Task, now: u64) -> Result<u32, RunError> {
