@@ -221,7 +221,6 @@ fn the_commands_of_workers_work() {
         "worker-2 serves shards/",
         "active, under token",
         "standing by",
-        "ended with 124",
     ];
     assert_said(&said, &parts);
     let members = said.lines().filter(|line| line.contains("  worker-") && line.contains("  2  "));

@@ -54,7 +54,7 @@ use crate::client::{Client, LeaseView};
 #[command(name = "tenure", version, max_term_width = 100)]
 #[command(after_help = Exit::table())]
 pub struct Cli {
-    /// The server that commands talk to
+    /// The server that commands talk to; several of one store with commas between, tried in turn
     #[arg(
         long,
         global = true,

@@ -199,6 +199,7 @@ impl Manager {
                 found.into_iter().map(|(key, _)| key).filter(|key| !key.is_session()).collect()
             }
             Candidates::Pool(pool) => {
+                self.check_pool(pool)?;
                 self.keys_of(pool, MAX_CANDIDATES).await.map_err(Trouble::Store)?
             }
         };

@@ -128,7 +128,7 @@ impl Run {
             return;
         }
         let value = tenancy.papers.value().unwrap_or_else(|why| {
-            talk(&format!("{}: {why}; nothing is left for the next owner", lease.key()));
+            talk(&format!("{}: {why}; the next owner gets what was there before", lease.key()));
             None
         });
         let released = match value {

@@ -72,6 +72,7 @@ async fn a_ttl_outside_of_the_bounds_of_its_policy_is_refused() {
     refused(any(mixed.clone(), 31_000).await.bad_field("ttl_ms"), of_jobs);
     any(mixed, 5000).await.ok();
     refused(any(json!({ "prefix": "jobs/none" }), 999).await.bad_field("ttl_ms"), of_jobs);
+    any(json!({ "pool": "none" }), 5000).await.bad_field("pool");
     refused(any(json!({ "pool": "big" }), 99).await.bad_field("ttl_ms"), of_big);
 }
 

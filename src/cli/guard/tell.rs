@@ -114,6 +114,8 @@ fn alarm_words(alarm: Alarm) -> String {
     match alarm {
         Alarm::NotDeactivated { tries, left } => {
             let left = left.map_or("there is no lease".to_owned(), |left| {
+                let left =
+                    Duration::from_millis(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
                 format!("{} of the lease are left", format_duration(left))
             });
             format!(
