@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use bytes::Bytes;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use crate::store::{Committed, Position};
 
@@ -39,6 +39,8 @@ pub struct Bus {
     subscribers: Arc<AtomicUsize>,
     limit: usize,
     render: OnceLock<Render>,
+    /// Up to where the store's history was published.
+    reached: watch::Sender<Position>,
 }
 
 /// As many subscribers as are allowed.
@@ -56,7 +58,8 @@ pub struct Subscriber {
 impl Bus {
     pub(super) fn new(buffer: usize, limit: usize) -> Self {
         let (sender, _) = broadcast::channel(buffer.max(1));
-        Self { sender, subscribers: Arc::default(), limit, render: OnceLock::new() }
+        let reached = watch::Sender::new(Position::default());
+        Self { sender, subscribers: Arc::default(), limit, render: OnceLock::new(), reached }
     }
 
     /// Listens from now on.
@@ -92,6 +95,16 @@ impl Bus {
         }
         // An error means that nobody listens.
         let _ = self.sender.send(Heard::Change(Arc::new(Published { committed, rendered })));
+    }
+
+    /// All changes up to here were published, or said to be lost.
+    pub(super) fn reach(&self, position: Position) {
+        self.reached.send_replace(position);
+    }
+
+    /// Resolves when all changes up to here were published.
+    pub async fn reached(&self, position: Position) {
+        let _ = self.reached.subscribe().wait_for(|reached| *reached >= position).await;
     }
 
     /// Tells listeners that changes before a position were lost.

@@ -134,6 +134,7 @@ impl StreamHandler<Death> for Supervisor {
 /// Publishes every committed change, in the store's order. A lost place in the feed is made good from
 /// the store's history.
 async fn publish(world: Arc<World>, mut feed: Feed, mut position: Position) {
+    world.bus.reach(position);
     loop {
         match feed.recv().await {
             Ok(News::Gap { resume }) => {
@@ -154,6 +155,7 @@ async fn publish(world: Arc<World>, mut feed: Feed, mut position: Position) {
             Err(RecvError::Lagged(_)) => position = catch_up(&world, position).await,
             Err(RecvError::Closed) => return,
         }
+        world.bus.reach(position);
     }
 }
 

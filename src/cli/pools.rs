@@ -9,8 +9,8 @@ use super::{
 use crate::client::{Pool, PoolMember};
 
 const POOLS: [&str; 5] = ["POOL", "BALANCE", "KEYS", "FREE", "MEMBERS"];
-const MEMBERS: [&str; 8] =
-    ["SESSION", "OWNER", "WEIGHT", "HELD", "SHARE", "HANDOVERS", "DRAINING", "NODE"];
+const MEMBERS: [&str; 9] =
+    ["SESSION", "OWNER", "WEIGHT", "CAPACITY", "HELD", "SHARE", "HANDOVERS", "DRAINING", "NODE"];
 
 /// List the pools, or the members of one.
 #[derive(Clone, Debug, Args)]
@@ -52,6 +52,7 @@ fn member(member: &PoolMember) -> Vec<String> {
         shown(&member.session),
         shown(&member.owner),
         member.weight.to_string(),
+        member.capacity.map_or_else(dash, |most| most.to_string()),
         member.held.to_string(),
         member.share.to_string(),
         member.handovers.to_string(),

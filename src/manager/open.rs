@@ -115,6 +115,8 @@ impl Manager {
     /// until the bus has published what the store committed, at most `patience`.
     pub async fn close(&self, patience: Duration) {
         self.world.plugins.close(patience).await;
+        let committed = self.world.bus.reached(self.world.store.latest());
+        let _ = tokio::time::timeout(patience, committed).await;
         let _ = tokio::time::timeout(patience, self.supervisor.send(actor::Stop)).await;
     }
 }
