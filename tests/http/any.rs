@@ -172,7 +172,8 @@ async fn what_is_wrong_is_named() {
     ask(with(json!({ "prefix": "p".repeat(513) }))).await.bad_field("prefix");
     ask(with(json!({ "keys": ["a"], "count": 0 }))).await.bad_field("count");
     ask(with(json!({ "keys": ["a"], "count": 10_001 }))).await.bad_field("count");
-    ask(with(json!({ "keys": ["a"], "count": "fair" }))).await.malformed();
+    ask(with(json!({ "keys": ["a"], "count": "fair" }))).await.bad_field("session");
+    ask(with(json!({ "keys": ["a"], "count": "all" }))).await.malformed();
     ask(with(json!({ "keys": ["a"], "order": "best" }))).await.malformed();
     ask(with(json!({ "keys": ["a"], "ttl_ms": 5 }))).await.bad_field("ttl_ms");
     let many: Vec<_> = (0..10_001).map(|n| n.to_string()).collect();

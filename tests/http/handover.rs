@@ -99,18 +99,24 @@ async fn a_session_that_leaves_is_told_so_and_ends_in_the_end() {
     assert!((1200..=1500).contains(&deadline_ms), "the pool's longest time-out: {left}");
     let again = drain(&server, &session).await["deadline_ms"].as_u64().expect("whole");
     assert!(again <= deadline_ms, "asked again it is no later");
-    assert_eq!(notices(&server, &session, 1500).await, json!([{ "type": "draining" }]));
+    let told = notices(&server, &session, 1500).await;
+    assert!(told.as_array().expect("notices").contains(&json!({ "type": "draining" })), "{told}");
     server.post("/v1/transfer", &one.proof_and(json!({ "value": "v" }))).await.ok();
     eventually("the session is ordered to end", async || server.beat(&session).await.status == 409)
         .await;
     assert!(asked.elapsed() >= ms(deadline_ms), "{:?}", asked.elapsed());
     eventually("so is what it kept", async || server.lease("jobs/2").await["state"] == "free")
         .await;
+    // In a pool that is balanced each lease is asked for too, and its time may be over first.
     let events = server.events_of("jobs/2").await;
-    assert_eq!(kinds(&events), ["granted", "session-ended"]);
-    let data = &events[1]["data"];
-    assert_eq!((&data["reason"], &data["actor"]), (&json!("not handed over in time"), &json!("w")));
-    assert_eq!(kinds(&server.events_of("jobs/1").await), ["granted", "transferred"]);
+    let ended = events.last().expect("an end");
+    let kinds_of_2 = kinds(&events);
+    assert!(["revoked", "session-ended"].contains(&kinds_of_2[kinds_of_2.len() - 1].as_str()));
+    assert_eq!(ended["data"]["reason"], "not handed over in time", "{ended}");
+    assert_eq!(ended["data"]["actor"], "w", "{ended}");
+    let mut kinds_of_1 = kinds(&server.events_of("jobs/1").await);
+    kinds_of_1.retain(|kind| kind != "handover-requested");
+    assert_eq!(kinds_of_1, ["granted", "transferred"]);
 }
 
 #[tokio::test]

@@ -59,7 +59,8 @@ async fn a_session_over(count: usize) {
         "{count} leases: destroyed {destroyed:?}, ended {ended:?}; heartbeats: {}, p99 {p99:?}",
         slow.len()
     );
-    assert!(p99 < ms(250), "heartbeats of another were slow: p99 {p99:?}");
+    let most = if cfg!(debug_assertions) { ms(600) } else { ms(250) };
+    assert!(p99 < most, "heartbeats of another were slow: p99 {p99:?}");
     let history = server.history().await;
     let mut ends: Vec<_> = history
         .iter()

@@ -56,7 +56,11 @@ async fn a_hundred_panics_under_load_lose_no_lease_and_disturb_nobody() {
         while !over.get() {
             for grant in grants {
                 let sent = std::time::Instant::now();
-                let reply = connection.post("/v1/heartbeat", &grant.proof()).await;
+                let mut reply = connection.post("/v1/heartbeat", &grant.proof()).await;
+                // A key whose actor is replaced again and again may say that it is busy; the others may not.
+                while reply.status == 429 && hit(&grant.key) {
+                    reply = connection.post("/v1/heartbeat", &grant.proof()).await;
+                }
                 assert_eq!(reply.ok()["token"], grant.token, "{}", grant.key);
                 if !hit(&grant.key) {
                     slowest = slowest.max(sent.elapsed());
