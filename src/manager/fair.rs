@@ -1,6 +1,7 @@
 //! Acquire-any of a member's fair share of its pool.
 //!
-//! Guarantees: of what this node knows, calls here never take more than the member's share; a call that waits
+//! Guarantees: of what this node knows, calls here never take more than the member's share (but for keys that no
+//! other member asks for); a call that waits
 //! leaves every queue when the share falls below what the member has and waits for.
 //!
 //! Does not guarantee: that the share is the same a moment later. What is beyond it then, the pool moves.
@@ -23,6 +24,9 @@ use crate::{
 
 /// How long a call waits for the first look at its pool.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long keys that a call names are left to the others' shares, before it takes them beyond its own.
+const UNCLAIMED: Duration = Duration::from_secs(2);
 
 /// How many leases an acquire-any takes at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,12 +111,19 @@ impl Manager {
         let Some(mut changes) = pools.changes(member.pool) else {
             return Err(self.no_share(member, Availability::default()));
         };
+        let mut unclaimed_since = None;
         loop {
             let places =
                 pools.reserve(member.pool, member.bond.session, member.named, MAX_CANDIDATES);
             let counts = match places {
                 // To count them is dear, and is done for an answer alone.
-                None => None,
+                None => {
+                    let grants = self.claim(member, &mut unclaimed_since).await?;
+                    if !grants.is_empty() {
+                        return Ok(grants);
+                    }
+                    None
+                }
                 Some(mut places) => {
                     let Tried { grants, counts, trouble } =
                         self.try_open(member, places.places).await?;
@@ -135,8 +146,39 @@ impl Manager {
                 let counts = counts.unwrap_or_else(|| self.counts_of(member));
                 return Err(self.no_share(member, counts));
             };
-            self.next_change(&mut changes, until).await?;
+            let look = unclaimed_since.map_or(until, |since: Moment| since + UNCLAIMED);
+            self.next_change(&mut changes, until.min(look)).await?;
         }
+    }
+
+    /// Keys that this call names, and nobody took though they were there for the others' shares: members that
+    /// name other keys, or the pool, know nothing of them. This one takes them, also beyond its share; then all
+    /// know them, and they are spread like the rest.
+    async fn claim(
+        &self,
+        member: &Member<'_>,
+        since: &mut Option<Moment>,
+    ) -> Result<Grants, AcquireAnyError> {
+        let pools = &self.world.pools;
+        let unclaimed = pools.unclaimed(member.pool, member.named);
+        if unclaimed.is_empty() {
+            *since = None;
+            return Ok(Grants::new());
+        }
+        let now = self.now();
+        if now < *since.get_or_insert(now) + UNCLAIMED {
+            return Ok(Grants::new());
+        }
+        *since = None;
+        let session = member.bond.session;
+        let Some(places) = pools.reserve_beyond(member.pool, session, &unclaimed) else {
+            return Ok(Grants::new());
+        };
+        let Member { any, bond, received, .. } = *member;
+        let keys = self.order(any, unclaimed.clone()).await?;
+        let tried = self.try_each(any, places.places, &keys, Some(bond), true, received).await?;
+        self.note(member, &tried.grants);
+        Ok(tried.grants)
     }
 
     /// Waits until something changed in the pool, or the caller's time is over.

@@ -152,6 +152,20 @@ async fn a_member_gets_no_more_than_its_capacity_and_the_others_get_the_rest() {
 }
 
 #[tokio::test]
+async fn keys_that_only_one_member_names_are_left_to_nobody() {
+    let server = Server::configured(BALANCED);
+    let _b = server.session("b", 60_000, json!({ "pool": "still" })).await;
+    let a = server.session("a", 60_000, json!({ "pool": "still", "capacity": 7 })).await;
+    let call = json!({ "keys": shards("still", 8), "owner": "a", "wait_ms": 20_000 });
+    let got = async || grants(&fair(&server, &a, call.clone()).await.ok()).len();
+    assert_eq!(got().await, 4, "its share");
+    // The other one had its time, and does not know them.
+    let began = std::time::Instant::now();
+    assert_eq!(got().await, 3, "beyond its share, within its capacity");
+    assert!(began.elapsed() >= ms(1900), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
 async fn calls_at_once_share_the_places_of_their_session() {
     let server = Server::configured(BALANCED);
     let a = server.session("a", 60_000, json!({ "pool": "still" })).await;

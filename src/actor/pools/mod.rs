@@ -211,6 +211,25 @@ impl Pools {
         (places > 0).then_some(Reservation { pools: self, name, digest, named, places })
     }
 
+    /// Those of the named keys that nobody has taken yet.
+    #[must_use]
+    pub fn unclaimed(&self, name: &str, named: &[Key]) -> Vec<Key> {
+        self.state().pools.get(name).map(|pool| pool.unclaimed(named)).unwrap_or_default()
+    }
+
+    /// Reserves places for keys that only this member names, beyond its share; `None` when it may have none.
+    pub fn reserve_beyond<'a>(
+        &'a self,
+        name: &'a str,
+        digest: Nonce,
+        unclaimed: &'a [Key],
+    ) -> Option<Reservation<'a>> {
+        let mut state = self.state();
+        let places = state.pools.get_mut(name)?.reserve_beyond(digest, unclaimed.len());
+        drop(state);
+        (places > 0).then_some(Reservation { pools: self, name, digest, named: unclaimed, places })
+    }
+
     /// Keys of a pool that a session may get: those that nobody has, and those that others have.
     #[must_use]
     pub fn open_to(&self, name: &str, digest: Nonce) -> (Vec<Key>, Vec<Key>) {

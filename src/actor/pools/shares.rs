@@ -102,6 +102,23 @@ impl Pool {
         places
     }
 
+    /// Those of these keys that nobody has taken yet: the pool's other members do not know them.
+    pub fn unclaimed(&self, named: &[Key]) -> Vec<Key> {
+        named.iter().filter(|key| !self.keys.contains_key(*key)).cloned().collect()
+    }
+
+    /// Reserves up to `most` places beyond a member's share, as far as its capacity allows; how many.
+    pub fn reserve_beyond(&mut self, digest: Nonce, most: usize) -> usize {
+        let Some(joined) = self.members.get(&digest).filter(|joined| !joined.draining) else {
+            return 0;
+        };
+        let capacity = joined.capacity.map_or(usize::MAX, |most| most as usize);
+        let count = self.counts.entry(digest).or_default();
+        let places = capacity.saturating_sub(count.held + count.reserved).min(most);
+        count.reserved += places;
+        places
+    }
+
     /// Whether what was reserved still fits.
     pub fn fits(&mut self, digest: Nonce, named: &[Key]) -> bool {
         let Share { share, held } = self.share(digest, named);
