@@ -300,6 +300,10 @@ impl Member {
                     asking = None;
                     self.leave(session).await;
                 }
+                () = ordered_to_leave(session), if !leaving => {
+                    tracing::warn!(pool = self.pool.pool, "an administrator has this member leave");
+                    self.pool.drain.send_replace(true);
+                }
                 loss = session.lost() => {
                     tracing::warn!(%loss, pool = self.pool.pool, "the session is over");
                     self.wind_up(tasks).await;
@@ -401,6 +405,14 @@ impl Member {
 
 async fn asked_to_leave(drain: &mut watch::Receiver<bool>) {
     if drain.wait_for(|drain| *drain).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Resolves when the session is asked for all that it has.
+async fn ordered_to_leave(session: &Session) {
+    let mut deadlines = session.deadlines();
+    if deadlines.wait_for(|deadline| deadline.handover.is_some()).await.is_err() {
         std::future::pending::<()>().await;
     }
 }

@@ -120,7 +120,7 @@ async fn leases_are_listed_and_acquired_by_pool() {
     let ask = async |body: Value| server.post("/v1/acquire-any", &body).await;
     let none = ask(body("jobs")).await.problem(409, "none-available");
     assert_eq!(none["counts"]["keys"], 4, "{none}");
-    assert_eq!(ask(body("none")).await.problem(409, "none-available")["counts"]["keys"], 0);
+    ask(body("none")).await.bad_field("pool");
     for key in ["cron/2", "jobs/z", "jobs/big/1"] {
         let revoke = json!({ "key": key, "reason": "test", "immediately": true });
         server.post("/v1/admin/revoke", &revoke).await.ok();

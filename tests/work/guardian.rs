@@ -222,6 +222,11 @@ async fn when_the_guardian_stands_still_the_agent_kills_before_the_deadline() {
     assert!(boottime_ms() <= deadline);
     // It was woken, and goes on: nobody else has to.
     running.exited().await;
+    let next = stand.ward();
+    signal(stand.guardian.pid(), Signal::STOP);
+    let ran = tokio::time::timeout(PATIENCE, next.run(stand.sh("exit 7"))).await;
+    let mut ran = ran.expect("it answers").expect("it runs");
+    assert_eq!(ran.exited().await.code, Some(7));
     signal(stand.guardian.pid(), Signal::STOP);
     drop(ward);
     tokio::time::timeout(PATIENCE, stand.guardian.clone().finish()).await.expect("it ends");

@@ -50,6 +50,22 @@ async fn it_runs_one_program_for_each_lease_and_drains() {
 }
 
 #[tokio::test]
+async fn one_that_an_administrator_drains_hands_over_and_ends() {
+    let policy = "[[policy]]\nprefix = \"\"\npool = \"default\"\nbalance = true\n";
+    let (server, place) = (Server::configured(policy), Place::new());
+    let agent = work(&place, &server, "--keys a,b --owner w", WORKER);
+    runs(&place, &["a", "b"]).await;
+    let drained = post(server.addr, "admin/drain", &json!({ "owner": "w" })).await;
+    assert_eq!(drained["draining"], 1, "{drained}");
+    let over = agent.over().await;
+    assert_eq!(over.code(), 0, "{}", over.stderr);
+    for key in ["a", "b"] {
+        assert_eq!(lease(server.addr, key).await["state"], "free", "{key}");
+        assert!(over.stderr.contains(&format!("{key}: handed over")), "{}", over.stderr);
+    }
+}
+
+#[tokio::test]
 async fn a_successor_reads_what_the_program_left() {
     let (server, place) = (Server::start(), Place::new());
     let line = "trap 'printf mark-5 > $TENURE_VALUE_FILE; exit 0' TERM; echo $TENURE_TOKEN > $D/first; \

@@ -36,6 +36,8 @@ const START: Duration = Duration::from_secs(20);
 const QUEUE: usize = 4096;
 /// How often is looked whether the guardian did what it should have.
 const LOOK: Duration = Duration::from_millis(20);
+/// After so many looks a guardian that somebody stopped is told to go on.
+const WAKE_EVERY: u32 = 10;
 /// How often a guardian that is to end is told to go on.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -454,9 +456,14 @@ async fn converse(
         }
     };
     let watch = async {
+        let mut looks = 0_u32;
         loop {
             sleep(LOOK).await;
             shared.step_in(boottime_ms(), false);
+            looks = looks.wrapping_add(1);
+            if looks.is_multiple_of(WAKE_EVERY) && kin::is_stopped(shared.pid) {
+                shared.wake();
+            }
         }
     };
     tokio::pin!(say);

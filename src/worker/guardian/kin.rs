@@ -28,6 +28,13 @@ pub fn children() -> Vec<u32> {
         .collect()
 }
 
+/// Whether somebody stopped a process (SIGSTOP), as far as the system tells.
+pub fn is_stopped(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // Behind the program's name, which may have anything in it.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+}
+
 /// The mark of one ward.
 pub fn mark(guardian: &str, ward: u64) -> String {
     format!("{guardian}-{ward}")
