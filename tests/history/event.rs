@@ -1,0 +1,127 @@
+//! What a history is made of: a line for each thing that a worker, a node, a store, a subscriber or a plugin
+//! did or was told.
+//!
+//! `t` is nanoseconds on ONE clock for the whole run: true time in a simulation, the machine's
+//! `CLOCK_BOOTTIME` for real processes. Whoever writes a line converts: a window's end, which its holder counts
+//! on a clock of its own, is written as the instant of that one clock at which the holder stops believing.
+
+use serde::{Deserialize, Serialize};
+
+/// One line of a history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// When, in nanoseconds.
+    pub t: u64,
+    /// What.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// What a worker asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Op {
+    Acquire,
+    AcquireAny,
+    Heartbeat,
+    Release,
+    Transfer,
+    OpenSession,
+    BeatSession,
+    EndSession,
+    Revoke,
+    Check,
+}
+
+/// What a run must have had plenty of, or it shows little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sight {
+    /// A lease of a dead node went on under another one.
+    Adoption,
+    /// A write whose outcome was not known at first.
+    Ambiguous,
+    /// A node could not promise for a while.
+    Lapse,
+    /// A node was found dead, or left, or was killed.
+    NodeEnded,
+    /// A read that was answered with what is no longer there.
+    StaleRead,
+    /// A feed lost its place.
+    FeedGap,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "kebab-case")]
+pub enum Event {
+    /// The first line: what made this history, so that it can be made again.
+    Run { maker: String, store: String, seed: u64, commit: String },
+    /// A fault begins.
+    Fault { fault: String, at: String },
+    /// The faults are over: from here on everything must come to an end (I8).
+    Calm,
+    /// The end of the run: calls that were not answered by now never were.
+    Over,
+
+    /// A worker is about to send a call. `answer_by`: when the answer must be there at the latest, were there no
+    /// faults; `None` for a call that nobody counts on.
+    Asked { call: u64, worker: String, op: Op, key: String, answer_by: Option<u64> },
+    /// The call was answered with a grant or with an absorbed heartbeat: from `t` on the worker believes that it
+    /// holds the key, until `until` or until [`Event::Shut`].
+    Told {
+        call: Option<u64>,
+        worker: String,
+        key: String,
+        token: u64,
+        until: u64,
+        /// The answer to an acquire, and not to a heartbeat.
+        grant: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<String>,
+    },
+    /// The call was answered with a no, which is an answer.
+    Refused { call: u64, why: String },
+    /// The answer was lost, or is not known: the call may have had its effect or not.
+    Lost { call: u64 },
+    /// The call was answered; what it did to the lease is durable (I3): a release, a transfer, an end.
+    Acknowledged { call: u64, op: Op, key: String, token: u64 },
+    /// The end of a session was acknowledged (I3).
+    SessionEndAcknowledged { call: u64, session: String },
+    /// The holder's window closes: it is about to send a release, heard that the lease is lost, or died.
+    Shut { worker: String, key: String, token: u64, why: String },
+    /// An administrator took the key away at once, or its owner reclaimed it: windows of this token that go on
+    /// after `t` are excepted from I1.
+    Cut { key: String, token: u64, why: String },
+
+    /// A change became durable, in the order of the store's own history. `kind` as in `/v1/events`.
+    Committed {
+        key: String,
+        seq: u64,
+        kind: String,
+        /// Of the tenure that the change is about: that begins, or that ended.
+        token: u64,
+        owner: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<String>,
+        /// Plugins that must confirm before the next grant, on a line that ends a tenure.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        fences: Vec<String>,
+    },
+    /// A session's tombstone became durable.
+    Tombstone { session: String },
+    /// A subscriber was told of a change (I4).
+    Heard { subscriber: String, key: String, seq: u64, kind: String, token: u64 },
+    /// A subscriber was told that it may have missed something (I4).
+    Reset { subscriber: String },
+    /// A plugin did its work for a tenure that ended, and is about to say so.
+    Fenced { plugin: String, key: String, token: u64 },
+
+    /// I7: a node decided to promise. All on the node's own clock: `decided` is the reading, `until` the end of
+    /// what was promised, `d` the end of its last committed record.
+    Promised { node: String, key: String, token: u64, decided: u64, until: u64, d: u64, ttl: u64 },
+    /// Something happened that a run must have had enough of.
+    Seen { sight: Sight },
+    /// A store of the user's own took or refused a write under a token: the protected counter.
+    Wrote { key: String, token: u64, taken: bool },
+}
