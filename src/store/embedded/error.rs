@@ -2,6 +2,10 @@
 
 use std::{io, path::PathBuf};
 
+/// What to do when the directory is lost.
+const RESTORE: &str = "keep the directory as evidence, and restore a backup into an empty one: \
+                       tenure restore --file FILE --raise-epoch";
+
 /// Why [`EmbeddedStore::open`](super::EmbeddedStore::open) refused. Nothing was changed, except that
 /// an empty or missing directory may have been made.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +36,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// META is damaged, or missing beside a log.
-    #[error("{} {why}; restore the whole directory from a backup", .path.display())]
+    #[error("{} {why}; {RESTORE}", .path.display())]
     MetaCorrupt {
         /// The file.
         path: PathBuf,
@@ -55,8 +59,7 @@ pub enum OpenError {
     /// The log is damaged where it once was durable: it may not be opened without losing writes that
     /// were reported committed.
     #[error(
-        "{} is damaged at byte {offset} ({why}); it held writes that were reported committed: keep \
-         the directory as evidence and restore it from a backup",
+        "{} is damaged at byte {offset} ({why}); it held writes that were reported committed; {RESTORE}",
         .file.display()
     )]
     Corrupt {
@@ -78,8 +81,19 @@ pub enum OpenError {
         /// Which file system.
         kind: &'static str,
     },
+    /// There is no room for a file that the store needs at its start.
+    #[error("no room for {}: {source}; make room on the disk and start again", .path.display())]
+    Full {
+        /// Which file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// Anything else that the system refused.
-    #[error("{}: {source}", .path.display())]
+    #[error(
+        "{}: {source}; nothing was changed. If the disk fails, {RESTORE}",
+        .path.display()
+    )]
     Io {
         /// Which file or directory.
         path: PathBuf,
@@ -95,6 +109,9 @@ impl OpenError {
         move |source| match source.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 Self::Permission { path, source }
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::Full { path, source }
             }
             _ => Self::Io { path, source },
         }
