@@ -70,6 +70,16 @@ pub enum OpenError {
         /// What was found.
         why: &'static str,
     },
+    /// MARK is damaged: a log that lost its end would not be told from a whole one.
+    #[error(
+        "{} is damaged, which says up to where the log went; {RESTORE}; or, if you are sure that nothing \
+         else on this disk is damaged, remove this file and start again",
+        .path.display()
+    )]
+    MarkCorrupt {
+        /// The file.
+        path: PathBuf,
+    },
     /// The directory is on a network file system, where locks and syncs do not mean what they say.
     #[error(
         "{} is on {kind}, a network file system: a lock or a sync there may not hold; use a local disk",

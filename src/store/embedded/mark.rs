@@ -40,7 +40,7 @@ pub(super) struct Durable {
 }
 
 impl Durable {
-    fn encode(self, log_id: u128) -> [u8; MARK_BYTES] {
+    pub fn encode(self, log_id: u128) -> [u8; MARK_BYTES] {
         let mut out = [0; MARK_BYTES];
         put(&mut out, 4, &self.end.to_le_bytes());
         put(&mut out, 8, &self.segment.to_le_bytes());
@@ -68,14 +68,15 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// Opens it, or makes it where it is missing or useless.
+    /// Opens it, or makes it where it is missing.
     pub fn open(directory: &Directory, disk: &dyn Disk) -> Result<Self, OpenError> {
         let path = directory.path.join(MARK);
         let log_id = directory.meta.log_id;
         let (file, bytes) = read(&path).map_err(OpenError::at(&path))?;
         let found = Durable::decode(&bytes, log_id);
+        // One that was just made has zeros. No crash leaves anything else.
         if found.is_none() && bytes.iter().any(|byte| *byte != 0) {
-            tracing::warn!(path = %path.display(), "it is damaged, and is made anew; nothing is lost");
+            return Err(OpenError::MarkCorrupt { path });
         }
         if file.is_some() && bytes.len() == MARK_FILE_BYTES as usize {
             return Ok(Self { file, log_id, found });

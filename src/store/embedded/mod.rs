@@ -15,9 +15,15 @@
 //! is not opened; a record that rotted or that is too new is one key's trouble, never a panic; a full
 //! disk refuses writes and loses none, and the store goes on by itself.
 //!
+//! Damage, that is any change of any byte, of the length or the name of a file, is told wherever it takes
+//! something away that was reported committed, if the process ended in any way and the system did not
+//! ([`mark`] says up to where the log went). After the machine's end the mark may be some half a minute
+//! old. Then too damage is told in a segment before the newest one, to all of the newest one, and
+//! before a group that is still there.
+//!
 //! Does not guarantee: that an unclean end's last, never acknowledged group is gone (all, some or none
-//! of its writes may be there); that damage to the very last group of a store that was killed is told
-//! from a torn write (a clean close leaves a mark behind it, so there it is); service after the disk
+//! of its writes may be there); that, after the machine's end, damage that reaches to the very end of the log
+//! is told from a torn write, as far as it lies behind the mark that the disk has; service after the disk
 //! failed a write or a sync: then every write is refused until a restart read the log again.
 //!
 //! Assumes: a local file system on which `fdatasync` means it, whose blocks keep their other sectors

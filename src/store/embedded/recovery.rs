@@ -229,15 +229,19 @@ impl Recovery<'_> {
     /// Makes what was accepted durable, and what was not never come back.
     ///
     /// After a failed sync the system may hold pages that it believes to be on disk and that are not:
-    /// so the header and the last group, which alone can be such, are written again.
+    /// so the header and the last group, which alone can be such, are written again. And zeros that are
+    /// read behind them need not be there: a process before this one may have written them, and its sync
+    /// failed.
     fn settle(&self, segment: &Segment, last_group: u32, end: u32) -> std::io::Result<()> {
         self.disk.write(segment.id, &segment.file, &segment.read(0, HEADER)?, 0)?;
         let group = segment.read(last_group, end - last_group)?;
         self.disk.write(segment.id, &segment.file, &group, last_group)?;
         let rest = segment.read(end, segment.bytes - end)?;
-        if rest.iter().any(|b| *b != 0) {
-            self.disk.write(segment.id, &segment.file, &vec![0; rest.len()], end)?;
+        if let Some(last) = rest.iter().rposition(|byte| *byte != 0) {
+            let why = "a write that nobody was told of was torn; what is left of it is removed";
+            tracing::warn!(segment = segment.id, at = end, bytes = last + 1, "{why}");
         }
+        self.disk.write(segment.id, &segment.file, &vec![0; rest.len()], end)?;
         self.disk.sync(segment.id, &segment.file)
     }
 

@@ -7,14 +7,17 @@ use std::{collections::HashMap, fs, ops::Range};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{disk::Leaves, *};
-use crate::store::embedded::{mark::MARK, segment::Segment};
+use crate::store::embedded::{
+    mark::{Durable, MARK},
+    segment::{HEADER, Segment},
+};
 
 /// How a store ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     /// By `kill -9`: everything that was written is there.
     Killed,
-    /// By a failure of power, before the system wrote the mark back: it says nothing.
+    /// By a failure of power, before the system wrote the mark back: it says where the newest segment begins.
     Powerless,
     Closed,
 }
@@ -55,9 +58,18 @@ pub(super) fn original(writes: u64, left: Left) -> Original {
     }
     disk.crash(dir.path(), copy.path(), Leaves::Everything, &mut rng);
     if left == Left::Powerless {
-        fs::remove_file(copy.path().join(MARK)).unwrap();
+        age_mark(copy.path(), newest);
     }
     Original { dir: copy, writes: made, newest, last_group }
+}
+
+/// The mark that was synced when the newest segment began.
+pub(super) fn age_mark(dir: &Path, newest: u64) {
+    let log_id = options(dir).fresh.identity.0;
+    let mut bytes = fs::read(dir.join(MARK)).unwrap();
+    let begun = Durable { segment: newest, end: HEADER }.encode(log_id);
+    bytes[..begun.len()].copy_from_slice(&begun);
+    fs::write(dir.join(MARK), bytes).unwrap();
 }
 
 fn end_of(store: &EmbeddedStore) -> (u64, usize) {
@@ -148,7 +160,7 @@ fn a_hole_in_a_torn_group_is_cut_though_sound_frames_are_behind_it() {
     let start = end_of(&store).1;
     disk.crash(dir.path(), copy.path(), Leaves::Everything, &mut StdRng::seed_from_u64(1));
     drop(writes);
-    fs::remove_file(copy.path().join(MARK)).unwrap();
+    age_mark(copy.path(), end_of(&store).0);
     let path = Segment::path(copy.path(), end_of(&store).0);
     let mut bytes = fs::read(&path).unwrap();
     bytes[start + 512..start + 1_024].fill(0);
@@ -180,7 +192,7 @@ fn damage_in_a_group_of_many_is_told_though_its_own_frames_are_behind_it() {
     let copy = tempfile::tempdir().unwrap();
     let (newest, rng) = (end_of(&store).0, &mut StdRng::seed_from_u64(1));
     disk.crash(dir.path(), copy.path(), Leaves::Everything, rng);
-    fs::remove_file(copy.path().join(MARK)).unwrap();
+    age_mark(copy.path(), newest);
     let path = Segment::path(copy.path(), newest);
     let mut bytes = fs::read(&path).unwrap();
     bytes[start + 1_000] ^= 1;

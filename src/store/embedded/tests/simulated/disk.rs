@@ -57,8 +57,11 @@ pub(super) struct State {
     /// Steps until everything stops.
     left: u64,
     pub stopped: bool,
-    /// Syncs until one fails.
+    /// Syncs until one fails; and whether one did.
     pub good_syncs: Option<u64>,
+    pub failed: bool,
+    /// A sync does nothing, and says that it did.
+    pub lies: bool,
     /// Files that can still be made.
     pub room: Option<u32>,
 }
@@ -88,6 +91,8 @@ impl SimDisk {
             left: u64::MAX,
             stopped: false,
             good_syncs: None,
+            failed: false,
+            lies: false,
             room: None,
         }))
     }
@@ -101,7 +106,8 @@ impl State {
     /// A new process, which has so many steps.
     pub fn start(&mut self, steps: u64) {
         self.left = steps;
-        (self.stopped, self.good_syncs, self.room) = (false, None, None);
+        (self.stopped, self.failed) = (false, false);
+        (self.good_syncs, self.room) = (None, None);
     }
 
     fn step(&mut self) -> io::Result<()> {
@@ -156,7 +162,11 @@ impl State {
             let some = |_| rng.random_bool(0.5);
             inode.durable = after(inode, some);
             inode.unsynced.clear();
+            self.failed = true;
             return Err(io::Error::other("simulated: EIO"));
+        }
+        if self.lies {
+            return self.step();
         }
         inode.durable = after(inode, |_| true);
         inode.unsynced.clear();

@@ -27,7 +27,8 @@ use crate::{
     },
 };
 
-const KEYS: u64 = 24;
+const KEYS: u64 = 12;
+const ALL_KEYS: u64 = 60;
 const SESSIONS: u64 = 8;
 /// Bytes of values in one turn: it does not fill more than one segment.
 const MOST_BYTES: u64 = SEGMENT / 3;
@@ -78,9 +79,6 @@ impl Life {
     pub fn run(&mut self, model: &mut Model, disk: &SimDisk, rng: &mut StdRng) -> Seen {
         let mut seen = Seen::default();
         let closes_after = rng.random_bool(0.1).then(|| rng.random_range(0..20));
-        if rng.random_bool(0.1) {
-            disk.state().good_syncs = Some(rng.random_range(0..60));
-        }
         if rng.random_bool(0.1) {
             disk.state().room = Some(rng.random_range(0..3));
         }
@@ -156,10 +154,12 @@ impl Life {
 
     fn ask(&self, model: &mut Model, rng: &mut StdRng, bytes: &mut u64) -> (Tried, Waiting) {
         let session = rng.random_bool(0.2);
+        let among = if rng.random_bool(0.9) { KEYS } else { ALL_KEYS };
         let key = if session {
             Key::of_session(Nonce(u128::from(rng.random_range(0..SESSIONS))))
         } else {
-            key(rng.random_range(0..KEYS))
+            // Most keys are written seldom, so that compaction has something to carry.
+            key(rng.random_range(0..among))
         };
         let (expected, seq) = model.now(&key);
         // Somebody who knows less is refused.

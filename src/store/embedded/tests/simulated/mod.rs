@@ -36,7 +36,7 @@ fn from_environment(name: &str) -> Option<u64> {
 }
 
 /// Where files are memory.
-fn place() -> PathBuf {
+pub(super) fn place() -> PathBuf {
     let shm = PathBuf::from("/dev/shm");
     if shm.is_dir() { shm } else { std::env::temp_dir() }
 }
@@ -71,18 +71,24 @@ impl Seen {
 }
 
 /// One directory through some crashes.
-fn lineage(seed: u64) -> Seen {
+fn lineage(seed: u64, lies: bool) -> Seen {
     let mut rng = StdRng::seed_from_u64(seed);
     let dir = tempfile::tempdir_in(place()).unwrap();
     let disk = Arc::new(SimDisk::new(dir.path(), rng.random()));
+    disk.state().lies = lies;
     let mut model = Model::default();
     let mut seen = Seen::default();
     while seen.crashes < CRASHES_OF_ONE {
         let steps = if rng.random_bool(0.3) { 25 } else { 300 };
         disk.state().start(rng.random_range(0..steps));
+        if rng.random_bool(0.2) {
+            let most = if rng.random_bool(0.3) { 3 } else { 60 };
+            disk.state().good_syncs = Some(rng.random_range(0..most));
+        }
         match Life::open(dir.path(), &disk, rng.random()) {
             Err(error) => {
-                assert!(disk.state().stopped, "it does not open: {error}");
+                let state = disk.state();
+                assert!(state.stopped || state.failed, "it does not open: {error}");
                 seen.in_recovery += 1;
             }
             Ok(mut life) => {
@@ -108,7 +114,7 @@ fn lineage(seed: u64) -> Seen {
 
 #[test]
 fn whatever_step_a_crash_comes_at_nothing_acknowledged_is_lost() {
-    let crashes = from_environment("CRASHES").unwrap_or(3_000);
+    let crashes = from_environment("CRASHES").unwrap_or(1_500);
     let seed = from_environment("SEED").unwrap_or(20_260);
     println!("SEED={seed} CRASHES={crashes}");
     let lineages = crashes.div_ceil(CRASHES_OF_ONE);
@@ -119,7 +125,7 @@ fn whatever_step_a_crash_comes_at_nothing_acknowledged_is_lost() {
             && n < lineages
         {
             let seed = seed + n;
-            match catch_unwind(AssertUnwindSafe(|| lineage(seed))) {
+            match catch_unwind(AssertUnwindSafe(|| lineage(seed, false))) {
                 Ok(seen) => total.lock().unwrap().add(seen),
                 Err(_) => {
                     failed.fetch_add(1, Relaxed);
@@ -137,4 +143,12 @@ fn whatever_step_a_crash_comes_at_nothing_acknowledged_is_lost() {
     assert!(seen.in_recovery > 0 && seen.power > 0 && seen.failed_syncs > 0 && seen.full > 0);
     let bites = seen.acknowledged > 0 && seen.landed > 0 && seen.lost > 0;
     assert!(crashes < 1_000 || (bites && seen.carried > 0), "there was no load: {seen:?}");
+}
+
+/// The machinery finds what there is to find.
+#[test]
+fn a_disk_that_lies_is_found_out() {
+    let caught = (1..=20).filter(|seed| catch_unwind(|| lineage(*seed, true)).is_err()).count();
+    println!("{caught} of 20 lineages of {CRASHES_OF_ONE} crashes each");
+    assert!(caught >= 18, "{caught}");
 }
