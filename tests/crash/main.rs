@@ -10,6 +10,7 @@
 )]
 
 mod checker;
+mod full;
 #[path = "../http/harness/mod.rs"]
 #[allow(
     dead_code,
@@ -20,6 +21,7 @@ mod harness;
 mod history;
 mod lane;
 mod moment;
+mod refusals;
 mod worker;
 
 use std::{

@@ -11,7 +11,11 @@ const RESTORE: &str = "keep the directory as evidence, and restore a backup into
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has the store open.
-    #[error("{} is in use by another process; a store has one at a time", .dir.display())]
+    #[error(
+        "{} is in use by another process, and a store has one at a time: end that one, or name another \
+         directory",
+        .dir.display()
+    )]
     Locked {
         /// The store's directory.
         dir: PathBuf,
@@ -101,7 +105,7 @@ pub enum OpenError {
     },
     /// Anything else that the system refused.
     #[error(
-        "{}: {source}; nothing was changed. If the disk fails, {RESTORE}",
+        "{}: {source}; if it is the disk that fails, {RESTORE}",
         .path.display()
     )]
     Io {

@@ -16,6 +16,7 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use super::disk::{Disk, RealDisk};
 
+const SECTOR: usize = 512;
 const VARIABLE: &str = "TENURE_TEST_KILL_AT";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,8 +101,9 @@ impl Disk for KillingDisk {
     }
 
     fn write(&self, id: u64, file: &File, bytes: &[u8], at: u32) -> io::Result<()> {
-        // A part that ends within a sector, and within a frame.
-        let half = || file.write_all_at(&bytes[..bytes.len() / 2], u64::from(at));
+        // A sector gets there as a whole or not at all, also into the system's cache.
+        let cut = (at as usize + bytes.len() / 2) / SECTOR * SECTOR;
+        let half = || file.write_all_at(&bytes[..cut.saturating_sub(at as usize)], u64::from(at));
         self.at("write", || RealDisk.write(id, file, bytes, at), half)
     }
 

@@ -28,7 +28,7 @@ use super::{
 pub(super) const MARK: &str = "MARK";
 /// What the disk calls it: segments are numbered from 1.
 pub(super) const MARK_ID: u64 = 0;
-/// Length of the file. What is written of it lies in one sector.
+/// Length of the file. What is written of it lies in one sector: it is there as a whole or not at all.
 const MARK_FILE_BYTES: u32 = 512;
 const MARK_BYTES: usize = 32;
 

@@ -138,7 +138,9 @@ impl State {
 
     fn write(&mut self, inode: u64, file: &File, bytes: &[u8], at: usize) -> io::Result<()> {
         self.step()?;
-        let half = self.rng.random_range(0..=bytes.len());
+        // A sector gets there as a whole or not at all, also into the system's cache.
+        let cut = at + self.rng.random_range(0..=bytes.len());
+        let half = (cut / SECTOR * SECTOR).saturating_sub(at);
         self.cache(inode, file, &bytes[..half], at)?;
         self.step()?;
         self.cache(inode, file, &bytes[half..], at + half)
