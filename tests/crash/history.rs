@@ -57,6 +57,8 @@ pub struct History {
     keys: HashMap<String, KeyHistory>,
     asked: HashMap<String, Asked>,
     pub counts: Counts,
+    /// How many calls were answered.
+    pub answers: u64,
 }
 
 /// What was seen.

@@ -1,12 +1,12 @@
 //! One server after another on one directory, each of them killed under load.
 
-use std::{cell::RefCell, fmt, io, os::unix::process::ExitStatusExt};
+use std::{cell::RefCell, fmt, io, os::unix::process::ExitStatusExt, pin::pin};
 
 use serde_json::Value;
 
 use crate::{
     Chance,
-    harness::{Connection, Reply, Server, ms, process::Stopped},
+    harness::{Connection, PATIENCE, Reply, Server, ms, process::Stopped},
     history::{Counts, History},
     moment::Moment,
     worker::{Worker, connect},
@@ -15,8 +15,11 @@ use crate::{
 /// Connections that make the load.
 const WORKERS: usize = 8;
 /// A log that is compacted every few cycles, and holds several.
-const SETTINGS: [&str; 3] =
-    ["store.embedded.segment_size=64KiB", "store.embedded.min_log_size=256KiB", "telemetry.log=warn"];
+const SETTINGS: [&str; 3] = [
+    "store.embedded.segment_size=64KiB",
+    "store.embedded.min_log_size=256KiB",
+    "telemetry.log=warn",
+];
 const SIGKILL: i32 = 9;
 
 /// What happened in some cycles.
@@ -116,7 +119,18 @@ impl Lane {
             let load = self.workers.iter_mut().map(|worker| worker.work(&server, history));
             // It ends when no connection is left.
             let load = futures_util::future::join_all(load);
-            let _ = tokio::time::timeout(moment.at_the_latest, load).await;
+            let due = history.borrow().answers + moment.answers;
+            let enough = async {
+                tokio::time::sleep(moment.at_the_earliest).await;
+                while history.borrow().answers < due {
+                    tokio::time::sleep(ms(1)).await;
+                }
+            };
+            let (load, enough) = (pin!(load), pin!(enough));
+            let done = futures_util::future::select(load, enough);
+            // One that is stuck is a failure of its own.
+            let ended = tokio::time::timeout(3 * PATIENCE, done).await;
+            assert!(ended.is_ok(), "it answers nothing any more");
         }
         // Its connections end a little before it does.
         for _ in 0..20 {

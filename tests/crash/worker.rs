@@ -101,7 +101,7 @@ impl Worker {
     ) -> io::Result<Option<Grant>> {
         history.borrow_mut().asked(owner);
         let sent = Instant::now();
-        let reply = call(connection, "/v1/acquire", &body).await?;
+        let reply = call(connection, history, "/v1/acquire", &body).await?;
         let told = Instant::now();
         if reply.status != 200 {
             assert_eq!(reply.status, 409, "{}", reply.text());
@@ -130,7 +130,7 @@ impl Worker {
             }
             _ => {
                 history.borrow_mut().gives_back(&grant);
-                let reply = call(connection, "/v1/release", &grant.proof()).await?;
+                let reply = call(connection, history, "/v1/release", &grant.proof()).await?;
                 if reply.ok()["released"] == true {
                     history.borrow_mut().released(&grant);
                 }
@@ -155,7 +155,7 @@ async fn beat(
     grant: &Grant,
 ) -> io::Result<(Reply, Instant)> {
     let sent = Instant::now();
-    let reply = call(connection, "/v1/heartbeat", &grant.proof()).await?;
+    let reply = call(connection, history, "/v1/heartbeat", &grant.proof()).await?;
     let told = Instant::now();
     if reply.status == 200 {
         let body = reply.json();
@@ -171,7 +171,14 @@ async fn beat(
     Ok((reply, told))
 }
 
-async fn call(connection: &mut Connection, path: &str, body: &Value) -> io::Result<Reply> {
+async fn call(
+    connection: &mut Connection,
+    history: &RefCell<History>,
+    path: &str,
+    body: &Value,
+) -> io::Result<Reply> {
     connection.send("POST", path, &[], body.to_string().as_bytes()).await;
-    connection.try_receive().await
+    let reply = connection.try_receive().await?;
+    history.borrow_mut().answers += 1;
+    Ok(reply)
 }
