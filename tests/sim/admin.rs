@@ -100,7 +100,7 @@ pub async fn probe(probes: &[Rc<Worker>], bound_ms: u64) -> Vec<String> {
                 last = format!("{:?}", answer.got);
                 me.sleep(50, 300).await;
             }
-            Some(format!("{} cannot be had within {bound_ms} ms: {last}", key.as_str()))
+            Some(format!("I8: {} cannot be had within {bound_ms} ms: {last}", key.as_str()))
         }
     });
     let _ = ANSWER;

@@ -15,6 +15,7 @@ mod faults;
 mod history;
 mod host;
 mod net;
+mod panics;
 mod plain;
 mod plan;
 mod plugin;

@@ -21,7 +21,7 @@ use super::{
     history::{Event, Log},
     host::{Host, Site},
     net::Net,
-    plain,
+    panics, plain,
     plan::{FENCE_MS, HANDOVER_MS, LONGEST_LOCK_DELAY, Plan, plan},
     plugin::SimPlugin,
     store::Server,
@@ -57,11 +57,9 @@ pub fn run(seed: u64, mutant: Option<Mutant>, commit: &str) -> Outcome {
     let local = LocalSet::new();
     let log = Log::default();
     let life = || local.block_on(&runtime, live(seed, mutant, commit, log.clone()));
-    let (wrong, span) = catch_unwind(AssertUnwindSafe(life)).unwrap_or_else(|panic| {
-        let said = panic.downcast_ref::<String>().map(String::as_str);
-        let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
-        (vec![format!("it panicked: {said}")], 0)
-    });
+    panics::take();
+    let (mut wrong, span) = catch_unwind(AssertUnwindSafe(life)).unwrap_or_default();
+    wrong.extend(panics::take());
     let _runtime = runtime.enter();
     drop(local);
     Outcome { seed, log, wrong, span }

@@ -15,7 +15,7 @@ use std::{
 use tenure::lease::Mutant;
 
 use super::{
-    history::{self, Counts, Log, Needs},
+    history::{self, Counts, Needs},
     run::{Outcome, run},
 };
 
@@ -45,7 +45,7 @@ fn commit() -> String {
 /// What is wrong with a run; nothing, if nothing is.
 fn judge(outcome: &Outcome) -> (Counts, Option<String>) {
     let report = history::check(&outcome.log.lines());
-    let mut wrong = outcome.wrong.iter().map(|what| format!("I8: {what}\n")).collect::<String>();
+    let mut wrong = outcome.wrong.iter().map(|what| format!("{what}\n")).collect::<String>();
     if !report.violations.is_empty() {
         wrong += &report.to_string();
     }
