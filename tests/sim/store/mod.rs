@@ -26,6 +26,7 @@
     clippy::disallowed_methods,
     reason = "simulated time: what `tokio::time::Instant` says is true time here"
 )]
+#![allow(dead_code, reason = "each test binary that includes it uses its own part")]
 
 mod embedded;
 mod faults;
@@ -50,6 +51,7 @@ use tenure::{
 };
 use tokio::{sync::watch, time::Instant};
 
+#[allow(unused_imports, reason = "each test binary that includes it uses its own part")]
 pub use self::shape::{Direction, Kind, Shape, Sin};
 use self::{
     embedded::Disk,

@@ -1,6 +1,6 @@
 //! What a process asks of a store that several use. Each request is sent once.
 
-use std::{collections::BTreeMap, ops::Bound, sync::Arc};
+use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::Duration};
 
 use tenure::{
     lease::{Epoch, Key, NodeRecord, Nonce, Revision, StoreError},
@@ -20,6 +20,8 @@ use crate::history::Sight;
 const MAX_TRAIL: usize = 32;
 /// A read of a table is sent so often (DynamoDB).
 const READS: u32 = 3;
+/// A replay takes not much longer.
+const REPLAY: Duration = Duration::from_secs(4);
 /// Epochs are below it (R7).
 const END: u16 = 1 << 10;
 
@@ -39,7 +41,7 @@ impl Server {
         loop {
             match self.ask(process, Class::Read, work.clone()).await {
                 Err(Failure::Refused(_)) if tried < tries => {
-                    sleep(std::time::Duration::from_millis(100)).await;
+                    sleep(Duration::from_millis(100)).await;
                     tried += 1;
                 }
                 answer => return answer.map_err(Failure::into_error),
@@ -340,7 +342,7 @@ pub(super) async fn history(
             }
         }
         // Another node may have seen it already.
-        sleep(std::time::Duration::from_millis(20)).await;
+        sleep(Duration::from_millis(20)).await;
     }
     let work = move |_: &Server, state: &mut State| {
         let State { processes, data, kind, .. } = state;
@@ -353,8 +355,14 @@ pub(super) async fn history(
         }
         Some(History::Changes(changes.into_iter().take(limit).collect()))
     };
-    let found = server.ask_read(process, work).await?;
-    found.ok_or_else(|| unavailable("the store is closed"))
+    // A replay that failed is begun anew, while there is time.
+    loop {
+        match server.ask_read(process, work).await {
+            Ok(found) => return found.ok_or_else(|| unavailable("the store is closed")),
+            Err(why) if began.elapsed() > REPLAY => return Err(why),
+            Err(_) => sleep(Duration::from_millis(200)).await,
+        }
+    }
 }
 
 /// What the store still has of the changes between two positions, and whether something is missing.
