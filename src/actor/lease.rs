@@ -241,7 +241,11 @@ impl LeaseActor {
         for effect in effects {
             match effect {
                 Effect::Write(write) => self.write(now, write, ctx),
-                Effect::Reply(reply, answer) => reply.send(answer),
+                Effect::Reply(reply, answer) => {
+                    #[cfg(any(test, feature = "testing"))]
+                    self.tell_of_promise(now, &answer);
+                    reply.send(answer);
+                }
                 Effect::Read => {
                     let generation = self.generation;
                     let read = self.read().into_actor(self);
@@ -261,6 +265,22 @@ impl LeaseActor {
                 Effect::Fence(run) => self.fence(run),
                 Effect::Alarm(alarm) => self.alarm(alarm),
             }
+        }
+    }
+
+    /// For tests: a grant or an absorbed heartbeat promises what is told of here.
+    #[cfg(any(test, feature = "testing"))]
+    fn tell_of_promise(&self, now: Moment, answer: &Answer) {
+        let token = match answer {
+            Answer::Granted(grant) => grant.view.token,
+            Answer::Alive { token, .. } => *token,
+            _ => return,
+        };
+        // What a session keeps is promised by the session.
+        let view = self.lease.as_ref().map(|lease| lease.view(now));
+        if let Some(view) = view.filter(|view| view.session.is_none()) {
+            let ttl_ms = view.ttl_ms.unwrap_or(0);
+            self.world.promised(self.obituary.key(), token, now, ttl_ms);
         }
     }
 

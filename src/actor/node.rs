@@ -152,8 +152,9 @@ impl Node {
     async fn renew_for_ever(&self) {
         loop {
             tokio::select! {
-                () = tokio::time::sleep(self.ttl / ROUNDS) => {}
+                biased;
                 () = self.world.keeper.notified() => {}
+                () = tokio::time::sleep(self.ttl / ROUNDS) => {}
             }
             self.renew().await;
         }

@@ -93,7 +93,29 @@ pub struct World {
     pub(super) seed: u64,
     jumps: JumpDetector,
     lapses: AtomicU32,
+    /// Who is told of every promise, for tests.
+    #[cfg(any(test, feature = "testing"))]
+    promises: std::sync::OnceLock<OnPromise>,
 }
+
+/// A promise, as it was decided: R1, for tests. Instants are readings of the node's clock.
+#[cfg(any(test, feature = "testing"))]
+#[derive(Clone, Copy, Debug)]
+pub struct Promise<'a> {
+    /// Of which key.
+    pub key: &'a Key,
+    /// Of which tenure.
+    pub token: crate::lease::Token,
+    /// The one reading.
+    pub decided: Moment,
+    /// What was promised, in milliseconds.
+    pub ttl_ms: u64,
+    /// When this node's record runs out.
+    pub until: Moment,
+}
+
+#[cfg(any(test, feature = "testing"))]
+type OnPromise = Box<dyn Fn(Promise<'_>) + Send + Sync>;
 
 impl World {
     /// Puts a world together.
@@ -140,6 +162,27 @@ impl World {
             seed,
             jumps: JumpDetector::new(),
             lapses: AtomicU32::new(0),
+            #[cfg(any(test, feature = "testing"))]
+            promises: std::sync::OnceLock::new(),
+        }
+    }
+
+    /// For tests: has every promise told from now on. The first to ask is heard.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn on_promise(&self, told: impl Fn(Promise<'_>) + Send + Sync + 'static) {
+        let _ = self.promises.set(Box::new(told));
+    }
+
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn promised(
+        &self,
+        key: &Key,
+        token: crate::lease::Token,
+        decided: Moment,
+        ttl_ms: u64,
+    ) {
+        if let Some(told) = self.promises.get() {
+            told(Promise { key, token, decided, ttl_ms, until: self.terms().until });
         }
     }
 

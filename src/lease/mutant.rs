@@ -50,3 +50,32 @@ pub enum Mutant {
     /// R7: a tenure is granted under the token of the tenure before.
     TokenReused,
 }
+
+impl Mutant {
+    /// Every one.
+    pub const ALL: [Self; 23] = [
+        Self::RestartWithEmptyPromises,
+        Self::PromiseUnconfirmed,
+        Self::GrantToACallerThatLeft,
+        Self::ReplyBeforeDurable,
+        Self::HeartbeatAbsorbedWhileEnding,
+        Self::HeartbeatAbsorbedWhileShortening,
+        Self::FloorInMemoryOnly,
+        Self::PromiseBeforeLongerTtl,
+        Self::ExpiryIgnoresOwnPromises,
+        Self::RevivalOfAnyEnd,
+        Self::ClaimIgnored,
+        Self::PromiseAfterUntil,
+        Self::TakeOverWithoutTombstone,
+        Self::AdoptionWithoutFloor,
+        Self::RepeatAnsweredElsewhere,
+        Self::HeartbeatAnsweredElsewhere,
+        Self::SessionRises,
+        Self::FenceLost,
+        Self::GrantWhileFencing,
+        Self::RevivalAfterFence,
+        Self::LockDelaySkipped,
+        Self::HandoverCutsPromises,
+        Self::TokenReused,
+    ];
+}
