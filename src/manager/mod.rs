@@ -45,8 +45,8 @@ use crate::{
     actor::{Node, NodeView, Unanswered, World},
     clock::DashMap,
     lease::{
-        Answer, Bond, Grant, Key, Moment, Nonce, Owner, Policy, Refusal, Request, SessionId,
-        TtlBounds,
+        Answer, Bond, Grant, Key, Moment, Mutant, Nonce, Owner, Policy, Refusal, Request,
+        SessionId, TtlBounds,
     },
     telemetry::{AcquireOutcome, PoolMetrics},
 };
@@ -182,6 +182,10 @@ impl Manager {
             grant = self.acquire_kept(one, Some(bond), asked) => grant?,
             error = self.session_ends(id) => return Err(Box::new(error).into()),
         };
+        if self.world.breaks(Mutant::GrantUnderEndingSession) {
+            grant.valid_for_ms = ttl_ms * 9 / 10;
+            return Ok(grant);
+        }
         match self.beat(id, asked).await {
             Ok((_, valid_for_ms)) => {
                 grant.valid_for_ms = valid_for_ms;

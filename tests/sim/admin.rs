@@ -14,7 +14,7 @@ use super::{
     plain::{a_key, release},
     run,
     time::{MS, SECOND, now, until},
-    worker::{Worker, ANSWER},
+    worker::{ANSWER, Worker},
 };
 
 /// Orders this and that until the faults are over.

@@ -1,9 +1,7 @@
 //! What workers and administrators ask of a node, and what they are told: the calls of the door.
 
 use tenure::{
-    lease::{
-        Grant, Heartbeat, Key, Owner, Release, Revoke, SessionId, SessionSpec, Transfer,
-    },
+    lease::{Grant, Heartbeat, Key, Owner, Release, Revoke, SessionId, SessionSpec, Transfer},
     manager::{
         AcquireAny, AcquireAnyError, AcquireError, AcquireOne, AdminError, Alive, Asked, Elsewhere,
         Filter, HolderError, Home, Manager, ReleaseError, SessionAlive, SessionError, Trouble,

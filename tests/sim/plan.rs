@@ -20,23 +20,53 @@ use super::{
 pub enum Fault {
     Weather(Weather, Duration),
     /// Kill -9; it starts again after this, on a machine that may have started anew.
-    Crash { node: usize, down: Duration, boot: bool },
+    Crash {
+        node: usize,
+        down: Duration,
+        boot: bool,
+    },
     /// It leaves, and starts again.
-    Leave { node: usize, down: Duration },
-    Pause { node: usize, span: Duration, missed: bool },
-    Cut { from: Place, to: Place, span: Duration },
+    Leave {
+        node: usize,
+        down: Duration,
+    },
+    Pause {
+        node: usize,
+        span: Duration,
+        missed: bool,
+    },
+    Cut {
+        from: Place,
+        to: Place,
+        span: Duration,
+    },
     /// Both ways, between a node and all other nodes.
-    Alone { node: usize, span: Duration },
-    Wall { node: usize, by_ms: i64 },
-    StoreCut { node: usize, way: Direction, span: Duration },
+    Alone {
+        node: usize,
+        span: Duration,
+    },
+    Wall {
+        node: usize,
+        by_ms: i64,
+    },
+    StoreCut {
+        node: usize,
+        way: Direction,
+        span: Duration,
+    },
     StoreStop(Duration),
     StoreFull(Duration),
     StoreSlow(Duration, Duration),
     Throttle(Duration),
     LateWrites(Duration),
-    Gap { node: usize },
+    Gap {
+        node: usize,
+    },
     /// The store is restored from a copy made a while ago; the epoch is raised after this.
-    Regress { copied: Duration, raised: Duration },
+    Regress {
+        copied: Duration,
+        raised: Duration,
+    },
 }
 
 pub struct Plan {
@@ -199,9 +229,7 @@ impl Plan {
                     Fault::Cut { from: to, to: from, span }
                 }
             }
-            67..=69 => {
-                Fault::Wall { node, by_ms: *dice.pick(&[-year, year, -5_000, 900, 5_000]) }
-            }
+            67..=69 => Fault::Wall { node, by_ms: *dice.pick(&[-year, year, -5_000, 900, 5_000]) },
             70..=79 if self.kind.is_shared() => Fault::StoreCut { node, way, span },
             80..=84 => Fault::StoreStop(span),
             85..=87 => Fault::StoreFull(span),

@@ -1,11 +1,6 @@
 //! One run, from its seed to its history.
 
-use std::{
-    cell::Cell,
-    rc::Rc,
-    sync::Arc,
-    time::Duration,
-};
+use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
 
 use tenure::{
     clock::Chance,
@@ -17,7 +12,7 @@ use super::{
     admin,
     dice::Dice,
     faults::Nemesis,
-    history::{Event, Log, Line},
+    history::{Event, Line, Log},
     host::{Host, Site},
     net::Net,
     plain,
@@ -112,7 +107,13 @@ fn bound_ms(plan: &Plan) -> u64 {
     (hold + LONGEST_LOCK_DELAY + 2 * FENCE_MS + HANDOVER_MS + 10_000).min(119_000)
 }
 
-fn site(seed: u64, mutant: Option<Mutant>, plan: &Plan, chance: &mut Chance, log: &Log) -> Rc<Site> {
+fn site(
+    seed: u64,
+    mutant: Option<Mutant>,
+    plan: &Plan,
+    chance: &mut Chance,
+    log: &Log,
+) -> Rc<Site> {
     let net = Net::new(plan.nodes, chance.fork());
     net.weather.set(plan.weather);
     let server = Server::new(plan.kind, chance.fork(), log.clone(), plan.shape.clone());
