@@ -37,6 +37,9 @@ use super::{
 /// The longest that a caller may wait in a queue.
 pub const WAIT_MAX: Duration = Duration::from_secs(120);
 
+/// Polls of one process at one instant.
+const MOST_POLLS: u32 = 5_000;
+
 /// What all nodes share.
 pub struct Site {
     pub server: Server,
@@ -64,6 +67,8 @@ struct Process {
     paused: Cell<bool>,
     waker: RefCell<Option<Waker>>,
     manager: RefCell<Option<Arc<Manager>>>,
+    /// When it was polled last, and how often at that instant.
+    polled: Cell<(u64, u32)>,
 }
 
 impl Process {
@@ -73,6 +78,14 @@ impl Process {
         }
     }
 
+    /// What goes on and on at one instant of virtual time would never end.
+    fn watch_for_spinning(&self) {
+        let (at, polls) = self.polled.get();
+        let polls = if at == now() { polls + 1 } else { 0 };
+        assert!(polls < MOST_POLLS, "a process spins at {} ms", now() / MS);
+        self.polled.set((now(), polls));
+    }
+
     /// Polls what runs in it, unless it is paused, until it is gone.
     async fn drive(self: Rc<Self>) {
         poll_fn(|cx| {
@@ -80,6 +93,7 @@ impl Process {
             let mut local = self.local.borrow_mut();
             let Some(local) = &mut *local else { return Poll::Ready(()) };
             if !self.paused.get() {
+                self.watch_for_spinning();
                 let _ = Pin::new(local).poll(cx);
             }
             Poll::Pending
@@ -110,6 +124,7 @@ impl Host {
             paused: Cell::new(false),
             waker: RefCell::default(),
             manager: RefCell::default(),
+            polled: Cell::default(),
         });
         let life = Life {
             number: self.number,
@@ -282,6 +297,8 @@ impl Life {
     fn subscribe(&self, manager: &Arc<Manager>) {
         let (log, name) = (self.site.log.clone(), format!("s{}.{}", self.number, self.start));
         let Ok(mut subscriber) = manager.world().bus.subscribe() else { return };
+        // It begins somewhere.
+        log.push(now(), Event::Reset { subscriber: name.clone() });
         spawn_local(async move {
             loop {
                 let event = match subscriber.changes.recv().await {

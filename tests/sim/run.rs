@@ -1,6 +1,12 @@
 //! One run, from its seed to its history.
 
-use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
 use tenure::{
     clock::Chance,
@@ -12,7 +18,7 @@ use super::{
     admin,
     dice::Dice,
     faults::Nemesis,
-    history::{Event, Line, Log},
+    history::{Event, Log},
     host::{Host, Site},
     net::Net,
     plain,
@@ -29,9 +35,9 @@ const NODE_TTL: Duration = Duration::from_secs(3);
 /// What came of a run.
 pub struct Outcome {
     pub seed: u64,
-    pub lines: Vec<Line>,
-    /// Keys that could not be had at the end.
-    pub stuck: Vec<String>,
+    pub log: Log,
+    /// Keys that could not be had at the end, and panics.
+    pub wrong: Vec<String>,
     /// Simulated nanoseconds.
     pub span: u64,
 }
@@ -50,9 +56,15 @@ pub fn run(seed: u64, mutant: Option<Mutant>, commit: &str) -> Outcome {
         .expect("a runtime of this thread");
     let local = LocalSet::new();
     let log = Log::default();
-    let (stuck, span) = local.block_on(&runtime, live(seed, mutant, commit, log.clone()));
+    let life = || local.block_on(&runtime, live(seed, mutant, commit, log.clone()));
+    let (wrong, span) = catch_unwind(AssertUnwindSafe(life)).unwrap_or_else(|panic| {
+        let said = panic.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+        (vec![format!("it panicked: {said}")], 0)
+    });
+    let _runtime = runtime.enter();
     drop(local);
-    Outcome { seed, lines: log.take(), stuck, span }
+    Outcome { seed, log, wrong, span }
 }
 
 async fn live(seed: u64, mutant: Option<Mutant>, commit: &str, log: Log) -> (Vec<String>, u64) {

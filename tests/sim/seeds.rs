@@ -2,7 +2,6 @@
 
 use std::{
     env,
-    panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     process::Command,
     sync::{
@@ -16,7 +15,7 @@ use std::{
 use tenure::lease::Mutant;
 
 use super::{
-    history::{self, Counts, Line, Needs},
+    history::{self, Counts, Log, Needs},
     run::{Outcome, run},
 };
 
@@ -45,37 +44,12 @@ fn commit() -> String {
 
 /// What is wrong with a run; nothing, if nothing is.
 fn judge(outcome: &Outcome) -> (Counts, Option<String>) {
-    let report = history::check(&outcome.lines);
-    let mut wrong = outcome.stuck.iter().map(|key| format!("I8: {key}\n")).collect::<String>();
+    let report = history::check(&outcome.log.lines());
+    let mut wrong = outcome.wrong.iter().map(|what| format!("I8: {what}\n")).collect::<String>();
     if !report.violations.is_empty() {
         wrong += &report.to_string();
     }
     (report.counts, (!wrong.is_empty()).then_some(wrong))
-}
-
-/// Runs a seed; a panic is what is wrong with it.
-fn try_seed(seed: u64, mutant: Option<Mutant>, commit: &str) -> Tried {
-    let ran = catch_unwind(AssertUnwindSafe(|| run(seed, mutant, commit)));
-    match ran {
-        Ok(outcome) => {
-            let (counts, wrong) = judge(&outcome);
-            Tried { counts, wrong, span: outcome.span, lines: outcome.lines }
-        }
-        Err(panic) => {
-            let said = panic.downcast_ref::<String>().map(String::as_str);
-            let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
-            let wrong = Some(format!("it panicked: {said}"));
-            Tried { wrong, ..Tried::default() }
-        }
-    }
-}
-
-#[derive(Default)]
-struct Tried {
-    counts: Counts,
-    wrong: Option<String>,
-    span: u64,
-    lines: Vec<Line>,
 }
 
 #[derive(Default)]
@@ -114,14 +88,15 @@ fn seeds() {
             if seed >= from + count {
                 break;
             }
-            let tried = try_seed(seed, mutant, &commit);
+            let outcome = run(seed, mutant, &commit);
+            let (counts, wrong) = judge(&outcome);
             if let Some(path) = env::var("LOG").ok().filter(|path| !path.is_empty() && count == 1) {
-                history::write(&tried.lines, Path::new(&path)).expect("the history is written");
+                outcome.log.write_to(Path::new(&path)).expect("the history is written");
             }
             let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
-            sum.counts = add(sum.counts, tried.counts);
-            sum.simulated += tried.span as f64 / 1e9;
-            match &tried.wrong {
+            sum.counts = add(sum.counts, counts);
+            sum.simulated += outcome.span as f64 / 1e9;
+            match &wrong {
                 None => sum.passed += 1,
                 Some(wrong) => {
                     sum.failed += 1;
@@ -154,7 +129,7 @@ fn seeds() {
 fn twice() {
     let from = number("FROM").unwrap_or(1);
     let text = |seed| {
-        let lines = run(seed, None, "twice").lines;
+        let lines = run(seed, None, "twice").log.lines();
         let line = |line| serde_json::to_string(line).expect("a line is JSON");
         lines.iter().map(line).collect::<Vec<_>>()
     };

@@ -144,6 +144,8 @@ impl Worker {
             Ok(Got::Later(why) | Got::No(why) | Got::Lost(why)) => {
                 self.log(Event::Refused { call, why: why.clone() });
             }
+            // It asked for nothing that lasts.
+            Ok(Got::Ordered | Got::Holder(_) | Got::Listed(_)) => self.refused(call, "done"),
             Ok(_) => {}
         }
         if matches!(got, Err(_) | Ok(Got::Later(_))) {

@@ -54,8 +54,6 @@ pub enum Sin {
     TokensRestart,
     /// A change is published when its write is begun, not when it is durable (embedded).
     PublishesEarly,
-    /// A conditional write without an answer is sent once more, with the revision that is there then.
-    RetriesBlindly,
 }
 
 /// How it behaves without faults. Spans are from–to, and every request draws its own.

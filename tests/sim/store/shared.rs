@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     Server, State,
-    shape::{Kind, Sin, happens},
+    shape::{Kind, happens},
     state::{Data, Entry, Item, ProcessId, end_of},
     wire::{Class, Failure},
 };
@@ -116,9 +116,9 @@ pub(super) async fn compare_and_set(server: Server, process: ProcessId, write: W
         {
             return Outcome::Refused(unavailable("changes of the key wait to be logged"));
         }
-        (view.clock.wall_ms(), view.high, view.highest, state.kind, state.shape.sin)
+        (view.clock.wall_ms(), view.high, view.highest, state.kind)
     };
-    let (at_ms, high, highest, kind, sin) = sent;
+    let (at_ms, high, highest, kind) = sent;
     let key = write.key.clone();
     let judged = {
         let write = write.clone();
@@ -150,9 +150,6 @@ pub(super) async fn compare_and_set(server: Server, process: ProcessId, write: W
         Ok(Ok(Err(winner))) => conflict(server, process, key, winner, kind).await,
         Ok(Err(why)) => Outcome::Refused(why),
         Err(Failure::Refused(why)) => Outcome::Refused(StoreError::Unavailable(why)),
-        Err(Failure::Unknown(_)) if sin == Sin::RetriesBlindly => {
-            retry(server, process, write).await
-        }
         Err(Failure::Unknown(why)) => {
             server.saw(Sight::Ambiguous);
             Outcome::Unknown(StoreError::Unavailable(why))
@@ -181,24 +178,6 @@ async fn conflict(
     match found {
         Ok(found) => Outcome::Conflict(found),
         Err(why) => Outcome::Refused(why),
-    }
-}
-
-/// [`Sin::RetriesBlindly`]: with whatever revision is there now.
-async fn retry(server: Server, process: ProcessId, mut write: Write) -> Outcome {
-    let key = write.key.clone();
-    let there = server.ask_read(process, move |_, state| state.data.revision(&key)).await;
-    let Ok(there) = there else { return Outcome::Unknown(unavailable("no answer")) };
-    write.expected = there;
-    let again = move |server: &Server, state: &mut State| {
-        let high = state.data.items.values().map(|item| item.revision.0).max().unwrap_or(0);
-        state.take_write(server, process, &write, (0, high))
-    };
-    match server.ask(process, Class::Write, again).await {
-        Ok(Ok(Ok(item))) => Outcome::Committed(item.revision),
-        Ok(Ok(Err(winner))) => Outcome::Conflict(winner.map(|item| item.found())),
-        Ok(Err(why)) => Outcome::Refused(why),
-        Err(failure) => Outcome::Unknown(failure.into_error()),
     }
 }
 
