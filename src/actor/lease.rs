@@ -16,8 +16,8 @@ use super::{Reply, World, gate::Permit, obituary::Obituary, warden::Warden};
 use crate::{
     clock::Chance,
     lease::{
-        Alarm, Answer, Call, Effect, Effects, Inherited, Input, Lease, Loaded, Moment, Nonce,
-        Request, SessionSpec, Settled, StoreError, Token, WriteEffect,
+        Alarm, Answer, Call, Effect, Effects, Inherited, Input, Lease, Loaded, Moment, Mutant,
+        Nonce, Request, SessionSpec, Settled, StoreError, Token, WriteEffect,
     },
     store::{Found, Outcome, Write},
     telemetry::PoolMetrics,
@@ -287,6 +287,12 @@ impl LeaseActor {
     fn write(&mut self, began: Moment, write: WriteEffect, ctx: &mut Context<Self>) {
         let WriteEffect { expected, record, changes } = write;
         let key = self.obituary.key().clone();
+        if self.world.breaks(Mutant::SessionFreedBeforeTombstone)
+            && let Some(digest) = key.session()
+            && changes.iter().any(|change| change.kind.ends_tenure())
+        {
+            self.world.sessions.left(digest, super::sessions::End::unknown());
+        }
         let write = self.world.store.compare_and_set(Write { key, expected, record, changes });
         let generation = self.generation;
         let settled = write.into_actor(self).map(move |outcome, actor, ctx| {

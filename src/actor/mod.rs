@@ -30,6 +30,7 @@ mod supervisor;
 mod sweep;
 mod tasks;
 mod warden;
+pub mod watch;
 mod world;
 
 pub use arbiters::{Arbiters, claim_this_thread};

@@ -17,9 +17,9 @@ use std::{
 };
 
 use sha2::{Digest, Sha256};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
-use super::{handovers::Handovers, warden::Beat};
+use super::{handovers::Handovers, warden::Beat, watch};
 use crate::{
     clock::{DashMap, HashMap, HashSet, dash_map},
     lease::{
@@ -282,7 +282,7 @@ impl Session {
     }
 
     pub(super) fn is_complete(&self) -> bool {
-        *self.complete.borrow()
+        self.complete.get()
     }
 
     /// A search of the store found one of its leases.

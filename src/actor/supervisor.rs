@@ -11,7 +11,7 @@ use tokio::sync::{broadcast::error::RecvError, mpsc::UnboundedReceiver};
 use super::{Mail, Unreachable, World, obituary::Death, sessions::End, sweep::is_pending};
 use crate::{
     clock::{HashMap, HashSet},
-    lease::{Key, Moment, Nonce, Record, Revision, State},
+    lease::{Key, Moment, Mutant, Nonce, Record, Revision, State},
     store::{Committed, Feed, History, News, Position, Range, StoreError},
 };
 
@@ -141,7 +141,9 @@ async fn publish(world: Arc<World>, mut feed: Feed, mut position: Position) {
         match feed.recv().await {
             Ok(News::Gap { resume }) => {
                 position = resume;
-                world.bus.lose(resume);
+                if !world.breaks(Mutant::GapUnsaid) {
+                    world.bus.lose(resume);
+                }
                 world.sessions.doubt();
                 world.pools.doubt();
                 world.registry.tell_all(|| Mail::Stale(u64::MAX));

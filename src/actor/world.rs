@@ -14,7 +14,7 @@ use tokio::sync::{Notify, mpsc::UnboundedSender};
 use super::{Bus, Mail, NamedPlugin, Plugins, Pools, Registry, Rules, Sessions, obituary::Death};
 use crate::{
     clock::{Clock, Entropy, JumpDetector},
-    lease::{Env, Inherited, Key, Lease, Moment, Nonce, Policies, Terms, View},
+    lease::{Env, Inherited, Key, Lease, Moment, Mutant, Nonce, Policies, Terms, View},
     store::{Found, LeaseStore},
     telemetry::{Metrics, OwnershipLog, PoolMetrics},
 };
@@ -200,6 +200,9 @@ impl World {
         let Some(gain) = self.jumps.check_reading(&*self.clock, now, wall_ms) else {
             return (now, wall_ms);
         };
+        if self.breaks(Mutant::ClockStopIgnored) {
+            return (now, wall_ms);
+        }
         self.entropy.refresh();
         if self.store.shared().is_some() {
             // Others may have found this node dead meanwhile: it promises nothing more under its name.
@@ -215,6 +218,19 @@ impl World {
         let gain_ms = gain.as_millis();
         tracing::warn!(gain_ms, "the clock had stood still: earlier promises are void");
         (self.clock.now(), wall_ms)
+    }
+
+    /// Whether a rule is broken on purpose. Never, outside of tests.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn breaks(&self, mutant: Mutant) -> bool {
+        self.terms().breaks(mutant)
+    }
+
+    /// Whether a rule is broken on purpose. Never, outside of tests.
+    #[cfg(not(any(test, feature = "testing")))]
+    #[inline]
+    pub(crate) const fn breaks(&self, _: Mutant) -> bool {
+        false
     }
 
     /// How often this node could not promise for a while.

@@ -295,6 +295,7 @@ impl<C: Caller> Lease<C> {
             self.withdraw_offer(call, env, out);
         } else if revoke.immediately
             || self.run_out(env.now)
+            || env.terms.breaks(Mutant::RevokeCutsPromises)
             || (self.record.handover.is_some() && env.terms.breaks(Mutant::HandoverCutsPromises))
         {
             let end = End {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Alarm, Answer, Call, Caller, Effect, Env, Lease, Loaded, Moment, Request, Revision, Settled,
-    State, StoreError,
+    Alarm, Answer, Call, Caller, Effect, Env, Lease, Loaded, Moment, Mutant, Request, Revision,
+    Settled, State, StoreError,
     machine::{Effects, Flight, Home, RETRY},
 };
 
@@ -59,7 +59,15 @@ impl<C: Caller> Lease<C> {
             Loaded::Record(revision, _) => flight.write.expected == *revision,
             Loaded::Quarantined(..) => false,
         };
-        if unchanged {
+        let mut flight = flight;
+        let mut sins = false;
+        if let Loaded::Record(revision, record) = &loaded
+            && env.terms.breaks(Mutant::RetriedBlindly)
+            && record.nonce != flight.write.record.nonce
+        {
+            (flight.write.expected, sins) = (*revision, true);
+        }
+        if unchanged || sins {
             self.launch(Flight { reading: false, ..flight }, out);
         } else {
             self.conflict(flight, loaded, env, out);

@@ -10,15 +10,13 @@
 
 use std::{cell::Cell, sync::Arc, time::Duration};
 
-use tokio::sync::watch;
-
 use super::{
     AcquireAny, AcquireAnyError, Availability, Candidates, Invalid, MAX_CANDIDATES, Manager, Taken,
     Trouble,
     any::{Grants, Serving, Tried},
 };
 use crate::{
-    actor::{Reservation, Share, pools::settle},
+    actor::{Reservation, Share, pools::settle, watch},
     lease::{Bond, Key, Moment, Order},
 };
 

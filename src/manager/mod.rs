@@ -23,8 +23,6 @@ mod sessions;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use tokio::sync::watch;
-
 pub use crate::actor::Asked;
 pub use admin::DrainedOwner;
 pub use any::{AcquireAny, Candidates, MAX_CANDIDATES};
@@ -42,11 +40,11 @@ pub use repeat::Taken;
 pub use sessions::{Asks, MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};
 
 use crate::{
-    actor::{Node, NodeView, Unanswered, World},
+    actor::{Node, NodeView, Unanswered, World, watch},
     clock::DashMap,
     lease::{
-        Answer, Bond, Grant, Key, Moment, Nonce, Owner, Policy, Refusal, Request, SessionId,
-        TtlBounds,
+        Answer, Bond, Grant, Key, Moment, Mutant, Nonce, Owner, Policy, Refusal, Request,
+        SessionId, TtlBounds,
     },
     telemetry::{AcquireOutcome, PoolMetrics},
 };
@@ -182,6 +180,10 @@ impl Manager {
             grant = self.acquire_kept(one, Some(bond), asked) => grant?,
             error = self.session_ends(id) => return Err(Box::new(error).into()),
         };
+        if self.world.breaks(Mutant::GrantUnderEndingSession) {
+            grant.valid_for_ms = ttl_ms * 9 / 10;
+            return Ok(grant);
+        }
         match self.beat(id, asked).await {
             Ok((_, valid_for_ms)) => {
                 grant.valid_for_ms = valid_for_ms;
@@ -203,7 +205,7 @@ impl Manager {
     ) -> Result<Grant, AcquireError> {
         check_value(one.value.as_deref())?;
         let wait_until = self.check_wait(one.wait_ms, asked.received)?;
-        if *self.draining.borrow() {
+        if self.draining.get() {
             return Err(Trouble::Draining.into());
         }
         if self.world.is_frozen() {
@@ -299,7 +301,7 @@ impl Manager {
     /// Whether no more work is taken.
     #[must_use]
     pub fn is_draining(&self) -> bool {
-        *self.draining.borrow()
+        self.draining.get()
     }
 
     /// Resolves when no more work is taken.

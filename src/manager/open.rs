@@ -3,11 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use actix::Actor;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::{CallLimits, Manager};
 use crate::{
-    actor::{self, Arbiters, Limits, NamedPlugin, Node, Registry, Supervisor, World},
+    actor::{self, Arbiters, Limits, NamedPlugin, Node, Registry, Supervisor, World, watch},
     clock::{Clock, Entropy, dash_map},
     lease::{Moment, Policies, StoreError, Terms},
     store::{Health, LeaseStore},
@@ -109,7 +109,7 @@ impl Manager {
         } else {
             actix::spawn(actor::awaken(world.clone(), inherited));
         }
-        let (draining, _) = watch::channel(false);
+        let draining = watch::Sender::new(false);
         let serving = dash_map();
         Ok(Arc::new(Self { world, limits: parts.calls, draining, serving, supervisor, node }))
     }

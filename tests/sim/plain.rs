@@ -182,7 +182,7 @@ async fn end(me: &Worker, held: Held) {
 
 /// Its window ends before it is sent, and it is repeated until it is acknowledged, or nobody answers.
 pub async fn release(me: &Worker, held: Held, op: Op) {
-    me.shut(&held, "release");
+    me.gives_up(&held, "release");
     let value = me.per_mille(100).then(|| "done".into());
     let ask = Ask::Release(held.key.clone(), Release { lease_id: held.id, value });
     if let Some(answer) = ask_until_settled(me, op, held.key.as_str(), &ask).await {
@@ -195,7 +195,7 @@ pub async fn release(me: &Worker, held: Held, op: Op) {
 }
 
 async fn transfer(me: &Worker, held: Held) {
-    me.shut(&held, "transfer");
+    me.gives_up(&held, "transfer");
     let successor = me.draw(|chance| chance.index(me.arena.plan.workers));
     let to = me.per_mille(600).then(|| super::run::owner(successor));
     let offer_ms = to.is_some().then(|| a_ttl(me));

@@ -24,7 +24,7 @@ use super::{
     panics, plain,
     plan::{FENCE_MS, HANDOVER_MS, LONGEST_LOCK_DELAY, Plan, plan},
     plugin::SimPlugin,
-    store::Server,
+    store::{Server, Sin},
     time::{self, SECOND, SimClock, now, until},
     worker::{Arena, Worker},
 };
@@ -81,7 +81,8 @@ async fn live(seed: u64, mutant: Option<Mutant>, commit: &str, log: Log) -> (Vec
     let site = site(seed, mutant, &plan, &mut chance, &log);
     let hosts = hosts(&site, &plan, &mut chance);
     hosts.iter().for_each(|host| host.start());
-    let arena = Arena { net: site.net.clone(), log: log.clone(), plan, calls: Cell::new(0) };
+    let arena =
+        Arena { net: site.net.clone(), log: log.clone(), plan, calls: Cell::new(0), mutant };
     let arena = Rc::new(arena);
     let mut tasks = Vec::new();
     for number in 0..arena.plan.workers {
@@ -126,7 +127,9 @@ fn site(
 ) -> Rc<Site> {
     let net = Net::new(plan.nodes, chance.fork());
     net.weather.set(plan.weather);
-    let server = Server::new(plan.kind, chance.fork(), log.clone(), plan.shape.clone());
+    let mut shape = plan.shape.clone();
+    shape.sin = Sin::of(mutant);
+    let server = Server::new(plan.kind, chance.fork(), log.clone(), shape);
     let mut plugin = |name| SimPlugin::new(name, log.clone(), chance.fork(), plan.manners);
     Rc::new(Site {
         server,

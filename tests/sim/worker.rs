@@ -9,7 +9,7 @@ use std::{
 
 use tenure::{
     clock::{Chance, Clock},
-    lease::{Grant, Key, LeaseId, Owner},
+    lease::{Grant, Key, LeaseId, Mutant, Owner},
 };
 
 use super::{
@@ -30,6 +30,8 @@ pub struct Arena {
     pub log: Log,
     pub plan: Plan,
     pub calls: Cell<u64>,
+    /// The rule that is broken.
+    pub mutant: Option<Mutant>,
 }
 
 impl Arena {
@@ -177,7 +179,8 @@ impl Worker {
         grant: bool,
         session: Option<String>,
     ) -> Option<u64> {
-        let end = sent + valid_for_ms * MS;
+        let from = if self.sins(Mutant::ClientCountsFromReply) { self.local() } else { sent };
+        let end = from + valid_for_ms * MS;
         if end <= self.local() {
             self.log(Event::Refused { call, why: "it came too late".to_owned() });
             return None;
@@ -186,6 +189,17 @@ impl Worker {
         let until = self.clock.true_at(end);
         self.log(Event::Told { call: Some(call), worker, key, token, until, grant, session });
         Some(end)
+    }
+
+    fn sins(&self, mutant: Mutant) -> bool {
+        self.arena.mutant == Some(mutant)
+    }
+
+    /// It is about to give the lease back, or to hand it over.
+    pub fn gives_up(&self, held: &Held, why: &str) {
+        if !self.sins(Mutant::WindowOpenAfterRelease) {
+            self.shut(held, why);
+        }
     }
 
     pub fn shut(&self, held: &Held, why: &str) {

@@ -70,6 +70,8 @@ impl<const KIND: usize> Subject for Simulated<KIND> {
     }
 
     async fn delete_by_hand(&self, key: &Key) -> bool {
+        // What was written a moment ago is promised nothing about: a node that lives comes to log it.
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
         self.several() && self.server.delete_by_hand(key)
     }
 

@@ -26,7 +26,8 @@ macro_rules! conformance {
     ($name:ident, $subject:ty) => {
         mod $name {
             use super::*;
-            $crate::demands::demands! { conformance_of! $subject; }
+            use $crate::{conformance_of, demands::demands};
+            demands! { conformance_of! $subject; }
         }
     };
 }

@@ -71,7 +71,7 @@ async fn follow(world: &Arc<World>) -> Result<(), StoreError> {
     let doubtful: Vec<Name> = {
         let state = world.pools.state();
         let pools = state.pools.iter();
-        pools.filter(|(_, pool)| !*pool.surveyed.borrow()).map(|(name, _)| name.clone()).collect()
+        pools.filter(|(_, pool)| !pool.surveyed.get()).map(|(name, _)| name.clone()).collect()
     };
     for name in doubtful {
         survey(world, &name).await?;
@@ -225,7 +225,7 @@ async fn balance(world: &Arc<World>, name: &str, damping: Damping) -> bool {
         let mut state = world.pools.state();
         let searched = state.searched;
         let Some(pool) = state.pools.get_mut(name) else { return false };
-        if !searched || !*pool.surveyed.borrow() {
+        if !searched || !pool.surveyed.get() {
             return false;
         }
         let plan = pool.plan(damping);

@@ -2,9 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use tokio::sync::watch;
-
 use crate::{
+    actor::watch,
     clock::{HashMap, HashSet},
     lease::{Change, ChangeKind, Key, Moment, Nonce, Owner, Record, Revision, State, Token},
 };

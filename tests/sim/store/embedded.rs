@@ -12,6 +12,7 @@ use super::{
     Server, State,
     shape::{Kind, Sin, happens, span},
     state::ProcessId,
+    wire::TAIL,
 };
 use crate::history::{Event, Sight};
 
@@ -199,7 +200,7 @@ async fn work(server: Server, me: u64) {
             let range = state.slow.unwrap_or(state.shape.sync);
             let pause = span(&mut state.chance, range);
             let tail = state.shape.tail;
-            if happens(&mut state.chance, tail) { pause * 100 } else { pause }
+            if happens(&mut state.chance, tail) { (pause * 100).min(TAIL) } else { pause }
         };
         sleep(pause).await;
         for _ in 0..HANGS {

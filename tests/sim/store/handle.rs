@@ -170,18 +170,17 @@ impl LeaseStore for Handle {
     }
 
     fn latest(&self) -> Position {
-        let embedded = self.kind == Kind::Embedded;
-        let latest =
-            |state: &State, view: &View| if embedded { state.data.latest } else { view.latest };
-        self.look(latest).unwrap_or_default()
+        if self.kind == Kind::Embedded {
+            return self.server.lock().data.latest;
+        }
+        self.look(|_, view| view.latest).unwrap_or_default()
     }
 
     fn earliest(&self) -> Position {
-        let embedded = self.kind == Kind::Embedded;
-        let earliest = |state: &State, view: &View| {
-            if embedded { state.data.forgotten } else { view.earliest() }
-        };
-        self.look(earliest).unwrap_or_default()
+        if self.kind == Kind::Embedded {
+            return self.server.lock().data.forgotten;
+        }
+        self.look(|_, view| view.earliest()).unwrap_or_default()
     }
 
     fn health(&self) -> Health {

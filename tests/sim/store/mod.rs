@@ -26,6 +26,7 @@
     clippy::disallowed_methods,
     reason = "simulated time: what `tokio::time::Instant` says is true time here"
 )]
+#![allow(dead_code, reason = "each test binary that includes it uses its own part")]
 
 mod embedded;
 mod faults;
@@ -43,13 +44,15 @@ use std::{
     time::Duration,
 };
 
+use tenure::actor::watch;
 use tenure::{
     clock::{Chance, Clock},
     lease::{Nonce, StoreError},
     store::{LeaseStore, StoreFuture, Witness},
 };
-use tokio::{sync::watch, time::Instant};
+use tokio::time::Instant;
 
+#[allow(unused_imports, reason = "each test binary that includes it uses its own part")]
 pub use self::shape::{Direction, Kind, Shape, Sin};
 use self::{
     embedded::Disk,

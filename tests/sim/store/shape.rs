@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure::clock::Chance;
+use tenure::{clock::Chance, lease::Mutant};
 
 /// Which of the real stores it behaves like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,8 +54,17 @@ pub enum Sin {
     TokensRestart,
     /// A change is published when its write is begun, not when it is durable (embedded).
     PublishesEarly,
-    /// A conditional write without an answer is sent once more, with the revision that is there then.
-    RetriesBlindly,
+}
+
+impl Sin {
+    /// The sin of a broken rule that is the store's to break.
+    pub fn of(mutant: Option<Mutant>) -> Self {
+        match mutant {
+            Some(Mutant::TokenRestarts) => Self::TokensRestart,
+            Some(Mutant::PublishedBeforeCommit) => Self::PublishesEarly,
+            _ => Self::None,
+        }
+    }
 }
 
 /// How it behaves without faults. Spans are from–to, and every request draws its own.

@@ -1,6 +1,6 @@
 //! What a process asks of a store that several use. Each request is sent once.
 
-use std::{collections::BTreeMap, ops::Bound, sync::Arc};
+use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::Duration};
 
 use tenure::{
     lease::{Epoch, Key, NodeRecord, Nonce, Revision, StoreError},
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     Server, State,
-    shape::{Kind, Sin, happens},
+    shape::{Kind, happens},
     state::{Data, Entry, Item, ProcessId, end_of},
     wire::{Class, Failure},
 };
@@ -20,6 +20,8 @@ use crate::history::Sight;
 const MAX_TRAIL: usize = 32;
 /// A read of a table is sent so often (DynamoDB).
 const READS: u32 = 3;
+/// A replay takes not much longer.
+const REPLAY: Duration = Duration::from_secs(4);
 /// Epochs are below it (R7).
 const END: u16 = 1 << 10;
 
@@ -39,7 +41,7 @@ impl Server {
         loop {
             match self.ask(process, Class::Read, work.clone()).await {
                 Err(Failure::Refused(_)) if tried < tries => {
-                    sleep(std::time::Duration::from_millis(100)).await;
+                    sleep(Duration::from_millis(100)).await;
                     tried += 1;
                 }
                 answer => return answer.map_err(Failure::into_error),
@@ -114,9 +116,9 @@ pub(super) async fn compare_and_set(server: Server, process: ProcessId, write: W
         {
             return Outcome::Refused(unavailable("changes of the key wait to be logged"));
         }
-        (view.clock.wall_ms(), view.high, view.highest, state.kind, state.shape.sin)
+        (view.clock.wall_ms(), view.high, view.highest, state.kind)
     };
-    let (at_ms, high, highest, kind, sin) = sent;
+    let (at_ms, high, highest, kind) = sent;
     let key = write.key.clone();
     let judged = {
         let write = write.clone();
@@ -148,9 +150,6 @@ pub(super) async fn compare_and_set(server: Server, process: ProcessId, write: W
         Ok(Ok(Err(winner))) => conflict(server, process, key, winner, kind).await,
         Ok(Err(why)) => Outcome::Refused(why),
         Err(Failure::Refused(why)) => Outcome::Refused(StoreError::Unavailable(why)),
-        Err(Failure::Unknown(_)) if sin == Sin::RetriesBlindly => {
-            retry(server, process, write).await
-        }
         Err(Failure::Unknown(why)) => {
             server.saw(Sight::Ambiguous);
             Outcome::Unknown(StoreError::Unavailable(why))
@@ -179,24 +178,6 @@ async fn conflict(
     match found {
         Ok(found) => Outcome::Conflict(found),
         Err(why) => Outcome::Refused(why),
-    }
-}
-
-/// [`Sin::RetriesBlindly`]: with whatever revision is there now.
-async fn retry(server: Server, process: ProcessId, mut write: Write) -> Outcome {
-    let key = write.key.clone();
-    let there = server.ask_read(process, move |_, state| state.data.revision(&key)).await;
-    let Ok(there) = there else { return Outcome::Unknown(unavailable("no answer")) };
-    write.expected = there;
-    let again = move |server: &Server, state: &mut State| {
-        let high = state.data.items.values().map(|item| item.revision.0).max().unwrap_or(0);
-        state.take_write(server, process, &write, (0, high))
-    };
-    match server.ask(process, Class::Write, again).await {
-        Ok(Ok(Ok(item))) => Outcome::Committed(item.revision),
-        Ok(Ok(Err(winner))) => Outcome::Conflict(winner.map(|item| item.found())),
-        Ok(Err(why)) => Outcome::Refused(why),
-        Err(failure) => Outcome::Unknown(failure.into_error()),
     }
 }
 
@@ -340,7 +321,7 @@ pub(super) async fn history(
             }
         }
         // Another node may have seen it already.
-        sleep(std::time::Duration::from_millis(20)).await;
+        sleep(Duration::from_millis(20)).await;
     }
     let work = move |_: &Server, state: &mut State| {
         let State { processes, data, kind, .. } = state;
@@ -353,8 +334,14 @@ pub(super) async fn history(
         }
         Some(History::Changes(changes.into_iter().take(limit).collect()))
     };
-    let found = server.ask_read(process, work).await?;
-    found.ok_or_else(|| unavailable("the store is closed"))
+    // A replay that failed is begun anew, while there is time.
+    loop {
+        match server.ask_read(process, work).await {
+            Ok(found) => return found.ok_or_else(|| unavailable("the store is closed")),
+            Err(why) if began.elapsed() > REPLAY => return Err(why),
+            Err(_) => sleep(Duration::from_millis(200)).await,
+        }
+    }
 }
 
 /// What the store still has of the changes between two positions, and whether something is missing.

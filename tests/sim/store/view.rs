@@ -120,7 +120,7 @@ impl View {
         self.highest = data.sequence;
         self.made = data.made;
         if kind == Kind::Nats {
-            self.latest = at(data.sequence);
+            self.latest = at(data.sequence).max(data.latest);
             self.kept = at(data.first().saturating_sub(1));
         } else {
             self.latest = end_of(data.sequence);

@@ -21,6 +21,9 @@ const NOTICED: f64 = 0.5;
 /// A late write comes up to so much later than its time-out.
 const LATE: Duration = Duration::from_secs(4);
 
+/// What takes long takes no longer: connections end before.
+pub(super) const TAIL: Duration = Duration::from_secs(3);
+
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
@@ -62,7 +65,7 @@ impl State {
     fn hop(&mut self) -> Duration {
         let range = self.slow.unwrap_or(self.shape.hop);
         let hop = span(&mut self.chance, range);
-        if happens(&mut self.chance, self.shape.tail) { hop * 100 } else { hop }
+        if happens(&mut self.chance, self.shape.tail) { (hop * 100).min(TAIL) } else { hop }
     }
 
     fn fate(&mut self, node: usize, class: Class) -> Result<Fate, Failure> {
