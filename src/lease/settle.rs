@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     Alarm, Answer, Call, Caller, Effect, Env, Lease, Loaded, Moment, Mutant, Request, Revision,
     Settled, State, StoreError,
-    machine::{Effects, Flight, RETRY},
+    machine::{Effects, Flight, Home, RETRY},
 };
 
 impl<C: Caller> Lease<C> {
@@ -86,6 +86,10 @@ impl<C: Caller> Lease<C> {
         self.revision = revision;
         self.settled_on(env);
         self.reckon(env, out);
+        if self.home == Home::Here && self.floor == Moment::NEVER {
+            // The home before lived: what was written over was nobody's, such as a lock-delay that a revival cuts.
+            self.floor = Moment::ZERO;
+        }
         if let Some(due) = flight.due {
             let late = env.now.since(due).as_nanos();
             let late = u64::try_from(late).unwrap_or(u64::MAX);

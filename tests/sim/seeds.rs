@@ -15,25 +15,26 @@ use std::{
 use tenure::lease::Mutant;
 
 use super::{
-    history::{self, Counts, Log, Needs},
+    history::{self, Counts, Needs},
+    rules,
     run::{Outcome, run},
 };
 
 /// Runs at a time.
-const THREADS: usize = 2;
+pub const THREADS: usize = 2;
 
-fn number(name: &str) -> Option<u64> {
+pub fn number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
 }
 
 /// The rule that is broken, by its name.
-fn mutant() -> Option<Mutant> {
+pub fn mutant() -> Option<Mutant> {
     let name = env::var("MUTANT").ok().filter(|name| !name.is_empty())?;
     let found = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
     Some(found.unwrap_or_else(|| panic!("MUTANT={name}: there are {:?}", Mutant::ALL)))
 }
 
-fn commit() -> String {
+pub fn commit() -> String {
     let told = env::var("COMMIT").ok();
     let asked = || {
         let output = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
@@ -45,9 +46,12 @@ fn commit() -> String {
 /// What is wrong with a run; nothing, if nothing is.
 fn judge(outcome: &Outcome) -> (Counts, Option<String>) {
     let report = history::check(&outcome.log.lines());
-    let mut wrong = outcome.wrong.iter().map(|what| format!("I8: {what}\n")).collect::<String>();
+    let mut wrong = outcome.wrong.iter().map(|what| format!("{what}\n")).collect::<String>();
     if !report.violations.is_empty() {
         wrong += &report.to_string();
+    }
+    for breach in rules::check(&outcome.log.lines()) {
+        wrong += &format!("{}: {}\n", breach.rule, breach.text);
     }
     (report.counts, (!wrong.is_empty()).then_some(wrong))
 }
