@@ -92,7 +92,7 @@ impl Registry {
     }
 
     /// Puts mail into every actor's mailbox.
-    pub(super) fn tell_all(&self, mail: impl Fn() -> Mail) {
+    pub fn tell_all(&self, mail: impl Fn() -> Mail) {
         for slot in &self.slots {
             if let Slot::Running { addr, .. } = slot.value() {
                 addr.do_send(mail());

@@ -65,7 +65,8 @@ async fn revoke(me: &Worker, key: Key, immediately: bool) {
 pub async fn clear(me: &Worker) {
     until(me.arena.plan.calm + SECOND).await;
     for key in me.arena.plan.keys.clone() {
-        for ask in [Ask::Unpin(key.clone()), Ask::SkipFences(key.clone())] {
+        let skips = me.arena.plan.skips_fences.then(|| Ask::SkipFences(key.clone()));
+        for ask in [Ask::Unpin(key.clone())].into_iter().chain(skips) {
             for _ in 0..10 {
                 match me.call(Op::Check, "", &ask).await.got {
                     Ok(Got::Ordered | Got::No(_)) => break,

@@ -102,6 +102,10 @@ impl Nemesis {
                 sleep(span).await;
                 alone(net, node, self.hosts.len(), Net::mend);
             }
+            Fault::Reload => {
+                self.tell("reload", "all nodes");
+                self.hosts.iter().for_each(|host| host.reload());
+            }
             fault => self.strike_store(fault).await,
         }
         self.tell("over", "");

@@ -12,7 +12,7 @@ use std::{
 };
 
 use tenure::{
-    actor::{Arbiters, Heard, Limits, NamedPlugin},
+    actor::{Arbiters, Heard, Limits, Mail, NamedPlugin},
     clock::{Clock, SeededEntropy},
     lease::{Mutant, Policies},
     manager::{CallLimits, Manager, Parts},
@@ -178,6 +178,15 @@ impl Host {
             }
         }
         self.crash();
+    }
+
+    /// The actors of all its keys begin anew.
+    pub fn reload(&self) {
+        let process = self.process.borrow();
+        if let Some(manager) = process.as_ref().and_then(|process| process.manager.borrow().clone())
+        {
+            manager.world().registry.tell_all(|| Mail::Reload);
+        }
     }
 
     /// SIGCONT.

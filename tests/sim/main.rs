@@ -14,11 +14,13 @@ mod faults;
 #[path = "../history/mod.rs"]
 mod history;
 mod host;
+mod mutants;
 mod net;
 mod panics;
 mod plain;
 mod plan;
 mod plugin;
+mod rules;
 mod run;
 mod seeds;
 mod session;

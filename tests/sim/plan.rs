@@ -62,6 +62,8 @@ pub enum Fault {
     Gap {
         node: usize,
     },
+    /// The actors of all keys begin anew, from what the store holds.
+    Reload,
     /// The store is restored from a copy made a while ago; the epoch is raised after this.
     Regress {
         copied: Duration,
@@ -92,6 +94,8 @@ pub struct Plan {
     pub admin_every: Duration,
     pub bus_buffer: usize,
     pub weather: Weather,
+    /// At the end an administrator strikes fences that are not confirmed.
+    pub skips_fences: bool,
 }
 
 /// How long one plugin is given, in milliseconds.
@@ -146,6 +150,7 @@ pub fn plan(seed: u64) -> Plan {
         admin_every: ms(*dice.pick(&[300, 1_500, 6_000, 60_000])),
         bus_buffer: *dice.pick(&[16, 1024]),
         weather: weather(dice),
+        skips_fences: true,
         keys,
     };
     plan.draw_faults(dice, base);

@@ -20,6 +20,7 @@ use super::{
     faults::Nemesis,
     history::{Event, Log},
     host::{Host, Site},
+    mutants,
     net::Net,
     panics, plain,
     plan::{FENCE_MS, HANDOVER_MS, LONGEST_LOCK_DELAY, Plan, plan},
@@ -47,8 +48,22 @@ pub fn owner(worker: usize) -> Owner {
     Owner::new(&format!("w{worker}")).expect("it is a name")
 }
 
+/// What a seed is run with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trial {
+    /// For which broken rule the world is made.
+    pub stage: Option<Mutant>,
+    /// The rule that is broken in it.
+    pub broken: Option<Mutant>,
+}
+
 /// Runs a seed, with a rule broken or none.
 pub fn run(seed: u64, mutant: Option<Mutant>, commit: &str) -> Outcome {
+    try_out(seed, Trial { stage: mutant, broken: mutant }, commit)
+}
+
+/// Runs a seed in the world of a broken rule.
+pub fn try_out(seed: u64, trial: Trial, commit: &str) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -56,7 +71,7 @@ pub fn run(seed: u64, mutant: Option<Mutant>, commit: &str) -> Outcome {
         .expect("a runtime of this thread");
     let local = LocalSet::new();
     let log = Log::default();
-    let life = || local.block_on(&runtime, live(seed, mutant, commit, log.clone()));
+    let life = || local.block_on(&runtime, live(seed, trial, commit, log.clone()));
     panics::take();
     let (mut wrong, span) = catch_unwind(AssertUnwindSafe(life)).unwrap_or_default();
     wrong.extend(panics::take());
@@ -65,10 +80,12 @@ pub fn run(seed: u64, mutant: Option<Mutant>, commit: &str) -> Outcome {
     Outcome { seed, log, wrong, span }
 }
 
-async fn live(seed: u64, mutant: Option<Mutant>, commit: &str, log: Log) -> (Vec<String>, u64) {
+async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, u64) {
     time::begin();
-    let plan = plan(seed);
+    let mutant = trial.broken;
+    let mut plan = plan(seed);
     let mut chance = Chance::of(seed, "run");
+    mutants::set_stage(&mut plan, trial.stage, &mut Chance::of(seed, "stage"));
     log.push(
         now(),
         Event::Run {

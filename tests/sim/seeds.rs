@@ -16,24 +16,25 @@ use tenure::lease::Mutant;
 
 use super::{
     history::{self, Counts, Needs},
+    rules,
     run::{Outcome, run},
 };
 
 /// Runs at a time.
-const THREADS: usize = 2;
+pub const THREADS: usize = 2;
 
-fn number(name: &str) -> Option<u64> {
+pub fn number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
 }
 
 /// The rule that is broken, by its name.
-fn mutant() -> Option<Mutant> {
+pub fn mutant() -> Option<Mutant> {
     let name = env::var("MUTANT").ok().filter(|name| !name.is_empty())?;
     let found = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
     Some(found.unwrap_or_else(|| panic!("MUTANT={name}: there are {:?}", Mutant::ALL)))
 }
 
-fn commit() -> String {
+pub fn commit() -> String {
     let told = env::var("COMMIT").ok();
     let asked = || {
         let output = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
@@ -48,6 +49,9 @@ fn judge(outcome: &Outcome) -> (Counts, Option<String>) {
     let mut wrong = outcome.wrong.iter().map(|what| format!("{what}\n")).collect::<String>();
     if !report.violations.is_empty() {
         wrong += &report.to_string();
+    }
+    for breach in rules::check(&outcome.log.lines()) {
+        wrong += &format!("{}: {}\n", breach.rule, breach.text);
     }
     (report.counts, (!wrong.is_empty()).then_some(wrong))
 }
