@@ -119,6 +119,8 @@ impl LeaseActor {
         {
             // The tenure is as it was before: another node's.
             self.pool.adoptions.increment(1);
+            #[cfg(any(test, feature = "testing"))]
+            self.world.tell(super::Witnessed::Adopted);
         }
         self.note_handover();
         self.rearm(now, ctx);
@@ -280,7 +282,9 @@ impl LeaseActor {
         let view = self.lease.as_ref().map(|lease| lease.view(now));
         if let Some(view) = view.filter(|view| view.session.is_none()) {
             let ttl_ms = view.ttl_ms.unwrap_or(0);
-            self.world.promised(self.obituary.key(), token, now, ttl_ms);
+            let (key, until) = (self.obituary.key(), self.world.terms().until);
+            let promise = super::Promise { key, token, decided: now, ttl_ms, until };
+            self.world.tell(super::Witnessed::Promised(promise));
         }
     }
 

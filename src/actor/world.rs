@@ -93,9 +93,21 @@ pub struct World {
     pub(super) seed: u64,
     jumps: JumpDetector,
     lapses: AtomicU32,
-    /// Who is told of every promise, for tests.
+    /// Who is told of what no answer shows, for tests.
     #[cfg(any(test, feature = "testing"))]
-    promises: std::sync::OnceLock<OnPromise>,
+    witness: std::sync::OnceLock<Witness>,
+}
+
+/// What no answer shows, for tests.
+#[cfg(any(test, feature = "testing"))]
+#[derive(Clone, Copy, Debug)]
+pub enum Witnessed<'a> {
+    /// R1: a promise was decided.
+    Promised(Promise<'a>),
+    /// R5: the tenure of a dead node goes on here.
+    Adopted,
+    /// R2: this node could not promise for a while, and can again.
+    Lapsed,
 }
 
 /// A promise, as it was decided: R1, for tests. Instants are readings of the node's clock.
@@ -115,7 +127,7 @@ pub struct Promise<'a> {
 }
 
 #[cfg(any(test, feature = "testing"))]
-type OnPromise = Box<dyn Fn(Promise<'_>) + Send + Sync>;
+type Witness = Box<dyn Fn(Witnessed<'_>) + Send + Sync>;
 
 impl World {
     /// Puts a world together.
@@ -163,26 +175,20 @@ impl World {
             jumps: JumpDetector::new(),
             lapses: AtomicU32::new(0),
             #[cfg(any(test, feature = "testing"))]
-            promises: std::sync::OnceLock::new(),
+            witness: std::sync::OnceLock::new(),
         }
     }
 
-    /// For tests: has every promise told from now on. The first to ask is heard.
+    /// For tests: has everything told from now on. The first to ask is heard.
     #[cfg(any(test, feature = "testing"))]
-    pub fn on_promise(&self, told: impl Fn(Promise<'_>) + Send + Sync + 'static) {
-        let _ = self.promises.set(Box::new(told));
+    pub fn witness(&self, told: impl Fn(Witnessed<'_>) + Send + Sync + 'static) {
+        let _ = self.witness.set(Box::new(told));
     }
 
     #[cfg(any(test, feature = "testing"))]
-    pub(super) fn promised(
-        &self,
-        key: &Key,
-        token: crate::lease::Token,
-        decided: Moment,
-        ttl_ms: u64,
-    ) {
-        if let Some(told) = self.promises.get() {
-            told(Promise { key, token, decided, ttl_ms, until: self.terms().until });
+    pub(super) fn tell(&self, what: Witnessed<'_>) {
+        if let Some(told) = self.witness.get() {
+            told(what);
         }
     }
 
@@ -240,6 +246,8 @@ impl World {
 
     /// It can again.
     pub(super) fn lapsed(&self) {
+        #[cfg(any(test, feature = "testing"))]
+        self.tell(Witnessed::Lapsed);
         self.lapses.fetch_add(1, Ordering::AcqRel);
     }
 

@@ -1,7 +1,8 @@
 //! Has the faults of a plan happen.
 
-use std::rc::Rc;
+use std::{cell::RefCell, rc::Rc};
 
+use tenure::clock::Chance;
 use tokio::{task::spawn_local, time::sleep};
 
 use super::{
@@ -15,10 +16,11 @@ use super::{
 pub struct Nemesis {
     pub site: Rc<Site>,
     pub hosts: Vec<Rc<Host>>,
+    pub chance: RefCell<Chance>,
 }
 
 impl Nemesis {
-    fn tell(&self, fault: &str, at: &str) {
+    pub fn tell(&self, fault: &str, at: &str) {
         let (fault, at) = (fault.to_owned(), at.to_owned());
         self.site.log.push(now(), Event::Fault { fault, at });
     }
@@ -150,6 +152,24 @@ impl Nemesis {
                 sleep(span).await;
                 server.late(0.0);
             }
+            Fault::LostReplies { many, span } => {
+                self.tell("lost-replies", "store");
+                server.lose(if many { 0.3 } else { 0.02 });
+                sleep(span).await;
+                server.lose(0.0);
+            }
+            Fault::StepDown => {
+                self.tell("step-down", "store");
+                server.step_down();
+            }
+            Fault::FailedSync(down) => {
+                self.tell("failed-sync", "store");
+                server.fail_sync();
+                sleep(down).await;
+                self.hosts[0].crash();
+                self.hosts[0].start();
+            }
+            Fault::Regress { copied, raised } => self.regress(copied, raised).await,
             Fault::Gap { node } => {
                 self.tell("feed-gap", &format!("n{node}"));
                 server.gap(node);

@@ -12,7 +12,7 @@ use std::{
 };
 
 use tenure::{
-    actor::{Arbiters, Heard, Limits, Mail, NamedPlugin},
+    actor::{Arbiters, Heard, Limits, Mail, NamedPlugin, Promise, Witnessed},
     clock::{Clock, SeededEntropy},
     lease::{Mutant, Policies},
     manager::{CallLimits, Manager, Parts},
@@ -233,7 +233,7 @@ impl Life {
                 Err(()) => sleep(ms(200)).await,
             }
         };
-        self.note_promises(&manager);
+        self.witness(&manager);
         self.subscribe(&manager);
         let Some(process) = self.process.upgrade() else { return };
         *process.manager.borrow_mut() = Some(manager.clone());
@@ -282,23 +282,16 @@ impl Life {
         }
     }
 
-    /// I7.
-    fn note_promises(&self, manager: &Arc<Manager>) {
+    /// I7, and what a run is to have enough of.
+    fn witness(&self, manager: &Arc<Manager>) {
         let (log, node) = (self.site.log.clone(), format!("n{}.{}", self.number, self.start));
-        manager.world().on_promise(move |promise| {
-            let (ttl, decided) = (promise.ttl_ms * MS, promise.decided.0);
-            log.push(
-                now(),
-                Event::Promised {
-                    node: node.clone(),
-                    key: promise.key.as_str().to_owned(),
-                    token: promise.token.0,
-                    decided,
-                    until: decided + ttl,
-                    d: promise.until.0,
-                    ttl,
-                },
-            );
+        manager.world().witness(move |witnessed| {
+            let event = match witnessed {
+                Witnessed::Promised(promise) => promised(&node, &promise),
+                Witnessed::Adopted => Event::Seen { sight: Sight::Adoption },
+                Witnessed::Lapsed => Event::Seen { sight: Sight::Lapse },
+            };
+            log.push(now(), event);
         });
     }
 
@@ -330,5 +323,18 @@ impl Life {
                 log.push(now(), event);
             }
         });
+    }
+}
+
+fn promised(node: &str, promise: &Promise<'_>) -> Event {
+    let (ttl, decided) = (promise.ttl_ms * MS, promise.decided.0);
+    Event::Promised {
+        node: node.to_owned(),
+        key: promise.key.as_str().to_owned(),
+        token: promise.token.0,
+        decided,
+        until: decided + ttl,
+        d: promise.until.0,
+        ttl,
     }
 }

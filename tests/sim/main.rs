@@ -16,6 +16,7 @@ mod history;
 mod host;
 mod mutants;
 mod net;
+mod operator;
 mod panics;
 mod plain;
 mod plan;

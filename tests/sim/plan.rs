@@ -69,6 +69,15 @@ pub enum Fault {
         copied: Duration,
         raised: Duration,
     },
+    /// Another server leads the stream.
+    StepDown,
+    /// A sync fails; the process is started anew after this.
+    FailedSync(Duration),
+    /// Replies of the store are lost: some, or many.
+    LostReplies {
+        many: bool,
+        span: Duration,
+    },
 }
 
 pub struct Plan {
@@ -204,13 +213,18 @@ impl Plan {
             let left = (self.calm - at) / MS;
             let longest = (3 * ttl).min(left);
             let span = ms(dice.from_to(longest.min(100), longest));
-            let fault = self.draw_fault(dice, span);
+            let fault = self.draw_fault(dice, at, span);
+            if let Fault::Regress { .. } = fault {
+                // Operators take their time.
+                self.calm = self.calm.max(at + 22 * SECOND);
+                self.stop = self.stop.max(self.calm + 3 * SECOND);
+            }
             self.faults.push((at, fault));
         }
         self.faults.sort_by_key(|(at, _)| *at);
     }
 
-    fn draw_fault(&self, dice: &mut Chance, span: Duration) -> Fault {
+    fn draw_fault(&self, dice: &mut Chance, at: u64, span: Duration) -> Fault {
         let node = dice.index(self.nodes);
         let way = *dice.pick(&[Direction::Requests, Direction::Replies, Direction::Both]);
         let way = if self.kind.is_shared() { way } else { Direction::Both };
@@ -236,13 +250,20 @@ impl Plan {
             }
             67..=69 => Fault::Wall { node, by_ms: *dice.pick(&[-year, year, -5_000, 900, 5_000]) },
             70..=79 if self.kind.is_shared() => Fault::StoreCut { node, way, span },
-            80..=84 => Fault::StoreStop(span),
-            85..=87 => Fault::StoreFull(span),
+            70..=73 => Fault::FailedSync(span / 2),
+            74..=82 => Fault::StoreStop(span),
+            83..=84 => Fault::StepDown,
+            85..=86 => Fault::LostReplies { many: dice.per_mille(300), span },
+            87 => Fault::StoreFull(span),
             88..=90 => Fault::StoreSlow(ms(dice.from_to(20, 800)), span),
             91..=92 => Fault::Throttle(span),
             93..=96 => Fault::LateWrites(span),
-            97..=98 => Fault::Gap { node },
-            _ => Fault::Regress { copied: span, raised: span / 2 },
+            97 => Fault::Gap { node },
+            _ if at < 6 * SECOND => Fault::Regress {
+                copied: ms(dice.from_to(200, 3_000)),
+                raised: ms(dice.from_to(0, 3_000)),
+            },
+            _ => Fault::Gap { node },
         }
     }
 }

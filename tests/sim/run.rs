@@ -1,7 +1,7 @@
 //! One run, from its seed to its history.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
     sync::Arc,
@@ -31,7 +31,7 @@ use super::{
 };
 
 /// How long a node's record lasts.
-const NODE_TTL: Duration = Duration::from_secs(3);
+pub const NODE_TTL: Duration = Duration::from_secs(3);
 
 /// What came of a run.
 pub struct Outcome {
@@ -109,7 +109,8 @@ async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, 
     let count = arena.plan.workers;
     let admin = Rc::new(Worker::new(count, "admin", &arena, chance.fork()));
     let ordering = spawn_local(admin::order(admin.clone()));
-    let nemesis = Rc::new(Nemesis { site: site.clone(), hosts: hosts.clone() });
+    let (others, own) = (hosts.clone(), RefCell::new(chance.fork()));
+    let nemesis = Rc::new(Nemesis { site: site.clone(), hosts: others, chance: own });
     nemesis.rage(&arena.plan).await;
     let _ = ordering.await;
     admin::clear(&admin).await;

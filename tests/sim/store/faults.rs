@@ -244,6 +244,11 @@ impl Server {
         }
     }
 
+    /// Which store it is.
+    pub fn kind(&self) -> Kind {
+        self.lock().kind
+    }
+
     /// The epoch that tokens are given under, and the store's name: for who raises it.
     pub fn epoch(&self) -> Epoch {
         self.lock().data.meta.epoch
