@@ -69,9 +69,10 @@ impl<C: Caller> Lease<C> {
         let mut lease = Self::with(Arc::new(Record::absent()), Revision::ABSENT);
         let mut out = Vec::new();
         lease.adopt(there, inherited, env, &mut out);
-        if !env.terms.breaks(Mutant::FenceNotSucceeded) {
-            lease.run_fences(env, &mut out);
+        if env.terms.breaks(Mutant::FenceNotSucceeded) {
+            lease.leave_fences_to_the_dead();
         }
+        lease.run_fences(env, &mut out);
         (lease, out)
     }
 

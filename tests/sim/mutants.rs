@@ -16,12 +16,14 @@ use std::{
 use tenure::{clock::Chance, lease::Mutant};
 
 use super::{
+    dice::Dice,
     history,
     plan::{Fault, Plan, plan},
     rules,
     run::{Trial, try_out},
     seeds::{THREADS, commit, mutant, number},
-    store::Kind,
+    store::{Direction, Kind},
+    time::{SECOND, ms},
 };
 
 /// Seeds that are tried at most.
@@ -75,22 +77,61 @@ pub fn fits(mutant: Mutant, plan: &Plan) -> bool {
 
 /// What a broken rule needs besides, to show.
 pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
+    let Some(mutant) = mutant else { return };
+    let node = |chance: &mut Chance| chance.index(plan.nodes);
+    let (down, long) = (ms(100), Duration::from_secs(7));
+    let mut more: Vec<Fault> = Vec::new();
     match mutant {
         // A key's actor that begins anew beside a write of the one before.
-        Some(Mutant::PromiseUnconfirmed) => {
-            for _ in 0..20 {
-                let at = chance.jitter(Duration::from_nanos(plan.calm));
-                plan.faults.push((u64::try_from(at.as_nanos()).unwrap_or(0), Fault::Reload));
-            }
-            plan.faults.sort_by_key(|(at, _)| *at);
+        Mutant::PromiseUnconfirmed => more.extend([Fault::Reload; 20]),
+        // Who answered or promised while a write was on its way dies.
+        Mutant::FloorInMemoryOnly
+        | Mutant::PromiseBeforeLongerTtl
+        | Mutant::HeartbeatAbsorbedWhileShortening => {
+            let crash = |_| Fault::Crash { node: node(chance), down, boot: false };
+            more.extend((0..4).map(crash));
+            plan.ttls = vec![1_500, 12_000, 30_000];
+        }
+        // A node that workers reach, and that does not reach the store.
+        Mutant::PromiseBySentRecord | Mutant::RivalCountsFromBeforeItsRead => {
+            let way = Direction::Both;
+            let cut = |_| Fault::StoreCut { node: node(chance), way, span: long };
+            more.extend((0..3).map(cut));
+        }
+        // A node that does not come to read what others write about themselves.
+        Mutant::EndOfHomeFromOlderCopy => {
+            let leave = |_| Fault::Leave { node: node(chance), down };
+            more.extend((0..4).map(leave));
+            plan.shape.deaf = 0.6;
+        }
+        Mutant::ClockStopIgnored => {
+            let pause = |_| Fault::Pause { node: node(chance), span: long, missed: true };
+            more.extend((0..3).map(pause));
         }
         // Nobody else is to end what no plugin does.
-        Some(Mutant::FenceNotSucceeded) => {
+        Mutant::FenceNotSucceeded => {
             plan.skips_fences = false;
-            (plan.manners.fails, plan.manners.panics) = (0, 0);
+            (plan.manners.fails, plan.manners.panics, plan.manners.hangs) = (0, 0, 0);
+            plan.manners.slow_ms = 800;
+            let crash = |_| Fault::Crash { node: node(chance), down, boot: false };
+            more.extend((0..4).map(crash));
         }
         _ => {}
     }
+    if matches!(
+        mutant,
+        Mutant::PromiseUnconfirmed
+            | Mutant::PromiseBeforeLongerTtl
+            | Mutant::HeartbeatAbsorbedWhileShortening
+            | Mutant::RivalCountsFromBeforeItsRead
+    ) {
+        let slow = (ms(30), ms(700));
+        (plan.shape.hop, plan.shape.sync) = (slow, slow);
+    }
+    for fault in more {
+        plan.faults.push((chance.from_to(SECOND, plan.calm - SECOND), fault));
+    }
+    plan.faults.sort_by_key(|(at, _)| *at);
 }
 
 /// What was noticed of a run: the invariant, or how it ended.

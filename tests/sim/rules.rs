@@ -11,6 +11,11 @@ pub struct Breach {
     pub text: String,
 }
 
+/// Ends that the owner did not ask for: a key that is fenced before a grant names its fences with each of them.
+const UNWILLING: [&str; 4] = ["expired", "session-ended", "revoked", "reclaimed"];
+
+/// Every key under `f/` is fenced before a grant, whoever ended its tenure but its owner.
+///
 /// Every key under `d/` has a lock-delay: between a tenure that ran out, or whose session ended, and the next
 /// one the store has its end, or an administrator's order.
 pub fn check(lines: &[Line]) -> Vec<Breach> {
@@ -21,7 +26,11 @@ pub fn check(lines: &[Line]) -> Vec<Breach> {
             // What it forgot is not held against it.
             return breaches;
         }
-        let Event::Committed { key, kind, token, .. } = &line.event else { continue };
+        let Event::Committed { key, kind, token, fences, .. } = &line.event else { continue };
+        if key.starts_with("f/") && UNWILLING.contains(&kind.as_str()) && fences.is_empty() {
+            let text = format!("{key}: token {token} ended ({kind}) at {} ns unfenced", line.t);
+            breaches.push(Breach { rule: "fence", text });
+        }
         if !key.starts_with("d/") {
             continue;
         }

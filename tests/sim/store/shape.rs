@@ -82,6 +82,8 @@ pub struct Shape {
     pub timeout: Duration,
     /// The share of replies that are lost although nothing is wrong.
     pub lost: f64,
+    /// The share of reads of all nodes' records that are lost.
+    pub deaf: f64,
     /// The share of requests that take a hundred times as long.
     pub tail: f64,
     /// How many writes of a key the stream keeps (NATS).
@@ -106,6 +108,7 @@ impl Shape {
             flush: ms(20),
             timeout: ms(2_000),
             lost: 0.0,
+            deaf: 0.0,
             tail: 0.0,
             keep: 64,
             history: 100_000,

@@ -423,6 +423,14 @@ pub(super) async fn scan_nodes(
     server: Server,
     process: ProcessId,
 ) -> Result<Vec<FoundNode>, StoreError> {
+    let deaf = {
+        let mut state = server.lock();
+        let share = state.shape.deaf;
+        share > 0.0 && happens(&mut state.chance, share)
+    };
+    if deaf {
+        return Err(unavailable("nobody answers"));
+    }
     let work = move |server: &Server, state: &mut State| {
         if state.kind == Kind::DynamoDb {
             server.recover(state, process);
