@@ -47,4 +47,6 @@ pub use rules::Rules;
 pub use sessions::{Holdings, Session, Sessions};
 pub use supervisor::{Stop, Supervisor, SupervisorAddr};
 pub(crate) use supervisor::{awaken, inherit};
+#[cfg(any(test, feature = "testing"))]
+pub use world::Promise;
 pub use world::{Limits, World};

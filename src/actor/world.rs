@@ -14,7 +14,7 @@ use tokio::sync::{Notify, mpsc::UnboundedSender};
 use super::{Bus, Mail, NamedPlugin, Plugins, Pools, Registry, Rules, Sessions, obituary::Death};
 use crate::{
     clock::{Clock, Entropy, JumpDetector},
-    lease::{Env, Inherited, Key, Lease, Moment, Nonce, Policies, Terms, View},
+    lease::{Env, Inherited, Key, Lease, Moment, Mutant, Nonce, Policies, Terms, View},
     store::{Found, LeaseStore},
     telemetry::{Metrics, OwnershipLog, PoolMetrics},
 };
@@ -93,7 +93,29 @@ pub struct World {
     pub(super) seed: u64,
     jumps: JumpDetector,
     lapses: AtomicU32,
+    /// Who is told of every promise, for tests.
+    #[cfg(any(test, feature = "testing"))]
+    promises: std::sync::OnceLock<OnPromise>,
 }
+
+/// A promise, as it was decided: R1, for tests. Instants are readings of the node's clock.
+#[cfg(any(test, feature = "testing"))]
+#[derive(Clone, Copy, Debug)]
+pub struct Promise<'a> {
+    /// Of which key.
+    pub key: &'a Key,
+    /// Of which tenure.
+    pub token: crate::lease::Token,
+    /// The one reading.
+    pub decided: Moment,
+    /// What was promised, in milliseconds.
+    pub ttl_ms: u64,
+    /// When this node's record runs out.
+    pub until: Moment,
+}
+
+#[cfg(any(test, feature = "testing"))]
+type OnPromise = Box<dyn Fn(Promise<'_>) + Send + Sync>;
 
 impl World {
     /// Puts a world together.
@@ -140,6 +162,27 @@ impl World {
             seed,
             jumps: JumpDetector::new(),
             lapses: AtomicU32::new(0),
+            #[cfg(any(test, feature = "testing"))]
+            promises: std::sync::OnceLock::new(),
+        }
+    }
+
+    /// For tests: has every promise told from now on. The first to ask is heard.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn on_promise(&self, told: impl Fn(Promise<'_>) + Send + Sync + 'static) {
+        let _ = self.promises.set(Box::new(told));
+    }
+
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn promised(
+        &self,
+        key: &Key,
+        token: crate::lease::Token,
+        decided: Moment,
+        ttl_ms: u64,
+    ) {
+        if let Some(told) = self.promises.get() {
+            told(Promise { key, token, decided, ttl_ms, until: self.terms().until });
         }
     }
 
@@ -157,6 +200,9 @@ impl World {
         let Some(gain) = self.jumps.check_reading(&*self.clock, now, wall_ms) else {
             return (now, wall_ms);
         };
+        if self.breaks(Mutant::ClockStopIgnored) {
+            return (now, wall_ms);
+        }
         self.entropy.refresh();
         if self.store.shared().is_some() {
             // Others may have found this node dead meanwhile: it promises nothing more under its name.
@@ -172,6 +218,19 @@ impl World {
         let gain_ms = gain.as_millis();
         tracing::warn!(gain_ms, "the clock had stood still: earlier promises are void");
         (self.clock.now(), wall_ms)
+    }
+
+    /// Whether a rule is broken on purpose. Never, outside of tests.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn breaks(&self, mutant: Mutant) -> bool {
+        self.terms().breaks(mutant)
+    }
+
+    /// Whether a rule is broken on purpose. Never, outside of tests.
+    #[cfg(not(any(test, feature = "testing")))]
+    #[inline]
+    pub(crate) const fn breaks(&self, _: Mutant) -> bool {
+        false
     }
 
     /// How often this node could not promise for a while.

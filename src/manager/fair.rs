@@ -188,6 +188,7 @@ impl Manager {
         until: Moment,
     ) -> Result<(), Trouble> {
         tokio::select! {
+            biased;
             _ = settle(changes) => Ok(()),
             () = tokio::time::sleep(until.since(self.now())) => Ok(()),
             () = self.drained() => Err(Trouble::Draining),

@@ -23,7 +23,6 @@ mod sessions;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use dashmap::DashMap;
 use tokio::sync::watch;
 
 pub use crate::actor::Asked;
@@ -44,9 +43,10 @@ pub use sessions::{Asks, MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};
 
 use crate::{
     actor::{Node, NodeView, Unanswered, World},
+    clock::DashMap,
     lease::{
-        Answer, Bond, Grant, Key, Moment, Nonce, Owner, Policy, Refusal, Request, SessionId,
-        TtlBounds,
+        Answer, Bond, Grant, Key, Moment, Mutant, Nonce, Owner, Policy, Refusal, Request,
+        SessionId, TtlBounds,
     },
     telemetry::{AcquireOutcome, PoolMetrics},
 };
@@ -178,9 +178,14 @@ impl Manager {
         let (bond, ttl_ms) = self.bond(id, asked).await.map_err(Box::new)?;
         let one = &AcquireOne { ttl_ms, ..one.clone() };
         let mut grant = tokio::select! {
+            biased;
             grant = self.acquire_kept(one, Some(bond), asked) => grant?,
             error = self.session_ends(id) => return Err(Box::new(error).into()),
         };
+        if self.world.breaks(Mutant::GrantUnderEndingSession) {
+            grant.valid_for_ms = ttl_ms * 9 / 10;
+            return Ok(grant);
+        }
         match self.beat(id, asked).await {
             Ok((_, valid_for_ms)) => {
                 grant.valid_for_ms = valid_for_ms;
@@ -314,6 +319,7 @@ impl Manager {
     ) -> Result<T, Trouble> {
         let _waiting = Waiting::begin(pools);
         tokio::select! {
+            biased;
             answer = asked => answer,
             () = self.drained() => Err(Trouble::Draining),
         }

@@ -13,12 +13,9 @@ mod balancer;
 mod pool;
 mod shares;
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use tokio::sync::{Notify, watch};
@@ -30,6 +27,7 @@ pub use shares::{MemberView, PoolView, Share};
 
 use super::World;
 use crate::{
+    clock::{HashMap, HashSet},
     lease::{ChangeKind, Key, Moment, Nonce, Owner, Record, SessionSpec, Token},
     store::Committed,
 };
