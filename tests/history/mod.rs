@@ -19,6 +19,7 @@
 //! - A token that was cut ([`Event::Cut`]) is believed by nobody from then on, whatever is told later.
 //! - Where the history has what the store committed, a tenure's window must be over when its end is committed,
 //!   also where nobody took the key (I1); a reclaimed one and a cut one are excepted.
+//! - So also a session's tombstone and the windows of its leases (I6): whoever ends a session shuts them first.
 //! - A fault whose name begins with `regress` or `restore` is a store that went backwards: what it forgot is not
 //!   held against it, and numbers begin anywhere.
 //! - [`Event::LateCommits`]: the store's lines stand where somebody read them. Their order alone counts.

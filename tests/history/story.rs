@@ -24,6 +24,21 @@ impl Window<'_> {
         (self.worker, self.token)
     }
 
+    /// Takes in what its holder was told while it believed; not what opens another window.
+    fn goes_on(&mut self, told: &Self) -> bool {
+        let on = self.closed.is_none() && told.from <= self.until;
+        if on && told.until > self.until {
+            (self.until, self.kept) = (told.until, told.kept);
+        }
+        on
+    }
+
+    fn shut(&mut self, t: u64, at: usize) {
+        if self.closed.is_none() && t < self.until {
+            (self.until, self.closed) = (t, Some(at));
+        }
+    }
+
     /// The lines that show it.
     pub fn shown_by(&self) -> impl Iterator<Item = usize> {
         [self.opened, self.kept].into_iter().chain(self.closed)
@@ -139,42 +154,32 @@ impl<'a> Story<'a> {
     fn find_windows(&mut self, book: &Book<'a>) {
         let mut last: HashMap<(&str, u64), usize> = HashMap::new();
         for &at in self.lines {
-            let t = book.t(at);
             match book.event(at) {
                 Event::Told { worker, token, until, session, .. } => {
                     if let Some(session) = session {
                         self.sessions.insert(*token, session);
                     }
                     let cut = self.cuts.get(token).copied().unwrap_or(u64::MAX);
-                    let until = (*until).min(cut);
-                    let open = last.get(&(worker, *token)).map(|place| &mut self.windows[*place]);
-                    match open {
-                        Some(window) if window.closed.is_none() && t <= window.until => {
-                            if until > window.until {
-                                (window.until, window.kept) = (until, at);
-                            }
-                        }
-                        _ if t < until => {
-                            last.insert((worker, *token), self.windows.len());
-                            self.windows.push(Window {
-                                worker,
-                                token: *token,
-                                from: t,
-                                until,
-                                opened: at,
-                                kept: at,
-                                closed: None,
-                            });
-                        }
-                        _ => {}
+                    let new = Window {
+                        worker,
+                        token: *token,
+                        from: book.t(at),
+                        until: (*until).min(cut),
+                        opened: at,
+                        kept: at,
+                        closed: None,
+                    };
+                    let open = last.get(&new.tenure()).copied();
+                    if !open.is_some_and(|place| self.windows[place].goes_on(&new))
+                        && new.from < new.until
+                    {
+                        last.insert((worker, *token), self.windows.len());
+                        self.windows.push(new);
                     }
                 }
                 Event::Shut { worker, token, .. } => {
                     if let Some(place) = last.get(&(worker.as_str(), *token)) {
-                        let window = &mut self.windows[*place];
-                        if window.closed.is_none() && t < window.until {
-                            (window.until, window.closed) = (t, Some(at));
-                        }
+                        self.windows[*place].shut(book.t(at), at);
                     }
                 }
                 _ => {}

@@ -17,7 +17,7 @@ pub(super) fn tell(book: &Book<'_>, complaint: &Complaint<'_>) -> Violation {
     let mut shown = complaint.lines.clone();
     shown.sort_unstable();
     shown.dedup();
-    let mut text = format!("{}", complaint.invariant);
+    let mut text = complaint.invariant.to_owned();
     if let Some(key) = complaint.key {
         let _ = write!(text, ", key {key:?}");
     }
