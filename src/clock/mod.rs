@@ -13,6 +13,8 @@ mod chance;
 mod entropy;
 mod jump;
 mod manual;
+#[cfg(feature = "testing")]
+mod set_wall;
 mod system;
 
 use std::{sync::Arc, time::Duration};
