@@ -1,0 +1,4 @@
+//! The history checker, put to the question.
+
+#[path = "mod.rs"]
+mod history;
