@@ -66,10 +66,15 @@ impl Disk {
         run("cp", &["-a", text(&self.0), text(&copy)]);
     }
 
+    /// Removes everything.
+    pub fn clear(&self) {
+        run("find", &[text(&self.0), "-mindepth", "1", "-delete"]);
+    }
+
     /// Goes back to what was kept.
     pub fn restore(&self) {
         let copy = self.0.with_extension("snapshot");
-        run("find", &[text(&self.0), "-mindepth", "1", "-delete"]);
+        self.clear();
         run("cp", &["-a", &format!("{}/.", text(&copy)), text(&self.0)]);
     }
 }

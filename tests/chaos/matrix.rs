@@ -36,7 +36,8 @@ pub fn conduct_all(plans: &[Plan], jobs: usize) -> Vec<Verdict> {
                     let verdict = conduct("run", plan);
                     println!("{}", row(plan, &verdict));
                     if let Some(why) = &verdict.failure {
-                        println!("{why}");
+                        let _ = std::fs::write(plan.dir.join("why"), why);
+                        println!("{}", why.lines().take(40).collect::<Vec<_>>().join("\n"));
                     }
                     done.lock().unwrap_or_else(PoisonError::into_inner)[n] = Some(verdict);
                 }
@@ -60,7 +61,7 @@ fn row(plan: &Plan, verdict: &Verdict) -> String {
         plan.store.name(),
         plan.seed,
         struck.len(),
-        counts.operations,
+        counts.operations - counts.lost,
         counts.grants,
         counts.take_overs,
         counts.heartbeats,
@@ -103,7 +104,8 @@ pub fn main() -> bool {
     for (plan, verdict) in plans.iter().zip(&verdicts) {
         println!("{}", row(plan, verdict));
         failed += usize::from(verdict.failure.is_some());
-        sum.counts.operations += verdict.counts.operations;
+        // What was not answered is no operation.
+        sum.counts.operations += verdict.counts.operations - verdict.counts.lost;
         sum.counts.grants += verdict.counts.grants;
         sum.counts.take_overs += verdict.counts.take_overs;
         sum.counts.heartbeats += verdict.counts.heartbeats;

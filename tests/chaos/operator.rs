@@ -1,6 +1,8 @@
 //! What an operator does with a store: restore one that went back to what it held some time ago, and look into
 //! a backup for what no answer of a coordinator tells.
 
+use std::process::Command;
+
 use serde_json::Value;
 use tenure::lease::{Key, Record, State};
 
@@ -34,7 +36,13 @@ async fn older_files(world: &mut World) {
 
     stop_servers(world);
     world.begins("restore", "the servers' disks");
+    if world.servers.kind == Kind::Dynamodb {
+        no_table_for_a_while(world).await;
+    }
     world.servers.all.iter().for_each(|server| server.disk.restore());
+    if world.servers.kind == Kind::Dynamodb {
+        as_another_table(world);
+    }
     start_servers(world).await;
     for node in &world.nodes {
         let mut last = String::new();
@@ -45,6 +53,8 @@ async fn older_files(world: &mut World) {
         .await;
         assert!(frozen, "{} did not freeze: {last:?}", node.place);
     }
+    // What was granted and forgotten is believed in until it runs out, and nobody knows of it.
+    sleep_ms(world.ttl_ms).await;
     let mut said = String::new();
     let raised = within(ms(NOTICE_MS), async || {
         match world.nodes[0].tenure(&world.net, &["restore", "--raise-epoch"]) {
@@ -57,6 +67,26 @@ async fn older_files(world: &mut World) {
     assert!(raised, "the epoch cannot be raised: {said}");
     let nodes = world.nodes.len();
     world.struck.push(format!("the store went back by {span} ms, {nodes} nodes froze, the epoch was raised"));
+}
+
+/// A table is deleted before another one is restored under its name: for that long there is none.
+async fn no_table_for_a_while(world: &mut World) {
+    world.servers.all[0].disk.clear();
+    start_servers(world).await;
+    for node in &world.nodes {
+        let gone = within(ms(NOTICE_MS), async || !node.unready().await.is_empty()).await;
+        assert!(gone, "{} does not miss its table", node.place);
+    }
+    stop_servers(world);
+}
+
+/// DynamoDB restores into a new table, whose id is another one than before.
+fn as_another_table(world: &World) {
+    let database = world.servers.all[0].disk.path().join("database");
+    let script = "import sqlite3, sys, uuid\nd = sqlite3.connect(sys.argv[1])\n\
+                  d.execute('UPDATE _tables SET table_id = ?', (str(uuid.uuid4()),))\nd.commit()";
+    let done = Command::new("python3").args(["-c", script]).arg(database).output().expect("python3");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
 fn stop_servers(world: &mut World) {
@@ -93,6 +123,7 @@ async fn from_a_backup(world: &mut World) {
     world.epoch += 1;
     let epoch = world.epoch.to_string();
     std::fs::remove_dir_all(&data).expect("it is there");
+    sleep_ms(world.ttl_ms).await;
     let args = ["restore", "--file", &file, "--raise-epoch", "--epoch", &epoch];
     world.nodes[0].tenure(&world.net, &args).expect("it is restored");
     world.nodes[0].launch(&world.net);

@@ -1,18 +1,21 @@
 //! One run: a cluster, fifty workers, a fault again and again, and what the history says about it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tenure::clock::Chance;
 
 use crate::{
-    clock::{ms, now, sleep_ms, within},
+    clock::{ms, nanos, now, sleep_ms, within},
     counter::{Counter, Sums},
     crew::Crew,
     
     fault::Fault,
-    history::{self, Counts, Event, Needs, Sight},
+    history::{self, Counts, Event, Line, Needs, Sight},
     listener::{Heard, Listener, read_history},
     log::{Log, gather},
     nemesis::World,
@@ -115,6 +118,9 @@ impl Stage {
             node.ready().await;
         }
         let heard = Heard::default();
+        if plan.faults.contains(&Fault::Restore) {
+            heard.may_contradict();
+        }
         let listen = |node: &Node| Listener::start(&node.place, &node.url, log.clone(), heard.clone());
         let listeners = nodes.iter().map(listen).collect();
         let at = (net.addr(CONTROL), COUNTER_PORT).into();
@@ -210,9 +216,66 @@ pub async fn run(plan: &Plan) -> Verdict {
     judge(plan, stage.world.struck, stage.counter.sums())
 }
 
+/// Of a store that goes backwards, what it forgot and what it told cannot be held against it: there, what
+/// workers believed, what they were refused, and what the counter took is judged.
+fn believed(lines: Vec<Line>) -> Vec<Line> {
+    let of_store = |event: &Event| {
+        matches!(
+            event,
+            Event::LateCommits
+                | Event::Committed { .. }
+                | Event::Tombstone { .. }
+                | Event::Heard { .. }
+                | Event::Reset { .. }
+                | Event::Acknowledged { .. }
+                | Event::SessionEndAcknowledged { .. }
+        )
+    };
+    let answered = |mut line: Line| {
+        if let Event::Acknowledged { call, .. } | Event::SessionEndAcknowledged { call, .. } = line.event
+        {
+            line.event = Event::Refused { call, why: "done".to_owned() };
+        }
+        line
+    };
+    lines.into_iter().map(answered).filter(|line| !of_store(&line.event)).collect()
+}
+
+/// The grants of the last quiet time that a listener was not told of: a store that went backwards begins to
+/// count anew, and listeners have to follow.
+fn untold(lines: &[Line]) -> Vec<String> {
+    let last = |is: fn(&Event) -> bool| lines.iter().rev().find(|line| is(&line.event)).map(|line| line.t);
+    let from = last(|event| matches!(event, Event::Fault { .. })).unwrap_or(0);
+    let resets = last(|event| matches!(event, Event::Reset { .. })).unwrap_or(0);
+    let from = from.max(resets) + nanos(1_000);
+    let mut listeners: BTreeMap<&str, BTreeSet<(&str, u64)>> = BTreeMap::new();
+    for line in lines {
+        if let Event::Heard { subscriber, key, token, kind, .. } = &line.event
+            && kind == "granted"
+        {
+            listeners.entry(subscriber).or_default().insert((key, *token));
+        }
+    }
+    let mut untold = Vec::new();
+    for line in lines.iter().filter(|line| line.t > from) {
+        if let Event::Told { key, token, grant: true, .. } = &line.event {
+            for (name, heard) in &listeners {
+                if !heard.contains(&(key.as_str(), *token)) {
+                    untold.push(format!("{name} was not told of {key} under {token}"));
+                }
+            }
+        }
+    }
+    untold
+}
+
 fn judge(plan: &Plan, struck: Vec<String>, sums: Sums) -> Verdict {
-    let report = history::check(&gather(&plan.histories()));
-    let mut failures = Vec::new();
+    let mut lines = gather(&plan.histories());
+    let mut failures = untold(&lines);
+    if plan.faults.contains(&Fault::Restore) {
+        lines = believed(lines);
+    }
+    let report = history::check(&lines);
     if !report.violations.is_empty() {
         failures.push(format!("{report}"));
     }

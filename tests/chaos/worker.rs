@@ -143,7 +143,7 @@ impl Worker {
                 let rest = ms(self.third()).saturating_sub(Duration::from_nanos(now() - began));
                 tokio::time::sleep(rest).await;
             } else {
-                sleep_ms(100 + self.below(100)).await;
+                sleep_ms(300 + self.below(300)).await;
             }
         }
     }

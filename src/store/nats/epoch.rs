@@ -34,9 +34,10 @@ pub(super) async fn refresh(core: Arc<Core>) -> Result<Arc<Meta>, StoreError> {
     let frozen = core.condition().frozen.clone();
     let below = frozen.as_ref().map_or_else(|| core.meta().epoch, |frozen| frozen.epoch);
     if record.epoch > below && record.stream_created == created(&info) {
-        follow::reload(&core, &info).await.map_err(unavailable)?;
+        // Whoever hears that changes were lost has to find the store's new name.
         *lock(&core.origin) = record.clone();
         core.set_meta(record.meta());
+        follow::reload(&core, &info).await.map_err(unavailable)?;
         let mut condition = core.condition();
         (condition.frozen, condition.suspect, condition.trouble) = (None, None, None);
         drop(condition);
