@@ -14,6 +14,8 @@ mod entropy;
 mod hash;
 mod jump;
 mod manual;
+#[cfg(feature = "testing")]
+mod set_wall;
 mod system;
 
 use std::{sync::Arc, time::Duration};

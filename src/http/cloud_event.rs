@@ -18,7 +18,7 @@ use crate::{
 
 /// A cursor: the store's identity, so that another store's is noticed, and the position in it.
 pub fn cursor(source: &Source, at: Position) -> String {
-    format!("{}-{}-{}", source.store_tag, at.revision.0, at.index)
+    format!("{}-{}-{}", source.store_tag(), at.revision.0, at.index)
 }
 
 /// `None` for a cursor of another store.
@@ -34,7 +34,7 @@ pub fn parse_cursor(app: &App, text: &str) -> Result<Option<Position>, Problem> 
         parts.next().is_none().then_some((tag, Position { revision, index }))
     };
     let (tag, position) = parse().ok_or_else(|| Problem::field("after", "is not a cursor"))?;
-    Ok((tag == app.source.store_tag).then_some(position))
+    Ok((tag == app.source.store_tag()).then_some(position))
 }
 
 /// A change as CloudEvents 1.0 have it.

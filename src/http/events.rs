@@ -27,6 +27,7 @@ use super::{
 };
 use crate::{
     actor::{Heard, Published, Subscriber},
+    lease::Nonce,
     store::{Committed, History, Position},
 };
 
@@ -78,6 +79,8 @@ pub struct Reader {
     filter: Filter,
     subscriber: Subscriber,
     position: Position,
+    /// The store that the position is of.
+    store: Nonce,
     /// Read from the store's history, not yet sent.
     backlog: VecDeque<Committed>,
     live: bool,
@@ -166,7 +169,10 @@ impl Reader {
         match heard {
             Heard::Change(published) => self.take(published, out),
             Heard::Lost(resume) => {
-                self.position = self.position.max(*resume);
+                let store = self.app.source.identity();
+                // A position in a store that went backwards says nothing about what it is now.
+                let same = std::mem::replace(&mut self.store, store) == store;
+                self.position = if same { self.position.max(*resume) } else { *resume };
                 out.extend_from_slice(&render_reset(&self.app.source, self.position, "lost"));
             }
             Heard::Frozen(why) => out.extend_from_slice(&render_frozen(why.as_deref())),
@@ -220,6 +226,7 @@ pub async fn events(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse, Problem> {
     let query: EventsQuery = query(request)?;
     let filter = Filter::of(&query)?;
+    let store = app.source.identity();
     let last = request.headers().get("last-event-id").map(header::HeaderValue::to_str);
     let last = last.transpose().map_err(|_| Problem::field("Last-Event-ID", "is not a cursor"))?;
     let after = query.after.as_deref().filter(|after| !after.is_empty());
@@ -246,6 +253,7 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
         filter,
         subscriber,
         position,
+        store,
         backlog,
         live,
         over: false,
@@ -282,6 +290,10 @@ impl Reader {
         let wait = tokio::time::sleep(Duration::from_millis(wait_ms));
         tokio::pin!(wait);
         loop {
+            let store = self.app.source.identity();
+            if std::mem::replace(&mut self.store, store) != store {
+                (self.position, reset) = (self.app.manager.latest(), true);
+            }
             while events.len() < MAX_POLL {
                 let limit = REPLAY.min(MAX_POLL - events.len());
                 let found = self.app.manager.history(self.position, limit).await;

@@ -38,6 +38,10 @@ const QUEUE: usize = 4096;
 const LOOK: Duration = Duration::from_millis(20);
 /// After so many looks a guardian that somebody stopped is told to go on.
 const WAKE_EVERY: u32 = 10;
+/// How long what was killed gets to be gone, before it is killed and looked at again.
+const BREATH: Duration = Duration::from_millis(5);
+/// What was killed and is not gone after this is stuck in the system, and said so.
+const STUCK: Duration = Duration::from_secs(10);
 /// How often a guardian that is to end is told to go on.
 const AGAIN: Duration = Duration::from_millis(500);
 
