@@ -6,9 +6,8 @@ NEXTEST_VERSION = 0.9.143
 DENY_VERSION = 0.20.2
 NATS_VERSION = 2.15.1
 NATS = .tools/bin/nats-server
-MINUTES ?= 10
 
-.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos model putex openapi tools tools-nextest tools-deny nats debian clean
+.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos soak model putex openapi tools tools-nextest tools-deny nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -51,7 +50,13 @@ bench-micro: ## criterion benches of the core and the actors
 crash: ## kill -9 under load, CYCLES times
 	CYCLES=$(CYCLES) $(CARGO) nextest run $(FEATURES) --release --test crash --no-capture
 
-chaos: nats ## several nodes on one store, with nodes and servers killed and cut off, for MINUTES
+chaos: MINUTES ?= 2
+chaos: SEEDS ?= 3
+chaos: nats ## twelve faults × three stores × SEEDS, MINUTES each, JOBS at a time; needs root
+	MINUTES=$(MINUTES) SEEDS=$(SEEDS) $(CARGO) test --release $(FEATURES) --test chaos -- matrix
+
+soak: MINUTES ?= 10
+soak: nats ## agents that are killed, fences, and what leases outlive, at full size, for MINUTES
 	CHAOS_MINUTES=$(MINUTES) $(CARGO) nextest run $(FEATURES) --release --test cluster --no-capture
 	WORK_CHAOS_SECONDS=$$(($(MINUTES) * 60)) $(CARGO) nextest run $(FEATURES) --release --test work_chaos --no-capture
 	FENCES=1000 FENCE_CYCLES=300 $(CARGO) nextest run $(FEATURES) --release --test fences --no-capture

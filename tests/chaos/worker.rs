@@ -214,7 +214,8 @@ impl Worker {
             if due.is_empty() {
                 return true;
             }
-            let proof = |(_, held): &(u64, Held)| json!({ "key": held.key, "lease_id": held.lease_id });
+            let proof =
+                |(_, held): &(u64, Held)| json!({ "key": held.key, "lease_id": held.lease_id });
             let leases: Vec<_> = due.iter().map(proof).collect();
             let sent = now();
             let node = self.at + attempt;
@@ -260,7 +261,14 @@ impl Worker {
     }
 
     /// It was told that it holds a key.
-    pub(crate) fn told(&mut self, call: Option<u64>, key: &str, token: u64, until: u64, grant: bool) {
+    pub(crate) fn told(
+        &mut self,
+        call: Option<u64>,
+        key: &str,
+        token: u64,
+        until: u64,
+        grant: bool,
+    ) {
         if let Some(held) = self.held.get_mut(key) {
             held.until = held.until.max(until);
         }
@@ -402,7 +410,7 @@ impl Worker {
     }
 
     /// What any coordinator says about a token.
-    async fn is_current(&mut self, key: &str, token: u64) -> bool {
+    pub(crate) async fn is_current(&mut self, key: &str, token: u64) -> bool {
         let call = self.asks(Op::Check, key, 0);
         let body = json!({ "key": key, "token": token });
         let Some((Answer { status, body }, _)) = self.ask("/v1/check", Some(&body), 1).await else {
