@@ -1,7 +1,7 @@
 # What people do with this repository. `make help` lists it.
 CARGO ?= cargo
 FEATURES = --features testing
-CYCLES ?= 10000
+CYCLES ?= 100
 NEXTEST_VERSION = 0.9.143
 DENY_VERSION = 0.20.2
 NATS_VERSION = 2.15.1
@@ -47,8 +47,8 @@ bench-all: ## every workload at full size: takes long, needs 3 GiB
 bench-micro: ## criterion benches of the core and the actors
 	$(CARGO) bench
 
-crash: ## kill -9 under load, CYCLES times
-	CYCLES=$(CYCLES) $(CARGO) nextest run $(FEATURES) --release --test crash --no-capture
+crash: ## kill -9 under load, CYCLES times, and ten times as many simulated crashes; full and damaged disks (as root)
+	CYCLES=$(CYCLES) CRASHES=$${CRASHES:-$$(($(CYCLES) * 10))} ROT=$${ROT:-4000} CARGO="$(CARGO)" tests/crash/run
 
 chaos: MINUTES ?= 2
 chaos: SEEDS ?= 3
