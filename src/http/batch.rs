@@ -29,6 +29,15 @@ pub fn check_key(key: &str) -> Result<(), Problem> {
     Ok(())
 }
 
+/// A batch is refused as a whole when it is too long.
+pub fn check_size(body: &BatchBody) -> Result<(), Problem> {
+    if body.leases.len() > MAX_BATCH {
+        let detail = format!("names {} leases; at most {MAX_BATCH} are allowed", body.leases.len());
+        return Err(Problem::field("leases", detail));
+    }
+    Ok(())
+}
+
 /// The verdict that a problem is.
 pub fn refused(key: &str, problem: Problem) -> Verdict<'_> {
     Verdict {
@@ -53,9 +62,8 @@ pub async fn answer<'b, T, E: Elsewhere>(
 ) -> HttpResponse {
     let received = app.manager.now();
     let leases = &body.leases;
-    if leases.len() > MAX_BATCH {
-        let detail = format!("names {} leases; at most {MAX_BATCH} are allowed", leases.len());
-        return Problem::field("leases", detail).respond(request);
+    if let Err(problem) = check_size(body) {
+        return problem.respond(request);
     }
     let mut asked = Vec::with_capacity(leases.len());
     let mut results: Vec<Option<Item<'b>>> = Vec::with_capacity(leases.len());
@@ -133,7 +141,8 @@ async fn carry<'b>(
     (places, items)
 }
 
-fn read(lease: &LeaseRef) -> Result<LeaseId, Problem> {
+/// One lease of a batch; what is wrong with it is its own verdict.
+pub fn read(lease: &LeaseRef) -> Result<LeaseId, Problem> {
     check_key(&lease.key)?;
     lease_id(&lease.lease_id)
 }

@@ -130,6 +130,27 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
+/// For fuzz targets and tests. Not in a released binary.
+#[cfg(feature = "testing")]
+pub mod fuzzing {
+    use super::{Key, Name, Subjects};
+
+    /// The subject of a key.
+    #[must_use]
+    pub fn subject(bucket: &str, key: &Key) -> String {
+        Subjects::new(bucket).lease(key)
+    }
+
+    /// The key of a subject.
+    #[must_use]
+    pub fn key(bucket: &str, subject: &str) -> Option<Key> {
+        match Subjects::new(bucket).name(subject) {
+            Name::Lease(key) => key,
+            _ => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -1,0 +1,13 @@
+//! What fuzz targets and their tests need of what is private. Not in a released binary.
+
+pub use crate::{
+    http::fuzzing::{BODIES, Door, Refused, cursor, read_cursor, read_query},
+    settings::fuzzing::read as read_settings,
+    store::{
+        dynamodb::fuzzing::{
+            entry as dynamodb_entry, key as dynamodb_key, partition_key as dynamodb_partition_key,
+            trail as dynamodb_trail,
+        },
+        nats::fuzzing::{key as nats_key, subject as nats_subject},
+    },
+};
