@@ -8,6 +8,6 @@ pub use crate::{
             entry as dynamodb_entry, key as dynamodb_key, partition_key as dynamodb_partition_key,
             trail as dynamodb_trail,
         },
-        nats::fuzzing::{key as nats_key, subject as nats_subject},
+        nats::fuzzing::Bucket,
     },
 };

@@ -21,9 +21,11 @@ use crate::{
 /// Most leases of one batch.
 const MAX_BATCH: usize = 10_000;
 
-/// The cheap part of what makes a key valid; a key that passes and is not valid is simply unknown.
+/// Whether a key is valid, at little cost for nearly all that are.
 pub fn check_key(key: &str) -> Result<(), Problem> {
-    if key.is_empty() || key.len() > MAX_KEY_BYTES || key.bytes().any(|b| b.is_ascii_control()) {
+    // Control characters beyond ASCII begin with 0xc2.
+    let doubtful = |b: u8| b.is_ascii_control() || b == 0xc2;
+    if key.is_empty() || key.len() > MAX_KEY_BYTES || key.bytes().any(doubtful) {
         return super::body::key(key).map(drop);
     }
     Ok(())

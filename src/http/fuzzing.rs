@@ -103,7 +103,7 @@ pub const BODIES: [Door; 16] = [
     },
     Door {
         path: "/v1/check",
-        read: |bytes| body::<CheckBody>(bytes, |body| key(&body.key).map(drop)),
+        read: |bytes| body::<CheckBody>(bytes, |body| leases::read_check(body).map(drop)),
     },
     Door {
         path: "/v1/sessions",

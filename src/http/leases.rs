@@ -24,6 +24,8 @@ use crate::{
 
 /// Longest request id, in bytes.
 const MAX_REQUEST_ID_BYTES: usize = 64;
+/// The highest token: every JSON reader holds it exactly.
+const MAX_TOKEN: u64 = (1 << 53) - 1;
 /// Leases on a page, when not said.
 const DEFAULT_LIMIT: usize = 100;
 /// Most leases on a page.
@@ -196,8 +198,8 @@ pub async fn check(
     body: Body<CheckBody>,
 ) -> HttpResponse {
     let result = async {
-        let key = key(&body.0.key)?;
-        let checked = app.manager.check(&key, Token(body.0.token)).await;
+        let (key, token) = read_check(&body.0)?;
+        let checked = app.manager.check(&key, token).await;
         let (current, view) = checked.map_err(|trouble| Problem::trouble(&trouble))?;
         Ok::<_, Problem>(Checked { current, lease: Lease::of(&app, &key, &view) })
     };
@@ -205,6 +207,15 @@ pub async fn check(
         Ok(checked) => json(&request, StatusCode::OK, &checked),
         Err(problem) => problem.respond(&request),
     }
+}
+
+/// Which token of which key is to be checked.
+pub fn read_check(body: &CheckBody) -> Result<(Key, Token), Problem> {
+    let (key, token) = (key(&body.key)?, body.token);
+    if token > MAX_TOKEN {
+        return Err(Problem::field("token", format!("is {token}; tokens are below 2^53")));
+    }
+    Ok((key, Token(token)))
 }
 
 /// List leases, a page at a time.

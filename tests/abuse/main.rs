@@ -13,7 +13,7 @@
     clippy::disallowed_methods,
     reason = "a test of a process from outside reads the clock that its callers would read"
 )]
-#![allow(dead_code, reason = "the harness has more than these tests use")]
+#![allow(dead_code, unused_imports, reason = "the harness has more than these tests use")]
 
 mod attempts;
 mod embedded;

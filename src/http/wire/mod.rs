@@ -252,6 +252,7 @@ pub struct CheckBody {
     #[schema(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub key: String,
     /// The token to check.
+    #[schema(maximum = 9007199254740991u64)]
     pub token: u64,
 }
 

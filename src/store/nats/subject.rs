@@ -135,18 +135,29 @@ fn digit(byte: u8) -> Option<u8> {
 pub mod fuzzing {
     use super::{Key, Name, Subjects};
 
-    /// The subject of a key.
-    #[must_use]
-    pub fn subject(bucket: &str, key: &Key) -> String {
-        Subjects::new(bucket).lease(key)
-    }
+    /// The names of a bucket.
+    pub struct Bucket(Subjects);
 
-    /// The key of a subject.
-    #[must_use]
-    pub fn key(bucket: &str, subject: &str) -> Option<Key> {
-        match Subjects::new(bucket).name(subject) {
-            Name::Lease(key) => key,
-            _ => None,
+    impl Bucket {
+        /// The bucket of this name.
+        #[must_use]
+        pub fn new(name: &str) -> Self {
+            Self(Subjects::new(name))
+        }
+
+        /// The subject of a key.
+        #[must_use]
+        pub fn subject(&self, key: &Key) -> String {
+            self.0.lease(key)
+        }
+
+        /// The key of a subject.
+        #[must_use]
+        pub fn key(&self, subject: &str) -> Option<Key> {
+            match self.0.name(subject) {
+                Name::Lease(key) => key,
+                _ => None,
+            }
         }
     }
 }
