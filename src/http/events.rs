@@ -16,13 +16,14 @@ use tokio::{
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    body::{json, query},
+    body::json,
     cloud_event::{
         Setting, cloud_event, cursor, parse_cursor, render, render_frozen, render_reset,
     },
     event_filter::Filter,
     follow::follow,
     problem::Problem,
+    query::query,
     server::App,
 };
 use crate::{
@@ -56,8 +57,10 @@ pub struct EventsQuery {
     /// The cursor after which to begin; `0` is the beginning of what is kept. Without one, now.
     pub after: Option<String>,
     /// `json` for a long poll.
+    #[param(pattern = "^(sse|json)$")]
     pub format: Option<String>,
     /// How long a long poll waits for the first event, at most 60 000.
+    #[param(maximum = 60000)]
     pub wait_ms: Option<u64>,
 }
 
@@ -227,6 +230,9 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
     let query: EventsQuery = query(request)?;
     let filter = Filter::of(&query)?;
     let store = app.source.identity();
+    if let Some(pool) = &query.pool {
+        app.manager.check_pool(pool).map_err(|invalid| Problem::invalid(&invalid))?;
+    }
     let last = request.headers().get("last-event-id").map(header::HeaderValue::to_str);
     let last = last.transpose().map_err(|_| Problem::field("Last-Event-ID", "is not a cursor"))?;
     let after = query.after.as_deref().filter(|after| !after.is_empty());
