@@ -32,8 +32,10 @@ use crate::{
     store::{Committed, History, Position},
 };
 
-/// Changes read from the store's history at a time.
+/// Changes read from the store's history at a time, for a page.
 const REPLAY: usize = 512;
+/// The same for a stream: about a chunk of them, which is kept for a subscriber that does not read.
+const REPLAY_CHUNK: usize = 96;
 /// Bytes that one chunk of the stream gathers at most, while there is more.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Most events of one long poll.
@@ -134,7 +136,10 @@ impl Reader {
     /// Sends what the history has, until it has no more.
     async fn replay(&mut self, out: &mut BytesMut) {
         while out.len() < CHUNK_BYTES {
-            match self.app.manager.history(self.position, REPLAY).await {
+            // A history in the process is there at once, and long where the filter wants little of it: others
+            // of this thread have leases to keep.
+            tokio::task::yield_now().await;
+            match self.app.manager.history(self.position, REPLAY_CHUNK).await {
                 Ok(History::Changes(changes)) if changes.is_empty() => {
                     self.live = true;
                     return;
@@ -301,6 +306,7 @@ impl Reader {
                 (self.position, reset) = (self.app.manager.latest(), true);
             }
             while events.len() < MAX_POLL {
+                tokio::task::yield_now().await;
                 let limit = REPLAY.min(MAX_POLL - events.len());
                 let found = self.app.manager.history(self.position, limit).await;
                 match found.map_err(|error| Problem::store(&error))? {
