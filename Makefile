@@ -7,8 +7,10 @@ DENY_VERSION = 0.20.2
 NATS_VERSION = 2.15.1
 NATS = .tools/bin/nats-server
 MINUTES ?= 10
+SEEDS ?= 2000
+FROM ?= 1
 
-.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos model putex openapi tools tools-nextest tools-deny nats debian clean
+.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos model sim putex openapi tools tools-nextest tools-deny nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -58,6 +60,12 @@ chaos: nats ## several nodes on one store, with nodes and servers killed and cut
 
 model: ## the exhaustive model of the core in a wider world: some gigabytes and minutes
 	MODEL=wide $(CARGO) nextest run $(FEATURES) --release --test core --no-capture every_reachable_state
+
+sim: ## whole clusters under virtual time: SEEDS runs from the seed FROM
+	@SEEDS=$(SEEDS) FROM=$(FROM) MUTANT=$(MUTANT) LOG=$(LOG) RUST_BACKTRACE=0 $(CARGO) test -q $(FEATURES) --release --test sim \
+	  -- --exact --nocapture seeds::seeds > target/sim.txt 2>&1; code=$$?; \
+	grep -v -e '^running' -e '^test ' -e '^failures' -e '^    seeds' -e '^$$' -e 'passed, . failed' target/sim.txt | tail -n 200; \
+	grep -E '^[0-9]+ passed, [0-9]+ failed' target/sim.txt || { tail -n 20 target/sim.txt; echo '0 passed, 1 failed'; }; exit $$code
 
 putex: nats ## three agents of guard and of putex under the same faults, side by side; takes ten minutes
 	@test -x .tools/putex/bin/putex || $(CARGO) install --locked --root .tools/putex putex@0.2.0

@@ -171,7 +171,9 @@ impl<C: Caller> Lease<C> {
             Request::Revoke(_) => self.record.state == State::Free,
             Request::AskHandover(_) => self.record.tenure.is_none(),
             Request::FenceSkip(..) => self.record.fences().is_empty(),
-            Request::Pin(..) | Request::Unpin(..) | Request::Bury | Request::View => false,
+            Request::Pin(by, _) => self.record.pins.contains(by),
+            Request::Unpin(by, _) => !self.record.pins.contains(by),
+            Request::Bury | Request::View => false,
         }
     }
 

@@ -116,10 +116,8 @@ impl Counter {
             let wrote = Event::Wrote { key: key.clone(), token, taken: taken.is_some() };
             self.log.push(now(), wrote);
         }
-        let values = Values {
-            checked: fits.then_some(pair.checked.value),
-            unchecked: pair.unchecked.value,
-        };
+        let values =
+            Values { checked: fits.then_some(pair.checked.value), unchecked: pair.unchecked.value };
         book.refused += u64::from(!fits);
         *book.reads.entry(key).or_default() += 1;
         values

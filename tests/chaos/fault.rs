@@ -68,7 +68,6 @@ impl Fault {
         }
     }
 
-
     /// What is done in its place, where this kind of store has no such thing.
     pub fn stand_in(self, kind: Kind) -> Option<&'static str> {
         match (self, kind) {

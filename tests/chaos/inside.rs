@@ -29,7 +29,10 @@ pub fn main(what: &str, plan: &str) {
     let verdict = tried.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        Verdict { failure: Some(text.unwrap_or_else(|| "it panicked".to_owned())), ..Verdict::default() }
+        Verdict {
+            failure: Some(text.unwrap_or_else(|| "it panicked".to_owned())),
+            ..Verdict::default()
+        }
     });
     println!("{MARK}{}", serde_json::to_string(&verdict).expect("JSON"));
 }

@@ -101,7 +101,10 @@ impl Heard {
         for (position, change) in &all.changes {
             let Change { key, seq, kind, token, owner, session } = change.clone();
             let fences = Vec::new();
-            lines.push((*position, Event::Committed { key, seq, kind, token, owner, session, fences }));
+            lines.push((
+                *position,
+                Event::Committed { key, seq, kind, token, owner, session, fences },
+            ));
         }
         for (revision, session) in tombstones {
             let position = revision.map_or((0, 0, 0), |revision| (store, revision, 0));

@@ -9,7 +9,10 @@
 //! namespaces. `chaos matrix` is the long run, by `make chaos`: `MINUTES`, `SEEDS`, `JOBS`, `SEED`, `STORE` and
 //! `FAULT` choose. A seed replays the choices, not the timing.
 
-#![allow(clippy::disallowed_methods, reason = "a test's own threads and processes may wait and end")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test's own threads and processes may wait and end"
+)]
 
 mod clock;
 mod counter;
@@ -36,7 +39,6 @@ mod stores;
 mod worker;
 
 use std::process::ExitCode;
-
 
 use tenure::clock::{Entropy, SystemEntropy};
 

@@ -32,7 +32,9 @@ pub fn conduct_all(plans: &[Plan], jobs: usize) -> Vec<Verdict> {
     thread::scope(|scope| {
         for _ in 0..jobs.min(plans.len()) {
             scope.spawn(|| {
-                while let Some((n, plan)) = plans.iter().enumerate().nth(next.fetch_add(1, Ordering::SeqCst)) {
+                while let Some((n, plan)) =
+                    plans.iter().enumerate().nth(next.fetch_add(1, Ordering::SeqCst))
+                {
                     let verdict = conduct("run", plan);
                     println!("{}", row(plan, &verdict));
                     if let Some(why) = &verdict.failure {
@@ -114,7 +116,9 @@ pub fn main() -> bool {
         sum.lost_unchecked += verdict.lost_unchecked;
     }
     for (fault, store) in Fault::ALL.into_iter().flat_map(|f| Kind::ALL.map(|store| (f, store))) {
-        if let Some(what) = fault.stand_in(store).filter(|_| plans.iter().any(|p| p.faults == [fault])) {
+        if let Some(what) =
+            fault.stand_in(store).filter(|_| plans.iter().any(|p| p.faults == [fault]))
+        {
             println!("{} on {}: {what}", fault.name(), store.name());
         }
     }

@@ -8,8 +8,8 @@ use tenure::clock::Chance;
 use crate::{
     clock::{ms, now, sleep_ms, within},
     crew::Crew,
-    history::Event,
     fault::Fault,
+    history::Event,
     log::Log,
     net::{Net, Way},
     node::{NODE_TTL_MS, Node},
@@ -156,7 +156,12 @@ impl World {
 
     /// Cuts these ways for a while. That they are cut, and then no longer, is tried from the first place on
     /// either side.
-    async fn cut(&mut self, name: &str, ways: &[(Vec<String>, Vec<String>)], try_to: (&str, String)) {
+    async fn cut(
+        &mut self,
+        name: &str,
+        ways: &[(Vec<String>, Vec<String>)],
+        try_to: (&str, String),
+    ) {
         let span = self.span_ms(NODE_TTL_MS / 2, 2 * self.ttl_ms + NODE_TTL_MS);
         self.begins(name, &format!("{ways:?}"));
         for (from, to) in ways {
@@ -255,7 +260,11 @@ impl World {
         let [passed, dropped, late] = std::array::from_fn(|n| after[n] - before[n]);
         let hit = if fault == Fault::Delay { late } else { dropped };
         if hit > 0 {
-            self.struck.push(format!("{} at {}: {passed}, {dropped}, {late}", fault.name(), place[0]));
+            self.struck.push(format!(
+                "{} at {}: {passed}, {dropped}, {late}",
+                fault.name(),
+                place[0]
+            ));
         } else {
             panic!("{fault:?} at {place:?}: {passed} packets passed");
         }
@@ -280,7 +289,10 @@ impl World {
             after > before
         })
         .await;
-        assert!(after > before, "node {victim} did not notice that its clock was set by {offset} ms");
+        assert!(
+            after > before,
+            "node {victim} did not notice that its clock was set by {offset} ms"
+        );
         self.struck.push(format!("node {victim}'s clock set by {offset} ms for {span} ms"));
     }
 
@@ -305,7 +317,8 @@ impl World {
                 if before != after {
                     self.struck.push(format!("server {before:?} led, then {after:?}"));
                 } else {
-                    self.struck.push(format!("server {before:?} led, stepped down and was chosen again"));
+                    self.struck
+                        .push(format!("server {before:?} led, stepped down and was chosen again"));
                 }
             }
             Kind::Dynamodb => {
@@ -328,7 +341,8 @@ impl World {
 
     async fn fill_disk(&mut self) {
         let span = self.span_ms(self.ttl_ms / 2, 2 * self.ttl_ms);
-        let Some(victim) = (!self.servers.all.is_empty()).then(|| self.below(self.servers.all.len()))
+        let Some(victim) =
+            (!self.servers.all.is_empty()).then(|| self.below(self.servers.all.len()))
         else {
             self.begins("full-disk", "the node");
             let full = fill(self.nodes[0].disk.as_ref().expect("a disk"), span).await;

@@ -32,7 +32,8 @@ pub fn enclose(program: &OsStr) -> Command {
 
 /// Fails with what to do where this machine does not let us make namespaces.
 pub fn demand() {
-    let tried = enclose(OsStr::new("sh")).args(["-c", "ip link add tried type dummy || ip link"]).output();
+    let tried =
+        enclose(OsStr::new("sh")).args(["-c", "ip link add tried type dummy || ip link"]).output();
     let said = match tried {
         Ok(tried) if tried.status.success() && Path::new("/dev/net/tun").exists() => return,
         Ok(tried) => String::from_utf8_lossy(&tried.stderr).into_owned(),
@@ -157,7 +158,8 @@ impl Net {
         writeln!(self.lane.to, "count").expect("the lane listens");
         let mut line = String::new();
         self.lane.from.read_line(&mut line).expect("the lane answers");
-        let counts: Vec<u64> = line.split_whitespace().map(|n| n.parse().expect("a count")).collect();
+        let counts: Vec<u64> =
+            line.split_whitespace().map(|n| n.parse().expect("a count")).collect();
         counts.try_into().expect("three")
     }
 }

@@ -46,7 +46,8 @@ impl Node {
         sets.push(format!("node.witness={}", dir.join(format!("{place}.witness")).display()));
         sets.push("telemetry.log=warn,tenure=info".to_owned());
         sets.push("server.workers=1".to_owned());
-        let args = ["serve", "--listen", &listen].map(str::to_owned).into_iter().chain(flags(&sets));
+        let args =
+            ["serve", "--listen", &listen].map(str::to_owned).into_iter().chain(flags(&sets));
         let http = reqwest::Client::builder().no_proxy().timeout(ms(5_000)).build();
         Self {
             args: args.collect(),
@@ -136,7 +137,9 @@ impl Node {
 
     /// The sum of all series that start so; 0 when it does not answer.
     pub async fn metric(&self, series: &str) -> u64 {
-        let Ok(answer) = self.http.get(format!("{}/metrics", self.url)).send().await else { return 0 };
+        let Ok(answer) = self.http.get(format!("{}/metrics", self.url)).send().await else {
+            return 0;
+        };
         let text = answer.text().await.unwrap_or_default();
         let values = text.lines().filter(|line| line.starts_with(series));
         values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>() as u64

@@ -66,7 +66,9 @@ async fn older_files(world: &mut World) {
     .await;
     assert!(raised, "the epoch cannot be raised: {said}");
     let nodes = world.nodes.len();
-    world.struck.push(format!("the store went back by {span} ms, {nodes} nodes froze, the epoch was raised"));
+    world.struck.push(format!(
+        "the store went back by {span} ms, {nodes} nodes froze, the epoch was raised"
+    ));
 }
 
 /// A table is deleted before another one is restored under its name: for that long there is none.
@@ -85,7 +87,8 @@ fn as_another_table(world: &World) {
     let database = world.servers.all[0].disk.path().join("database");
     let script = "import sqlite3, sys, uuid\nd = sqlite3.connect(sys.argv[1])\n\
                   d.execute('UPDATE _tables SET table_id = ?', (str(uuid.uuid4()),))\nd.commit()";
-    let done = Command::new("python3").args(["-c", script]).arg(database).output().expect("python3");
+    let done =
+        Command::new("python3").args(["-c", script]).arg(database).output().expect("python3");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 

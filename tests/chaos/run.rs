@@ -13,7 +13,6 @@ use crate::{
     clock::{ms, nanos, now, sleep_ms, within},
     counter::{Counter, Sums},
     crew::Crew,
-    
     fault::Fault,
     history::{self, Counts, Event, Line, Needs, Sight},
     listener::{Heard, Listener, read_history},
@@ -121,7 +120,8 @@ impl Stage {
         if plan.faults.contains(&Fault::Restore) {
             heard.may_contradict();
         }
-        let listen = |node: &Node| Listener::start(&node.place, &node.url, log.clone(), heard.clone());
+        let listen =
+            |node: &Node| Listener::start(&node.place, &node.url, log.clone(), heard.clone());
         let listeners = nodes.iter().map(listen).collect();
         let at = (net.addr(CONTROL), COUNTER_PORT).into();
         let counter = Counter::serve(at, log.clone()).await;
@@ -132,8 +132,7 @@ impl Stage {
         crews.iter_mut().for_each(|crew| crew.start(&net));
         let chance = Chance::of(plan.seed, "faults");
         let (dir, epoch, struck, ttl_ms) = (plan.dir.clone(), 0, Vec::new(), TTL_MS);
-        let world =
-            World { net, servers, nodes, crews, chance, log, ttl_ms, dir, epoch, struck };
+        let world = World { net, servers, nodes, crews, chance, log, ttl_ms, dir, epoch, struck };
         Self { world, counter, listeners, heard }
     }
 
@@ -232,7 +231,8 @@ fn believed(lines: Vec<Line>) -> Vec<Line> {
         )
     };
     let answered = |mut line: Line| {
-        if let Event::Acknowledged { call, .. } | Event::SessionEndAcknowledged { call, .. } = line.event
+        if let Event::Acknowledged { call, .. } | Event::SessionEndAcknowledged { call, .. } =
+            line.event
         {
             line.event = Event::Refused { call, why: "done".to_owned() };
         }
@@ -244,7 +244,8 @@ fn believed(lines: Vec<Line>) -> Vec<Line> {
 /// The grants of the last quiet time that a listener was not told of: a store that went backwards begins to
 /// count anew, and listeners have to follow.
 fn untold(lines: &[Line]) -> Vec<String> {
-    let last = |is: fn(&Event) -> bool| lines.iter().rev().find(|line| is(&line.event)).map(|line| line.t);
+    let last =
+        |is: fn(&Event) -> bool| lines.iter().rev().find(|line| is(&line.event)).map(|line| line.t);
     let from = last(|event| matches!(event, Event::Fault { .. })).unwrap_or(0);
     let resets = last(|event| matches!(event, Event::Reset { .. })).unwrap_or(0);
     let from = from.max(resets) + nanos(1_000);
@@ -303,7 +304,14 @@ fn judge(plan: &Plan, struck: Vec<String>, sums: Sums) -> Verdict {
 
 /// A worker that is stopped between its check and its write: the next holder writes meanwhile.
 pub async fn a_stopped_worker(plan: &Plan) -> Verdict {
-    let told = Orders { workers: 1, with_sessions: 0, keys: 1, wants: 1, pause_ms: 1_500, ..orders(plan.seed) };
+    let told = Orders {
+        workers: 1,
+        with_sessions: 0,
+        keys: 1,
+        wants: 1,
+        pause_ms: 1_500,
+        ..orders(plan.seed)
+    };
     let mut stage = Stage::set(plan, 2, told).await;
     let key = "work/000";
     for turn in 0..20 {

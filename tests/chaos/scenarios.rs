@@ -29,7 +29,8 @@ pub fn main(args: &[&str]) -> ExitCode {
     let wanted: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with('-')).collect();
     let (mut passed, mut failed) = (0, 0);
     for (name, test) in ALL {
-        let named = |wanted: &&str| if has("--exact") { *wanted == name } else { name.contains(wanted) };
+        let named =
+            |wanted: &&str| if has("--exact") { *wanted == name } else { name.contains(wanted) };
         if !wanted.is_empty() && !wanted.iter().any(named) {
             continue;
         }

@@ -214,7 +214,8 @@ impl Worker {
             if due.is_empty() {
                 return true;
             }
-            let proof = |(_, held): &(u64, Held)| json!({ "key": held.key, "lease_id": held.lease_id });
+            let proof =
+                |(_, held): &(u64, Held)| json!({ "key": held.key, "lease_id": held.lease_id });
             let leases: Vec<_> = due.iter().map(proof).collect();
             let sent = now();
             let node = self.at + attempt;
@@ -260,7 +261,14 @@ impl Worker {
     }
 
     /// It was told that it holds a key.
-    pub(crate) fn told(&mut self, call: Option<u64>, key: &str, token: u64, until: u64, grant: bool) {
+    pub(crate) fn told(
+        &mut self,
+        call: Option<u64>,
+        key: &str,
+        token: u64,
+        until: u64,
+        grant: bool,
+    ) {
         if let Some(held) = self.held.get_mut(key) {
             held.until = held.until.max(until);
         }

@@ -147,7 +147,7 @@ impl Worker {
                 self.log(Event::Refused { call, why: why.clone() });
             }
             // It asked for nothing that lasts.
-            Ok(Got::Ordered | Got::Holder(_) | Got::Listed(_)) => self.refused(call, "done"),
+            Ok(Got::Ordered | Got::Holder(_)) => self.refused(call, "done"),
             Ok(_) => {}
         }
         if matches!(got, Err(_) | Ok(Got::Later(_))) {
