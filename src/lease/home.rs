@@ -289,7 +289,6 @@ impl<C: Caller> Lease<C> {
 
     /// R7: the store went backwards, or the key's token is of a later generation than ours.
     pub(super) fn is_frozen(&self, env: &Env<'_>) -> bool {
-        env.terms.frozen
-            || (self.token.epoch() > env.terms.epoch && !env.terms.breaks(Mutant::EpochIgnored))
+        env.terms.frozen || self.token.epoch() > env.terms.epoch
     }
 }
