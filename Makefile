@@ -11,7 +11,7 @@ NATS = .tools/bin/nats-server
 SECONDS ?= 60
 CASES ?= 20000
 
-.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos soak model fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
+.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash sim chaos soak model fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -67,6 +67,14 @@ soak: nats ## agents that are killed, fences, and what leases outlive, at full s
 
 model: ## the exhaustive model of the core in a wider world: some gigabytes and minutes
 	MODEL=wide $(CARGO) nextest run $(FEATURES) --release --test core --no-capture every_reachable_state
+
+sim: SEEDS ?= 2000
+sim: FROM ?= 1
+sim: ## whole clusters under virtual time: SEEDS runs from the seed FROM
+	@SEEDS=$(SEEDS) FROM=$(FROM) MUTANT=$(MUTANT) LOG=$(LOG) RUST_BACKTRACE=0 $(CARGO) test -q $(FEATURES) --release --test sim \
+	  -- --exact --nocapture seeds::seeds > target/sim.txt 2>&1; code=$$?; \
+	grep -v -e '^running' -e '^test ' -e '^failures' -e '^    seeds' -e '^$$' -e 'passed, . failed' target/sim.txt | tail -n 200; \
+	grep -E '^[0-9]+ passed, [0-9]+ failed' target/sim.txt || { tail -n 20 target/sim.txt; echo '0 passed, 1 failed'; }; exit $$code
 
 fuzz: tools-fuzz ## libFuzzer on records, keys, cursors, bodies and settings, SECONDS each
 	fuzz/run.py --seconds $(SECONDS)
