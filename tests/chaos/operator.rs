@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How long until every node found out that its store went backwards.
-const NOTICE_MS: u64 = 60_000;
+const NOTICE_MS: u64 = 120_000;
 
 pub async fn restore(world: &mut World) {
     match world.servers.kind {

@@ -410,7 +410,7 @@ impl Worker {
     }
 
     /// What any coordinator says about a token.
-    async fn is_current(&mut self, key: &str, token: u64) -> bool {
+    pub(crate) async fn is_current(&mut self, key: &str, token: u64) -> bool {
         let call = self.asks(Op::Check, key, 0);
         let body = json!({ "key": key, "token": token });
         let Some((Answer { status, body }, _)) = self.ask("/v1/check", Some(&body), 1).await else {

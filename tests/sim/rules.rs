@@ -26,7 +26,9 @@ pub fn check(lines: &[Line]) -> Vec<Breach> {
             // What it forgot is not held against it.
             return breaches;
         }
-        let Event::Committed { key, kind, token, owner, fences, .. } = &line.event else { continue };
+        let Event::Committed { key, kind, token, owner, fences, .. } = &line.event else {
+            continue;
+        };
         if key.starts_with("f/") && UNWILLING.contains(&kind.as_str()) && fences.is_empty() {
             let text = format!("{key}: token {token} ended ({kind}) at {} ns unfenced", line.t);
             breaches.push(Breach { rule: "fence", text });
