@@ -196,6 +196,22 @@ fn search(mutant: Mutant, tries: u64, until: Option<Instant>, commit: &str) -> S
     Search { caught, runs: runs.into_inner(), took: began.elapsed() }
 }
 
+/// Runs the seeds from `FROM` on in the world of a broken rule, with no rule broken.
+#[test]
+#[ignore = "to look into what `mutants` says of a stage"]
+fn stage() {
+    let (from, seeds) = (number("FROM").unwrap_or(1), number("SEEDS").unwrap_or(1));
+    for seed in from..from + seeds {
+        let outcome = try_out(seed, Trial { stage: mutant(), broken: None }, "stage");
+        let lines = outcome.log.lines();
+        println!("seed {seed}: {:?}\n{:?}", outcome.wrong, rules::check(&lines));
+        println!("{}", history::check(&lines));
+        if let Ok(path) = std::env::var("LOG") {
+            outcome.log.write_to(std::path::Path::new(&path)).expect("it is written");
+        }
+    }
+}
+
 #[test]
 fn mutants() {
     let tries = number("TRIES").unwrap_or(TRIES);
