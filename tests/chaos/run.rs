@@ -95,13 +95,24 @@ pub fn orders(seed: u64) -> Orders {
     }
 }
 
+/// What this was built from, where anybody knows.
+fn commit() -> String {
+    let mut git = std::process::Command::new("git");
+    let said =
+        git.args(["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "--short", "HEAD"]).output();
+    let known = said.ok().filter(|said| said.status.success());
+    known.map_or("unknown".to_owned(), |said| {
+        String::from_utf8_lossy(&said.stdout).trim().to_owned()
+    })
+}
+
 impl Stage {
     /// Everything is there, and the workers are at work.
     pub async fn set(plan: &Plan, crews: usize, orders: Orders) -> Self {
         let histories = plan.histories();
         std::fs::create_dir_all(&histories).expect("a directory");
         let log = Log::create(&histories.join("run.jsonl"));
-        let commit = option_env!("COMMIT").unwrap_or("unknown").to_owned();
+        let commit = commit();
         let (maker, store) = ("chaos".to_owned(), plan.store.name().to_owned());
         log.push(now(), Event::Run { maker, store, seed: plan.seed, commit });
         let mut places: Vec<String> = plan.store.places();
