@@ -6,17 +6,17 @@ use serde_json::Value;
 
 use crate::{
     Chance,
-    harness::{Connection, Server, ms, process::Stopped},
+    harness::{Connection, Reply, Server, ms, process::Stopped},
     history::{Counts, History},
     moment::Moment,
-    worker::Worker,
+    worker::{Worker, connect},
 };
 
 /// Connections that make the load.
 const WORKERS: usize = 8;
 /// A log that is compacted every few cycles, and holds several.
 const SETTINGS: [&str; 3] =
-    ["store.embedded.segment_size=64KiB", "store.embedded.min_log_size=1MiB", "telemetry.log=warn"];
+    ["store.embedded.segment_size=64KiB", "store.embedded.min_log_size=256KiB", "telemetry.log=warn"];
 const SIGKILL: i32 = 9;
 
 /// What happened in some cycles.
@@ -135,13 +135,13 @@ impl Lane {
 
     /// What the store shows right after a start: every lease, between two looks at the changes.
     async fn look(&mut self, server: &Server) -> io::Result<()> {
-        let mut connection = Connection::try_open(server.addr).await?;
+        let mut connection = connect(server).await?;
         if self.after.is_none() {
-            let info = connection.try_call("GET", "/v1/info").await?.ok();
+            let info = get(&mut connection, "/v1/info").await?.ok();
             self.after = Some(format!("{}-0-0", &text(&info["store_id"])[..8]));
         }
         self.read_on(&mut connection, false).await?;
-        let list = connection.try_call("GET", "/v1/leases?limit=1000").await?.ok();
+        let list = get(&mut connection, "/v1/leases?limit=1000").await?.ok();
         self.read_on(&mut connection, true).await?;
         let leases = list["leases"].as_array().expect("leases");
         self.history.borrow_mut().restarted(server.started, leases);
@@ -157,7 +157,7 @@ impl Lane {
         loop {
             let after = self.after.as_deref().unwrap_or_default();
             let path = format!("/v1/events?format=json&after={after}");
-            let page: Value = connection.try_call("GET", &path).await?.ok();
+            let page: Value = get(connection, &path).await?.ok();
             assert_eq!(page["reset"], false, "the log holds more than a cycle");
             self.after = Some(text(&page["next"]).to_owned());
             let events = page["events"].as_array().expect("events");
@@ -167,6 +167,11 @@ impl Lane {
             self.history.borrow_mut().read(events, after_the_list);
         }
     }
+}
+
+async fn get(connection: &mut Connection, path: &str) -> io::Result<Reply> {
+    connection.send("GET", path, &[], b"").await;
+    connection.try_receive().await
 }
 
 fn text(value: &Value) -> &str {

@@ -23,7 +23,7 @@ impl Moment {
             return Self { step: None, at_the_latest: ms(650) };
         }
         if chance.below(4) == 0 {
-            return Self { step: None, at_the_latest: ms(20 + chance.below(200)) };
+            return Self { step: None, at_the_latest: ms(20 + chance.below(120)) };
         }
         // Half of them at a place that every life comes to, and those early and late.
         let what = if chance.below(2) == 0 { 0 } else { chance.below(WHAT.len() as u64) as usize };
@@ -34,6 +34,6 @@ impl Moment {
         };
         let when = ["before", "torn", "after"][chance.below(3) as usize];
         let step = format!("{}:{}:{when}", WHAT[what], 1 + chance.below(most));
-        Self { step: Some(step), at_the_latest: ms(250) }
+        Self { step: Some(step), at_the_latest: ms(150) }
     }
 }
