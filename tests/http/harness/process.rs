@@ -149,6 +149,10 @@ impl Server {
         Refused { status, stderr }
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn dir(&self) -> &Path {
         self.dir.as_ref().expect("it runs").path()
     }
