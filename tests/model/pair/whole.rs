@@ -41,7 +41,7 @@ const STALE: Bounds =
 const DOUBT: Bounds = Bounds { doubts: 1, slow_reads: true, ..ASLEEP };
 
 /// How many steps a debug build takes into the worlds that it has no time to visit as a whole.
-const STEPS: usize = 9;
+const STEPS: usize = 8;
 
 /// The bounds of a build for CI and of a long run, and what must happen within them.
 #[track_caller]
