@@ -16,22 +16,26 @@ use tokio::{
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    body::{json, query},
+    body::json,
     cloud_event::{
         Setting, cloud_event, cursor, parse_cursor, render, render_frozen, render_reset,
     },
     event_filter::Filter,
     follow::follow,
     problem::Problem,
+    query::query,
     server::App,
 };
 use crate::{
     actor::{Heard, Published, Subscriber},
+    lease::Nonce,
     store::{Committed, History, Position},
 };
 
-/// Changes read from the store's history at a time.
+/// Changes read from the store's history at a time, for a page.
 const REPLAY: usize = 512;
+/// The same for a stream: about a chunk of them, which is kept for a subscriber that does not read.
+const REPLAY_CHUNK: usize = 96;
 /// Bytes that one chunk of the stream gathers at most, while there is more.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Most events of one long poll.
@@ -55,8 +59,10 @@ pub struct EventsQuery {
     /// The cursor after which to begin; `0` is the beginning of what is kept. Without one, now.
     pub after: Option<String>,
     /// `json` for a long poll.
+    #[param(pattern = "^(sse|json)$")]
     pub format: Option<String>,
     /// How long a long poll waits for the first event, at most 60 000.
+    #[param(maximum = 60000)]
     pub wait_ms: Option<u64>,
 }
 
@@ -78,6 +84,8 @@ pub struct Reader {
     filter: Filter,
     subscriber: Subscriber,
     position: Position,
+    /// The store that the position is of.
+    store: Nonce,
     /// Read from the store's history, not yet sent.
     backlog: VecDeque<Committed>,
     live: bool,
@@ -128,7 +136,10 @@ impl Reader {
     /// Sends what the history has, until it has no more.
     async fn replay(&mut self, out: &mut BytesMut) {
         while out.len() < CHUNK_BYTES {
-            match self.app.manager.history(self.position, REPLAY).await {
+            // A history in the process is there at once, and long where the filter wants little of it: others
+            // of this thread have leases to keep.
+            tokio::task::yield_now().await;
+            match self.app.manager.history(self.position, REPLAY_CHUNK).await {
                 Ok(History::Changes(changes)) if changes.is_empty() => {
                     self.live = true;
                     return;
@@ -166,7 +177,10 @@ impl Reader {
         match heard {
             Heard::Change(published) => self.take(published, out),
             Heard::Lost(resume) => {
-                self.position = self.position.max(*resume);
+                let store = self.app.source.identity();
+                // A position in a store that went backwards says nothing about what it is now.
+                let same = std::mem::replace(&mut self.store, store) == store;
+                self.position = if same { self.position.max(*resume) } else { *resume };
                 out.extend_from_slice(&render_reset(&self.app.source, self.position, "lost"));
             }
             Heard::Frozen(why) => out.extend_from_slice(&render_frozen(why.as_deref())),
@@ -220,6 +234,10 @@ pub async fn events(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse, Problem> {
     let query: EventsQuery = query(request)?;
     let filter = Filter::of(&query)?;
+    let store = app.source.identity();
+    if let Some(pool) = &query.pool {
+        app.manager.check_pool(pool).map_err(|invalid| Problem::invalid(&invalid))?;
+    }
     let last = request.headers().get("last-event-id").map(header::HeaderValue::to_str);
     let last = last.transpose().map_err(|_| Problem::field("Last-Event-ID", "is not a cursor"))?;
     let after = query.after.as_deref().filter(|after| !after.is_empty());
@@ -246,6 +264,7 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
         filter,
         subscriber,
         position,
+        store,
         backlog,
         live,
         over: false,
@@ -282,7 +301,12 @@ impl Reader {
         let wait = tokio::time::sleep(Duration::from_millis(wait_ms));
         tokio::pin!(wait);
         loop {
+            let store = self.app.source.identity();
+            if std::mem::replace(&mut self.store, store) != store {
+                (self.position, reset) = (self.app.manager.latest(), true);
+            }
             while events.len() < MAX_POLL {
+                tokio::task::yield_now().await;
                 let limit = REPLAY.min(MAX_POLL - events.len());
                 let found = self.app.manager.history(self.position, limit).await;
                 match found.map_err(|error| Problem::store(&error))? {

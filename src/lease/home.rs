@@ -56,8 +56,9 @@ impl<C: Caller> Lease<C> {
                     // R6: under such a lease its home promises nothing.
                     self.floor = Moment::ZERO;
                 }
-                if let (State::Cooling, Some(peer)) = (self.record.state, peer) {
-                    // No home can lengthen a lock-delay: it is over for everybody at one instant.
+                if let (State::Cooling | State::Offered, Some(peer)) = (self.record.state, peer) {
+                    // No home can lengthen a lock-delay or an offer: it is over for everybody at one instant.
+                    // That an offer lapsed no change tells.
                     self.opens_at = peer.span_end(&self.record);
                 }
             }
@@ -170,7 +171,9 @@ impl<C: Caller> Lease<C> {
             Request::Revoke(_) => self.record.state == State::Free,
             Request::AskHandover(_) => self.record.tenure.is_none(),
             Request::FenceSkip(..) => self.record.fences().is_empty(),
-            Request::Pin(..) | Request::Unpin(..) | Request::Bury | Request::View => false,
+            Request::Pin(by, _) => self.record.pins.contains(by),
+            Request::Unpin(by, _) => !self.record.pins.contains(by),
+            Request::Bury | Request::View => false,
         }
     }
 

@@ -1,16 +1,15 @@
 //! What administrators do.
 
-use std::collections::HashSet;
-
 use super::{AdminError, Asked, Invalid, Manager, SessionView, Trouble};
 use crate::{
     actor::orders,
+    clock::HashSet,
     lease::{Answer, Key, MAX_PIN_BYTES, Owner, Request, Revoke, Tenure, View},
     store::Range,
 };
 
 /// Longest reason of an administrator's order, in bytes.
-const MAX_REASON_BYTES: usize = 256;
+pub(crate) const MAX_REASON_BYTES: usize = 256;
 /// Keys read at a time while an owner is drained.
 const PAGE: usize = 256;
 
@@ -115,7 +114,7 @@ impl Manager {
         let asked = asked.into();
         let mut drained = DrainedOwner::default();
         // Its sessions take their leases with them.
-        let (mut sessions, mut members, mut from) = (HashSet::new(), HashSet::new(), None);
+        let (mut sessions, mut members, mut from) = (HashSet::default(), HashSet::default(), None);
         loop {
             let (page, next) = self.sessions(Some(owner), from, PAGE).await?;
             for session in page {
@@ -228,7 +227,8 @@ pub struct DrainedOwner {
     pub asked: usize,
 }
 
-fn check_text(field: &'static str, text: &str, limit: usize) -> Result<(), Invalid> {
+/// Text of an administrator is not empty, not longer than this, and without control characters.
+pub(crate) fn check_text(field: &'static str, text: &str, limit: usize) -> Result<(), Invalid> {
     let detail = if text.is_empty() {
         "must not be empty".to_owned()
     } else if text.len() > limit {

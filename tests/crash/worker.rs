@@ -18,7 +18,7 @@ use crate::{
 /// after it.
 const HOT: u64 = 16;
 /// Keys among which they seldom meet.
-const KEYS: u64 = 400;
+const KEYS: u64 = 120;
 
 /// A worker, over all cycles.
 #[derive(Debug)]
@@ -39,8 +39,10 @@ impl Worker {
 
     /// Works until the connection breaks.
     pub async fn work(&mut self, server: &Server, history: &RefCell<History>) {
-        let mut connection = Connection::open(server.addr).await;
-        let _ = self.try_work(server, &mut connection, history).await;
+        // It may have ended already.
+        if let Ok(mut connection) = connect(server).await {
+            let _ = self.try_work(server, &mut connection, history).await;
+        }
     }
 
     async fn try_work(
@@ -136,6 +138,11 @@ impl Worker {
             }
         }
     }
+}
+
+/// An error when it has ended.
+pub async fn connect(server: &Server) -> io::Result<Connection> {
+    Ok(Connection::over(tokio::net::TcpStream::connect(server.addr).await?))
 }
 
 pub fn ttl_of(grant: &Grant) -> Duration {
