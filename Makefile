@@ -1,18 +1,17 @@
 # What people do with this repository. `make help` lists it.
 CARGO ?= cargo
 FEATURES = --features testing
-CYCLES ?= 10000
+CYCLES ?= 100
 NEXTEST_VERSION = 0.9.143
 DENY_VERSION = 0.20.2
 FUZZ_VERSION = 0.13.2
 SCHEMATHESIS_VERSION = 4.32.5
 NATS_VERSION = 2.15.1
 NATS = .tools/bin/nats-server
-MINUTES ?= 10
 SECONDS ?= 60
 CASES ?= 20000
 
-.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos model fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
+.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos soak model fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -52,10 +51,16 @@ bench-all: ## every workload at full size: takes long, needs 3 GiB
 bench-micro: ## criterion benches of the core and the actors
 	$(CARGO) bench
 
-crash: ## kill -9 under load, CYCLES times
-	CYCLES=$(CYCLES) $(CARGO) nextest run $(FEATURES) --release --test crash --no-capture
+crash: ## kill -9 under load, CYCLES times, and ten times as many simulated crashes; full and damaged disks (as root)
+	CYCLES=$(CYCLES) CRASHES=$${CRASHES:-$$(($(CYCLES) * 10))} ROT=$${ROT:-4000} CARGO="$(CARGO)" tests/crash/run
 
-chaos: nats ## several nodes on one store, with nodes and servers killed and cut off, for MINUTES
+chaos: MINUTES ?= 2
+chaos: SEEDS ?= 3
+chaos: nats ## twelve faults × three stores × SEEDS, MINUTES each, JOBS at a time; needs root
+	MINUTES=$(MINUTES) SEEDS=$(SEEDS) $(CARGO) test --release $(FEATURES) --test chaos -- matrix
+
+soak: MINUTES ?= 10
+soak: nats ## agents that are killed, fences, and what leases outlive, at full size, for MINUTES
 	CHAOS_MINUTES=$(MINUTES) $(CARGO) nextest run $(FEATURES) --release --test cluster --no-capture
 	WORK_CHAOS_SECONDS=$$(($(MINUTES) * 60)) $(CARGO) nextest run $(FEATURES) --release --test work_chaos --no-capture
 	FENCES=1000 FENCE_CYCLES=300 $(CARGO) nextest run $(FEATURES) --release --test fences --no-capture

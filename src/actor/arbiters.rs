@@ -26,6 +26,12 @@ impl Arbiters {
         Self { slots: (0..count.max(1)).map(|_| OnceLock::new()).collect() }
     }
 
+    /// None: actors live in the `LocalSet` of whoever asks for them.
+    #[must_use]
+    pub fn here() -> Self {
+        Self::default()
+    }
+
     /// How many there will be.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -50,6 +56,9 @@ impl Arbiters {
         local: impl FnOnce() -> T,
         remote: impl FnOnce(&ArbiterHandle) -> T,
     ) -> Option<T> {
+        if self.slots.is_empty() {
+            return Some(local());
+        }
         let index = usize::try_from(hash % self.slots.len() as u64).unwrap_or(0);
         if HERE.get() == Some(index) {
             return Some(local());

@@ -6,8 +6,9 @@ use std::sync::{
 };
 
 use bytes::Bytes;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::broadcast;
 
+use super::watch;
 use crate::store::{Committed, Position};
 
 /// What listeners hear.

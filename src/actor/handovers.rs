@@ -8,7 +8,7 @@
 //! Bounded: at most one entry for each lease, and each session, that is at home here.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -17,8 +17,12 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::Notify;
 
 use super::{Asked, Unanswered, World, orders, tasks::supervise};
-use crate::lease::{
-    Answer, AskHandover, Change, ChangeKind, Handover, Key, Moment, Nonce, Request, Revoke, Token,
+use crate::{
+    clock::HashMap,
+    lease::{
+        Answer, AskHandover, Change, ChangeKind, Handover, Key, Moment, Nonce, Request, Revoke,
+        Token,
+    },
 };
 
 /// What an order for want of an answer says.
@@ -125,6 +129,7 @@ async fn watch(world: &Arc<World>) {
         let next = handovers.next();
         let pause = next.map_or(LOOK, |at| at.since(world.clock.now()).min(LOOK));
         tokio::select! {
+            biased;
             () = handovers.changed.notified() => {}
             () = tokio::time::sleep(pause), if next.is_some() => {}
         }

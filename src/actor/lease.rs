@@ -16,8 +16,8 @@ use super::{Reply, World, gate::Permit, obituary::Obituary, warden::Warden};
 use crate::{
     clock::Chance,
     lease::{
-        Alarm, Answer, Call, Effect, Effects, Inherited, Input, Lease, Loaded, Moment, Nonce,
-        Request, SessionSpec, Settled, StoreError, Token, WriteEffect,
+        Alarm, Answer, Call, Effect, Effects, Inherited, Input, Lease, Loaded, Moment, Mutant,
+        Nonce, Request, SessionSpec, Settled, StoreError, Token, WriteEffect,
     },
     store::{Found, Outcome, Write},
     telemetry::PoolMetrics,
@@ -119,6 +119,8 @@ impl LeaseActor {
         {
             // The tenure is as it was before: another node's.
             self.pool.adoptions.increment(1);
+            #[cfg(any(test, feature = "testing"))]
+            self.world.tell(super::Witnessed::Adopted);
         }
         self.note_handover();
         self.rearm(now, ctx);
@@ -241,7 +243,11 @@ impl LeaseActor {
         for effect in effects {
             match effect {
                 Effect::Write(write) => self.write(now, write, ctx),
-                Effect::Reply(reply, answer) => reply.send(answer),
+                Effect::Reply(reply, answer) => {
+                    #[cfg(any(test, feature = "testing"))]
+                    self.tell_of_promise(now, &answer);
+                    reply.send(answer);
+                }
                 Effect::Read => {
                     let generation = self.generation;
                     let read = self.read().into_actor(self);
@@ -264,9 +270,33 @@ impl LeaseActor {
         }
     }
 
+    /// For tests: a grant or an absorbed heartbeat promises what is told of here.
+    #[cfg(any(test, feature = "testing"))]
+    fn tell_of_promise(&self, now: Moment, answer: &Answer) {
+        let token = match answer {
+            Answer::Granted(grant) => grant.view.token,
+            Answer::Alive { token, .. } => *token,
+            _ => return,
+        };
+        // What a session keeps is promised by the session.
+        let view = self.lease.as_ref().map(|lease| lease.view(now));
+        if let Some(view) = view.filter(|view| view.session.is_none()) {
+            let ttl_ms = view.ttl_ms.unwrap_or(0);
+            let (key, until) = (self.obituary.key(), self.world.terms().until);
+            let promise = super::Promise { key, token, decided: now, ttl_ms, until };
+            self.world.tell(super::Witnessed::Promised(promise));
+        }
+    }
+
     fn write(&mut self, began: Moment, write: WriteEffect, ctx: &mut Context<Self>) {
         let WriteEffect { expected, record, changes } = write;
         let key = self.obituary.key().clone();
+        if self.world.breaks(Mutant::SessionFreedBeforeTombstone)
+            && let Some(digest) = key.session()
+            && changes.iter().any(|change| change.kind.ends_tenure())
+        {
+            self.world.sessions.left(digest, super::sessions::End::unknown());
+        }
         let write = self.world.store.compare_and_set(Write { key, expected, record, changes });
         let generation = self.generation;
         let settled = write.into_actor(self).map(move |outcome, actor, ctx| {

@@ -30,6 +30,7 @@ mod supervisor;
 mod sweep;
 mod tasks;
 mod warden;
+pub mod watch;
 mod world;
 
 pub use arbiters::{Arbiters, claim_this_thread};
@@ -48,3 +49,5 @@ pub use sessions::{Holdings, Session, Sessions};
 pub use supervisor::{Stop, Supervisor, SupervisorAddr};
 pub(crate) use supervisor::{awaken, inherit};
 pub use world::{Limits, World};
+#[cfg(any(test, feature = "testing"))]
+pub use world::{Promise, Witnessed};

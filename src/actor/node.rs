@@ -23,7 +23,7 @@ use super::{
     tasks::supervise,
 };
 use crate::{
-    lease::{Keeper, Moment, NodeRecord, NodeState, Nonce, Renewal, Revision},
+    lease::{Keeper, Moment, Mutant, NodeRecord, NodeState, Nonce, Renewal, Revision},
     store::{FoundNode, Health, NodeOutcome, SharedStore, StoreError},
 };
 
@@ -152,8 +152,9 @@ impl Node {
     async fn renew_for_ever(&self) {
         loop {
             tokio::select! {
-                () = tokio::time::sleep(self.ttl / ROUNDS) => {}
+                biased;
                 () = self.world.keeper.notified() => {}
+                () = tokio::time::sleep(self.ttl / ROUNDS) => {}
             }
             self.renew().await;
         }
@@ -187,6 +188,9 @@ impl Node {
         let nonce = self.world.entropy.nonce();
         let load = self.world.homed.load(Ordering::Relaxed);
         let (expected, record) = self.with(|keeper| keeper.renewal(now, nonce, load));
+        if self.world.breaks(Mutant::PromiseBySentRecord) {
+            self.world.set_terms(|terms| terms.until = record.until);
+        }
         match self.shared().write_node(expected, record.clone()).await {
             NodeOutcome::Committed(revision) => self.renewed(record, revision),
             NodeOutcome::Refused(error) => self.not_renewed(&error),
@@ -297,12 +301,21 @@ impl Node {
             Err(error) => return tracing::warn!(%error, "the nodes' records cannot be read"),
         };
         let now = self.world.clock.now();
+        let now = if self.world.breaks(Mutant::RivalCountsFromBeforeItsRead) { asked } else { now };
         let readable = |found: FoundNode| Some((found.revision, found.record.ok()?));
-        let found: Vec<_> = found.into_iter().filter_map(readable).collect();
+        let mut found: Vec<_> = found.into_iter().filter_map(readable).collect();
+        if self.world.breaks(Mutant::EndOfHomeFromOlderCopy) {
+            self.with(|keeper| {
+                found.iter_mut().for_each(|(_, record)| keep_older(keeper, record));
+            });
+        }
         let nonce = || self.world.entropy.nonce();
         let findings = self.with(|keeper| keeper.read(&found, asked, now, nonce));
         let mut gone = findings.gone;
-        for (expected, tombstone) in findings.bury {
+        for (expected, mut tombstone) in findings.bury {
+            if self.world.breaks(Mutant::TombstoneWithAuthorsInstants) {
+                (tombstone.written, tombstone.until) = (now, now + self.ttl);
+            }
             let (node, url) = (tombstone.incarnation, tombstone.url.clone());
             match self.shared().write_node(expected, tombstone.clone()).await {
                 NodeOutcome::Committed(revision) => {
@@ -390,5 +403,13 @@ impl Node {
                 let _ = self.shared().forget_node(node, revision).await;
             }
         }
+    }
+}
+
+/// [`Mutant::EndOfHomeFromOlderCopy`]: a terminal record keeps the D of the copy that was read before it.
+fn keep_older(keeper: &Keeper, record: &mut NodeRecord) {
+    let known = keeper.peers().get(record.incarnation).map(|peer| &peer.record);
+    if let Some(known) = known.filter(|known| record.state.is_terminal() && !known.unseen) {
+        (record.written, record.until) = (known.written, known.until);
     }
 }

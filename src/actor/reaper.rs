@@ -5,7 +5,6 @@
 //! every key found no lease of it; a lease that names a session without a record has it made as a tombstone.
 
 use std::{
-    collections::{HashMap, HashSet},
     sync::{Arc, PoisonError},
     time::Duration,
 };
@@ -16,6 +15,7 @@ use super::{
     tasks::supervise,
 };
 use crate::{
+    clock::{HashMap, HashSet},
     lease::{Answer, Call, Key, Loaded, Moment, Nonce, Request, Revoke, Standing, State},
     store::{Found, Range},
 };
@@ -67,9 +67,10 @@ struct Reaper {
 }
 
 async fn reap_for_ever(world: Arc<World>) {
-    let mut reaper = Reaper { world, burial: burial(), dead: HashMap::new() };
+    let mut reaper = Reaper { world, burial: burial(), dead: HashMap::default() };
     loop {
         tokio::select! {
+            biased;
             () = reaper.world.sessions.work.notified() => {}
             () = tokio::time::sleep(ROUND), if !reaper.dead.is_empty() => {}
         }
@@ -176,7 +177,7 @@ async fn search(world: &Arc<World>, ended: &HashMap<Nonce, End>) -> HashSet<Nonc
     let surveyed: Vec<_> = sessions.into_iter().filter(|session| !session.is_complete()).collect();
     let surveyed: HashMap<_, _> =
         surveyed.iter().map(|session| (session.digest, (session, session.doubts()))).collect();
-    let mut left = HashSet::new();
+    let mut left = HashSet::default();
     let mut after = None;
     loop {
         let range = Range { prefix: String::new(), after: after.take(), limit: BATCH };

@@ -9,14 +9,17 @@ use std::{
 };
 
 use actix::{Actor, Addr};
-use dashmap::{DashMap, mapref::entry::Entry};
+use dashmap::mapref::entry::Entry;
 
 use super::{
     Arbiters, World,
     lease::{LeaseActor, Mail},
     obituary::Obituary,
 };
-use crate::lease::{Key, Moment};
+use crate::{
+    clock::{DashMap, dash_map},
+    lease::{Key, Moment},
+};
 
 /// Why no actor took the mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +51,7 @@ impl Registry {
     /// An empty registry that places actors on these arbiters.
     #[must_use]
     pub fn new(arbiters: Arc<Arbiters>) -> Self {
-        Self {
-            slots: DashMap::new(),
-            unseen: DashMap::new(),
-            arbiters,
-            incarnations: AtomicU64::new(0),
-        }
+        Self { slots: dash_map(), unseen: dash_map(), arbiters, incarnations: AtomicU64::new(0) }
     }
 
     /// How many keys have an actor in memory.
@@ -94,7 +92,7 @@ impl Registry {
     }
 
     /// Puts mail into every actor's mailbox.
-    pub(super) fn tell_all(&self, mail: impl Fn() -> Mail) {
+    pub fn tell_all(&self, mail: impl Fn() -> Mail) {
         for slot in &self.slots {
             if let Slot::Running { addr, .. } = slot.value() {
                 addr.do_send(mail());

@@ -12,16 +12,16 @@
 //! Assumes: the supervisor reports every committed change in the order of the feed.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
-use dashmap::DashMap;
 use sha2::{Digest, Sha256};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
-use super::{handovers::Handovers, warden::Beat};
+use super::{handovers::Handovers, warden::Beat, watch};
 use crate::{
+    clock::{DashMap, HashMap, HashSet, dash_map},
     lease::{
         Change, ChangeKind, Handover, Key, Nonce, Owner, Record, SessionOver, SessionSpec, Token,
     },
@@ -29,7 +29,6 @@ use crate::{
 };
 
 /// The sessions of a node.
-#[derive(Default)]
 pub struct Sessions {
     known: DashMap<Nonce, Arc<Session>>,
     /// Leases by session, as found before the first call was taken.
@@ -50,6 +49,23 @@ pub struct Sessions {
     pub(super) ended: Mutex<Vec<(Nonce, End)>>,
     /// There are such, or some whose leases are not all known.
     pub(super) work: Notify,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self {
+            known: dash_map(),
+            inherited: dash_map(),
+            inquiries: Mutex::default(),
+            inquired: Notify::new(),
+            checks: Places::default(),
+            handovers: Handovers::default(),
+            orders: Mutex::default(),
+            ordered: Notify::new(),
+            ended: Mutex::default(),
+            work: Notify::new(),
+        }
+    }
 }
 
 /// Most rounds of checks under way at a time, of all sessions together: each may hold a socket or a program.
@@ -266,7 +282,7 @@ impl Session {
     }
 
     pub(super) fn is_complete(&self) -> bool {
-        *self.complete.borrow()
+        self.complete.get()
     }
 
     /// A search of the store found one of its leases.
@@ -288,7 +304,7 @@ impl Session {
     pub(super) fn completed(&self, doubts: u64) {
         let mut kept = self.kept();
         if kept.doubts == doubts {
-            kept.gone = HashSet::new();
+            kept.gone = HashSet::default();
             self.complete.send_replace(true);
         }
     }
@@ -296,8 +312,8 @@ impl Session {
     /// Some changes were missed.
     pub(super) fn doubted(&self) {
         let mut kept = self.kept();
-        (kept.leases, kept.sum) = (HashMap::new(), 0);
-        kept.gone = HashSet::new();
+        (kept.leases, kept.sum) = (HashMap::default(), 0);
+        kept.gone = HashSet::default();
         kept.doubts += 1;
         self.complete.send_replace(false);
     }

@@ -1,10 +1,6 @@
 //! The supervisor: learns of every death, replaces the dead, and publishes what the store committed.
 
-use std::{
-    collections::{HashMap, HashSet, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use actix::{
     Actor, ActorContext, AsyncContext, Context, Handler, Message, StreamHandler, WrapFuture,
@@ -14,7 +10,8 @@ use tokio::sync::{broadcast::error::RecvError, mpsc::UnboundedReceiver};
 
 use super::{Mail, Unreachable, World, obituary::Death, sessions::End, sweep::is_pending};
 use crate::{
-    lease::{Key, Moment, Nonce, Record, Revision, State},
+    clock::{HashMap, HashSet},
+    lease::{Key, Moment, Mutant, Nonce, Record, Revision, State},
     store::{Committed, Feed, History, News, Position, Range, StoreError},
 };
 
@@ -50,7 +47,12 @@ impl Supervisor {
     pub fn new(world: Arc<World>, deaths: UnboundedReceiver<Death>) -> Self {
         let feed = world.store.feed();
         let position = world.store.latest();
-        Self { world, deaths: Some(deaths), feed: Some((feed, position)), restarts: HashMap::new() }
+        Self {
+            world,
+            deaths: Some(deaths),
+            feed: Some((feed, position)),
+            restarts: HashMap::default(),
+        }
     }
 
     /// Whether the key's actor died too often lately to be started at once.
@@ -139,7 +141,9 @@ async fn publish(world: Arc<World>, mut feed: Feed, mut position: Position) {
         match feed.recv().await {
             Ok(News::Gap { resume }) => {
                 position = resume;
-                world.bus.lose(resume);
+                if !world.breaks(Mutant::GapUnsaid) {
+                    world.bus.lose(resume);
+                }
                 world.sessions.doubt();
                 world.pools.doubt();
                 world.registry.tell_all(|| Mail::Stale(u64::MAX));
@@ -223,7 +227,7 @@ fn announce(world: &World, committed: Committed) {
 /// # Errors
 /// The store's.
 pub(crate) async fn inherit(world: &World) -> Result<Vec<Key>, StoreError> {
-    let (mut inherited, mut living) = (Vec::new(), HashSet::new());
+    let (mut inherited, mut living) = (Vec::new(), HashSet::default());
     let mut after = None;
     loop {
         let range = Range { prefix: String::new(), after, limit: AWAKEN_BATCH };

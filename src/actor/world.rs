@@ -14,7 +14,7 @@ use tokio::sync::{Notify, mpsc::UnboundedSender};
 use super::{Bus, Mail, NamedPlugin, Plugins, Pools, Registry, Rules, Sessions, obituary::Death};
 use crate::{
     clock::{Clock, Entropy, JumpDetector},
-    lease::{Env, Inherited, Key, Lease, Moment, Nonce, Policies, Terms, View},
+    lease::{Env, Inherited, Key, Lease, Moment, Mutant, Nonce, Policies, Terms, View},
     store::{Found, LeaseStore},
     telemetry::{Metrics, OwnershipLog, PoolMetrics},
 };
@@ -93,7 +93,41 @@ pub struct World {
     pub(super) seed: u64,
     jumps: JumpDetector,
     lapses: AtomicU32,
+    /// Who is told of what no answer shows, for tests.
+    #[cfg(any(test, feature = "testing"))]
+    witness: std::sync::OnceLock<Witness>,
 }
+
+/// What no answer shows, for tests.
+#[cfg(any(test, feature = "testing"))]
+#[derive(Clone, Copy, Debug)]
+pub enum Witnessed<'a> {
+    /// R1: a promise was decided.
+    Promised(Promise<'a>),
+    /// R5: the tenure of a dead node goes on here.
+    Adopted,
+    /// R2: this node could not promise for a while, and can again.
+    Lapsed,
+}
+
+/// A promise, as it was decided: R1, for tests. Instants are readings of the node's clock.
+#[cfg(any(test, feature = "testing"))]
+#[derive(Clone, Copy, Debug)]
+pub struct Promise<'a> {
+    /// Of which key.
+    pub key: &'a Key,
+    /// Of which tenure.
+    pub token: crate::lease::Token,
+    /// The one reading.
+    pub decided: Moment,
+    /// What was promised, in milliseconds.
+    pub ttl_ms: u64,
+    /// When this node's record runs out.
+    pub until: Moment,
+}
+
+#[cfg(any(test, feature = "testing"))]
+type Witness = Box<dyn Fn(Witnessed<'_>) + Send + Sync>;
 
 impl World {
     /// Puts a world together.
@@ -140,6 +174,21 @@ impl World {
             seed,
             jumps: JumpDetector::new(),
             lapses: AtomicU32::new(0),
+            #[cfg(any(test, feature = "testing"))]
+            witness: std::sync::OnceLock::new(),
+        }
+    }
+
+    /// For tests: has everything told from now on. The first to ask is heard.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn witness(&self, told: impl Fn(Witnessed<'_>) + Send + Sync + 'static) {
+        let _ = self.witness.set(Box::new(told));
+    }
+
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn tell(&self, what: Witnessed<'_>) {
+        if let Some(told) = self.witness.get() {
+            told(what);
         }
     }
 
@@ -157,6 +206,9 @@ impl World {
         let Some(gain) = self.jumps.check_reading(&*self.clock, now, wall_ms) else {
             return (now, wall_ms);
         };
+        if self.breaks(Mutant::ClockStopIgnored) {
+            return (now, wall_ms);
+        }
         self.entropy.refresh();
         if self.store.shared().is_some() {
             // Others may have found this node dead meanwhile: it promises nothing more under its name.
@@ -174,6 +226,19 @@ impl World {
         (self.clock.now(), wall_ms)
     }
 
+    /// Whether a rule is broken on purpose. Never, outside of tests.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn breaks(&self, mutant: Mutant) -> bool {
+        self.terms().breaks(mutant)
+    }
+
+    /// Whether a rule is broken on purpose. Never, outside of tests.
+    #[cfg(not(any(test, feature = "testing")))]
+    #[inline]
+    pub(crate) const fn breaks(&self, _: Mutant) -> bool {
+        false
+    }
+
     /// How often this node could not promise for a while.
     pub fn lapses(&self) -> u32 {
         self.lapses.load(Ordering::Acquire)
@@ -181,6 +246,8 @@ impl World {
 
     /// It can again.
     pub(super) fn lapsed(&self) {
+        #[cfg(any(test, feature = "testing"))]
+        self.tell(Witnessed::Lapsed);
         self.lapses.fetch_add(1, Ordering::AcqRel);
     }
 

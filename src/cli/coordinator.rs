@@ -55,7 +55,7 @@ impl Coordinator {
             before_scrape: gauges(&engine),
             source: Arc::new(Source {
                 node: settings.advertise_url(bound),
-                store_tag: engine.store.store.meta().identity.to_string()[..8].to_owned(),
+                store: engine.store.store.clone(),
             }),
             exec_checks: settings.limits.exec_checks,
             store_kind: settings.store.kind.as_str(),

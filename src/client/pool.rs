@@ -216,7 +216,7 @@ impl WorkerPool {
             })
         });
         let chance = SystemEntropy::new().chance();
-        let mut member = Member { pool: self, start, chance, rests: Rests::default(), fair: true };
+        let mut member = Member { pool: self, start, chance, rests: Rests::default() };
         let mut order = member.pool.order;
         while let Some(session) = member.join().await? {
             if member.work(&session, order).await? {
@@ -237,8 +237,6 @@ struct Member {
     start: Start,
     chance: Chance,
     rests: Rests,
-    /// Whether the server knows shares.
-    fair: bool,
 }
 
 impl Member {
@@ -285,7 +283,7 @@ impl Member {
             let room = self.pool.capacity.saturating_sub(tasks.len());
             if asking.is_none() && room > 0 && !leaving {
                 let rest = pause + self.chance.jitter(pause);
-                asking = Some(ask(session.clone(), self.what(order, room), rest));
+                asking = Some(ask(session.clone(), self.what(order), rest));
             }
             let asked = async {
                 match asking.as_mut() {
@@ -321,46 +319,20 @@ impl Member {
                             }
                             Duration::ZERO
                         }
-                        Err(error) => self.refused(error, pause)?,
+                        Err(error) => refused(error, pause)?,
                     };
                 }
             }
         }
     }
 
-    fn what(&self, order: Order, room: usize) -> Hold {
+    fn what(&self, order: Order) -> Hold {
         let pool = &self.pool;
         let hold = match pool.keys.as_slice() {
             [] => Hold::pool(pool.pool.as_str()),
             keys => Hold::any(keys.iter().cloned()),
         };
-        let hold = hold.order(order).wait(WAIT);
-        if self.fair {
-            return hold.fair();
-        }
-        // Without shares, one at a time: so that members that start together come to similar numbers.
-        hold.count(u32::try_from(room.min(1)).unwrap_or(1))
-    }
-
-    /// How long to pause after a call that failed.
-    fn refused(&mut self, error: ClientError, pause: Duration) -> Result<Duration, ClientError> {
-        let longer = (pause * 2).clamp(PAUSES[0], PAUSES[1]);
-        let Some(problem) = error.problem() else {
-            tracing::debug!(%error, "nothing could be acquired");
-            return Ok(longer);
-        };
-        match problem.code.as_str() {
-            "none-available" => Ok(PAUSES[0]),
-            // The heartbeat finds out by itself.
-            "session-lost" => Ok(longer),
-            _ if self.fair && speaks_of(problem.field.as_deref(), &problem.detail, "count") => {
-                tracing::warn!("the server knows no shares: keys are taken one by one");
-                self.fair = false;
-                Ok(Duration::ZERO)
-            }
-            _ if is_final(&error) => Err(error),
-            _ => Ok(longer),
-        }
+        hold.order(order).wait(WAIT).fair()
     }
 
     /// Says that everything is to be handed over.
@@ -491,9 +463,20 @@ fn is_final(error: &ClientError) -> bool {
     error.problem().is_some_and(|problem| !problem.retryable)
 }
 
-/// Whether a problem is about this field.
-fn speaks_of(field: Option<&str>, detail: &Option<String>, name: &str) -> bool {
-    field == Some(name) || detail.as_deref().is_some_and(|detail| detail.contains(name))
+/// How long to pause after a call that failed.
+fn refused(error: ClientError, pause: Duration) -> Result<Duration, ClientError> {
+    let longer = (pause * 2).clamp(PAUSES[0], PAUSES[1]);
+    let Some(problem) = error.problem() else {
+        tracing::debug!(%error, "nothing could be acquired");
+        return Ok(longer);
+    };
+    match problem.code.as_str() {
+        "none-available" => Ok(PAUSES[0]),
+        // The heartbeat finds out by itself.
+        "session-lost" => Ok(longer),
+        _ if is_final(&error) => Err(error),
+        _ => Ok(longer),
+    }
 }
 
 /// Keys whose tasks failed.

@@ -11,14 +11,20 @@
 
 mod chance;
 mod entropy;
+mod hash;
 mod jump;
 mod manual;
+#[cfg(feature = "testing")]
+mod set_wall;
 mod system;
 
 use std::{sync::Arc, time::Duration};
 
 pub use chance::Chance;
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
+#[cfg(feature = "server")]
+pub use hash::{DashMap, dash_map};
+pub use hash::{HashMap, HashSet};
 pub use jump::JumpDetector;
 pub use manual::{ManualClock, VirtualClock};
 pub use system::{SystemClock, boottime_ms};

@@ -18,7 +18,12 @@ use crate::{
 
 /// A cursor: the store's identity, so that another store's is noticed, and the position in it.
 pub fn cursor(source: &Source, at: Position) -> String {
-    format!("{}-{}-{}", source.store_tag, at.revision.0, at.index)
+    write_cursor(&source.store_tag(), at)
+}
+
+/// What [`read_cursor`] reads.
+pub fn write_cursor(tag: &str, at: Position) -> String {
+    format!("{tag}-{}-{}", at.revision.0, at.index)
 }
 
 /// `None` for a cursor of another store.
@@ -28,7 +33,7 @@ pub fn parse_cursor(app: &App, text: &str) -> Result<Option<Position>, Problem> 
     }
     let (tag, position) =
         read_cursor(text).ok_or_else(|| Problem::field("after", "is not a cursor"))?;
-    Ok((tag == app.source.store_tag).then_some(position))
+    Ok((tag == app.source.store_tag()).then_some(position))
 }
 
 /// The store's tag and the position of a cursor, as [`cursor`] writes it and in no other way.

@@ -28,6 +28,7 @@ use super::{
 };
 use crate::{
     actor::{Heard, Published, Subscriber},
+    lease::Nonce,
     store::{Committed, History, Position},
 };
 
@@ -83,6 +84,8 @@ pub struct Reader {
     filter: Filter,
     subscriber: Subscriber,
     position: Position,
+    /// The store that the position is of.
+    store: Nonce,
     /// Read from the store's history, not yet sent.
     backlog: VecDeque<Committed>,
     live: bool,
@@ -174,7 +177,10 @@ impl Reader {
         match heard {
             Heard::Change(published) => self.take(published, out),
             Heard::Lost(resume) => {
-                self.position = self.position.max(*resume);
+                let store = self.app.source.identity();
+                // A position in a store that went backwards says nothing about what it is now.
+                let same = std::mem::replace(&mut self.store, store) == store;
+                self.position = if same { self.position.max(*resume) } else { *resume };
                 out.extend_from_slice(&render_reset(&self.app.source, self.position, "lost"));
             }
             Heard::Frozen(why) => out.extend_from_slice(&render_frozen(why.as_deref())),
@@ -231,6 +237,7 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
     if let Some(pool) = &query.pool {
         app.manager.check_pool(pool).map_err(|invalid| Problem::invalid(&invalid))?;
     }
+    let store = app.source.identity();
     let last = request.headers().get("last-event-id").map(header::HeaderValue::to_str);
     let last = last.transpose().map_err(|_| Problem::field("Last-Event-ID", "is not a cursor"))?;
     let after = query.after.as_deref().filter(|after| !after.is_empty());
@@ -257,6 +264,7 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
         filter,
         subscriber,
         position,
+        store,
         backlog,
         live,
         over: false,
@@ -293,6 +301,10 @@ impl Reader {
         let wait = tokio::time::sleep(Duration::from_millis(wait_ms));
         tokio::pin!(wait);
         loop {
+            let store = self.app.source.identity();
+            if std::mem::replace(&mut self.store, store) != store {
+                (self.position, reset) = (self.app.manager.latest(), true);
+            }
             while events.len() < MAX_POLL {
                 tokio::task::yield_now().await;
                 let limit = REPLAY.min(MAX_POLL - events.len());

@@ -10,9 +10,7 @@ use super::{
     events::EventsQuery,
     heartbeats, leases,
     problem::Problem,
-    query, releases,
-    server::Source,
-    sessions,
+    query, releases, sessions,
     wire::{
         AcquireAnyBody, AcquireBody, BatchBody, BeatBody, CheckBody, DrainBody, FenceSkipBody,
         HeartbeatBody, LeaseQuery, ListQuery, PinBody, ReleaseBody, RevokeBody, SessionBody,
@@ -22,7 +20,6 @@ use super::{
 use crate::{
     lease::MAX_PIN_BYTES,
     manager::{Invalid, MAX_REASON_BYTES, check_progress, check_text, check_value},
-    store::Position,
 };
 
 /// Why a door did not take what was sent.
@@ -185,11 +182,4 @@ pub fn read_query(door: usize, text: &str) -> Result<(), Refused> {
     Ok(())
 }
 
-/// A cursor as text.
-#[must_use]
-pub fn cursor(store_tag: &str, at: Position) -> String {
-    let source = Source { node: String::new(), store_tag: store_tag.to_owned() };
-    cloud_event::cursor(&source, at)
-}
-
-pub use cloud_event::read_cursor;
+pub use cloud_event::{read_cursor, write_cursor as cursor};

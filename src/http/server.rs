@@ -26,6 +26,7 @@ use crate::{
     actor::{Arbiters, claim_this_thread},
     lease::Nonce,
     manager::Manager,
+    store::LeaseStore,
     telemetry::Recorder,
 };
 
@@ -64,12 +65,24 @@ impl App {
 }
 
 /// The origin of answers and events.
-#[derive(Debug)]
 pub struct Source {
     /// How others reach this coordinator.
     pub node: String,
-    /// The beginning of the store's identity, for cursors.
-    pub store_tag: String,
+    /// Whose history it is.
+    pub store: Arc<dyn LeaseStore>,
+}
+
+impl Source {
+    /// The beginning of the store's identity, for cursors. A store that went backwards has another one as soon
+    /// as its epoch is raised, for all processes that go on with it.
+    pub fn store_tag(&self) -> String {
+        format!("{:08x}", self.identity().0 >> 96)
+    }
+
+    /// The store's identity now.
+    pub fn identity(&self) -> Nonce {
+        self.store.meta().identity
+    }
 }
 
 /// How to serve.

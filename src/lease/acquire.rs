@@ -239,7 +239,7 @@ impl<C: Caller> Lease<C> {
             return self.end_unheard(env, out);
         }
         let own = self.record.bond().is_none();
-        let valid = if own { valid_for(waiter.received, env.now, self.ttl()) } else { 0 };
+        let valid = if own { env.terms.valid_for(waiter.received, env.now, self.ttl()) } else { 0 };
         let grant = self.grant_view(env, valid);
         if waiter.acquire.mark.is_some() {
             self.recall_repeats();

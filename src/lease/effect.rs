@@ -1,6 +1,6 @@
 //! What the shell is to do. Effects are data; the shell performs them in order.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Answer, Change, CodecError, Epoch, FenceReport, FenceRun, Moment, Nonce, Peers, Policies,
@@ -135,6 +135,15 @@ impl Terms {
     #[must_use]
     pub fn may_promise(&self, now: Moment) -> bool {
         now < self.until || self.breaks(super::Mutant::PromiseAfterUntil)
+    }
+
+    /// R1: what a caller is told; see [`super::valid_for`].
+    pub(super) fn valid_for(&self, received: Moment, decided: Moment, ttl: Duration) -> u64 {
+        if self.breaks(super::Mutant::DriftIgnored) {
+            let span = decided.since(received).saturating_add(ttl);
+            return u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        }
+        super::valid_for(received, decided, ttl)
     }
 
     /// Whether a rule is broken on purpose. Never, outside of tests.

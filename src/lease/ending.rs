@@ -52,6 +52,8 @@ impl<C: Caller> Lease<C> {
         }
         match self.record.state {
             State::Held => self.tenure_deadline(),
+            // What its home is to write; a caller in the queue here is granted the key from then on.
+            _ if self.home == Home::Living && self.waiters_len() == 0 => Moment::NEVER,
             State::Offered | State::Cooling => self.opens_at,
             State::Free if self.waiters_len() > 0 => Moment::ZERO,
             _ => Moment::NEVER,
@@ -293,6 +295,7 @@ impl<C: Caller> Lease<C> {
             self.withdraw_offer(call, env, out);
         } else if revoke.immediately
             || self.run_out(env.now)
+            || env.terms.breaks(Mutant::RevokeCutsPromises)
             || (self.record.handover.is_some() && env.terms.breaks(Mutant::HandoverCutsPromises))
         {
             let end = End {

@@ -188,6 +188,16 @@ impl<C: Caller> Lease<C> {
         }
     }
 
+    /// [`Mutant::FenceNotSucceeded`]: as if whoever began them were still about.
+    pub(super) fn leave_fences_to_the_dead(&mut self) {
+        let record = self.record.clone();
+        let pending = record
+            .fences()
+            .iter()
+            .flat_map(|fence| fence.pending.iter().map(|plugin| (fence.token, plugin.clone())));
+        self.busy().running.extend(pending);
+    }
+
     pub(super) fn reported(
         &mut self,
         report: FenceReport,

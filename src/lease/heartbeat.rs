@@ -6,7 +6,6 @@ use super::{
     Answer, Call, Caller, Change, ChangeKind, Effect, Env, Heartbeat, Lease, Lost, Moment, Mutant,
     Request, State,
     machine::{Effects, Flight, Home},
-    valid_for,
 };
 
 impl<C: Caller> Lease<C> {
@@ -48,7 +47,7 @@ impl<C: Caller> Lease<C> {
         }
         self.graced = false;
         self.promised = self.promised.max(env.now + self.ttl());
-        let valid_for_ms = valid_for(call.received, env.now, self.ttl());
+        let valid_for_ms = env.terms.valid_for(call.received, env.now, self.ttl());
         let answer = Answer::Alive { token: self.token, valid_for_ms, revived };
         out.push(Effect::Reply(call.caller, answer));
     }

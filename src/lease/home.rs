@@ -56,8 +56,9 @@ impl<C: Caller> Lease<C> {
                     // R6: under such a lease its home promises nothing.
                     self.floor = Moment::ZERO;
                 }
-                if let (State::Cooling, Some(peer)) = (self.record.state, peer) {
-                    // No home can lengthen a lock-delay: it is over for everybody at one instant.
+                if let (State::Cooling | State::Offered, Some(peer)) = (self.record.state, peer) {
+                    // No home can lengthen a lock-delay or an offer: it is over for everybody at one instant.
+                    // That an offer lapsed no change tells.
                     self.opens_at = peer.span_end(&self.record);
                 }
             }
@@ -286,6 +287,7 @@ impl<C: Caller> Lease<C> {
 
     /// R7: the store went backwards, or the key's token is of a later generation than ours.
     pub(super) fn is_frozen(&self, env: &Env<'_>) -> bool {
-        env.terms.frozen || self.token.epoch() > env.terms.epoch
+        env.terms.frozen
+            || (self.token.epoch() > env.terms.epoch && !env.terms.breaks(Mutant::EpochIgnored))
     }
 }

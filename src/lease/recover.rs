@@ -69,6 +69,9 @@ impl<C: Caller> Lease<C> {
         let mut lease = Self::with(Arc::new(Record::absent()), Revision::ABSENT);
         let mut out = Vec::new();
         lease.adopt(there, inherited, env, &mut out);
+        if env.terms.breaks(Mutant::FenceNotSucceeded) {
+            lease.leave_fences_to_the_dead();
+        }
         lease.run_fences(env, &mut out);
         (lease, out)
     }
@@ -119,7 +122,8 @@ impl<C: Caller> Lease<C> {
                 self.settled_on(env);
                 self.floor = match self.record.state {
                     State::Held if !env.terms.breaks(Mutant::RestartWithEmptyPromises) => {
-                        from.end_of(promise_span(&self.record))
+                        let halved = env.terms.breaks(Mutant::RestartGraceHalved);
+                        from.end_of(promise_span(&self.record) / if halved { 2 } else { 1 })
                     }
                     _ => Moment::ZERO,
                 };

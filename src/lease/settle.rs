@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{
-    Alarm, Answer, Call, Caller, Effect, Env, Lease, Loaded, Moment, Request, Revision, Settled,
-    State, StoreError,
-    machine::{Effects, Flight, RETRY},
+    Alarm, Answer, Call, Caller, Effect, Env, Lease, Loaded, Moment, Mutant, Request, Revision,
+    Settled, State, StoreError,
+    machine::{Effects, Flight, Home, RETRY},
 };
 
 impl<C: Caller> Lease<C> {
@@ -59,7 +59,15 @@ impl<C: Caller> Lease<C> {
             Loaded::Record(revision, _) => flight.write.expected == *revision,
             Loaded::Quarantined(..) => false,
         };
-        if unchanged {
+        let mut flight = flight;
+        let mut sins = false;
+        if let Loaded::Record(revision, record) = &loaded
+            && env.terms.breaks(Mutant::RetriedBlindly)
+            && record.nonce != flight.write.record.nonce
+        {
+            (flight.write.expected, sins) = (*revision, true);
+        }
+        if unchanged || sins {
             self.launch(Flight { reading: false, ..flight }, out);
         } else {
             self.conflict(flight, loaded, env, out);
@@ -78,6 +86,10 @@ impl<C: Caller> Lease<C> {
         self.revision = revision;
         self.settled_on(env);
         self.reckon(env, out);
+        if self.home == Home::Here && self.floor == Moment::NEVER {
+            // The home before lived: what was written over was nobody's, such as a lock-delay that a revival cuts.
+            self.floor = Moment::ZERO;
+        }
         if let Some(due) = flight.due {
             let late = env.now.since(due).as_nanos();
             let late = u64::try_from(late).unwrap_or(u64::MAX);

@@ -1,10 +1,9 @@
 //! What administrators do.
 
-use std::collections::HashSet;
-
 use super::{AdminError, Asked, Invalid, Manager, SessionView, Trouble};
 use crate::{
     actor::orders,
+    clock::HashSet,
     lease::{Answer, Key, MAX_PIN_BYTES, Owner, Request, Revoke, Tenure, View},
     store::Range,
 };
@@ -115,7 +114,7 @@ impl Manager {
         let asked = asked.into();
         let mut drained = DrainedOwner::default();
         // Its sessions take their leases with them.
-        let (mut sessions, mut members, mut from) = (HashSet::new(), HashSet::new(), None);
+        let (mut sessions, mut members, mut from) = (HashSet::default(), HashSet::default(), None);
         loop {
             let (page, next) = self.sessions(Some(owner), from, PAGE).await?;
             for session in page {

@@ -1,6 +1,6 @@
 //! Acquire-any: up to `count` of several keys, in an order that does not collide.
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, future::join_all, stream};
 use tokio::sync::oneshot;
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     actor::Mail,
-    clock::Chance,
+    clock::{Chance, HashSet},
     lease::{Acquire, Bond, Grant, Key, Moment, Nonce, Order, Owner, SessionId, View, arrange},
     store::Range,
     telemetry::PoolMetrics,
@@ -110,6 +110,7 @@ impl Manager {
             self.serve_any(any, keys, Some(bond), wait_until, received).await
         };
         let mut taken = tokio::select! {
+            biased;
             taken = serve => taken?,
             error = self.session_ends(session) => return Err(Box::new(error).into()),
         };
@@ -186,7 +187,7 @@ impl Manager {
     ) -> Result<Vec<Key>, AcquireAnyError> {
         let keys = match candidates {
             Candidates::Keys(keys) => {
-                let mut seen = HashSet::with_capacity(keys.len());
+                let mut seen = HashSet::default();
                 if let Some(twice) = keys.iter().find(|key| !seen.insert(key.as_str())) {
                     let detail = format!("names {twice:?} twice");
                     return Err(Invalid { field: "keys", detail }.into());

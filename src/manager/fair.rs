@@ -10,15 +10,13 @@
 
 use std::{cell::Cell, sync::Arc, time::Duration};
 
-use tokio::sync::watch;
-
 use super::{
     AcquireAny, AcquireAnyError, Availability, Candidates, Invalid, MAX_CANDIDATES, Manager, Taken,
     Trouble,
     any::{Grants, Serving, Tried},
 };
 use crate::{
-    actor::{Reservation, Share, pools::settle},
+    actor::{Reservation, Share, pools::settle, watch},
     lease::{Bond, Key, Moment, Order},
 };
 
@@ -188,6 +186,7 @@ impl Manager {
         until: Moment,
     ) -> Result<(), Trouble> {
         tokio::select! {
+            biased;
             _ = settle(changes) => Ok(()),
             () = tokio::time::sleep(until.since(self.now())) => Ok(()),
             () = self.drained() => Err(Trouble::Draining),

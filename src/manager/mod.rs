@@ -23,9 +23,6 @@ mod sessions;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use dashmap::DashMap;
-use tokio::sync::watch;
-
 pub use crate::actor::Asked;
 pub use admin::DrainedOwner;
 #[cfg(feature = "testing")]
@@ -47,10 +44,11 @@ pub(crate) use sessions::check_progress;
 pub use sessions::{Asks, MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};
 
 use crate::{
-    actor::{Node, NodeView, Unanswered, World},
+    actor::{Node, NodeView, Unanswered, World, watch},
+    clock::DashMap,
     lease::{
-        Answer, Bond, Grant, Key, Moment, Nonce, Owner, Policy, Refusal, Request, SessionId,
-        TtlBounds,
+        Answer, Bond, Grant, Key, Moment, Mutant, Nonce, Owner, Policy, Refusal, Request,
+        SessionId, TtlBounds,
     },
     telemetry::{AcquireOutcome, PoolMetrics},
 };
@@ -182,9 +180,14 @@ impl Manager {
         let (bond, ttl_ms) = self.bond(id, asked).await.map_err(Box::new)?;
         let one = &AcquireOne { ttl_ms, ..one.clone() };
         let mut grant = tokio::select! {
+            biased;
             grant = self.acquire_kept(one, Some(bond), asked) => grant?,
             error = self.session_ends(id) => return Err(Box::new(error).into()),
         };
+        if self.world.breaks(Mutant::GrantUnderEndingSession) {
+            grant.valid_for_ms = ttl_ms * 9 / 10;
+            return Ok(grant);
+        }
         match self.beat(id, asked).await {
             Ok((_, valid_for_ms)) => {
                 grant.valid_for_ms = valid_for_ms;
@@ -206,7 +209,7 @@ impl Manager {
     ) -> Result<Grant, AcquireError> {
         check_value(one.value.as_deref())?;
         let wait_until = self.check_wait(one.wait_ms, asked.received)?;
-        if *self.draining.borrow() {
+        if self.draining.get() {
             return Err(Trouble::Draining.into());
         }
         if self.world.is_frozen() {
@@ -302,7 +305,7 @@ impl Manager {
     /// Whether no more work is taken.
     #[must_use]
     pub fn is_draining(&self) -> bool {
-        *self.draining.borrow()
+        self.draining.get()
     }
 
     /// Resolves when no more work is taken.
@@ -318,6 +321,7 @@ impl Manager {
     ) -> Result<T, Trouble> {
         let _waiting = Waiting::begin(pools);
         tokio::select! {
+            biased;
             answer = asked => answer,
             () = self.drained() => Err(Trouble::Draining),
         }

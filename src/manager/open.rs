@@ -3,13 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use actix::Actor;
-use dashmap::DashMap;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::{CallLimits, Manager};
 use crate::{
-    actor::{self, Arbiters, Limits, NamedPlugin, Node, Registry, Supervisor, World},
-    clock::{Clock, Entropy},
+    actor::{self, Arbiters, Limits, NamedPlugin, Node, Registry, Supervisor, World, watch},
+    clock::{Clock, Entropy, dash_map},
     lease::{Moment, Policies, StoreError, Terms},
     store::{Health, LeaseStore},
     telemetry::{Metrics, OwnershipLog},
@@ -47,6 +46,9 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     /// The log of ownership changes.
     pub ownership_log: OwnershipLog,
+    /// The rule that is broken on purpose, for the tests of the tests.
+    #[cfg(any(test, feature = "testing"))]
+    pub broken: Option<crate::lease::Mutant>,
 }
 
 /// Why no coordinator could be opened.
@@ -59,7 +61,8 @@ pub enum OpenError {
 
 impl Manager {
     /// Opens a coordinator: reads what an earlier process left, starts the supervisor here and the
-    /// inherited leases' actors in the background. To be called inside an actix system.
+    /// inherited leases' actors in the background. To be called inside an actix system, or, where
+    /// there is no arbiter, inside the `LocalSet` that is to be its process.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -79,7 +82,7 @@ impl Manager {
             waiters_per_key: parts.waiters_per_key,
             inflight_per_key: parts.inflight_per_key,
             #[cfg(any(test, feature = "testing"))]
-            broken: None,
+            broken: parts.broken,
         };
         let (deaths, obituaries) = mpsc::unbounded_channel();
         let world = Arc::new(World::new(
@@ -106,8 +109,8 @@ impl Manager {
         } else {
             actix::spawn(actor::awaken(world.clone(), inherited));
         }
-        let (draining, _) = watch::channel(false);
-        let serving = DashMap::new();
+        let draining = watch::Sender::new(false);
+        let serving = dash_map();
         Ok(Arc::new(Self { world, limits: parts.calls, draining, serving, supervisor, node }))
     }
 

@@ -48,6 +48,10 @@ impl Process {
         said.iter().map(|line| format!("{line}\n")).collect()
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a pid");
         kill_process(pid, signal).unwrap_or_else(|why| panic!("{}: {why}", self.name));

@@ -51,7 +51,8 @@ fn a_history_that_fits_passes() {
         [event("granted", 1, "w1", 3), event("released", 2, "w1", 3), event("granted", 3, "w2", 5)];
     history.read(&events, false);
     history.restarted(Instant::now(), &[lease("held", 5)]);
-    assert!(history.summary().starts_with("2 grants, 1 releases, 3 events"));
+    assert!(history.counts.to_string().starts_with("2 grants, 1 releases, 3 events"));
+    assert!(history.counts.is_load());
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     time::{Duration, Instant},
 };
 
@@ -55,12 +56,45 @@ enum Asked {
 pub struct History {
     keys: HashMap<String, KeyHistory>,
     asked: HashMap<String, Asked>,
+    pub counts: Counts,
+}
+
+/// What was seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
     grants: u64,
     releases: u64,
     events: u64,
     kept: u64,
     stood: u64,
     graces: u64,
+}
+
+impl Counts {
+    pub fn add(&mut self, other: Self) {
+        self.grants += other.grants;
+        self.releases += other.releases;
+        self.events += other.events;
+        self.kept += other.kept;
+        self.stood += other.stood;
+        self.graces += other.graces;
+    }
+
+    /// It was not nothing.
+    pub fn is_load(&self) -> bool {
+        self.grants > 0 && self.releases > 0 && self.events > 0 && self.stood > 0
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { grants, releases, events, kept, stood, graces } = self;
+        write!(
+            f,
+            "{grants} grants, {releases} releases, {events} events, {stood} leases stood at a \
+             restart, {kept} were kept on, {graces} were taken after their grace"
+        )
+    }
 }
 
 impl History {
@@ -105,8 +139,8 @@ impl History {
         }
         let seen = u64::from(due.is_some() && !consented);
         key.inherited = key.inherited.filter(|(token, _)| *token == grant.token);
-        self.grants += 1;
-        self.graces += seen;
+        self.counts.grants += 1;
+        self.counts.graces += seen;
     }
 
     /// The holder's window closes: it sends a release, or heard that it lost the lease.
@@ -121,7 +155,7 @@ impl History {
 
     pub fn released(&mut self, grant: &Grant) {
         self.key(grant).released.push(grant.token);
-        self.releases += 1;
+        self.counts.releases += 1;
     }
 
     /// The first heartbeat after a crash, of a lease that was held before it.
@@ -129,7 +163,7 @@ impl History {
         let key = self.key(grant);
         let stood = key.inherited.is_some_and(|(token, _)| token == grant.token);
         assert!(alive || !stood || !within_grace, "{grant:?} was lost in its grace");
-        self.kept += u64::from(alive);
+        self.counts.kept += u64::from(alive);
     }
 
     /// Changes, in the order in which the store has them.
@@ -140,7 +174,7 @@ impl History {
             let key = self.keys.entry(text(&data["key"])).or_default();
             assert_eq!(data["seq"], key.seq + 1, "a hole in {event}");
             key.seq += 1;
-            self.events += 1;
+            self.counts.events += 1;
             let token = data["token"].as_u64().expect("token");
             if kind != "granted" {
                 let token = data["previous"]["token"].as_u64().expect("token");
@@ -190,7 +224,7 @@ impl History {
                 assert!(!ended || key.ended_late.contains(&token), "{lease} has ended");
                 let ttl = Duration::from_millis(lease["ttl_ms"].as_u64().expect("ttl_ms"));
                 key.inherited = Some((token, started + ttl));
-                self.stood += 1;
+                self.counts.stood += 1;
             } else if !ended && key.tokens.contains_key(&token) {
                 panic!("{lease} was granted, has no end, and is not held");
             }
@@ -215,16 +249,6 @@ impl History {
             let keep = key.windows.len().saturating_sub(8);
             key.windows.drain(..keep);
         }
-    }
-
-    /// What was seen; and that it was not nothing.
-    pub fn summary(self) -> String {
-        let Self { grants, releases, events, kept, stood, graces, .. } = self;
-        assert!(grants > 0 && releases > 0 && events > 0 && stood > 0, "there was no load");
-        format!(
-            "{grants} grants, {releases} releases, {events} events, {stood} leases stood at a \
-             restart, {kept} were kept on, {graces} were taken after their grace"
-        )
     }
 }
 

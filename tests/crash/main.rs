@@ -1,6 +1,8 @@
-//! kill -9 under load, again and again: nothing that was acknowledged is missing afterwards.
+//! kill -9 under load, again and again, at random moments and at every step of the store's work with its
+//! disk: nothing that was acknowledged is missing afterwards. And a disk that is full or damaged.
 //!
-//! `CYCLES` (default 100) and `SEED` come from the environment; a failure prints both.
+//! `CYCLES` (default 60), `LANES` (servers side by side, default 4) and `SEED` come from the environment; a
+//! failure prints the seed, the lane and the cycle.
 
 #![allow(
     clippy::disallowed_methods,
@@ -8,6 +10,7 @@
 )]
 
 mod checker;
+mod full;
 #[path = "../http/harness/mod.rs"]
 #[allow(
     dead_code,
@@ -16,23 +19,17 @@ mod checker;
 )]
 mod harness;
 mod history;
+mod lane;
+mod moment;
+mod refusals;
 mod worker;
 
-use std::cell::RefCell;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Mutex,
+};
 
-use harness::{Connection, Server, ms};
-use history::History;
-use serde_json::Value;
-use worker::Worker;
-
-/// Connections that make the load.
-const WORKERS: usize = 16;
-/// A log that is compacted every few cycles, and holds several.
-const SETTINGS: [&str; 3] = [
-    "store.embedded.segment_size=256KiB",
-    "store.embedded.min_log_size=4MiB",
-    "telemetry.log=warn",
-];
+use lane::{Lane, Seen};
 
 /// A small generator (SplitMix64), so that a seed replays the choices.
 #[derive(Clone, Debug)]
@@ -58,72 +55,43 @@ fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
 }
 
-/// What the store shows right after a start: every lease, between two looks at the changes.
-async fn look(server: &Server, history: &RefCell<History>, after: &mut Option<String>) {
-    let mut connection = Connection::open(server.addr).await;
-    let beginning = match after.take() {
-        Some(cursor) => cursor,
-        None => server.cursor_of_the_beginning().await,
-    };
-    let cursor = read_on(&mut connection, history, beginning, false).await;
-    let list = connection.call("GET", "/v1/leases?limit=1000", &[], b"").await.ok();
-    *after = Some(read_on(&mut connection, history, cursor, true).await);
-    let leases = list["leases"].as_array().expect("leases");
-    history.borrow_mut().restarted(server.started, leases);
-}
-
-/// The changes after a cursor, to the last.
-async fn read_on(
-    connection: &mut Connection,
-    history: &RefCell<History>,
-    mut cursor: String,
-    after_the_list: bool,
-) -> String {
-    loop {
-        let path = format!("/v1/events?format=json&after={cursor}");
-        let page: Value = connection.call("GET", &path, &[], b"").await.ok();
-        assert_eq!(page["reset"], false, "the log holds more than a cycle");
-        cursor = page["next"].as_str().expect("a cursor").to_owned();
-        let events = page["events"].as_array().expect("events");
-        if events.is_empty() {
-            return cursor;
-        }
-        history.borrow_mut().read(events, after_the_list);
+/// One lane to its end; what it saw, and whether it failed.
+fn run(seed: u64, number: u64, cycles: u64) -> (Seen, bool) {
+    let mut lane = Lane::new(seed.wrapping_add(number << 40));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let ran = catch_unwind(AssertUnwindSafe(|| runtime.block_on(lane.run(cycles))));
+    if ran.is_err() {
+        let cycle = lane.seen.cycles;
+        eprintln!("the panic above was in SEED={seed}, lane {number}, cycle {cycle}");
     }
+    (lane.seen, ran.is_err())
 }
 
-async fn run(cycles: u64, seed: u64) -> String {
-    let mut chance = Chance::new(seed);
-    let history = RefCell::new(History::default());
-    let mut workers: Vec<_> =
-        (0..WORKERS).map(|n| Worker::new(n, seed ^ (n as u64 + 1) << 32)).collect();
-    let mut server = Server::with(&SETTINGS);
-    let mut after = None;
-    for cycle in 0..cycles {
-        look(&server, &history, &mut after).await;
-        // Now and then long enough for leases of before to run out.
-        let span = if cycle % 5 == 4 { 700 } else { 150 + chance.below(150) };
-        let load = workers.iter_mut().map(|worker| worker.work(&server, &history));
-        let load = futures_util::future::join_all(load);
-        let kill = async {
-            tokio::time::sleep(ms(span)).await;
-            server.signal("KILL");
-        };
-        tokio::join!(load, kill);
-        history.borrow_mut().check(cycle);
-        server = server.kill().restart();
-    }
-    look(&server, &history, &mut after).await;
-    history.into_inner().summary()
-}
-
-#[tokio::test]
-async fn nothing_that_was_acknowledged_is_missing_after_kill_9() {
-    let cycles = from_environment("CYCLES").unwrap_or(100);
+#[test]
+fn nothing_that_was_acknowledged_is_missing_after_kill_9() {
+    let cycles = from_environment("CYCLES").unwrap_or(60);
+    let lanes = from_environment("LANES").unwrap_or(4).clamp(1, cycles.max(1));
     let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let seed = from_environment("SEED")
         .unwrap_or_else(|| nanos.map_or(1, |span| u64::from(span.subsec_nanos())));
-    println!("SEED={seed} CYCLES={cycles}");
-    let summary = run(cycles, seed).await;
-    println!("{cycles} cycles passed, 0 failed: {summary}");
+    println!("SEED={seed} CYCLES={cycles} LANES={lanes}");
+    let total = Mutex::new((Seen::default(), 0));
+    std::thread::scope(|scope| {
+        for number in 0..lanes {
+            let total = &total;
+            let cycles = cycles / lanes + u64::from(number < cycles % lanes);
+            scope.spawn(move || {
+                let (seen, failed) = run(seed, number, cycles);
+                let mut total = total.lock().expect("nobody panics here");
+                total.0.add(seen);
+                total.1 += u64::from(failed);
+            });
+        }
+    });
+    let (seen, failed) = total.into_inner().expect("nobody panics here");
+    println!("{seen}");
+    println!("kill cycles: {} passed, {failed} failed", seen.cycles);
+    assert_eq!(failed, 0);
+    seen.check_that_there_was_load();
 }

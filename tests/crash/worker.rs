@@ -39,8 +39,10 @@ impl Worker {
 
     /// Works until the connection breaks.
     pub async fn work(&mut self, server: &Server, history: &RefCell<History>) {
-        let mut connection = Connection::open(server.addr).await;
-        let _ = self.try_work(server, &mut connection, history).await;
+        // It may have ended already.
+        if let Ok(mut connection) = Connection::try_open(server.addr).await {
+            let _ = self.try_work(server, &mut connection, history).await;
+        }
     }
 
     async fn try_work(

@@ -1,6 +1,8 @@
 //! What a history is made of: a line for each thing that a worker, a node, a store, a subscriber or a plugin
 //! did or was told.
 //!
+//! A worker goes by the name of the owner that it asks as.
+//!
 //! `t` is nanoseconds on ONE clock for the whole run: true time in a simulation, the machine's
 //! `CLOCK_BOOTTIME` for real processes. Whoever writes a line converts: a window's end, which its holder counts
 //! on a clock of its own, is written as the instant of that one clock at which the holder stops believing.
@@ -61,10 +63,13 @@ pub enum Event {
     Fault { fault: String, at: String },
     /// The faults are over: from here on everything must come to an end (I8).
     Calm,
+    /// Anywhere in a history: its [`Event::Committed`] and [`Event::Tombstone`] lines stand where somebody read
+    /// them, not where they became durable. Their order alone counts then.
+    LateCommits,
     /// The end of the run: calls that were not answered by now never were.
     Over,
 
-    /// A worker is about to send a call. `answer_by`: when the answer must be there at the latest, were there no
+    /// A worker is about to send a call, whose number no other call of the run has. `answer_by`: when the answer must be there at the latest, were there no
     /// faults; `None` for a call that nobody counts on.
     Asked { call: u64, worker: String, op: Op, key: String, answer_by: Option<u64> },
     /// The call was answered with a grant or with an absorbed heartbeat: from `t` on the worker believes that it

@@ -80,6 +80,7 @@ impl PluginActor {
         limits: PluginLimits,
         surroundings: Surroundings,
         obituary: Obituary<Arc<str>>,
+        here: bool,
     ) -> Self {
         let name = obituary.key().clone();
         let seed = surroundings.seed ^ obituary.incarnation();
@@ -89,7 +90,7 @@ impl PluginActor {
             limits,
             places: Arc::new(Semaphore::new(limits.concurrency.max(1))),
             orders: JoinSet::new(),
-            worker: Arc::new(Worker::new(name.clone(), surroundings.alive.subscribe())),
+            worker: Arc::new(Worker::new(name.clone(), surroundings.alive.subscribe(), here)),
             chance: Chance::of(seed, &name),
             metrics: FenceMetrics::register(&name),
             surroundings,
@@ -127,7 +128,7 @@ impl Handler<Fence> for PluginActor {
             budget,
             deadline: Moment::NEVER,
         };
-        self.orders.spawn(async move { report.send(order.work().await) });
+        self.orders.spawn_local(async move { report.send(order.work().await) });
     }
 }
 

@@ -6,7 +6,9 @@
 //!
 //! Does not guarantee: that an order is tried once, or at all: what is interrupted is to be ordered again.
 //!
-//! Assumes: it is made inside an actix system; its actors live on the arbiter that makes it.
+//! Assumes: it is made inside an actix system, and its actors live on the arbiter that makes it, the plugins' code
+//! on threads of its own. Where there is no system, all of it lives in the `LocalSet` of whoever makes it: such a
+//! plugin must not block.
 
 mod actor;
 mod order;
@@ -14,7 +16,7 @@ mod report;
 mod worker;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     sync::{
         Arc, PoisonError, RwLock, Weak,
         atomic::{AtomicU64, Ordering},
@@ -32,7 +34,7 @@ use self::actor::{Exchange, Fence, PluginActor, Retire, Surroundings};
 pub use self::report::{FenceOutcome, Report};
 use super::obituary::{Death, Obituary};
 use crate::{
-    clock::Clock,
+    clock::{Clock, HashMap},
     lease::Moment,
     plugin::{FenceOrder, FencePlugin},
     settings,
@@ -78,7 +80,7 @@ pub struct Plugins(Arc<Inner>);
 struct Inner {
     slots: RwLock<HashMap<Arc<str>, Slot>>,
     surroundings: Surroundings,
-    home: ArbiterHandle,
+    home: Option<ArbiterHandle>,
     deaths: UnboundedSender<Death<Arc<str>>>,
     incarnations: AtomicU64,
 }
@@ -91,7 +93,7 @@ struct Slot {
 }
 
 impl Plugins {
-    /// Starts an actor for each. To be called inside an actix system.
+    /// Starts an actor for each. To be called inside an actix system, or a `LocalSet`.
     #[must_use]
     pub fn new(
         plugins: Vec<NamedPlugin>,
@@ -104,11 +106,15 @@ impl Plugins {
         let inner = Arc::new(Inner {
             slots: RwLock::default(),
             surroundings: Surroundings { clock, seed, metrics, alive },
-            home: Arbiter::current(),
+            home: Arbiter::try_current(),
             deaths,
             incarnations: AtomicU64::new(0),
         });
-        inner.home.spawn(supervise(Arc::downgrade(&inner), obituaries));
+        let supervising = supervise(Arc::downgrade(&inner), obituaries);
+        match &inner.home {
+            Some(home) => drop(home.spawn(supervising)),
+            None => drop(actix::spawn(supervising)),
+        }
         let plugins_ = Self(inner);
         plugins_.replace(plugins);
         plugins_
@@ -180,8 +186,12 @@ impl Inner {
         let clock = self.surroundings.clock.clone();
         let obituary = Obituary::new(name.clone(), incarnation, clock, self.deaths.clone());
         let surroundings = self.surroundings.clone();
-        let actor = PluginActor::new(plugin.clone(), limits, surroundings, obituary);
-        let addr = PluginActor::start_in_arbiter(&self.home, move |_| actor);
+        let here = self.home.is_none();
+        let actor = PluginActor::new(plugin.clone(), limits, surroundings, obituary, here);
+        let addr = match &self.home {
+            Some(home) => PluginActor::start_in_arbiter(home, move |_| actor),
+            None => actor.start(),
+        };
         Slot { addr, incarnation, plugin, limits }
     }
 
@@ -203,7 +213,7 @@ impl Inner {
 
 /// Replaces the dead at once; one that dies too often rests first.
 async fn supervise(plugins: Weak<Inner>, mut deaths: UnboundedReceiver<Death<Arc<str>>>) {
-    let mut restarts: HashMap<Arc<str>, VecDeque<Moment>> = HashMap::new();
+    let mut restarts: HashMap<Arc<str>, VecDeque<Moment>> = HashMap::default();
     while let Some(death) = deaths.recv().await {
         let Some(inner) = plugins.upgrade() else { return };
         let now = inner.surroundings.clock.now();

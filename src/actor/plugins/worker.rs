@@ -15,7 +15,7 @@ use std::{
 use tokio::{
     runtime::{Builder, Handle},
     sync::{oneshot, watch},
-    task::{JoinError, JoinHandle},
+    task::{JoinError, JoinHandle, spawn_local},
     time::timeout,
 };
 
@@ -42,6 +42,8 @@ pub(super) struct Worker {
     threads: Arc<AtomicUsize>,
     /// Lives as long as any of its threads.
     alive: watch::Receiver<()>,
+    /// It has no thread of its own: tries run in the `LocalSet` of the caller.
+    here: bool,
 }
 
 /// Ends when nobody holds it: what runs on it is dropped.
@@ -60,8 +62,8 @@ impl Drop for Task {
 }
 
 impl Worker {
-    pub(super) fn new(name: Arc<str>, alive: watch::Receiver<()>) -> Self {
-        Self { name, current: Mutex::default(), threads: Arc::default(), alive }
+    pub(super) fn new(name: Arc<str>, alive: watch::Receiver<()>, here: bool) -> Self {
+        Self { name, current: Mutex::default(), threads: Arc::default(), alive, here }
     }
 
     /// One try. It is dropped when `span` is over, or when this future is.
@@ -71,13 +73,21 @@ impl Worker {
         order: FenceOrder,
         span: Duration,
     ) -> Tried {
-        let thread = match self.thread() {
-            Ok(thread) => thread,
-            Err(error) => {
-                return Tried::Failed(FenceError::new(format!("there is no thread: {error}")));
+        let fence = async move { plugin.fence(order).await };
+        let (thread, task) = if self.here {
+            (None, spawn_local(fence))
+        } else {
+            match self.thread() {
+                Ok(thread) => {
+                    let task = thread.handle.spawn(fence);
+                    (Some(thread), task)
+                }
+                Err(error) => {
+                    return Tried::Failed(FenceError::new(format!("there is no thread: {error}")));
+                }
             }
         };
-        let mut task = Task(thread.handle.spawn(async move { plugin.fence(order).await }));
+        let mut task = Task(task);
         if let Ok(ended) = timeout(span, &mut task.0).await {
             return judge(ended);
         }
@@ -87,7 +97,7 @@ impl Worker {
             Ok(Ok(ended)) => judge(Ok(ended)),
             Ok(Err(_)) => Tried::TimedOut,
             Err(_) => {
-                self.leave(&thread);
+                thread.iter().for_each(|thread| self.leave(thread));
                 Tried::TimedOut
             }
         }

@@ -4,7 +4,6 @@
 //! are at home at it.
 
 use std::{
-    collections::HashSet,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -16,6 +15,7 @@ use super::{
     Fact, Name, Pool,
 };
 use crate::{
+    clock::HashSet,
     lease::{Answer, Key, Nonce, State, balance::Damping},
     store::{Found, Range, StoreError},
 };
@@ -71,7 +71,7 @@ async fn follow(world: &Arc<World>) -> Result<(), StoreError> {
     let doubtful: Vec<Name> = {
         let state = world.pools.state();
         let pools = state.pools.iter();
-        pools.filter(|(_, pool)| !*pool.surveyed.borrow()).map(|(name, _)| name.clone()).collect()
+        pools.filter(|(_, pool)| !pool.surveyed.get()).map(|(name, _)| name.clone()).collect()
     };
     for name in doubtful {
         survey(world, &name).await?;
@@ -84,11 +84,11 @@ async fn follow(world: &Arc<World>) -> Result<(), StoreError> {
 async fn search(world: &World) -> Result<(), StoreError> {
     {
         let mut state = world.pools.state();
-        (state.searched, state.ended) = (true, Some(HashSet::new()));
+        (state.searched, state.ended) = (true, Some(HashSet::default()));
     }
     let found = pages(world, Key::session_prefix(), |key, found| note(world, key, found)).await;
     let mut state = world.pools.state();
-    let mut living = HashSet::new();
+    let mut living = HashSet::default();
     match found {
         Ok(found) => living.extend(found),
         Err(error) => {
@@ -128,7 +128,7 @@ async fn read_arrivals(world: &World) -> Result<(), StoreError> {
         if state.arrivals.is_empty() {
             return Ok(());
         }
-        state.ended = Some(HashSet::new());
+        state.ended = Some(HashSet::default());
         std::mem::take(&mut state.arrivals)
     };
     let reads = arrivals.into_iter().map(async |digest| {
@@ -225,7 +225,7 @@ async fn balance(world: &Arc<World>, name: &str, damping: Damping) -> bool {
         let mut state = world.pools.state();
         let searched = state.searched;
         let Some(pool) = state.pools.get_mut(name) else { return false };
-        if !searched || !*pool.surveyed.borrow() {
+        if !searched || !pool.surveyed.get() {
             return false;
         }
         let plan = pool.plan(damping);

@@ -13,23 +13,21 @@ mod balancer;
 mod pool;
 mod shares;
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 pub(crate) use balancer::start;
 pub use pool::Joined;
 use pool::{Fact, Name, Pool};
 pub use shares::{MemberView, PoolView, Share};
 
-use super::World;
+use super::{World, watch};
 use crate::{
+    clock::{HashMap, HashSet},
     lease::{ChangeKind, Key, Moment, Nonce, Owner, Record, SessionSpec, Token},
     store::Committed,
 };
@@ -259,7 +257,7 @@ impl Pools {
         let mut state = self.state();
         let searched = state.searched;
         let pool = state.pools.get_mut(name)?;
-        let known = searched && *pool.surveyed.borrow();
+        let known = searched && pool.surveyed.get();
         known.then(|| pool.view())
     }
 }
@@ -326,9 +324,9 @@ const SETTLE: std::time::Duration = std::time::Duration::from_millis(10);
 ///
 /// # Errors
 /// The pool is gone.
-pub async fn settle(changes: &mut watch::Receiver<u64>) -> Result<(), watch::error::RecvError> {
+pub async fn settle(changes: &mut watch::Receiver<u64>) -> Result<(), watch::Closed> {
     changes.changed().await?;
     tokio::time::sleep(SETTLE).await;
-    changes.borrow_and_update();
+    changes.look();
     Ok(())
 }

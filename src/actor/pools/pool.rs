@@ -1,13 +1,12 @@
 //! One pool: its members, and which of its keys who has.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    sync::Arc,
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    actor::watch,
+    clock::{HashMap, HashSet},
+    lease::{Change, ChangeKind, Key, Moment, Nonce, Owner, Record, Revision, State, Token},
 };
-
-use tokio::sync::watch;
-
-use crate::lease::{Change, ChangeKind, Key, Moment, Nonce, Owner, Record, Revision, State, Token};
 
 /// A session that joined a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,8 +102,8 @@ impl Default for Pool {
     fn default() -> Self {
         Self {
             members: BTreeMap::new(),
-            keys: HashMap::new(),
-            counts: HashMap::new(),
+            keys: HashMap::default(),
+            counts: HashMap::default(),
             free: 0,
             survey: 0,
             surveyed: watch::Sender::new(false),

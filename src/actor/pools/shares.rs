@@ -1,11 +1,12 @@
 //! What the members of a pool are to have: shares, places that are reserved, plans.
 
-use std::collections::HashMap;
-
 use super::pool::{By, Joined, Pool};
-use crate::lease::{
-    Key, Moment, Nonce,
-    balance::{Damping, Member, Plan, choose, plan, targets},
+use crate::{
+    clock::HashMap,
+    lease::{
+        Key, Moment, Nonce,
+        balance::{Damping, Member, Plan, choose, plan, targets},
+    },
 };
 
 /// What a member has, and is to have.
@@ -160,7 +161,7 @@ impl Pool {
         if asks.is_empty() {
             return Vec::new();
         }
-        let mut leases: HashMap<Nonce, Vec<(Key, Moment)>> = HashMap::new();
+        let mut leases: HashMap<Nonce, Vec<(Key, Moment)>> = HashMap::default();
         for (key, place) in &self.keys {
             if let By::Session(digest) = place.fact.by
                 && !place.fact.asked

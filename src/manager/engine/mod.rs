@@ -73,6 +73,8 @@ impl Engine {
             inflight_per_key: settings.limits.inflight_per_key,
             metrics: metrics.clone(),
             ownership_log: OwnershipLog::new(settings.telemetry.ownership_lines_per_second.into()),
+            #[cfg(any(test, feature = "testing"))]
+            broken: None,
         })
         .await?;
         let remembering = actix::spawn(store.remembering());

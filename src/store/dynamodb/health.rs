@@ -32,6 +32,8 @@ pub(super) struct Frozen {
 #[derive(Debug)]
 pub(super) struct Trouble {
     pub frozen: Option<Frozen>,
+    /// There was no table: whether the one that is there next is the same has to be looked at first.
+    pub gone: bool,
     throttled: Option<(Moment, u32)>,
     failures: u32,
     why: String,
@@ -40,7 +42,7 @@ pub(super) struct Trouble {
 
 impl Trouble {
     pub fn new(chance: Chance) -> Self {
-        Self { frozen: None, throttled: None, failures: 0, why: String::new(), chance }
+        Self { frozen: None, gone: false, throttled: None, failures: 0, why: String::new(), chance }
     }
 
     /// A request was answered. Only a write says that writes are not throttled any more.
@@ -54,6 +56,7 @@ impl Trouble {
     /// A request failed.
     pub fn failed(&mut self, why: &str, grave: bool) {
         self.failures = self.failures.saturating_add(if grave { DOWN_AFTER } else { 1 });
+        self.gone |= grave;
         why.clone_into(&mut self.why);
     }
 
@@ -74,10 +77,21 @@ impl Trouble {
         why.clone_into(&mut self.why);
     }
 
+    /// Why nothing may be written, whatever it is.
+    pub fn halted(&self) -> Option<&'static str> {
+        match self.frozen {
+            Some(_) => Some("frozen"),
+            None => self.gone.then_some("the table was gone"),
+        }
+    }
+
     /// Why a write is refused at once.
     pub fn refuses(&self, now: Moment) -> Option<String> {
         if let Some(frozen) = &self.frozen {
             return Some(format!("frozen: {}", frozen.why));
+        }
+        if self.gone {
+            return Some(format!("the table was gone: {}", self.why));
         }
         match self.throttled {
             Some((until, _)) if now < until => Some(format!("throttled: {}", self.why)),
@@ -95,7 +109,7 @@ impl Trouble {
             Health::Frozen(frozen.why.clone())
         } else if self.throttled.is_some_and(|(until, _)| now < until + GRACE) {
             Health::Degraded(format!("the table throttles: {}", self.why))
-        } else if self.failures >= DOWN_AFTER {
+        } else if self.gone || self.failures >= DOWN_AFTER {
             Health::Degraded(self.why.clone())
         } else {
             Health::Ready

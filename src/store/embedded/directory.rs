@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
-    io::{self, Write},
+    io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
@@ -10,7 +10,7 @@ use std::{
 use super::{
     super::Meta,
     Fresh,
-    disk::sync_parent,
+    disk::{Disk, sync_parent},
     error::OpenError,
     frame::{put, u16_at, u32_at, u64_at, u128_at},
     segment::Segment,
@@ -70,13 +70,16 @@ impl MetaFile {
             return Err(corrupt("is not the META of a store"));
         }
         let found = u32_at(bytes, 8).ok_or_else(|| corrupt("is too short"))?;
-        if found > VERSION {
+        let sound = bytes.len() == META_BYTES
+            && u32_at(bytes, META_BYTES - 4) == Some(crc32fast::hash(&bytes[..META_BYTES - 4]));
+        // One of this length whose checksum is wrong is damaged, whatever it says that it is.
+        if found > VERSION && (sound || bytes.len() != META_BYTES) {
             return Err(OpenError::NewerVersion { path: path.to_owned(), found, known: VERSION });
         }
         if bytes.len() != META_BYTES {
             return Err(corrupt("has the wrong size"));
         }
-        if u32_at(bytes, META_BYTES - 4) != Some(crc32fast::hash(&bytes[..META_BYTES - 4])) {
+        if !sound {
             return Err(corrupt("has a wrong checksum"));
         }
         let fields = || {
@@ -102,7 +105,7 @@ pub(super) struct Directory {
 
 impl Directory {
     /// Opens a store's directory, or makes one where there is nothing.
-    pub fn open(path: &Path, fresh: &Fresh) -> Result<Self, OpenError> {
+    pub fn open(path: &Path, fresh: &Fresh, disk: &dyn Disk) -> Result<Self, OpenError> {
         if !path.exists() {
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
             made.and_then(|()| sync_parent(path)).map_err(OpenError::at(path))?;
@@ -112,8 +115,10 @@ impl Directory {
         let lock = take_lock(path)?;
         let meta = match read_meta(path)? {
             Some(meta) => meta,
-            None => make_meta(path, fresh)?,
+            None => make_meta(path, fresh, disk)?,
         };
+        // A process that was killed may have given names that are not durable yet.
+        disk.sync_names(path).map_err(OpenError::at(path))?;
         Ok(Self { path: path.to_owned(), meta, lock })
     }
 
@@ -123,10 +128,15 @@ impl Directory {
     }
 
     /// Replaces `META` with another identity and epoch.
-    pub fn restamp(&mut self, identity: Nonce, epoch: Epoch) -> Result<(), OpenError> {
+    pub fn restamp(
+        &mut self,
+        identity: Nonce,
+        epoch: Epoch,
+        disk: &dyn Disk,
+    ) -> Result<(), OpenError> {
         self.meta.identity = identity;
         self.meta.epoch = epoch;
-        write_meta(&self.path, &self.meta)
+        write_meta(&self.path, &self.meta, disk)
     }
 }
 
@@ -181,7 +191,7 @@ fn read_meta(dir: &Path) -> Result<Option<MetaFile>, OpenError> {
     }
 }
 
-fn make_meta(dir: &Path, fresh: &Fresh) -> Result<MetaFile, OpenError> {
+fn make_meta(dir: &Path, fresh: &Fresh, disk: &dyn Disk) -> Result<MetaFile, OpenError> {
     let meta = MetaFile {
         identity: fresh.identity,
         log_id: fresh.identity.0,
@@ -189,22 +199,15 @@ fn make_meta(dir: &Path, fresh: &Fresh) -> Result<MetaFile, OpenError> {
         created_ms: fresh.created_ms,
         secret: fresh.secret,
     };
-    write_meta(dir, &meta)?;
+    write_meta(dir, &meta, disk)?;
     Ok(meta)
 }
 
-fn write_meta(dir: &Path, meta: &MetaFile) -> Result<(), OpenError> {
+fn write_meta(dir: &Path, meta: &MetaFile, disk: &dyn Disk) -> Result<(), OpenError> {
     let (temporary, path) = (dir.join(META_TEMPORARY), dir.join(META));
-    let write = || {
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = options.open(&temporary)?;
-        file.write_all(&meta.encode())?;
-        file.sync_all()?;
-        fs::rename(&temporary, &path)?;
-        sync_parent(&path)
-    };
-    write().map_err(OpenError::at(&path))
+    let written =
+        disk.put(&temporary, &meta.encode()).and_then(|()| disk.rename(&temporary, &path));
+    written.map_err(OpenError::at(&path))
 }
 
 /// File systems by their magic number, statfs(2).

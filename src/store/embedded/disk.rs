@@ -6,6 +6,7 @@ use std::{
     io,
     os::unix::fs::{FileExt, OpenOptionsExt},
     path::Path,
+    sync::Arc,
 };
 
 /// How much is written at once when a segment is made.
@@ -19,6 +20,9 @@ pub(super) trait Disk: Debug + Send + Sync {
     /// the file's map of extents too, which makes it several times slower.
     fn create(&self, path: &Path, bytes: u32) -> io::Result<File>;
 
+    /// Makes a small file of this content, durable; whether its name is, is not said.
+    fn put(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
+
     /// Renames a file within its directory, durably.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
@@ -30,6 +34,18 @@ pub(super) trait Disk: Debug + Send + Sync {
 
     /// Makes what was written to segment `id` durable.
     fn sync(&self, id: u64, file: &File) -> io::Result<()>;
+
+    /// Makes the names in a directory durable, those too that a process before this one gave.
+    fn sync_names(&self, dir: &Path) -> io::Result<()>;
+}
+
+/// The disk that a store is opened on: the real one, or in tests one that ends the process.
+pub(super) fn of_this_process() -> Arc<dyn Disk> {
+    #[cfg(feature = "testing")]
+    if let Some(disk) = super::kill::KillingDisk::from_environment() {
+        return Arc::new(disk);
+    }
+    Arc::new(RealDisk)
 }
 
 /// The disk.
@@ -44,6 +60,13 @@ impl Disk for RealDisk {
             let _ = fs::remove_file(path);
         }
         made
+    }
+
+    fn put(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        file.write_all_at(bytes, 0)?;
+        file.sync_all()
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -61,6 +84,10 @@ impl Disk for RealDisk {
 
     fn sync(&self, _: u64, file: &File) -> io::Result<()> {
         file.sync_data()
+    }
+
+    fn sync_names(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
     }
 }
 

@@ -2,12 +2,20 @@
 
 use std::{io, path::PathBuf};
 
+/// What to do when the directory is lost.
+const RESTORE: &str = "keep the directory as evidence, and restore a backup into an empty one: \
+                       tenure restore --file FILE --raise-epoch";
+
 /// Why [`EmbeddedStore::open`](super::EmbeddedStore::open) refused. Nothing was changed, except that
 /// an empty or missing directory may have been made.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has the store open.
-    #[error("{} is in use by another process; a store has one at a time", .dir.display())]
+    #[error(
+        "{} is in use by another process, and a store has one at a time: end that one, or name another \
+         directory",
+        .dir.display()
+    )]
     Locked {
         /// The store's directory.
         dir: PathBuf,
@@ -32,7 +40,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// META is damaged, or missing beside a log.
-    #[error("{} {why}; restore the whole directory from a backup", .path.display())]
+    #[error("{} {why}; {RESTORE}", .path.display())]
     MetaCorrupt {
         /// The file.
         path: PathBuf,
@@ -55,8 +63,7 @@ pub enum OpenError {
     /// The log is damaged where it once was durable: it may not be opened without losing writes that
     /// were reported committed.
     #[error(
-        "{} is damaged at byte {offset} ({why}); it held writes that were reported committed: keep \
-         the directory as evidence and restore it from a backup",
+        "{} is damaged at byte {offset} ({why}); it held writes that were reported committed; {RESTORE}",
         .file.display()
     )]
     Corrupt {
@@ -66,6 +73,16 @@ pub enum OpenError {
         offset: u64,
         /// What was found.
         why: &'static str,
+    },
+    /// MARK is damaged: a log that lost its end would not be told from a whole one.
+    #[error(
+        "{} is damaged, which says up to where the log went; {RESTORE}; or, if you are sure that nothing \
+         else on this disk is damaged, remove this file and start again",
+        .path.display()
+    )]
+    MarkCorrupt {
+        /// The file.
+        path: PathBuf,
     },
     /// The directory is on a network file system, where locks and syncs do not mean what they say.
     #[error(
@@ -78,8 +95,19 @@ pub enum OpenError {
         /// Which file system.
         kind: &'static str,
     },
+    /// There is no room for a file that the store needs at its start.
+    #[error("no room for {}: {source}; make room on the disk and start again", .path.display())]
+    Full {
+        /// Which file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// Anything else that the system refused.
-    #[error("{}: {source}", .path.display())]
+    #[error(
+        "{}: {source}; if it is the disk that fails, {RESTORE}",
+        .path.display()
+    )]
     Io {
         /// Which file or directory.
         path: PathBuf,
@@ -95,6 +123,9 @@ impl OpenError {
         move |source| match source.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 Self::Permission { path, source }
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::Full { path, source }
             }
             _ => Self::Io { path, source },
         }

@@ -15,9 +15,15 @@
 //! is not opened; a record that rotted or that is too new is one key's trouble, never a panic; a full
 //! disk refuses writes and loses none, and the store goes on by itself.
 //!
+//! Damage, that is any change of any byte, of the length or the name of a file, is told wherever it takes
+//! something away that was reported committed, if the process ended in any way and the system did not
+//! ([`mark`] says up to where the log went). After the machine's end the mark may be some half a minute
+//! old. Then too damage is told in a segment before the newest one, to all of the newest one, and
+//! before a group that is still there.
+//!
 //! Does not guarantee: that an unclean end's last, never acknowledged group is gone (all, some or none
-//! of its writes may be there); that damage to the very last group of a store that was killed is told
-//! from a torn write (a clean close leaves a mark behind it, so there it is); service after the disk
+//! of its writes may be there); that, after the machine's end, damage that reaches to the very end of the log
+//! is told from a torn write, as far as it lies behind the mark that the disk has; service after the disk
 //! failed a write or a sync: then every write is refused until a restart read the log again.
 //!
 //! Assumes: a local file system on which `fdatasync` means it, whose blocks keep their other sectors
@@ -29,6 +35,9 @@ mod disk;
 mod error;
 mod frame;
 mod index;
+#[cfg(feature = "testing")]
+mod kill;
+mod mark;
 mod queue;
 mod read;
 mod recovery;
@@ -56,6 +65,7 @@ use self::{
     directory::Directory,
     disk::{Disk, RealDisk},
     frame::Kind,
+    mark::Mark,
     queue::{Job, Verdict},
     recovery::recover,
     segment::HEADER,
@@ -172,17 +182,12 @@ impl EmbeddedStore {
     /// # Errors
     /// [`OpenError`] says what to do.
     pub fn open(options: Options, clock: WallClock) -> Result<Self, OpenError> {
-        Self::open_on(options, clock, Arc::new(RealDisk))
+        Self::open_on(options, clock, disk::of_this_process())
     }
 
     fn open_on(options: Options, clock: WallClock, disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
-        let directory = Directory::open(&options.dir, &options.fresh)?;
-        let recovered = recover(&directory, &*disk, options.segment_bytes())?;
-        let next_revision = recovered.next_revision;
-        let Directory { path, meta, lock } = directory;
-        let shared = Arc::new(Shared::new(&options, path, &meta, recovered, disk));
-        let (active, end) = shared.active();
-        let writer = Writer::new(Arc::clone(&shared), clock, active, end, next_revision);
+        let (mut store, writer, lock) = Self::assemble(&options, clock, disk)?;
+        let shared = Arc::clone(&store.shared);
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
             thread.map_err(OpenError::at(&options.dir))
@@ -191,8 +196,26 @@ impl EmbeddedStore {
         let maker = spawn("log-spares", Box::new(move || maker_shared.spares.run()))?;
         let writer = spawn("log-writer", Box::new(move || writer.run()));
         let writer = writer.inspect_err(|_| shared.spares.stop())?;
-        let running = Mutex::new(Some(Running { writer, maker, _lock: lock }));
-        Ok(Self { shared, secret: SecretBytes(meta.secret), running })
+        store.running = Mutex::new(Some(Running { writer, maker, _lock: lock }));
+        Ok(store)
+    }
+
+    /// A store whose threads do not run yet: its writer, and the lock to hold.
+    fn assemble(
+        options: &Options,
+        clock: WallClock,
+        disk: Arc<dyn Disk>,
+    ) -> Result<(Self, Writer, std::fs::File), OpenError> {
+        let directory = Directory::open(&options.dir, &options.fresh, &*disk)?;
+        let mark = Mark::open(&directory, &*disk)?;
+        let recovered = recover(&directory, &mark, &*disk, options.segment_bytes())?;
+        let next_revision = recovered.next_revision;
+        let Directory { path, meta, lock } = directory;
+        let shared = Arc::new(Shared::new(options, path, &meta, recovered, disk));
+        let (active, end) = shared.active();
+        let writer = Writer::new(Arc::clone(&shared), clock, active, end, next_revision, mark);
+        let secret = SecretBytes(meta.secret);
+        Ok((Self { shared, secret, running: Mutex::new(None) }, writer, lock))
     }
 
     /// Gives the store in `dir` another identity and epoch: what has to be done with a restored
@@ -204,12 +227,12 @@ impl EmbeddedStore {
         let path = dir.join("META");
         let never = Fresh { identity, secret: [0; 32], created_ms: 0 };
         std::fs::metadata(&path).map_err(OpenError::at(&path))?;
-        let mut directory = Directory::open(dir, &never)?;
+        let mut directory = Directory::open(dir, &never, &RealDisk)?;
         if epoch <= directory.meta.epoch {
             let why = format!("the epoch must be above {}", directory.meta.epoch.0);
             return Err(OpenError::at(path)(std::io::Error::other(why)));
         }
-        directory.restamp(identity, epoch)
+        directory.restamp(identity, epoch, &RealDisk)
     }
 
     /// Figures for metrics and tests.

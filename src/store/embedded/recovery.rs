@@ -3,8 +3,9 @@
 //! The log is a sequence of groups, each made durable by one sync before the next was begun, and no
 //! group lies in two segments. So only the last group of the newest segment can be torn by a crash:
 //! some of its sectors are there and some are not. Each frame tells where its group began. Hence an
-//! unsound place is a legitimate end exactly if no sound frame behind it belongs to a later group;
-//! what is behind it is then overwritten. Everywhere else it is damage, and the store stays shut.
+//! unsound place is a legitimate end exactly if no sound frame behind it belongs to a later group, and
+//! the [`mark`](super::mark) does not say that more was durable; what is behind it is then overwritten.
+//! Everywhere else it is damage, and the store stays shut. Nothing is changed before all is judged.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -21,6 +22,7 @@ use super::{
     error::OpenError,
     frame::{Frame, Kind, u64_at},
     index::Location,
+    mark::{Durable, Mark},
     segment::{HEADER, Header, Segment},
     spares::Spare,
     table::{Slot, Table},
@@ -44,11 +46,13 @@ pub(super) struct Recovered {
 /// Reads the whole log of `directory`.
 pub(super) fn recover(
     directory: &Directory,
+    mark: &Mark,
     disk: &dyn Disk,
     segment_bytes: u32,
 ) -> Result<Recovered, OpenError> {
     let mut recovery = Recovery {
         directory,
+        mark,
         disk,
         table: Table::default(),
         current: HashMap::new(),
@@ -59,17 +63,19 @@ pub(super) fn recover(
     let newest = files.iter().rposition(|f| f.header.is_some());
     let mut files = VecDeque::from(files);
     let unused = files.split_off(newest.map_or(0, |n| n + 1));
+    recovery.refuse_used(&unused)?;
+    recovery.refuse_missing(files.back())?;
     let mut next_id = 1;
     if let Some(last) = files.back() {
         next_id = last.segment.id + 1;
-        let oldest = recovery.oldest_needed(last)?;
+        let oldest = recovery.judge_newest(last)?;
         let needed = files.partition_point(|f| f.segment.id < oldest);
         let leftovers: Vec<u64> = files.drain(..needed).map(|f| f.segment.id).collect();
         recovery.read_log(files, oldest)?;
         // Only now: what they held was carried into frames that have just been made durable.
         leftovers.into_iter().for_each(|id| recovery.remove(id));
     }
-    let spares = recovery.sort_out(unused, &mut next_id, segment_bytes)?;
+    let spares = recovery.sort_out(unused, &mut next_id, segment_bytes);
     let Recovery { mut table, current, next_revision, latest, .. } = recovery;
     table.load(current);
     Ok(Recovered { table, next_revision, latest, spares, next_id })
@@ -83,6 +89,7 @@ struct Candidate {
 
 struct Recovery<'a> {
     directory: &'a Directory,
+    mark: &'a Mark,
     disk: &'a dyn Disk,
     table: Table,
     /// The last frame of each key so far.
@@ -116,19 +123,53 @@ impl Recovery<'_> {
         let (file, bytes, header) = open().map_err(OpenError::at(&path))?;
         let bytes = u32::try_from(bytes).map_err(|_| self.corrupt(id, 0, "it is too long"))?;
         let header = Header::decode(&header, id, self.directory.meta.log_id);
+        if header.is_some_and(|header| header.bytes != 0 && header.bytes != bytes) {
+            return Err(self.corrupt(id, bytes, "it has not the size that it was made with"));
+        }
         let segment = Segment::new(id, self.directory.meta.log_id, file, bytes);
         Ok(Candidate { segment, header })
     }
 
-    /// The oldest segment that the log needs: what the newest one says, in its header or later.
-    fn oldest_needed(&self, newest: &Candidate) -> Result<u64, OpenError> {
+    /// Files behind the log hold nothing: not a segment whose header was damaged.
+    fn refuse_used(&self, unused: &VecDeque<Candidate>) -> Result<(), OpenError> {
+        for Candidate { segment, .. } in unused {
+            let used = segment.has_frame_from(HEADER, |_| true);
+            if used.map_err(OpenError::at(self.path(segment.id)))? {
+                return Err(self.corrupt(segment.id, 0, "its header"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The log does not end in a segment before the one that was begun.
+    fn refuse_missing(&self, newest: Option<&Candidate>) -> Result<(), OpenError> {
+        let begun = self.mark.found.map_or(0, |durable| durable.segment);
+        if begun <= newest.map_or(0, |newest| newest.segment.id) {
+            return Ok(());
+        }
+        let there = self.path(begun).exists();
+        Err(self.corrupt(begun, 0, if there { "it is empty" } else { "the file is missing" }))
+    }
+
+    /// Refuses a log whose end is damaged. Returns the oldest segment that it needs: what its newest one
+    /// says, in its header or later.
+    fn judge_newest(&self, newest: &Candidate) -> Result<u64, OpenError> {
         let segment = &newest.segment;
+        let at = |error| OpenError::at(self.path(segment.id))(error);
         let mut oldest = newest.header.map_or(0, |h| h.oldest);
         let mut frames = segment.frames(HEADER, segment.bytes);
-        while let Some((_, frame)) = frames.next().map_err(OpenError::at(self.path(segment.id)))? {
+        while let Some((_, frame)) = frames.next().map_err(at)? {
             if frame.kind == Kind::Oldest {
                 oldest = u64_at(frame.record, 0).unwrap_or(oldest);
             }
+        }
+        let end = frames.at();
+        if segment.has_frame_from(end, |frame| frame.group_start > end).map_err(at)? {
+            return Err(self.corrupt(segment.id, end, "no sound record where one was"));
+        }
+        let durable = self.mark.found.filter(|durable| durable.segment == segment.id);
+        if durable.is_some_and(|durable| durable.end > end) {
+            return Err(self.corrupt(segment.id, end, "the log went on behind this place"));
         }
         Ok(oldest)
     }
@@ -179,27 +220,28 @@ impl Recovery<'_> {
     fn read_newest(&mut self) -> Result<(), OpenError> {
         let segment = self.newest_segment();
         let (end, last_group) = self.read_frames(&segment, segment.bytes)?;
-        let path = self.path(segment.id);
-        let behind = segment.first_frame_from(end).map_err(OpenError::at(&path))?;
-        if behind.is_some_and(|(_, group_start)| group_start > end) {
-            return Err(self.corrupt(segment.id, end, "no sound record where one was"));
-        }
         self.table.extend_newest(end);
-        self.settle(&segment, last_group, end).map_err(OpenError::at(&path))
+        self.settle(&segment, last_group, end).map_err(OpenError::at(self.path(segment.id)))?;
+        self.mark.set_durably(Durable { segment: segment.id, end }, self.disk);
+        Ok(())
     }
 
     /// Makes what was accepted durable, and what was not never come back.
     ///
     /// After a failed sync the system may hold pages that it believes to be on disk and that are not:
-    /// so the header and the last group, which alone can be such, are written again.
+    /// so the header and the last group, which alone can be such, are written again. And zeros that are
+    /// read behind them need not be there: a process before this one may have written them, and its sync
+    /// failed.
     fn settle(&self, segment: &Segment, last_group: u32, end: u32) -> std::io::Result<()> {
         self.disk.write(segment.id, &segment.file, &segment.read(0, HEADER)?, 0)?;
         let group = segment.read(last_group, end - last_group)?;
         self.disk.write(segment.id, &segment.file, &group, last_group)?;
         let rest = segment.read(end, segment.bytes - end)?;
-        if rest.iter().any(|b| *b != 0) {
-            self.disk.write(segment.id, &segment.file, &vec![0; rest.len()], end)?;
+        if let Some(last) = rest.iter().rposition(|byte| *byte != 0) {
+            let why = "a write that nobody was told of was torn; what is left of it is removed";
+            tracing::warn!(segment = segment.id, at = end, bytes = last + 1, "{why}");
         }
+        self.disk.write(segment.id, &segment.file, &vec![0; rest.len()], end)?;
         self.disk.sync(segment.id, &segment.file)
     }
 
@@ -258,19 +300,15 @@ impl Recovery<'_> {
         Arc::clone(&slot.expect("a segment was pushed just before").segment)
     }
 
-    /// Files newer than the log: spares that go on being spares, if there is nothing in them.
+    /// Files newer than the log, with nothing in them: spares that go on being spares.
     fn sort_out(
         &self,
         unused: VecDeque<Candidate>,
         next_id: &mut u64,
         segment_bytes: u32,
-    ) -> Result<VecDeque<Spare>, OpenError> {
+    ) -> VecDeque<Spare> {
         let mut spares = VecDeque::new();
         for Candidate { segment, .. } in unused {
-            let path = self.path(segment.id);
-            if segment.first_frame_from(HEADER).map_err(OpenError::at(&path))?.is_some() {
-                return Err(self.corrupt(segment.id, 0, "its header"));
-            }
             if segment.id == *next_id && segment.bytes == segment_bytes {
                 *next_id += 1;
                 spares.push_back(Spare { id: segment.id, file: segment.file });
@@ -278,6 +316,6 @@ impl Recovery<'_> {
                 self.remove(segment.id);
             }
         }
-        Ok(spares)
+        spares
     }
 }

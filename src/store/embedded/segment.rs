@@ -36,6 +36,8 @@ pub(super) struct Header {
     pub oldest: u64,
     /// Where the frames of the segment before end; 0 when there is none.
     pub previous_end: u32,
+    /// Size of the file; 0 where the header does not say.
+    pub bytes: u32,
 }
 
 impl Header {
@@ -49,6 +51,7 @@ impl Header {
         put(&mut out, 40, &self.next_revision.0.to_le_bytes());
         put(&mut out, 48, &self.before.revision.0.to_le_bytes());
         put(&mut out, 56, &self.oldest.to_le_bytes());
+        put(&mut out, 64, &self.bytes.to_le_bytes());
         // At most two changes are in a write.
         out[80] = self.before.index as u8;
         let crc = crc32fast::hash(&out[..HEADER_CRC_AT]);
@@ -72,6 +75,7 @@ impl Header {
             before: Position { revision: Revision(u64_at(body, 48)?), index: u32::from(body[80]) },
             oldest: u64_at(body, 56)?,
             previous_end: u32_at(body, 12)?,
+            bytes: u32_at(body, 64)?,
         };
         (header.id == id && header.log_id == log_id).then_some(header)
     }
@@ -120,18 +124,15 @@ impl Segment {
         Frames { segment: self, at, end: end.min(self.bytes), window: Vec::new(), start: at }
     }
 
-    /// Looks behind damage: the first sound frame at or after `from`, by trying every place.
-    pub fn first_frame_from(&self, from: u32) -> io::Result<Option<(u32, u32)>> {
+    /// Looks behind damage: whether any sound frame at or after `from` is such a one, by trying every place.
+    pub fn has_frame_from(&self, from: u32, such: impl Fn(&Frame<'_>) -> bool) -> io::Result<bool> {
         let from = from.next_multiple_of(ALIGN);
         if from >= self.bytes {
-            return Ok(None);
+            return Ok(false);
         }
         let bytes = self.read(from, self.bytes - from)?;
-        Ok((0..bytes.len()).step_by(ALIGN as usize).find_map(|at| {
-            let frame = frame::parse(&bytes[at..], self.seed)?;
-            // `at` is below `self.bytes`, a u32.
-            Some((from + at as u32, frame.group_start))
-        }))
+        let mut places = (0..bytes.len()).step_by(ALIGN as usize);
+        Ok(places.any(|at| frame::parse(&bytes[at..], self.seed).is_some_and(|frame| such(&frame))))
     }
 }
 

@@ -47,6 +47,14 @@ struct State {
     stop: bool,
 }
 
+/// What a step of the thread's work came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Did {
+    Something,
+    Nothing,
+    Fail,
+}
+
 impl Spares {
     pub fn new(
         dir: PathBuf,
@@ -109,32 +117,51 @@ impl Spares {
     pub fn run(&self) {
         let mut state = self.lock();
         while !state.stop {
-            if let Some(segment) = state.retired.pop_front() {
-                let id = (state.ready.len() < READY).then_some(state.next_id);
-                drop(state);
-                let recycled = id.and_then(|id| self.recycle(&segment, id));
-                if recycled.is_none() {
-                    self.remove(&segment);
-                }
-                state = self.lock();
-                if let Some(spare) = recycled {
-                    self.add(&mut state, spare);
-                }
-            } else if state.ready.len() < READY {
-                let id = state.next_id;
-                drop(state);
-                let made = self.disk.create(&Segment::path(&self.dir, id), self.segment_bytes);
-                state = self.lock();
-                match made {
-                    Ok(file) => self.add(&mut state, Spare { id, file }),
-                    Err(e) => {
-                        state.failure = Some(refusal(&e));
-                        self.made.notify_one();
-                        state = self.wait_to_retry(state);
-                    }
-                }
-            } else {
-                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let (next, did) = self.step(state);
+            state = match did {
+                Did::Something => next,
+                Did::Fail => self.wait_to_retry(next),
+                Did::Nothing => self.work.wait(next).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    /// The same, until there is nothing to do or it fails.
+    #[cfg(test)]
+    pub fn run_dry(&self) {
+        while self.step(self.lock()).1 == Did::Something {}
+    }
+
+    fn step<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, Did) {
+        if let Some(segment) = state.retired.pop_front() {
+            let id = (state.ready.len() < READY).then_some(state.next_id);
+            drop(state);
+            let recycled = id.and_then(|id| self.recycle(&segment, id));
+            if recycled.is_none() {
+                self.remove(&segment);
+            }
+            state = self.lock();
+            if let Some(spare) = recycled {
+                self.add(&mut state, spare);
+            }
+            return (state, Did::Something);
+        }
+        if state.ready.len() >= READY {
+            return (state, Did::Nothing);
+        }
+        let id = state.next_id;
+        drop(state);
+        let made = self.disk.create(&Segment::path(&self.dir, id), self.segment_bytes);
+        state = self.lock();
+        match made {
+            Ok(file) => {
+                self.add(&mut state, Spare { id, file });
+                (state, Did::Something)
+            }
+            Err(error) => {
+                state.failure = Some(refusal(&error));
+                self.made.notify_one();
+                (state, Did::Fail)
             }
         }
     }

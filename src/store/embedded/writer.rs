@@ -10,6 +10,7 @@ use super::{
     compaction::Compaction,
     frame::{self, Kind, Stamp, padded},
     index::Location,
+    mark::{Durable, Mark},
     queue::{Job, Verdict},
     segment::{HEADER, Header, Segment},
     table::Slot,
@@ -59,6 +60,8 @@ pub(super) struct Writer {
     pub compaction: Compaction,
     /// Set once, for good.
     pub failed: Option<StoreError>,
+    /// How far the log is durable.
+    mark: Mark,
 }
 
 impl Writer {
@@ -68,9 +71,10 @@ impl Writer {
         active: Option<Arc<Segment>>,
         end: u32,
         next_revision: Revision,
+        mark: Mark,
     ) -> Self {
         let (group, compaction) = (Group::default(), Compaction::default());
-        Self { shared, clock, active, end, next_revision, group, compaction, failed: None }
+        Self { shared, clock, active, end, next_revision, group, compaction, failed: None, mark }
     }
 
     /// Works until the queue is closed and empty.
@@ -79,17 +83,22 @@ impl Writer {
         let last_words = LastWords(Arc::clone(&self.shared));
         let mut jobs = Vec::new();
         while self.shared.queue.take(&mut jobs) {
-            for job in jobs.drain(..) {
-                self.judge(job);
-                let group = &self.group;
-                if group.pending.len() >= MAX_GROUP || group.bytes.len() >= MAX_GROUP_BYTES {
-                    self.commit();
-                }
-            }
-            self.commit();
+            self.work_off(&mut jobs);
         }
         self.finish();
         drop(last_words);
+    }
+
+    /// Settles what came in.
+    pub fn work_off(&mut self, jobs: &mut Vec<Job>) {
+        for job in jobs.drain(..) {
+            self.judge(job);
+            let group = &self.group;
+            if group.pending.len() >= MAX_GROUP || group.bytes.len() >= MAX_GROUP_BYTES {
+                self.commit();
+            }
+        }
+        self.commit();
     }
 
     /// Puts a write into the group, or answers it.
@@ -203,6 +212,7 @@ impl Writer {
         }
         // A group never exceeds its segment.
         self.end += self.group.bytes.len() as u32;
+        self.mark.set(Durable { segment: segment.id, end: self.end }, &**disk);
         Ok(())
     }
 
@@ -285,6 +295,7 @@ impl Writer {
             before: self.shared.latest(),
             oldest: self.shared.table().oldest().map_or(spare.id, |s| s.segment.id),
             previous_end: self.active.as_ref().map_or(0, |_| self.end),
+            bytes: segment_bytes,
         };
         let disk = &self.shared.spares.disk;
         let written = disk
@@ -294,6 +305,8 @@ impl Writer {
             self.fail(&error);
             return Err(unavailable(&error));
         }
+        // Before its first frame: whatever becomes of the segment, it was there.
+        self.mark.set_durably(Durable { segment: segment.id, end: HEADER }, &**disk);
         self.shared.table_mut().push(Slot::new(Arc::clone(&segment), &header));
         self.active = Some(segment);
         self.end = HEADER;
@@ -320,7 +333,7 @@ impl Writer {
     }
 
     /// Ends the log with a frame of its own: damage to the last group is then told from a torn one.
-    fn finish(&mut self) {
+    pub fn finish(&mut self) {
         if self.failed.is_some() || self.active.is_none() {
             return;
         }
@@ -329,7 +342,11 @@ impl Writer {
             && self.append_oldest(oldest)
             && let Err(error) = self.write_and_sync()
         {
-            self.fail(&error);
+            return self.fail(&error);
+        }
+        if let Some(segment) = &self.active {
+            let durable = Durable { segment: segment.id, end: self.end };
+            self.mark.set_durably(durable, &*self.shared.spares.disk);
         }
     }
 

@@ -17,6 +17,8 @@ const END: u16 = 1 << 10;
 
 /// Reads the store's own record again, and thaws the store when its epoch was raised.
 pub(super) async fn refresh(core: Arc<Core>) -> Result<Arc<Meta>, StoreError> {
+    // Before the question: what is seen until it is answered does not speak against the answer.
+    let witness = core.witness();
     let info = match core.link.info().await {
         Asked::Here(info) => info,
         Asked::Gone => return Err(unavailable("the bucket is gone")),
@@ -32,9 +34,10 @@ pub(super) async fn refresh(core: Arc<Core>) -> Result<Arc<Meta>, StoreError> {
     let frozen = core.condition().frozen.clone();
     let below = frozen.as_ref().map_or_else(|| core.meta().epoch, |frozen| frozen.epoch);
     if record.epoch > below && record.stream_created == created(&info) {
-        follow::reload(&core, &info).await.map_err(unavailable)?;
+        // Whoever hears that changes were lost has to find the store's new name.
         *lock(&core.origin) = record.clone();
         core.set_meta(record.meta());
+        follow::reload(&core, &info).await.map_err(unavailable)?;
         let mut condition = core.condition();
         (condition.frozen, condition.suspect, condition.trouble) = (None, None, None);
         drop(condition);
@@ -43,8 +46,12 @@ pub(super) async fn refresh(core: Arc<Core>) -> Result<Arc<Meta>, StoreError> {
         return Ok(core.meta());
     }
     if frozen.is_none() {
-        let last = Revision(info.state.last_sequence);
-        let wrong = guard::went_backwards(&core.witness(), &record, last);
+        let last = info.state.last_sequence;
+        if last < witness.highest.0 {
+            // A server that was just elected may know less than the feed brought. The guard looks again.
+            return Err(unavailable(guard::less_than_seen(last, witness.highest.0)));
+        }
+        let wrong = guard::went_backwards(&witness, &record, Revision(last));
         let other = (record.stream_created != created(&info))
             .then(|| "the bucket is another one than its record was made for".to_owned());
         if let Some(why) = wrong.or(other) {

@@ -13,10 +13,10 @@ use super::{
 use crate::lease::Revision;
 
 /// How often the store is looked at.
-const EVERY: Duration = Duration::from_millis(500);
+pub(super) const EVERY: Duration = Duration::from_millis(500);
 /// So many looks in a row have to show the same before a stream that seems gone, or to have gone
 /// backwards, is believed to be: a cluster that elects its leaders may say so for a moment.
-const CONFIRM: u32 = 4;
+pub(super) const CONFIRM: u32 = 4;
 /// So many looks in a row without a message that the stream has, and the consumer is made anew.
 const STALE: u32 = 4;
 
@@ -91,9 +91,7 @@ impl Watch {
         }
         let last = info.state.last_sequence;
         if last < highest {
-            return Look::Suspect(format!(
-                "the stream went backwards: its last sequence is {last}, and {highest} was seen"
-            ));
+            return Look::Suspect(less_than_seen(last, highest));
         }
         self.keep_up(core, last);
         let known = core.meta();
@@ -149,8 +147,10 @@ pub(super) fn went_backwards(
         let (now, known) = (now.epoch.0, witness.epoch.0);
         return Some(format!("its epoch went backwards: it is {now}, and {known} was seen"));
     }
-    (last < witness.highest).then(|| {
-        let (last, highest) = (last.0, witness.highest.0);
-        format!("the stream went backwards: its last sequence is {last}, and {highest} was seen")
-    })
+    (last < witness.highest).then(|| less_than_seen(last.0, witness.highest.0))
+}
+
+/// Why a stream is suspected, for people.
+pub(super) fn less_than_seen(last: u64, highest: u64) -> String {
+    format!("the stream went backwards: its last sequence is {last}, and {highest} was seen")
 }

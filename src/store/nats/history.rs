@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use async_nats::jetstream::consumer::DeliverPolicy;
 use futures_util::StreamExt;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{
     super::{Committed, History, Position, StoreError},
@@ -20,6 +20,8 @@ use crate::lease::Revision;
 const REPLAY: Duration = Duration::from_secs(5);
 /// After a gap was found the replay goes on for so long, to learn where the last one is.
 const LOOK_ON: Duration = Duration::from_secs(1);
+/// A replay that failed is begun anew after this, while there is time.
+const REPLAY_AGAIN: Duration = Duration::from_millis(200);
 /// So many messages may be on their way to us.
 const BATCH: usize = 1024;
 
@@ -39,12 +41,24 @@ pub(super) async fn history(
     if let Some(changes) = recent {
         return Ok(History::Changes(changes));
     }
-    match timeout(REPLAY, replay(&core, after, until, limit)).await {
-        Ok(Ok(Some(changes))) => Ok(History::Changes(changes)),
+    let mut failure = None;
+    let replayed = async {
+        loop {
+            match replay(&core, after, until, limit).await {
+                Ok(replayed) => return replayed,
+                Err(why) => failure = Some(why),
+            }
+            sleep(REPLAY_AGAIN).await;
+        }
+    };
+    match timeout(REPLAY, replayed).await {
+        Ok(Some(changes)) => Ok(History::Changes(changes)),
         // What is in memory is whole.
-        Ok(Ok(None)) => Ok(History::Gap { resume: core.table().floor().max(after) }),
-        Ok(Err(why)) => Err(unavailable(why)),
-        Err(_) => Err(unavailable("the stream was not replayed in time")),
+        Ok(None) => Ok(History::Gap { resume: core.table().floor().max(after) }),
+        Err(_) => {
+            Err(failure
+                .map_or_else(|| unavailable("the stream was not replayed in time"), unavailable))
+        }
     }
 }
 
@@ -74,7 +88,9 @@ struct Replay {
     limit: usize,
     seen: HashSet<u64>,
     changes: Vec<Committed>,
-    /// The latest write that was expected and is not there.
+    /// The first write that was expected and was not brought.
+    missed: Option<Revision>,
+    /// The latest write that was expected and was not brought, or cannot be read.
     hole: Option<Revision>,
 }
 
@@ -92,6 +108,7 @@ impl Replay {
             return false;
         };
         if expected > self.after.revision && !self.seen.contains(&expected.0) {
+            self.missed.get_or_insert(expected);
             self.hole = self.hole.max(Some(expected));
         }
         if self.hole.is_some() {
@@ -114,7 +131,14 @@ async fn replay(
     let policy = DeliverPolicy::ByStartSequence { start_sequence };
     let leases = link.subjects.all_leases();
     let consumer = follow::consumer(link, policy, leases.clone()).await?;
-    let mut replay = Replay { after, limit, seen: HashSet::new(), changes: Vec::new(), hole: None };
+    let mut replay = Replay {
+        after,
+        limit,
+        seen: HashSet::new(),
+        changes: Vec::new(),
+        missed: None,
+        hole: None,
+    };
     let mut pending = consumer.cached_info().num_pending;
     let mut reached = start_sequence - 1;
     let mut messages = follow::messages(link, &consumer, BATCH).await?;
@@ -124,6 +148,14 @@ async fn replay(
         reached = brought.sequence;
         if reached > until.revision.0 || replay.take(&brought) || replay.hole.is_some() {
             break;
+        }
+    }
+    if let Some(missed) = replay.missed {
+        // A consumer on a server that was killed may bring less than the stream's leader has.
+        let there = link.next(&leases, missed.0).await.map_err(|why| why.to_string())?;
+        if there == Some(missed.0) {
+            follow::discard(link, &consumer);
+            return Err("the consumer left out what the stream has".to_owned());
         }
     }
     if replay.hole.is_some() {

@@ -100,9 +100,17 @@ async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
     let core = Arc::new(Core::new(options, link, origin.clone(), clock, metrics));
     core.metrics.frozen(false);
     load(&core, &info).await?;
-    let last = Revision(core.table().consumed());
     let remember = witness.unwrap_or_else(|| core.witness());
-    let backwards = guard::went_backwards(&remember, &origin, last);
+    let look = || guard::went_backwards(&remember, &origin, Revision(core.table().consumed()));
+    let mut backwards = look();
+    for _ in 1..guard::CONFIRM {
+        if backwards.is_none() {
+            break;
+        }
+        // A server that was just elected may know less than it has; the feed brings the rest.
+        tokio::time::sleep(guard::EVERY).await;
+        backwards = look();
+    }
     let other = (origin.stream_created != created(&info)).then(|| {
         "the bucket is another one than its record was made for: made again, copied or restored"
             .to_owned()

@@ -99,20 +99,31 @@ impl Server {
     }
 
     fn on(dir: Dir, sets: Vec<String>) -> Self {
+        Self::try_on(dir, sets, &[]).unwrap_or_else(|stopped| {
+            let Stopped { status, stderr, .. } = stopped;
+            panic!("the server did not listen ({status:?}); it said:\n{stderr}")
+        })
+    }
+
+    /// One that may end before it listens, with variables of its environment.
+    fn try_on(dir: Dir, sets: Vec<String>, environment: &[(&str, &str)]) -> Result<Self, Stopped> {
         let started = Instant::now();
-        let mut child = spawn(dir.path(), &sets);
+        let mut child = spawn(dir.path(), &sets, environment);
         let pipe = child.stderr.take().expect("stderr is piped");
         let stderr = Arc::new(Mutex::new(String::new()));
         let (listening, listens) = mpsc::channel();
         let heard = stderr.clone();
-        std::thread::spawn(move || listen_to(pipe, &heard, &listening));
+        let listener = std::thread::spawn(move || listen_to(pipe, &heard, &listening));
         match listens.recv_timeout(START) {
-            Ok(addr) => Self { addr, started, child, stderr, dir: Some(dir), sets },
-            Err(_) => {
-                let _ = child.kill();
-                let status = child.wait();
-                let said = stderr.lock().unwrap_or_else(PoisonError::into_inner);
-                panic!("the server did not listen ({status:?}); it said:\n{said}");
+            Ok(addr) => Ok(Self { addr, started, child, stderr, dir: Some(dir), sets }),
+            Err(why) => {
+                if why == mpsc::RecvTimeoutError::Timeout {
+                    let _ = child.kill();
+                }
+                let status = child.wait().expect("the child ends");
+                let _ = listener.join();
+                let stderr = stderr.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                Err(Stopped { status, stderr, dir, sets })
             }
         }
     }
@@ -120,7 +131,7 @@ impl Server {
     /// Starts one that is to refuse.
     pub fn refuse(dir: &Path, sets: &[&str]) -> Refused {
         let sets: Vec<_> = sets.iter().map(|&set| set.to_owned()).collect();
-        let mut child = spawn(dir, &sets);
+        let mut child = spawn(dir, &sets, &[]);
         let mut stderr = String::new();
         let mut pipe = child.stderr.take().expect("stderr is piped");
         // Ends when the process does; one that wrongly listens ends with the deadline.
@@ -162,6 +173,11 @@ impl Server {
         signal(self.child.id(), name);
     }
 
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_some()
+    }
+
     /// Waits for its end.
     pub fn wait(mut self) -> Stopped {
         let status = self.child.wait().expect("the child ends");
@@ -178,6 +194,11 @@ impl Stopped {
     /// Starts it again on the same store.
     pub fn restart(self) -> Server {
         Server::on(self.dir, self.sets)
+    }
+
+    /// The same, with variables of its environment; it may end before it listens.
+    pub fn try_restart(self, environment: &[(&str, &str)]) -> Result<Server, Self> {
+        Server::try_on(self.dir, self.sets, environment)
     }
 
     pub fn dir(&self) -> &Path {
@@ -201,7 +222,7 @@ impl Drop for Server {
     }
 }
 
-fn spawn(dir: &Path, sets: &[String]) -> Child {
+fn spawn(dir: &Path, sets: &[String], environment: &[(&str, &str)]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
     command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir);
     if dir.ends_with(DATA) {
@@ -212,6 +233,7 @@ fn spawn(dir: &Path, sets: &[String]) -> Child {
     }
     // Leases of pools may move as soon as they are granted.
     command.env("TENURE_TEST_MIN_HOLD_MS", "0");
+    command.envs(environment.iter().copied());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     command.spawn().expect("the program starts")
 }

@@ -1,24 +1,43 @@
 //! Torn tails and flipped bits.
+//!
+//! What a torn group is, and what damage, differs by how the store was left: see [`Left`].
 
 use std::{collections::HashMap, fs, ops::Range};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{disk::Leaves, *};
-use crate::store::embedded::segment::Segment;
+use crate::store::embedded::{
+    mark::{Durable, MARK},
+    segment::{HEADER, Segment},
+};
 
-/// A store as it was, and how to tell whether another one has it all.
-struct Original {
-    dir: tempfile::TempDir,
-    /// Every write by its revision.
-    writes: HashMap<Revision, (Key, u64, u128)>,
-    newest: u64,
-    /// Where the last write is in the newest segment.
-    last_group: Range<usize>,
+/// How a store ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// By `kill -9`: everything that was written is there.
+    Killed,
+    /// By a failure of power, before the system wrote the mark back: it says where the newest segment begins.
+    Powerless,
+    Closed,
 }
 
-/// Keys written in turn, one write per group; killed, or closed.
-fn original(writes: u64, clean: bool) -> Original {
+impl Left {
+    pub const ALL: [Self; 3] = [Self::Killed, Self::Powerless, Self::Closed];
+}
+
+/// A store as it was, and how to tell whether another one has it all.
+pub(super) struct Original {
+    pub dir: tempfile::TempDir,
+    /// Every write by its revision.
+    writes: HashMap<Revision, (Key, u64, u128)>,
+    pub newest: u64,
+    /// Where the last write is in the newest segment.
+    pub last_group: Range<usize>,
+}
+
+/// Keys written in turn, one write per group.
+pub(super) fn original(writes: u64, left: Left) -> Original {
     let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let disk = FaultyDisk::of(dir.path());
     let mut rng = StdRng::seed_from_u64(1);
@@ -34,11 +53,23 @@ fn original(writes: u64, clean: bool) -> Original {
     }
     let newest = end_of(&store).0;
     assert!(last_group.start < last_group.end, "the last write is not the first of its segment");
-    if clean {
+    if left == Left::Closed {
         store.close();
     }
     disk.crash(dir.path(), copy.path(), Leaves::Everything, &mut rng);
+    if left == Left::Powerless {
+        age_mark(copy.path(), newest);
+    }
     Original { dir: copy, writes: made, newest, last_group }
+}
+
+/// The mark that was synced when the newest segment began.
+pub(super) fn age_mark(dir: &Path, newest: u64) {
+    let log_id = options(dir).fresh.identity.0;
+    let mut bytes = fs::read(dir.join(MARK)).unwrap();
+    let begun = Durable { segment: newest, end: HEADER }.encode(log_id);
+    bytes[..begun.len()].copy_from_slice(&begun);
+    fs::write(dir.join(MARK), bytes).unwrap();
 }
 
 fn end_of(store: &EmbeddedStore) -> (u64, usize) {
@@ -75,7 +106,7 @@ impl Original {
 
     /// Everything that is served is what was written; returns how many of the last `keys` writes,
     /// the current ones, are there.
-    fn check(&self, store: &EmbeddedStore, context: &str) -> usize {
+    pub fn check(&self, store: &EmbeddedStore, context: &str) -> usize {
         let total = self.writes.len() as u64;
         let current = (total - 10 + 1..=total).map(Revision);
         let mut there = 0;
@@ -93,7 +124,7 @@ impl Original {
 
 #[test]
 fn a_tail_torn_at_any_byte_is_cut_and_the_store_goes_on() {
-    let original = original(400, false);
+    let original = original(400, Left::Powerless);
     let last = original.last_group.clone();
     for cut in last.clone() {
         let context = format!("cut at {cut}");
@@ -129,6 +160,7 @@ fn a_hole_in_a_torn_group_is_cut_though_sound_frames_are_behind_it() {
     let start = end_of(&store).1;
     disk.crash(dir.path(), copy.path(), Leaves::Everything, &mut StdRng::seed_from_u64(1));
     drop(writes);
+    age_mark(copy.path(), end_of(&store).0);
     let path = Segment::path(copy.path(), end_of(&store).0);
     let mut bytes = fs::read(&path).unwrap();
     bytes[start + 512..start + 1_024].fill(0);
@@ -139,11 +171,41 @@ fn a_hole_in_a_torn_group_is_cut_though_sound_frames_are_behind_it() {
     assert!((1..10).contains(&there), "{there}");
 }
 
+/// The first sound frame behind the damage is of the damaged group; that there is a later group shows only
+/// behind it.
+#[test]
+fn damage_in_a_group_of_many_is_told_though_its_own_frames_are_behind_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::of(dir.path());
+    let store = open(dir.path(), &disk).unwrap();
+    disk.faults().sync_takes = Duration::from_millis(300);
+    let send = |n| store.compare_and_set(write(&key(n), Revision::ABSENT, 1, u128::from(n)));
+    let first = send(1);
+    nap(Duration::from_millis(100));
+    let many: Vec<_> = (2..40).map(send).collect();
+    assert!(matches!(wait(first), Outcome::Committed(_)));
+    let start = end_of(&store).1;
+    for one in many {
+        assert!(matches!(wait(one), Outcome::Committed(_)));
+    }
+    put_ok(&store, &key(50), 1, 50);
+    let copy = tempfile::tempdir().unwrap();
+    let (newest, rng) = (end_of(&store).0, &mut StdRng::seed_from_u64(1));
+    disk.crash(dir.path(), copy.path(), Leaves::Everything, rng);
+    age_mark(copy.path(), newest);
+    let path = Segment::path(copy.path(), newest);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[start + 1_000] ^= 1;
+    fs::write(path, bytes).unwrap();
+    let refused = open(copy.path(), &FaultyDisk::of(copy.path()));
+    assert!(matches!(refused, Err(OpenError::Corrupt { .. })), "{refused:?}");
+}
+
 #[test]
 fn what_a_cut_left_behind_never_comes_back() {
-    let original = original(400, false);
+    let original = original(400, Left::Powerless);
     let last = original.last_group.clone();
-    // The first byte of the last write is gone, and a sound frame of the same group is behind it.
+    // The first byte of the last write is gone.
     let dir = original.with(original.newest, |bytes| bytes[last.start] ^= 1);
     let store = open(dir.path(), &FaultyDisk::of(dir.path())).unwrap();
     assert_eq!(original.check(&store, "cut"), 9);
@@ -155,8 +217,8 @@ fn what_a_cut_left_behind_never_comes_back() {
 
 #[test]
 fn a_flipped_bit_is_never_served_and_refuses_to_open_where_it_matters() {
-    for clean in [false, true] {
-        let original = original(400, clean);
+    for left in Left::ALL {
+        let original = original(400, left);
         let seed = 42;
         println!("seed {seed}");
         let mut rng = StdRng::seed_from_u64(seed);
@@ -169,7 +231,7 @@ fn a_flipped_bit_is_never_served_and_refuses_to_open_where_it_matters() {
             }
             let at = rng.random_range(0..SEGMENT as usize);
             let bit = 1 << rng.random_range(0..8);
-            let context = format!("segment {id} byte {at} bit {bit} clean {clean}");
+            let context = format!("segment {id} byte {at} bit {bit} {left:?}");
             let dir = original.with(id, |bytes| bytes[at] ^= bit);
             match open(dir.path(), &FaultyDisk::of(dir.path())) {
                 Err(OpenError::Corrupt { .. }) => refused += 1,
@@ -177,7 +239,8 @@ fn a_flipped_bit_is_never_served_and_refuses_to_open_where_it_matters() {
                 Ok(store) => {
                     let there = original.check(&store, &context);
                     let tail = id == original.newest && original.last_group.contains(&at);
-                    assert!(there == 10 || (there == 9 && tail && !clean), "{context}: {there}");
+                    let untold = tail && left == Left::Powerless;
+                    assert!(there == 10 || (there == 9 && untold), "{context}: {there}");
                 }
             }
         }
@@ -187,7 +250,7 @@ fn a_flipped_bit_is_never_served_and_refuses_to_open_where_it_matters() {
 
 #[test]
 fn every_bit_of_the_last_write_matters_after_a_clean_close() {
-    let original = original(400, true);
+    let original = original(400, Left::Closed);
     for at in original.last_group.clone() {
         let dir = original.with(original.newest, |bytes| bytes[at] ^= 0x10);
         match open(dir.path(), &FaultyDisk::of(dir.path())) {
@@ -204,7 +267,7 @@ fn every_bit_of_the_last_write_matters_after_a_clean_close() {
 
 #[test]
 fn a_missing_segment_is_damage() {
-    let original = original(400, false);
+    let original = original(400, Left::Killed);
     let names = fs::read_dir(original.dir.path()).unwrap();
     let ids = names.filter_map(|e| Segment::id_of(e.unwrap().file_name().to_str()?));
     let ids: Vec<u64> = ids.filter(|id| *id < original.newest).collect();

@@ -5,14 +5,18 @@ use std::{
     fs::{self, File, OpenOptions},
     io,
     os::unix::fs::FileExt,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
 use rand::{RngExt, rngs::StdRng};
 
-use crate::store::embedded::{disk::Disk, segment::Segment};
+use crate::store::embedded::{
+    disk::Disk,
+    mark::{MARK, MARK_ID},
+    segment::Segment,
+};
 
 /// What a crash leaves of the bytes that were not synced.
 #[derive(Clone, Copy, Debug)]
@@ -77,19 +81,25 @@ impl FaultyDisk {
         fs::create_dir_all(to).unwrap();
         fs::copy(from.join("META"), to.join("META")).unwrap();
         for (id, bytes) in files {
-            fs::write(Segment::path(to, id), bytes).unwrap();
+            fs::write(path(to, id), bytes).unwrap();
         }
     }
 }
 
 fn id(path: &Path) -> Option<u64> {
-    Segment::id_of(path.file_name()?.to_str()?)
+    let name = path.file_name()?.to_str()?;
+    if name == MARK { Some(MARK_ID) } else { Segment::id_of(name) }
+}
+
+fn path(dir: &Path, id: u64) -> PathBuf {
+    if id == MARK_ID { dir.join(MARK) } else { Segment::path(dir, id) }
 }
 
 impl Disk for FaultyDisk {
     fn create(&self, path: &Path, bytes: u32) -> io::Result<File> {
         let mut faults = self.faults();
         match &mut faults.room {
+            _ if path.ends_with(MARK) => {}
             Some(0) => return Err(io::ErrorKind::StorageFull.into()),
             Some(room) => *room -= 1,
             None => {}
@@ -101,10 +111,16 @@ impl Disk for FaultyDisk {
         Ok(file)
     }
 
+    fn put(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        fs::write(path, bytes)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut faults = self.faults();
-        let bytes = faults.durable.remove(&id(from).unwrap()).unwrap();
-        faults.durable.insert(id(to).unwrap(), bytes);
+        if let (Some(from), Some(to)) = (id(from), id(to)) {
+            let bytes = faults.durable.remove(&from).unwrap();
+            faults.durable.insert(to, bytes);
+        }
         fs::rename(from, to)
     }
 
@@ -138,6 +154,9 @@ impl Disk for FaultyDisk {
             let file = faults.durable.get_mut(&of).unwrap();
             file[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
         }
+        Ok(())
+    }
+    fn sync_names(&self, _: &Path) -> io::Result<()> {
         Ok(())
     }
 }

@@ -91,7 +91,8 @@ fn a_record_beyond_a_segment_is_refused_and_the_store_goes_on() {
 fn carried_only(dir: &Path, id: u64, next: Revision, record: &[u8]) {
     let log_id = options(dir).fresh.identity.0;
     let before = Position { revision: Revision(40), index: 1 };
-    let header = Header { id, log_id, next_revision: next, before, oldest: id, previous_end: 0 };
+    let (next_revision, bytes) = (next, SEGMENT as u32);
+    let header = Header { id, log_id, next_revision, before, oldest: id, previous_end: 0, bytes };
     let mut bytes = header.encode();
     let path = Segment::path(dir, id);
     std::fs::write(&path, &bytes).unwrap();

@@ -5,6 +5,8 @@ mod damage;
 mod disk;
 mod faults;
 mod forget;
+mod rot;
+mod simulated;
 
 use std::{future::Future, path::Path, sync::Arc, time::Duration};
 

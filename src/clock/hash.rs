@@ -1,0 +1,29 @@
+//! Maps that hash with keys drawn from the system, so that nobody can choose colliding keys; in tests with
+//! fixed ones, so that what walks through a map does so in the same order when a seed is replayed.
+
+use std::collections;
+
+#[cfg(not(any(test, feature = "testing")))]
+type Hashing = std::hash::RandomState;
+#[cfg(any(test, feature = "testing"))]
+type Hashing = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
+
+/// A hash map.
+pub type HashMap<K, V> = collections::HashMap<K, V, Hashing>;
+/// A hash set.
+pub type HashSet<T> = collections::HashSet<T, Hashing>;
+/// A hash map that threads share.
+#[cfg(feature = "server")]
+pub type DashMap<K, V> = dashmap::DashMap<K, V, Hashing>;
+
+/// An empty map that threads share. By how many locks is the machine's to say, and the same everywhere in
+/// tests.
+#[cfg(feature = "server")]
+#[must_use]
+pub fn dash_map<K: Eq + std::hash::Hash, V>() -> DashMap<K, V> {
+    #[cfg(not(any(test, feature = "testing")))]
+    let map = DashMap::with_hasher(Hashing::default());
+    #[cfg(any(test, feature = "testing"))]
+    let map = DashMap::with_hasher_and_shard_amount(Hashing::default(), 8);
+    map
+}

@@ -1,0 +1,123 @@
+//! How far the log is known to be durable, in a file beside it.
+//!
+//! Written after each sync and before anybody is told, and not synced itself: so it costs a write into
+//! the page cache and nothing on the disk. What it says was durable when it was written, hence it is
+//! true whenever it is found, and what is missing of it is damage: a newest segment that is gone or
+//! empty, a tail that was cut or zeroed, a last group with a flipped bit. After the end of a process
+//! the mark is the newest one. After a failure of power it may be as old as the system's own writing
+//! back (about half a minute), but not older than the newest segment, whose beginning is synced.
+//!
+//! ```text
+//! 0 crc u32 | 4 end u32 | 8 segment u64 | 16 log_id u128 | zeros
+//! ```
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read},
+    path::PathBuf,
+};
+
+use super::{
+    directory::Directory,
+    disk::Disk,
+    error::OpenError,
+    frame::{put, u32_at, u64_at, u128_at},
+};
+
+/// Its name in the store's directory.
+pub(super) const MARK: &str = "MARK";
+/// What the disk calls it: segments are numbered from 1.
+pub(super) const MARK_ID: u64 = 0;
+/// Length of the file. What is written of it lies in one sector: it is there as a whole or not at all.
+const MARK_FILE_BYTES: u32 = 512;
+const MARK_BYTES: usize = 32;
+
+/// "Segment `segment` was durable up to `end`."
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Durable {
+    pub segment: u64,
+    pub end: u32,
+}
+
+impl Durable {
+    pub fn encode(self, log_id: u128) -> [u8; MARK_BYTES] {
+        let mut out = [0; MARK_BYTES];
+        put(&mut out, 4, &self.end.to_le_bytes());
+        put(&mut out, 8, &self.segment.to_le_bytes());
+        put(&mut out, 16, &log_id.to_le_bytes());
+        let crc = crc32fast::hash(&out[4..]);
+        put(&mut out, 0, &crc.to_le_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8], log_id: u128) -> Option<Self> {
+        let body = bytes.get(..MARK_BYTES)?;
+        let sound = u32_at(body, 0)? == crc32fast::hash(&body[4..]);
+        let durable = Self { segment: u64_at(body, 8)?, end: u32_at(body, 4)? };
+        (sound && u128_at(body, 16)? == log_id).then_some(durable)
+    }
+}
+
+/// The file. Without it, as on a disk that is full, the store serves all the same.
+#[derive(Debug)]
+pub(super) struct Mark {
+    file: Option<File>,
+    log_id: u128,
+    /// What it said when it was opened.
+    pub found: Option<Durable>,
+}
+
+impl Mark {
+    /// Opens it, or makes it where it is missing.
+    pub fn open(directory: &Directory, disk: &dyn Disk) -> Result<Self, OpenError> {
+        let path = directory.path.join(MARK);
+        let log_id = directory.meta.log_id;
+        let (file, bytes) = read(&path).map_err(OpenError::at(&path))?;
+        let found = Durable::decode(&bytes, log_id);
+        // One that was just made has zeros. No crash leaves anything else.
+        if found.is_none() && bytes.iter().any(|byte| *byte != 0) {
+            return Err(OpenError::MarkCorrupt { path });
+        }
+        if file.is_some() && bytes.len() == MARK_FILE_BYTES as usize {
+            return Ok(Self { file, log_id, found });
+        }
+        let made = disk.create(&path, MARK_FILE_BYTES);
+        let file = made.inspect_err(|error| complain(error)).ok();
+        Ok(Self { file, log_id, found })
+    }
+
+    /// Takes note of what is durable.
+    pub fn set(&self, durable: Durable, disk: &dyn Disk) {
+        if let Some(file) = &self.file
+            && let Err(error) = disk.write(MARK_ID, file, &durable.encode(self.log_id), 0)
+        {
+            complain(&error);
+        }
+    }
+
+    /// The same, durably.
+    pub fn set_durably(&self, durable: Durable, disk: &dyn Disk) {
+        self.set(durable, disk);
+        if let Some(file) = &self.file
+            && let Err(error) = disk.sync(MARK_ID, file)
+        {
+            complain(&error);
+        }
+    }
+}
+
+fn read(path: &PathBuf) -> io::Result<(Option<File>, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    let mut file = match OpenOptions::new().read(true).write(true).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((None, bytes)),
+        Err(error) => return Err(error),
+    };
+    (&mut file).take(u64::from(MARK_FILE_BYTES) + 1).read_to_end(&mut bytes)?;
+    Ok((Some(file), bytes))
+}
+
+/// An old mark is as true as a new one: only less is told of damage.
+fn complain(error: &io::Error) {
+    tracing::warn!(%error, "cannot note how far the log is durable; less damage would be found");
+}

@@ -1,0 +1,150 @@
+//! What has to be there.
+
+use std::collections::BTreeMap;
+
+use super::{Seen, life::now};
+use crate::{
+    lease::{Key, Record, Revision},
+    store::{History, LeaseStore, Meta, Position, Range, embedded::EmbeddedStore},
+};
+
+/// A write, or the removal of a record.
+#[derive(Clone, Debug)]
+pub(super) struct Tried {
+    pub key: Key,
+    pub seq: u64,
+    pub nonce: u128,
+    pub forget: bool,
+}
+
+/// What is certain, and what is in doubt until the store is opened again.
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    current: BTreeMap<Key, (Revision, Tried)>,
+    /// All changes of the store's life, in order.
+    changes: Vec<(Revision, Key, u64)>,
+    in_doubt: Vec<Tried>,
+    highest: Revision,
+    counter: u64,
+    identity: Option<(u128, [u8; 32])>,
+}
+
+impl Model {
+    /// The revision and the last seq of a key.
+    pub fn now(&self, key: &Key) -> (Revision, u64) {
+        self.current.get(key).map_or((Revision::ABSENT, 0), |(revision, t)| (*revision, t.seq))
+    }
+
+    /// One that was never used. Its low bits say how long the value is.
+    pub fn nonce(&mut self, length: u64) -> u128 {
+        self.counter += 1;
+        u128::from(self.counter) << 12 | u128::from(length)
+    }
+
+    pub fn acknowledged(&mut self, tried: Tried, revision: Revision) {
+        if tried.forget {
+            self.current.remove(&tried.key);
+            return;
+        }
+        assert!(revision > self.highest, "{revision:?} was given before: {tried:?}");
+        self.highest = revision;
+        if !tried.key.is_session() {
+            self.changes.push((revision, tried.key.clone(), tried.seq));
+        }
+        self.current.insert(tried.key.clone(), (revision, tried));
+    }
+
+    pub fn in_doubt(&mut self, tried: Tried) {
+        self.in_doubt.push(tried);
+    }
+
+    pub fn nothing_is_in_doubt(&self) {
+        assert!(self.in_doubt.is_empty(), "{:?}", self.in_doubt);
+    }
+
+    /// The store was opened: all that is certain is there, and of what is in doubt it is certain from now on
+    /// whether it is there.
+    pub fn check(&mut self, store: &EmbeddedStore, seen: &mut Seen) {
+        self.check_identity(&store.meta(), store.secret_bytes().expect("a secret").0);
+        self.check_history(store);
+        self.check_records(store, seen);
+        self.in_doubt.clear();
+    }
+
+    fn check_identity(&mut self, meta: &Meta, secret: [u8; 32]) {
+        let there = (meta.identity.0, secret);
+        assert_eq!(*self.identity.get_or_insert(there), there, "identity and secret");
+    }
+
+    /// The changes that are kept are the last ones, in order; behind them is only what was in doubt.
+    fn check_history(&mut self, store: &EmbeddedStore) {
+        let earliest = store.earliest();
+        let kept = self.changes.partition_point(|(revision, ..)| *revision <= earliest.revision);
+        assert!(self.changes.len() - kept >= self.changes.len().min(30), "kept from {earliest:?}");
+        let mut known = self.changes[kept..].to_vec().into_iter();
+        let mut after = earliest;
+        loop {
+            let History::Changes(page) = now(store.history(after, 50)).unwrap() else {
+                panic!("a gap after {after:?}");
+            };
+            let Some(last) = page.last() else { break };
+            after = last.position;
+            for change in page {
+                let there = (change.position.revision, change.key, change.change.seq);
+                match known.next() {
+                    Some(known) => assert_eq!(there, known, "the history"),
+                    None => self.landed(there),
+                }
+            }
+        }
+        assert_eq!(known.next(), None, "is missing in the history, which ends at {after:?}");
+        assert!(after == store.latest() || after == Position::default());
+    }
+
+    /// A change that is there, and was not acknowledged.
+    fn landed(&mut self, (revision, key, seq): (Revision, Key, u64)) {
+        let mut doubt = self.in_doubt.iter();
+        let tried = doubt.find(|t| t.key == key && t.seq == seq && !t.forget);
+        assert!(tried.is_some(), "nobody wrote {key} {seq} at {revision:?}: {:?}", self.in_doubt);
+        assert!(revision > self.highest, "{key} {seq} at {revision:?}");
+        self.changes.push((revision, key, seq));
+    }
+
+    fn check_records(&mut self, store: &EmbeddedStore, seen: &mut Seen) {
+        let all = Range { prefix: String::new(), after: None, limit: 1_000 };
+        let mut there: BTreeMap<Key, (Revision, Record)> = now(store.scan(all))
+            .unwrap()
+            .into_iter()
+            .map(|(key, found)| (key, (found.revision, Record::clone(&found.record.unwrap()))))
+            .collect();
+        for tried in std::mem::take(&mut self.in_doubt) {
+            let found = there.get(&tried.key);
+            let landed = match found {
+                Some((_, record)) => !tried.forget && record.nonce.0 == tried.nonce,
+                None => tried.forget,
+            };
+            if !landed {
+                seen.lost += 1;
+                continue;
+            }
+            seen.landed += 1;
+            match found {
+                Some((revision, _)) => {
+                    assert!(*revision > self.highest, "{tried:?} at {revision:?}");
+                    self.current.insert(tried.key.clone(), (*revision, tried));
+                }
+                None => drop(self.current.remove(&tried.key)),
+            }
+        }
+        for (key, (revision, tried)) in &self.current {
+            let found = there.remove(key);
+            let (at, record) = found.unwrap_or_else(|| panic!("{tried:?} at {revision:?} is gone"));
+            assert_eq!(at, *revision, "{tried:?}, and there is {record:?}");
+            assert_eq!(record, Self::record(tried));
+        }
+        assert!(there.is_empty(), "nobody wrote these: {there:?}");
+        let last = self.changes.last().map_or(Revision::ABSENT, |(revision, ..)| *revision);
+        let current = self.current.values().map(|(revision, _)| *revision);
+        self.highest = current.fold(self.highest.max(last), Revision::max);
+    }
+}

@@ -1,0 +1,76 @@
+//! Real processes under a nemesis: three coordinators on one store, fifty workers, twelve faults, and a history
+//! that is checked afterwards.
+//!
+//! Shown, on each store and under each fault: I1 to I4, I6 and I8 hold (docs/protocol.md, `tests/history`); a
+//! counter that checks tokens loses no update, and one that does not check them does. Each run counts only if
+//! its fault happened and enough was done. An embedded store has one coordinator, which is all that it can have.
+//!
+//! It is a program of its own, which is also its workers, its DynamoDB endpoint, and the run inside the
+//! namespaces. `chaos matrix` is the long run, by `make chaos`: `MINUTES`, `SEEDS`, `JOBS`, `SEED`, `STORE` and
+//! `FAULT` choose. A seed replays the choices, not the timing.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test's own threads and processes may wait and end"
+)]
+
+mod clock;
+mod counter;
+mod crew;
+mod disk;
+mod fault;
+#[path = "../history/mod.rs"]
+mod history;
+mod inside;
+mod listener;
+mod log;
+mod matrix;
+mod nemesis;
+mod net;
+mod node;
+mod operator;
+#[allow(dead_code, reason = "shared with other tests of several processes")]
+#[path = "../cluster/process.rs"]
+mod process;
+mod run;
+mod scenarios;
+mod sessions;
+mod stores;
+mod worker;
+
+use std::process::ExitCode;
+
+use tenure::clock::{Entropy, SystemEntropy};
+
+fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
+}
+
+fn seed() -> u64 {
+    let seed = from_environment("SEED").unwrap_or_else(|| SystemEntropy::new().next_u64() >> 16);
+    println!("SEED={seed}");
+    seed
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let well = match args[..] {
+        ["worker", orders] => {
+            worker::main(orders);
+            true
+        }
+        ["endpoint", addr, disk] => {
+            stores::endpoint(addr, disk);
+            true
+        }
+        ["inside", what, plan] => {
+            inside::main(what, plan);
+            true
+        }
+        ["probe", to] => nemesis::probe(to),
+        ["matrix"] => matrix::main(),
+        _ => return scenarios::main(&args),
+    };
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,81 @@
+//! The tests of every day, and the little that a test program has to understand to be listed and run.
+
+use std::{panic::AssertUnwindSafe, process::ExitCode};
+
+use crate::{
+    fault::Fault,
+    inside::conduct,
+    matrix::{conduct_all, directory},
+    net,
+    run::{Plan, Verdict},
+    seed,
+    stores::Kind,
+};
+
+const ALL: [(&str, fn()); 2] = [
+    ("every_fault_on_every_store", every_fault_on_every_store),
+    ("a_worker_that_stops_between_check_and_write", a_worker_that_stops_between_check_and_write),
+];
+
+/// Lists the tests, or runs those that are named.
+pub fn main(args: &[&str]) -> ExitCode {
+    let has = |flag: &str| args.contains(&flag);
+    if has("--list") {
+        if !has("--ignored") {
+            ALL.iter().for_each(|(name, _)| println!("{name}: test"));
+        }
+        return ExitCode::SUCCESS;
+    }
+    let wanted: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with('-')).collect();
+    let (mut passed, mut failed) = (0, 0);
+    for (name, test) in ALL {
+        let named =
+            |wanted: &&str| if has("--exact") { *wanted == name } else { name.contains(wanted) };
+        if !wanted.is_empty() && !wanted.iter().any(named) {
+            continue;
+        }
+        println!("{name}");
+        if std::panic::catch_unwind(AssertUnwindSafe(test)).is_ok() {
+            passed += 1;
+        } else {
+            failed += 1;
+        }
+    }
+    println!("{passed} passed, {failed} failed");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn plan(store: Kind, faults: Vec<Fault>, seed: u64) -> Plan {
+    let mut plan = Plan { store, faults, seed, seconds: 0, dir: directory() };
+    plan.dir = plan.dir.join(plan.name());
+    plan
+}
+
+fn passed(plans: &[Plan], verdicts: &[Verdict]) {
+    for (plan, verdict) in plans.iter().zip(verdicts) {
+        println!("{}: {:#?}", plan.name(), verdict.struck);
+    }
+    let failed = verdicts.iter().filter(|verdict| verdict.failure.is_some()).count();
+    assert_eq!(failed, 0, "of {} runs", plans.len());
+}
+
+/// One fault after the other. What a store forgets when it goes back is not held against it, so that fault has
+/// runs of its own.
+fn every_fault_on_every_store() {
+    let seed = seed();
+    let but_restore = Fault::ALL.into_iter().filter(|fault| *fault != Fault::Restore).collect();
+    let faults: [Vec<Fault>; 2] = [but_restore, vec![Fault::Restore]];
+    let of = |faults: &Vec<Fault>| Kind::ALL.map(|store| plan(store, faults.clone(), seed));
+    let plans: Vec<Plan> = faults.iter().flat_map(of).collect();
+    let verdicts = conduct_all(&plans, plans.len());
+    passed(&plans, &verdicts);
+}
+
+/// With the token check no update is lost; without it the update of the next holder is.
+fn a_worker_that_stops_between_check_and_write() {
+    net::demand();
+    let plan = plan(Kind::Embedded, vec![Fault::Stop], seed());
+    let verdict = conduct("stopped-worker", &plan);
+    println!("{verdict:?}");
+    assert!(verdict.failure.is_none(), "{}", verdict.failure.unwrap_or_default());
+}

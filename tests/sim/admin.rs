@@ -1,0 +1,109 @@
+//! Administrators, and, at the end, whoever looks whether each key can be had.
+
+use std::rc::Rc;
+
+use futures_util::future::join_all;
+use tenure::{
+    lease::{Key, Revoke, Token},
+    manager::AcquireOne,
+};
+
+use super::{
+    ask::{Ask, Got},
+    history::{Event, Op},
+    plain::{a_key, release},
+    run,
+    time::{MS, SECOND, now, until},
+    worker::{ANSWER, Worker},
+};
+
+/// Orders this and that until the faults are over.
+pub async fn order(me: Rc<Worker>) {
+    let every = u64::try_from(me.arena.plan.admin_every.as_millis()).unwrap_or(1_000);
+    loop {
+        me.sleep(every / 2, every * 3 / 2).await;
+        if now() >= me.arena.plan.calm {
+            return;
+        }
+        let key = a_key(&me);
+        match me.draw(|chance| super::dice::Dice::from_to(chance, 0, 99)) {
+            0..=29 => revoke(&me, key, false).await,
+            30..=44 => revoke(&me, key, true).await,
+            45..=59 => drop(me.call(Op::Check, "", &Ask::Pin(key)).await),
+            60..=74 => drop(me.call(Op::Check, "", &Ask::Unpin(key)).await),
+            75..=89 => drop(me.call(Op::Check, "", &Ask::Handover(key)).await),
+            90..=94 => drop(me.call(Op::Check, "", &Ask::SkipFences(key)).await),
+            _ => {
+                let of = me.draw(|chance| super::dice::Dice::index(chance, me.arena.plan.workers));
+                let ask = Ask::DrainOwner(run::owner(of));
+                drop(me.call(Op::Check, "", &ask).await);
+            }
+        }
+    }
+}
+
+async fn revoke(me: &Worker, key: Key, immediately: bool) {
+    let name = key.as_str().to_owned();
+    let holder = me.call(Op::Check, &name, &Ask::Holder(key.clone())).await;
+    let Ok(Got::Holder(Some(token))) = holder.got else { return };
+    if immediately {
+        let event = Event::Cut { key: name.clone(), token, why: "revoke immediately".to_owned() };
+        me.arena.log.push(now(), event);
+    }
+    let order = Revoke {
+        reason: "sim".into(),
+        actor: "admin".into(),
+        immediately,
+        owner: None,
+        token: Some(Token(token)),
+        floor: None,
+    };
+    me.call(Op::Revoke, &name, &Ask::Revoke(key, order)).await;
+}
+
+/// Lets every key go: pins and failed fences would hold it for ever.
+pub async fn clear(me: &Worker) {
+    until(me.arena.plan.calm + SECOND).await;
+    for key in me.arena.plan.keys.clone() {
+        let skips = me.arena.plan.skips_fences.then(|| Ask::SkipFences(key.clone()));
+        for ask in [Ask::Unpin(key.clone())].into_iter().chain(skips) {
+            for _ in 0..10 {
+                match me.call(Op::Check, "", &ask).await.got {
+                    Ok(Got::Ordered | Got::No(_)) => break,
+                    _ => me.sleep(100, 500).await,
+                }
+            }
+        }
+    }
+}
+
+/// I8: takes every key, and gives it back. Those that could not be had.
+pub async fn probe(probes: &[Rc<Worker>], bound_ms: u64) -> Vec<String> {
+    let keys = probes[0].arena.plan.keys.clone();
+    let each = keys.iter().enumerate().map(|(n, key)| {
+        let me = &probes[n % probes.len()];
+        async move {
+            let (end, mut last) = (now() + bound_ms * MS, String::new());
+            while now() < end {
+                let wait_ms = (end - now()) / MS;
+                let one = AcquireOne {
+                    wait_ms,
+                    ..AcquireOne::new(key.clone(), me.owner.clone(), 30_000)
+                };
+                let answer = me.call(Op::Acquire, key.as_str(), &Ask::Acquire(one)).await;
+                if let Ok(Got::Grants(grants)) = &answer.got
+                    && let Some((key, grant)) = grants.first()
+                    && let Some(held) = me.granted((answer.call, answer.sent), (key, grant), None)
+                {
+                    release(me, held, Op::Release).await;
+                    return None;
+                }
+                last = format!("{:?}", answer.got);
+                me.sleep(50, 300).await;
+            }
+            Some(format!("I8: {} cannot be had within {bound_ms} ms: {last}", key.as_str()))
+        }
+    });
+    let _ = ANSWER;
+    join_all(each).await.into_iter().flatten().collect()
+}

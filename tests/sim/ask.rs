@@ -1,0 +1,221 @@
+//! What workers and administrators ask of a node, and what they are told: the calls of the door.
+
+use tenure::{
+    lease::{Grant, Heartbeat, Key, Owner, Release, Revoke, SessionId, SessionSpec, Transfer},
+    manager::{
+        AcquireAny, AcquireAnyError, AcquireError, AcquireOne, AdminError, Alive, Asked, Elsewhere,
+        Filter, HolderError, Home, Manager, ReleaseError, SessionAlive, SessionError, Trouble,
+    },
+};
+
+#[derive(Clone, Debug)]
+pub enum Ask {
+    Acquire(AcquireOne),
+    Any(AcquireAny),
+    /// What an earlier acquire-any was granted, as far as it is at home there.
+    Part(AcquireAny),
+    Beat(Key, Heartbeat),
+    Release(Key, Release),
+    Transfer(Key, Transfer),
+    Open(Owner, u64, SessionSpec),
+    BeatSession(SessionId, u64),
+    DrainSession(SessionId),
+    CloseSession(SessionId),
+    /// The leases of a session, as the node sees them.
+    Listed(SessionId),
+    Revoke(Key, Revoke),
+    Pin(Key),
+    Unpin(Key),
+    SkipFences(Key),
+    DrainOwner(Owner),
+    Handover(Key),
+    /// The token of whoever holds the key.
+    Holder(Key),
+}
+
+#[derive(Clone, Debug)]
+pub enum Got {
+    Grants(Vec<(Key, Grant)>),
+    Alive(Alive),
+    Released(bool),
+    Transferred,
+    Opened(SessionId, u64),
+    SessionAlive(SessionAlive),
+    Listed(Vec<(Key, u64)>),
+    Holder(Option<u64>),
+    Ordered,
+    /// The lease or session is lost.
+    Lost(String),
+    /// A no that is final.
+    No(String),
+    /// A no that says to come again: it may have been carried out.
+    Later(String),
+}
+
+/// A no, and who is to be asked instead.
+pub struct Problem {
+    pub home: Option<Home>,
+    pub got: Got,
+}
+
+impl From<Trouble> for Problem {
+    fn from(trouble: Trouble) -> Self {
+        Self { home: trouble.home().cloned(), got: Got::Later(trouble.to_string()) }
+    }
+}
+
+fn no(error: &dyn std::fmt::Display) -> Problem {
+    Problem { home: None, got: Got::No(error.to_string()) }
+}
+
+impl From<AcquireError> for Problem {
+    fn from(error: AcquireError) -> Self {
+        match error {
+            AcquireError::Session(error) => (*error).into(),
+            AcquireError::Trouble(trouble) => trouble.into(),
+            error => no(&refusal(&error)),
+        }
+    }
+}
+
+/// Without the view: histories are to be read.
+fn refusal(error: &AcquireError) -> String {
+    match error {
+        AcquireError::Refused(why, _) => format!("{why:?}"),
+        error => error.to_string(),
+    }
+}
+
+impl From<AcquireAnyError> for Problem {
+    fn from(error: AcquireAnyError) -> Self {
+        match error {
+            AcquireAnyError::Session(error) => (*error).into(),
+            AcquireAnyError::Trouble(trouble) => trouble.into(),
+            error => no(&error),
+        }
+    }
+}
+
+impl From<SessionError> for Problem {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Lost(lost) => {
+                Self { home: None, got: Got::Lost(format!("session: {lost:?}")) }
+            }
+            SessionError::Trouble(trouble) => trouble.into(),
+            error => no(&error),
+        }
+    }
+}
+
+impl From<HolderError> for Problem {
+    fn from(error: HolderError) -> Self {
+        match error {
+            HolderError::Lost(lost) => Self { home: None, got: Got::Lost(format!("{lost:?}")) },
+            HolderError::Trouble(trouble) => trouble.into(),
+            error => no(&error),
+        }
+    }
+}
+
+impl From<ReleaseError> for Problem {
+    fn from(error: ReleaseError) -> Self {
+        match error {
+            ReleaseError::Trouble(trouble) => trouble.into(),
+            error => Self { home: None, got: Got::Lost(error.to_string()) },
+        }
+    }
+}
+
+impl From<AdminError> for Problem {
+    fn from(error: AdminError) -> Self {
+        match error {
+            AdminError::Trouble(trouble) => trouble.into(),
+            error => no(&error),
+        }
+    }
+}
+
+impl Ask {
+    /// How long the call may wait in a queue, in milliseconds.
+    pub fn wait_ms(&self) -> u64 {
+        match self {
+            Self::Acquire(one) => one.wait_ms,
+            Self::Any(any) => any.wait_ms,
+            _ => 0,
+        }
+    }
+
+    /// Acts at this node. An acquire-any is [`super::door`]'s.
+    pub async fn act(&self, manager: &Manager, asked: Asked) -> Result<Got, Problem> {
+        Ok(match self.clone() {
+            Self::Acquire(one) => {
+                let grant = manager.acquire(&one, asked).await?;
+                Got::Grants(vec![(one.key, grant)])
+            }
+            Self::Any(any) => Got::Grants(manager.acquire_any(&any, asked.received).await?.grants),
+            Self::Part(any) => Got::Grants(manager.granted_here(&any, asked.received).await?),
+            Self::Beat(key, beat) => {
+                Got::Alive(manager.heartbeat(key.as_str(), beat, asked).await?)
+            }
+            Self::Release(key, release) => {
+                Got::Released(manager.release(key.as_str(), release, asked).await?)
+            }
+            Self::Transfer(key, transfer) => {
+                manager.transfer(key.as_str(), transfer, asked).await?;
+                Got::Transferred
+            }
+            Self::Open(owner, ttl_ms, spec) => {
+                let opened = manager.open_session(&owner, ttl_ms, spec, asked).await?;
+                Got::Opened(opened.id, opened.valid_for_ms)
+            }
+            Self::BeatSession(id, step) => {
+                let progress = step.to_string();
+                Got::SessionAlive(manager.beat_session(id, Some(&progress), asked).await?)
+            }
+            Self::DrainSession(id) => {
+                manager.drain_session(id, asked).await?;
+                Got::Ordered
+            }
+            Self::CloseSession(id) => Got::Released(manager.close_session(id, asked).await?),
+            Self::Listed(id) => listed(manager, id).await?,
+            _ => return self.order(manager, asked).await,
+        })
+    }
+
+    /// What administrators ask.
+    async fn order(&self, manager: &Manager, asked: Asked) -> Result<Got, Problem> {
+        match self.clone() {
+            Self::Revoke(key, revoke) => drop(manager.revoke(&key, revoke, asked).await?),
+            Self::Pin(key) => drop(manager.pin(&key, "sim", "admin", asked).await?),
+            Self::Unpin(key) => drop(manager.unpin(&key, "sim", "admin", asked).await?),
+            Self::SkipFences(key) => {
+                drop(manager.skip_fences(&key, "sim", "admin", asked).await?);
+            }
+            Self::DrainOwner(owner) => drop(manager.drain_owner(&owner, "admin", asked).await?),
+            Self::Handover(key) => {
+                manager.ask_handover(&key, "sim", "admin", asked).await?;
+            }
+            Self::Holder(key) => {
+                let view = manager.view(&key).await?;
+                return Ok(Got::Holder(view.owner.map(|_| view.token.0)));
+            }
+            other => unreachable!("{other:?}"),
+        }
+        Ok(Got::Ordered)
+    }
+}
+
+async fn listed(manager: &Manager, id: SessionId) -> Result<Got, Problem> {
+    let filter = Filter {
+        prefix: String::new(),
+        pool: None,
+        owner: None,
+        state: None,
+        session: Some(id.digest),
+        after: None,
+        limit: 1000,
+    };
+    let listing = manager.list(&filter).await?;
+    Ok(Got::Listed(listing.leases.into_iter().map(|(key, view)| (key, view.token.0)).collect()))
+}

@@ -1,0 +1,340 @@
+//! The machines and the processes of nodes. A process is a `LocalSet` of its own: not polled while it is paused,
+//! dropped when it crashes.
+
+use std::{
+    cell::{Cell, RefCell},
+    future::poll_fn,
+    pin::Pin,
+    rc::Rc,
+    sync::Arc,
+    task::{Poll, Waker},
+    time::Duration,
+};
+
+use tenure::{
+    actor::{Arbiters, Heard, Limits, Mail, NamedPlugin, Promise, Witnessed},
+    clock::{Clock, SeededEntropy},
+    lease::{Mutant, Policies},
+    manager::{CallLimits, Manager, Parts},
+    store::LeaseStore,
+    telemetry::{Metrics, OwnershipLog},
+};
+use tokio::{
+    sync::{broadcast::error::RecvError, mpsc},
+    task::{LocalSet, spawn_local},
+    time::{sleep, timeout},
+};
+
+use super::{
+    door::{Door, url},
+    history::{Event, Log, Sight},
+    net::Net,
+    plugin::SimPlugin,
+    store::Server,
+    time::{MS, SimClock, ms, now},
+};
+
+/// The longest that a caller may wait in a queue.
+pub const WAIT_MAX: Duration = Duration::from_secs(120);
+
+/// Polls of one process at one instant.
+const MOST_POLLS: u32 = 5_000;
+
+/// What all nodes share.
+pub struct Site {
+    pub server: Server,
+    pub net: Rc<Net>,
+    pub log: Log,
+    pub policies: Arc<Policies>,
+    pub plugins: Vec<Arc<SimPlugin>>,
+    pub node_ttl: Duration,
+    pub mutant: Option<Mutant>,
+    pub seed: u64,
+    pub bus_buffer: usize,
+}
+
+/// A machine.
+pub struct Host {
+    pub number: usize,
+    pub clock: Arc<SimClock>,
+    site: Rc<Site>,
+    process: RefCell<Option<Rc<Process>>>,
+    starts: Cell<u64>,
+}
+
+struct Process {
+    local: RefCell<Option<LocalSet>>,
+    paused: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+    manager: RefCell<Option<Arc<Manager>>>,
+    /// When it was polled last, and how often at that instant.
+    polled: Cell<(u64, u32)>,
+}
+
+impl Process {
+    fn wake(&self) {
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    /// What goes on and on at one instant of virtual time would never end.
+    fn watch_for_spinning(&self) {
+        let (at, polls) = self.polled.get();
+        let polls = if at == now() { polls + 1 } else { 0 };
+        assert!(polls < MOST_POLLS, "a process spins at {} ms", now() / MS);
+        self.polled.set((now(), polls));
+    }
+
+    /// Polls what runs in it, unless it is paused, until it is gone.
+    async fn drive(self: Rc<Self>) {
+        poll_fn(|cx| {
+            *self.waker.borrow_mut() = Some(cx.waker().clone());
+            let mut local = self.local.borrow_mut();
+            let Some(local) = &mut *local else { return Poll::Ready(()) };
+            if !self.paused.get() {
+                self.watch_for_spinning();
+                let _ = Pin::new(local).poll(cx);
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+impl Host {
+    pub fn new(number: usize, clock: SimClock, site: Rc<Site>) -> Self {
+        let clock = Arc::new(clock);
+        Self { number, clock, site, process: RefCell::default(), starts: Cell::new(0) }
+    }
+
+    pub fn is_up(&self) -> bool {
+        self.process.borrow().is_some()
+    }
+
+    /// Its process starts. To be called outside of all processes.
+    pub fn start(&self) {
+        if self.is_up() {
+            return;
+        }
+        self.starts.set(self.starts.get() + 1);
+        let local = LocalSet::new();
+        let process = Rc::new(Process {
+            local: RefCell::default(),
+            paused: Cell::new(false),
+            waker: RefCell::default(),
+            manager: RefCell::default(),
+            polled: Cell::default(),
+        });
+        let life = Life {
+            number: self.number,
+            start: self.starts.get(),
+            clock: self.clock.clone(),
+            site: self.site.clone(),
+            process: Rc::downgrade(&process),
+        };
+        local.spawn_local(life.live());
+        *process.local.borrow_mut() = Some(local);
+        spawn_local(process.clone().drive());
+        *self.process.borrow_mut() = Some(process);
+    }
+
+    /// Kill -9.
+    pub fn crash(&self) {
+        if self.is_up() {
+            // Before it lets go of the store, which it does not close.
+            self.site.server.crashed(self.number);
+            self.end();
+        }
+    }
+
+    fn end(&self) {
+        let Some(process) = self.process.borrow_mut().take() else { return };
+        self.site.net.listen(self.number, None);
+        let local = process.local.borrow_mut().take();
+        drop(process.manager.borrow_mut().take());
+        drop(local);
+        process.wake();
+        self.saw(Sight::NodeEnded);
+    }
+
+    /// It takes no more work, tells the others, and ends; killed when that takes long.
+    pub async fn leave(&self) {
+        let process = self.process.borrow().clone();
+        let manager = process.as_ref().and_then(|process| process.manager.borrow().clone());
+        if let (Some(process), Some(manager)) = (process, manager) {
+            let left = process.local.borrow().as_ref().map(|local| {
+                local.spawn_local(async move {
+                    manager.drain();
+                    manager.leave().await;
+                    sleep(ms(50)).await;
+                    manager.close(Duration::from_secs(1)).await;
+                })
+            });
+            if let Some(left) = left
+                && timeout(Duration::from_secs(8), left).await.is_ok()
+            {
+                return self.end();
+            }
+        }
+        self.crash();
+    }
+
+    /// The actors of all its keys begin anew.
+    pub fn reload(&self) {
+        let process = self.process.borrow();
+        if let Some(manager) = process.as_ref().and_then(|process| process.manager.borrow().clone())
+        {
+            manager.world().registry.tell_all(|| Mail::Reload);
+        }
+    }
+
+    /// SIGCONT.
+    pub fn resume(&self) {
+        if let Some(process) = &*self.process.borrow() {
+            process.paused.set(false);
+            process.wake();
+        }
+    }
+
+    /// SIGSTOP, and SIGCONT; where `missed`, the clock does not know of the time between.
+    pub async fn pause(&self, span: Duration, missed: bool) {
+        let process = self.process.borrow().clone();
+        let Some(process) = process else { return };
+        let from = now();
+        process.paused.set(true);
+        sleep(span).await;
+        if missed {
+            self.clock.missed(now() - from);
+        }
+        process.paused.set(false);
+        process.wake();
+    }
+
+    fn saw(&self, sight: Sight) {
+        self.site.log.push(now(), Event::Seen { sight });
+    }
+}
+
+/// One process, from the inside.
+struct Life {
+    number: usize,
+    start: u64,
+    clock: Arc<SimClock>,
+    site: Rc<Site>,
+    process: std::rc::Weak<Process>,
+}
+
+impl Life {
+    async fn live(self) {
+        let manager = loop {
+            match self.open().await {
+                Ok(manager) => break manager,
+                Err(()) => sleep(ms(200)).await,
+            }
+        };
+        self.witness(&manager);
+        self.subscribe(&manager);
+        let Some(process) = self.process.upgrade() else { return };
+        *process.manager.borrow_mut() = Some(manager.clone());
+        drop(process);
+        let (inbox, mut parcels) = mpsc::unbounded_channel();
+        let net = self.site.net.clone();
+        net.listen(self.number, Some(inbox));
+        let door = Rc::new(Door { manager, net, node: self.number });
+        while let Some(parcel) = parcels.recv().await {
+            spawn_local(door.clone().serve(parcel));
+        }
+    }
+
+    async fn open(&self) -> Result<Arc<Manager>, ()> {
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        let store = self.site.server.open(self.number, clock.clone()).await.map_err(drop)?;
+        let manager = Manager::open(self.parts(store, clock)).await;
+        manager.map_err(drop)
+    }
+
+    fn parts(&self, store: Arc<dyn LeaseStore>, clock: Arc<dyn Clock>) -> Parts {
+        let site = &self.site;
+        let seed = site.seed ^ (self.number as u64 + 1) << 48 ^ self.start << 32;
+        let plugins: Vec<NamedPlugin> = site.plugins.iter().map(SimPlugin::named).collect();
+        Parts {
+            store,
+            locked_at: clock.now(),
+            clock,
+            entropy: Arc::new(SeededEntropy::new(seed)),
+            arbiters: Arc::new(Arbiters::here()),
+            url: url(self.number),
+            node_ttl: site.node_ttl,
+            actors: Limits {
+                passivate_after: Duration::from_secs(5),
+                bus_buffer: site.bus_buffer,
+                ..Limits::default()
+            },
+            policies: site.policies.clone(),
+            plugins,
+            calls: CallLimits { wait_max: WAIT_MAX },
+            waiters_per_key: 1000,
+            inflight_per_key: 1000,
+            metrics: Arc::new(Metrics::register("sim")),
+            ownership_log: OwnershipLog::new(0),
+            broken: site.mutant,
+        }
+    }
+
+    /// I7, and what a run is to have enough of.
+    fn witness(&self, manager: &Arc<Manager>) {
+        let (log, node) = (self.site.log.clone(), format!("n{}.{}", self.number, self.start));
+        manager.world().witness(move |witnessed| {
+            let event = match witnessed {
+                Witnessed::Promised(promise) => promised(&node, &promise),
+                Witnessed::Adopted => Event::Seen { sight: Sight::Adoption },
+                Witnessed::Lapsed => Event::Seen { sight: Sight::Lapse },
+            };
+            log.push(now(), event);
+        });
+    }
+
+    /// I4: one listener on the bus, who sometimes is slow.
+    fn subscribe(&self, manager: &Arc<Manager>) {
+        let (log, name) = (self.site.log.clone(), format!("s{}.{}", self.number, self.start));
+        let Ok(mut subscriber) = manager.world().bus.subscribe() else { return };
+        // It begins somewhere.
+        log.push(now(), Event::Reset { subscriber: name.clone() });
+        spawn_local(async move {
+            loop {
+                let event = match subscriber.changes.recv().await {
+                    Ok(Heard::Change(change)) => {
+                        let committed = &change.committed;
+                        Event::Heard {
+                            subscriber: name.clone(),
+                            key: committed.key.as_str().to_owned(),
+                            seq: committed.change.seq,
+                            kind: committed.change.kind.as_str().to_owned(),
+                            token: committed.change.token.0,
+                        }
+                    }
+                    Ok(Heard::Lost(_)) | Err(RecvError::Lagged(_)) => {
+                        Event::Reset { subscriber: name.clone() }
+                    }
+                    Ok(Heard::Frozen(_)) => continue,
+                    Err(RecvError::Closed) => return,
+                };
+                log.push(now(), event);
+            }
+        });
+    }
+}
+
+fn promised(node: &str, promise: &Promise<'_>) -> Event {
+    let (ttl, decided) = (promise.ttl_ms * MS, promise.decided.0);
+    Event::Promised {
+        node: node.to_owned(),
+        key: promise.key.as_str().to_owned(),
+        token: promise.token.0,
+        decided,
+        until: decided + ttl,
+        d: promise.until.0,
+        ttl,
+    }
+}

@@ -1,0 +1,238 @@
+//! Each rule of the protocol is broken in turn, and seeds are run until the simulator notices: the tests of the
+//! tests. A run that is noticed counts only if the same run with the rule unbroken is clean.
+//!
+//! `MUTANT`: only this one; `TRIES`: seeds at most, 5 000 unless said; `WITHIN`: seconds for all of them
+//! together, after which those that were not tried yet are left out, 0 for no bound.
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use tenure::{clock::Chance, lease::Mutant};
+
+use super::{
+    dice::Dice,
+    history,
+    plan::{Fault, Plan, plan},
+    rules,
+    run::{Trial, try_out},
+    seeds::{THREADS, commit, mutant, number},
+    store::{Direction, Kind},
+    time::{SECOND, ms},
+};
+
+/// Seeds that are tried at most.
+const TRIES: u64 = 5_000;
+
+/// In what worlds a broken rule can show at all. Which faults happen in them, and when, is chance.
+pub fn fits(mutant: Mutant, plan: &Plan) -> bool {
+    let has = |such: fn(&Fault) -> bool| plan.faults.iter().any(|(_, fault)| such(fault));
+    let crashes = || has(|fault| matches!(fault, Fault::Crash { .. }));
+    let several = plan.kind.is_shared() && plan.nodes > 1;
+    let lapses = || {
+        has(|fault| {
+            let apart = matches!(fault, Fault::StoreCut { .. } | Fault::Alone { .. });
+            apart
+                || matches!(fault, Fault::Crash { .. } | Fault::Pause { .. } | Fault::Leave { .. })
+        })
+    };
+    let keys = |prefix| plan.keys.iter().any(|key| key.as_str().starts_with(prefix));
+    match mutant {
+        Mutant::RestartWithEmptyPromises | Mutant::RestartGraceHalved => {
+            plan.kind == Kind::Embedded && crashes()
+        }
+        Mutant::PublishedBeforeCommit => plan.kind == Kind::Embedded && crashes(),
+        Mutant::TokenRestarts => plan.kind.is_shared(),
+        Mutant::TakeOverWithoutTombstone
+        | Mutant::AdoptionWithoutFloor
+        | Mutant::RepeatAnsweredElsewhere
+        | Mutant::HeartbeatAnsweredElsewhere
+        | Mutant::PromiseAfterUntil
+        | Mutant::PromiseBySentRecord
+        | Mutant::RivalCountsFromBeforeItsRead
+        | Mutant::TombstoneWithAuthorsInstants
+        | Mutant::EndOfHomeFromOlderCopy => several && lapses(),
+        Mutant::ClockStopIgnored => {
+            several && has(|fault| matches!(fault, Fault::Pause { missed: true, .. }))
+        }
+        Mutant::EpochIgnored => several && has(|fault| matches!(fault, Fault::Regress { .. })),
+        Mutant::GapUnsaid => plan.kind == Kind::Nats,
+        Mutant::SessionRises
+        | Mutant::SessionFreedBeforeTombstone
+        | Mutant::GrantUnderEndingSession => plan.sessions > 0,
+        Mutant::FenceLost | Mutant::GrantWhileFencing | Mutant::RevivalAfterFence => keys("f/"),
+        Mutant::FenceNotSucceeded => (keys("f/") || keys("g/")) && crashes(),
+        Mutant::LockDelaySkipped => keys("d/"),
+        Mutant::HandoverCutsPromises | Mutant::RevokeCutsPromises => {
+            plan.admin_every < Duration::from_secs(5)
+        }
+        _ => true,
+    }
+}
+
+/// What a broken rule needs besides, to show.
+pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
+    let Some(mutant) = mutant else { return };
+    let node = |chance: &mut Chance| chance.index(plan.nodes);
+    let (down, long) = (ms(100), Duration::from_secs(7));
+    let mut more: Vec<Fault> = Vec::new();
+    match mutant {
+        // A key's actor that begins anew beside a write of the one before.
+        Mutant::PromiseUnconfirmed => more.extend([Fault::Reload; 20]),
+        // Who answered or promised while a write was on its way dies.
+        Mutant::FloorInMemoryOnly
+        | Mutant::PromiseBeforeLongerTtl
+        | Mutant::HeartbeatAbsorbedWhileShortening => {
+            let crash = |_| Fault::Crash { node: node(chance), down, boot: false };
+            more.extend((0..4).map(crash));
+            plan.ttls = vec![1_500, 12_000, 30_000];
+        }
+        // A node that workers reach, and that does not reach the store.
+        Mutant::PromiseBySentRecord | Mutant::RivalCountsFromBeforeItsRead => {
+            let way = Direction::Both;
+            let cut = |_| Fault::StoreCut { node: node(chance), way, span: long };
+            more.extend((0..3).map(cut));
+        }
+        // A node that does not come to read what others write about themselves.
+        Mutant::EndOfHomeFromOlderCopy => {
+            let leave = |_| Fault::Leave { node: node(chance), down };
+            more.extend((0..4).map(leave));
+            plan.shape.deaf = 0.6;
+        }
+        Mutant::ClockStopIgnored => {
+            let pause = |_| Fault::Pause { node: node(chance), span: long, missed: true };
+            more.extend((0..3).map(pause));
+        }
+        // Nobody else is to end what no plugin does.
+        Mutant::FenceNotSucceeded => {
+            plan.skips_fences = false;
+            (plan.manners.fails, plan.manners.panics, plan.manners.hangs) = (0, 0, 0);
+            plan.manners.slow_ms = 800;
+            let crash = |_| Fault::Crash { node: node(chance), down, boot: false };
+            more.extend((0..4).map(crash));
+        }
+        _ => {}
+    }
+    if matches!(
+        mutant,
+        Mutant::PromiseUnconfirmed
+            | Mutant::PromiseBeforeLongerTtl
+            | Mutant::HeartbeatAbsorbedWhileShortening
+            | Mutant::RivalCountsFromBeforeItsRead
+    ) {
+        let slow = (ms(30), ms(700));
+        (plan.shape.hop, plan.shape.sync) = (slow, slow);
+    }
+    for fault in more {
+        plan.faults.push((chance.from_to(SECOND, plan.calm - SECOND), fault));
+    }
+    plan.faults.sort_by_key(|(at, _)| *at);
+}
+
+/// What was noticed of a run: the invariant, or how it ended.
+fn noticed(seed: u64, trial: Trial, commit: &str) -> Option<String> {
+    let outcome = try_out(seed, trial, commit);
+    let lines = outcome.log.lines();
+    let report = history::check(&lines);
+    if let Some(violation) = report.violations.first() {
+        return Some(violation.invariant.to_owned());
+    }
+    if let Some(rule) = rules::check(&lines).first() {
+        return Some(rule.rule.to_owned());
+    }
+    let wrong = outcome.wrong.first()?;
+    Some(if wrong.contains("panicked") { "panic".to_owned() } else { "I8".to_owned() })
+}
+
+/// What came of the search.
+#[derive(Clone, Debug, Default)]
+struct Search {
+    caught: Option<(u64, String)>,
+    /// Seeds whose world fits.
+    runs: u64,
+    took: Duration,
+}
+
+fn search(mutant: Mutant, tries: u64, until: Option<Instant>, commit: &str) -> Search {
+    let began = Instant::now();
+    let (next, runs) = (AtomicU64::new(1), AtomicU64::new(0));
+    let caught: Mutex<Option<(u64, String)>> = Mutex::new(None);
+    let trial = Trial { stage: Some(mutant), broken: Some(mutant) };
+    let one_thread = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            let over = until.is_some_and(|until| Instant::now() >= until);
+            let found = |found: &(u64, String)| found.0 < seed;
+            let earlier = caught.lock().unwrap_or_else(PoisonError::into_inner);
+            if seed > tries || over || earlier.as_ref().is_some_and(found) {
+                return;
+            }
+            drop(earlier);
+            if !fits(mutant, &plan(seed)) {
+                continue;
+            }
+            runs.fetch_add(1, Ordering::Relaxed);
+            let Some(invariant) = noticed(seed, trial, commit) else { continue };
+            let innocent = Trial { broken: None, ..trial };
+            if let Some(also) = noticed(seed, innocent, commit) {
+                println!("seed {seed} shows {also} although no rule is broken");
+                continue;
+            }
+            let mut caught = caught.lock().unwrap_or_else(PoisonError::into_inner);
+            if caught.as_ref().is_none_or(|caught| seed < caught.0) {
+                *caught = Some((seed, invariant));
+            }
+        }
+    };
+    thread::scope(|scope| {
+        (0..THREADS).for_each(|_| drop(scope.spawn(one_thread)));
+    });
+    let caught = caught.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Search { caught, runs: runs.into_inner(), took: began.elapsed() }
+}
+
+#[test]
+fn mutants() {
+    let tries = number("TRIES").unwrap_or(TRIES);
+    let within = number("WITHIN").unwrap_or(60);
+    let until = (within > 0).then(|| Instant::now() + Duration::from_secs(within));
+    let commit = commit();
+    let asked = mutant();
+    let all = Mutant::ALL.into_iter().filter(|one| asked.is_none_or(|asked| asked == *one));
+    let (mut passed, mut failed) = (0, 0);
+    println!("| broken rule | seed | runs | noticed as | seconds |");
+    println!("| --- | --- | --- | --- | --- |");
+    for mutant in all {
+        if ELSEWHERE.contains(&mutant) && asked.is_none() {
+            println!("| {mutant:?} | | | by `tests/core` alone | |");
+            continue;
+        }
+        let Search { caught, runs, took } = search(mutant, tries, until, &commit);
+        let seconds = took.as_secs_f64();
+        match caught {
+            Some((seed, invariant)) => {
+                passed += 1;
+                println!("| {mutant:?} | {seed} | {runs} | {invariant} | {seconds:.1} |");
+            }
+            // There was not the time.
+            None if until.is_some_and(|until| Instant::now() >= until) => {
+                println!("| {mutant:?} | not in time | {runs} | | {seconds:.1} |");
+            }
+            None => {
+                failed += 1;
+                println!("| {mutant:?} | NEVER | {runs} | | {seconds:.1} |");
+            }
+        }
+    }
+    println!("{passed} passed, {failed} failed");
+    assert_eq!(failed, 0, "{failed} broken rules were not noticed");
+}
+
+/// Rules whose breach no history shows: they are about what is promised to one caller, or cost service and not
+/// safety. The core's own tests notice them.
+const ELSEWHERE: [Mutant; 2] = [Mutant::GrantToACallerThatLeft, Mutant::ClaimIgnored];

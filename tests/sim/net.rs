@@ -1,0 +1,183 @@
+//! The network: delays, loss, duplicates and partitions in one direction, between workers and nodes and among
+//! nodes.
+//!
+//! A reply that is lost leaves the outcome unknown. A node notices a while later that its caller has gone, or,
+//! where the way is cut, does not.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeSet,
+    rc::Rc,
+    time::Duration,
+};
+
+use tenure::clock::Chance;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::spawn_local,
+    time::{sleep, timeout},
+};
+
+use super::{
+    ask::{Ask, Got},
+    dice::Dice,
+    time::ms,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    Worker(usize),
+    Node(usize),
+}
+
+/// What arrives at a node.
+pub struct Parcel {
+    pub ask: Ask,
+    pub forwarded: bool,
+    pub reply: oneshot::Sender<Got>,
+}
+
+/// What goes wrong, in thousandths of the messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Weather {
+    pub lost: u64,
+    pub twice: u64,
+    /// Of these messages the delay is up to `longest_ms`.
+    pub slow: u64,
+    pub longest_ms: u64,
+}
+
+/// There was no answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Unheard {
+    /// It may have arrived.
+    pub sent: bool,
+}
+
+pub struct Net {
+    chance: RefCell<Chance>,
+    inboxes: RefCell<Vec<Option<mpsc::UnboundedSender<Parcel>>>>,
+    cuts: RefCell<BTreeSet<(Place, Place)>>,
+    pub weather: Cell<Weather>,
+}
+
+/// What becomes of one exchange.
+struct Fate {
+    there: Duration,
+    back: Duration,
+    lost_there: bool,
+    lost_back: bool,
+    again: Option<Duration>,
+}
+
+impl Net {
+    pub fn new(nodes: usize, chance: Chance) -> Rc<Self> {
+        Rc::new(Self {
+            chance: RefCell::new(chance),
+            inboxes: RefCell::new(vec![None; nodes]),
+            cuts: RefCell::default(),
+            weather: Cell::default(),
+        })
+    }
+
+    /// A node listens, or no longer.
+    pub fn listen(&self, node: usize, inbox: Option<mpsc::UnboundedSender<Parcel>>) {
+        self.inboxes.borrow_mut()[node] = inbox;
+    }
+
+    pub fn cut(&self, from: Place, to: Place) {
+        self.cuts.borrow_mut().insert((from, to));
+    }
+
+    pub fn mend(&self, from: Place, to: Place) {
+        self.cuts.borrow_mut().remove(&(from, to));
+    }
+
+    pub fn heal(&self) {
+        self.cuts.borrow_mut().clear();
+    }
+
+    fn is_cut(&self, from: Place, to: Place) -> bool {
+        self.cuts.borrow().contains(&(from, to))
+    }
+
+    fn fate(&self) -> Fate {
+        let mut chance = self.chance.borrow_mut();
+        let weather = self.weather.get();
+        let mut delay = || {
+            let longest = if chance.per_mille(weather.slow) { weather.longest_ms } else { 3 };
+            ms(chance.from_to(0, longest))
+        };
+        let (there, back, later) = (delay(), delay(), delay());
+        let again = chance.per_mille(weather.twice).then_some(later + ms(1));
+        let (lost_there, lost_back) =
+            (chance.per_mille(weather.lost), chance.per_mille(weather.lost));
+        Fate { there, back, lost_there, lost_back, again }
+    }
+
+    fn deliver(&self, to: usize, ask: &Ask, forwarded: bool) -> Option<oneshot::Receiver<Got>> {
+        let (reply, heard) = oneshot::channel();
+        let inbox = self.inboxes.borrow()[to].clone()?;
+        inbox.send(Parcel { ask: ask.clone(), forwarded, reply }).ok().map(|()| heard)
+    }
+
+    /// Asks a node, and waits for its answer for so long.
+    pub async fn call(
+        self: &Rc<Self>,
+        from: Place,
+        to: usize,
+        ask: &Ask,
+        forwarded: bool,
+        limit: Duration,
+    ) -> Result<Got, Unheard> {
+        let fate = self.fate();
+        let mut heard = None;
+        let answered = timeout(limit, self.exchange(from, to, ask, forwarded, &fate, &mut heard));
+        let answered = answered.await.unwrap_or(Err(Unheard { sent: true }));
+        if let (Err(_), Some(heard)) = (&answered, heard) {
+            // The node learns of it by the next packet, or not for long.
+            let gone = fate.lost_there || self.is_cut(from, Place::Node(to));
+            let after = if gone { Duration::from_secs(20) } else { fate.there };
+            spawn_local(async move {
+                sleep(after).await;
+                drop(heard);
+            });
+        }
+        answered
+    }
+
+    async fn exchange(
+        self: &Rc<Self>,
+        from: Place,
+        to: usize,
+        ask: &Ask,
+        forwarded: bool,
+        fate: &Fate,
+        slot: &mut Option<oneshot::Receiver<Got>>,
+    ) -> Result<Got, Unheard> {
+        sleep(fate.there).await;
+        if fate.lost_there || self.is_cut(from, Place::Node(to)) {
+            std::future::pending::<()>().await;
+        }
+        let Some(heard) = self.deliver(to, ask, forwarded) else {
+            sleep(fate.back).await;
+            return Err(Unheard { sent: false });
+        };
+        let heard = slot.insert(heard);
+        if let Some(later) = fate.again {
+            let (net, ask) = (self.clone(), ask.clone());
+            spawn_local(async move {
+                sleep(later).await;
+                if let Some(heard) = net.deliver(to, &ask, forwarded) {
+                    let _ = heard.await;
+                }
+            });
+        }
+        let got = heard.await;
+        sleep(fate.back).await;
+        if fate.lost_back || self.is_cut(Place::Node(to), from) {
+            std::future::pending::<()>().await;
+        }
+        got.map_err(|_| Unheard { sent: true })
+    }
+}

@@ -1,0 +1,23 @@
+//! Panics of a run, also those that a supervisor made good: there is to be none.
+
+use std::{cell::RefCell, panic, sync::Once};
+
+thread_local! {
+    static HEARD: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+static LISTENING: Once = Once::new();
+
+/// Those of this thread since the last time.
+pub fn take() -> Vec<String> {
+    LISTENING.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            HEARD.with_borrow_mut(|heard| heard.push(format!("a panic: {panic}")));
+            if std::env::var_os("RUST_BACKTRACE").is_some() {
+                before(panic);
+            }
+        }));
+    });
+    HEARD.take()
+}

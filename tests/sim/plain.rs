@@ -1,0 +1,209 @@
+//! Workers that keep each lease by heartbeats of its own.
+
+use std::rc::Rc;
+
+use tenure::{
+    lease::{Heartbeat, Key, Order, Release, Transfer},
+    manager::{AcquireAny, AcquireOne, Candidates, Count},
+};
+
+use super::{
+    ask::{Ask, Got},
+    dice::Dice,
+    history::Op,
+    net::Unheard,
+    session,
+    worker::{Answer, Held, Worker},
+};
+
+/// How often a call is repeated whose answer was lost.
+const REPEATS: usize = 5;
+
+/// What a worker does until the end.
+pub async fn work(me: Rc<Worker>) {
+    me.sleep(0, 2_000).await;
+    while !me.arena.is_over() {
+        let plan = &me.arena.plan;
+        if me.per_mille(plan.sessions) {
+            session::work(&me).await;
+        } else if me.per_mille(plan.anys) {
+            let held = acquire_any(&me).await;
+            hold(&me, held).await;
+        } else {
+            let held = acquire(&me).await;
+            hold(&me, held.into_iter().collect()).await;
+        }
+        me.sleep(10, 800).await;
+    }
+}
+
+/// Digests of a request id, and of the rest of a request.
+fn mark(me: &Worker) -> Option<(u128, u64)> {
+    me.per_mille(700).then(|| {
+        me.draw(|chance| {
+            let id = u128::from(chance.next_u64()) << 64 | u128::from(chance.next_u64());
+            (id, chance.next_u64())
+        })
+    })
+}
+
+pub fn a_key(me: &Worker) -> Key {
+    me.draw(|chance| chance.pick(&me.arena.plan.keys).clone())
+}
+
+pub fn a_ttl(me: &Worker) -> u64 {
+    me.draw(|chance| *chance.pick(&me.arena.plan.ttls))
+}
+
+fn a_wait(me: &Worker) -> u64 {
+    me.draw(|chance| *chance.pick(&me.arena.plan.waits))
+}
+
+/// Asks again, under the same request id and at other nodes too, for as long as the answer was lost, or says to
+/// come again.
+pub async fn ask_until_settled(me: &Worker, op: Op, name: &str, ask: &Ask) -> Option<Answer> {
+    let again = match ask {
+        Ask::Acquire(one) => one.mark.is_some(),
+        Ask::Any(any) => any.mark.is_some(),
+        _ => true,
+    };
+    for _ in 0..REPEATS {
+        let answer = me.call(op, name, ask).await;
+        match &answer.got {
+            Err(Unheard { .. }) | Ok(Got::Later(_)) if again => me.sleep(1, 400).await,
+            _ => return Some(answer),
+        }
+    }
+    None
+}
+
+async fn acquire(me: &Worker) -> Option<Held> {
+    let one = AcquireOne {
+        wait_ms: a_wait(me),
+        mark: mark(me),
+        value: me.per_mille(200).then(|| me.name.as_str().into()),
+        reclaim: me.per_mille(100),
+        ..AcquireOne::new(a_key(me), me.owner.clone(), a_ttl(me))
+    };
+    let key = one.key.clone();
+    let answer = ask_until_settled(me, Op::Acquire, key.as_str(), &Ask::Acquire(one)).await?;
+    taken(me, &answer).pop()
+}
+
+async fn acquire_any(me: &Worker) -> Vec<Held> {
+    let count = me.draw(|chance| chance.index(3)) + 1;
+    let any = AcquireAny {
+        candidates: candidates(me),
+        count: Count::UpTo(count),
+        order: me.draw(|chance| *chance.pick(&[Order::Random, Order::Listed, Order::Sticky])),
+        wait_ms: a_wait(me),
+        mark: mark(me),
+        ..AcquireAny::new(me.owner.clone(), a_ttl(me))
+    };
+    let answer = ask_until_settled(me, Op::AcquireAny, "", &Ask::Any(any)).await;
+    answer.map(|answer| taken(me, &answer)).unwrap_or_default()
+}
+
+pub fn candidates(me: &Worker) -> Candidates {
+    if me.per_mille(300) {
+        return Candidates::Prefix("a/".to_owned());
+    }
+    let mut keys = me.arena.plan.keys.clone();
+    me.draw(|chance| chance.shuffle(&mut keys));
+    keys.truncate(1 + me.draw(|chance| chance.index(6)));
+    Candidates::Keys(keys)
+}
+
+/// The grants of an answer, as far as they are worth anything.
+fn taken(me: &Worker, answer: &Answer) -> Vec<Held> {
+    let Ok(Got::Grants(grants)) = &answer.got else { return Vec::new() };
+    let held = |(key, grant): &(Key, _)| me.granted((answer.call, answer.sent), (key, grant), None);
+    grants.iter().filter_map(held).collect()
+}
+
+/// Keeps leases for a while: on time, or too late; then gives them back, hands them over, or goes silent.
+pub async fn hold(me: &Worker, mut held: Vec<Held>) {
+    let mut beats = me.draw(|chance| *chance.pick(&[0, 0, 1, 2, 4, 8, 30]));
+    while beats > 0 && !held.is_empty() && !me.arena.is_over() {
+        beats -= 1;
+        let ttl = held.iter().map(|held| held.ttl_ms).min().unwrap_or(1);
+        if me.per_mille(80) {
+            me.sleep(ttl, ttl * 3 / 2).await;
+        } else {
+            me.sleep(ttl / 5, ttl / 2).await;
+        }
+        let mut kept = Vec::new();
+        for lease in held {
+            kept.extend(beat(me, lease).await);
+        }
+        held = kept;
+    }
+    for lease in held {
+        end(me, lease).await;
+    }
+}
+
+async fn beat(me: &Worker, mut held: Held) -> Option<Held> {
+    let ttl_ms = me.per_mille(120).then(|| a_ttl(me));
+    let value = me.per_mille(100).then(|| "on it".into());
+    let ask = Ask::Beat(held.key.clone(), Heartbeat { lease_id: held.id, value, ttl_ms });
+    for _ in 0..2 {
+        let answer = me.call(Op::Heartbeat, held.key.as_str(), &ask).await;
+        match &answer.got {
+            Ok(Got::Alive(alive)) => {
+                let sent = (answer.call, answer.sent);
+                let (token, valid) = (alive.token.0, alive.valid_for_ms);
+                if let Some(until) = me.told(sent, &held.key, token, valid, false, None) {
+                    held.until = held.until.max(until);
+                }
+                held.ttl_ms = ttl_ms.unwrap_or(held.ttl_ms);
+                return Some(held);
+            }
+            Ok(Got::Lost(why)) => {
+                me.shut(&held, why);
+                return None;
+            }
+            // A session keeps it, or the like.
+            Ok(Got::No(_)) => return None,
+            _ => me.sleep(1, held.ttl_ms / 8).await,
+        }
+    }
+    Some(held)
+}
+
+async fn end(me: &Worker, held: Held) {
+    match me.draw(|chance| chance.from_to(0, 99)) {
+        0..=59 => release(me, held, Op::Release).await,
+        60..=79 => transfer(me, held).await,
+        // It dies, or forgets.
+        _ => {}
+    }
+}
+
+/// Its window ends before it is sent, and it is repeated until it is acknowledged, or nobody answers.
+pub async fn release(me: &Worker, held: Held, op: Op) {
+    me.gives_up(&held, "release");
+    let value = me.per_mille(100).then(|| "done".into());
+    let ask = Ask::Release(held.key.clone(), Release { lease_id: held.id, value });
+    if let Some(answer) = ask_until_settled(me, op, held.key.as_str(), &ask).await {
+        match answer.got {
+            Ok(Got::Released(true)) => me.acknowledged(answer.call, op, &held),
+            Ok(Got::Released(false)) => me.refused(answer.call, "it was over"),
+            _ => {}
+        }
+    }
+}
+
+async fn transfer(me: &Worker, held: Held) {
+    me.gives_up(&held, "transfer");
+    let successor = me.draw(|chance| chance.index(me.arena.plan.workers));
+    let to = me.per_mille(600).then(|| super::run::owner(successor));
+    let offer_ms = to.is_some().then(|| a_ttl(me));
+    let transfer = Transfer { lease_id: held.id, to, offer_ms, value: None };
+    let ask = Ask::Transfer(held.key.clone(), transfer);
+    if let Some(answer) = ask_until_settled(me, Op::Transfer, held.key.as_str(), &ask).await
+        && matches!(answer.got, Ok(Got::Transferred))
+    {
+        me.acknowledged(answer.call, Op::Transfer, &held);
+    }
+}

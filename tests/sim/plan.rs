@@ -1,0 +1,269 @@
+//! What a seed decides: the sizes, the times, and the faults with their instants.
+
+use std::{sync::Arc, time::Duration};
+
+use tenure::{
+    clock::Chance,
+    lease::{FencePlan, FenceWhen, Key, OnFenceFailure, Policies, Policy},
+};
+
+use super::{
+    dice::Dice,
+    net::{Place, Weather},
+    plugin::Manners,
+    store::{Direction, Kind, Shape},
+    time::{MS, SECOND, ms},
+};
+
+/// A fault, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    Weather(Weather, Duration),
+    /// Kill -9; it starts again after this, on a machine that may have started anew.
+    Crash {
+        node: usize,
+        down: Duration,
+        boot: bool,
+    },
+    /// It leaves, and starts again.
+    Leave {
+        node: usize,
+        down: Duration,
+    },
+    Pause {
+        node: usize,
+        span: Duration,
+        missed: bool,
+    },
+    Cut {
+        from: Place,
+        to: Place,
+        span: Duration,
+    },
+    /// Both ways, between a node and all other nodes.
+    Alone {
+        node: usize,
+        span: Duration,
+    },
+    Wall {
+        node: usize,
+        by_ms: i64,
+    },
+    StoreCut {
+        node: usize,
+        way: Direction,
+        span: Duration,
+    },
+    StoreStop(Duration),
+    StoreFull(Duration),
+    StoreSlow(Duration, Duration),
+    Throttle(Duration),
+    LateWrites(Duration),
+    Gap {
+        node: usize,
+    },
+    /// The actors of all keys begin anew, from what the store holds.
+    Reload,
+    /// The store is restored from a copy made a while ago; the epoch is raised after this.
+    Regress {
+        copied: Duration,
+        raised: Duration,
+    },
+    /// Another server leads the stream.
+    StepDown,
+    /// A sync fails; the process is started anew after this.
+    FailedSync(Duration),
+    /// Replies of the store are lost: some, or many.
+    LostReplies {
+        many: bool,
+        span: Duration,
+    },
+}
+
+pub struct Plan {
+    pub kind: Kind,
+    pub shape: Shape,
+    pub nodes: usize,
+    pub workers: usize,
+    pub keys: Vec<Key>,
+    /// Times to live that callers ask for, in milliseconds.
+    pub ttls: Vec<u64>,
+    pub waits: Vec<u64>,
+    /// Instants of true time.
+    pub faults: Vec<(u64, Fault)>,
+    pub calm: u64,
+    /// When workers stop.
+    pub stop: u64,
+    pub policies: Arc<Policies>,
+    pub pool: bool,
+    pub manners: Manners,
+    /// In thousandths of what workers do.
+    pub sessions: u64,
+    pub anys: u64,
+    pub admin_every: Duration,
+    pub bus_buffer: usize,
+    pub weather: Weather,
+    /// At the end an administrator strikes fences that are not confirmed.
+    pub skips_fences: bool,
+}
+
+/// How long one plugin is given, in milliseconds.
+pub const FENCE_MS: u64 = 6_000;
+pub const LONGEST_LOCK_DELAY: u64 = 4_000;
+pub const HANDOVER_MS: u64 = 3_000;
+
+pub fn plan(seed: u64) -> Plan {
+    let mut chance = Chance::of(seed, "plan");
+    let dice = &mut chance;
+    let kind = *dice.pick(&Kind::ALL);
+    let nodes = if kind.is_shared() { *dice.pick(&[1, 2, 2, 3, 3, 3]) } else { 1 };
+    let (workers, keys) = match dice.from_to(0, 99) {
+        0..=79 => (dice.from_to(8, 16), dice.from_to(1, 8)),
+        80..=96 => (dice.from_to(12, 24), dice.from_to(4, 32)),
+        _ => (50, dice.from_to(50, 200)),
+    };
+    let base = *dice.pick(&[1_500, 1_500, 2_000, 2_500, 3_000, 5_000, 10_000, 30_000]);
+    let ttls = (0..3).map(|_| base + dice.from_to(0, base / 2)).collect();
+    let calm = dice.from_to(12, 24) * SECOND;
+    let stop = calm + dice.from_to(3, 6) * SECOND;
+    let prefixes = ["a/", "a/", "f/", "g/", "d/", "p/"];
+    let kinds = dice.index(prefixes.len()) + 1;
+    let keys: Vec<Key> = (0..keys)
+        .map(|n| {
+            let prefix = prefixes[dice.index(kinds)];
+            Key::new(&format!("{prefix}{n}")).expect("it is a key")
+        })
+        .collect();
+    let pool = keys.iter().any(|key| key.as_str().starts_with("p/"));
+    let manners = Manners {
+        fails: *dice.pick(&[0, 100, 400]),
+        hangs: *dice.pick(&[0, 0, 100, 300]),
+        panics: *dice.pick(&[0, 100]),
+        slow_ms: *dice.pick(&[0, 50, 800, 3_000]),
+    };
+    let mut plan = Plan {
+        kind,
+        shape: Shape::drawn(kind, dice),
+        nodes,
+        workers: usize::try_from(workers).unwrap_or(8),
+        ttls,
+        waits: vec![0, 0, 500, base, 3 * base],
+        faults: Vec::new(),
+        calm,
+        stop,
+        policies: policies(dice),
+        pool,
+        manners,
+        sessions: *dice.pick(&[0, 200, 400, 700]),
+        anys: *dice.pick(&[0, 100, 400]),
+        admin_every: ms(*dice.pick(&[300, 1_500, 6_000, 60_000])),
+        bus_buffer: *dice.pick(&[16, 1024]),
+        weather: weather(dice),
+        skips_fences: true,
+        keys,
+    };
+    plan.draw_faults(dice, base);
+    plan
+}
+
+fn weather(dice: &mut Chance) -> Weather {
+    Weather {
+        lost: *dice.pick(&[0, 5, 30, 120]),
+        twice: *dice.pick(&[0, 10, 50]),
+        slow: *dice.pick(&[0, 50, 300]),
+        longest_ms: *dice.pick(&[20, 200, 1_500]),
+    }
+}
+
+fn policies(dice: &mut Chance) -> Arc<Policies> {
+    let fence = |when, plugins: &[&str], on_failure, on_release| {
+        Some(Arc::new(FencePlan {
+            plugins: plugins.iter().map(|name| Box::from(*name)).collect(),
+            when,
+            timeout_ms: FENCE_MS,
+            on_failure,
+            on_release,
+        }))
+    };
+    let policy = |prefix: &str| Policy {
+        prefix: prefix.into(),
+        handover_timeout_ms: HANDOVER_MS,
+        ..Policy::default()
+    };
+    let on_failure = *dice.pick(&[OnFenceFailure::Block, OnFenceFailure::GrantWithAlarm]);
+    let on_release = dice.per_mille(500);
+    let both: &[&str] = if dice.per_mille(300) { &["one", "two"] } else { &["one"] };
+    let before = fence(FenceWhen::BeforeGrant, both, on_failure, on_release);
+    let after = fence(FenceWhen::AfterGrant, &["one"], OnFenceFailure::GrantWithAlarm, on_release);
+    let delay = u32::try_from(dice.from_to(500, LONGEST_LOCK_DELAY)).unwrap_or(500);
+    let all = vec![
+        Policy { fence: before, ..policy("f/") },
+        Policy { fence: after, ..policy("g/") },
+        Policy { lock_delay_ms: delay, ..policy("d/") },
+        Policy { pool: "pool".into(), balance: true, ..policy("p/") },
+    ];
+    Arc::new(Policies::new(all, Policy::default()))
+}
+
+impl Plan {
+    fn draw_faults(&mut self, dice: &mut Chance, ttl: u64) {
+        let count = dice.from_to(0, 10);
+        for _ in 0..count {
+            let at = dice.from_to(SECOND, self.calm - SECOND);
+            let left = (self.calm - at) / MS;
+            let longest = (3 * ttl).min(left);
+            let span = ms(dice.from_to(longest.min(100), longest));
+            let fault = self.draw_fault(dice, at, span);
+            if let Fault::Regress { .. } = fault {
+                // Operators take their time.
+                self.calm = self.calm.max(at + 22 * SECOND);
+                self.stop = self.stop.max(self.calm + 3 * SECOND);
+            }
+            self.faults.push((at, fault));
+        }
+        self.faults.sort_by_key(|(at, _)| *at);
+    }
+
+    fn draw_fault(&self, dice: &mut Chance, at: u64, span: Duration) -> Fault {
+        let node = dice.index(self.nodes);
+        let way = *dice.pick(&[Direction::Requests, Direction::Replies, Direction::Both]);
+        let way = if self.kind.is_shared() { way } else { Direction::Both };
+        let year = 365 * 86_400_000;
+        match dice.from_to(0, 99) {
+            0..=19 => Fault::Crash { node, down: span / 2, boot: dice.per_mille(300) },
+            20..=37 => Fault::Pause { node, span, missed: dice.per_mille(300) },
+            38..=44 => Fault::Leave { node, down: span / 2 },
+            45..=51 => Fault::Weather(weather(dice), span),
+            52..=59 => Fault::Alone { node, span },
+            60..=66 => {
+                let other = if dice.per_mille(500) || self.nodes == 1 {
+                    Place::Worker(dice.index(self.workers))
+                } else {
+                    Place::Node((node + 1) % self.nodes)
+                };
+                let (from, to) = (Place::Node(node), other);
+                if dice.per_mille(500) {
+                    Fault::Cut { from, to, span }
+                } else {
+                    Fault::Cut { from: to, to: from, span }
+                }
+            }
+            67..=69 => Fault::Wall { node, by_ms: *dice.pick(&[-year, year, -5_000, 900, 5_000]) },
+            70..=79 if self.kind.is_shared() => Fault::StoreCut { node, way, span },
+            70..=73 => Fault::FailedSync(span / 2),
+            74..=82 => Fault::StoreStop(span),
+            83..=84 => Fault::StepDown,
+            85..=86 => Fault::LostReplies { many: dice.per_mille(300), span },
+            87 => Fault::StoreFull(span),
+            88..=90 => Fault::StoreSlow(ms(dice.from_to(20, 800)), span),
+            91..=92 => Fault::Throttle(span),
+            93..=96 => Fault::LateWrites(span),
+            97 => Fault::Gap { node },
+            _ if at < 6 * SECOND => Fault::Regress {
+                copied: ms(dice.from_to(200, 3_000)),
+                raised: ms(dice.from_to(0, 3_000)),
+            },
+            _ => Fault::Gap { node },
+        }
+    }
+}

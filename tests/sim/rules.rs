@@ -1,0 +1,56 @@
+//! What a simulated run must hold besides I1 to I8, because it knows its own policies.
+
+use std::collections::BTreeMap;
+
+use super::history::{Event, Line};
+
+/// A rule that was not kept.
+#[derive(Clone, Debug)]
+pub struct Breach {
+    pub rule: &'static str,
+    pub text: String,
+}
+
+/// Ends that the owner did not ask for: a key that is fenced before a grant names its fences with each of them.
+const UNWILLING: [&str; 4] = ["expired", "session-ended", "revoked", "reclaimed"];
+
+/// Every key under `f/` is fenced before a grant, whoever ended its tenure but its owner.
+///
+/// Every key under `d/` has a lock-delay: between a tenure that ran out, or whose session ended, and the next
+/// one the store has its end, or an administrator's order.
+pub fn check(lines: &[Line]) -> Vec<Breach> {
+    let mut shut: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    let mut breaches = Vec::new();
+    for line in lines {
+        if matches!(&line.event, Event::Fault { fault, .. } if fault.starts_with("regress")) {
+            // What it forgot is not held against it.
+            return breaches;
+        }
+        let Event::Committed { key, kind, token, fences, .. } = &line.event else { continue };
+        if key.starts_with("f/") && UNWILLING.contains(&kind.as_str()) && fences.is_empty() {
+            let text = format!("{key}: token {token} ended ({kind}) at {} ns unfenced", line.t);
+            breaches.push(Breach { rule: "fence", text });
+        }
+        if !key.starts_with("d/") {
+            continue;
+        }
+        match kind.as_str() {
+            "expired" | "session-ended" => drop(shut.insert(key, (*token, line.t))),
+            "granted" => {
+                if let Some((ended, at)) = shut.remove(key.as_str())
+                    && ended != *token
+                {
+                    let text = format!(
+                        "{key}: token {ended} ended at {at} ns, and token {token} began at {} ns \
+                         without the end of a lock-delay",
+                        line.t
+                    );
+                    breaches.push(Breach { rule: "lock-delay", text });
+                }
+            }
+            "cooled" | "fence-skipped" => drop(shut.remove(key.as_str())),
+            _ => {}
+        }
+    }
+    breaches
+}

@@ -1,0 +1,174 @@
+//! One run, from its seed to its history.
+
+use std::{
+    cell::{Cell, RefCell},
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+use tenure::{
+    clock::Chance,
+    lease::{Mutant, Owner},
+};
+use tokio::task::{LocalSet, spawn_local};
+
+use super::{
+    admin,
+    dice::Dice,
+    faults::Nemesis,
+    history::{Event, Log},
+    host::{Host, Site},
+    mutants,
+    net::Net,
+    panics, plain,
+    plan::{FENCE_MS, HANDOVER_MS, LONGEST_LOCK_DELAY, Plan, plan},
+    plugin::SimPlugin,
+    store::{Server, Sin},
+    time::{self, SECOND, SimClock, now, until},
+    worker::{Arena, Worker},
+};
+
+/// How long a node's record lasts.
+pub const NODE_TTL: Duration = Duration::from_secs(3);
+
+/// What came of a run.
+pub struct Outcome {
+    pub seed: u64,
+    pub log: Log,
+    /// Keys that could not be had at the end, and panics.
+    pub wrong: Vec<String>,
+    /// Simulated nanoseconds.
+    pub span: u64,
+}
+
+/// The owner that a worker acts as.
+pub fn owner(worker: usize) -> Owner {
+    Owner::new(&format!("w{worker}")).expect("it is a name")
+}
+
+/// What a seed is run with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trial {
+    /// For which broken rule the world is made.
+    pub stage: Option<Mutant>,
+    /// The rule that is broken in it.
+    pub broken: Option<Mutant>,
+}
+
+/// Runs a seed, with a rule broken or none.
+pub fn run(seed: u64, mutant: Option<Mutant>, commit: &str) -> Outcome {
+    try_out(seed, Trial { stage: mutant, broken: mutant }, commit)
+}
+
+/// Runs a seed in the world of a broken rule.
+pub fn try_out(seed: u64, trial: Trial, commit: &str) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime of this thread");
+    let local = LocalSet::new();
+    let log = Log::default();
+    let life = || local.block_on(&runtime, live(seed, trial, commit, log.clone()));
+    panics::take();
+    let (mut wrong, span) = catch_unwind(AssertUnwindSafe(life)).unwrap_or_default();
+    wrong.extend(panics::take());
+    let _runtime = runtime.enter();
+    drop(local);
+    Outcome { seed, log, wrong, span }
+}
+
+async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, u64) {
+    time::begin();
+    let mutant = trial.broken;
+    let mut plan = plan(seed);
+    let mut chance = Chance::of(seed, "run");
+    mutants::set_stage(&mut plan, trial.stage, &mut Chance::of(seed, "stage"));
+    log.push(
+        now(),
+        Event::Run {
+            maker: "sim".to_owned(),
+            store: plan.kind.as_str().to_owned(),
+            seed,
+            commit: commit.to_owned(),
+        },
+    );
+    let site = site(seed, mutant, &plan, &mut chance, &log);
+    let hosts = hosts(&site, &plan, &mut chance);
+    hosts.iter().for_each(|host| host.start());
+    let arena =
+        Arena { net: site.net.clone(), log: log.clone(), plan, calls: Cell::new(0), mutant };
+    let arena = Rc::new(arena);
+    let mut tasks = Vec::new();
+    for number in 0..arena.plan.workers {
+        let worker = Worker::new(number, owner(number).as_str(), &arena, chance.fork());
+        tasks.push(spawn_local(plain::work(Rc::new(worker))));
+    }
+    let count = arena.plan.workers;
+    let admin = Rc::new(Worker::new(count, "admin", &arena, chance.fork()));
+    let ordering = spawn_local(admin::order(admin.clone()));
+    let (others, own) = (hosts.clone(), RefCell::new(chance.fork()));
+    let nemesis = Rc::new(Nemesis { site: site.clone(), hosts: others, chance: own });
+    nemesis.rage(&arena.plan).await;
+    let _ = ordering.await;
+    admin::clear(&admin).await;
+    until(arena.plan.stop).await;
+    for task in tasks {
+        task.await.expect("workers do not panic");
+    }
+    let probe = |n| Rc::new(Worker::new(count + 1 + n, "probe", &arena, chance.fork()));
+    let probes: Vec<_> = (0..3).map(probe).collect();
+    let stuck = admin::probe(&probes, bound_ms(&arena.plan)).await;
+    // What is on its way to subscribers arrives.
+    until(now() + 2 * SECOND).await;
+    log.push(now(), Event::Over);
+    let span = now();
+    hosts.iter().for_each(|host| host.crash());
+    (stuck, span)
+}
+
+/// How long it may take until a key can be had that somebody holds who does not answer any more.
+fn bound_ms(plan: &Plan) -> u64 {
+    let ttl = plan.ttls.iter().max().copied().unwrap_or(0);
+    let hold = 3 * ttl.max(3_000);
+    (hold + LONGEST_LOCK_DELAY + 2 * FENCE_MS + HANDOVER_MS + 10_000).min(119_000)
+}
+
+fn site(
+    seed: u64,
+    mutant: Option<Mutant>,
+    plan: &Plan,
+    chance: &mut Chance,
+    log: &Log,
+) -> Rc<Site> {
+    let net = Net::new(plan.nodes, chance.fork());
+    net.weather.set(plan.weather);
+    let mut shape = plan.shape.clone();
+    shape.sin = Sin::of(mutant);
+    let server = Server::new(plan.kind, chance.fork(), log.clone(), shape);
+    let mut plugin = |name| SimPlugin::new(name, log.clone(), chance.fork(), plan.manners);
+    Rc::new(Site {
+        server,
+        net,
+        log: log.clone(),
+        policies: Arc::clone(&plan.policies),
+        plugins: vec![plugin("one"), plugin("two")],
+        node_ttl: NODE_TTL,
+        mutant,
+        seed,
+        bus_buffer: plan.bus_buffer,
+    })
+}
+
+fn hosts(site: &Rc<Site>, plan: &Plan, chance: &mut Chance) -> Vec<Rc<Host>> {
+    let year = 365 * 86_400_000;
+    let host = |number| {
+        let ppm = *chance.pick(&[-2_000, -2_000, -500, 0, 700, 2_000, 2_000]);
+        let wall = 1_700_000_000_000 + *chance.pick(&[0, year, 2 * year]) - year;
+        let clock = SimClock::new(chance.from_to(1, 1 << 62), ppm, wall);
+        Rc::new(Host::new(number, clock, site.clone()))
+    };
+    (0..plan.nodes).map(host).collect()
+}

@@ -1,0 +1,198 @@
+//! Workers that keep many leases by one heartbeat, and members of a pool.
+
+use tenure::{
+    lease::{Behavior, Check, CheckKind, Key, SessionId, SessionSpec},
+    manager::{AcquireAny, AcquireOne, Candidates, Count, SessionAlive},
+};
+
+use super::{
+    ask::{Ask, Got},
+    dice::Dice,
+    history::Op,
+    plain::{a_key, a_ttl, ask_until_settled, candidates, release},
+    time::MS,
+    worker::{Answer, Held, Worker},
+};
+
+struct Session<'a> {
+    me: &'a Worker,
+    id: SessionId,
+    ttl_ms: u64,
+    /// The end of its window on the worker's clock.
+    until: u64,
+    held: Vec<Held>,
+    /// Keys that were heard to be revoked, and when.
+    revoked: Vec<(Key, u64)>,
+    steps: u64,
+    pool: bool,
+}
+
+/// One session, from its beginning to its end.
+pub async fn work(me: &Worker) {
+    let Some(mut session) = open(me).await else { return };
+    let mut rounds = me.draw(|chance| *chance.pick(&[1, 4, 10, 40]));
+    while rounds > 0 && !me.arena.is_over() {
+        rounds -= 1;
+        if me.per_mille(400) || (session.pool && me.per_mille(700)) {
+            session.take().await;
+        }
+        if me.per_mille(150) && !session.held.is_empty() {
+            let at = me.draw(|chance| chance.index(session.held.len()));
+            let held = session.held.swap_remove(at);
+            release(me, held, Op::Release).await;
+        }
+        if me.per_mille(60) {
+            me.sleep(session.ttl_ms, session.ttl_ms * 3 / 2).await;
+        } else {
+            me.sleep(session.ttl_ms / 6, session.ttl_ms / 3).await;
+        }
+        if !session.beat().await {
+            return;
+        }
+    }
+    if me.per_mille(600) {
+        session.close().await;
+    }
+}
+
+async fn open(me: &Worker) -> Option<Session<'_>> {
+    let ttl_ms = a_ttl(me);
+    let pool = me.arena.plan.pool && me.per_mille(600);
+    let check =
+        Check { kind: CheckKind::Progress, interval_ms: 2 * ttl_ms, timeout_ms: 1, fail_after: 1 };
+    let spec = SessionSpec {
+        behavior: if me.per_mille(500) { Behavior::Release } else { Behavior::Delete },
+        lock_delay_ms: me.per_mille(300).then_some(1_000),
+        pool: pool.then(|| "pool".into()),
+        weight: me.draw(|chance| u32::try_from(chance.from_to(1, 3)).unwrap_or(1)),
+        capacity: me.per_mille(200).then_some(2),
+        checks: if me.per_mille(300) { vec![check] } else { Vec::new() },
+    };
+    // What was lost is a session that nobody uses.
+    let ask = Ask::Open(me.owner.clone(), ttl_ms, spec);
+    let answer = me.call(Op::OpenSession, "", &ask).await;
+    let Ok(Got::Opened(id, valid_for_ms)) = answer.got else { return None };
+    me.refused(answer.call, "opened");
+    let until = answer.sent + valid_for_ms * MS;
+    let (held, revoked) = (Vec::new(), Vec::new());
+    Some(Session { me, id, ttl_ms, until, held, revoked, steps: 0, pool })
+}
+
+impl Session<'_> {
+    fn name(&self) -> String {
+        self.id.digest.to_string()
+    }
+
+    /// Takes a lease, or some, under it.
+    async fn take(&mut self) {
+        let me = self.me;
+        let mark = me.per_mille(700).then(|| {
+            me.draw(|chance| (u128::from(chance.next_u64()) << 64 | 1, chance.next_u64()))
+        });
+        let wait_ms = me.draw(|chance| *chance.pick(&[0, 0, self.ttl_ms / 4]));
+        let (op, name, ask) = if me.per_mille(500) || (self.pool && me.per_mille(600)) {
+            let fair = self.pool && me.per_mille(700);
+            let any = AcquireAny {
+                candidates: if fair { Candidates::Pool("pool".to_owned()) } else { candidates(me) },
+                count: if fair { Count::Fair } else { Count::UpTo(2) },
+                session: Some(self.id),
+                wait_ms,
+                mark,
+                ..AcquireAny::new(me.owner.clone(), self.ttl_ms)
+            };
+            (Op::AcquireAny, String::new(), Ask::Any(any))
+        } else {
+            let one = AcquireOne {
+                session: Some(self.id),
+                wait_ms,
+                mark,
+                ..AcquireOne::new(a_key(me), me.owner.clone(), self.ttl_ms)
+            };
+            (Op::Acquire, one.key.as_str().to_owned(), Ask::Acquire(one))
+        };
+        if let Some(answer) = ask_until_settled(me, op, &name, &ask).await {
+            self.granted(&answer);
+        }
+    }
+
+    fn granted(&mut self, answer: &Answer) {
+        let Ok(Got::Grants(grants)) = &answer.got else { return };
+        let sent = (answer.call, answer.sent);
+        for (key, grant) in grants {
+            // What was asked for before this was heard may be what it is about.
+            if self.revoked.iter().any(|(revoked, heard)| revoked == key && *heard >= answer.sent) {
+                self.me.refused(answer.call, "it was revoked");
+                continue;
+            }
+            self.held.retain(|held| held.key != *key);
+            self.held.extend(self.me.granted(sent, (key, grant), Some(self.name())));
+        }
+    }
+
+    /// One heartbeat. Whether it goes on.
+    async fn beat(&mut self) -> bool {
+        let me = self.me;
+        for _ in 0..2 {
+            self.steps += u64::from(me.per_mille(900));
+            let ask = Ask::BeatSession(self.id, self.steps);
+            let answer = me.call(Op::BeatSession, &self.name(), &ask).await;
+            match &answer.got {
+                Ok(Got::SessionAlive(alive)) => {
+                    for held in self.alive(&answer, alive) {
+                        release(me, held, Op::Release).await;
+                    }
+                    return true;
+                }
+                Ok(Got::Lost(why)) => {
+                    self.held.iter().for_each(|held| me.shut(held, why));
+                    return false;
+                }
+                _ => me.sleep(1, self.ttl_ms / 8).await,
+            }
+        }
+        // What it is sure of no longer, it gives up.
+        me.local() < self.until
+    }
+
+    /// What is to be handed over.
+    fn alive(&mut self, answer: &Answer, alive: &SessionAlive) -> Vec<Held> {
+        let (me, heard) = (self.me, self.me.local());
+        self.until = self.until.max(answer.sent + alive.valid_for_ms * MS);
+        for key in &alive.revoked {
+            self.revoked.push((key.clone(), heard));
+        }
+        // A guarantee that ended is over for ever: it may have ended meanwhile, and nobody says so any more.
+        self.held.retain(|held| held.until > heard);
+        me.refused(answer.call, "alive");
+        let name = self.name();
+        let sent = (answer.call, answer.sent);
+        for held in &mut self.held {
+            if alive.revoked.contains(&held.key) {
+                continue;
+            }
+            let (key, token) = (&held.key, held.token);
+            let until = me.told(sent, key, token, alive.valid_for_ms, false, Some(name.clone()));
+            held.until = held.until.max(until.unwrap_or(0));
+        }
+        // What it is asked for it hands over, mostly.
+        let all = alive.asks.all.is_some();
+        let asked = |held: &Held| all || alive.asks.leases.iter().any(|(key, _)| *key == held.key);
+        let hands_over = me.per_mille(800);
+        let held = std::mem::take(&mut self.held);
+        let (over, kept) = held.into_iter().partition(|held| hands_over && asked(held));
+        self.held = kept;
+        over
+    }
+
+    async fn close(&mut self) {
+        let me = self.me;
+        self.held.iter().for_each(|held| me.shut(held, "the session is ended"));
+        let ask = Ask::CloseSession(self.id);
+        let answer = ask_until_settled(me, Op::EndSession, &self.name(), &ask).await;
+        match answer.map(|answer| (answer.call, answer.got)) {
+            Some((call, Ok(Got::Released(true)))) => me.session_ended(call, self.name()),
+            Some((call, Ok(Got::Released(false)))) => me.refused(call, "it was over"),
+            _ => {}
+        }
+    }
+}

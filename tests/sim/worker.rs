@@ -1,0 +1,222 @@
+//! What every worker does: asks, and counts its windows as the protocol has it: from before it sent, on a clock
+//! of its own, closed for ever by a release that it sends and by hearing that the lease is lost.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    time::Duration,
+};
+
+use tenure::{
+    clock::{Chance, Clock},
+    lease::{Grant, Key, LeaseId, Mutant, Owner},
+};
+
+use super::{
+    ask::{Ask, Got},
+    dice::Dice,
+    history::{Event, Log, Op},
+    net::{Net, Place, Unheard},
+    plan::Plan,
+    time::{MS, SECOND, SimClock, ms, now},
+};
+
+/// How long a call without a wait may take.
+pub const ANSWER: u64 = 5 * SECOND;
+
+/// What all workers share.
+pub struct Arena {
+    pub net: Rc<Net>,
+    pub log: Log,
+    pub plan: Plan,
+    pub calls: Cell<u64>,
+    /// The rule that is broken.
+    pub mutant: Option<Mutant>,
+}
+
+impl Arena {
+    /// Whether workers are to come to an end.
+    pub fn is_over(&self) -> bool {
+        now() >= self.plan.stop
+    }
+
+    fn is_calm(&self) -> bool {
+        now() >= self.plan.calm
+    }
+}
+
+/// A lease that a worker believes to hold.
+#[derive(Clone, Debug)]
+pub struct Held {
+    pub key: Key,
+    pub id: LeaseId,
+    pub token: u64,
+    pub ttl_ms: u64,
+    /// The end of its window on the worker's clock.
+    pub until: u64,
+}
+
+pub struct Worker {
+    pub place: Place,
+    pub name: String,
+    pub owner: Owner,
+    pub clock: SimClock,
+    pub arena: Rc<Arena>,
+    pub chance: RefCell<Chance>,
+    /// The node that it asks first.
+    pub node: Cell<usize>,
+}
+
+/// A call that was sent, and what came of it.
+pub struct Answer {
+    pub call: u64,
+    /// On the worker's clock, before it was sent.
+    pub sent: u64,
+    pub got: Result<Got, Unheard>,
+}
+
+impl Worker {
+    pub fn new(number: usize, name: &str, arena: &Rc<Arena>, mut chance: Chance) -> Self {
+        // The bounds themselves are the hardest.
+        let ppm = *chance.pick(&[-10_000, -10_000, -3_000, 0, 4_000, 10_000, 10_000]);
+        let clock = SimClock::new(chance.from_to(0, 1 << 50), ppm, 0);
+        Self {
+            place: Place::Worker(number),
+            name: name.to_owned(),
+            owner: Owner::new(name).expect("it is a name"),
+            clock,
+            arena: arena.clone(),
+            node: Cell::new(chance.index(arena.plan.nodes)),
+            chance: RefCell::new(chance),
+        }
+    }
+
+    pub fn draw<T>(&self, draw: impl FnOnce(&mut Chance) -> T) -> T {
+        draw(&mut self.chance.borrow_mut())
+    }
+
+    pub fn per_mille(&self, share: u64) -> bool {
+        self.draw(|chance| chance.per_mille(share))
+    }
+
+    pub async fn sleep(&self, low_ms: u64, high_ms: u64) {
+        let span = self.draw(|chance| chance.from_to(low_ms, high_ms.max(low_ms)));
+        tokio::time::sleep(ms(span)).await;
+    }
+
+    pub fn local(&self) -> u64 {
+        self.clock.now().0
+    }
+
+    fn log(&self, event: Event) {
+        self.arena.log.push(now(), event);
+    }
+
+    /// Another node from now on.
+    pub fn turn(&self) {
+        let nodes = self.arena.plan.nodes;
+        self.node.set((self.node.get() + 1) % nodes);
+    }
+
+    /// Sends a call to its node, and waits for the answer. What came of it is to be [noted](Self::note).
+    pub async fn call(&self, op: Op, key: &str, ask: &Ask) -> Answer {
+        let wait = ask.wait_ms() * MS;
+        let calm = self.arena.is_calm();
+        let call = self.arena.calls.get();
+        self.arena.calls.set(call + 1);
+        let (asked, sent) = (now(), self.local());
+        let answer_by = calm.then_some(asked + wait + ANSWER);
+        let (worker, key) = (self.name.clone(), key.to_owned());
+        self.log(Event::Asked { call, worker, op, key, answer_by });
+        let mut limit = Duration::from_nanos(wait + ANSWER + SECOND);
+        if !calm && self.per_mille(60) {
+            // It loses patience.
+            limit = self.draw(|chance| ms(chance.from_to(1, wait / MS + 300)));
+        }
+        if self.per_mille(50) {
+            self.turn();
+        }
+        let net = &self.arena.net;
+        let got = net.call(self.place, self.node.get(), ask, false, limit).await;
+        match &got {
+            Err(Unheard { sent: true }) => self.log(Event::Lost { call }),
+            Err(Unheard { sent: false }) => {
+                self.log(Event::Refused { call, why: "nobody listens".to_owned() });
+            }
+            Ok(Got::Later(why) | Got::No(why) | Got::Lost(why)) => {
+                self.log(Event::Refused { call, why: why.clone() });
+            }
+            // It asked for nothing that lasts.
+            Ok(Got::Ordered | Got::Holder(_) | Got::Listed(_)) => self.refused(call, "done"),
+            Ok(_) => {}
+        }
+        if matches!(got, Err(_) | Ok(Got::Later(_))) {
+            self.turn();
+        }
+        Answer { call, sent, got }
+    }
+
+    /// It was granted a key; `None` when the window had ended before the answer came.
+    pub fn granted(
+        &self,
+        answer: (u64, u64),
+        (key, grant): (&Key, &Grant),
+        session: Option<String>,
+    ) -> Option<Held> {
+        let token = grant.view.token.0;
+        let until = self.told(answer, key, token, grant.valid_for_ms, true, session)?;
+        let ttl_ms = grant.view.ttl_ms.unwrap_or(0);
+        Some(Held { key: key.clone(), id: grant.lease_id, token, ttl_ms, until })
+    }
+
+    /// Its window reaches until then.
+    pub fn told(
+        &self,
+        (call, sent): (u64, u64),
+        key: &Key,
+        token: u64,
+        valid_for_ms: u64,
+        grant: bool,
+        session: Option<String>,
+    ) -> Option<u64> {
+        let from = if self.sins(Mutant::ClientCountsFromReply) { self.local() } else { sent };
+        let end = from + valid_for_ms * MS;
+        if end <= self.local() {
+            self.log(Event::Refused { call, why: "it came too late".to_owned() });
+            return None;
+        }
+        let (worker, key) = (self.name.clone(), key.as_str().to_owned());
+        let until = self.clock.true_at(end);
+        self.log(Event::Told { call: Some(call), worker, key, token, until, grant, session });
+        Some(end)
+    }
+
+    fn sins(&self, mutant: Mutant) -> bool {
+        self.arena.mutant == Some(mutant)
+    }
+
+    /// It is about to give the lease back, or to hand it over.
+    pub fn gives_up(&self, held: &Held, why: &str) {
+        if !self.sins(Mutant::WindowOpenAfterRelease) {
+            self.shut(held, why);
+        }
+    }
+
+    pub fn shut(&self, held: &Held, why: &str) {
+        let (worker, key) = (self.name.clone(), held.key.as_str().to_owned());
+        self.log(Event::Shut { worker, key, token: held.token, why: why.to_owned() });
+    }
+
+    pub fn refused(&self, call: u64, why: &str) {
+        self.log(Event::Refused { call, why: why.to_owned() });
+    }
+
+    pub fn acknowledged(&self, call: u64, op: Op, held: &Held) {
+        let key = held.key.as_str().to_owned();
+        self.log(Event::Acknowledged { call, op, key, token: held.token });
+    }
+
+    pub fn session_ended(&self, call: u64, session: String) {
+        self.log(Event::SessionEndAcknowledged { call, session });
+    }
+}
