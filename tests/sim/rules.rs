@@ -58,32 +58,43 @@ pub fn check(lines: &[Line]) -> Vec<Breach> {
     breaches
 }
 
-/// What of a history can be judged. Nothing is promised after a store lost what it had acknowledged, until its
-/// epoch is raised and what was believed before is over.
-pub fn judged(lines: Vec<Line>) -> Vec<Line> {
+/// The parts of a history that can be judged. Nothing is promised after a store lost what it had acknowledged,
+/// until its epoch is raised and what was believed before is over; and what it has of that time is not what
+/// anybody was told. So the part after it goes without the store's history.
+pub fn parts(lines: Vec<Line>) -> Vec<Vec<Line>> {
     let fault = |line: &Line, name: &str| matches!(&line.event, Event::Fault { fault, .. } if fault == name);
-    let Some(lost) = lines.iter().rposition(|line| fault(line, "regress")) else { return lines };
+    let Some(first) = lines.iter().position(|line| fault(line, "regress")) else {
+        return vec![lines];
+    };
+    let last = lines.iter().rposition(|line| fault(line, "regress")).unwrap_or(first);
+    let before = lines[..first].to_vec();
     let embedded = lines
         .iter()
         .any(|line| matches!(&line.event, Event::Run { store, .. } if store == "embedded"));
     // The embedded store is stamped anew as it is restored.
     let raised =
-        if embedded { Some(lost) } else { lines.iter().rposition(|l| fault(l, "epoch-raised")) };
-    let Some(raised) = raised.map(|at| lines[at].t) else { return Vec::new() };
+        if embedded { Some(last) } else { lines.iter().rposition(|l| fault(l, "epoch-raised")) };
+    let Some(raised) = raised.map(|at| lines[at].t) else { return vec![before] };
     let believed =
         lines.iter().filter(|line| line.t <= raised).filter_map(|line| match &line.event {
             Event::Told { until, .. } => Some(*until),
             _ => None,
         });
     let from = believed.fold(raised, u64::max);
-    let stays = |line: &Line| {
-        let lasts = matches!(
-            line.event,
-            Event::Run { .. } | Event::Tombstone { .. } | Event::Fenced { .. }
-        );
-        lasts || line.t > from
+    let of_the_store = |event: &Event| {
+        matches!(
+            event,
+            Event::Committed { .. }
+                | Event::Tombstone { .. }
+                | Event::SessionEndAcknowledged { .. }
+                | Event::Heard { .. }
+                | Event::Reset { .. }
+                | Event::Fenced { .. }
+        )
     };
-    let mut lines = lines;
-    lines.retain(stays);
-    lines
+    let mut after = lines;
+    after.retain(|line| {
+        matches!(line.event, Event::Run { .. }) || line.t > from && !of_the_store(&line.event)
+    });
+    vec![before, after]
 }

@@ -45,16 +45,19 @@ pub fn commit() -> String {
 
 /// What is wrong with a run; nothing, if nothing is.
 fn judge(outcome: &Outcome) -> (Counts, Option<String>) {
-    let lines = rules::judged(outcome.log.lines());
-    let report = history::check(&lines);
     let mut wrong = outcome.wrong.iter().map(|what| format!("{what}\n")).collect::<String>();
-    if !report.violations.is_empty() {
-        wrong += &report.to_string();
+    let mut counts = Counts::default();
+    for lines in rules::parts(outcome.log.lines()) {
+        let report = history::check(&lines);
+        if !report.violations.is_empty() {
+            wrong += &report.to_string();
+        }
+        for breach in rules::check(&lines) {
+            wrong += &format!("{}: {}\n", breach.rule, breach.text);
+        }
+        counts = add(counts, report.counts);
     }
-    for breach in rules::check(&lines) {
-        wrong += &format!("{}: {}\n", breach.rule, breach.text);
-    }
-    (report.counts, (!wrong.is_empty()).then_some(wrong))
+    (counts, (!wrong.is_empty()).then_some(wrong))
 }
 
 #[derive(Default)]
