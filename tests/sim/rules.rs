@@ -58,18 +58,20 @@ pub fn check(lines: &[Line]) -> Vec<Breach> {
     breaches
 }
 
-/// What of a history can be judged. Nothing is promised after a store lost what it had acknowledged, until its
+/// What of a history can be judged, and whether that is all of it. Nothing is promised after a store lost what it had acknowledged, until its
 /// epoch is raised and what was believed before is over.
-pub fn judged(lines: Vec<Line>) -> Vec<Line> {
+pub fn judged(lines: Vec<Line>) -> (Vec<Line>, bool) {
     let fault = |line: &Line, name: &str| matches!(&line.event, Event::Fault { fault, .. } if fault == name);
-    let Some(lost) = lines.iter().rposition(|line| fault(line, "regress")) else { return lines };
+    let Some(lost) = lines.iter().rposition(|line| fault(line, "regress")) else {
+        return (lines, true);
+    };
     let embedded = lines
         .iter()
         .any(|line| matches!(&line.event, Event::Run { store, .. } if store == "embedded"));
     // The embedded store is stamped anew as it is restored.
     let raised =
         if embedded { Some(lost) } else { lines.iter().rposition(|l| fault(l, "epoch-raised")) };
-    let Some(raised) = raised.map(|at| lines[at].t) else { return Vec::new() };
+    let Some(raised) = raised.map(|at| lines[at].t) else { return (Vec::new(), false) };
     let believed =
         lines.iter().filter(|line| line.t <= raised).filter_map(|line| match &line.event {
             Event::Told { until, .. } => Some(*until),
@@ -85,5 +87,5 @@ pub fn judged(lines: Vec<Line>) -> Vec<Line> {
     };
     let mut lines = lines;
     lines.retain(stays);
-    lines
+    (lines, false)
 }
