@@ -265,7 +265,7 @@ impl<C: Caller> Lease<C> {
                     self.floor = self.floor.max(env.now + span);
                 } else if self.run_out(env.now) {
                     let awaited = self.waiters_len() > 0;
-                    self.busy().retry_at = env.now + if awaited { RETRY } else { span };
+                    self.busy().retry_at = env.now + if awaited { RETRY } else { span.max(RETRY) };
                     return true;
                 }
             }
