@@ -265,7 +265,7 @@ impl<C: Caller> Lease<C> {
                     self.floor = self.floor.max(env.now + span);
                 } else if self.run_out(env.now) {
                     let awaited = self.waiters_len() > 0;
-                    self.busy().retry_at = env.now + if awaited { RETRY } else { span };
+                    self.busy().retry_at = env.now + if awaited { RETRY } else { span.max(RETRY) };
                     return true;
                 }
             }
@@ -275,7 +275,7 @@ impl<C: Caller> Lease<C> {
             _ => {}
         }
         if let Some(busy) = &mut self.busy
-            && (busy.waiters.len() > 0 || busy.retry_at != Moment::ZERO)
+            && (busy.waiters.len() > 0 || busy.retry_at != Moment::ZERO || busy.over.is_some())
         {
             busy.retry_at = env.now + RETRY;
         }

@@ -58,43 +58,34 @@ pub fn check(lines: &[Line]) -> Vec<Breach> {
     breaches
 }
 
-/// The parts of a history that can be judged. Nothing is promised after a store lost what it had acknowledged,
-/// until its epoch is raised and what was believed before is over; and what it has of that time is not what
-/// anybody was told. So the part after it goes without the store's history.
-pub fn parts(lines: Vec<Line>) -> Vec<Vec<Line>> {
+/// What of a history can be judged, and whether that is all of it. Nothing is promised after a store lost what it had acknowledged, until its
+/// epoch is raised and what was believed before is over.
+pub fn judged(lines: Vec<Line>) -> (Vec<Line>, bool) {
     let fault = |line: &Line, name: &str| matches!(&line.event, Event::Fault { fault, .. } if fault == name);
-    let Some(first) = lines.iter().position(|line| fault(line, "regress")) else {
-        return vec![lines];
+    let Some(lost) = lines.iter().rposition(|line| fault(line, "regress")) else {
+        return (lines, true);
     };
-    let last = lines.iter().rposition(|line| fault(line, "regress")).unwrap_or(first);
-    let before = lines[..first].to_vec();
     let embedded = lines
         .iter()
         .any(|line| matches!(&line.event, Event::Run { store, .. } if store == "embedded"));
     // The embedded store is stamped anew as it is restored.
     let raised =
-        if embedded { Some(last) } else { lines.iter().rposition(|l| fault(l, "epoch-raised")) };
-    let Some(raised) = raised.map(|at| lines[at].t) else { return vec![before] };
+        if embedded { Some(lost) } else { lines.iter().rposition(|l| fault(l, "epoch-raised")) };
+    let Some(raised) = raised.map(|at| lines[at].t) else { return (Vec::new(), false) };
     let believed =
         lines.iter().filter(|line| line.t <= raised).filter_map(|line| match &line.event {
             Event::Told { until, .. } => Some(*until),
             _ => None,
         });
     let from = believed.fold(raised, u64::max);
-    let of_the_store = |event: &Event| {
-        matches!(
-            event,
-            Event::Committed { .. }
-                | Event::Tombstone { .. }
-                | Event::SessionEndAcknowledged { .. }
-                | Event::Heard { .. }
-                | Event::Reset { .. }
-                | Event::Fenced { .. }
-        )
+    let stays = |line: &Line| {
+        let lasts = matches!(
+            line.event,
+            Event::Run { .. } | Event::Tombstone { .. } | Event::Fenced { .. }
+        );
+        lasts || line.t > from
     };
-    let mut after = lines;
-    after.retain(|line| {
-        matches!(line.event, Event::Run { .. }) || line.t > from && !of_the_store(&line.event)
-    });
-    vec![before, after]
+    let mut lines = lines;
+    lines.retain(stays);
+    (lines, false)
 }
