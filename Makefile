@@ -9,8 +9,9 @@ NATS = .tools/bin/nats-server
 MINUTES ?= 10
 SEEDS ?= 2000
 FROM ?= 1
+TRIES ?= 5000
 
-.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos model sim putex openapi tools tools-nextest tools-deny nats debian clean
+.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos model mutants sim putex openapi tools tools-nextest tools-deny nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -66,6 +67,12 @@ sim: ## whole clusters under virtual time: SEEDS runs from the seed FROM
 	  -- --exact --nocapture seeds::seeds > target/sim.txt 2>&1; code=$$?; \
 	grep -v -e '^running' -e '^test ' -e '^failures' -e '^    seeds' -e '^$$' -e 'passed, . failed' target/sim.txt | tail -n 200; \
 	grep -E '^[0-9]+ passed, [0-9]+ failed' target/sim.txt || { tail -n 20 target/sim.txt; echo '0 passed, 1 failed'; }; exit $$code
+
+mutants: ## each rule of the protocol broken in turn, until the simulator notices; MUTANT for one, TRIES seeds at most
+	@WITHIN=0 TRIES=$(TRIES) MUTANT=$(MUTANT) RUST_BACKTRACE=0 $(CARGO) test -q $(FEATURES) --release --test sim \
+	  -- --exact --nocapture mutants::mutants > target/mutants.txt 2>&1; code=$$?; \
+	grep -E '^\|' target/mutants.txt; \
+	grep -E '^[0-9]+ passed, [0-9]+ failed' target/mutants.txt || { tail -n 20 target/mutants.txt; echo '0 passed, 1 failed'; }; exit $$code
 
 putex: nats ## three agents of guard and of putex under the same faults, side by side; takes ten minutes
 	@test -x .tools/putex/bin/putex || $(CARGO) install --locked --root .tools/putex putex@0.2.0
