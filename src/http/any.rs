@@ -59,7 +59,7 @@ async fn try_acquire_any(
     Body(body, bytes): &Body<AcquireAnyBody>,
     received: Moment,
 ) -> Result<HttpResponse, Problem> {
-    let any = read(body)?;
+    let any = read_any(body)?;
     let manager = &app.manager;
     let refused = |error| Problem::acquire_any(&error);
     if asks_for_part(request) {
@@ -140,7 +140,8 @@ fn told(app: &App, grants: &[(Key, crate::lease::Grant)]) -> Grants {
     Grants { grants: grants.map(AnyGrant::Own).collect() }
 }
 
-fn read(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
+/// What is asked for, judged as far as that needs no state.
+pub fn read_any(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
     let (ttl_ms, session) = kept_by(body.ttl_ms, body.session.as_deref())?;
     let mark = match &body.request_id {
         None => None,
@@ -173,6 +174,12 @@ fn read(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
         AnyOrder::Sticky => Order::Sticky,
     };
     let owner = owner("owner", &body.owner)?;
+    if let Count::UpTo(count) = body.count
+        && !(1..=MAX_CANDIDATES).contains(&count)
+    {
+        let detail = format!("is {count}; it must be from 1 to {MAX_CANDIDATES}");
+        return Err(Problem::field("count", detail));
+    }
     Ok(AcquireAny {
         candidates: candidates(body)?,
         owner,

@@ -21,10 +21,21 @@ use crate::{
 /// Most leases of one batch.
 const MAX_BATCH: usize = 10_000;
 
-/// The cheap part of what makes a key valid; a key that passes and is not valid is simply unknown.
+/// Whether a key is valid, at little cost for nearly all that are.
 pub fn check_key(key: &str) -> Result<(), Problem> {
-    if key.is_empty() || key.len() > MAX_KEY_BYTES || key.bytes().any(|b| b.is_ascii_control()) {
+    // Control characters beyond ASCII begin with 0xc2.
+    let doubtful = |b: u8| b.is_ascii_control() || b == 0xc2;
+    if key.is_empty() || key.len() > MAX_KEY_BYTES || key.bytes().any(doubtful) {
         return super::body::key(key).map(drop);
+    }
+    Ok(())
+}
+
+/// A batch is refused as a whole when it is too long.
+pub fn check_size(body: &BatchBody) -> Result<(), Problem> {
+    if body.leases.len() > MAX_BATCH {
+        let detail = format!("names {} leases; at most {MAX_BATCH} are allowed", body.leases.len());
+        return Err(Problem::field("leases", detail));
     }
     Ok(())
 }
@@ -53,9 +64,8 @@ pub async fn answer<'b, T, E: Elsewhere>(
 ) -> HttpResponse {
     let received = app.manager.now();
     let leases = &body.leases;
-    if leases.len() > MAX_BATCH {
-        let detail = format!("names {} leases; at most {MAX_BATCH} are allowed", leases.len());
-        return Problem::field("leases", detail).respond(request);
+    if let Err(problem) = check_size(body) {
+        return problem.respond(request);
     }
     let mut asked = Vec::with_capacity(leases.len());
     let mut results: Vec<Option<Item<'b>>> = Vec::with_capacity(leases.len());
@@ -133,7 +143,8 @@ async fn carry<'b>(
     (places, items)
 }
 
-fn read(lease: &LeaseRef) -> Result<LeaseId, Problem> {
+/// One lease of a batch; what is wrong with it is its own verdict.
+pub fn read(lease: &LeaseRef) -> Result<LeaseId, Problem> {
     check_key(&lease.key)?;
     lease_id(&lease.lease_id)
 }

@@ -1,6 +1,6 @@
 //! Reading requests strictly and writing answers.
 
-use std::{future::Future, pin::Pin};
+use std::{future::Future, pin::Pin, time::Duration};
 
 use actix_web::{
     FromRequest, HttpRequest, HttpResponse,
@@ -10,11 +10,14 @@ use actix_web::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::problem::Problem;
+use super::{problem::Problem, wire::Object, words};
 use crate::lease::{Key, Owner};
 
 /// Largest body of a request, in bytes.
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
+
+/// How long a client may take for a body, once its head is there.
+const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A JSON body: unknown and duplicate fields, wrong types and excess are refused.
 ///
@@ -40,19 +43,22 @@ impl<T: DeserializeOwned + Default + 'static> FromRequest for OptionalBody<T> {
     type Future = Reading<Self>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        read(request, payload, |bytes| {
-            let body = if bytes.is_empty() { T::default() } else { parse(&bytes)? };
-            Ok(Self(body, bytes))
-        })
+        read(request, payload, |bytes| Ok(Self(parse_optional(&bytes)?, bytes)))
     }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    // The library would take a list for the fields in their order.
-    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-        return Err(Problem::malformed("is a list; a JSON object is expected".into(), None));
+/// The content of a [`Body`].
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let read = serde_json::from_slice::<Object<T>>(bytes);
+    read.map(|Object(body)| body).map_err(|_| explain::<T>(bytes))
+}
+
+/// The content of an [`OptionalBody`].
+pub fn parse_optional<T: DeserializeOwned + Default>(bytes: &[u8]) -> Result<T, Problem> {
+    if bytes.is_empty() || bytes.trim_ascii() == b"null" {
+        return Ok(T::default());
     }
-    serde_json::from_slice(bytes).map_err(|_| explain::<T>(bytes))
+    parse(bytes)
 }
 
 fn read<T>(
@@ -66,9 +72,10 @@ fn read<T>(
         let read = async {
             let payload =
                 bytes.await.map_err(|error| Problem::malformed(error.to_string(), None))?;
-            let bytes = payload
-                .to_bytes_limited(MAX_BODY_BYTES)
+            let bytes = payload.to_bytes_limited(MAX_BODY_BYTES);
+            let bytes = actix_web::rt::time::timeout(BODY_TIMEOUT, bytes)
                 .await
+                .map_err(|_| Problem::too_slow(BODY_TIMEOUT))?
                 .map_err(|_| Problem::too_large(MAX_BODY_BYTES))?
                 .map_err(|error| Problem::malformed(error.to_string(), None))?;
             parse(bytes)
@@ -85,42 +92,27 @@ fn explain<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
         return Problem::malformed("the body is empty; a JSON object is expected".into(), None);
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    match serde_path_to_error::deserialize::<_, T>(&mut json) {
+    match serde_path_to_error::deserialize::<_, Object<T>>(&mut json) {
         Ok(_) => Problem::malformed("there is more after the JSON object".into(), None),
         Err(error) => {
             let path = error.path().to_string();
             let detail = error.into_inner().to_string();
-            let field = if path == "." { quoted(&detail) } else { Some(path) };
-            Problem::malformed(detail, field)
+            let missing = quoted(&detail).filter(|_| detail.starts_with("missing"));
+            let field = match (path.as_str(), missing) {
+                (".", None) => quoted(&detail),
+                (".", missing) => missing,
+                (path, Some(name)) => Some(format!("{path}.{name}")),
+                (path, None) => Some(path.to_owned()),
+            };
+            Problem::malformed(words::of_body(&detail), field)
         }
     }
 }
 
 /// The name in ``missing field `key` ``.
-fn quoted(detail: &str) -> Option<String> {
+pub fn quoted(detail: &str) -> Option<String> {
     let (_, rest) = detail.split_once("field `")?;
     Some(rest.split_once('`')?.0.to_owned())
-}
-
-/// The query of a request; unknown and duplicate parameters are refused.
-pub fn query<T: DeserializeOwned>(request: &HttpRequest) -> Result<T, Problem> {
-    let raw = request.query_string();
-    // The parser would put replacement characters where there is no UTF-8.
-    let decoded = percent_decode(raw.as_bytes())
-        .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "is not UTF-8"));
-    if let Err(detail) = decoded {
-        return Err(Problem::malformed(format!("the query {detail}"), None));
-    }
-    web::Query::<T>::from_query(request.query_string()).map(web::Query::into_inner).map_err(
-        |error| {
-            let detail = match &error {
-                actix_web::error::QueryPayloadError::Deserialize(inner) => inner.to_string(),
-                other => other.to_string(),
-            };
-            let field = quoted(&detail);
-            Problem::malformed(detail, field)
-        },
-    )
 }
 
 /// The bytes that percent-encoding stands for, decoded once.

@@ -18,7 +18,12 @@ use crate::{
 
 /// A cursor: the store's identity, so that another store's is noticed, and the position in it.
 pub fn cursor(source: &Source, at: Position) -> String {
-    format!("{}-{}-{}", source.store_tag(), at.revision.0, at.index)
+    write_cursor(&source.store_tag(), at)
+}
+
+/// A cursor of a store by its tag.
+pub fn write_cursor(store_tag: &str, at: Position) -> String {
+    format!("{store_tag}-{}-{}", at.revision.0, at.index)
 }
 
 /// `None` for a cursor of another store.
@@ -26,15 +31,24 @@ pub fn parse_cursor(app: &App, text: &str) -> Result<Option<Position>, Problem> 
     if text == "0" {
         return Ok(Some(app.manager.earliest()));
     }
-    let parse = || {
-        let mut parts = text.split('-');
-        let tag = parts.next()?;
-        let revision = Revision(parts.next()?.parse().ok()?);
-        let index = parts.next()?.parse().ok()?;
-        parts.next().is_none().then_some((tag, Position { revision, index }))
-    };
-    let (tag, position) = parse().ok_or_else(|| Problem::field("after", "is not a cursor"))?;
+    let (tag, position) =
+        read_cursor(text).ok_or_else(|| Problem::field("after", "is not a cursor"))?;
     Ok((tag == app.source.store_tag()).then_some(position))
+}
+
+/// The store's tag and the position of a cursor, as [`cursor`] writes it and in no other way.
+pub fn read_cursor(text: &str) -> Option<(&str, Position)> {
+    let mut parts = text.split('-');
+    let tag = parts.next()?;
+    let revision = Revision(plain_number(parts.next()?)?);
+    let index = plain_number(parts.next()?)?;
+    parts.next().is_none().then_some((tag, Position { revision, index }))
+}
+
+/// Digits alone, and no more of them than are needed.
+fn plain_number<T: std::str::FromStr>(text: &str) -> Option<T> {
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    (digits && (text.len() == 1 || !text.starts_with('0'))).then(|| text.parse().ok()).flatten()
 }
 
 /// A change as CloudEvents 1.0 have it.

@@ -16,13 +16,14 @@ use tokio::{
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    body::{json, query},
+    body::json,
     cloud_event::{
         Setting, cloud_event, cursor, parse_cursor, render, render_frozen, render_reset,
     },
     event_filter::Filter,
     follow::follow,
     problem::Problem,
+    query::query,
     server::App,
 };
 use crate::{
@@ -31,8 +32,10 @@ use crate::{
     store::{Committed, History, Position},
 };
 
-/// Changes read from the store's history at a time.
+/// Changes read from the store's history at a time, for a page.
 const REPLAY: usize = 512;
+/// The same for a stream: about a chunk of them, which is kept for a subscriber that does not read.
+const REPLAY_CHUNK: usize = 96;
 /// Bytes that one chunk of the stream gathers at most, while there is more.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Most events of one long poll.
@@ -56,8 +59,10 @@ pub struct EventsQuery {
     /// The cursor after which to begin; `0` is the beginning of what is kept. Without one, now.
     pub after: Option<String>,
     /// `json` for a long poll.
+    #[param(pattern = "^(sse|json)$")]
     pub format: Option<String>,
     /// How long a long poll waits for the first event, at most 60 000.
+    #[param(maximum = 60000)]
     pub wait_ms: Option<u64>,
 }
 
@@ -131,7 +136,10 @@ impl Reader {
     /// Sends what the history has, until it has no more.
     async fn replay(&mut self, out: &mut BytesMut) {
         while out.len() < CHUNK_BYTES {
-            match self.app.manager.history(self.position, REPLAY).await {
+            // A history in the process is there at once, and long where the filter wants little of it: others
+            // of this thread have leases to keep.
+            tokio::task::yield_now().await;
+            match self.app.manager.history(self.position, REPLAY_CHUNK).await {
                 Ok(History::Changes(changes)) if changes.is_empty() => {
                     self.live = true;
                     return;
@@ -227,6 +235,9 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
     let query: EventsQuery = query(request)?;
     let filter = Filter::of(&query)?;
     let store = app.source.identity();
+    if let Some(pool) = &query.pool {
+        app.manager.check_pool(pool).map_err(|invalid| Problem::invalid(&invalid))?;
+    }
     let last = request.headers().get("last-event-id").map(header::HeaderValue::to_str);
     let last = last.transpose().map_err(|_| Problem::field("Last-Event-ID", "is not a cursor"))?;
     let after = query.after.as_deref().filter(|after| !after.is_empty());
@@ -295,6 +306,7 @@ impl Reader {
                 (self.position, reset) = (self.app.manager.latest(), true);
             }
             while events.len() < MAX_POLL {
+                tokio::task::yield_now().await;
                 let limit = REPLAY.min(MAX_POLL - events.len());
                 let found = self.app.manager.history(self.position, limit).await;
                 match found.map_err(|error| Problem::store(&error))? {

@@ -30,18 +30,22 @@ pub async fn heartbeat(
     app: web::Data<App>,
     body: Body<HeartbeatBody>,
 ) -> HttpResponse {
-    let HeartbeatBody { key, lease_id: id, value, ttl_ms } = &body.0;
+    let key = &body.0.key;
     act_at_home(&request, &app, &body.1, async |asked| {
-        batch::check_key(key)?;
-        let (lease_id, value) = (lease_id(id)?, value.as_deref().map(Into::into));
-        let beat = Heartbeat { lease_id, value, ttl_ms: *ttl_ms };
-        let alive = app.manager.heartbeat(key, beat, asked).await;
+        let alive = app.manager.heartbeat(key, read_heartbeat(&body.0)?, asked).await;
         let Alive { token, valid_for_ms, revived } =
             alive.map_err(|error| Problem::holder(&error))?;
         let answer = HeartbeatAnswer { key, token: token.0, valid_for_ms, revived, notices: [] };
         Ok(json(&request, StatusCode::OK, &answer))
     })
     .await
+}
+
+/// A sign of life, judged as far as that needs no state.
+pub fn read_heartbeat(body: &HeartbeatBody) -> Result<Heartbeat, Problem> {
+    batch::check_key(&body.key)?;
+    let lease_id = lease_id(&body.lease_id)?;
+    Ok(Heartbeat { lease_id, value: body.value.as_deref().map(Into::into), ttl_ms: body.ttl_ms })
 }
 
 /// Stay the owner of many leases.

@@ -6,10 +6,11 @@ use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 use sha2::{Digest, Sha256};
 
 use super::{
-    body::{Body, json, key, owner, percent_decode, query},
+    body::{Body, json, key, owner, percent_decode},
     forward::{act_at_home_waiting, relay, was_forwarded},
     gate,
     problem::Problem,
+    query::query,
     server::App,
     sessions::session_id,
     wire::{
@@ -23,6 +24,8 @@ use crate::{
 
 /// Longest request id, in bytes.
 const MAX_REQUEST_ID_BYTES: usize = 64;
+/// The highest token: every JSON reader holds it exactly.
+const MAX_TOKEN: u64 = (1 << 53) - 1;
 /// Leases on a page, when not said.
 const DEFAULT_LIMIT: usize = 100;
 /// Most leases on a page.
@@ -88,6 +91,15 @@ pub async fn acquire(
 }
 
 async fn try_acquire(app: &App, body: &AcquireBody, asked: Asked) -> Result<Grant, Problem> {
+    let one = read_acquire(body)?;
+    match app.manager.acquire(&one, asked).await {
+        Ok(grant) => Ok(Grant::of(app, &one.key, &grant)),
+        Err(error) => Err(Problem::acquire(&error, app, &one.key)),
+    }
+}
+
+/// What is asked for, judged as far as that needs no state.
+pub fn read_acquire(body: &AcquireBody) -> Result<AcquireOne, Problem> {
     let value = body.value.as_deref().unwrap_or_default();
     let has_value = [u8::from(body.value.is_some()), u8::from(body.reclaim)];
     let (ttl_ms, session) = kept_by(body.ttl_ms, body.session.as_deref())?;
@@ -102,7 +114,7 @@ async fn try_acquire(app: &App, body: &AcquireBody, asked: Asked) -> Result<Gran
             proof.as_bytes(),
         ],
     )?;
-    let one = AcquireOne {
+    Ok(AcquireOne {
         key: key(&body.key)?,
         owner: owner("owner", &body.owner)?,
         ttl_ms,
@@ -112,24 +124,21 @@ async fn try_acquire(app: &App, body: &AcquireBody, asked: Asked) -> Result<Gran
         wait_ms: body.wait_ms,
         mark,
         session,
-    };
-    match app.manager.acquire(&one, asked).await {
-        Ok(grant) => Ok(Grant::of(app, &one.key, &grant)),
-        Err(error) => Err(Problem::acquire(&error, app, &one.key)),
-    }
+    })
 }
 
 /// The key of a path: percent-decoded once, `/` may stand as it is.
-fn key_of_path(request: &HttpRequest) -> Result<Key, Problem> {
-    let raw = request.uri().path().strip_prefix("/v1/leases/").unwrap_or_default();
+pub fn key_of_path(path: &str) -> Result<Key, Problem> {
+    let raw = path.strip_prefix("/v1/leases/").unwrap_or_default();
     let bytes = percent_decode(raw.as_bytes()).map_err(|detail| Problem::field("key", detail))?;
     let text = String::from_utf8(bytes).map_err(|_| Problem::field("key", "is not UTF-8"))?;
     key(&text)
 }
 
 /// Look at one lease.
-#[utoipa::path(get, path = "/v1/leases/{key}", tag = "leases",
-    params(("key" = String, Path, description = "Percent-encoded; `/` may stand as it is"), LeaseQuery), responses(
+#[utoipa::path(get, operation_id = "get_lease", path = "/v1/leases/{key}", tag = "leases",
+    params(("key" = String, Path, description = "Percent-encoded; `/` may stand as it is",
+        min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"), LeaseQuery), responses(
     (status = 200, description = "The lease, also of a free key", body = GatedLease),
     (status = 400, description = "The key is not valid", body = Problem),
     (status = 404, description = "`unknown-key`: never seen", body = Problem),
@@ -137,7 +146,7 @@ fn key_of_path(request: &HttpRequest) -> Result<Key, Problem> {
 ))]
 pub async fn get(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     let result = async {
-        let key = key_of_path(&request)?;
+        let key = key_of_path(request.uri().path())?;
         let LeaseQuery { gate } = query(&request)?;
         match gate {
             None | Some(0) => {}
@@ -189,8 +198,8 @@ pub async fn check(
     body: Body<CheckBody>,
 ) -> HttpResponse {
     let result = async {
-        let key = key(&body.0.key)?;
-        let checked = app.manager.check(&key, Token(body.0.token)).await;
+        let (key, token) = read_check(&body.0)?;
+        let checked = app.manager.check(&key, token).await;
         let (current, view) = checked.map_err(|trouble| Problem::trouble(&trouble))?;
         Ok::<_, Problem>(Checked { current, lease: Lease::of(&app, &key, &view) })
     };
@@ -200,8 +209,17 @@ pub async fn check(
     }
 }
 
+/// Which token of which key is to be checked.
+pub fn read_check(body: &CheckBody) -> Result<(Key, Token), Problem> {
+    let (key, token) = (key(&body.key)?, body.token);
+    if token > MAX_TOKEN {
+        return Err(Problem::field("token", format!("is {token}; tokens are below 2^53")));
+    }
+    Ok((key, Token(token)))
+}
+
 /// List leases, a page at a time.
-#[utoipa::path(get, path = "/v1/leases", tag = "leases", params(ListQuery), responses(
+#[utoipa::path(get, operation_id = "list_leases", path = "/v1/leases", tag = "leases", params(ListQuery), responses(
     (status = 200, description = "A page; it may be short and still have a `next`", body = LeaseList),
     (status = 400, description = "A parameter is not valid", body = Problem),
     (status = 503, description = "`store-unavailable`", body = Problem),
@@ -214,13 +232,33 @@ pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 }
 
 async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem> {
-    let query: ListQuery = query(request)?;
+    let (only, filter) = read_filter(query(request)?)?;
+    if let Some(pool) = &filter.pool {
+        app.manager.check_pool(pool).map_err(|invalid| Problem::invalid(&invalid))?;
+    }
+    if let Some(key) = only {
+        let view = app.manager.view(&key).await.map_err(|trouble| Problem::trouble(&trouble))?;
+        let of_pool = |pool| app.manager.world().rules().is_of(key.as_str(), pool);
+        let fits = view.known
+            && filter.pool.as_deref().is_none_or(of_pool)
+            && key.as_str().starts_with(&filter.prefix)
+            && filter.owner.is_none_or(|owner| view.owner == Some(owner))
+            && (filter.session.is_none() || filter.session == view.session)
+            && filter.state.is_none_or(|state| state == view.state);
+        let leases = if fits { vec![Lease::of(app, &key, &view)] } else { Vec::new() };
+        return Ok(LeaseList { leases, next: None });
+    }
+    let listing = app.manager.list(&filter).await.map_err(|trouble| Problem::trouble(&trouble))?;
+    let leases = listing.leases.iter().map(|(key, view)| Lease::of(app, key, view)).collect();
+    Ok(LeaseList { leases, next: listing.next })
+}
+
+/// Which leases are asked for: perhaps one key, and what they must be.
+pub fn read_filter(query: ListQuery) -> Result<(Option<Key>, Filter), Problem> {
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
     if limit == 0 || limit > MAX_LIMIT {
-        return Err(Problem::field(
-            "limit",
-            format!("is {limit}; it must be from 1 to {MAX_LIMIT}"),
-        ));
+        let detail = format!("is {limit}; it must be from 1 to {MAX_LIMIT}");
+        return Err(Problem::field("limit", detail));
     }
     let owner = query.owner.as_deref().map(|name| owner("owner", name)).transpose()?;
     let state = match query.state.as_deref() {
@@ -240,23 +278,8 @@ async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem
     let session = session.map_err(|_| {
         Problem::field("session", "is no digest of a session: those are 32 hexadecimal digits")
     })?;
-    if let Some(only) = &query.key {
-        let key = key(only)?;
-        let view = app.manager.view(&key).await.map_err(|trouble| Problem::trouble(&trouble))?;
-        let of_pool = |pool| app.manager.world().rules().is_of(key.as_str(), pool);
-        let fits = view.known
-            && query.pool.as_deref().is_none_or(of_pool)
-            && key.as_str().starts_with(query.prefix.as_deref().unwrap_or_default())
-            && owner.is_none_or(|owner| view.owner == Some(owner))
-            && (session.is_none() || session == view.session)
-            && state.is_none_or(|state| state == view.state);
-        let leases = if fits { vec![Lease::of(app, &key, &view)] } else { Vec::new() };
-        return Ok(LeaseList { leases, next: None });
-    }
+    let only = query.key.as_deref().map(key).transpose()?;
     let prefix = query.prefix.unwrap_or_default();
-    let filter =
-        Filter { prefix, pool: query.pool, owner, state, session, after: query.after, limit };
-    let listing = app.manager.list(&filter).await.map_err(|trouble| Problem::trouble(&trouble))?;
-    let leases = listing.leases.iter().map(|(key, view)| Lease::of(app, key, view)).collect();
-    Ok(LeaseList { leases, next: listing.next })
+    let (pool, after) = (query.pool, query.after);
+    Ok((only, Filter { prefix, pool, owner, state, session, after, limit }))
 }

@@ -16,6 +16,8 @@ mod event_filter;
 mod events;
 mod follow;
 mod forward;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzzing;
 mod gate;
 mod heartbeats;
 mod leases;
@@ -23,6 +25,7 @@ mod openapi;
 mod pages;
 mod pools;
 mod problem;
+mod query;
 mod releases;
 mod server;
 mod service;
@@ -30,6 +33,7 @@ mod sessions;
 #[cfg(feature = "testing")]
 mod testing;
 mod wire;
+mod words;
 
 pub use forward::Courier;
 pub use openapi::document;

@@ -1,11 +1,16 @@
 //! The OpenAPI document, from the code.
 
-use utoipa::OpenApi;
+use serde_json::json;
+use utoipa::{
+    Modify, OpenApi,
+    openapi::{Content, OpenApi as Spec, Ref, RefOr, Response, link::Link},
+};
 
 use super::{admin, any, events, heartbeats, leases, pools, releases, service, sessions};
 
 #[derive(OpenApi)]
 #[openapi(
+    modifiers(&Problems, &Links),
     info(
         title = "tenure",
         description = "Leases with fencing tokens. Durations are integer milliseconds in `*_ms` fields; \
@@ -29,6 +34,78 @@ use super::{admin, any, events, heartbeats, leases, pools, releases, service, se
     ),
 )]
 struct Document;
+
+/// Problem documents have a content type of their own.
+struct Problems;
+
+impl Modify for Problems {
+    fn modify(&self, spec: &mut Spec) {
+        let items = spec.paths.paths.values_mut();
+        let operations = items.flat_map(|item| [&mut item.get, &mut item.post, &mut item.delete]);
+        for operation in operations.flatten() {
+            if operation.request_body.is_some() {
+                let schema = Some(Ref::from_schema_name("Problem"));
+                let slow = Response::builder()
+                    .description("`request-timeout`: the body did not come in time")
+                    .content(JSON, Content::new(schema));
+                operation.responses.responses.insert("408".into(), slow.build().into());
+            }
+            for response in operation.responses.responses.values_mut() {
+                let RefOr::T(response) = response else { continue };
+                let is_problem = |content: &RefOr<_>| matches!(content, RefOr::T(content) if names_problem(content));
+                if response.content.get(JSON).is_some_and(is_problem)
+                    && let Some(content) = response.content.shift_remove(JSON)
+                {
+                    response.content.insert("application/problem+json".into(), content);
+                }
+            }
+        }
+    }
+}
+
+const JSON: &str = "application/json";
+
+/// What a grant and a session are good for: the calls that take what they bring.
+struct Links;
+
+impl Modify for Links {
+    fn modify(&self, spec: &mut Spec) {
+        let proof = json!({ "key": "$response.body#/key", "lease_id": "$response.body#/lease_id" });
+        let token = json!({ "key": "$response.body#/key", "token": "$response.body#/token" });
+        let acquire =
+            ["heartbeat", "release", "transfer"].map(|call| (call, with_body(call, &proof)));
+        add(spec, "/v1/acquire", "200", acquire);
+        let get = Link::builder().operation_id("get_lease").parameter("key", "$response.body#/key");
+        let about = [("check", with_body("check", &token)), ("get_lease", get.build())];
+        add(spec, "/v1/acquire", "200", about);
+        let of_id = |call| {
+            let link = Link::builder().operation_id(call);
+            (call, link.parameter("id", "$response.body#/id").build())
+        };
+        let calls = ["heartbeat_session", "drain_session", "get_session", "close_session"];
+        add(spec, "/v1/sessions", "201", calls.map(of_id));
+        let under = json!({ "session": "$response.body#/id", "owner": "$response.body#/owner" });
+        let takes = ["acquire", "acquire_any"].map(|call| (call, with_body(call, &under)));
+        add(spec, "/v1/sessions", "201", takes);
+    }
+}
+
+fn with_body(call: &str, body: &serde_json::Value) -> Link {
+    Link::builder().operation_id(call).request_body(Some(body.clone())).build()
+}
+
+fn add<const N: usize>(spec: &mut Spec, path: &str, status: &str, links: [(&str, Link); N]) {
+    let operation = spec.paths.paths.get_mut(path).and_then(|item| item.post.as_mut());
+    let response = operation.and_then(|operation| operation.responses.responses.get_mut(status));
+    if let Some(RefOr::T(response)) = response {
+        response.links.extend(links.map(|(name, link)| (name.to_owned(), RefOr::T(link))));
+    }
+}
+
+fn names_problem(content: &Content) -> bool {
+    let Some(RefOr::Ref(schema)) = &content.schema else { return false };
+    schema.ref_location.ends_with("/Problem")
+}
 
 /// The document, as `/openapi.json` serves it and as it stands in the repository.
 #[must_use]

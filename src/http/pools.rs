@@ -5,8 +5,9 @@ use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 use serde::Deserialize;
 
 use super::{
-    body::{json, query},
+    body::json,
     problem::Problem,
+    query::query,
     server::App,
     wire::{PoolWire, PoolsWire},
 };
@@ -17,7 +18,7 @@ use super::{
 struct NoQuery {}
 
 /// List the pools, each with its members.
-#[utoipa::path(get, path = "/v1/pools", tag = "sessions", responses(
+#[utoipa::path(get, operation_id = "list_pools", path = "/v1/pools", tag = "sessions", responses(
     (status = 200, description = "All of them, as this node knows them", body = PoolsWire),
     (status = 400, description = "There are no parameters", body = Problem),
     (status = 503, description = "`store-unavailable`", body = Problem),
@@ -37,7 +38,7 @@ pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 }
 
 /// Look at a pool.
-#[utoipa::path(get, path = "/v1/pools/{pool}", tag = "sessions",
+#[utoipa::path(get, operation_id = "get_pool", path = "/v1/pools/{pool}", tag = "sessions",
     params(("pool" = String, Path, description = "The pool's name")), responses(
     (status = 200, description = "The pool, as this node knows it", body = PoolWire),
     (status = 404, description = "`unknown-pool`: no policy names it", body = Problem),

@@ -109,6 +109,12 @@ impl Problem {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "The body is too large", detail)
     }
 
+    pub fn too_slow(patience: std::time::Duration) -> Self {
+        let detail = format!("the body did not come within {} s", patience.as_secs());
+        let status = StatusCode::REQUEST_TIMEOUT;
+        Self::new(status, "request-timeout", "The body did not come in time", detail).retry(0)
+    }
+
     pub fn unknown_key(key: &Key) -> Self {
         let detail = format!("no lease of {key:?} was ever written");
         Self::new(StatusCode::NOT_FOUND, "unknown-key", "The key is unknown", detail)

@@ -10,7 +10,7 @@ use super::{
     server::App,
     wire::{BatchBody, Lease, LeaseAnswer, ReleaseBody, Released, TransferBody, Verdict, Verdicts},
 };
-use crate::lease::{Release, Transfer};
+use crate::lease::{Key, Release, Transfer};
 
 /// Stop being the owner of a lease.
 #[utoipa::path(post, path = "/v1/release", tag = "leases", request_body = ReleaseBody, responses(
@@ -27,11 +27,10 @@ pub async fn release(
     app: web::Data<App>,
     body: Body<ReleaseBody>,
 ) -> HttpResponse {
-    let ReleaseBody { key, lease_id: id, value } = &body.0;
+    let key = &body.0.key;
     act_at_home(&request, &app, &body.1, async |asked| {
-        batch::check_key(key)?;
-        let (lease_id, value) = (lease_id(id)?, value.as_deref().map(Into::into));
-        let released = app.manager.release(key, Release { lease_id, value }, asked).await;
+        let release = read_release(&body.0)?;
+        let released = app.manager.release(key, release, asked).await;
         let released = released.map_err(|error| Problem::release(&error, &app, key))?;
         Ok(json(&request, StatusCode::OK, &Released { released }))
     })
@@ -76,23 +75,36 @@ pub async fn transfer(
 ) -> HttpResponse {
     let Body(body, bytes) = &body;
     act_at_home(&request, &app, bytes, async |asked| {
-        let key = key(&body.key)?;
-        if body.to.is_none() && body.offer_ms.is_some() {
-            return Err(Problem::field(
-                "offer_ms",
-                "says how long the key is kept for `to`, which is missing",
-            ));
-        }
-        let transfer = Transfer {
-            lease_id: lease_id(&body.lease_id)?,
-            to: body.to.as_deref().map(|to| owner("to", to)).transpose()?,
-            offer_ms: body.offer_ms,
-            value: body.value.as_deref().map(Into::into),
-        };
+        let (key, transfer) = read_transfer(body)?;
         let view = app.manager.transfer(key.as_str(), transfer, asked).await;
         let view = view.map_err(|error| Problem::holder(&error))?;
         let answer = LeaseAnswer { lease: Lease::of(&app, &key, &view) };
         Ok(json(&request, StatusCode::OK, &answer))
     })
     .await
+}
+
+/// What is to be given back, judged as far as that needs no state.
+pub fn read_release(body: &ReleaseBody) -> Result<Release, Problem> {
+    batch::check_key(&body.key)?;
+    Ok(Release {
+        lease_id: lease_id(&body.lease_id)?,
+        value: body.value.as_deref().map(Into::into),
+    })
+}
+
+/// What is to be handed over, judged as far as that needs no state.
+pub fn read_transfer(body: &TransferBody) -> Result<(Key, Transfer), Problem> {
+    let key = key(&body.key)?;
+    if body.to.is_none() && body.offer_ms.is_some() {
+        let detail = "says how long the key is kept for `to`, which is missing";
+        return Err(Problem::field("offer_ms", detail));
+    }
+    let transfer = Transfer {
+        lease_id: lease_id(&body.lease_id)?,
+        to: body.to.as_deref().map(|to| owner("to", to)).transpose()?,
+        offer_ms: body.offer_ms,
+        value: body.value.as_deref().map(Into::into),
+    };
+    Ok((key, transfer))
 }

@@ -3,9 +3,10 @@
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
 use super::{
-    body::{Body, OptionalBody, json, owner, query},
+    body::{Body, OptionalBody, json, owner},
     forward::act_at_home,
     problem::Problem,
+    query::query,
     server::App,
     wire::{
         BeatBody, BeatWire, BehaviorName, CheckSpec, ClosedWire, DrainingWire, Notice, OpenedWire,
@@ -41,26 +42,31 @@ fn span(field: &str, at: usize, value: u64, max: u64) -> Result<u64, Problem> {
     Err(Problem::field(&format!("checks[{at}].{field}"), detail))
 }
 
-fn check(app: &App, at: usize, body: &CheckSpec) -> Result<Check, Problem> {
+fn check(exec_checks: bool, at: usize, body: &CheckSpec) -> Result<Check, Problem> {
     let wrong =
         |field: &str, detail: &str| Err(Problem::field(&format!("checks[{at}].{field}"), detail));
     let (kind, interval_ms, timeout_ms, fail_after) = match body {
         CheckSpec::Http { url, interval_ms, timeout_ms, fail_after } => {
             let known = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
-            if !known || url.len() > 2048 || reqwest::Url::parse(url).is_err() {
+            // The parser would leave out some of them.
+            let control = url.contains(char::is_control);
+            if !known || control || url.len() > 2048 || reqwest::Url::parse(url).is_err() {
                 return wrong("url", "must be an http:// or https:// URL of at most 2048 bytes");
             }
             (CheckKind::Http(url.as_str().into()), *interval_ms, *timeout_ms, *fail_after)
         }
         CheckSpec::Tcp { address, interval_ms, timeout_ms, fail_after } => {
-            let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-            if port.is_none_or(|port| port == 0) || address.len() > 256 {
-                return wrong("address", "must be host:port");
+            let port = address.rsplit_once(':').map(|(_, port)| port);
+            let port = port.filter(|port| port.bytes().all(|b| b.is_ascii_digit()));
+            let port = port.and_then(|port| port.parse::<u16>().ok());
+            let control = address.contains(char::is_control);
+            if control || port.is_none_or(|port| port == 0) || address.len() > 256 {
+                return wrong("address", "must be host:port, of at most 256 bytes");
             }
             (CheckKind::Tcp(address.as_str().into()), *interval_ms, *timeout_ms, *fail_after)
         }
         CheckSpec::Exec { command, interval_ms, timeout_ms, fail_after } => {
-            if !app.exec_checks {
+            if !exec_checks {
                 return wrong(
                     "type",
                     "is exec, which this coordinator does not allow (limits.exec_checks)",
@@ -69,6 +75,10 @@ fn check(app: &App, at: usize, body: &CheckSpec) -> Result<Check, Problem> {
             let long = command.iter().map(String::len).sum::<usize>() > 4096;
             if command.is_empty() || command[0].is_empty() || long {
                 return wrong("command", "must be a program and its arguments, at most 4096 bytes");
+            }
+            let control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+            if command.iter().any(|part| part.contains(control)) {
+                return wrong("command", "holds a control character");
             }
             let command = command.iter().map(|part| part.as_str().into()).collect();
             (CheckKind::Exec(command), *interval_ms, *timeout_ms, *fail_after)
@@ -89,7 +99,8 @@ fn check(app: &App, at: usize, body: &CheckSpec) -> Result<Check, Problem> {
     Ok(Check { kind, interval_ms, timeout_ms, fail_after })
 }
 
-fn spec(app: &App, body: &SessionBody) -> Result<SessionSpec, Problem> {
+/// What a session is to be. Programs as checks are refused unless the settings allow them.
+pub fn read_spec(exec_checks: bool, body: &SessionBody) -> Result<SessionSpec, Problem> {
     if body.lock_delay_ms.is_some_and(|delay| delay > MAX_LOCK_DELAY_MS) {
         let detail = format!("must be from 0 to {MAX_LOCK_DELAY_MS}");
         return Err(Problem::field("lock_delay_ms", detail));
@@ -101,11 +112,17 @@ fn spec(app: &App, body: &SessionBody) -> Result<SessionSpec, Problem> {
             return Err(Problem::field(field, detail));
         }
     }
+    if body.pool.is_none() {
+        let given = [("weight", body.weight), ("capacity", body.capacity)];
+        if let Some((field, _)) = given.into_iter().find(|(_, number)| number.is_some()) {
+            return Err(Problem::field(field, "is of a member of a pool, and pool is missing"));
+        }
+    }
     if body.checks.len() > MAX_CHECKS {
         let detail = format!("are {}; at most {MAX_CHECKS} are allowed", body.checks.len());
         return Err(Problem::field("checks", detail));
     }
-    let checks = body.checks.iter().enumerate().map(|(at, body)| check(app, at, body));
+    let checks = body.checks.iter().enumerate().map(|(at, body)| check(exec_checks, at, body));
     Ok(SessionSpec {
         behavior: match body.behavior {
             BehaviorName::Release => Behavior::Release,
@@ -120,7 +137,7 @@ fn spec(app: &App, body: &SessionBody) -> Result<SessionSpec, Problem> {
 }
 
 /// Make a session.
-#[utoipa::path(post, path = "/v1/sessions", tag = "sessions", request_body = SessionBody, responses(
+#[utoipa::path(post, operation_id = "open_session", path = "/v1/sessions", tag = "sessions", request_body = SessionBody, responses(
     (status = 201, description = "It lives", body = OpenedWire),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
@@ -135,7 +152,7 @@ pub async fn open(
     let received = app.manager.now();
     let result = async {
         let owner = owner("owner", &body.0.owner)?;
-        let spec = spec(&app, &body.0)?;
+        let spec = read_spec(app.exec_checks, &body.0)?;
         let opened = app.manager.open_session(&owner, body.0.ttl_ms, spec, received).await;
         opened.map_err(|error| Problem::session(&error))
     };
@@ -150,8 +167,9 @@ pub async fn open(
 }
 
 /// Keep a session, and with it every lease of it.
-#[utoipa::path(post, path = "/v1/sessions/{id}/heartbeat", tag = "sessions",
-    params(("id" = String, Path, description = "The session's id")), request_body = Option<BeatBody>, responses(
+#[utoipa::path(post, operation_id = "heartbeat_session", path = "/v1/sessions/{id}/heartbeat", tag = "sessions",
+    params(("id" = String, Path, description = "The session's id",
+        pattern = "^[0-9a-f]{32}[0-9a-fA-F]{32}$")), request_body = Option<BeatBody>, responses(
     (status = 200, description = "It lives", body = BeatWire),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 409, description = "`session-lost`, with the reason", body = Problem),
@@ -183,8 +201,9 @@ pub async fn heartbeat(
 ///
 /// It is given nothing more of its pool by `count: "fair"`, its heartbeats say `draining`, and at the deadline
 /// it is ordered to end. Counts as a heartbeat.
-#[utoipa::path(post, path = "/v1/sessions/{id}/drain", tag = "sessions",
-    params(("id" = String, Path, description = "The session's id")), request_body = Option<SessionDrainBody>, responses(
+#[utoipa::path(post, operation_id = "drain_session", path = "/v1/sessions/{id}/drain", tag = "sessions",
+    params(("id" = String, Path, description = "The session's id",
+        pattern = "^[0-9a-f]{32}[0-9a-fA-F]{32}$")), request_body = Option<SessionDrainBody>, responses(
     (status = 200, description = "It is to hand over, now or from before", body = DrainingWire),
     (status = 400, description = "It is no session id", body = Problem),
     (status = 409, description = "`session-lost`, with the reason", body = Problem),
@@ -209,8 +228,9 @@ pub async fn drain(
 }
 
 /// End a session, and every lease of it.
-#[utoipa::path(delete, path = "/v1/sessions/{id}", tag = "sessions",
-    params(("id" = String, Path, description = "The session's id")), responses(
+#[utoipa::path(delete, operation_id = "close_session", path = "/v1/sessions/{id}", tag = "sessions",
+    params(("id" = String, Path, description = "The session's id",
+        pattern = "^[0-9a-f]{32}[0-9a-fA-F]{32}$")), responses(
     (status = 200, description = "It is over, now or before", body = ClosedWire),
     (status = 400, description = "It is no session id", body = Problem),
     (status = 409, description = "`session-lost`: there is no such session", body = Problem),
@@ -231,8 +251,9 @@ pub async fn close(
 }
 
 /// Look at a session.
-#[utoipa::path(get, path = "/v1/sessions/{id}", tag = "sessions",
-    params(("id" = String, Path, description = "The session's id, or its digest")), responses(
+#[utoipa::path(get, operation_id = "get_session", path = "/v1/sessions/{id}", tag = "sessions",
+    params(("id" = String, Path, description = "The session's id, or its digest",
+        pattern = "^[0-9a-f]{32}([0-9a-fA-F]{32})?$")), responses(
     (status = 200, description = "It lives, or was not found to be over", body = SessionWire),
     (status = 400, description = "It is neither", body = Problem),
     (status = 404, description = "`unknown-session`: it is over, or never was", body = Problem),
@@ -258,7 +279,7 @@ pub async fn get(
 }
 
 /// List sessions.
-#[utoipa::path(get, path = "/v1/sessions", tag = "sessions", params(SessionsQuery), responses(
+#[utoipa::path(get, operation_id = "list_sessions", path = "/v1/sessions", tag = "sessions", params(SessionsQuery), responses(
     (status = 200, description = "A page of them", body = SessionsWire),
     (status = 400, description = "A parameter is not valid", body = Problem),
     (status = 503, description = "`store-unavailable`", body = Problem),

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Longest reason of an administrator's order, in bytes.
-const MAX_REASON_BYTES: usize = 256;
+pub(crate) const MAX_REASON_BYTES: usize = 256;
 /// Keys read at a time while an owner is drained.
 const PAGE: usize = 256;
 
@@ -227,7 +227,8 @@ pub struct DrainedOwner {
     pub asked: usize,
 }
 
-fn check_text(field: &'static str, text: &str, limit: usize) -> Result<(), Invalid> {
+/// Text of an administrator is not empty, not longer than this, and without control characters.
+pub(crate) fn check_text(field: &'static str, text: &str, limit: usize) -> Result<(), Invalid> {
     let detail = if text.is_empty() {
         "must not be empty".to_owned()
     } else if text.len() > limit {

@@ -25,6 +25,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 pub use crate::actor::Asked;
 pub use admin::DrainedOwner;
+#[cfg(feature = "testing")]
+pub(crate) use admin::{MAX_REASON_BYTES, check_text};
 pub use any::{AcquireAny, Candidates, MAX_CANDIDATES};
 pub use engine::{StartError, Tenure};
 pub use error::{
@@ -37,6 +39,8 @@ pub use inspect::{Filter, Listing};
 pub use open::{OpenError, Parts};
 pub use pools::PoolShown;
 pub use repeat::Taken;
+#[cfg(feature = "testing")]
+pub(crate) use sessions::check_progress;
 pub use sessions::{Asks, MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};
 
 use crate::{
@@ -394,7 +398,7 @@ impl Drop for Waiting {
 }
 
 /// A key's value is at most [`MAX_VALUE_BYTES`] long.
-fn check_value(value: Option<&str>) -> Result<(), Invalid> {
+pub(crate) fn check_value(value: Option<&str>) -> Result<(), Invalid> {
     match value {
         Some(value) if value.len() > MAX_VALUE_BYTES => Err(Invalid {
             field: "value",

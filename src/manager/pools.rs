@@ -64,8 +64,12 @@ impl Manager {
         self.nodes().iter().any(|view| view.record.incarnation == node && living(view))
     }
 
-    /// A session may join only a pool that a policy names: any other would make it a member of nothing.
-    pub(super) fn check_pool(&self, name: &str) -> Result<(), Invalid> {
+    /// Whether a policy names such a pool. A session that joined another would be a member of nothing, and
+    /// who asks about another has mistyped it.
+    ///
+    /// # Errors
+    /// [`Invalid`], which tells the names that there are.
+    pub fn check_pool(&self, name: &str) -> Result<(), Invalid> {
         let known = self.pool_names();
         if known.iter().any(|pool| **pool == *name) {
             return Ok(());

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{AcquireOne, Asked, HolderError, Invalid, Manager, Trouble, error::SessionError};
+use super::{
+    AcquireOne, Asked, HolderError, Invalid, MAX_VALUE_BYTES, Manager, Trouble, error::SessionError,
+};
 use crate::{
     actor::{Holdings, Session},
     lease::{
@@ -85,6 +87,13 @@ impl Manager {
         let digest = self.world.entropy.nonce();
         let value = serde_json::to_string(&spec)
             .map_err(|error| Invalid { field: "checks", detail: error.to_string() })?;
+        if value.len() > MAX_VALUE_BYTES {
+            let detail = format!(
+                "and the rest are {} bytes long as they are kept; at most {MAX_VALUE_BYTES} are allowed",
+                value.len()
+            );
+            return Err(Invalid { field: "checks", detail }.into());
+        }
         let one = AcquireOne {
             value: Some(value.into()),
             ..AcquireOne::new(Key::of_session(digest), owner.clone(), ttl_ms)
@@ -107,11 +116,7 @@ impl Manager {
         progress: Option<&str>,
         asked: impl Into<Asked>,
     ) -> Result<SessionAlive, SessionError> {
-        if let Some(text) = progress.filter(|text| text.len() > MAX_PROGRESS_BYTES) {
-            let detail =
-                format!("is {} bytes long; at most {MAX_PROGRESS_BYTES} are allowed", text.len());
-            return Err(Invalid { field: "progress", detail }.into());
-        }
+        check_progress(progress)?;
         let (session, valid_for_ms) = self.beat(id, asked.into()).await?;
         if let Some(progress) = progress {
             session.progressed(progress);
@@ -310,5 +315,17 @@ impl From<HolderError> for SessionError {
             HolderError::Trouble(trouble) => Self::Trouble(trouble),
             HolderError::KeptBySession(_) => Self::Lost(Lost::UnknownLease),
         }
+    }
+}
+
+/// How far the work has come is told in at most [`MAX_PROGRESS_BYTES`].
+pub(crate) fn check_progress(progress: Option<&str>) -> Result<(), Invalid> {
+    match progress.filter(|text| text.len() > MAX_PROGRESS_BYTES) {
+        Some(text) => {
+            let detail =
+                format!("is {} bytes long; at most {MAX_PROGRESS_BYTES} are allowed", text.len());
+            Err(Invalid { field: "progress", detail })
+        }
+        None => Ok(()),
     }
 }

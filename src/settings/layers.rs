@@ -147,18 +147,22 @@ impl Sources {
 }
 
 fn read_file(path: &Path, layers: &mut Layers) {
+    match std::fs::read_to_string(path) {
+        Ok(content) => read_text(path, &content, layers),
+        Err(error) => {
+            let origin = Origin::File { path: Arc::new(path.to_owned()), line: None };
+            let problem = format!("cannot be read: {error}");
+            layers.faults.push(Fault { origin, key: None, problem });
+        }
+    }
+}
+
+/// The content of a file.
+pub(super) fn read_text(path: &Path, content: &str, layers: &mut Layers) {
     let shared = Arc::new(path.to_owned());
     let at = |line| Origin::File { path: Arc::clone(&shared), line };
-    let content = match std::fs::read_to_string(path) {
-        Ok(content) => content,
-        Err(error) => {
-            let problem = format!("cannot be read: {error}");
-            layers.faults.push(Fault { origin: at(None), key: None, problem });
-            return;
-        }
-    };
     let line_of = |offset: usize| content[..offset].matches('\n').count() + 1;
-    let (table, errors) = DeTable::parse_recoverable(&content);
+    let (table, errors) = DeTable::parse_recoverable(content);
     layers.faults.extend(errors.into_iter().map(|error| Fault {
         origin: at(error.span().map(|span| line_of(span.start))),
         key: None,

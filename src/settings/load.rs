@@ -1,6 +1,9 @@
 //! Layers to settings: every leaf is judged by itself, so that no fault hides another.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
 
 use config::{Config, ConfigError, ValueKind};
 
@@ -35,12 +38,19 @@ impl Sources {
     /// # Errors
     /// Everything that is wrong in any layer, also in values that a stronger layer replaces.
     pub fn load(&self) -> Result<Loaded, Faults> {
-        let Layers { leaves, rows, mut faults } = self.layers();
-        let known = Known::of(&Settings::default());
+        self.layers().load()
+    }
+}
+
+impl Layers {
+    /// Judges every value, and puts the layers on top of each other.
+    pub(super) fn load(self) -> Result<Loaded, Faults> {
+        let Self { leaves, rows, mut faults } = self;
+        let known = &*KNOWN;
         let mut origins = BTreeMap::new();
         let mut sound = Vec::new();
-        for leaf in &leaves {
-            match judge(&known, leaf) {
+        for (leaf, judged) in leaves.iter().zip(judge(known, &leaves)) {
+            match judged {
                 Ok(()) if known.keys.contains(&leaf.path) => {
                     origins.insert(leaf.path.clone(), leaf.origin.clone());
                     sound.push(leaf);
@@ -109,7 +119,48 @@ impl Known {
     }
 }
 
-fn judge(known: &Known, leaf: &Leaf) -> Result<(), String> {
+static KNOWN: LazyLock<Known> = LazyLock::new(|| Known::of(&Settings::default()));
+
+/// The defaults, as a layer below all others.
+static DEFAULTS: LazyLock<Result<Config, String>> =
+    LazyLock::new(|| Config::try_from(&Settings::default()).map_err(|error| error.to_string()));
+
+/// What is wrong with each of the leaves.
+fn judge(known: &Known, leaves: &[Leaf]) -> Vec<Result<(), String>> {
+    let mut judged: Vec<_> = leaves.iter().map(|leaf| of_path(known, leaf)).collect();
+    let valued = |at: &usize| judged[*at].is_ok() && known.keys.contains(&leaves[*at].path);
+    let valued: Vec<usize> = (0..leaves.len()).filter(valued).collect();
+    let paths: BTreeSet<_> = valued.iter().map(|at| &leaves[*at].path).collect();
+    if paths.len() == valued.len() {
+        judge_values(leaves, &valued, &mut judged);
+    } else {
+        // On top of each other, a stronger value would hide what is wrong with a weaker one.
+        valued.iter().for_each(|at| judge_values(leaves, &[*at], &mut judged));
+    }
+    judged
+}
+
+/// Judges values of different keys: all at once, and in halves where something is wrong.
+fn judge_values(leaves: &[Leaf], at: &[usize], judged: &mut [Result<(), String>]) {
+    let read = overlay(&at.iter().map(|at| &leaves[*at]).collect::<Vec<_>>());
+    match (read, at) {
+        (Ok(_), _) => {}
+        (Err(error), [at]) => {
+            // The library's sentence quotes the value.
+            let secret = SECRETS.contains(&leaves[*at].path.as_str());
+            let quiet = "must be text in quotes".to_owned();
+            judged[*at] = Err(if secret { quiet } else { say(&error) });
+        }
+        (Err(_), _) => {
+            let (first, second) = at.split_at(at.len() / 2);
+            judge_values(leaves, first, judged);
+            judge_values(leaves, second, judged);
+        }
+    }
+}
+
+/// Whether there is such a key or section.
+fn of_path(known: &Known, leaf: &Leaf) -> Result<(), String> {
     if known.sections.contains(&leaf.path) {
         return match leaf.value.kind {
             ValueKind::Table(_) => Ok(()),
@@ -123,18 +174,16 @@ fn judge(known: &Known, leaf: &Leaf) -> Result<(), String> {
     if !known.keys.contains(&leaf.path) {
         return Err(known.unknown(&leaf.path));
     }
-    overlay(&[leaf]).map(drop).map_err(|error| {
-        // The library's sentence quotes the value.
-        if SECRETS.contains(&leaf.path.as_str()) {
-            return "must be text in quotes".into();
-        }
-        say(&error)
-    })
+    Ok(())
 }
 
 /// The defaults with these values on top.
 fn overlay(leaves: &[&Leaf]) -> Result<Settings, ConfigError> {
-    let mut builder = Config::builder().add_source(Config::try_from(&Settings::default())?);
+    if leaves.is_empty() {
+        return Ok(Settings::default());
+    }
+    let defaults = DEFAULTS.as_ref().map_err(|error| ConfigError::Message(error.clone()))?;
+    let mut builder = Config::builder().add_source(defaults.clone());
     for leaf in leaves {
         builder = builder.set_override(&leaf.path, leaf.value.clone())?;
     }

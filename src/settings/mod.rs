@@ -11,6 +11,8 @@
 
 mod fault;
 mod files;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzzing;
 mod layers;
 mod load;
 mod plugins;

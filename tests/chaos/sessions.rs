@@ -1,11 +1,12 @@
 //! Workers that hold their leases under a session each.
 
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
 use crate::{
     clock::{nanos, now},
     history::{Event, Op},
-    worker::{Answer, Worker},
+    worker::{Answer, Held, Worker},
 };
 
 /// A worker's session, while it has one.
@@ -35,8 +36,15 @@ impl Worker {
                 let until = sent + nanos(body["valid_for_ms"].as_u64().expect("valid_for_ms"));
                 self.lives_until(until);
                 let held: Vec<_> = self.held.values().cloned().collect();
+                // What both know of is kept. Where they differ, a grant's answer was lost, or a store went
+                // backwards and has forgotten a lease while the session lives on.
+                let same = body["leases"]["digest"] == json!(digest(&held));
                 for held in &held {
-                    self.told(Some(call), &held.key, held.token, until, false);
+                    if same || self.is_current(&held.key, held.token).await {
+                        self.told(Some(call), &held.key, held.token, until, false);
+                    } else {
+                        self.shut(&held.key, "not-current");
+                    }
                 }
                 if held.is_empty() {
                     self.refused(call, &json!({ "code": "holds-nothing" }));
@@ -106,4 +114,13 @@ impl Worker {
         }
         true
     }
+}
+
+/// What a heartbeat's answer says of the leases that the session has.
+fn digest(held: &[Held]) -> String {
+    let of = |held: &Held| {
+        let hash = Sha256::digest(format!("{}\0{}", held.key, held.token));
+        u64::from_be_bytes(hash[..8].try_into().expect("eight bytes"))
+    };
+    format!("{:016x}", held.iter().map(of).fold(0, |all, one| all ^ one))
 }

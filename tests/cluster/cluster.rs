@@ -1,6 +1,5 @@
 //! Nodes on one store, workers that use them, a subscriber of each, and the book of what was believed.
 
-use rustix::process::Signal;
 use serde_json::json;
 use tempfile::TempDir;
 use tenure::clock::Chance;
@@ -10,8 +9,7 @@ use crate::{
     clock::{ms, now, sleep_ms, within},
     ledger::{Fortunes, Lease, Ledger},
     node::Node,
-    proxy::Way,
-    servers::{Servers, Ways},
+    servers::Servers,
     subscriber::{self, Subscriber},
     worker::{Worker, World},
 };
@@ -24,19 +22,12 @@ pub const NODE_TTL_MS: u64 = 3_000;
 pub enum Fault {
     /// kill -9 of a node, which comes back later.
     Crash,
-    /// SIGSTOP of a node for three ttls.
-    Sleep,
-    /// The NATS server that leads the stream is killed, and comes back later.
-    Leader,
-    /// The way from one node to the store is silent, or broken, for two ttls.
-    CutOff(Way),
     /// Every node is stopped and started again, one after the other.
     Roll,
 }
 
 pub struct Cluster {
     pub nodes: Vec<Node>,
-    ways: Vec<Ways>,
     pub servers: Servers,
     pub ledger: Ledger,
     subscribers: Vec<Subscriber>,
@@ -49,9 +40,9 @@ pub struct Cluster {
 impl Cluster {
     pub async fn start(servers: Servers, nodes: usize, ttl_ms: u64) -> Self {
         let witnesses = tempfile::tempdir().expect("a directory");
-        let (mut all, mut ways) = (Vec::new(), Vec::new());
+        let mut all = Vec::new();
         for n in 0..nodes {
-            let (mut sets, way) = servers.settings().await;
+            let mut sets = servers.settings();
             if nodes > 1 {
                 let witness = witnesses.path().join(format!("node-{n}.json"));
                 sets.push(format!("node.ttl={NODE_TTL_MS}ms"));
@@ -59,11 +50,9 @@ impl Cluster {
             }
             sets.push("telemetry.log=warn,tenure=info".to_owned());
             all.push(Node::new(&format!("node {n}"), &sets, &servers.environment()));
-            ways.push(way);
         }
         let mut cluster = Self {
             nodes: all,
-            ways,
             servers,
             ledger: Ledger::default(),
             subscribers: Vec::new(),
@@ -126,21 +115,6 @@ impl Cluster {
                 self.nodes[victim].kill();
                 sleep_ms(away).await;
                 self.nodes[victim].start().await;
-            }
-            Fault::Sleep => {
-                self.nodes[victim].signal(Signal::STOP);
-                sleep_ms(3 * self.ttl_ms).await;
-                self.nodes[victim].signal(Signal::CONT);
-            }
-            Fault::Leader => {
-                let leader = self.servers.kill_leader().await;
-                sleep_ms(self.ttl_ms).await;
-                self.servers.restart(leader).await;
-            }
-            Fault::CutOff(way) => {
-                self.ways[victim].set(way);
-                sleep_ms(2 * self.ttl_ms).await;
-                self.ways[victim].set(Way::Open);
             }
             Fault::Roll => {
                 for node in &mut self.nodes {

@@ -1,5 +1,4 @@
-//! What the nodes share: three NATS servers, a DynamoDB endpoint, or, of one node, a directory. Each
-//! node reaches it by ways of its own, which can be cut.
+//! What the nodes share: three NATS servers, a DynamoDB endpoint, or, of one node, a directory.
 
 use std::{net::SocketAddr, path::PathBuf, process::Command};
 
@@ -9,7 +8,6 @@ use crate::{
     clock::{ms, within},
     dynamo_endpoint::Endpoint,
     process::{Process, free_port},
-    proxy::{Proxy, Way},
 };
 
 /// How many NATS servers keep the bucket.
@@ -34,16 +32,6 @@ pub struct NatsServer {
     monitor: SocketAddr,
     config: PathBuf,
     process: Option<Process>,
-}
-
-/// The ways of one node to the servers.
-#[derive(Debug, Default)]
-pub struct Ways(Vec<Proxy>);
-
-impl Ways {
-    pub fn set(&self, way: Way) {
-        self.0.iter().for_each(|proxy| proxy.set(way));
-    }
 }
 
 fn local(port: u16) -> SocketAddr {
@@ -96,11 +84,10 @@ impl Servers {
             let (client, monitor) = (free_port(), free_port());
             let name = format!("nats-{n}");
             let store = dir.path().join(&name);
-            // The servers' own addresses are kept from the clients, who would go round their proxies.
             let text = format!(
                 "server_name: {name}\nlisten: \"127.0.0.1:{client}\"\nhttp: \"127.0.0.1:{monitor}\"\n\
                  jetstream {{ store_dir: {:?}, sync_interval: always, max_mem: 64M, max_file: 2G }}\n\
-                 cluster {{ name: chaos, listen: \"127.0.0.1:{route}\", no_advertise: true, \
+                 cluster {{ name: chaos, listen: \"127.0.0.1:{route}\", \
                  routes: [{}] }}\n",
                 store.display().to_string(),
                 all.join(", "),
@@ -117,36 +104,26 @@ impl Servers {
         Self::Nats { _dir: dir, servers }
     }
 
-    /// The settings of a node, and its ways to the servers.
-    pub async fn settings(&self) -> (Vec<String>, Ways) {
+    /// The settings of a node.
+    pub fn settings(&self) -> Vec<String> {
         match self {
             Self::Embedded(dir) => {
-                let dir = dir.path().display();
-                (vec![format!("store.embedded.data_dir={dir}")], Ways::default())
+                vec![format!("store.embedded.data_dir={}", dir.path().display())]
             }
-            Self::Dynamo(endpoint) => {
-                let proxy = Proxy::to(endpoint.addr()).await;
-                let settings = vec![
-                    "store.kind=dynamodb".to_owned(),
-                    format!("store.dynamodb.endpoint=http://{}", proxy.addr),
-                    format!("store.dynamodb.table={NAME}"),
-                    "store.dynamodb.create_table=true".to_owned(),
-                ];
-                (settings, Ways(vec![proxy]))
-            }
+            Self::Dynamo(endpoint) => vec![
+                "store.kind=dynamodb".to_owned(),
+                format!("store.dynamodb.endpoint={}", endpoint.url()),
+                format!("store.dynamodb.table={NAME}"),
+                "store.dynamodb.create_table=true".to_owned(),
+            ],
             Self::Nats { servers, .. } => {
-                let mut ways = Ways::default();
-                for server in servers {
-                    ways.0.push(Proxy::to(server.client).await);
-                }
-                let urls: Vec<_> = ways.0.iter().map(|p| format!("nats://{}", p.addr)).collect();
-                let settings = vec![
+                let urls: Vec<_> = servers.iter().map(|s| format!("nats://{}", s.client)).collect();
+                vec![
                     "store.kind=nats".to_owned(),
                     format!("store.nats.url={}", urls.join(",")),
                     format!("store.nats.bucket={NAME}"),
                     format!("store.nats.replicas={REPLICAS}"),
-                ];
-                (settings, ways)
+                ]
             }
         }
     }
@@ -157,40 +134,5 @@ impl Servers {
             ("AWS_SECRET_ACCESS_KEY", "none"),
             ("AWS_REGION", "eu-central-1"),
         ]
-    }
-
-    /// Which server leads the bucket's stream.
-    async fn leader(&self) -> Option<usize> {
-        let Self::Nats { servers, .. } = self else { panic!("only NATS has a leader") };
-        let urls: Vec<_> = servers
-            .iter()
-            .filter(|server| server.process.is_some())
-            .map(|server| format!("nats://{}", server.client))
-            .collect();
-        let client = async_nats::connect(urls).await.ok()?;
-        let jetstream = async_nats::jetstream::new(client);
-        let mut stream = jetstream.get_stream(format!("KV_{NAME}")).await.ok()?;
-        let leader = stream.info().await.ok()?.cluster.clone()?.leader?;
-        servers.iter().position(|server| server.name == leader)
-    }
-
-    /// SIGKILL to the server that leads the bucket's stream. Returns which.
-    pub async fn kill_leader(&mut self) -> usize {
-        let mut leader = None;
-        within(ms(START_MS), async || {
-            leader = self.leader().await;
-            leader.is_some()
-        })
-        .await;
-        let leader = leader.expect("the stream has a leader");
-        let Self::Nats { servers, .. } = self else { unreachable!("it has a leader") };
-        servers[leader].process.take().expect("it leads, so it runs").kill();
-        leader
-    }
-
-    pub async fn restart(&mut self, server: usize) {
-        let Self::Nats { servers, .. } = self else { panic!("only NATS has several servers") };
-        servers[server].start();
-        servers[server].ready().await;
     }
 }

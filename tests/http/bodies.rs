@@ -90,8 +90,66 @@ async fn unknown_doubled_missing_and_mistyped_fields_are_named() {
     let problem = server.call("POST", "/v1/heartbeats", batch.as_bytes()).await.malformed();
     assert_eq!(problem["field"], "leases[1].lease_id");
     server.get("/v1/leases/k").await.problem(404, "unknown-key");
+    // Fields in their order, without their names, are no object.
+    let batch = br#"{"leases":[{"key":"k","lease_id":"i"},["k","i"]]}"#;
+    let problem = server.call("POST", "/v1/heartbeats", batch).await.malformed();
+    assert_eq!(problem["field"], "leases[1]");
+    let batch = br#"{"leases":[{"key":"k"}]}"#;
+    let problem = server.call("POST", "/v1/releases", batch).await.malformed();
+    assert_eq!(problem["field"], "leases[0].lease_id");
+    for more in [r#""order":{"listed":null}"#, r#""count":{"fair":null}"#, r#""count":1.5"#] {
+        let body = format!(r#"{{"keys":["k"],"owner":"w","ttl_ms":1000,{more}}}"#);
+        let problem = server.call("POST", "/v1/acquire-any", body.as_bytes()).await.malformed();
+        assert_eq!(problem["field"], more.split('"').nth(1).expect("a name"), "{problem}");
+    }
     // The optional ones may be null, as many libraries write them.
     ask(r#"{"key":"k","owner":"w","ttl_ms":1000,"value":null,"request_id":null}"#).await.ok();
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_said_in_terms_of_json() {
+    let server = Server::start();
+    for (path, body, detail) in [
+        (
+            "/v1/acquire",
+            r#"{"key":"k","owner":"w","ttl_ms":-1}"#,
+            "invalid value: integer `-1`, expected a whole number from 0 to 18446744073709551615, at line 1 column 34",
+        ),
+        ("/v1/acquire", "[]", "invalid type: a list, expected a JSON object, at line 1 column 0"),
+        (
+            "/v1/acquire",
+            r#"{"key":"k","owner":"w","ttl_ms":1,"reclaim":[]}"#,
+            "invalid type: a list, expected true or false, at line 1 column 44",
+        ),
+        (
+            "/v1/sessions",
+            r#"{"owner":"w","ttl_ms":1,"weight":4294967296}"#,
+            "invalid value: integer `4294967296`, expected a whole number from 0 to 4294967295, at line 1 column 43",
+        ),
+        (
+            "/v1/heartbeats",
+            r#"{"leases":{}}"#,
+            "invalid type: an object, expected a list, at line 1 column 10",
+        ),
+    ] {
+        let problem = server.call("POST", path, body.as_bytes()).await.malformed();
+        assert_eq!(problem["detail"], detail);
+    }
+    for (path, field) in [
+        ("/v1/leases?limit=x", "limit"),
+        ("/v1/leases?limit=%2B5", "limit"),
+        ("/v1/leases?limit=", "limit"),
+        ("/v1/leases/k?gate=256", "gate"),
+        ("/v1/leases/k?gat=1", "gat"),
+        ("/v1/events?format=json&wait_ms=-1", "wait_ms"),
+        ("/v1/sessions?limit=18446744073709551616", "limit"),
+    ] {
+        let problem = server.get(path).await.malformed();
+        assert_eq!(problem["field"], field, "{path}");
+    }
+    let problem = server.get("/v1/leases/k?gate=x").await.malformed();
+    let detail = "invalid value: string \"x\", expected a whole number from 0 to 255";
+    assert_eq!(problem["detail"], detail);
 }
 
 #[tokio::test]

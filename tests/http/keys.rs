@@ -127,6 +127,15 @@ async fn a_key_has_1_to_512_bytes_and_no_control_characters() {
         server.post("/v1/admin/revoke", &body).await.bad_field("key");
         let body = json!({ "key": key, "by": "b" });
         server.post("/v1/admin/pin", &body).await.bad_field("key");
+        let proof = json!({ "key": key, "lease_id": "0".repeat(32) });
+        server.post("/v1/heartbeat", &proof).await.bad_field("key");
+        server.post("/v1/release", &proof).await.bad_field("key");
+        server.post("/v1/transfer", &proof).await.bad_field("key");
+        let batch = json!({ "leases": [proof] });
+        for path in ["/v1/heartbeats", "/v1/releases"] {
+            let verdicts = server.post(path, &batch).await.ok();
+            assert_eq!(verdicts["results"][0]["code"], "invalid-field", "{key:?}: {verdicts}");
+        }
     }
     assert_eq!(server.get("/v1/leases").await.ok()["leases"], json!([]));
 }

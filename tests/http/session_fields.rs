@@ -17,6 +17,9 @@ async fn every_bad_field_is_named() {
     ask(json!({ "weight": 1_000_001 })).await.bad_field("weight");
     ask(json!({ "capacity": 0 })).await.bad_field("capacity");
     ask(json!({ "pool": "" })).await.bad_field("pool");
+    // They say something of a member of a pool.
+    ask(json!({ "weight": 2 })).await.bad_field("weight");
+    ask(json!({ "capacity": 2 })).await.bad_field("capacity");
     ask(json!({ "pool": "p".repeat(65) })).await.bad_field("pool");
     for more in [
         json!({ "behavior": "keep" }),
@@ -26,6 +29,8 @@ async fn every_bad_field_is_named() {
         json!({ "checks": {} }),
         json!({ "checks": [{ "type": "ping", "interval_ms": 1000 }] }),
         json!({ "checks": [{ "type": "tcp", "interval_ms": 1000 }] }),
+        json!({ "checks": [["progress", { "interval_ms": 1000, "fail_after": 1 }]] }),
+        json!({ "behavior": { "delete": null } }),
     ] {
         ask(more).await.malformed();
     }
@@ -46,7 +51,14 @@ async fn every_bad_field_is_named() {
     ask(json!({ "checks": vec![check; 8] })).await;
     let tcp = json!({ "type": "tcp", "address": "nowhere", "interval_ms": 1000, "timeout_ms": 1000,
         "fail_after": 1 });
-    ask(json!({ "checks": [tcp] })).await.bad_field("checks[0].address");
+    ask(json!({ "checks": [tcp.clone()] })).await.bad_field("checks[0].address");
+    for address in ["a\nb:1", "a:+1", "a:\u{7f}1"] {
+        let mut tcp = tcp.clone();
+        tcp["address"] = address.into();
+        ask(json!({ "checks": [tcp] })).await.bad_field("checks[0].address");
+    }
+    // Parsers of URLs leave out line breaks.
+    ask(http(json!({ "url": "http://127.0.0.1\n/" }))).await.bad_field("checks[0].url");
 
     let session = server.session("w", 5000, json!({})).await;
     let long = json!({ "progress": "p".repeat(257) });
@@ -56,4 +68,21 @@ async fn every_bad_field_is_named() {
     server.post("/v1/sessions/x/heartbeat", &json!({})).await.bad_field("id");
     server.call("DELETE", "/v1/sessions/x", b"").await.bad_field("id");
     server.get(&format!("/v1/sessions/{}", "0".repeat(32))).await.problem(404, "unknown-session");
+}
+
+#[tokio::test]
+async fn a_command_is_text_and_what_is_too_much_to_keep_is_refused_by_name() {
+    let server = Server::with(&["limits.exec_checks=true"]);
+    let ask = async |checks: Value| {
+        server.post("/v1/sessions", &session_body("w", 5000, json!({ "checks": checks }))).await
+    };
+    let exec = |argument: &str| {
+        json!({ "type": "exec", "command": ["true", argument], "interval_ms": 60_000,
+            "timeout_ms": 1000, "fail_after": 1 })
+    };
+    ask(json!([exec("a\0b")])).await.bad_field("checks[0].command");
+    ask(json!([exec("a\u{1b}[2J")])).await.bad_field("checks[0].command");
+    assert_eq!(ask(json!([exec("a script\n\tof two lines")])).await.status, 201);
+    // Each is short enough, and all of them are not.
+    ask(Value::Array(vec![exec(&"x".repeat(4000)); 8])).await.bad_field("checks");
 }

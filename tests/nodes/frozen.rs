@@ -1,5 +1,12 @@
 //! R7: a store that went backwards.
 
+use std::{
+    path::Path,
+    process::Command,
+    sync::{Arc, Mutex},
+};
+
+use futures_util::StreamExt;
 use serde_json::json;
 
 use crate::{
@@ -63,4 +70,76 @@ async fn a_bucket_that_was_deleted_freezes_grants_until_the_epoch_is_raised() {
     });
     assert!(taken.await, "{held}");
     assert!(held["token"].as_u64() > Some(before.token));
+}
+
+/// All that a stream of events said so far.
+fn listen(url: &str) -> Arc<Mutex<String>> {
+    let (heard, url) = (Arc::new(Mutex::new(String::new())), format!("{url}/v1/events?after=0"));
+    let to = heard.clone();
+    tokio::spawn(async move {
+        let mut stream = reqwest::get(url).await.expect("a stream").bytes_stream();
+        while let Some(Ok(chunk)) = stream.next().await {
+            to.lock().expect("not poisoned").push_str(&String::from_utf8_lossy(&chunk));
+        }
+    });
+    heard
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").args([from, to]).status();
+    assert!(copied.is_ok_and(|status| status.success()), "{} to {}", from.display(), to.display());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_listens_follows_a_store_that_went_backwards() {
+    let mut pair = Pair::nats().await;
+    let heard = listen(&pair.a.url);
+    acquire(&pair.a, "kept", "w1", 60_000).await;
+    let Store::Nats(server) = &mut pair.store else { unreachable!() };
+    let data = server.data_dir();
+    let older = data.with_extension("older");
+    server.kill();
+    copy(&data, &older);
+    server.run();
+    let ready = within(ms(DEATH_MS), async || reasons(&pair).await.is_empty());
+    assert!(ready.await, "{}", reasons(&pair).await);
+    // More changes than the nodes make by themselves until the store is used again.
+    for n in 0..3 {
+        let keys: Vec<String> = (0..100).map(|key| format!("lost/{n}/{key}")).collect();
+        let body = json!({ "keys": keys, "count": 100, "owner": "w1", "ttl_ms": 60_000 });
+        let (status, answer) = pair.a.post("/v1/acquire-any", &body).await;
+        assert_eq!(status, 200, "{answer}");
+    }
+    let before = pair.b.get("/v1/events?after=0&format=json&wait_ms=0").await;
+    let cursor = before["next"].as_str().expect("a cursor").to_owned();
+
+    let Store::Nats(server) = &mut pair.store else { unreachable!() };
+    server.kill();
+    std::fs::remove_dir_all(&data).expect("it is there");
+    copy(&older, &data);
+    server.run();
+    for node in [&pair.a, &pair.b] {
+        let frozen = within(ms(DEATH_MS), async || node.metric("tenure_store_frozen").await == 1.0);
+        assert!(frozen.await, "{} does not freeze", node.url);
+    }
+    let raised = pair.tenure(&["restore", "--raise-epoch"]);
+    assert!(raised.status.success(), "{}", String::from_utf8_lossy(&raised.stderr));
+    for node in [&pair.a, &pair.b] {
+        let thawed = within(ms(DEATH_MS), async || node.metric("tenure_store_frozen").await == 0.0);
+        assert!(thawed.await, "{} does not thaw", node.url);
+    }
+    let ready = within(ms(DEATH_MS), async || reasons(&pair).await.is_empty());
+    assert!(ready.await, "{}", reasons(&pair).await);
+    let resumed = format!("/v1/events?format=json&wait_ms=0&after={cursor}");
+    let resumed = pair.b.get(&resumed).await;
+    assert_eq!(resumed["reset"], true, "{resumed}");
+    let next = resumed["next"].as_str().expect("a cursor");
+    assert!(next.split('-').next() != cursor.split('-').next(), "{next} after {cursor}");
+
+    acquire(&pair.b, "after", "w2", 60_000).await;
+    let told = within(ms(DEATH_MS), async || {
+        let heard = heard.lock().expect("not poisoned");
+        heard.contains("event: reset") && heard.contains(r#""key":"after""#)
+    });
+    assert!(told.await, "the stream says nothing of what came after");
 }

@@ -208,6 +208,27 @@ async fn when_the_guardian_is_killed_what_it_ran_is_dead_at_once_and_the_agent_k
     assert!(matches!(ward.run(stand.sh(":")).await, Err(RunError::GuardianGone)));
 }
 
+/// A chain of strays, each of which starts the next in a session of its own and ends, so that at most times one of
+/// them has just been started.
+#[tokio::test]
+async fn when_the_guardian_is_killed_nothing_that_forks_on_escapes_and_only_then_is_it_reported() {
+    for round in 0..10 {
+        let stand = Stand::new().await;
+        let ward = stand.ward();
+        let chain = "cat > $D/next <<'END'\necho . >> $D/steps\nsetsid /bin/sh $D/next &\nEND\n\
+                     for n in 1 2 3; do setsid /bin/sh $D/next & done; sleep 60";
+        let mut running = ward.run(stand.sh(chain)).await.expect("it runs");
+        let steps = stand.path("steps");
+        assert!(within(PATIENCE, || read(&steps).len() > 40).await, "round {round}");
+        signal(stand.guardian.pid(), Signal::KILL);
+        assert_eq!(running.exited().await.why, Some(Why::GuardianGone));
+        assert!(!lives(running.pid), "round {round}");
+        let at_the_report = read(&steps).len();
+        tokio::time::sleep(ms(100)).await;
+        assert_eq!(read(&steps).len(), at_the_report, "round {round}: something lived on");
+    }
+}
+
 #[tokio::test]
 async fn when_the_guardian_stands_still_the_agent_kills_before_the_deadline() {
     let stand = Stand::new().await;

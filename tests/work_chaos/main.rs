@@ -16,9 +16,6 @@ mod node;
 #[path = "../cluster/process.rs"]
 mod process;
 #[allow(dead_code, reason = "shared with the tests of several nodes")]
-#[path = "../common/proxy.rs"]
-mod proxy;
-#[allow(dead_code, reason = "shared with the tests of several nodes")]
 #[path = "../cluster/servers.rs"]
 mod servers;
 
@@ -58,9 +55,7 @@ fn chance() -> Chance {
 async fn nodes(servers: &Servers, witnesses: &Path, count: usize) -> (Vec<Node>, String) {
     let mut nodes = Vec::new();
     for n in 0..count {
-        let (mut sets, _ways) = servers.settings().await;
-        // The proxies of the ways live as long as the test.
-        std::mem::forget(_ways);
+        let mut sets = servers.settings();
         if count > 1 {
             sets.push("node.ttl=3000ms".to_owned());
             sets.push(format!(

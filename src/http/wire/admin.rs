@@ -8,8 +8,10 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 pub struct FenceSkipBody {
     /// The key.
+    #[schema(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub key: String,
     /// Why; at most 256 bytes.
+    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub reason: String,
 }
 
@@ -18,8 +20,10 @@ pub struct FenceSkipBody {
 #[serde(deny_unknown_fields)]
 pub struct RevokeBody {
     /// The key.
+    #[schema(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub key: String,
     /// Why; at most 256 bytes.
+    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub reason: String,
     /// Do not wait for the holder's last promise. Its window may then overlap the next one's.
     #[serde(default)]
@@ -40,8 +44,10 @@ pub struct Revoked {
 #[serde(deny_unknown_fields)]
 pub struct PinBody {
     /// The key.
+    #[schema(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub key: String,
     /// In whose name; 1 to 64 bytes.
+    #[schema(min_length = 1, max_length = 64, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub by: String,
 }
 
@@ -50,6 +56,7 @@ pub struct PinBody {
 #[serde(deny_unknown_fields)]
 pub struct DrainBody {
     /// Whose leases.
+    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub owner: String,
 }
 

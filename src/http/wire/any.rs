@@ -1,9 +1,14 @@
 //! Any of several leases.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error, Unexpected, Visitor},
+};
 use utoipa::ToSchema;
 
-use super::Grant;
+use super::{Grant, strict::word};
 use crate::manager::{Availability, Count};
 
 /// How many of the keys of an acquire-any are in which state.
@@ -51,16 +56,20 @@ pub enum AnyOrder {
 #[serde(deny_unknown_fields)]
 pub struct AcquireAnyBody {
     /// 1 to 10 000 keys, each once.
+    #[schema(min_items = 1, max_items = 10000)]
     pub keys: Option<Vec<String>>,
     /// The keys that have a record and start so.
+    #[schema(max_length = 512)]
     pub prefix: Option<String>,
     /// The keys that have a record and are of this pool.
     pub pool: Option<String>,
     /// 1 to 256 bytes.
+    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub owner: String,
     /// 100 to 86 400 000, unless set otherwise. Absent where a session keeps the leases.
     pub ttl_ms: Option<u64>,
     /// The id of the session that is to keep the leases, in place of `ttl_ms`.
+    #[schema(pattern = "^[0-9a-f]{32}[0-9a-fA-F]{32}$")]
     pub session: Option<String>,
     /// How many to take at most; 1 by default. `fair`: what the session has yet to get of its share of the
     /// pool that it joined, which `pool` or `keys` name.
@@ -68,12 +77,13 @@ pub struct AcquireAnyBody {
     #[schema(schema_with = count_schema)]
     pub count: Count,
     /// In which order they are tried.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "word")]
     pub order: AnyOrder,
     /// How long to wait for one when none is free; 0, the default, is not at all.
     #[serde(default)]
     pub wait_ms: u64,
     /// At most 64 bytes; a repeated call never grants twice.
+    #[schema(min_length = 1, max_length = 64)]
     pub request_id: Option<String>,
 }
 
@@ -82,26 +92,31 @@ fn one() -> Count {
 }
 
 fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Count, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a whole number or \"fair\" was expected")]
-    enum Body {
-        Number(usize),
-        Word(Word),
+    struct Said;
+    impl Visitor<'_> for Said {
+        type Value = Count;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number or \"fair\"")
+        }
+
+        fn visit_u64<E: Error>(self, count: u64) -> Result<Count, E> {
+            // Nobody has so many keys that it matters.
+            Ok(Count::UpTo(usize::try_from(count).unwrap_or(usize::MAX)))
+        }
+
+        fn visit_str<E: Error>(self, word: &str) -> Result<Count, E> {
+            let fair = (word == "fair").then_some(Count::Fair);
+            fair.ok_or_else(|| E::invalid_value(Unexpected::Str(word), &self))
+        }
     }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "snake_case")]
-    enum Word {
-        Fair,
-    }
-    Ok(match Body::deserialize(from)? {
-        Body::Number(count) => Count::UpTo(count),
-        Body::Word(Word::Fair) => Count::Fair,
-    })
+    from.deserialize_any(Said)
 }
 
 fn count_schema() -> utoipa::openapi::schema::Schema {
     use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Type};
-    let number = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1));
+    let number =
+        ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(10_000));
     let word = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["fair"]));
     OneOfBuilder::new().item(number).item(word).build().into()
 }

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::strict::objects;
+
 /// One lease of a batch.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -18,6 +20,8 @@ pub struct LeaseRef {
 #[serde(deny_unknown_fields)]
 pub struct BatchBody {
     /// At most 10 000 leases.
+    #[serde(deserialize_with = "objects")]
+    #[schema(max_items = 10000)]
     pub leases: Vec<LeaseRef>,
 }
 

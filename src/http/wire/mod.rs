@@ -5,6 +5,7 @@ mod any;
 mod batch;
 mod pools;
 mod sessions;
+mod strict;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ pub use sessions::{
     BeatBody, BeatWire, BehaviorName, CheckSpec, ClosedWire, DrainingWire, Notice, OpenedWire,
     SessionBody, SessionDrainBody, SessionWire, SessionsQuery, SessionsWire,
 };
+pub use strict::Object;
 
 use super::server::App;
 use crate::{
@@ -106,9 +108,11 @@ pub struct GatedLease {
 
 /// Query of `GET /v1/leases/{key}`.
 #[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct LeaseQuery {
     /// `1`: with the condition on which a write of one's own into the same store can be gated.
+    #[param(maximum = 1)]
     pub gate: Option<u8>,
 }
 
@@ -140,22 +144,27 @@ impl Grant {
 #[serde(deny_unknown_fields)]
 pub struct AcquireBody {
     /// 1 to 512 bytes.
+    #[schema(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub key: String,
     /// 1 to 256 bytes.
+    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub owner: String,
     /// 100 to 86 400 000, unless the settings or the key's policy say otherwise. Absent where a session keeps the lease.
     pub ttl_ms: Option<u64>,
     /// The id of the session that is to keep the lease, in place of `ttl_ms`.
+    #[schema(pattern = "^[0-9a-f]{32}[0-9a-fA-F]{32}$")]
     pub session: Option<String>,
     /// How long to wait in the queue; 0, the default, is not at all.
     #[serde(default)]
     pub wait_ms: u64,
     /// A new value for the key, at most 16 KiB.
+    #[schema(max_length = 16384)]
     pub value: Option<String>,
     /// Take it from oneself: the old tenure ends.
     #[serde(default)]
     pub reclaim: bool,
     /// At most 64 bytes; a repeated call never grants twice.
+    #[schema(min_length = 1, max_length = 64)]
     pub request_id: Option<String>,
 }
 
@@ -164,10 +173,13 @@ pub struct AcquireBody {
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatBody {
     /// The key.
+    #[schema(min_length = 1, max_length = 512)]
     pub key: String,
     /// The secret of the grant.
+    #[schema(pattern = "^[0-9a-fA-F]{32}$")]
     pub lease_id: String,
     /// A new value for the key.
+    #[schema(max_length = 16384)]
     pub value: Option<String>,
     /// A new ttl.
     pub ttl_ms: Option<u64>,
@@ -194,10 +206,13 @@ pub struct HeartbeatAnswer<'a> {
 #[serde(deny_unknown_fields)]
 pub struct ReleaseBody {
     /// The key.
+    #[schema(min_length = 1, max_length = 512)]
     pub key: String,
     /// The secret of the grant.
+    #[schema(pattern = "^[0-9a-fA-F]{32}$")]
     pub lease_id: String,
     /// A last value for the successor.
+    #[schema(max_length = 16384)]
     pub value: Option<String>,
 }
 
@@ -213,15 +228,19 @@ pub struct Released {
 #[serde(deny_unknown_fields)]
 pub struct TransferBody {
     /// The key.
+    #[schema(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub key: String,
     /// The secret of the grant.
+    #[schema(pattern = "^[0-9a-fA-F]{32}$")]
     pub lease_id: String,
     /// The owner that may take it; without it the first caller in the queue is granted the key by the same
     /// write, and where nobody waits the key is free.
+    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub to: Option<String>,
     /// How long it is kept for the owner in `to`; the tenure's ttl by default.
     pub offer_ms: Option<u64>,
     /// A last value for the successor.
+    #[schema(max_length = 16384)]
     pub value: Option<String>,
 }
 
@@ -230,8 +249,10 @@ pub struct TransferBody {
 #[serde(deny_unknown_fields)]
 pub struct CheckBody {
     /// The key.
+    #[schema(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub key: String,
     /// The token to check.
+    #[schema(maximum = 9007199254740991u64)]
     pub token: u64,
 }
 
@@ -257,18 +278,23 @@ pub struct LeaseAnswer {
 #[into_params(parameter_in = Query)]
 pub struct ListQuery {
     /// Only this key.
+    #[param(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub key: Option<String>,
     /// Only keys that start so.
     pub prefix: Option<String>,
     /// Only leases of this owner.
+    #[param(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub owner: Option<String>,
     /// Only leases that the session of this digest keeps.
+    #[param(pattern = "^[0-9a-f]{32}$")]
     pub session: Option<String>,
     /// Only leases of this pool.
     pub pool: Option<String>,
     /// Only leases in this state: `free`, `held`, `fencing`, `cooling` or `offered`.
+    #[param(pattern = "^(free|held|fencing|cooling|offered)$")]
     pub state: Option<String>,
     /// At most so many: 1 to 1000, by default 100.
+    #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<usize>,
     /// Only keys that sort after this: the `next` of the page before.
     pub after: Option<String>,

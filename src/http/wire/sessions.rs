@@ -3,7 +3,11 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{super::server::App, Lease};
+use super::{
+    super::server::App,
+    Lease,
+    strict::{objects, word},
+};
 use crate::{
     actor::Holdings,
     lease::{Behavior, Check, CheckKind, Key},
@@ -28,41 +32,55 @@ pub enum CheckSpec {
     /// A GET of the URL is to answer with a 2xx.
     Http {
         /// `http://` or `https://`.
+        #[schema(max_length = 2048, pattern = "^https?://")]
         url: String,
         /// From the end of one round to the next; 100 to 3 600 000.
+        #[schema(minimum = 100, maximum = 3600000)]
         interval_ms: u64,
         /// A round that takes longer has failed; 100 to 60 000.
+        #[schema(minimum = 100, maximum = 60000)]
         timeout_ms: u64,
         /// So many failed rounds in a row end the session; 1 to 1000.
+        #[schema(minimum = 1, maximum = 1000)]
         fail_after: u32,
     },
     /// The address is to accept a connection.
     Tcp {
         /// `host:port`.
+        #[schema(max_length = 256, pattern = ":[0-9]+$")]
         address: String,
         /// From the end of one round to the next.
+        #[schema(minimum = 100, maximum = 3600000)]
         interval_ms: u64,
         /// A round that takes longer has failed.
+        #[schema(minimum = 100, maximum = 60000)]
         timeout_ms: u64,
         /// So many failed rounds in a row end the session.
+        #[schema(minimum = 1, maximum = 1000)]
         fail_after: u32,
     },
     /// The program is to exit with 0. Refused unless the settings allow it.
     Exec {
         /// The program and its arguments.
+        #[schema(min_items = 1)]
         command: Vec<String>,
         /// From the end of one round to the next.
+        #[schema(minimum = 100, maximum = 3600000)]
         interval_ms: u64,
         /// A round that takes longer has failed: the program and all that it started are killed.
+        #[schema(minimum = 100, maximum = 60000)]
         timeout_ms: u64,
         /// So many failed rounds in a row end the session.
+        #[schema(minimum = 1, maximum = 1000)]
         fail_after: u32,
     },
     /// The `progress` of the heartbeats is to change within the interval.
     Progress {
         /// Within this.
+        #[schema(minimum = 100, maximum = 3600000)]
         interval_ms: u64,
         /// So many intervals in a row without a change end the session.
+        #[schema(minimum = 1, maximum = 1000)]
         fail_after: u32,
     },
 }
@@ -72,23 +90,28 @@ pub enum CheckSpec {
 #[serde(deny_unknown_fields)]
 pub struct SessionBody {
     /// 1 to 256 bytes.
+    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub owner: String,
     /// How long a heartbeat keeps it.
     pub ttl_ms: u64,
     /// What becomes of the keys' values at its end.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "word")]
     pub behavior: BehaviorName,
     /// How long its keys stay shut after its end, 0 to 60 000; absent: as their policies say.
+    #[schema(maximum = 60000)]
     pub lock_delay_ms: Option<u32>,
     /// The pool that it works for.
     pub pool: Option<String>,
     /// Its share of the pool's work beside other members, 1 to 1 000 000.
+    #[schema(minimum = 1, maximum = 1000000)]
     pub weight: Option<u32>,
     /// Most leases of the pool that it is to have at a time, 1 to 1 000 000; the rest of its share falls to other
     /// members.
+    #[schema(minimum = 1, maximum = 1000000)]
     pub capacity: Option<u32>,
     /// What else must hold for it to live; at most 8.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "objects")]
+    #[schema(max_items = 8)]
     pub checks: Vec<CheckSpec>,
 }
 
@@ -156,6 +179,7 @@ pub struct OpenedWire {
 #[serde(deny_unknown_fields)]
 pub struct BeatBody {
     /// How far the work has come, in any words; a `progress` check wants it to change. At most 256 bytes.
+    #[schema(max_length = 256)]
     pub progress: Option<String>,
 }
 
@@ -236,10 +260,13 @@ pub struct ClosedWire {
 #[into_params(parameter_in = Query)]
 pub struct SessionsQuery {
     /// Only those of this owner.
+    #[param(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub owner: Option<String>,
     /// At most so many; 100 unless said otherwise, at most 1000.
+    #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<usize>,
     /// The `next` of the page before.
+    #[param(pattern = "^[0-9a-f]{32}$")]
     pub after: Option<String>,
 }
 

@@ -29,6 +29,7 @@ pub(super) async fn identity(shared: Arc<Shared>) {
     let mut round = 0;
     loop {
         let suspected = timeout(CHECK, shared.suspect.notified()).await.is_ok();
+        let suspected = suspected || shared.trouble().gone;
         round += 1;
         if shared.trouble().frozen.is_some() {
             sleep(MIN_PAUSE).await;
@@ -52,6 +53,7 @@ async fn check(shared: &Shared, describe: bool) -> Result<(), StoreError> {
                     return Ok(());
                 }
                 *shared.identity.write().unwrap_or_else(std::sync::PoisonError::into_inner) = is;
+                shared.trouble().gone = false;
             }
             Err(failure) => {
                 shared.trouble().failed(&failure.why, failure.kind == Kind::Gone);
@@ -129,8 +131,12 @@ impl Shared {
     }
 
     async fn thaw(&self) -> Result<(), StoreError> {
+        // What waits to be logged was written into what is no more; whatever is durable, its item says.
+        self.state().outbox.forget_pending();
         self.ask(Command::Reload, RELOAD_WITHIN).await?;
-        self.trouble().frozen = None;
+        let mut trouble = self.trouble();
+        (trouble.frozen, trouble.gone) = (None, false);
+        drop(trouble);
         self.metrics.frozen(false);
         tracing::warn!(epoch = self.meta().epoch.0, "the store has thawed under a higher epoch");
         self.to_log.notify_one();

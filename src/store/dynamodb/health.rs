@@ -32,6 +32,8 @@ pub(super) struct Frozen {
 #[derive(Debug)]
 pub(super) struct Trouble {
     pub frozen: Option<Frozen>,
+    /// There was no table: whether the one that is there next is the same has to be looked at first.
+    pub gone: bool,
     throttled: Option<(Moment, u32)>,
     failures: u32,
     why: String,
@@ -40,7 +42,7 @@ pub(super) struct Trouble {
 
 impl Trouble {
     pub fn new(chance: Chance) -> Self {
-        Self { frozen: None, throttled: None, failures: 0, why: String::new(), chance }
+        Self { frozen: None, gone: false, throttled: None, failures: 0, why: String::new(), chance }
     }
 
     /// A request was answered. Only a write says that writes are not throttled any more.
@@ -54,6 +56,7 @@ impl Trouble {
     /// A request failed.
     pub fn failed(&mut self, why: &str, grave: bool) {
         self.failures = self.failures.saturating_add(if grave { DOWN_AFTER } else { 1 });
+        self.gone |= grave;
         why.clone_into(&mut self.why);
     }
 
@@ -74,10 +77,21 @@ impl Trouble {
         why.clone_into(&mut self.why);
     }
 
+    /// Why nothing may be written, whatever it is.
+    pub fn halted(&self) -> Option<&'static str> {
+        match self.frozen {
+            Some(_) => Some("frozen"),
+            None => self.gone.then_some("the table was gone"),
+        }
+    }
+
     /// Why a write is refused at once.
     pub fn refuses(&self, now: Moment) -> Option<String> {
         if let Some(frozen) = &self.frozen {
             return Some(format!("frozen: {}", frozen.why));
+        }
+        if self.gone {
+            return Some(format!("the table was gone: {}", self.why));
         }
         match self.throttled {
             Some((until, _)) if now < until => Some(format!("throttled: {}", self.why)),
@@ -95,6 +109,8 @@ impl Trouble {
             Health::Frozen(frozen.why.clone())
         } else if self.throttled.is_some_and(|(until, _)| now < until + GRACE) {
             Health::Degraded(format!("the table throttles: {}", self.why))
+        } else if self.gone {
+            Health::Degraded(format!("the table was gone: {}", self.why))
         } else if self.failures >= DOWN_AFTER {
             Health::Degraded(self.why.clone())
         } else {
@@ -130,6 +146,21 @@ mod tests {
         assert_eq!(trouble.health(now + GRACE), Health::Ready);
         trouble.answered(true);
         assert_eq!(trouble.health(now), Health::Ready);
+    }
+
+    #[test]
+    fn after_a_table_was_gone_nothing_is_written_until_it_was_looked_at() {
+        let mut trouble = Trouble::new(Chance::new(1));
+        trouble.failed("x", false);
+        assert_eq!((trouble.refuses(Moment(0)), trouble.halted()), (None, None));
+        trouble.failed("no table", true);
+        trouble.answered(true);
+        assert!(trouble.refuses(Moment(0)).is_some_and(|why| why.contains("no table")));
+        assert!(trouble.halted().is_some());
+        assert!(matches!(trouble.health(Moment(0)), Health::Degraded(_)));
+        trouble.gone = false;
+        assert_eq!((trouble.refuses(Moment(0)), trouble.halted()), (None, None));
+        assert_eq!(trouble.health(Moment(0)), Health::Ready);
     }
 
     #[test]

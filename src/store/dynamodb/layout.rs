@@ -53,6 +53,11 @@ pub(super) fn lease_pk(key: &Key) -> String {
     format!("{LEASE_PREFIX}{key}")
 }
 
+/// The key of a lease with this partition key.
+pub(super) fn key_of(pk: &str) -> Option<Key> {
+    Key::stored(pk.strip_prefix(LEASE_PREFIX)?).ok()
+}
+
 /// Sort key of a log entry; sorts like the number.
 pub(super) fn log_sk(number: u64) -> String {
     format!("{number:020}")
@@ -174,7 +179,7 @@ impl LeaseItem {
     /// not judged.
     pub fn parse(item: &Item, asked: Option<&Key>) -> Option<Self> {
         let named = text(item, "key").and_then(|name| Key::stored(name).ok());
-        let by_pk = || Key::stored(text(item, "pk")?.strip_prefix(LEASE_PREFIX)?).ok();
+        let by_pk = || key_of(text(item, "pk")?);
         let key = asked.cloned().or_else(by_pk)?;
         let record = if named.as_ref() == Some(&key) {
             let bytes = bytes(item, "record").ok_or(CodecError::Truncated);
@@ -200,6 +205,40 @@ impl LeaseItem {
 pub(super) fn parse_entry(item: &Item) -> Option<(u64, Result<Entry, CodecError>)> {
     let number = text(item, "sk")?.parse().ok()?;
     Some((number, bytes(item, "entry").ok_or(CodecError::Truncated).and_then(decode)))
+}
+
+/// For fuzz targets and tests. Not in a released binary.
+#[cfg(feature = "testing")]
+pub mod fuzzing {
+    use super::{CodecError, Entry, Key, Trail, decode, encode, key_of, lease_pk};
+
+    /// The partition key of a key.
+    #[must_use]
+    pub fn partition_key(key: &Key) -> String {
+        lease_pk(key)
+    }
+
+    /// The key of a partition key.
+    #[must_use]
+    pub fn key(pk: &str) -> Option<Key> {
+        key_of(pk)
+    }
+
+    /// Reads an entry of the log, and writes it anew.
+    ///
+    /// # Errors
+    /// [`CodecError`].
+    pub fn entry(bytes: &[u8]) -> Result<Vec<u8>, CodecError> {
+        decode::<Entry>(bytes).map(|entry| encode(&entry))
+    }
+
+    /// Reads the latest changes of an item, and writes them anew.
+    ///
+    /// # Errors
+    /// [`CodecError`].
+    pub fn trail(bytes: &[u8]) -> Result<Vec<u8>, CodecError> {
+        decode::<Trail>(bytes).map(|trail| encode(&trail))
+    }
 }
 
 #[cfg(test)]

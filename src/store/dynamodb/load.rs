@@ -80,12 +80,17 @@ impl Shared {
         let mut oldest = start;
         let oldest_entry = first.as_ref().map_or(start, |read| read.number);
         let mut unsure = Vec::new();
+        // What this session had yet to log was forgotten with the store that it was written into.
+        let thaws = self.trouble().frozen.is_some();
+        let me = self.me();
         self.scan(|page| {
             node_head = node_head.max(page.node_head);
             for item in page.items {
                 let mut behind = state.is_behind(&item.trail);
                 if !behind && state.is_unsure(&item.trail, oldest_entry, MAX_BACK) {
                     behind = true;
+                    unsure.push(item.key.clone());
+                } else if behind && thaws && item.trail.writer == me {
                     unsure.push(item.key.clone());
                 }
                 if behind {

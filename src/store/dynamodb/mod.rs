@@ -58,6 +58,8 @@ use std::{
 use tokio::sync::mpsc;
 
 pub use self::error::OpenError;
+#[cfg(feature = "testing")]
+pub use self::layout::fuzzing;
 use self::{
     client::Client,
     layout::{LEASE, lease_pk},

@@ -106,6 +106,11 @@ impl Outbox {
         self.pending.push_back(Pending { count: 0, key: key.clone(), changes });
     }
 
+    /// Nothing waits any more: the store went backwards.
+    pub fn forget_pending(&mut self) {
+        self.pending.clear();
+    }
+
     /// Takes over what waits in another.
     pub fn wait_also(&mut self, other: Self) {
         self.pending.extend(other.pending);

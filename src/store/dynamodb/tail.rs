@@ -99,8 +99,8 @@ async fn look(shared: &Shared) -> usize {
 
 /// Logs everything that waits.
 pub(super) async fn flush(shared: &Shared, contended: bool) -> Result<(), StoreError> {
-    if shared.trouble().frozen.is_some() {
-        return Err(StoreError::Unavailable("frozen".to_owned()));
+    if let Some(why) = shared.trouble().halted() {
+        return Err(StoreError::Unavailable(why.to_owned()));
     }
     if contended {
         shared.read_on().await?;

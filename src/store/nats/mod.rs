@@ -47,6 +47,8 @@ use std::{
 use tokio::sync::oneshot;
 
 pub(crate) use self::connect::client;
+#[cfg(feature = "testing")]
+pub use self::subject::fuzzing;
 use self::{
     core::{Core, lock},
     open::{Opening, Stop},

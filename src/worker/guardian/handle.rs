@@ -40,7 +40,9 @@ const LOOK: Duration = Duration::from_millis(20);
 const WAKE_EVERY: u32 = 10;
 /// How long what was killed gets to be gone, before it is killed and looked at again.
 const BREATH: Duration = Duration::from_millis(5);
-/// What was killed and is not gone after this is stuck in the system, and said so.
+/// After so many looks in a row that found nothing there is nothing.
+const MANY_LOOKS: u32 = 20;
+/// What was killed and is not gone after this is stuck in the system, which is said.
 const STUCK: Duration = Duration::from_secs(10);
 /// How often a guardian that is to end is told to go on.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -265,12 +267,11 @@ impl Shared {
         }
     }
 
-    /// Kills what the guardian should have killed and has not: it stands still, or is gone. Also what left its
-    /// group.
-    fn step_in(&self, now: u64, all: bool) {
+    /// Kills what the guardian should have killed and has not: it stands still. Also what left its group.
+    fn step_in(&self, now: u64) {
         let mut late = false;
         for (id, known) in locked(&self.wards).iter() {
-            let due = all || known.kill_at().is_some_and(|at| now >= at);
+            let due = known.kill_at().is_some_and(|at| now >= at);
             let Some(leader) = known.pid.filter(|_| due).and_then(pid) else { continue };
             late = true;
             // It is not reaped while the guardian says nothing, so the number is still its own.
@@ -279,7 +280,7 @@ impl Shared {
                 kin::signal(stray, Signal::KILL);
             }
         }
-        if late && !all {
+        if late {
             self.wake();
         }
     }
@@ -289,13 +290,48 @@ impl Shared {
         kin::signal(self.pid, Signal::CONT);
     }
 
-    fn all_gone(&self) {
+    /// Kills all that the guardian ran, until none of it lives, and only then says that it has ended.
+    async fn all_gone(&self) {
         locked(&self.orders).take();
-        self.step_in(boottime_ms(), true);
+        let began = boottime_ms();
+        let (mut quiet, mut said, mut started) = (0, false, kin::started());
+        // One look can miss a process that is started behind its back. It is the last word where no process
+        // at all was started since the look before it; on a busy machine many looks are.
+        loop {
+            let found = self.kill_all();
+            let now = kin::started();
+            let nothing_new = now.is_some() && started == now;
+            quiet = if found { 0 } else { quiet + 1 };
+            if !found && ((nothing_new && quiet > 1) || quiet >= MANY_LOOKS) {
+                break;
+            }
+            started = now;
+            let spent = boottime_ms().saturating_sub(began);
+            if spent >= millis(STUCK) && !said {
+                said = true;
+                tracing::error!("the guardian is gone, and something that it ran cannot be killed");
+            }
+            sleep(if said { LOOK } else { BREATH }).await;
+        }
         for known in locked(&self.wards).values_mut() {
             let _ = known.started.take().map(|s| s.send(Err(RunError::GuardianGone)));
             known.end(Exit { why: Some(Why::GuardianGone), ..Exit::default() });
         }
+    }
+}
+
+impl Shared {
+    /// Sends SIGKILL to everything that the guardian ran, also to what left its group or was not reported yet;
+    /// whether there was anything.
+    fn kill_all(&self) -> bool {
+        let leaders: Vec<u32> =
+            locked(&self.wards).values().filter_map(|known| known.pid).collect();
+        let groups: Vec<u32> =
+            leaders.into_iter().filter(|&leader| kin::is_group_alive(leader)).collect();
+        for leader in groups.iter().copied().filter_map(pid) {
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
+        kin::kill_wearers_of_any(&self.mark) || !groups.is_empty()
     }
 }
 
@@ -463,7 +499,7 @@ async fn converse(
         let mut looks = 0_u32;
         loop {
             sleep(LOOK).await;
-            shared.step_in(boottime_ms(), false);
+            shared.step_in(boottime_ms());
             looks = looks.wrapping_add(1);
             if looks.is_multiple_of(WAKE_EVERY) && kin::is_stopped(shared.pid) {
                 shared.wake();
@@ -481,7 +517,7 @@ async fn converse(
     if let Some(guardian) = child.id().and_then(pid) {
         let _ = kill_process(guardian, Signal::KILL);
     }
-    shared.all_gone();
+    shared.all_gone().await;
     let _ = child.wait().await;
     over.send_replace(true);
 }

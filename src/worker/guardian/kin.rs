@@ -3,7 +3,8 @@
 use std::fs;
 
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpgid, kill_process, waitid, waitpid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpgid, kill_process,
+    test_kill_process_group, waitid, waitpid,
 };
 
 use super::wire::Exit;
@@ -49,9 +50,54 @@ pub fn wears(child: u32, mark: &str) -> bool {
 
 /// All processes with this mark, whoever's children they are; none where the system does not tell.
 pub fn wearers(mark: &str) -> Vec<u32> {
+    processes().filter(|&process| wears(process, mark)).collect()
+}
+
+/// The ids of all processes; none where the system does not tell.
+fn processes() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    ids.filter(|&process| wears(process, mark)).collect()
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Sends SIGKILL to all processes that a guardian with this mark started, for whichever ward, and to what these
+/// started; whether there was any. To each when it is seen: before it starts another, if that can be.
+pub fn kill_wearers_of_any(guardian: &str) -> bool {
+    let worn = format!("{MARK}={guardian}-");
+    let mut any = false;
+    for process in processes() {
+        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        let mut variables = environment.split(|&byte| byte == 0);
+        if variables.any(|variable| variable.starts_with(worn.as_bytes())) {
+            signal(process, Signal::KILL);
+            any = true;
+        }
+    }
+    any
+}
+
+/// How many processes the system has started so far, as far as it tells.
+pub fn started() -> Option<u64> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    stat.lines().find_map(|line| line.strip_prefix("processes ")?.parse().ok())
+}
+
+/// Whether anything in a group lives. What has ended and was not reaped does not.
+pub fn is_group_alive(leader: u32) -> bool {
+    let Some(group) = pid(leader) else { return false };
+    if test_kill_process_group(group) == Err(rustix::io::Errno::SRCH) {
+        return false;
+    }
+    let (mut tells, mut alive) = (false, false);
+    for process in processes() {
+        tells = true;
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        // Behind the program's name: its state, its parent, its group.
+        let Some((_, rest)) = stat.rsplit_once(") ") else { continue };
+        let mut fields = rest.split(' ');
+        let has_ended = fields.next().is_none_or(|state| matches!(state, "Z" | "X"));
+        alive |= !has_ended && fields.nth(1).and_then(|at| at.parse().ok()) == Some(leader);
+    }
+    alive || !tells
 }
 
 /// The group that a process is in.

@@ -1,0 +1,50 @@
+//! Subscribers that never read.
+
+use tokio::{net::TcpSocket, task::JoinSet};
+
+use crate::{
+    harness::{Connection, Server, eventually},
+    probe::{Rounds, p99, span},
+    rounds, size,
+};
+
+/// Of memory that one of them may take: a chunk of the stream that was made, and one that is sent.
+const BYTES: u64 = 256 << 10;
+
+/// A subscriber with a tiny receive window; or one that wants nothing of a long history.
+async fn deaf(addr: std::net::SocketAddr, at: usize) -> Connection {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("a small window");
+    let mut connection = Connection::over(socket.connect(addr).await.expect("connected"));
+    let path = ["/v1/events?after=0", "/v1/events?after=0&prefix=nothing"][at % 2];
+    connection.send("GET", path, &[], b"").await;
+    connection
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn subscribers_that_never_read_delay_nobody_and_lose_their_place() {
+    let server = Server::with(&["events.buffer=1024"]);
+    let count = size(1000, 30);
+    let mut rounds_of = Rounds::of("stuck subscribers", server.pid());
+    p99(&server, span() / 4).await;
+    for _ in 0..rounds() {
+        rounds_of.quiet();
+        let quiet = p99(&server, span()).await;
+        let mut opening = JoinSet::new();
+        for at in 0..count {
+            opening.spawn(deaf(server.addr, at));
+        }
+        let stuck = opening.join_all().await;
+        eventually("they listen", async || server.metric("tenure_event_subscribers").await > 0.0)
+            .await;
+        let busy = p99(&server, span()).await;
+        rounds_of.round(quiet, busy);
+        // The well-behaved clients' own changes push them out, or they leave.
+        drop(stuck);
+        eventually("nobody listens any more", async || {
+            server.metric("tenure_event_subscribers ").await == 0.0
+        })
+        .await;
+    }
+    rounds_of.verdict(count, BYTES);
+}
