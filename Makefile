@@ -9,10 +9,11 @@ SCHEMATHESIS_VERSION = 4.32.5
 NATS_VERSION = 2.15.1
 NATS = .tools/bin/nats-server
 SECONDS ?= 60
+TRIES ?= 5000
 CASES ?= 20000
 MODEL ?= full
 
-.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash sim chaos soak model model-ci fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
+.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash sim chaos soak model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -83,6 +84,12 @@ sim: ## whole clusters under virtual time: SEEDS runs from the seed FROM
 	  -- --exact --nocapture seeds::seeds > target/sim.txt 2>&1; code=$$?; \
 	grep -v -e '^running' -e '^test ' -e '^failures' -e '^    seeds' -e '^$$' -e 'passed, . failed' target/sim.txt | tail -n 200; \
 	grep -E '^[0-9]+ passed, [0-9]+ failed' target/sim.txt || { tail -n 20 target/sim.txt; echo '0 passed, 1 failed'; }; exit $$code
+
+mutants: ## each rule of the protocol broken in turn, until the simulator notices; MUTANT for one, TRIES seeds at most
+	@WITHIN=0 TRIES=$(TRIES) MUTANT=$(MUTANT) RUST_BACKTRACE=0 $(CARGO) test -q $(FEATURES) --release --test sim \
+	  -- --exact --nocapture mutants::mutants > target/mutants.txt 2>&1; code=$$?; \
+	grep -E '^\|' target/mutants.txt; \
+	grep -E '^[0-9]+ passed, [0-9]+ failed' target/mutants.txt || { tail -n 20 target/mutants.txt; echo '0 passed, 1 failed'; }; exit $$code
 
 fuzz: tools-fuzz ## libFuzzer on records, keys, cursors, bodies and settings, SECONDS each
 	fuzz/run.py --seconds $(SECONDS)

@@ -263,7 +263,9 @@ impl<C: Caller> Lease<C> {
                 let span = super::recover::promise_span(&self.record);
                 if !self.graced {
                     self.floor = self.floor.max(env.now + span);
-                } else if self.run_out(env.now) {
+                }
+                if self.run_out(env.now) {
+                    // What a session kept that is over has no span of its own, and never the time to wait.
                     let awaited = self.waiters_len() > 0;
                     self.busy().retry_at = env.now + if awaited { RETRY } else { span.max(RETRY) };
                     return true;

@@ -41,6 +41,29 @@ fn what_a_session_kept_ends_when_its_tombstone_is_durable() {
     assert!(matches!(beat.answer(), Answer::Lost(Lost::Ended(ChangeKind::SessionEnded))));
 }
 
+/// Neither where the node had lapsed before nor where it does so for the first time: the timer would go off
+/// again and again at once, for as long as the store is away.
+#[test]
+fn what_a_session_kept_lets_a_node_sleep_that_may_not_promise() {
+    for graced in [false, true] {
+        let (mut duo, _) = Duo::kept(bond());
+        if graced {
+            duo.key.lease.void_promises(duo.key.now);
+        }
+        duo.key.terms.until = Moment::ZERO;
+        duo.end();
+        duo.key.refuse();
+        for _ in 0..5 {
+            duo.pass(1_000);
+            duo.key.wake();
+            assert!(duo.key.lease.next_wake() > duo.key.now, "graced: {graced}");
+        }
+        duo.key.terms.until = Moment::NEVER;
+        duo.run(TTL_MS);
+        assert_eq!(duo.key.state(), "free", "it ends as soon as the node may promise again");
+    }
+}
+
 #[test]
 fn the_value_goes_with_the_session_where_that_was_said_and_the_token_stays() {
     for behavior in [Behavior::Release, Behavior::Delete] {
