@@ -19,23 +19,23 @@
 //! | who does not hand over loses its lease before its last promise ran out | `handover_that_cuts_promises_is_noticed` |
 //! | token of the tenure before | `token_reused_is_noticed`, `model`, `pair` |
 //! | rival counts from before its read | `nodes`: `a_rival_that_counts_from_before_its_read_is_noticed` |
-//! | node promises after D | `nodes`: `a_promise_after_the_end_of_the_nodes_record_is_noticed`, `pair` |
-//! | take-over without tombstone | `nodes`: `a_take_over_without_a_tombstone_is_noticed` |
+//! | node promises after D | `nodes`: `a_promise_after_the_end_of_the_nodes_record_is_noticed`, `pair`, `whole` |
+//! | take-over without tombstone | `nodes`: `a_take_over_without_a_tombstone_is_noticed`, `whole` |
 //! | adoption without F | `nodes`: `an_adoption_without_floor_is_noticed`, `a_drained_node_that_goes_on_answering_is_covered_by_the_floor_alone`, `pair` |
 //! | floor kept in memory only, over two adoptions | `nodes`: `a_floor_kept_in_memory_only_is_noticed` |
 //! | repeated request id answered by another node | `nodes`: `a_repeated_request_answered_by_another_node_is_noticed`, `pair` |
 //! | heartbeat answered by another node | `nodes`: `a_heartbeat_answered_by_another_node_is_noticed`, `pair` |
-//! | tombstone with its author's U | `nodes`: `a_tombstone_with_its_authors_instants_is_noticed` |
-//! | D of the home from an older copy | `nodes`: `the_end_of_a_dead_node_from_an_older_copy_is_noticed` |
+//! | tombstone with its author's U | `nodes`: `a_tombstone_with_its_authors_instants_is_noticed`, `pair`: `broken_readings_of_the_nodes_are_found` |
+//! | D of the home from an older copy | `nodes`: `the_end_of_a_dead_node_from_an_older_copy_is_noticed`, `pair`: `the_end_of_a_dead_node_from_an_older_copy_is_found` |
 //! | conditional write retried blindly | `nodes`: `a_conditional_write_that_is_retried_blindly_is_noticed` |
 //! | heartbeat absorbed beside the write that shortens | `nodes`: `a_heartbeat_absorbed_beside_the_write_that_shortens_is_noticed` |
 //! | token restarts after deletion | `token_that_restarts_after_deletion_is_noticed` |
 //! | event published before commit | `event_published_before_commit_is_noticed` |
-//! | a session rises after its end | `sessions::mutants`: `a_session_that_rises_is_noticed`, `duo` |
-//! | a session's lease freed on observed expiry | `sessions::mutants`: `a_lease_that_is_freed_on_observed_expiry_is_noticed`, `duo` |
+//! | a session rises after its end | `sessions::mutants`: `a_session_that_rises_is_noticed`, `duo`, `whole` |
+//! | a session's lease freed on observed expiry | `sessions::mutants`: `a_lease_that_is_freed_on_observed_expiry_is_noticed`, `duo`, `whole` |
 //! | grant under a session whose end is in flight | `sessions::mutants`: `a_grant_under_a_session_whose_end_is_in_flight_is_noticed`, `duo` |
-//! | fence lost between two writes | `fence_lost_is_noticed`, `model` |
-//! | grant while a fence is not confirmed | `grant_while_fencing_is_noticed`, `model` |
+//! | fence lost between two writes | `fence_lost_is_noticed`, `model`, `whole` |
+//! | grant while a fence is not confirmed | `grant_while_fencing_is_noticed`, `model`, `whole` |
 //! | revival after a fence | `revival_after_fence_is_noticed`, `model` |
 //! | lock-delay skipped on expiry | `lock_delay_skipped_is_noticed`, `model` |
 //! | client counts from the reply | `model`: `a_client_that_counts_from_the_reply_is_found` |

@@ -5,7 +5,7 @@
 
 use tenure::lease::Mutant;
 
-use super::{Bounds, Event, INNOCENT, Kind, NEIGHBOURS, Sins, TwoNodes, broken_by, visit};
+use super::{Event, TwoNodes, bounds::*, broken_by, client::Kind, visit};
 use crate::size::{Size, size};
 use stateright::{Checker, Model};
 
