@@ -28,7 +28,7 @@ pub enum Fault {
 
 pub struct Cluster {
     pub nodes: Vec<Node>,
-    pub servers: Servers,
+    _servers: Servers,
     pub ledger: Ledger,
     subscribers: Vec<Subscriber>,
     workers: Vec<JoinHandle<()>>,
@@ -53,7 +53,7 @@ impl Cluster {
         }
         let mut cluster = Self {
             nodes: all,
-            servers,
+            _servers: servers,
             ledger: Ledger::default(),
             subscribers: Vec::new(),
             workers: Vec::new(),

@@ -14,6 +14,7 @@ mod ledger;
 #[allow(dead_code, reason = "shared with the tests of several nodes")]
 mod node;
 mod process;
+#[allow(dead_code, reason = "shared with the tests of agents")]
 mod servers;
 mod subscriber;
 mod worker;

@@ -48,6 +48,7 @@ impl Process {
         said.iter().map(|line| format!("{line}\n")).collect()
     }
 
+    #[allow(dead_code, reason = "not every test that has processes asks")]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
