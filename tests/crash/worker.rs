@@ -19,6 +19,8 @@ use crate::{
 const HOT: u64 = 16;
 /// Keys among which they seldom meet.
 const KEYS: u64 = 120;
+/// How often a server that takes no work yet is asked again.
+const STARTING: u32 = 400;
 
 /// A worker, over all cycles.
 #[derive(Debug)]
@@ -177,8 +179,15 @@ async fn call(
     path: &str,
     body: &Value,
 ) -> io::Result<Reply> {
-    connection.send("POST", path, &[], body.to_string().as_bytes()).await;
-    let reply = connection.try_receive().await?;
-    history.borrow_mut().answers += 1;
-    Ok(reply)
+    for _ in 0..STARTING {
+        connection.send("POST", path, &[], body.to_string().as_bytes()).await;
+        let reply = connection.try_receive().await?;
+        history.borrow_mut().answers += 1;
+        // It has begun to listen and not to work, and did nothing.
+        if reply.status != 503 || reply.json()["code"] != "draining" {
+            return Ok(reply);
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("it takes no work");
 }
