@@ -1,7 +1,7 @@
 //! What fuzz targets and their tests need of what is private. Not in a released binary.
 
 pub use crate::{
-    http::fuzzing::{BODIES, Door, Refused, cursor, read_cursor, read_query},
+    http::fuzzing::{BODIES, Door, Refused, read_cursor, read_query, write_cursor},
     settings::fuzzing::read as read_settings,
     store::{
         dynamodb::fuzzing::{

@@ -10,8 +10,8 @@ use std::sync::LazyLock;
 use serde_json::Value;
 use tenure::{
     fuzzing::{
-        BODIES, Bucket, Refused, cursor as cursor_of, dynamodb_entry, dynamodb_key,
-        dynamodb_partition_key, dynamodb_trail, read_cursor, read_query, read_settings,
+        BODIES, Bucket, Refused, dynamodb_entry, dynamodb_key, dynamodb_partition_key,
+        dynamodb_trail, read_cursor, read_query, read_settings, write_cursor,
     },
     lease::{CodecError, Key, LeaseId, NodeRecord, Owner, Record, Revision, SessionId},
     store::Position,
@@ -142,11 +142,11 @@ pub fn cursor(data: &[u8]) {
         let index = u32::from_le_bytes(index.try_into().expect("4 bytes"));
         let at = Position { revision, index };
         let tag: String = tag.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(read_cursor(&cursor_of(&tag, at)), Some((&*tag, at)));
+        assert_eq!(read_cursor(&write_cursor(&tag, at)), Some((&*tag, at)));
     }
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Some((tag, at)) = read_cursor(text) {
-        assert_eq!(cursor_of(tag, at), text);
+        assert_eq!(write_cursor(tag, at), text);
     }
 }
 

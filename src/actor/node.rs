@@ -278,6 +278,13 @@ impl Node {
             tracing::warn!(epoch = meta.epoch.0, "the epoch was raised");
             self.be_reborn().await;
             self.world.registry.tell_all(|| Mail::Reload);
+            // A store that went backwards names homes that were forgotten, and sessions that nobody asks about.
+            let world = self.world.clone();
+            actix::spawn(async move {
+                sweep_strangers(world.clone()).await;
+                tokio::time::sleep(SWEEP_AGAIN).await;
+                sweep_strangers(world).await;
+            });
         }
     }
 

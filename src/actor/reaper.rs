@@ -112,7 +112,8 @@ impl Reaper {
         let ended =
             std::mem::take(&mut *sessions.ended.lock().unwrap_or_else(PoisonError::into_inner));
         for (digest, end) in ended {
-            if self.dead.contains_key(&digest) {
+            // One that was done with ends again where its store went backwards.
+            if self.dead.get(&digest).is_some_and(|dead| !dead.bare) {
                 continue;
             }
             let known = self.world.sessions.get(digest).filter(|session| session.is_complete());

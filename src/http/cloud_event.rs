@@ -21,9 +21,9 @@ pub fn cursor(source: &Source, at: Position) -> String {
     write_cursor(&source.store_tag(), at)
 }
 
-/// What [`read_cursor`] reads.
-pub fn write_cursor(tag: &str, at: Position) -> String {
-    format!("{tag}-{}-{}", at.revision.0, at.index)
+/// A cursor of a store by its tag.
+pub fn write_cursor(store_tag: &str, at: Position) -> String {
+    format!("{store_tag}-{}-{}", at.revision.0, at.index)
 }
 
 /// `None` for a cursor of another store.

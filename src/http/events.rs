@@ -234,10 +234,10 @@ pub async fn events(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse, Problem> {
     let query: EventsQuery = query(request)?;
     let filter = Filter::of(&query)?;
+    let store = app.source.identity();
     if let Some(pool) = &query.pool {
         app.manager.check_pool(pool).map_err(|invalid| Problem::invalid(&invalid))?;
     }
-    let store = app.source.identity();
     let last = request.headers().get("last-event-id").map(header::HeaderValue::to_str);
     let last = last.transpose().map_err(|_| Problem::field("Last-Event-ID", "is not a cursor"))?;
     let after = query.after.as_deref().filter(|after| !after.is_empty());

@@ -182,4 +182,4 @@ pub fn read_query(door: usize, text: &str) -> Result<(), Refused> {
     Ok(())
 }
 
-pub use cloud_event::{read_cursor, write_cursor as cursor};
+pub use cloud_event::{read_cursor, write_cursor};

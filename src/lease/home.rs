@@ -171,7 +171,9 @@ impl<C: Caller> Lease<C> {
             Request::Revoke(_) => self.record.state == State::Free,
             Request::AskHandover(_) => self.record.tenure.is_none(),
             Request::FenceSkip(..) => self.record.fences().is_empty(),
-            Request::Pin(..) | Request::Unpin(..) | Request::Bury | Request::View => false,
+            Request::Pin(by, _) => self.record.pins.contains(by),
+            Request::Unpin(by, _) => !self.record.pins.contains(by),
+            Request::Bury | Request::View => false,
         }
     }
 
@@ -287,7 +289,6 @@ impl<C: Caller> Lease<C> {
 
     /// R7: the store went backwards, or the key's token is of a later generation than ours.
     pub(super) fn is_frozen(&self, env: &Env<'_>) -> bool {
-        env.terms.frozen
-            || (self.token.epoch() > env.terms.epoch && !env.terms.breaks(Mutant::EpochIgnored))
+        env.terms.frozen || self.token.epoch() > env.terms.epoch
     }
 }

@@ -83,8 +83,6 @@ mutants! {
         SessionFreedBeforeTombstone,
         /// R6: a grant under a session is no heartbeat of it.
         GrantUnderEndingSession,
-        /// R7: an incarnation of an earlier epoch grants over a later one.
-        EpochIgnored,
         /// R8: a fence that was being run when its node died is run by nobody else.
         FenceNotSucceeded,
         /// R10: after a restart every lease gets half of its ttl.

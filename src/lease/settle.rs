@@ -48,6 +48,12 @@ impl<C: Caller> Lease<C> {
         let Some(flight) = self.busy().flight.take_if(|flight| flight.reading) else {
             return self.looked(loaded, env, out);
         };
+        if self.busy().looking {
+            // A look was under way, too. Which of the two reads this is nobody knows: it is looked again.
+            let busy = self.busy();
+            (busy.looking, busy.crossed) = (false, false);
+            (busy.looked, busy.stale) = (Moment::ZERO, u64::MAX);
+        }
         let Ok(loaded) = loaded else { return self.look_again(flight, env) };
         if matches!(&loaded, Loaded::Record(revision, _) if *revision < flight.write.expected) {
             // A stale read says nothing.

@@ -32,6 +32,7 @@ mod operator;
 #[allow(dead_code, reason = "shared with other tests of several processes")]
 #[path = "../cluster/process.rs"]
 mod process;
+mod protected;
 mod run;
 mod scenarios;
 mod sessions;

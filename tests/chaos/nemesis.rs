@@ -130,7 +130,7 @@ impl World {
         let span = self.span_ms(self.ttl_ms / 2, 3 * self.ttl_ms);
         self.begins("stop", &format!("{victim:?}"));
         let pid = self.signal(victim, Signal::STOP);
-        let stopped = within(ms(5_000), async || is_stopped(pid)).await;
+        let stopped = within(ms(30_000), async || is_stopped(pid)).await;
         assert!(stopped, "{victim:?} does not stop");
         sleep_ms(span).await;
         self.signal(victim, Signal::CONT);
@@ -177,7 +177,7 @@ impl World {
             self.net.unset(from, to, Way::Cut);
         }
         assert!(!passes, "{ways:?} were not cut");
-        let again = within(ms(20_000), async || self::passes(&self.net, try_to.0, &try_to.1)).await;
+        let again = within(ms(60_000), async || self::passes(&self.net, try_to.0, &try_to.1)).await;
         assert!(again, "{ways:?} are still cut");
         self.struck.push(format!("{name} for {span} ms"));
     }
@@ -288,7 +288,7 @@ impl World {
         // One of the two steps was forward, and shows.
         let node = &self.nodes[victim];
         let mut after = before;
-        within(ms(10_000), async || {
+        within(ms(30_000), async || {
             after = node.metric("tenure_clock_jumps_total").await;
             after > before
         })

@@ -16,7 +16,7 @@ use crate::{
 /// How long a node may answer after it last renewed its record.
 pub const NODE_TTL_MS: u64 = 3_000;
 /// How long it may take until it is ready: opening a store that was hurt, on a busy machine.
-const START_MS: u64 = 90_000;
+const START_MS: u64 = 180_000;
 
 pub struct Node {
     pub place: String,

@@ -20,7 +20,7 @@ use crate::{
 /// The bucket, and the table.
 const NAME: &str = "chaos";
 /// How long servers may take to be ready, on a busy machine.
-const START_MS: u64 = 60_000;
+const START_MS: u64 = 180_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

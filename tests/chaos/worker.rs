@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::{
     clock::{ms, nanos, now, sleep_ms},
-    counter::{Call, Way},
+    counter::Way,
     history::{Event, Op},
     log::Log,
     sessions::Session,
@@ -50,7 +50,7 @@ pub(crate) struct Held {
     pub(crate) token: u64,
     lease_id: String,
     /// The end of what its holder was told.
-    until: u64,
+    pub(crate) until: u64,
 }
 
 pub(crate) struct Worker {
@@ -62,7 +62,7 @@ pub(crate) struct Worker {
     pub(crate) chance: Chance,
     pub(crate) held: BTreeMap<String, Held>,
     pub(crate) session: Option<Session>,
-    counter: Way,
+    pub(crate) counter: Way,
     pub(crate) log: Log,
 }
 
@@ -384,42 +384,5 @@ impl Worker {
         let held = Held { key: key.clone(), token, lease_id, until };
         self.held.insert(key.clone(), held);
         self.told(Some(call), &key, token, until, true);
-    }
-
-    /// Reads, checks that it holds the key, looks away for a moment, and writes: what every protected piece
-    /// of work comes down to.
-    async fn do_protected_work(&mut self) {
-        if self.held.is_empty() {
-            return;
-        }
-        let nth = self.below(self.held.len() as u64) as usize;
-        let held = self.held.values().nth(nth).cloned().expect("one of them");
-        let (key, token) = (held.key, held.token);
-        let read = Call::Read { key: key.clone(), token };
-        let Some(values) = self.counter.ask(&read).await else { return };
-        if now() >= held.until || !self.is_current(&key, token).await {
-            return;
-        }
-        if now() >= held.until {
-            return;
-        }
-        sleep_ms(self.below(self.orders.pause_ms + 1)).await;
-        let checked = values.checked.map(|value| value + 1);
-        let write = Call::Write { key, token, checked, unchecked: values.unchecked + 1 };
-        self.counter.ask(&write).await;
-    }
-
-    /// What any coordinator says about a token.
-    pub(crate) async fn is_current(&mut self, key: &str, token: u64) -> bool {
-        let call = self.asks(Op::Check, key, 0);
-        let body = json!({ "key": key, "token": token });
-        let Some((Answer { status, body }, _)) = self.ask("/v1/check", Some(&body), 1).await else {
-            self.lost(call);
-            return false;
-        };
-        let current = status == 200 && body["current"] == true;
-        let why = if current { "current" } else { "not-current" };
-        self.refused(call, &json!({ "code": why }));
-        current
     }
 }

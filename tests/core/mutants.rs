@@ -1,8 +1,8 @@
-//! Broken variants of the rules (docs/protocol.md), each with the test that notices it. `model` stands for
-//! `model::broken_rules_of_the_core_are_found`, where no other test is named, and for
-//! `model::broken_rules_of_fences_and_lock_delays_are_found`; `nodes` for `nodes::mutants`, `duo` for
-//! `duo::broken_rules_of_sessions_are_found`, and `pair` for
-//! `pair::broken_rules_of_several_nodes_are_found`.
+//! Broken variants of the rules (docs/protocol.md), each with the test that notices it. `nodes` stands for
+//! `nodes::mutants`; and of `tests/model`: `model` for `model::broken_rules_of_the_core_are_found`, where no other
+//! test is named, and for `model::broken_rules_of_fences_and_lock_delays_are_found`, `duo` for
+//! `duo::broken_rules_of_sessions_are_found`, `pair` for `pair::broken_rules_of_several_nodes_are_found`, and
+//! `whole` for `pair::whole::broken_rules_of_sessions_and_fences_on_two_nodes_are_found`.
 //!
 //! | broken rule | noticed by |
 //! | --- | --- |

@@ -1,22 +1,25 @@
 //! One server after another on one directory, each of them killed under load.
 
-use std::{cell::RefCell, fmt, io, os::unix::process::ExitStatusExt};
+use std::{cell::RefCell, fmt, io, os::unix::process::ExitStatusExt, pin::pin};
 
 use serde_json::Value;
 
 use crate::{
     Chance,
-    harness::{Connection, Server, ms, process::Stopped},
+    harness::{Connection, PATIENCE, Reply, Server, ms, process::Stopped},
     history::{Counts, History},
     moment::Moment,
-    worker::Worker,
+    worker::{Worker, connect},
 };
 
 /// Connections that make the load.
 const WORKERS: usize = 8;
 /// A log that is compacted every few cycles, and holds several.
-const SETTINGS: [&str; 3] =
-    ["store.embedded.segment_size=64KiB", "store.embedded.min_log_size=1MiB", "telemetry.log=warn"];
+const SETTINGS: [&str; 3] = [
+    "store.embedded.segment_size=64KiB",
+    "store.embedded.min_log_size=256KiB",
+    "telemetry.log=warn",
+];
 const SIGKILL: i32 = 9;
 
 /// What happened in some cycles.
@@ -116,7 +119,18 @@ impl Lane {
             let load = self.workers.iter_mut().map(|worker| worker.work(&server, history));
             // It ends when no connection is left.
             let load = futures_util::future::join_all(load);
-            let _ = tokio::time::timeout(moment.at_the_latest, load).await;
+            let due = history.borrow().answers + moment.answers;
+            let enough = async {
+                tokio::time::sleep(moment.at_the_earliest).await;
+                while history.borrow().answers < due {
+                    tokio::time::sleep(ms(1)).await;
+                }
+            };
+            let (load, enough) = (pin!(load), pin!(enough));
+            let done = futures_util::future::select(load, enough);
+            // One that is stuck is a failure of its own.
+            let ended = tokio::time::timeout(3 * PATIENCE, done).await;
+            assert!(ended.is_ok(), "it answers nothing any more");
         }
         // Its connections end a little before it does.
         for _ in 0..20 {
@@ -135,13 +149,13 @@ impl Lane {
 
     /// What the store shows right after a start: every lease, between two looks at the changes.
     async fn look(&mut self, server: &Server) -> io::Result<()> {
-        let mut connection = Connection::try_open(server.addr).await?;
+        let mut connection = connect(server).await?;
         if self.after.is_none() {
-            let info = connection.try_call("GET", "/v1/info").await?.ok();
+            let info = get(&mut connection, "/v1/info").await?.ok();
             self.after = Some(format!("{}-0-0", &text(&info["store_id"])[..8]));
         }
         self.read_on(&mut connection, false).await?;
-        let list = connection.try_call("GET", "/v1/leases?limit=1000").await?.ok();
+        let list = get(&mut connection, "/v1/leases?limit=1000").await?.ok();
         self.read_on(&mut connection, true).await?;
         let leases = list["leases"].as_array().expect("leases");
         self.history.borrow_mut().restarted(server.started, leases);
@@ -157,7 +171,7 @@ impl Lane {
         loop {
             let after = self.after.as_deref().unwrap_or_default();
             let path = format!("/v1/events?format=json&after={after}");
-            let page: Value = connection.try_call("GET", &path).await?.ok();
+            let page: Value = get(connection, &path).await?.ok();
             assert_eq!(page["reset"], false, "the log holds more than a cycle");
             self.after = Some(text(&page["next"]).to_owned());
             let events = page["events"].as_array().expect("events");
@@ -167,6 +181,11 @@ impl Lane {
             self.history.borrow_mut().read(events, after_the_list);
         }
     }
+}
+
+async fn get(connection: &mut Connection, path: &str) -> io::Result<Reply> {
+    connection.send("GET", path, &[], b"").await;
+    connection.try_receive().await
 }
 
 fn text(value: &Value) -> &str {

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use crate::harness::{Refused, Server};
+use crate::harness::{Server, process::Refused};
 
 const RESTORE: &str =
     "restore a backup into an empty one: tenure restore --file FILE --raise-epoch";

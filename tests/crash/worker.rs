@@ -18,7 +18,7 @@ use crate::{
 /// after it.
 const HOT: u64 = 16;
 /// Keys among which they seldom meet.
-const KEYS: u64 = 400;
+const KEYS: u64 = 120;
 
 /// A worker, over all cycles.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Worker {
     /// Works until the connection breaks.
     pub async fn work(&mut self, server: &Server, history: &RefCell<History>) {
         // It may have ended already.
-        if let Ok(mut connection) = Connection::try_open(server.addr).await {
+        if let Ok(mut connection) = connect(server).await {
             let _ = self.try_work(server, &mut connection, history).await;
         }
     }
@@ -101,7 +101,7 @@ impl Worker {
     ) -> io::Result<Option<Grant>> {
         history.borrow_mut().asked(owner);
         let sent = Instant::now();
-        let reply = call(connection, "/v1/acquire", &body).await?;
+        let reply = call(connection, history, "/v1/acquire", &body).await?;
         let told = Instant::now();
         if reply.status != 200 {
             assert_eq!(reply.status, 409, "{}", reply.text());
@@ -130,7 +130,7 @@ impl Worker {
             }
             _ => {
                 history.borrow_mut().gives_back(&grant);
-                let reply = call(connection, "/v1/release", &grant.proof()).await?;
+                let reply = call(connection, history, "/v1/release", &grant.proof()).await?;
                 if reply.ok()["released"] == true {
                     history.borrow_mut().released(&grant);
                 }
@@ -138,6 +138,11 @@ impl Worker {
             }
         }
     }
+}
+
+/// An error when it has ended.
+pub async fn connect(server: &Server) -> io::Result<Connection> {
+    Ok(Connection::over(tokio::net::TcpStream::connect(server.addr).await?))
 }
 
 pub fn ttl_of(grant: &Grant) -> Duration {
@@ -150,7 +155,7 @@ async fn beat(
     grant: &Grant,
 ) -> io::Result<(Reply, Instant)> {
     let sent = Instant::now();
-    let reply = call(connection, "/v1/heartbeat", &grant.proof()).await?;
+    let reply = call(connection, history, "/v1/heartbeat", &grant.proof()).await?;
     let told = Instant::now();
     if reply.status == 200 {
         let body = reply.json();
@@ -166,7 +171,14 @@ async fn beat(
     Ok((reply, told))
 }
 
-async fn call(connection: &mut Connection, path: &str, body: &Value) -> io::Result<Reply> {
+async fn call(
+    connection: &mut Connection,
+    history: &RefCell<History>,
+    path: &str,
+    body: &Value,
+) -> io::Result<Reply> {
     connection.send("POST", path, &[], body.to_string().as_bytes()).await;
-    connection.try_receive().await
+    let reply = connection.try_receive().await?;
+    history.borrow_mut().answers += 1;
+    Ok(reply)
 }

@@ -4,7 +4,7 @@ use tenure::{
     lease::{Grant, Heartbeat, Key, Owner, Release, Revoke, SessionId, SessionSpec, Transfer},
     manager::{
         AcquireAny, AcquireAnyError, AcquireError, AcquireOne, AdminError, Alive, Asked, Elsewhere,
-        Filter, HolderError, Home, Manager, ReleaseError, SessionAlive, SessionError, Trouble,
+        HolderError, Home, Manager, ReleaseError, SessionAlive, SessionError, Trouble,
     },
 };
 
@@ -21,8 +21,6 @@ pub enum Ask {
     BeatSession(SessionId, u64),
     DrainSession(SessionId),
     CloseSession(SessionId),
-    /// The leases of a session, as the node sees them.
-    Listed(SessionId),
     Revoke(Key, Revoke),
     Pin(Key),
     Unpin(Key),
@@ -41,7 +39,6 @@ pub enum Got {
     Transferred,
     Opened(SessionId, u64),
     SessionAlive(SessionAlive),
-    Listed(Vec<(Key, u64)>),
     Holder(Option<u64>),
     Ordered,
     /// The lease or session is lost.
@@ -178,7 +175,6 @@ impl Ask {
                 Got::Ordered
             }
             Self::CloseSession(id) => Got::Released(manager.close_session(id, asked).await?),
-            Self::Listed(id) => listed(manager, id).await?,
             _ => return self.order(manager, asked).await,
         })
     }
@@ -204,18 +200,4 @@ impl Ask {
         }
         Ok(Got::Ordered)
     }
-}
-
-async fn listed(manager: &Manager, id: SessionId) -> Result<Got, Problem> {
-    let filter = Filter {
-        prefix: String::new(),
-        pool: None,
-        owner: None,
-        state: None,
-        session: Some(id.digest),
-        after: None,
-        limit: 1000,
-    };
-    let listing = manager.list(&filter).await?;
-    Ok(Got::Listed(listing.leases.into_iter().map(|(key, view)| (key, view.token.0)).collect()))
 }

@@ -200,10 +200,16 @@ impl Host {
     /// SIGSTOP, and SIGCONT; where `missed`, the clock does not know of the time between.
     pub async fn pause(&self, span: Duration, missed: bool) {
         let process = self.process.borrow().clone();
-        let Some(process) = process else { return };
+        // One that sleeps already is not put to sleep again.
+        let Some(process) = process.filter(|process| !process.paused.get()) else { return };
         let from = now();
         process.paused.set(true);
         sleep(span).await;
+        let same = |there: &Rc<Process>| Rc::ptr_eq(there, &process);
+        if !process.paused.get() || !self.process.borrow().as_ref().is_some_and(same) {
+            // Somebody woke it, or it died: a clock never goes back under a process.
+            return;
+        }
         if missed {
             self.clock.missed(now() - from);
         }

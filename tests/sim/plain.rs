@@ -147,8 +147,12 @@ async fn beat(me: &Worker, mut held: Held) -> Option<Held> {
     let ttl_ms = me.per_mille(120).then(|| a_ttl(me));
     let value = me.per_mille(100).then(|| "on it".into());
     let ask = Ask::Beat(held.key.clone(), Heartbeat { lease_id: held.id, value, ttl_ms });
-    for _ in 0..2 {
-        let answer = me.call(Op::Heartbeat, held.key.as_str(), &ask).await;
+    let restless = me.arena.plan.restless;
+    let plain = Heartbeat { lease_id: held.id, value: None, ttl_ms: None };
+    let plain = Ask::Beat(held.key.clone(), plain);
+    for again in [false, true] {
+        let ask = if again && restless { &plain } else { &ask };
+        let answer = me.call(Op::Heartbeat, held.key.as_str(), ask).await;
         match &answer.got {
             Ok(Got::Alive(alive)) => {
                 let sent = (answer.call, answer.sent);
@@ -165,6 +169,7 @@ async fn beat(me: &Worker, mut held: Held) -> Option<Held> {
             }
             // A session keeps it, or the like.
             Ok(Got::No(_)) => return None,
+            _ if restless => me.sleep(1, 200).await,
             _ => me.sleep(1, held.ttl_ms / 8).await,
         }
     }

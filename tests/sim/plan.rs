@@ -105,6 +105,10 @@ pub struct Plan {
     pub weather: Weather,
     /// At the end an administrator strikes fences that are not confirmed.
     pub skips_fences: bool,
+    /// In thousandths: calls that a worker does not wait for.
+    pub impatience: u64,
+    /// Who has no answer to a heartbeat that changes something sends one that does not.
+    pub restless: bool,
 }
 
 /// How long one plugin is given, in milliseconds.
@@ -160,6 +164,8 @@ pub fn plan(seed: u64) -> Plan {
         bus_buffer: *dice.pick(&[16, 1024]),
         weather: weather(dice),
         skips_fences: true,
+        impatience: 60,
+        restless: false,
         keys,
     };
     plan.draw_faults(dice, base);

@@ -50,6 +50,11 @@ pub async fn work(me: &Worker) {
             return;
         }
     }
+    if session.pool && me.per_mille(400) {
+        // It leaves, and hands over what it is asked for.
+        me.call(Op::Check, "", &Ask::DrainSession(session.id)).await;
+        session.beat().await;
+    }
     if me.per_mille(600) {
         session.close().await;
     }

@@ -129,7 +129,7 @@ impl Worker {
         let (worker, key) = (self.name.clone(), key.to_owned());
         self.log(Event::Asked { call, worker, op, key, answer_by });
         let mut limit = Duration::from_nanos(wait + ANSWER + SECOND);
-        if !calm && self.per_mille(60) {
+        if !calm && self.per_mille(self.arena.plan.impatience) {
             // It loses patience.
             limit = self.draw(|chance| ms(chance.from_to(1, wait / MS + 300)));
         }
@@ -147,7 +147,7 @@ impl Worker {
                 self.log(Event::Refused { call, why: why.clone() });
             }
             // It asked for nothing that lasts.
-            Ok(Got::Ordered | Got::Holder(_) | Got::Listed(_)) => self.refused(call, "done"),
+            Ok(Got::Ordered | Got::Holder(_)) => self.refused(call, "done"),
             Ok(_) => {}
         }
         if matches!(got, Err(_) | Ok(Got::Later(_))) {

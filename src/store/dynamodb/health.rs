@@ -109,7 +109,9 @@ impl Trouble {
             Health::Frozen(frozen.why.clone())
         } else if self.throttled.is_some_and(|(until, _)| now < until + GRACE) {
             Health::Degraded(format!("the table throttles: {}", self.why))
-        } else if self.gone || self.failures >= DOWN_AFTER {
+        } else if self.gone {
+            Health::Degraded(format!("the table was gone: {}", self.why))
+        } else if self.failures >= DOWN_AFTER {
             Health::Degraded(self.why.clone())
         } else {
             Health::Ready
@@ -144,6 +146,21 @@ mod tests {
         assert_eq!(trouble.health(now + GRACE), Health::Ready);
         trouble.answered(true);
         assert_eq!(trouble.health(now), Health::Ready);
+    }
+
+    #[test]
+    fn after_a_table_was_gone_nothing_is_written_until_it_was_looked_at() {
+        let mut trouble = Trouble::new(Chance::new(1));
+        trouble.failed("x", false);
+        assert_eq!((trouble.refuses(Moment(0)), trouble.halted()), (None, None));
+        trouble.failed("no table", true);
+        trouble.answered(true);
+        assert!(trouble.refuses(Moment(0)).is_some_and(|why| why.contains("no table")));
+        assert!(trouble.halted().is_some());
+        assert!(matches!(trouble.health(Moment(0)), Health::Degraded(_)));
+        trouble.gone = false;
+        assert_eq!((trouble.refuses(Moment(0)), trouble.halted()), (None, None));
+        assert_eq!(trouble.health(Moment(0)), Health::Ready);
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl Mark {
             return Ok(Self { file, log_id, found });
         }
         let made = disk.create(&path, MARK_FILE_BYTES);
-        let file = made.inspect_err(|error| complain(error)).ok();
+        let file = made.inspect_err(complain).ok();
         Ok(Self { file, log_id, found })
     }
 

@@ -10,7 +10,7 @@ pub mod wire;
 
 use std::{future::Future, time::Duration};
 
-pub use process::{Refused, Server};
+pub use process::Server;
 use serde_json::{Value, json};
 pub use session::{Session, session_body};
 pub use sse::{Event, Stream};

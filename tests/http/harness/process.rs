@@ -174,6 +174,7 @@ impl Server {
     }
 
     /// Whether it has ended.
+    #[allow(dead_code, reason = "the tests of crashes use it")]
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("a child").is_some()
     }
@@ -197,6 +198,7 @@ impl Stopped {
     }
 
     /// The same, with variables of its environment; it may end before it listens.
+    #[allow(dead_code, reason = "the tests of crashes use it")]
     pub fn try_restart(self, environment: &[(&str, &str)]) -> Result<Server, Self> {
         Server::try_on(self.dir, self.sets, environment)
     }

@@ -87,11 +87,6 @@ impl Connection {
         Self::over(stream)
     }
 
-    /// An error when nobody accepts.
-    pub async fn try_open(addr: SocketAddr) -> std::io::Result<Self> {
-        Ok(Self::over(TcpStream::connect(addr).await?))
-    }
-
     pub fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).expect("a TCP socket");
         Self { stream: BufReader::new(stream) }
@@ -116,12 +111,6 @@ impl Connection {
         let bytes = request(method, path, headers, body);
         // A server that refuses a large body may close before it has read it all: its answer counts.
         let _ = self.stream.get_mut().write_all(&bytes).await;
-    }
-
-    /// An error when the connection ends before the answer.
-    pub async fn try_call(&mut self, method: &str, path: &str) -> std::io::Result<Reply> {
-        self.send(method, path, &[], b"").await;
-        self.try_receive().await
     }
 
     pub async fn receive(&mut self) -> Reply {

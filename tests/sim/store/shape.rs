@@ -84,6 +84,8 @@ pub struct Shape {
     pub lost: f64,
     /// The share of reads of all nodes' records that are lost.
     pub deaf: f64,
+    /// So much longer may a read of all nodes' records take to the store.
+    pub roundabout: Duration,
     /// The share of requests that take a hundred times as long.
     pub tail: f64,
     /// How many writes of a key the stream keeps (NATS).
@@ -109,6 +111,7 @@ impl Shape {
             timeout: ms(2_000),
             lost: 0.0,
             deaf: 0.0,
+            roundabout: Duration::ZERO,
             tail: 0.0,
             keep: 64,
             history: 100_000,

@@ -423,13 +423,18 @@ pub(super) async fn scan_nodes(
     server: Server,
     process: ProcessId,
 ) -> Result<Vec<FoundNode>, StoreError> {
-    let deaf = {
+    let (deaf, roundabout) = {
         let mut state = server.lock();
-        let share = state.shape.deaf;
-        share > 0.0 && happens(&mut state.chance, share)
+        let (deaf, longest) = (state.shape.deaf, state.shape.roundabout);
+        let deaf = deaf > 0.0 && happens(&mut state.chance, deaf);
+        let detour = (longest > Duration::ZERO).then(|| state.chance.jitter(longest));
+        (deaf, detour)
     };
     if deaf {
         return Err(unavailable("nobody answers"));
+    }
+    if let Some(roundabout) = roundabout {
+        sleep(roundabout).await;
     }
     let work = move |server: &Server, state: &mut State| {
         if state.kind == Kind::DynamoDb {

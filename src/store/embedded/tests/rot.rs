@@ -142,7 +142,7 @@ fn a_flipped_bit_anywhere_is_told_or_took_nothing_away() {
                 let target = dir.path().join(name);
                 fs::write(&target, bytes).unwrap();
                 let what = format!("{left:?}, a flipped bit: {} at {at}", path.display());
-                let fits = judge(&original, left, dir.path(), &[target.clone()], &what);
+                let fits = judge(&original, left, dir.path(), std::slice::from_ref(&target), &what);
                 (opened, tried) = (opened + usize::from(fits), tried + 1);
                 // Opening changes the files: what was torn is removed, and the store is closed cleanly.
                 if fits {

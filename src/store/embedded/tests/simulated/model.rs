@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Seen, life::now};
 use crate::{
     lease::{Key, Record, Revision},
-    store::{History, LeaseStore, Meta, Position, Range, embedded::EmbeddedStore},
+    store::{Committed, History, LeaseStore, Meta, Position, Range, embedded::EmbeddedStore},
 };
 
 /// A write, or the removal of a record.
@@ -81,7 +81,7 @@ impl Model {
         let earliest = store.earliest();
         let kept = self.changes.partition_point(|(revision, ..)| *revision <= earliest.revision);
         assert!(self.changes.len() - kept >= self.changes.len().min(30), "kept from {earliest:?}");
-        let mut known = self.changes[kept..].to_vec().into_iter();
+        let mut there = Vec::new();
         let mut after = earliest;
         loop {
             let History::Changes(page) = now(store.history(after, 50)).unwrap() else {
@@ -89,16 +89,15 @@ impl Model {
             };
             let Some(last) = page.last() else { break };
             after = last.position;
-            for change in page {
-                let there = (change.position.revision, change.key, change.change.seq);
-                match known.next() {
-                    Some(known) => assert_eq!(there, known, "the history"),
-                    None => self.landed(there),
-                }
-            }
+            let seen =
+                |change: Committed| (change.position.revision, change.key, change.change.seq);
+            there.extend(page.into_iter().map(seen));
         }
-        assert_eq!(known.next(), None, "is missing in the history, which ends at {after:?}");
         assert!(after == store.latest() || after == Position::default());
+        let known = &self.changes[kept..];
+        let news = there.split_off(known.len().min(there.len()));
+        assert_eq!(there, known, "the history");
+        news.into_iter().for_each(|change| self.landed(change));
     }
 
     /// A change that is there, and was not acknowledged.

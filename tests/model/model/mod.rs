@@ -14,7 +14,10 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use tenure::lease::{Moment, Mutant, Terms};
 
 use self::world::{Action, Broken, Event, World};
-use crate::harness::{before_grant, ruled, terms};
+use crate::{
+    harness::{before_grant, ruled, terms},
+    size::{Size, size},
+};
 
 /// What the server's clock always says.
 const NOW: Moment = Moment(3_600_000_000_000);
@@ -151,11 +154,11 @@ impl Model for OneKey {
     }
 }
 
-/// With `MODEL=wide` a world of 7.5 million states: some gigabytes, and minutes of a release build.
+/// In full a world of 7.5 million states.
 #[test]
 fn every_reachable_state_keeps_the_promises() {
     let mut model = OneKey::new(None, None);
-    if std::env::var("MODEL").is_ok_and(|size| size == "wide") {
+    if size() == Size::Full {
         model.bounds = Bounds { writes: 5, rounds: 1, attempts: [2, 2], given_up: 1, crashes: 1 };
     }
     hold(model);
@@ -172,7 +175,7 @@ fn every_reachable_state_keeps_the_promises_with_a_lock_delay() {
 }
 
 fn hold(model: OneKey) {
-    let checker = model.checker().threads(2).spawn_bfs().join();
+    let checker = model.checker().threads(2).spawn_dfs().join();
     println!("{} unique states, depth {}", checker.unique_state_count(), checker.max_depth());
     checker.assert_properties();
 }

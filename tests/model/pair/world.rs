@@ -1,15 +1,18 @@
-//! The world around two nodes: two clients, and the store that the nodes share.
+//! The world around two nodes: two clients, a session of the first, a plugin that fences, and the store that the
+//! nodes share.
 
 use std::collections::BTreeMap;
 
 use tenure::lease::{
-    Answer, Call, Effect, Env, Input, Key, Moment, NodeRecord, Nonce, Settled, State, WriteEffect,
+    Answer, Call, Effect, Env, FenceReport, FenceResult, Input, Moment, NodeRecord, Nonce, Settled,
+    Token, WriteEffect,
 };
 
 use super::{
-    Bounds, NOW, OLDEST, TICK_MS, TwoNodes,
+    Bounds, KEY, NOW, OLDEST, SESSION, TICK_MS, TwoNodes,
     client::{Client, Kind},
-    node::{Found, Node, loaded},
+    node::{Found, Node, key_of, loaded},
+    session::{BEAT, Session},
 };
 use crate::{
     harness::{acquire, broken, heartbeat, ms, release},
@@ -31,6 +34,12 @@ pub enum Broken {
     AnsweredTwice,
     /// A lease names a node that never had a record.
     Homeless,
+    /// A tenure ended with its session, which has no tombstone.
+    BeforeTombstone,
+    /// A session was granted or revived after its tombstone.
+    Risen,
+    /// A key was granted before its fence was confirmed, or a fenced tenure went on.
+    Unfenced,
 }
 
 /// What the last step did, for the checks that the model is not vacuous.
@@ -53,16 +62,29 @@ pub enum Event {
     StaleScan,
     /// A node was to be found dead from a record that it has renewed since.
     TooLateToBury,
+    /// A session of a dead node went on at the other.
+    SessionAdopted,
+    /// The key of a dead node ended with its session, at the hands of the other.
+    SweptElsewhere,
+    /// A grant under a session was written after the session's tombstone.
+    LandedAfterTombstone,
+    /// A grant was told once its session was seen alive after it.
+    ToldUnderSession,
+    /// A fence was confirmed, and that is durable.
+    Fenced,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
     pub nodes: [Node; 2],
-    pub cell: Found,
+    pub cells: [Found; 2],
     pub records: BTreeMap<Nonce, NodeRecord>,
     /// A write that its author gave up, or did not survive: it may land yet.
-    pub stray: Option<WriteEffect>,
+    pub stray: Option<(usize, WriteEffect)>,
     pub clients: [Client; 2],
+    pub session: Session,
+    /// The tenure of the key that ended, and is not durably fenced; and whether the plugin has confirmed.
+    pub fence: Option<(Token, bool)>,
     pub incarnations: u8,
     pub crashes: u8,
     pub drains: u8,
@@ -83,12 +105,22 @@ pub enum Fate {
 pub enum Action {
     /// A client sends a request to a node, having given up the one before.
     Send(usize, Kind, usize),
-    Commit(usize),
-    LoseReply(usize, Fate),
+    /// The holder's heartbeat of the session, and its end.
+    Beat(usize),
+    EndSession(usize),
+    /// The holder wants the key, kept by the session; the node takes its next step towards that.
+    Want(usize),
+    GoOn,
+    /// The key's lease is told that the session is over.
+    Tell(usize),
+    /// The plugin confirms.
+    Confirm(usize),
+    Commit(usize, usize),
+    LoseReply(usize, usize, Fate),
     LandStray,
     /// The read that is under way gets to the store only now.
-    Sample(usize),
-    Answer(usize),
+    Sample(usize, usize),
+    Answer(usize, usize),
     /// A node reads the records of all nodes.
     Scan(usize),
     /// It gets to see this one only now.
@@ -97,12 +129,12 @@ pub enum Action {
     /// What it asked about one node is answered.
     SampleInquiry(usize),
     Inquired(usize),
-    News(usize),
-    Wake(usize),
+    News(usize, usize),
+    Wake(usize, usize),
     /// A node renews its record and reads those of others.
     Keep(usize),
     Leave(usize),
-    Crash(usize, Fate),
+    Crash(usize, [Fate; 2]),
     Start(usize),
     Pass,
 }
@@ -111,13 +143,16 @@ const URLS: [&str; 2] = ["a", "b"];
 
 impl World {
     pub fn new(model: &TwoNodes) -> Self {
-        let nodes = [0, 1].map(|at| Node::new(model, Nonce(1 + at as u128), URLS[at], &None));
+        let nodes =
+            [0, 1].map(|at| Node::new(model, Nonce(1 + at as u128), URLS[at], &[None, None]));
         let mut world = Self {
             nodes,
-            cell: None,
+            cells: [None, None],
             records: BTreeMap::new(),
             stray: None,
             clients: [Client::default(); 2],
+            session: Session::default(),
+            fence: None,
             incarnations: 2,
             crashes: 0,
             drains: 0,
@@ -127,15 +162,19 @@ impl World {
         world.renew(model, 0);
         world.watch(model, 0);
         if model.bounds.successor {
-            world.nodes[1] = Node::new(model, Nonce(2), URLS[0], &None);
+            world.nodes[1] = Node::new(model, Nonce(2), URLS[0], &[None, None]);
         } else {
             world.renew(model, 1);
             world.watch(model, 1);
             world.watch(model, 0);
         }
+        if model.bounds.session {
+            world.with_session(model);
+            return world;
+        }
         // The first client was granted the key at the first node; whether it heard of it is open.
         world.send(model, 0, Kind::Acquire, 0);
-        world.act(model, &Action::Commit(0));
+        world.act(model, &Action::Commit(0, KEY));
         if !model.bounds.heard {
             world.clients[0] = Client { attempts: 1, ..Client::default() };
         }
@@ -143,25 +182,15 @@ impl World {
     }
 
     pub fn within(&self, bounds: &Bounds) -> bool {
-        self.revision().0 <= bounds.writes
+        self.revision(KEY).0 <= bounds.writes && self.revision(SESSION).0 <= bounds.session_writes
     }
 
-    pub fn actions(&self, bounds: &Bounds, out: &mut Vec<Action>) {
-        for (me, client) in self.clients.iter().enumerate() {
-            for at in 0..2 {
-                let holds = client.proof.is_some() && !client.closed;
-                if holds && client.call.is_none() {
-                    if me == 0 || bounds.rival_calls {
-                        let kinds = bounds.calls.iter();
-                        out.extend(kinds.map(|kind| Action::Send(me, *kind, at)));
-                    }
-                } else if me == 1 && at == 0 && !bounds.rival_calls {
-                    // The rival asks where the key is not at home at first.
-                } else if client.proof.is_none() && client.attempts < bounds.attempts[me] {
-                    out.push(Action::Send(me, Kind::Acquire, at));
-                }
-            }
+    pub fn actions(&self, model: &TwoNodes, out: &mut Vec<Action>) {
+        let bounds = &model.bounds;
+        if bounds.session {
+            self.actions_of_session(model, out);
         }
+        self.actions_of_clients(bounds, out);
         for (at, node) in self.nodes.iter().enumerate() {
             if node.runs {
                 self.actions_at(at, node, bounds, out);
@@ -177,31 +206,66 @@ impl World {
         }
     }
 
+    fn actions_of_clients(&self, bounds: &Bounds, out: &mut Vec<Action>) {
+        for (me, client) in self.clients.iter().enumerate() {
+            for at in 0..2 {
+                let holds = client.proof.is_some() && !client.closed;
+                if holds && client.call.is_none() {
+                    if me == 0 || bounds.rival_calls {
+                        let kinds = bounds.calls.iter();
+                        out.extend(kinds.map(|kind| Action::Send(me, *kind, at)));
+                    }
+                } else if me == 1 && at == 0 && !bounds.rival_calls {
+                    // The rival asks where the key is not at home at first.
+                } else if me == 0 && bounds.session {
+                    // It asks for it under its session.
+                } else if client.proof.is_none() && client.attempts < bounds.attempts[me] {
+                    out.push(Action::Send(me, Kind::Acquire, at));
+                }
+            }
+        }
+    }
+
     fn actions_at(&self, at: usize, node: &Node, bounds: &Bounds, out: &mut Vec<Action>) {
         out.push(Action::Keep(at));
-        if node.flight.is_some() {
-            out.push(Action::Commit(at));
-            if self.doubts < bounds.doubts && self.stray.is_none() {
-                let fates = [Fate::Landed, Fate::LandsLate, Fate::Lost];
-                out.extend(fates.map(|fate| Action::LoseReply(at, fate)));
+        for which in [KEY, SESSION] {
+            if node.flights[which].is_some() {
+                out.push(Action::Commit(at, which));
+                if self.doubts < bounds.doubts && self.stray.is_none() {
+                    let fates = [Fate::Landed, Fate::LandsLate, Fate::Lost];
+                    out.extend(fates.map(|fate| Action::LoseReply(at, which, fate)));
+                }
+            }
+            if node.news[which] {
+                out.push(Action::News(at, which));
+            }
+            if node.leases[which].next_wake() <= NOW {
+                out.push(Action::Wake(at, which));
             }
         }
         self.actions_of_reads(at, node, bounds, out);
-        if node.news {
-            out.push(Action::News(at));
-        }
-        if node.lease.next_wake() <= NOW {
-            out.push(Action::Wake(at));
+        if node.fencing.is_some() {
+            out.push(Action::Confirm(at));
         }
         if self.drains < bounds.drains && !node.keeper.is_leaving() {
             out.push(Action::Leave(at));
         }
         if self.crashes < bounds.crashes {
-            out.push(Action::Crash(at, Fate::Lost));
-            if node.flight.is_some() {
-                out.push(Action::Crash(at, Fate::Landed));
-                if self.stray.is_none() {
-                    out.push(Action::Crash(at, Fate::LandsLate));
+            self.actions_of_crash(at, node, out);
+        }
+    }
+
+    fn actions_of_crash(&self, at: usize, node: &Node, out: &mut Vec<Action>) {
+        let fates = |which: usize| match (&node.flights[which], &self.stray) {
+            (None, _) => &[Fate::Lost][..],
+            (_, Some(_)) => &[Fate::Lost, Fate::Landed],
+            (_, None) => &[Fate::Lost, Fate::Landed, Fate::LandsLate],
+        };
+        for of_key in fates(KEY) {
+            for of_session in fates(SESSION) {
+                // One at a time may land late.
+                if [of_key, of_session] != [&Fate::LandsLate; 2] {
+                    out.push(Action::Crash(at, [*of_key, *of_session]));
                 }
             }
         }
@@ -210,36 +274,42 @@ impl World {
     pub fn act(&mut self, model: &TwoNodes, action: &Action) {
         match *action {
             Action::Send(me, kind, at) => self.send(model, me, kind, at),
-            Action::Commit(at) => {
-                let write = self.nodes[at].flight.take().expect("offered only then");
-                let settled = match self.land(model, write) {
+            Action::Beat(_)
+            | Action::EndSession(_)
+            | Action::Want(_)
+            | Action::GoOn
+            | Action::Tell(_) => self.act_on_session(model, action),
+            Action::Confirm(at) => self.confirm(model, at),
+            Action::Commit(at, which) => {
+                let write = self.nodes[at].flights[which].take().expect("offered only then");
+                let settled = match self.land(model, which, write) {
                     Some(revision) => Settled::Committed(revision),
-                    None => Settled::Conflict(loaded(&self.cell)),
+                    None => Settled::Conflict(loaded(&self.cells[which])),
                 };
-                self.step(model, at, Input::Settled(settled));
+                self.step(model, at, which, Input::Settled(settled));
             }
-            Action::LoseReply(at, fate) => {
+            Action::LoseReply(at, which, fate) => {
                 self.doubts += 1;
-                self.meet(model, at, fate);
-                self.step(model, at, Input::Settled(Settled::Unknown(broken())));
+                self.meet(model, at, which, fate);
+                self.step(model, at, which, Input::Settled(Settled::Unknown(broken())));
             }
             Action::LandStray => {
-                let write = self.stray.take().expect("offered only then");
-                self.land(model, write);
+                let (which, write) = self.stray.take().expect("offered only then");
+                self.land(model, which, write);
             }
-            Action::Answer(at) => self.answer(model, at),
-            Action::Sample(_)
+            Action::Answer(at, which) => self.answer(model, at, which),
+            Action::Sample(..)
             | Action::Scan(_)
             | Action::SampleNode(..)
             | Action::Scanned(_)
             | Action::SampleInquiry(_)
             | Action::Inquired(_) => self.act_on_nodes(model, action),
-            Action::News(at) => {
-                self.nodes[at].news = false;
-                let seq = self.cell.as_ref().map_or(0, |(_, record)| record.seq);
-                self.step(model, at, Input::Stale(seq));
+            Action::News(at, which) => {
+                self.nodes[at].news[which] = false;
+                let seq = self.cells[which].as_ref().map_or(0, |(_, record)| record.seq);
+                self.step(model, at, which, Input::Stale(seq));
             }
-            Action::Wake(at) => self.step(model, at, Input::Tick),
+            Action::Wake(at, which) => self.step(model, at, which, Input::Tick),
             Action::Keep(at) => {
                 self.renew(model, at);
                 if !model.bounds.slow_scans[at] {
@@ -252,12 +322,12 @@ impl World {
                     self.write_terminal(record);
                 }
             }
-            Action::Crash(at, fate) => self.crash(model, at, fate),
+            Action::Crash(at, fates) => self.crash(model, at, fates),
             Action::Start(at) => {
                 self.incarnations += 1;
                 let url = URLS[if model.bounds.successor { 0 } else { at }];
                 let incarnation = Nonce(u128::from(self.incarnations));
-                self.nodes[at] = Node::new(model, incarnation, url, &self.cell);
+                self.nodes[at] = Node::new(model, incarnation, url, &self.cells);
             }
             Action::Pass => {
                 self.pass(model);
@@ -298,43 +368,56 @@ impl World {
             }
         };
         let stranded = kind == Kind::Release;
-        self.step(model, at, Input::Call(Call { caller, received: NOW, request, stranded }));
+        self.step(model, at, KEY, Input::Call(Call { caller, received: NOW, request, stranded }));
     }
 
-    pub fn step(&mut self, model: &TwoNodes, at: usize, input: Input<Number>) {
+    /// The plugin did its work, and says so.
+    fn confirm(&mut self, model: &TwoNodes, at: usize) {
+        let token = self.nodes[at].fencing.take().expect("offered only then");
+        if let Some((ended, confirmed)) = &mut self.fence {
+            *confirmed |= *ended == token;
+        }
+        let outcome = FenceResult::Confirmed;
+        let report = FenceReport { plugin: "x".into(), token, outcome };
+        self.step(model, at, KEY, Input::Fenced(report));
+    }
+
+    pub fn step(&mut self, model: &TwoNodes, at: usize, which: usize, input: Input<Number>) {
         let waiting = self.clients.iter().filter_map(|client| client.call);
-        Number::present(waiting.map(|call| call.caller));
-        let key = Key::new("k").unwrap();
+        Number::present(waiting.map(|call| call.caller).chain(self.session.present()));
+        let key = key_of(which);
         // One incarnation starts one write on one revision: what a lost one expected has moved on.
         let incarnation = self.nodes[at].keeper.incarnation().0;
-        let next = Nonce(incarnation * 64 + u128::from(self.revision().0) + 1);
+        let next = Nonce(incarnation * 64 + u128::from(self.revision(which).0) + 1);
         let mut nonces = || next;
         let terms = self.nodes[at].terms(model);
         let mut env = Env { now: NOW, wall_ms: 0, key: &key, terms: &terms, nonces: &mut nonces };
-        let lease = &mut self.nodes[at].lease;
+        let lease = &mut self.nodes[at].leases[which];
         let effects = lease.step(input, &mut env);
         lease.for_records(|record| record.age(ms(0), OLDEST));
         for effect in effects {
             match effect {
                 Effect::Write(mut write) => {
                     write.record.age(ms(0), OLDEST);
-                    self.nodes[at].flight = Some(write);
+                    self.nodes[at].flights[which] = Some(write);
                 }
-                Effect::Read => self.nodes[at].reads.push(self.cell.clone()),
-                Effect::Reply(caller, answer) => self.reply(at, caller, &answer),
+                Effect::Read => self.nodes[at].reads[which].push(self.cells[which].clone()),
+                Effect::Reply(caller, answer) => self.reply(model, at, caller, &answer),
                 Effect::Inquire(node) => self.inquire(model, at, node),
-                Effect::Alarm(_)
-                | Effect::InquireSession(_)
-                | Effect::Reorder(_)
-                | Effect::Fence(_) => {}
+                Effect::Fence(run) => self.nodes[at].fencing = Some(run.token),
+                // What is to be found out about a session may be told at any time.
+                Effect::Alarm(_) | Effect::InquireSession(_) | Effect::Reorder(_) => {}
             }
         }
-        if !model.bounds.slow_reads && !self.nodes[at].reads.is_empty() {
-            self.answer(model, at);
+        if !model.bounds.slow_reads && !self.nodes[at].reads[which].is_empty() {
+            self.answer(model, at, which);
         }
     }
 
-    fn reply(&mut self, at: usize, caller: Number, answer: &Answer) {
+    fn reply(&mut self, model: &TwoNodes, at: usize, caller: Number, answer: &Answer) {
+        if caller.0 >= BEAT.0 {
+            return self.session_hears(model, at, caller, answer);
+        }
         let me = usize::from(caller.0 / 8);
         let client = &mut self.clients[me];
         let current = client.call.filter(|call| call.caller == caller);
@@ -347,14 +430,22 @@ impl World {
             return;
         };
         client.call = None;
-        client.hear(answer, call.sent);
-        let token = match answer {
-            Answer::Granted(grant) => grant.view.token,
-            Answer::Alive { token, .. } => *token,
-            _ => return,
-        };
-        let held = self.cell.as_ref().is_some_and(|(_, record)| record.state == State::Held);
-        if !held || token != self.token() {
+        let granted = me == 0 && model.bounds.session && call.kind == Kind::Acquire;
+        if granted {
+            self.session_granted(answer);
+        } else {
+            client.hear(answer, call.sent);
+        }
+        match answer {
+            Answer::Granted(grant) => self.promised(at, KEY, grant.view.token),
+            Answer::Alive { token, .. } => self.promised(at, KEY, *token),
+            _ => {}
+        }
+    }
+
+    /// A node promised that this tenure goes on.
+    pub fn promised(&mut self, at: usize, which: usize, token: Token) {
+        if !self.is_durable(which, token) {
             self.broken = Some(Broken::NotDurable);
         }
         let record = self.records.get(&self.nodes[at].keeper.incarnation());
@@ -372,11 +463,12 @@ impl World {
         for client in &mut self.clients {
             client.age(NOW);
         }
+        self.session.age();
         self.records.values_mut().for_each(|record| record.age(by, OLDEST));
-        if let Some((_, record)) = &mut self.cell {
+        for (_, record) in self.cells.iter_mut().flatten() {
             record.age(by, OLDEST);
         }
-        if let Some(write) = &mut self.stray {
+        if let Some((_, write)) = &mut self.stray {
             write.record.age(by, OLDEST);
         }
     }
@@ -384,6 +476,7 @@ impl World {
     /// I1 is broken: two clients believe that they hold the key, under different tokens.
     pub fn windows_overlap(&self) -> bool {
         let [a, b] = &self.clients;
-        a.believes() && b.believes() && a.token() != b.token()
+        let kept = || a.proof.is_some() && !a.closed && self.session.until > NOW;
+        (a.believes() || kept()) && b.believes() && a.token() != b.token()
     }
 }

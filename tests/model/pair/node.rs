@@ -1,19 +1,21 @@
-//! One node: its keeper, and the shell of one lease.
+//! One node: its keeper, and the shells of its leases.
 
 use std::sync::Arc;
 
 use tenure::lease::{
-    Env, Inherited, Keeper, Key, Lease, Loaded, Moment, NodeRecord, Nonce, Peers, Record, Revision,
-    Terms, WriteEffect,
+    Effect, Env, Inherited, Keeper, Key, Lease, Loaded, Moment, NodeRecord, Nonce, Peers, Record,
+    Revision, Terms, Token, WriteEffect,
 };
 
-use super::{Bounds, NODE_TTL_MS, NOW, OLDEST, TICK_MS, TwoNodes, roster::Scan};
+use super::{
+    Bounds, DIGEST, KEY, NODE_TTL_MS, NOW, OLDEST, SESSION, TICK_MS, TwoNodes, roster::Scan,
+};
 use crate::{
     harness::{EPOCH, ms},
     model::caller::Number,
 };
 
-/// What the store holds for the key.
+/// What the store holds under a key.
 pub type Found = Option<(Revision, Arc<Record>)>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,50 +23,66 @@ pub struct Node {
     /// Whether a process runs, awake or not.
     pub runs: bool,
     pub keeper: Keeper,
-    /// What it last told its lease of the other nodes.
+    /// What it last told its leases of the other nodes.
     pub peers: Arc<Peers>,
-    pub lease: Lease<Number>,
-    pub flight: Option<WriteEffect>,
-    /// Reads of the lease that are not answered yet: what they would have shown when they were asked for.
-    pub reads: Vec<Found>,
+    pub leases: [Lease<Number>; 2],
+    pub flights: [Option<WriteEffect>; 2],
+    /// Reads of a lease that are not answered yet: what they would have shown when they were asked for.
+    pub reads: [Vec<Found>; 2],
     /// The same for a read of all nodes' records, and for one of a single node's.
     pub scan: Option<Scan>,
     pub inquiry: Option<NodeRecord>,
     /// The feed has something for it.
-    pub news: bool,
+    pub news: [bool; 2],
+    /// A plugin works for it, to fence this tenure of the key.
+    pub fencing: Option<Token>,
 }
 
-/// The end of D, as the lease of a node knows it.
+/// The end of D, as the leases of a node know it.
 pub fn until(keeper: &Keeper, drained_answers: bool) -> Moment {
     if drained_answers && keeper.is_leaving() { keeper.record().until } else { keeper.until() }
 }
 
+pub fn key_of(which: usize) -> Key {
+    if which == SESSION { Key::of_session(DIGEST) } else { Key::new("k").unwrap() }
+}
+
 impl Node {
     /// A process starts.
-    pub fn new(model: &TwoNodes, incarnation: Nonce, url: &str, there: &Found) -> Self {
+    pub fn new(model: &TwoNodes, incarnation: Nonce, url: &str, there: &[Found; 2]) -> Self {
         let keeper = Keeper::new(incarnation, url, "", NODE_TTL_MS, EPOCH);
         let mut terms = model.terms.clone();
         (terms.node, terms.until) = (incarnation, Moment::ZERO);
         terms.peers = Some(Arc::default());
-        let key = Key::new("k").unwrap();
-        let mut nonces = Nonce::default;
-        let mut env = Env { now: NOW, wall_ms: 0, key: &key, terms: &terms, nonces: &mut nonces };
-        let inherited = Inherited::FromProcess(NOW);
-        let (lease, _) = Lease::recover(loaded(there), inherited, &mut env);
+        let mut fencing = None;
+        let leases = [KEY, SESSION].map(|which| {
+            let (key, mut nonces) = (key_of(which), Nonce::default);
+            let mut env =
+                Env { now: NOW, wall_ms: 0, key: &key, terms: &terms, nonces: &mut nonces };
+            let inherited = Inherited::FromProcess(NOW);
+            let (lease, effects) = Lease::recover(loaded(&there[which]), inherited, &mut env);
+            for effect in effects {
+                if let Effect::Fence(run) = effect {
+                    fencing = Some(run.token);
+                }
+            }
+            lease
+        });
         Self {
             runs: true,
             keeper,
             peers: Arc::default(),
-            lease,
-            flight: None,
-            reads: Vec::new(),
+            leases,
+            flights: [None, None],
+            reads: [Vec::new(), Vec::new()],
             scan: None,
             inquiry: None,
-            news: false,
+            news: [false; 2],
+            fencing,
         }
     }
 
-    /// What its lease is told of the node.
+    /// What its leases are told of the node.
     pub fn terms(&self, model: &TwoNodes) -> Terms {
         let mut terms = model.terms.clone();
         terms.node = self.keeper.incarnation();
@@ -81,15 +99,18 @@ impl Node {
     }
 
     /// Its process is gone, and what it asked for.
-    pub fn forget_reads(&mut self) {
-        self.reads.clear();
+    pub fn forget(&mut self) {
+        self.runs = false;
+        self.reads.iter_mut().for_each(Vec::clear);
         (self.scan, self.inquiry) = (None, None);
+        (self.news, self.fencing) = ([false; 2], None);
     }
 
     /// No read of its takes longer than the bounds allow when time passes now.
     pub fn may_wait(&self, bounds: &Bounds) -> bool {
         let longest = NOW - ms(TICK_MS) * u32::from(bounds.scan_ticks);
-        self.reads.is_empty() && self.scan.as_ref().is_none_or(|scan| scan.asked > longest)
+        self.reads.iter().all(Vec::is_empty)
+            && self.scan.as_ref().is_none_or(|scan| scan.asked > longest)
     }
 
     pub fn age_keeper(&mut self, by: std::time::Duration, recent: Moment) {
@@ -101,9 +122,11 @@ impl Node {
         let by = ms(TICK_MS);
         self.age_keeper(by, recent);
         self.publish();
-        self.lease.age(by, oldest);
-        self.lease.for_records(|record| record.age(by, OLDEST));
-        if let Some(write) = &mut self.flight {
+        for lease in &mut self.leases {
+            lease.age(by, oldest);
+            lease.for_records(|record| record.age(by, OLDEST));
+        }
+        for write in self.flights.iter_mut().flatten() {
             write.record.age(by, OLDEST);
         }
         if let Some(scan) = &mut self.scan {

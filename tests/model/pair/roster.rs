@@ -1,4 +1,4 @@
-//! Reads that take their time: of the key's record, and of those of the nodes.
+//! Reads that take their time: of the key's record, of its session's, and of those of the nodes.
 //!
 //! A read shows what was there at some moment between its question and its answer. It begins with what is
 //! there when it is asked for, and may be sampled anew, each record by itself, until it is answered.
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use tenure::lease::{Input, Keeper, Moment, NodeRecord, Nonce, Revision};
 
 use super::{
-    Bounds, NOW, OLDEST, TwoNodes,
+    Bounds, KEY, NOW, OLDEST, SESSION, TwoNodes,
     node::{Node, loaded},
     store::revision_of,
     world::{Action, Broken, Event, World},
@@ -38,10 +38,12 @@ impl Node {
 
 impl World {
     pub fn actions_of_reads(&self, at: usize, node: &Node, bounds: &Bounds, out: &mut Vec<Action>) {
-        if let Some(read) = node.reads.first() {
-            out.push(Action::Answer(at));
-            if *read != self.cell {
-                out.push(Action::Sample(at));
+        for which in [KEY, SESSION] {
+            if let Some(read) = node.reads[which].first() {
+                out.push(Action::Answer(at, which));
+                if *read != self.cells[which] {
+                    out.push(Action::Sample(at, which));
+                }
             }
         }
         if let Some(scan) = &node.scan {
@@ -63,9 +65,9 @@ impl World {
 
     pub fn act_on_nodes(&mut self, model: &TwoNodes, action: &Action) {
         match *action {
-            Action::Sample(at) => {
-                let now = self.cell.clone();
-                self.nodes[at].reads[0] = now;
+            Action::Sample(at, which) => {
+                let now = self.cells[which].clone();
+                self.nodes[at].reads[which][0] = now;
             }
             Action::Scan(at) => self.scan(at),
             Action::SampleNode(at, nonce) => {
@@ -142,7 +144,7 @@ impl World {
         self.nodes[at].scan = None;
         self.made_known(model, at);
         if gone {
-            self.step(model, at, Input::Tick);
+            self.tick(model, at);
         }
     }
 
@@ -173,21 +175,29 @@ impl World {
         self.nodes[at].keeper.buried(record, revision, NOW);
         self.made_known(model, at);
         if model.bounds.slow_scans[at] {
-            self.step(model, at, Input::Tick);
+            self.tick(model, at);
         }
     }
 
-    /// The read of the key's record is answered.
-    pub fn answer(&mut self, model: &TwoNodes, at: usize) {
-        let found = self.nodes[at].reads.remove(0);
-        if found != self.cell {
+    /// What is known of the nodes has changed.
+    fn tick(&mut self, model: &TwoNodes, at: usize) {
+        self.step(model, at, KEY, Input::Tick);
+        if model.bounds.session {
+            self.step(model, at, SESSION, Input::Tick);
+        }
+    }
+
+    /// The read of a lease's record is answered.
+    pub fn answer(&mut self, model: &TwoNodes, at: usize, which: usize) {
+        let found = self.nodes[at].reads[which].remove(0);
+        if found != self.cells[which] {
             model.saw(Event::StaleRead);
         }
-        let mine = self.nodes[at].flight.is_none();
+        let mine = self.nodes[at].flights[which].is_none();
         let nonce = found.as_ref().map(|(_, record)| record.nonce);
-        let waited = self.nodes[at].lease.is_writing();
-        self.step(model, at, Input::Loaded(Ok(loaded(&found))));
-        let settled = mine && waited && !self.nodes[at].lease.is_writing();
+        let waited = self.nodes[at].leases[which].is_writing();
+        self.step(model, at, which, Input::Loaded(Ok(loaded(&found))));
+        let settled = mine && waited && !self.nodes[at].leases[which].is_writing();
         if settled
             && nonce.is_some_and(|nonce| nonce.0 / 64 == self.nodes[at].keeper.incarnation().0)
         {

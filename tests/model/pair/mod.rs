@@ -9,17 +9,35 @@
 mod client;
 mod node;
 mod roster;
+mod session;
 mod store;
+mod whole;
 mod world;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
 
-use stateright::{Checker, HasDiscoveries, Model, Property};
-use tenure::lease::{Moment, Mutant, Terms};
+use stateright::{
+    Checker, HasDiscoveries, Model, Property,
+    report::{ReportData, ReportDiscovery, Reporter},
+};
+use tenure::lease::{Moment, Mutant, Nonce, Terms};
 
 use self::client::Kind;
 use self::world::{Action, Broken, Event, World};
-use crate::harness::terms;
+use crate::{
+    harness::{before_grant, ruled, terms},
+    size::{Size, size},
+};
+
+/// The two leases of each node, and their records in the store.
+const KEY: usize = 0;
+const SESSION: usize = 1;
+/// The session's name.
+const DIGEST: Nonce = Nonce(0x5e55);
 
 /// What every clock always shows.
 const NOW: Moment = Moment(3_600_000_000_000);
@@ -60,6 +78,14 @@ struct Bounds {
     sleeps: [bool; 2],
     /// The second node is the first one's successor, at its address; the first does not know.
     successor: bool,
+    /// The first client holds the key under a session, which lives at the first node; whether it has the key
+    /// from the beginning, and whether it may end the session.
+    session: bool,
+    kept: bool,
+    ends_session: bool,
+    session_writes: u64,
+    /// A plugin fences every tenure of the key that was not given back, before the next grant.
+    fence: bool,
 }
 
 /// Two nodes, the first of which may sleep, be found dead and go on as another incarnation.
@@ -78,6 +104,11 @@ const NEIGHBOURS: Bounds = Bounds {
     rival_calls: false,
     sleeps: [true, false],
     successor: false,
+    session: false,
+    kept: false,
+    ends_session: false,
+    session_writes: 0,
+    fence: false,
 };
 
 /// A process that sleeps and wakes, and the one that took its place.
@@ -135,6 +166,10 @@ struct Sins {
     older_copy: bool,
     /// A tombstone is written whatever is there.
     blind_tombstone: bool,
+    /// The key's lease is told that the session is over when its time is seen to be over.
+    observed_expiry: bool,
+    /// A grant is told without seeing its session alive after it.
+    grant_unseen: bool,
 }
 
 const INNOCENT: Sins = Sins {
@@ -143,6 +178,8 @@ const INNOCENT: Sins = Sins {
     own_instants: false,
     older_copy: false,
     blind_tombstone: false,
+    observed_expiry: false,
+    grant_unseen: false,
 };
 const DRAINED_ANSWERS: Sins = Sins { drained_answers: true, ..INNOCENT };
 
@@ -156,7 +193,11 @@ struct TwoNodes {
 
 impl TwoNodes {
     fn new(bounds: Bounds, mutant: Option<Mutant>) -> Self {
-        Self { terms: terms(mutant), bounds, sins: INNOCENT, seen: AtomicU32::new(0) }
+        let mut terms = terms(mutant);
+        if bounds.fence {
+            terms.policies = ruled(0, Some(before_grant(&["x"])));
+        }
+        Self { terms, bounds, sins: INNOCENT, seen: AtomicU32::new(0) }
     }
 }
 
@@ -181,7 +222,7 @@ impl Model for TwoNodes {
     }
 
     fn actions(&self, world: &World, out: &mut Vec<Action>) {
-        world.actions(&self.bounds, out);
+        world.actions(self, out);
     }
 
     fn next_state(&self, world: &World, action: Action) -> Option<World> {
@@ -207,6 +248,15 @@ impl Model for TwoNodes {
             Property::always("I7 no promise at or after D", |_, w: &World| {
                 w.broken != Some(Broken::PromisedTooLate)
             }),
+            Property::always("I5 nobody is granted before the fence", |_, w: &World| {
+                w.broken != Some(Broken::Unfenced)
+            }),
+            Property::always("I6 no end before the tombstone", |_, w: &World| {
+                w.broken != Some(Broken::BeforeTombstone)
+            }),
+            Property::always("R6 a tombstone is final", |_, w: &World| {
+                w.broken != Some(Broken::Risen)
+            }),
             Property::always("one answer", |_, w: &World| w.broken != Some(Broken::AnsweredTwice)),
             Property::always("no home without a record", |_, w: &World| {
                 w.broken != Some(Broken::Homeless)
@@ -215,13 +265,43 @@ impl Model for TwoNodes {
     }
 }
 
-/// Every state within the bounds; the events happen in some of them, or the properties say little. With
-/// `MODEL=wide` one more write and incarnation: several times as many, for a release build.
+/// Every state within the bounds; the events happen in some of them, or the properties say little. In full with
+/// one more write and incarnation.
 #[track_caller]
 fn explore(bounds: Bounds, events: &[Event]) {
-    let wide = std::env::var("MODEL").is_ok_and(|size| size == "wide");
-    let bounds = if wide { Bounds { writes: 4, incarnations: 3, ..bounds } } else { bounds };
-    let checker = TwoNodes::new(bounds, None).checker().threads(2).spawn_bfs().join();
+    let full = Bounds { writes: 4, incarnations: 3, ..bounds };
+    visit(if size() == Size::Full { full } else { bounds }, events);
+}
+
+/// Tells now and then how far a long exploration has come.
+struct Progress;
+
+impl Reporter<TwoNodes> for Progress {
+    fn report_checking(&mut self, so_far: ReportData) {
+        let ReportData { unique_states, max_depth, duration, .. } = so_far;
+        println!("{duration:.0?}: {unique_states} so far, depth {max_depth}");
+    }
+
+    fn report_discoveries(
+        &mut self,
+        _: &TwoNodes,
+        _: BTreeMap<&'static str, ReportDiscovery<TwoNodes>>,
+    ) {
+    }
+
+    fn delay(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+}
+
+/// Depth first: of the states that are to be visited only a few are kept, and of the others a number each.
+#[track_caller]
+fn visit(bounds: Bounds, events: &[Event]) {
+    let checker = TwoNodes::new(bounds, None).checker().threads(2).spawn_dfs();
+    let checker = match size() {
+        Size::Full => checker.join_and_report(&mut Progress),
+        _ => checker.join(),
+    };
     println!("{} unique states, depth {}", checker.unique_state_count(), checker.max_depth());
     checker.assert_properties();
     let seen = checker.model().seen.load(Ordering::Relaxed);
@@ -282,6 +362,11 @@ fn slow_readings_and_a_process_that_is_killed() {
 }
 
 #[test]
+fn slow_readings_and_a_node_that_leaves() {
+    explore(SLOW_LEAVING, &[Event::StaleScan, Event::TakenOver, Event::Adopted]);
+}
+
+#[test]
 fn slow_reads_of_the_key_and_a_write_in_doubt() {
     let events = [Event::StaleRead, Event::Settled, Event::TakenOver, Event::Adopted];
     explore(SLOW_DOUBT, &events);
@@ -318,10 +403,11 @@ fn broken_readings_of_the_nodes_are_found() {
     }
 }
 
+/// It takes a reading that comes three ticks late: all nodes are awake, or there is too much else to try.
 #[test]
-#[ignore = "not found within a minute yet"]
 fn the_end_of_a_dead_node_from_an_older_copy_is_found() {
-    let found = broken_by(SLOW_LEAVING, None, Sins { older_copy: true, ..INNOCENT });
+    let awake = Bounds { incarnations: 3, ..SLOW_CRASH };
+    let found = broken_by(awake, None, Sins { older_copy: true, ..INNOCENT });
     assert!(found.iter().any(|name| name.starts_with("I")), "{found:?}");
 }
 

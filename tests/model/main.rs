@@ -1,0 +1,17 @@
+//! Exhaustive models of the core: every state that a small world can reach, within bounds, keeps the promises of
+//! docs/protocol.md; and each rule that a world can show, once broken, is found.
+//!
+//! `model`: one key, one process that crashes. `duo`: a session and what it keeps in one process. `pair`: two
+//! nodes on one store, with a session, a fence before the next grant, stale reads and crashes together.
+//!
+//! How far they go is told by `MODEL`: nothing for a debug build, `ci` for five million states, `full` for fifty
+//! million. Both want a release build, a light one will do: `make model`.
+
+#[allow(dead_code, unused_imports, reason = "the tests of the core use more of it")]
+#[path = "../core/harness/mod.rs"]
+mod harness;
+
+mod duo;
+mod model;
+mod pair;
+mod size;
