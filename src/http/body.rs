@@ -55,10 +55,11 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 
 /// The content of an [`OptionalBody`].
 pub fn parse_optional<T: DeserializeOwned + Default>(bytes: &[u8]) -> Result<T, Problem> {
-    if bytes.is_empty() || bytes.trim_ascii() == b"null" {
+    if bytes.is_empty() {
         return Ok(T::default());
     }
-    parse(bytes)
+    let read = serde_json::from_slice::<Option<Object<T>>>(bytes).map_err(|_| explain::<T>(bytes));
+    Ok(read?.map_or_else(T::default, |Object(body)| body))
 }
 
 fn read<T>(

@@ -9,7 +9,9 @@ use crate::harness::{Grant, Server, assert_no_hole, eventually, kinds, ms};
 #[tokio::test]
 async fn sessions_live_through_a_crash_with_all_that_they_keep() {
     let server = Server::start();
-    let session = server.session("w", 60_000, json!({ "behavior": "delete", "weight": 7 })).await;
+    let session = server
+        .session("w", 60_000, json!({ "behavior": "delete", "pool": "default", "weight": 7 }))
+        .await;
     let gone = server.session("w", 60_000, json!({})).await;
     let mut kept = Vec::new();
     for n in 0..5 {

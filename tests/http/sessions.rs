@@ -19,7 +19,7 @@ fn digest_of(grants: &[&Grant]) -> String {
 #[tokio::test]
 async fn a_session_is_made_looked_at_kept_and_ended() {
     let server = Server::start();
-    let more = json!({ "behavior": "delete", "lock_delay_ms": 250, "weight": 3,
+    let more = json!({ "behavior": "delete", "lock_delay_ms": 250, "pool": "default", "weight": 3,
         "checks": [{ "type": "progress", "interval_ms": 60_000, "fail_after": 2 }] });
     let reply = server.post("/v1/sessions", &session_body("w", 5000, more)).await;
     assert_eq!(reply.status, 201, "{}", reply.text());
@@ -34,7 +34,7 @@ async fn a_session_is_made_looked_at_kept_and_ended() {
         assert!(seen.get("id").is_none() && seen.get("valid_for_ms").is_none(), "{seen}");
         assert_eq!((&seen["owner"], &seen["ttl_ms"]), (&json!("w"), &json!(5000)));
         assert_eq!((&seen["behavior"], &seen["weight"]), (&json!("delete"), &json!(3)));
-        assert_eq!((&seen["lock_delay_ms"], &seen["pool"]), (&json!(250), &Value::Null));
+        assert_eq!((&seen["lock_delay_ms"], &seen["pool"]), (&json!(250), &json!("default")));
         assert_eq!(seen["checks"][0], made["checks"][0]);
         assert_eq!(seen["leases"], json!({ "count": 0, "digest": "0000000000000000" }));
         assert!(seen["expires_in_ms"].as_u64().is_some_and(|left| left <= 5000), "{seen}");

@@ -69,7 +69,7 @@ fn the_node_answers_as_its_document_says() {
     let server = Server::configured(CONFIG);
     let wanted = number("SCHEMATHESIS_CASES", 300);
     let seed = number("SCHEMATHESIS_SEED", 1);
-    let per_operation = wanted.div_ceil(40).clamp(4, 500);
+    let per_operation = wanted.div_ceil(40).clamp(4, 60);
     let mut cases = 0;
     for seed in seed.. {
         cases += run(&server, seed, per_operation);
