@@ -49,9 +49,8 @@ async fn drip(addr: SocketAddr, kind: usize) -> (Duration, String) {
             break;
         }
         let read = stream.read_buf(&mut said);
-        match tokio::time::timeout(DRIP, read).await {
-            Ok(Ok(0) | Err(_)) => break,
-            Ok(Ok(_)) | Err(_) => {}
+        if let Ok(Ok(0) | Err(_)) = tokio::time::timeout(DRIP, read).await {
+            break;
         }
     }
     (begun.elapsed(), String::from_utf8_lossy(&said).into_owned())

@@ -26,7 +26,7 @@ pub async fn order(me: Rc<Worker>) {
             return;
         }
         let key = a_key(&me);
-        match me.draw(|chance| super::dice::Dice::from_to(chance, 0, 99)) {
+        match me.draw(|chance| super::dice::Dice::between(chance, 0, 99)) {
             0..=29 => revoke(&me, key, false).await,
             30..=44 => revoke(&me, key, true).await,
             45..=59 => drop(me.call(Op::Check, "", &Ask::Pin(key)).await),

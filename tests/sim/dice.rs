@@ -4,15 +4,15 @@ use tenure::clock::Chance;
 
 pub trait Dice {
     /// From `low` to `high`, both included.
-    fn from_to(&mut self, low: u64, high: u64) -> u64;
+    fn between(&mut self, low: u64, high: u64) -> u64;
 
     /// With this many in a thousand.
     fn per_mille(&mut self, share: u64) -> bool {
-        self.from_to(0, 999) < share
+        self.between(0, 999) < share
     }
 
     fn index(&mut self, count: usize) -> usize {
-        usize::try_from(self.from_to(0, count as u64 - 1)).unwrap_or(0)
+        usize::try_from(self.between(0, count as u64 - 1)).unwrap_or(0)
     }
 
     fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
@@ -24,7 +24,7 @@ pub trait Dice {
 }
 
 impl Dice for Chance {
-    fn from_to(&mut self, low: u64, high: u64) -> u64 {
+    fn between(&mut self, low: u64, high: u64) -> u64 {
         low + ((u128::from(self.next_u64()) * u128::from(high - low + 1)) >> 64) as u64
     }
 

@@ -141,7 +141,7 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
         (plan.shape.hop, plan.shape.sync) = (slow, slow);
     }
     for fault in more {
-        plan.faults.push((chance.from_to(SECOND, plan.calm - SECOND), fault));
+        plan.faults.push((chance.between(SECOND, plan.calm - SECOND), fault));
     }
     plan.faults.sort_by_key(|(at, _)| *at);
 }

@@ -106,7 +106,7 @@ impl Net {
         let weather = self.weather.get();
         let mut delay = || {
             let longest = if chance.per_mille(weather.slow) { weather.longest_ms } else { 3 };
-            ms(chance.from_to(0, longest))
+            ms(chance.between(0, longest))
         };
         let (there, back, later) = (delay(), delay(), delay());
         let again = chance.per_mille(weather.twice).then_some(later + ms(1));

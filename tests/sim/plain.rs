@@ -177,7 +177,7 @@ async fn beat(me: &Worker, mut held: Held) -> Option<Held> {
 }
 
 async fn end(me: &Worker, held: Held) {
-    match me.draw(|chance| chance.from_to(0, 99)) {
+    match me.draw(|chance| chance.between(0, 99)) {
         0..=59 => release(me, held, Op::Release).await,
         60..=79 => transfer(me, held).await,
         // It dies, or forgets.

@@ -121,15 +121,15 @@ pub fn plan(seed: u64) -> Plan {
     let dice = &mut chance;
     let kind = *dice.pick(&Kind::ALL);
     let nodes = if kind.is_shared() { *dice.pick(&[1, 2, 2, 3, 3, 3]) } else { 1 };
-    let (workers, keys) = match dice.from_to(0, 99) {
-        0..=79 => (dice.from_to(8, 16), dice.from_to(1, 8)),
-        80..=96 => (dice.from_to(12, 24), dice.from_to(4, 32)),
-        _ => (50, dice.from_to(50, 200)),
+    let (workers, keys) = match dice.between(0, 99) {
+        0..=79 => (dice.between(8, 16), dice.between(1, 8)),
+        80..=96 => (dice.between(12, 24), dice.between(4, 32)),
+        _ => (50, dice.between(50, 200)),
     };
     let base = *dice.pick(&[1_500, 1_500, 2_000, 2_500, 3_000, 5_000, 10_000, 30_000]);
-    let ttls = (0..3).map(|_| base + dice.from_to(0, base / 2)).collect();
-    let calm = dice.from_to(12, 24) * SECOND;
-    let stop = calm + dice.from_to(3, 6) * SECOND;
+    let ttls = (0..3).map(|_| base + dice.between(0, base / 2)).collect();
+    let calm = dice.between(12, 24) * SECOND;
+    let stop = calm + dice.between(3, 6) * SECOND;
     let prefixes = ["a/", "a/", "f/", "g/", "d/", "p/"];
     let kinds = dice.index(prefixes.len()) + 1;
     let keys: Vec<Key> = (0..keys)
@@ -201,7 +201,7 @@ fn policies(dice: &mut Chance) -> Arc<Policies> {
     let both: &[&str] = if dice.per_mille(300) { &["one", "two"] } else { &["one"] };
     let before = fence(FenceWhen::BeforeGrant, both, on_failure, on_release);
     let after = fence(FenceWhen::AfterGrant, &["one"], OnFenceFailure::GrantWithAlarm, on_release);
-    let delay = u32::try_from(dice.from_to(500, LONGEST_LOCK_DELAY)).unwrap_or(500);
+    let delay = u32::try_from(dice.between(500, LONGEST_LOCK_DELAY)).unwrap_or(500);
     let all = vec![
         Policy { fence: before, ..policy("f/") },
         Policy { fence: after, ..policy("g/") },
@@ -213,12 +213,12 @@ fn policies(dice: &mut Chance) -> Arc<Policies> {
 
 impl Plan {
     fn draw_faults(&mut self, dice: &mut Chance, ttl: u64) {
-        let count = dice.from_to(0, 10);
+        let count = dice.between(0, 10);
         for _ in 0..count {
-            let at = dice.from_to(SECOND, self.calm - SECOND);
+            let at = dice.between(SECOND, self.calm - SECOND);
             let left = (self.calm - at) / MS;
             let longest = (3 * ttl).min(left);
-            let span = ms(dice.from_to(longest.min(100), longest));
+            let span = ms(dice.between(longest.min(100), longest));
             let fault = self.draw_fault(dice, at, span);
             if let Fault::Regress { .. } = fault {
                 // Operators take their time.
@@ -235,7 +235,7 @@ impl Plan {
         let way = *dice.pick(&[Direction::Requests, Direction::Replies, Direction::Both]);
         let way = if self.kind.is_shared() { way } else { Direction::Both };
         let year = 365 * 86_400_000;
-        match dice.from_to(0, 99) {
+        match dice.between(0, 99) {
             0..=19 => Fault::Crash { node, down: span / 2, boot: dice.per_mille(300) },
             20..=37 => Fault::Pause { node, span, missed: dice.per_mille(300) },
             38..=44 => Fault::Leave { node, down: span / 2 },
@@ -261,13 +261,13 @@ impl Plan {
             83..=84 => Fault::StepDown,
             85..=86 => Fault::LostReplies { many: dice.per_mille(300), span },
             87 => Fault::StoreFull(span),
-            88..=90 => Fault::StoreSlow(ms(dice.from_to(20, 800)), span),
+            88..=90 => Fault::StoreSlow(ms(dice.between(20, 800)), span),
             91..=92 => Fault::Throttle(span),
             93..=96 => Fault::LateWrites(span),
             97 => Fault::Gap { node },
             _ if at < 6 * SECOND => Fault::Regress {
-                copied: ms(dice.from_to(200, 3_000)),
-                raised: ms(dice.from_to(0, 3_000)),
+                copied: ms(dice.between(200, 3_000)),
+                raised: ms(dice.between(0, 3_000)),
             },
             _ => Fault::Gap { node },
         }

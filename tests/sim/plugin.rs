@@ -54,7 +54,7 @@ impl FencePlugin for SimPlugin {
     fn fence(&self, order: FenceOrder) -> Fencing {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (chance, manners) = &mut *state;
-        let (pause, fate) = (ms(chance.from_to(0, manners.slow_ms)), chance.from_to(0, 999));
+        let (pause, fate) = (ms(chance.between(0, manners.slow_ms)), chance.between(0, 999));
         let (log, plugin, manners) = (self.log.clone(), self.name.clone(), *manners);
         drop(state);
         Box::pin(async move {

@@ -35,7 +35,6 @@ pub const NODE_TTL: Duration = Duration::from_secs(3);
 
 /// What came of a run.
 pub struct Outcome {
-    pub seed: u64,
     pub log: Log,
     /// Keys that could not be had at the end, and panics.
     pub wrong: Vec<String>,
@@ -77,7 +76,7 @@ pub fn try_out(seed: u64, trial: Trial, commit: &str) -> Outcome {
     wrong.extend(panics::take());
     let _runtime = runtime.enter();
     drop(local);
-    Outcome { seed, log, wrong, span }
+    Outcome { log, wrong, span }
 }
 
 async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, u64) {
@@ -167,7 +166,7 @@ fn hosts(site: &Rc<Site>, plan: &Plan, chance: &mut Chance) -> Vec<Rc<Host>> {
     let host = |number| {
         let ppm = *chance.pick(&[-2_000, -2_000, -500, 0, 700, 2_000, 2_000]);
         let wall = 1_700_000_000_000 + *chance.pick(&[0, year, 2 * year]) - year;
-        let clock = SimClock::new(chance.from_to(1, 1 << 62), ppm, wall);
+        let clock = SimClock::new(chance.between(1, 1 << 62), ppm, wall);
         Rc::new(Host::new(number, clock, site.clone()))
     };
     (0..plan.nodes).map(host).collect()

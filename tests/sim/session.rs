@@ -69,7 +69,7 @@ async fn open(me: &Worker) -> Option<Session<'_>> {
         behavior: if me.per_mille(500) { Behavior::Release } else { Behavior::Delete },
         lock_delay_ms: me.per_mille(300).then_some(1_000),
         pool: pool.then(|| "pool".into()),
-        weight: me.draw(|chance| u32::try_from(chance.from_to(1, 3)).unwrap_or(1)),
+        weight: me.draw(|chance| u32::try_from(chance.between(1, 3)).unwrap_or(1)),
         capacity: me.per_mille(200).then_some(2),
         checks: if me.per_mille(300) { vec![check] } else { Vec::new() },
     };

@@ -79,7 +79,7 @@ impl Worker {
     pub fn new(number: usize, name: &str, arena: &Rc<Arena>, mut chance: Chance) -> Self {
         // The bounds themselves are the hardest.
         let ppm = *chance.pick(&[-10_000, -10_000, -3_000, 0, 4_000, 10_000, 10_000]);
-        let clock = SimClock::new(chance.from_to(0, 1 << 50), ppm, 0);
+        let clock = SimClock::new(chance.between(0, 1 << 50), ppm, 0);
         Self {
             place: Place::Worker(number),
             name: name.to_owned(),
@@ -100,7 +100,7 @@ impl Worker {
     }
 
     pub async fn sleep(&self, low_ms: u64, high_ms: u64) {
-        let span = self.draw(|chance| chance.from_to(low_ms, high_ms.max(low_ms)));
+        let span = self.draw(|chance| chance.between(low_ms, high_ms.max(low_ms)));
         tokio::time::sleep(ms(span)).await;
     }
 
@@ -131,7 +131,7 @@ impl Worker {
         let mut limit = Duration::from_nanos(wait + ANSWER + SECOND);
         if !calm && self.per_mille(self.arena.plan.impatience) {
             // It loses patience.
-            limit = self.draw(|chance| ms(chance.from_to(1, wait / MS + 300)));
+            limit = self.draw(|chance| ms(chance.between(1, wait / MS + 300)));
         }
         if self.per_mille(50) {
             self.turn();

@@ -149,6 +149,7 @@ impl Server {
         Refused { status, stderr }
     }
 
+    #[allow(dead_code, reason = "not every test that has this harness looks at the process")]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
