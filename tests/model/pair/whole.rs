@@ -109,7 +109,6 @@ fn broken_rules_of_sessions_and_fences_on_two_nodes_are_found() {
         (ADOPTED, Some(Mutant::SessionRises), INNOCENT, "R6"),
         (ASLEEP, Some(Mutant::PromiseAfterUntil), INNOCENT, "I"),
         (ASLEEP, Some(Mutant::HeartbeatAnsweredElsewhere), INNOCENT, "I"),
-        (ASLEEP, Some(Mutant::HeartbeatAbsorbedWhileEnding), INNOCENT, "I"),
         (ASLEEP, Some(Mutant::ReplyBeforeDurable), INNOCENT, "I3"),
         (ASLEEP, Some(Mutant::TokenReused), INNOCENT, "I2"),
         (ADOPTED, Some(Mutant::ExpiryIgnoresOwnPromises), INNOCENT, "I1"),

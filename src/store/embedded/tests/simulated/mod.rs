@@ -140,9 +140,11 @@ fn whatever_step_a_crash_comes_at_nothing_acknowledged_is_lost() {
     println!("{seen:?}");
     println!("simulated crashes: {} passed, {failed} failed", seen.crashes);
     assert_eq!(failed, 0);
-    assert!(seen.in_recovery > 0 && seen.power > 0 && seen.failed_syncs > 0 && seen.full > 0);
-    let bites = seen.acknowledged > 0 && seen.landed > 0 && seen.lost > 0;
-    assert!(crashes < 1_000 || (bites && seen.carried > 0), "there was no load: {seen:?}");
+    let load = seen.acknowledged > 0 && seen.landed > 0 && seen.lost > 0 && seen.carried > 0;
+    let faults = seen.in_recovery > 0 && seen.power > 0 && seen.failed_syncs > 0;
+    assert!(crashes < 1_000 || (load && faults), "too little happened: {seen:?}");
+    // A disk is full in few lives, and seldom when a new segment is due.
+    assert!(crashes < 50_000 || seen.full > 0, "no write was refused: {seen:?}");
 }
 
 /// The machinery finds what there is to find.
