@@ -119,13 +119,15 @@ async fn who_listens_follows_a_store_that_went_backwards() {
     copy(&older, &data);
     server.run();
     for node in [&pair.a, &pair.b] {
-        let frozen = within(ms(3 * DEATH_MS), async || node.metric("tenure_store_frozen").await == 1.0);
+        let frozen =
+            within(ms(3 * DEATH_MS), async || node.metric("tenure_store_frozen").await == 1.0);
         assert!(frozen.await, "{} does not freeze", node.url);
     }
     let raised = pair.tenure(&["restore", "--raise-epoch"]);
     assert!(raised.status.success(), "{}", String::from_utf8_lossy(&raised.stderr));
     for node in [&pair.a, &pair.b] {
-        let thawed = within(ms(3 * DEATH_MS), async || node.metric("tenure_store_frozen").await == 0.0);
+        let thawed =
+            within(ms(3 * DEATH_MS), async || node.metric("tenure_store_frozen").await == 0.0);
         assert!(thawed.await, "{} does not thaw", node.url);
     }
     let ready = within(ms(DEATH_MS), async || reasons(&pair).await.is_empty());
