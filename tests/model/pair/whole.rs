@@ -111,7 +111,6 @@ fn broken_rules_of_sessions_and_fences_on_two_nodes_are_found() {
         (ASLEEP, Some(Mutant::HeartbeatAnsweredElsewhere), INNOCENT, "I"),
         (ASLEEP, Some(Mutant::ReplyBeforeDurable), INNOCENT, "I3"),
         (ASLEEP, Some(Mutant::TokenReused), INNOCENT, "I2"),
-        (ADOPTED, Some(Mutant::ExpiryIgnoresOwnPromises), INNOCENT, "I1"),
         (ASLEEP, Some(Mutant::TakeOverWithoutTombstone), INNOCENT, "I"),
         (ASLEEP, Some(Mutant::FenceLost), INNOCENT, "I5"),
         (ASLEEP, Some(Mutant::GrantWhileFencing), INNOCENT, "I5"),
