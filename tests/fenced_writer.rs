@@ -14,6 +14,8 @@
     reason = "shared with the tests of the API, which use more of it"
 )]
 mod harness;
+#[path = "common/ports.rs"]
+mod ports;
 #[path = "common/postgres_server.rs"]
 mod postgres_server;
 

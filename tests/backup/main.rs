@@ -7,5 +7,7 @@ mod file;
 #[path = "../common/nats_server.rs"]
 mod nats_server;
 mod node;
+#[path = "../common/ports.rs"]
+mod ports;
 mod scenario;
 mod shared;

@@ -13,6 +13,8 @@ mod dynamo_endpoint;
 mod ledger;
 #[allow(dead_code, reason = "shared with the tests of several nodes")]
 mod node;
+#[path = "../common/ports.rs"]
+mod ports;
 mod process;
 #[allow(dead_code, reason = "shared with the tests of agents")]
 mod servers;

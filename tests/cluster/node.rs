@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::{
     clock::{ms, within},
-    process::{Process, free_port},
+    ports::free_port,
+    process::Process,
 };
 
 /// How long a start may take: opening a store, on a busy machine.

@@ -81,9 +81,3 @@ impl Drop for Process {
         }
     }
 }
-
-/// A port that is free now, for a process that will be started again on it.
-pub fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
-}

@@ -7,7 +7,8 @@ use tempfile::TempDir;
 use crate::{
     clock::{ms, within},
     dynamo_endpoint::Endpoint,
-    process::{Process, free_port},
+    ports::free_port,
+    process::Process,
 };
 
 /// How many NATS servers keep the bucket.

@@ -6,11 +6,13 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
 };
+
+use crate::ports::free_port;
 
 /// How long servers get to be ready, in steps of [`STEP`].
 const STEPS: u32 = 600;
@@ -46,15 +48,8 @@ pub struct Server {
     child: Option<Child>,
 }
 
-/// A port that is free now, and perhaps still in a moment. Listeners are kept until all are chosen.
-fn free_ports(count: usize) -> Vec<u16> {
-    let bind = || TcpListener::bind("127.0.0.1:0").expect("a port of loopback");
-    let listeners: Vec<TcpListener> = (0..count).map(|_| bind()).collect();
-    listeners.iter().map(|l| l.local_addr().expect("it is bound").port()).collect()
-}
-
 fn temp_dir() -> PathBuf {
-    let (pid, port) = (std::process::id(), free_ports(1)[0]);
+    let (pid, port) = (std::process::id(), free_port());
     let dir = std::env::temp_dir().join(format!("tenure-nats-{pid}-{port}"));
     fs::create_dir_all(&dir).expect("a directory for the server");
     dir
@@ -73,7 +68,7 @@ impl Server {
 
     /// A single server; `more` is added to its configuration.
     pub fn start_with(sync: Sync, more: &str) -> Self {
-        let (dir, port) = (temp_dir(), free_ports(1)[0]);
+        let (dir, port) = (temp_dir(), free_port());
         let config = format!("listen: \"127.0.0.1:{port}\"\n{}{more}\n", store_block(&dir, sync));
         let mut server = Self { dir, own_dir: true, port, child: None };
         server.configure(&config);
@@ -205,7 +200,7 @@ pub struct Cluster {
 impl Cluster {
     /// Starts three servers and waits until they agreed on a leader.
     pub fn start(sync: Sync) -> Self {
-        let (dir, ports) = (temp_dir(), free_ports(6));
+        let (dir, ports) = (temp_dir(), [(); 6].map(|()| free_port()));
         let (client_ports, routes) = ports.split_at(3);
         let all: Vec<String> = routes.iter().map(|p| format!("\"nats://127.0.0.1:{p}\"")).collect();
         let mut servers = Vec::new();

@@ -5,7 +5,6 @@
 
 use std::{
     fs,
-    net::TcpListener,
     os::unix::fs::{PermissionsExt, chown},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -13,6 +12,8 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::ports::free_port;
 
 /// The user, and its password.
 const USER: &str = "tenure";
@@ -70,8 +71,7 @@ impl Server {
     /// Starts one, and waits until it answers.
     pub async fn start() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let port = port.expect("a port").port();
+        let port = free_port();
         let password = dir.path().join("password");
         fs::write(&password, PASSWORD).expect("written");
         if rustix::process::geteuid().is_root() {

@@ -15,11 +15,8 @@ use crate::{
 /// Connections that make the load.
 const WORKERS: usize = 8;
 /// A log that is compacted every few cycles, and holds several.
-const SETTINGS: [&str; 3] = [
-    "store.embedded.segment_size=64KiB",
-    "store.embedded.min_log_size=256KiB",
-    "telemetry.log=warn",
-];
+const SETTINGS: [&str; 3] =
+    ["store.embedded.segment_size=64KiB", "store.embedded.min_log_size=1MiB", "telemetry.log=warn"];
 const SIGKILL: i32 = 9;
 
 /// What happened in some cycles.

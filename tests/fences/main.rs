@@ -23,6 +23,8 @@ mod nats_server;
 #[allow(dead_code, reason = "shared with the cluster tests")]
 mod node;
 mod plan;
+#[path = "../common/ports.rs"]
+mod ports;
 #[path = "../cluster/process.rs"]
 #[allow(dead_code, reason = "shared with the cluster tests")]
 mod process;

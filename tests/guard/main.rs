@@ -7,5 +7,7 @@
 mod example;
 mod faults;
 mod machine;
+#[path = "../common/ports.rs"]
+mod ports;
 mod scripts;
 mod stage;

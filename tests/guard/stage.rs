@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     fs,
     io::{BufRead as _, BufReader},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex},
@@ -13,6 +13,8 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+
+use crate::ports::free_port;
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure");
 /// For everything that only has to happen.
@@ -134,7 +136,7 @@ pub struct Stage {
 impl Stage {
     pub fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).unwrap().port();
+        let port = free_port();
         let mut stage = Self { dir, port, server: None };
         stage.start_server();
         stage

@@ -1,6 +1,8 @@
 //! The store on NATS, against real servers: what is NATS's own. What every store has to do is tested
 //! in `stores`.
 
+#[path = "../common/ports.rs"]
+mod ports;
 #[path = "../common/nats_server.rs"]
 mod server;
 

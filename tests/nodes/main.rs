@@ -24,6 +24,8 @@ mod pair;
 #[path = "../common/pool_worker.rs"]
 mod pool_worker;
 mod pools;
+#[path = "../common/ports.rs"]
+mod ports;
 #[path = "../cluster/process.rs"]
 #[allow(dead_code, reason = "shared with the cluster tests")]
 mod process;

@@ -10,6 +10,8 @@ mod lint;
 mod logs;
 mod node;
 mod page;
+#[path = "../common/ports.rs"]
+mod ports;
 mod real_prometheus;
 mod scrape;
 mod series;

@@ -2,7 +2,6 @@
 
 use std::{
     io::Write as _,
-    net::TcpListener,
     path::Path,
     process::{Child, Command, Output, Stdio},
 };
@@ -13,6 +12,7 @@ use crate::{
     alerts,
     dashboard::{self, Dashboard, filled, list},
     node::{Node, eventually},
+    ports::free_port,
     workload,
 };
 
@@ -40,11 +40,6 @@ impl Drop for Prometheus {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
 }
 
 impl Prometheus {

@@ -6,6 +6,8 @@ mod bus;
 mod exec;
 mod kit;
 mod once;
+#[path = "../common/ports.rs"]
+mod ports;
 mod postgres;
 mod tls;
 mod webhook;

@@ -13,6 +13,8 @@ mod lab;
 mod nats;
 #[path = "../common/nats_server.rs"]
 mod nats_server;
+#[path = "../common/ports.rs"]
+mod ports;
 #[path = "../common/proxy.rs"]
 mod proxy;
 mod reorder;

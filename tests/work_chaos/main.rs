@@ -12,6 +12,8 @@ mod fleet;
 #[allow(dead_code, reason = "shared with the tests of several nodes")]
 #[path = "../cluster/node.rs"]
 mod node;
+#[path = "../common/ports.rs"]
+mod ports;
 #[allow(dead_code, reason = "shared with the tests of several nodes")]
 #[path = "../cluster/process.rs"]
 mod process;

@@ -243,8 +243,10 @@ fn spawn(dir: &Path, sets: &[String], environment: &[(&str, &str)]) -> Child {
 
 fn listen_to(pipe: impl Read, heard: &Mutex<String>, listening: &mpsc::Sender<SocketAddr>) {
     for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-        if let Some(addr) = line.strip_prefix("listening on http://") {
-            let _ = listening.send(addr.parse().expect("an address"));
+        // A process that is killed may leave half of the line.
+        let addr = line.strip_prefix("listening on http://").and_then(|addr| addr.parse().ok());
+        if let Some(addr) = addr {
+            let _ = listening.send(addr);
         }
         let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
         heard.push_str(&line);
