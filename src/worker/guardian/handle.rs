@@ -39,9 +39,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// After so many looks a guardian that somebody stopped is told to go on.
 const WAKE_EVERY: u32 = 10;
 /// How long what was killed gets to be gone, before it is killed and looked at again.
-const BREATH: Duration = Duration::from_millis(5);
+const BREATH: Duration = Duration::from_millis(1);
 /// After so many looks in a row that found nothing there is nothing.
-const MANY_LOOKS: u32 = 20;
+const MANY_LOOKS: u32 = 40;
 /// What was killed and is not gone after this is stuck in the system, which is said.
 const STUCK: Duration = Duration::from_secs(10);
 /// How often a guardian that is to end is told to go on.

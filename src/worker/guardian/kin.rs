@@ -60,11 +60,13 @@ fn processes() -> impl Iterator<Item = u32> {
 }
 
 /// Sends SIGKILL to all processes that a guardian with this mark started, for whichever ward, and to what these
-/// started; whether there was any. To each when it is seen: before it starts another, if that can be.
+/// started; whether there was any. To each when it is seen: before it starts another, if that can be. The newest
+/// first: one that only starts its successor and ends would be gone before an old list has come to it.
 pub fn kill_wearers_of_any(guardian: &str) -> bool {
     let worn = format!("{MARK}={guardian}-");
     let mut any = false;
-    for process in processes() {
+    let listed: Vec<u32> = processes().collect();
+    for process in listed.into_iter().rev() {
         let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
         let mut variables = environment.split(|&byte| byte == 0);
         if variables.any(|variable| variable.starts_with(worn.as_bytes())) {
