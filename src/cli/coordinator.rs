@@ -13,7 +13,7 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 use crate::{
     actor::Arbiters,
-    http::{App, Courier, Server, ServerOptions, Source},
+    http::{App, Courier, Replays, Server, ServerOptions, Source},
     manager::{Manager, engine::Engine},
     settings::Settings,
     telemetry::Recorder,
@@ -60,6 +60,7 @@ impl Coordinator {
             exec_checks: settings.limits.exec_checks,
             store_kind: settings.store.kind.as_str(),
             keep_alive: settings.events.heartbeat_interval.min(MAX_SILENCE).mul_f64(0.8),
+            replays: Replays::of(&*engine.store.store),
         };
         let options = ServerOptions {
             workers,

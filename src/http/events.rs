@@ -34,8 +34,6 @@ use crate::{
 
 /// Changes read from the store's history at a time, for a page.
 const REPLAY: usize = 512;
-/// The same for a stream: about a chunk of them, which is kept for a subscriber that does not read.
-const REPLAY_CHUNK: usize = 96;
 /// Bytes that one chunk of the stream gathers at most, while there is more.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Most events of one long poll.
@@ -81,7 +79,7 @@ pub struct EventsPage {
 /// Where a subscriber stands.
 pub struct Reader {
     app: web::Data<App>,
-    filter: Filter,
+    filter: Arc<Filter>,
     subscriber: Subscriber,
     position: Position,
     /// The store that the position is of.
@@ -103,15 +101,19 @@ impl Reader {
         if self.over {
             return None;
         }
-        let mut out = BytesMut::new();
-        if !self.live {
-            self.replay(&mut out).await;
-            if !out.is_empty() {
-                return Some(out.freeze());
+        let app = self.app.clone();
+        while !self.live {
+            let piece = tokio::select! {
+                () = app.manager.drained() => return None,
+                piece = app.replays.next(&app, &self.filter, self.position) => piece.ok()?,
+            };
+            (self.position, self.live) = (piece.position, piece.is_last);
+            if !piece.events.is_empty() {
+                return Some(piece.events);
             }
         }
+        let mut out = BytesMut::new();
         while out.is_empty() && !self.over {
-            let app = self.app.clone();
             tokio::select! {
                 () = app.manager.drained() => return None,
                 received = self.subscriber.changes.recv() => match received {
@@ -131,41 +133,6 @@ impl Reader {
         }
         self.keep_alive.reset();
         Some(out.freeze())
-    }
-
-    /// Sends what the history has, until it has no more.
-    async fn replay(&mut self, out: &mut BytesMut) {
-        while out.len() < CHUNK_BYTES {
-            // A history in the process is there at once, and long where the filter wants little of it: others
-            // of this thread have leases to keep.
-            tokio::task::yield_now().await;
-            match self.app.manager.history(self.position, REPLAY_CHUNK).await {
-                Ok(History::Changes(changes)) if changes.is_empty() => {
-                    self.live = true;
-                    return;
-                }
-                Ok(History::Changes(changes)) => {
-                    for committed in changes {
-                        self.position = committed.position;
-                        if self.filter.wants(self.app.manager.world(), &committed) {
-                            out.extend_from_slice(&self.render(&committed));
-                        }
-                    }
-                }
-                Ok(History::Gap { resume }) => {
-                    self.position = resume;
-                    out.extend_from_slice(&render_reset(
-                        &self.app.source,
-                        resume,
-                        "no-longer-kept",
-                    ));
-                }
-                Err(_) => {
-                    self.over = true;
-                    return;
-                }
-            }
-        }
     }
 
     fn render(&self, committed: &Committed) -> Bytes {
@@ -233,7 +200,7 @@ pub async fn events(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 
 async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse, Problem> {
     let query: EventsQuery = query(request)?;
-    let filter = Filter::of(&query)?;
+    let filter = Arc::new(Filter::of(&query)?);
     let store = app.source.identity();
     if let Some(pool) = &query.pool {
         app.manager.check_pool(pool).map_err(|invalid| Problem::invalid(&invalid))?;

@@ -27,6 +27,7 @@ mod pools;
 mod problem;
 mod query;
 mod releases;
+mod replay;
 mod server;
 mod service;
 mod sessions;
@@ -37,4 +38,5 @@ mod words;
 
 pub use forward::Courier;
 pub use openapi::document;
+pub use replay::Replays;
 pub use server::{App, Server, ServerOptions, Source};

@@ -20,7 +20,9 @@ use super::{
     cloud_event::{self, Setting},
     events,
     forward::Courier,
-    heartbeats, leases, pages, pools, releases, service, sessions,
+    heartbeats, leases, pages, pools, releases,
+    replay::Replays,
+    service, sessions,
 };
 use crate::{
     actor::{Arbiters, claim_this_thread},
@@ -49,6 +51,8 @@ pub struct App {
     pub store_kind: &'static str,
     /// An event stream that was silent for this long sends a comment.
     pub keep_alive: Duration,
+    /// Reads the history for streams.
+    pub replays: Replays,
     /// Whether sessions may have programs run as checks.
     pub exec_checks: bool,
 }

@@ -1,0 +1,89 @@
+//! Reading the history for subscribers, on a thread of its own: those that keep leases have no time for it.
+
+use std::sync::Arc;
+
+use actix_web::web;
+use bytes::{Bytes, BytesMut};
+use tokio::{runtime::Handle, sync::Semaphore, task::spawn_blocking};
+
+use super::{
+    cloud_event::{Setting, render, render_reset},
+    event_filter::Filter,
+    server::App,
+};
+use crate::store::{History, LeaseStore, Position, StoreError};
+
+/// Pieces that are read at a time. However many subscribers there are, each has its turn. A store in the process
+/// keeps a core busy; one over a network is mostly waited for, and one read that hangs must not hold up all others.
+const IN_PROCESS: usize = 1;
+const OVER_A_NETWORK: usize = 16;
+/// Changes that are read from the store at a time.
+const CHANGES: usize = 96;
+/// What a piece gathers at most, while there is more: bytes, and reads of changes that are not wanted.
+const PIECE_BYTES: usize = 64 * 1024;
+const READS: usize = 16;
+
+/// The turns.
+pub struct Replays(Semaphore);
+
+/// A part of the history, as a stream sends it.
+pub struct Piece {
+    /// Events; none, when nothing of it is wanted.
+    pub events: Bytes,
+    /// Up to where it goes.
+    pub position: Position,
+    /// There is no more.
+    pub is_last: bool,
+}
+
+impl Replays {
+    /// Of this store.
+    pub fn of(store: &dyn LeaseStore) -> Self {
+        let shared = store.shared().is_some();
+        Self(Semaphore::new(if shared { OVER_A_NETWORK } else { IN_PROCESS }))
+    }
+
+    /// The next piece after a position.
+    ///
+    /// # Errors
+    /// When the store cannot tell.
+    pub async fn next(
+        &self,
+        app: &web::Data<App>,
+        filter: &Arc<Filter>,
+        after: Position,
+    ) -> Result<Piece, StoreError> {
+        let _turn = self.0.acquire().await;
+        let (app, filter, runtime) = (app.clone(), filter.clone(), Handle::current());
+        let read = spawn_blocking(move || runtime.block_on(read(&app, &filter, after)));
+        read.await.unwrap_or_else(|ended| Err(StoreError::Unavailable(ended.to_string())))
+    }
+}
+
+async fn read(app: &App, filter: &Filter, mut position: Position) -> Result<Piece, StoreError> {
+    let mut out = BytesMut::new();
+    let mut is_last = false;
+    for _ in 0..READS {
+        match app.manager.history(position, CHANGES).await? {
+            History::Changes(changes) if changes.is_empty() => is_last = true,
+            History::Changes(changes) => {
+                for committed in changes {
+                    position = committed.position;
+                    let world = app.manager.world();
+                    if filter.wants(world, &committed) {
+                        let setting = Setting::of(world, &committed);
+                        out.extend_from_slice(&render(&app.source, &setting, &committed));
+                    }
+                }
+            }
+            History::Gap { resume } => {
+                position = resume;
+                out.extend_from_slice(&render_reset(&app.source, resume, "no-longer-kept"));
+            }
+        }
+        if is_last || out.len() >= PIECE_BYTES {
+            break;
+        }
+    }
+    Ok(Piece { events: out.freeze(), position, is_last })
+}
