@@ -121,10 +121,6 @@ impl Known {
 
 static KNOWN: LazyLock<Known> = LazyLock::new(|| Known::of(&Settings::default()));
 
-/// The defaults, as a layer below all others.
-static DEFAULTS: LazyLock<Result<Config, String>> =
-    LazyLock::new(|| Config::try_from(&Settings::default()).map_err(|error| error.to_string()));
-
 /// What is wrong with each of the leaves.
 fn judge(known: &Known, leaves: &[Leaf]) -> Vec<Result<(), String>> {
     let mut judged: Vec<_> = leaves.iter().map(|leaf| of_path(known, leaf)).collect();
@@ -179,11 +175,7 @@ fn of_path(known: &Known, leaf: &Leaf) -> Result<(), String> {
 
 /// The defaults with these values on top.
 fn overlay(leaves: &[&Leaf]) -> Result<Settings, ConfigError> {
-    if leaves.is_empty() {
-        return Ok(Settings::default());
-    }
-    let defaults = DEFAULTS.as_ref().map_err(|error| ConfigError::Message(error.clone()))?;
-    let mut builder = Config::builder().add_source(defaults.clone());
+    let mut builder = Config::builder();
     for leaf in leaves {
         builder = builder.set_override(&leaf.path, leaf.value.clone())?;
     }

@@ -49,7 +49,7 @@ use units::serialize_duration;
 
 /// Every setting. `config/tenure.toml` lists them with default, unit and meaning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// The HTTP server.
     pub server: Server,
@@ -75,7 +75,7 @@ pub struct Settings {
 
 /// `[server]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Server {
     /// Address and port to listen on; port 0 takes any free one.
     #[serde(deserialize_with = "address")]
@@ -116,7 +116,7 @@ impl Workers {
 
 /// `[node]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Node {
     /// What people call this coordinator; empty: its advertised address.
     #[serde(deserialize_with = "text")]
@@ -138,7 +138,7 @@ pub struct Node {
 
 /// `[limits]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Shortest ttl that a caller may ask for.
     #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
@@ -168,7 +168,7 @@ pub struct Limits {
 
 /// `[events]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Events {
     /// How many events a live subscriber may lag behind before it is cut off; it resumes where it was.
     #[serde(deserialize_with = "whole")]
@@ -180,7 +180,7 @@ pub struct Events {
 
 /// `[telemetry]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Telemetry {
     /// Which log lines are written: a level, or `target=level` directives with commas between.
     #[serde(deserialize_with = "text")]
@@ -205,7 +205,7 @@ pub enum LogFormat {
 
 /// `[actors]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Actors {
     /// How many restarts of one key's actor within `restart_window` are tried at once; beyond, the
     /// key rests for a window.

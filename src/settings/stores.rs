@@ -12,7 +12,7 @@ use super::{
 
 /// `[store]`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Store {
     /// Which store.
     #[serde(deserialize_with = "kind")]
@@ -55,7 +55,7 @@ impl StoreKind {
 
 /// `[store.embedded]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Embedded {
     /// The directory; created when absent, locked while in use.
     #[serde(deserialize_with = "path")]
@@ -70,7 +70,7 @@ pub struct Embedded {
 
 /// `[store.nats]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Nats {
     /// The servers, with commas between.
     #[serde(deserialize_with = "text")]
@@ -127,7 +127,7 @@ pub struct Nats {
 
 /// `[store.dynamodb]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct DynamoDb {
     /// The table.
     #[serde(deserialize_with = "text")]
