@@ -16,8 +16,8 @@ use super::{Reply, World, gate::Permit, obituary::Obituary, warden::Warden};
 use crate::{
     clock::Chance,
     lease::{
-        Alarm, Answer, Call, Effect, Effects, Inherited, Input, Lease, Loaded, Moment, Mutant,
-        Nonce, Request, SessionSpec, Settled, StoreError, Token, WriteEffect,
+        Alarm, Answer, Call, Effect, Effects, Epoch, Inherited, Input, Lease, Loaded, Moment,
+        Mutant, Nonce, Request, SessionSpec, Settled, StoreError, Token, WriteEffect,
     },
     store::{Found, Outcome, Write},
     telemetry::PoolMetrics,
@@ -37,6 +37,8 @@ pub(super) struct LeaseActor {
     /// The tenure that was seen to be asked to hand over.
     asked: Token,
     lapses: u32,
+    /// Under which what is known of the lease was read.
+    epoch: Epoch,
     /// Another actor of this process may have promised before.
     restarted: bool,
     held: bool,
@@ -72,6 +74,7 @@ impl LeaseActor {
             token: Token::default(),
             asked: Token::default(),
             lapses,
+            epoch: Epoch::default(),
             restarted,
             held: false,
             pool,
@@ -210,6 +213,7 @@ impl LeaseActor {
 
     /// Reads the store before any mail; when that fails, mail is refused until a later try succeeds.
     fn load(&mut self, ctx: &mut Context<Self>) {
+        self.epoch = self.world.terms().epoch;
         let read = self.read().into_actor(self).map(|read, actor, ctx| match read {
             Ok(there) => actor.recover(there, ctx),
             Err(error) => {
@@ -219,6 +223,16 @@ impl LeaseActor {
             }
         });
         ctx.wait(read);
+    }
+
+    /// Forgets what is known and reads it again. Callers that waited find their reply channel closed, and ask again.
+    fn reload(&mut self, ctx: &mut Context<Self>) {
+        self.lease = None;
+        self.permit = None;
+        self.generation += 1;
+        self.restarted = true;
+        self.settled(self.world.now(), ctx);
+        self.load(ctx);
     }
 
     fn step(&mut self, input: Input<Reply>, ctx: &mut Context<Self>) {
@@ -233,8 +247,15 @@ impl LeaseActor {
             self.lapses = lapses;
             lease.void_promises(self.world.terms().resumed.min(now));
         }
-        let effects =
-            self.world.with_env(self.obituary.key(), reading, |env| lease.step(input, env));
+        let key = self.obituary.key();
+        tracing::trace!(%key, node = %self.world.terms().node, ?now, ?input, ?lease, "step");
+        let known_under = self.epoch;
+        let effects = self.world.with_env(key, reading, |env| {
+            (env.terms.epoch == known_under).then(|| lease.step(input, env))
+        });
+        // R7: the store may have gone backwards, and gives revisions anew that are known here.
+        let Some(effects) = effects else { return self.reload(ctx) };
+        tracing::trace!(%key, ?effects, "done");
         self.perform(now, effects, ctx);
         self.settled(now, ctx);
     }
@@ -297,7 +318,13 @@ impl LeaseActor {
         {
             self.world.sessions.left(digest, super::sessions::End::unknown());
         }
-        let write = self.world.store.compare_and_set(Write { key, expected, record, changes });
+        let write = if record.epoch < self.world.store.meta().epoch {
+            // R7: what it is based on may be of what the store forgot.
+            let error = StoreError::Unavailable("the epoch was raised".into());
+            Box::pin(std::future::ready(Outcome::Refused(error)))
+        } else {
+            self.world.store.compare_and_set(Write { key, expected, record, changes })
+        };
         let generation = self.generation;
         let settled = write.into_actor(self).map(move |outcome, actor, ctx| {
             if actor.generation != generation {
@@ -412,15 +439,7 @@ impl Handler<Mail> for LeaseActor {
             Mail::Fenced(report) => self.step(Input::Fenced(report), ctx),
             Mail::SessionOver(over) => self.session_over(over, ctx),
             Mail::OverTurn(permit, over) => self.end_kept(permit, over, ctx),
-            Mail::Reload => {
-                // Callers that waited find their reply channel closed, and ask again.
-                self.lease = None;
-                self.permit = None;
-                self.generation += 1;
-                self.restarted = true;
-                self.settled(self.world.now(), ctx);
-                self.load(ctx);
-            }
+            Mail::Reload => self.reload(ctx),
             Mail::Turn(permit) => self.take_turn(permit, ctx),
             Mail::Shuffle(n, reply) => drop(reply.send(self.chance.permutation(n))),
             #[cfg(any(test, feature = "testing"))]

@@ -23,7 +23,7 @@ use super::{
     tasks::supervise,
 };
 use crate::{
-    lease::{Keeper, Moment, Mutant, NodeRecord, NodeState, Nonce, Renewal, Revision},
+    lease::{Epoch, Keeper, Moment, Mutant, NodeRecord, NodeState, Nonce, Renewal, Revision},
     store::{FoundNode, Health, NodeOutcome, SharedStore, StoreError},
 };
 
@@ -181,6 +181,8 @@ impl Node {
             }
             return self.publish();
         }
+        // Also where nobody asks for anything, a stop of the clock is noticed before the name is renewed.
+        self.world.now();
         if self.world.jumped.load(Ordering::Acquire) || self.parked.load(Ordering::Acquire) {
             self.be_reborn().await;
         }
@@ -251,20 +253,37 @@ impl Node {
             Ok(meta) => meta,
             Err(error) => return self.not_renewed(&error),
         };
-        let last = self.with(|keeper| {
+        let (before, last) = self.with(|keeper| {
+            let before = keeper.record().epoch;
             let last = keeper.record().terminal(NodeState::Dead, self.world.entropy.nonce());
             let expected = keeper.renewal(Moment::ZERO, Nonce::default(), 0).0;
             keeper.reborn(self.world.entropy.nonce(), meta.epoch, self.world.clock.now());
-            (expected, last)
+            (before, (expected, last))
         });
         self.world.jumped.store(false, Ordering::Release);
         self.parked.store(false, Ordering::Release);
         self.publish();
+        if meta.epoch > before {
+            self.begin_epoch(meta.epoch);
+        }
         if last.0 != Revision::ABSENT {
             // Others need not wait until it runs out. Whether this is written does not matter to us.
             let _ = self.shared().write_node(last.0, last.1).await;
         }
         self.world.registry.tell_all(|| Mail::Nudge);
+    }
+
+    /// R7: whatever is known of leases may be of what the store forgot: revisions are given anew. A store that went
+    /// backwards also names homes that were forgotten, and sessions that nobody asks about.
+    fn begin_epoch(&self, epoch: Epoch) {
+        tracing::warn!(epoch = epoch.0, "the epoch was raised");
+        self.world.registry.tell_all(|| Mail::Reload);
+        let world = self.world.clone();
+        actix::spawn(async move {
+            sweep_strangers(world.clone()).await;
+            tokio::time::sleep(SWEEP_AGAIN).await;
+            sweep_strangers(world).await;
+        });
     }
 
     /// R7: an incarnation keeps the epoch that it began with; a raised one needs another.
@@ -275,16 +294,7 @@ impl Node {
         }
         let Ok(meta) = self.shared().refresh_meta().await else { return };
         if meta.epoch > known {
-            tracing::warn!(epoch = meta.epoch.0, "the epoch was raised");
             self.be_reborn().await;
-            self.world.registry.tell_all(|| Mail::Reload);
-            // A store that went backwards names homes that were forgotten, and sessions that nobody asks about.
-            let world = self.world.clone();
-            actix::spawn(async move {
-                sweep_strangers(world.clone()).await;
-                tokio::time::sleep(SWEEP_AGAIN).await;
-                sweep_strangers(world).await;
-            });
         }
     }
 

@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{Mail, Reply, Unreachable, World};
-use crate::lease::{Answer, Call, Key, Moment, Nonce, Request, Revoke, State};
+use crate::lease::{Answer, Call, Key, Moment, Nonce, Request, Revoke, State, Token};
 
-/// How often a call is asked again when the actor that got it died.
+/// How often a call is asked again when the actor that got it died, or an order when the tenure is another.
 const ATTEMPTS: u32 = 20;
 
 /// When a call arrived, and what was tried already.
@@ -73,11 +73,20 @@ pub(crate) async fn revoke(
     order: Revoke,
     asked: Asked,
 ) -> Result<Answer, Unanswered> {
-    let make = |floor| Request::Revoke(Box::new(Revoke { floor, ..order.clone() }));
-    let answer = world.ask(key.as_str(), asked, || make(order.floor)).await?;
-    let Answer::KeptBySession(session) = answer else { return Ok(answer) };
-    let floor = Some(cover(world, session, key, asked).await?);
-    world.ask(key.as_str(), asked, || make(floor)).await
+    for _ in 0..ATTEMPTS {
+        let make = || Request::Revoke(Box::new(order.clone()));
+        let answer = world.ask(key.as_str(), asked, make).await?;
+        let Answer::KeptBySession(session, token) = answer else { return Ok(answer) };
+        let floor = Some(cover(world, session, (key, token), asked).await?);
+        // What one session promised says nothing of a tenure that another one keeps by now.
+        let covered = Revoke { floor, token: Some(token), ..order.clone() };
+        let make = || Request::Revoke(Box::new(covered.clone()));
+        match world.ask(key.as_str(), asked, make).await? {
+            Answer::NotHeld(_) if order.token.is_none() => {}
+            answer => return Ok(answer),
+        }
+    }
+    Err(Unanswered::Arriving)
 }
 
 /// R6: when the promises of a session that cover one of its leases have run out: from now on its
@@ -85,13 +94,13 @@ pub(crate) async fn revoke(
 async fn cover(
     world: &Arc<World>,
     digest: Nonce,
-    key: &Key,
+    (key, token): (&Key, Token),
     asked: Asked,
 ) -> Result<Moment, Unanswered> {
     let of_session = Key::of_session(digest);
     let announced = world.sessions.get(digest);
     if let Some(session) = &announced {
-        session.announce_revoked(key);
+        session.announce_revoked(key, token);
     }
     let view = match world.ask(of_session.as_str(), asked, || Request::View).await? {
         Answer::Viewed(view) => view,

@@ -53,6 +53,8 @@ fn burial() -> Duration {
 /// A session that is over.
 struct Dead {
     end: End,
+    /// Since when this is known: a grant may land for so long after it.
+    since: Moment,
     /// When its leases are looked for next, and how long after that again if some are found.
     next: Moment,
     pause: Duration,
@@ -93,6 +95,8 @@ impl Reaper {
             return;
         }
         let found = search(&self.world, &due).await;
+        let (over, unknown, left) = (due.len(), doubtful.len(), found.len());
+        tracing::debug!(over, unknown, left, "leases of sessions were looked for");
         for digest in due.into_keys() {
             self.searched(digest, found.contains(&digest)).await;
         }
@@ -124,7 +128,8 @@ impl Reaper {
             } else {
                 now
             };
-            self.dead.insert(digest, Dead { end, next, pause: SWEEP_AGAIN, bare: false });
+            self.dead
+                .insert(digest, Dead { end, since: now, next, pause: SWEEP_AGAIN, bare: false });
         }
     }
 
@@ -132,10 +137,13 @@ impl Reaper {
     async fn searched(&mut self, digest: Nonce, found: bool) {
         let Some(dead) = self.dead.get_mut(&digest) else { return };
         let now = self.world.clock.now();
+        let settled = dead.since + SWEEP_AGAIN;
         if found {
             dead.next = now + dead.pause;
             // A pinned one may stay for long.
             dead.pause = (dead.pause * 2).min(BURIAL);
+        } else if now < settled {
+            dead.next = settled;
         } else if !dead.bare {
             self.world.sessions.forget(digest);
             (dead.bare, dead.next) = (true, now + self.burial.max(SWEEP_AGAIN));

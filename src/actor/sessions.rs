@@ -12,7 +12,7 @@
 //! Assumes: the supervisor reports every committed change in the order of the feed.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -120,8 +120,8 @@ struct Kept {
     leases: HashMap<Key, Token>,
     /// XOR over the leases.
     sum: u64,
-    /// Those that an administrator ordered to end.
-    revoked: BTreeSet<Key>,
+    /// Those that an administrator ordered to end, in which tenure.
+    revoked: BTreeMap<Key, Token>,
     /// Those that are to be handed over, in which tenure.
     asked: BTreeMap<Key, (Token, Handover)>,
     /// Who asked to hand over all of them.
@@ -222,19 +222,25 @@ impl Session {
 
     /// Its leases that an administrator ordered to end: its heartbeats do not keep them.
     pub fn revoked(&self) -> Vec<Key> {
-        self.kept().revoked.iter().cloned().collect()
+        self.kept().revoked.keys().cloned().collect()
     }
 
     /// From now on every answer to a heartbeat says that this lease is to end.
-    pub fn announce_revoked(&self, key: &Key) {
-        self.kept().revoked.insert(key.clone());
+    pub fn announce_revoked(&self, key: &Key, token: Token) {
+        self.kept().revoked.insert(key.clone(), token);
+    }
+
+    /// Whether this tenure of a key was ordered to end: a promise that the session made since is not one of it.
+    pub fn is_revoked(&self, key: &Key, token: Token) -> bool {
+        self.kept().revoked.get(key) == Some(&token)
     }
 
     /// Its leases that are to be handed over, and are not ordered to end.
     pub fn asked(&self) -> Vec<Key> {
         let kept = self.kept();
-        let standing =
-            |key: &&Key| !kept.revoked.contains(*key) && kept.leases.contains_key::<Key>(key);
+        let standing = |key: &&Key| {
+            !kept.revoked.contains_key::<Key>(key) && kept.leases.contains_key::<Key>(key)
+        };
         kept.asked.keys().filter(standing).cloned().collect()
     }
 
@@ -292,7 +298,7 @@ impl Session {
             kept.insert(key.clone(), token);
         }
         if ordered && kept.leases.contains_key(key) {
-            kept.revoked.insert(key.clone());
+            kept.revoked.insert(key.clone(), token);
         }
     }
 
@@ -385,7 +391,7 @@ impl Sessions {
                     kept.asked.insert(key.clone(), (token, ask));
                 }
                 if ordered {
-                    kept.revoked.insert(key.clone());
+                    kept.revoked.insert(key.clone(), token);
                 }
                 kept.insert(key, token);
             }
@@ -431,6 +437,7 @@ impl Sessions {
         match change.kind {
             ChangeKind::Granted => {
                 kept.gone.remove(key);
+                kept.revoked.retain(|revoked, token| revoked != key || *token >= change.token);
                 kept.insert(key.clone(), change.token);
                 return kept.over.clone();
             }

@@ -145,6 +145,9 @@ impl World {
         locked_at: Moment,
         plugins: Vec<NamedPlugin>,
     ) -> Self {
+        let jumps = JumpDetector::new();
+        // What the clocks show now is what later stops are measured by, whenever the first call comes.
+        let _ = jumps.check(&*clock);
         let bus = Bus::new(limits.bus_buffer, limits.subscribers);
         let seed = entropy.next_u64();
         let plugins = Plugins::new(plugins, clock.clone(), seed, metrics.clone());
@@ -172,7 +175,7 @@ impl World {
             locked_at,
             deaths,
             seed,
-            jumps: JumpDetector::new(),
+            jumps,
             lapses: AtomicU32::new(0),
             #[cfg(any(test, feature = "testing"))]
             witness: std::sync::OnceLock::new(),

@@ -56,8 +56,9 @@ impl<C: Caller> Lease<C> {
         let mine = self.record.tenure.as_ref().is_some_and(|t| t.owner == waiter.acquire.owner);
         let standing = mine && !self.run_out(env.now);
         let ordered = self.record.revocation.is_some();
-        if standing && ordered {
-            // An administrator's order stands: its old owner waits like anybody else.
+        let outlived = Self::is_outlived(self.token, env) && !waiter.acquire.reclaim;
+        if standing && (ordered || outlived) {
+            // An administrator's order stands, or a new epoch: its old owner waits like anybody else.
             self.queue_up(waiter, env, out);
         } else if standing && waiter.acquire.reclaim {
             if accepting(env.terms)(&waiter.caller) {
@@ -85,6 +86,7 @@ impl<C: Caller> Lease<C> {
             if self.waiters().is_full(env.terms.waiters_per_key) {
                 out.push(Effect::Reply(waiter.caller, Answer::Busy));
             } else {
+                self.inquire_session(out);
                 self.waiters().park(waiter);
             }
         } else if self.record.state == State::Free {
@@ -128,6 +130,9 @@ impl<C: Caller> Lease<C> {
         if !env.terms.may_promise(env.now) {
             out.push(Effect::Reply(waiter.caller, Answer::Lapsed));
             return;
+        }
+        if Self::is_outlived(self.token, env) {
+            return self.refuse(waiter, Refusal::RequestSpent(None), env, out);
         }
         if self.record.bond().is_none() && self.promised <= waiter.received {
             if self.record.revocation.is_some() {
@@ -178,8 +183,9 @@ impl<C: Caller> Lease<C> {
         };
         let mut flight = if ends && !draft.is_open(env) {
             waiter.caller.unclaim();
-            self.busy().deferred.push_front(waiter.into());
-            Flight::new(draft.record, self.revision, draft.changes)
+            let mut flight = Flight::new(draft.record, self.revision, draft.changes);
+            flight.cause = Some(waiter.into());
+            flight
         } else {
             self.granting(draft, waiter, env)
         };

@@ -124,8 +124,8 @@ pub enum Answer {
     Done(Box<View>),
     /// The tenure ends in so many milliseconds at the latest; 0: it has ended.
     Revoked(u64),
-    /// A session keeps the lease: only the session's heartbeat, or its end, can answer.
-    KeptBySession(Nonce),
+    /// A session keeps the lease under this token: only the session's heartbeat, or its end, can answer.
+    KeptBySession(Nonce, Token),
     /// No fence of the key waits to be confirmed.
     NotFencing(Box<View>),
     /// Nobody holds the key.

@@ -88,7 +88,8 @@ impl<C: Caller> Lease<C> {
             return;
         }
         self.busy().over = Some(over);
-        if self.flight().is_none() {
+        // An end may leave spans that are counted by its author's record: it is to have one.
+        if self.flight().is_none() && !self.sits_out(env) {
             self.expire(env, out);
         }
     }
@@ -124,7 +125,10 @@ impl<C: Caller> Lease<C> {
         };
         match self.record.bond() {
             Some(bond) if kept && self.record.state == State::Held => {
-                out.push(Effect::Reply(call.caller, Answer::KeptBySession(bond.session)));
+                out.push(Effect::Reply(
+                    call.caller,
+                    Answer::KeptBySession(bond.session, self.token),
+                ));
                 None
             }
             _ => Some(call),

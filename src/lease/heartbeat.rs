@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Answer, Call, Caller, Change, ChangeKind, Effect, Env, Heartbeat, Lease, Lost, Moment, Mutant,
-    Request, State,
+    Request, State, Token,
     machine::{Effects, Flight, Home},
 };
 
@@ -13,6 +13,12 @@ impl<C: Caller> Lease<C> {
     pub(super) fn is_plain_heartbeat(&self, request: &Request) -> bool {
         let Request::Heartbeat(beat) = request else { return false };
         self.holds(beat.lease_id) && !self.changes_record(beat)
+    }
+
+    /// R7: a tenure of an epoch before the present one promises nothing more. The store may have forgotten that
+    /// it ended, and who was granted the key then, under a higher token; and of a session, leases that it kept.
+    pub(super) fn is_outlived(token: Token, env: &Env<'_>) -> bool {
+        token.epoch() < env.terms.epoch && !env.terms.breaks(Mutant::TenureOutlivesEpoch)
     }
 
     fn changes_record(&self, beat: &Heartbeat) -> bool {
@@ -30,6 +36,8 @@ impl<C: Caller> Lease<C> {
         if self.record.revocation.is_some() {
             let lost = Answer::Lost(Lost::Ended(ChangeKind::Revoked));
             out.push(Effect::Reply(call.caller, lost));
+        } else if Self::is_outlived(self.token, env) {
+            out.push(Effect::Reply(call.caller, Answer::Lost(Lost::UnknownLease)));
         } else if self.changes_record(beat) {
             self.write_heartbeat(call, env, out);
         } else if self.home == Home::Gone {
@@ -118,7 +126,9 @@ impl<C: Caller> Lease<C> {
         let expired = lost == Lost::Ended(ChangeKind::Expired)
             || (sinful && lost == Lost::Fenced)
             || (env.terms.breaks(Mutant::RevivalOfAnyEnd) && lost != Lost::UnknownLease);
-        if !open || !expired || self.is_spent_session(env) {
+        let previous = self.record.previous.as_ref();
+        let outlived = previous.is_some_and(|ended| Self::is_outlived(ended.tenure.token, env));
+        if !open || !expired || outlived || self.is_spent_session(env) {
             out.push(Effect::Reply(call.caller, Answer::Lost(lost)));
             return;
         }

@@ -171,19 +171,27 @@ impl<C: Caller> Lease<C> {
             Request::Revoke(_) => self.record.state == State::Free,
             Request::AskHandover(_) => self.record.tenure.is_none(),
             Request::FenceSkip(..) => self.record.fences().is_empty(),
-            Request::Pin(by, _) => self.record.pins.contains(by),
-            Request::Unpin(by, _) => !self.record.pins.contains(by),
+            Request::Pin(by, _) => self.record.pins.contains(by) || self.pins_wait(),
+            Request::Unpin(by, _) => !self.record.pins.contains(by) || self.pins_wait(),
             Request::Bury | Request::View => false,
         }
     }
 
-    /// The call waits until the store was asked.
+    /// A change of the pins waits for a look: one that was asked for later comes after it.
+    fn pins_wait(&self) -> bool {
+        let waits = |call: &Call<C>| matches!(call.request, Request::Pin(..) | Request::Unpin(..));
+        self.busy.as_ref().is_some_and(|busy| busy.looking && busy.deferred.iter().any(waits))
+    }
+
+    /// The call waits until the store was asked, before those that came after it.
     pub(super) fn look_for(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         if self.busy().deferred.len() >= env.terms.inflight_per_key {
             out.push(Effect::Reply(call.caller, Answer::Busy));
             return;
         }
-        self.busy().deferred.push_back(call);
+        let deferred = &mut self.busy().deferred;
+        let at = deferred.iter().position(|later| later.received > call.received);
+        deferred.insert(at.unwrap_or(deferred.len()), call);
         if !self.busy().looking {
             self.look(env, out);
         }

@@ -83,6 +83,8 @@ mutants! {
         SessionFreedBeforeTombstone,
         /// R6: a grant under a session is no heartbeat of it.
         GrantUnderEndingSession,
+        /// R7: a tenure, and so a session, goes on after its store went backwards.
+        TenureOutlivesEpoch,
         /// R8: a fence that was being run when its node died is run by nobody else.
         FenceNotSucceeded,
         /// R10: after a restart every lease gets half of its ttl.

@@ -6,6 +6,7 @@ use super::{
     Alarm, Answer, Call, Caller, Effect, Env, Lease, Loaded, Moment, Mutant, Request, Revision,
     Settled, State, StoreError,
     machine::{Effects, Flight, Home, RETRY},
+    waiters::Waiter,
 };
 
 impl<C: Caller> Lease<C> {
@@ -21,7 +22,7 @@ impl<C: Caller> Lease<C> {
             }
             Settled::Refused(error) => self.refused(flight, &error, env, out),
             Settled::Unknown(error) => {
-                self.answer_in_doubt(&mut flight, &error, out);
+                self.answer_in_doubt(&mut flight, &error, env.now, out);
                 flight.doubted = true;
                 out.push(Effect::Read);
                 self.look_again(flight, env);
@@ -205,12 +206,27 @@ impl<C: Caller> Lease<C> {
         } else if unattended {
             out.push(Effect::Alarm(Alarm::StoreTrouble(error.clone())));
         }
-        if let Some(call) = flight.cause {
+        if let Some(call) = flight.cause
+            && let Err(call) = self.park_again(call, env.now)
+        {
             out.push(Effect::Reply(call.caller, Answer::Store(error.clone())));
         }
         let busy = self.busy();
         busy.retry_at = env.now + RETRY;
         busy.trouble = Some(error.clone());
+    }
+
+    /// Who has time to wait goes back to the head of the queue when the write that was to come before its
+    /// grant did not.
+    fn park_again(&mut self, call: Call<C>, now: Moment) -> Result<(), Call<C>> {
+        let Call { caller, received, request, stranded } = call;
+        match request {
+            Request::Acquire(acquire) if acquire.wait_until.is_some_and(|until| until > now) => {
+                self.waiters().put_back(Waiter { caller, received, acquire });
+                Ok(())
+            }
+            request => Err(Call { caller, received, request, stranded }),
+        }
     }
 
     /// The callers of an ambiguous write hear at once that it is ambiguous; the key stays shut until
@@ -219,6 +235,7 @@ impl<C: Caller> Lease<C> {
         &mut self,
         flight: &mut Flight<C>,
         error: &StoreError,
+        now: Moment,
         out: &mut Effects<C>,
     ) {
         let grantee = flight.grantee.take();
@@ -226,7 +243,8 @@ impl<C: Caller> Lease<C> {
             flight.unheard = Some(waiter.acquire.mark.is_some());
         }
         let grantee = grantee.map(|waiter| waiter.caller);
-        let cause = flight.cause.take().map(|call| call.caller);
+        let cause = flight.cause.take().and_then(|call| self.park_again(call, now).err());
+        let cause = cause.map(|call| call.caller);
         for caller in grantee.into_iter().chain(cause) {
             out.push(Effect::Reply(caller, Answer::Store(error.clone())));
         }

@@ -12,7 +12,10 @@ use super::{
 use crate::{
     actor::Mail,
     clock::{Chance, HashSet},
-    lease::{Acquire, Bond, Grant, Key, Moment, Nonce, Order, Owner, SessionId, View, arrange},
+    lease::{
+        Acquire, Bond, ChangeKind, Grant, Key, Moment, Nonce, Order, Owner, Refusal, SessionId,
+        View, arrange,
+    },
     store::Range,
     telemetry::PoolMetrics,
 };
@@ -114,11 +117,17 @@ impl Manager {
             taken = serve => taken?,
             error = self.session_ends(session) => return Err(Box::new(error).into()),
         };
+        let granted = !taken.grants.is_empty();
         self.promise_kept(session, &mut taken.grants, received).await?;
+        if granted && taken.grants.is_empty() && taken.elsewhere.is_empty() {
+            let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
+            return Err(AcquireAnyError::Refused(spent));
+        }
         Ok(taken)
     }
 
-    /// Grants under a session hold for as long as that was promised.
+    /// Grants under a session hold for as long as that was promised; those that an administrator ordered to
+    /// end meanwhile do not, and are left out.
     async fn promise_kept(
         &self,
         session: SessionId,
@@ -126,7 +135,8 @@ impl Manager {
         received: Moment,
     ) -> Result<(), Box<SessionError>> {
         match self.beat(session, received.into()).await {
-            Ok((_, valid_for_ms)) => {
+            Ok((session, valid_for_ms)) => {
+                grants.retain(|(key, grant)| !session.is_revoked(key, grant.view.token));
                 grants.iter_mut().for_each(|(_, grant)| grant.valid_for_ms = valid_for_ms);
                 Ok(())
             }

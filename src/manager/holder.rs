@@ -41,7 +41,7 @@ impl Manager {
                         if revived { HeartbeatOutcome::Revived } else { HeartbeatOutcome::Alive };
                     (outcome, Ok(Alive { token, valid_for_ms, revived }))
                 }
-                Ok(Answer::KeptBySession(session)) => {
+                Ok(Answer::KeptBySession(session, _)) => {
                     (HeartbeatOutcome::Error, Err(HolderError::KeptBySession(session)))
                 }
                 Ok(Answer::Lost(lost)) => (HeartbeatOutcome::Lost, Err(HolderError::Lost(lost))),

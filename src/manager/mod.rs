@@ -47,8 +47,8 @@ use crate::{
     actor::{Node, NodeView, Unanswered, World, watch},
     clock::DashMap,
     lease::{
-        Answer, Bond, Grant, Key, Moment, Mutant, Nonce, Owner, Policy, Refusal, Request,
-        SessionId, TtlBounds,
+        Answer, Bond, ChangeKind, Grant, Key, Moment, Mutant, Nonce, Owner, Policy, Refusal,
+        Request, SessionId, TtlBounds,
     },
     telemetry::{AcquireOutcome, PoolMetrics},
 };
@@ -189,6 +189,10 @@ impl Manager {
             return Ok(grant);
         }
         match self.beat(id, asked).await {
+            Ok((session, _)) if session.is_revoked(&one.key, grant.view.token) => {
+                let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
+                Err(AcquireError::Refused(spent, Box::new(grant.view)))
+            }
             Ok((_, valid_for_ms)) => {
                 grant.valid_for_ms = valid_for_ms;
                 Ok(grant)

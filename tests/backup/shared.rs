@@ -70,7 +70,7 @@ async fn a_frozen_node_that_wakes_amid_a_restore_is_noticed_before_a_key_is_writ
     assert_eq!(node.text("/v1/leases/k").await.0, 404, "nothing was written");
 }
 
-/// A node that died holds nobody up for longer than it takes to be sure, and what it left goes on.
+/// A node that died holds nobody up for longer than it takes to be sure, and what it left is its owner's to take.
 async fn raise_after_a_crash(place: &Place) {
     let node = place.serve().await;
     let held = node.acquire("held", "worker", "v").await;
@@ -82,7 +82,13 @@ async fn raise_after_a_crash(place: &Place) {
     let node: Node = place.serve().await;
     assert_eq!(node.get("/v1/info").await["epoch"], 1);
     let proof = json!({"key": "held", "lease_id": held["lease_id"]});
-    assert_eq!(node.call("/v1/heartbeat", proof).await["token"], held["token"]);
+    node.refused("/v1/heartbeat", proof, scenario::LOST).await;
+    let again = json!({"key": "held", "owner": "worker", "ttl_ms": 60_000, "reclaim": true});
+    let again = node.call("/v1/acquire", again).await;
+    assert!(
+        again["token"].as_u64() > held["token"].as_u64(),
+        "{again}: its owner takes it at once"
+    );
     assert!(node.acquire_and_release("k").await > token + (1 << 42));
     node.stop();
     // One that left by itself need not be waited for.

@@ -1,6 +1,6 @@
 //! The lock-delay: a key stays shut for a while after its owner was lost.
 
-use tenure::lease::{Answer, ChangeKind, Lost, Refusal};
+use tenure::lease::{Answer, ChangeKind, Lost, Refusal, StoreError};
 
 use crate::harness::*;
 
@@ -185,4 +185,34 @@ fn a_new_policy_holds_from_the_next_end_on() {
     bench.terms.policies = ruled(0, None);
     bench.run(DELAY - 1);
     assert_eq!(bench.state(), "cooling");
+}
+
+/// Each write that the store refuses answers one caller or waits for its turn: nobody tries again at once, for ever.
+#[test]
+fn an_end_that_the_store_refuses_is_told_to_who_asked_and_not_tried_at_once() {
+    let (mut bench, _) = held();
+    bench.pass(TTL_MS);
+    let b = bench.ask(acquire("b"));
+    bench.refuse();
+    assert!(matches!(b.answer(), Answer::Store(StoreError::Full(_))));
+    assert!(bench.flight.is_none(), "no other write");
+
+    let c = bench.ask(acquire("c").waiting_until(START + ms(60_000)));
+    bench.refuse();
+    assert!(c.waits() && bench.flight.is_none());
+    assert!(bench.lease.next_wake() > bench.now, "in a moment");
+    bench.run(1_000 + DELAY);
+    c.grant();
+    assert_eq!(bench.events(), ["granted", "expired", "cooled", "granted"]);
+}
+
+#[test]
+fn an_end_in_doubt_is_told_to_who_asked() {
+    let (mut bench, _) = held();
+    bench.pass(TTL_MS);
+    let b = bench.ask(acquire("b"));
+    bench.lose_reply(true);
+    assert!(matches!(b.answer(), Answer::Store(_)));
+    bench.read_back();
+    assert_eq!(bench.events(), ["granted", "expired"]);
 }

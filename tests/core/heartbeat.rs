@@ -1,6 +1,6 @@
 //! Staying the owner, and coming back.
 
-use tenure::lease::{Answer, ChangeKind, Lost, valid_for};
+use tenure::lease::{Answer, ChangeKind, Epoch, Lost, Mutant, Refusal, valid_for};
 
 use crate::harness::*;
 
@@ -189,4 +189,49 @@ fn a_lapse_while_nobody_holds_the_key_does_not_hide_that_a_lease_was_revived() {
     bench.run(TTL_MS);
     bench.lease.void_promises(bench.now);
     assert!(alive(bench.done(heartbeat(a.proof())).answer()).1);
+}
+
+/// A key that is held, and whose store went backwards.
+fn outlived(broken: Option<Mutant>) -> (Bench, Who) {
+    let mut bench = Bench::breaking(broken);
+    let a = bench.done(acquire("a").id(1, 1));
+    bench.terms.epoch = Epoch(EPOCH.0 + 1);
+    (bench, a)
+}
+
+#[test]
+fn a_tenure_promises_nothing_after_its_epoch() {
+    let (mut bench, a) = outlived(None);
+    let beat = bench.ask(heartbeat(a.proof()));
+    assert!(matches!(beat.answer(), Answer::Lost(Lost::UnknownLease)));
+    // The judge of a single key knows of no epoch.
+    bench.verdict = Ok(());
+    let again = bench.ask(acquire("a").id(1, 1));
+    assert!(matches!(again.answer(), Answer::Refused(Refusal::RequestSpent(None), _)));
+    // Its owner waits like anybody else, until the promises of before have run out.
+    let next = bench.ask(acquire("a").waiting_until(START + ms(2 * TTL_MS)));
+    assert!(next.waits());
+    bench.run(TTL_MS);
+    assert!(next.token() > a.token());
+    bench.done(release(next.proof()));
+    let (mut bench, a) = outlived(None);
+    bench.run(TTL_MS);
+    assert_eq!(bench.events(), ["granted", "expired"]);
+    let revival = bench.ask(heartbeat(a.proof()));
+    assert!(matches!(revival.answer(), Answer::Lost(Lost::Ended(ChangeKind::Expired))));
+}
+
+#[test]
+fn an_owner_may_take_its_key_into_the_new_epoch_at_once() {
+    let (mut bench, a) = outlived(None);
+    let taken = bench.done(acquire("a").reclaiming());
+    assert!(taken.token() > a.token());
+    alive(bench.ask(heartbeat(taken.proof())).answer());
+}
+
+#[test]
+fn a_tenure_that_outlives_its_epoch_is_noticed() {
+    let (mut bench, a) = outlived(Some(Mutant::TenureOutlivesEpoch));
+    alive(bench.ask(heartbeat(a.proof())).answer());
+    assert!(bench.ask(acquire("a").id(1, 1)).token() == a.token());
 }

@@ -32,6 +32,7 @@
 //! | token restarts after deletion | `token_that_restarts_after_deletion_is_noticed` |
 //! | event published before commit | `event_published_before_commit_is_noticed` |
 //! | a session rises after its end | `sessions::mutants`: `a_session_that_rises_is_noticed`, `duo`, `whole` |
+//! | a tenure, or a session, goes on after its store went backwards | `heartbeat`: `a_tenure_that_outlives_its_epoch_is_noticed`, `sessions::mutants`: `a_session_that_outlives_its_epoch_is_noticed` |
 //! | a session's lease freed on observed expiry | `sessions::mutants`: `a_lease_that_is_freed_on_observed_expiry_is_noticed`, `duo`, `whole` |
 //! | grant under a session whose end is in flight | `sessions::mutants`: `a_grant_under_a_session_whose_end_is_in_flight_is_noticed`, `duo` |
 //! | fence lost between two writes | `fence_lost_is_noticed`, `model`, `whole` |

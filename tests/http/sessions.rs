@@ -292,6 +292,30 @@ async fn a_graceful_revoke_of_one_kept_lease_is_noticed_and_waits_for_the_sessio
     assert_eq!(events[1]["data"]["session"], session.digest.as_str());
 }
 
+/// The order counts the promises that were made before it: an answer that comes after is none.
+#[tokio::test]
+async fn a_repeated_acquire_promises_nothing_of_a_kept_lease_that_is_ordered_to_end() {
+    let server = Server::start();
+    let session = server.session("w", 1500, json!({})).await;
+    let one = json!({ "key": "a", "owner": "w", "session": session.id, "request_id": "r1" });
+    let any = json!({ "keys": ["b"], "owner": "w", "session": session.id, "request_id": "r2" });
+    let granted = Grant::of(&server.post("/v1/acquire", &one).await.ok());
+    server.post("/v1/acquire-any", &any).await.ok();
+    assert_eq!(Grant::of(&server.post("/v1/acquire", &one).await.ok()).token, granted.token);
+    for key in ["a", "b"] {
+        server.post("/v1/admin/revoke", &json!({ "key": key, "reason": "move it" })).await.ok();
+    }
+    server.post("/v1/acquire", &one).await.problem(409, "request-id-spent");
+    server.post("/v1/acquire-any", &any).await.problem(409, "request-id-spent");
+    eventually("both have ended", async || {
+        server.beat(&session).await.ok();
+        server.lease("a").await["state"] == "free" && server.lease("b").await["state"] == "free"
+    })
+    .await;
+    let anew = json!({ "key": "a", "owner": "w", "session": session.id, "request_id": "r3" });
+    assert!(Grant::of(&server.post("/v1/acquire", &anew).await.ok()).token > granted.token);
+}
+
 #[tokio::test]
 async fn sessions_are_counted_in_their_pool() {
     let server = Server::configured("[[policy]]\nprefix = \"jobs/\"\npool = \"jobs\"\n");

@@ -14,7 +14,7 @@ use super::{
     plain::{a_key, release},
     run,
     time::{MS, SECOND, now, until},
-    worker::{ANSWER, Worker},
+    worker::Worker,
 };
 
 /// Orders this and that until the faults are over.
@@ -67,7 +67,7 @@ pub async fn clear(me: &Worker) {
     for key in me.arena.plan.keys.clone() {
         let skips = me.arena.plan.skips_fences.then(|| Ask::SkipFences(key.clone()));
         for ask in [Ask::Unpin(key.clone())].into_iter().chain(skips) {
-            for _ in 0..10 {
+            for _ in 0..60 {
                 match me.call(Op::Check, "", &ask).await.got {
                     Ok(Got::Ordered | Got::No(_)) => break,
                     _ => me.sleep(100, 500).await,
@@ -104,6 +104,5 @@ pub async fn probe(probes: &[Rc<Worker>], bound_ms: u64) -> Vec<String> {
             Some(format!("I8: {} cannot be had within {bound_ms} ms: {last}", key.as_str()))
         }
     });
-    let _ = ANSWER;
     join_all(each).await.into_iter().flatten().collect()
 }

@@ -1,6 +1,9 @@
 //! Has the faults of a plan happen.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
 
 use tenure::clock::Chance;
 use tokio::{task::spawn_local, time::sleep};
@@ -17,6 +20,8 @@ pub struct Nemesis {
     pub site: Rc<Site>,
     pub hosts: Vec<Rc<Host>>,
     pub chance: RefCell<Chance>,
+    /// Nothing is to be put back to what it was between.
+    pub over: Cell<bool>,
 }
 
 impl Nemesis {
@@ -37,6 +42,7 @@ impl Nemesis {
 
     /// The faults are over.
     fn calm(&self) {
+        self.over.set(true);
         self.site.net.weather.set(Weather::default());
         self.site.net.heal();
         self.heal_store();
@@ -66,7 +72,9 @@ impl Nemesis {
                 self.tell("weather", "network");
                 let before = net.weather.replace(weather);
                 sleep(span).await;
-                net.weather.set(before);
+                if !self.over.get() {
+                    net.weather.set(before);
+                }
             }
             Fault::Crash { node, down, boot } => {
                 self.tell(if boot { "crash-and-boot" } else { "crash" }, &format!("n{node}"));

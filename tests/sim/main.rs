@@ -2,7 +2,8 @@
 //! clocks and networks, under virtual time. One seed is one run; the same seed and commit give the same history,
 //! byte by byte.
 //!
-//! `SEEDS`, `FROM`: which seeds; `MUTANT`: the rule that is broken; `LOG`: where the history goes.
+//! `SEEDS`, `FROM`: which seeds; `MUTANT`: the rule that is broken; `LOG`: where the history goes;
+//! `TRACE`: whatever the code traces, each step of each lease, to stderr.
 
 #![allow(clippy::disallowed_methods, reason = "virtual time is read from tokio's clock")]
 

@@ -160,6 +160,8 @@ async fn beat(me: &Worker, mut held: Held) -> Option<Held> {
                 if let Some(until) = me.told(sent, &held.key, token, valid, false, None) {
                     held.until = held.until.max(until);
                 }
+                // A restored store may have taken in the same grant once more.
+                held.token = token;
                 held.ttl_ms = ttl_ms.unwrap_or(held.ttl_ms);
                 return Some(held);
             }

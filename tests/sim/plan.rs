@@ -228,6 +228,28 @@ impl Plan {
             self.faults.push((at, fault));
         }
         self.faults.sort_by_key(|(at, _)| *at);
+        self.leave_out_hidden_stops();
+    }
+
+    /// A wall clock that is set back while ours stands still vouches for nothing (docs/protocol.md, §2).
+    fn leave_out_hidden_stops(&mut self) {
+        let stops: Vec<(usize, u64, u64)> = self
+            .faults
+            .iter()
+            .filter_map(|(at, fault)| match fault {
+                Fault::Pause { node, span, missed: true } => {
+                    let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+                    Some((*node, *at, at + span + SECOND))
+                }
+                _ => None,
+            })
+            .collect();
+        self.faults.retain(|(when, fault)| match fault {
+            Fault::Wall { node, .. } => {
+                !stops.iter().any(|(n, from, to)| n == node && (from..=to).contains(&when))
+            }
+            _ => true,
+        });
     }
 
     fn draw_fault(&self, dice: &mut Chance, at: u64, span: Duration) -> Fault {
@@ -237,7 +259,11 @@ impl Plan {
         let year = 365 * 86_400_000;
         match dice.between(0, 99) {
             0..=19 => Fault::Crash { node, down: span / 2, boot: dice.per_mille(300) },
-            20..=37 => Fault::Pause { node, span, missed: dice.per_mille(300) },
+            20..=37 => {
+                // A stop of a second or less goes unnoticed (docs/protocol.md, §2), and eats into what κ leaves.
+                let missed = dice.per_mille(300) && span > ms(1_100);
+                Fault::Pause { node, span, missed }
+            }
             38..=44 => Fault::Leave { node, down: span / 2 },
             45..=51 => Fault::Weather(weather(dice), span),
             52..=59 => Fault::Alone { node, span },

@@ -1,8 +1,8 @@
 //! What a simulated run must hold besides I1 to I8, because it knows its own policies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::history::{Event, Line};
+use super::history::{self, Event, Line, Report};
 
 /// A rule that was not kept.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ const UNWILLING: [&str; 4] = ["expired", "session-ended", "revoked", "reclaimed"
 ///
 /// Every key under `d/` has a lock-delay: between a tenure that ran out, or whose session ended, and the next
 /// one the store has its end, or an administrator's order; but its last owner may take it back.
-pub fn check(lines: &[Line]) -> Vec<Breach> {
+fn check(lines: &[Line]) -> Vec<Breach> {
     let mut shut: BTreeMap<&str, (u64, u64, &str)> = BTreeMap::new();
     let mut breaches = Vec::new();
     for line in lines {
@@ -29,7 +29,10 @@ pub fn check(lines: &[Line]) -> Vec<Breach> {
         let Event::Committed { key, kind, token, owner, fences, .. } = &line.event else {
             continue;
         };
-        if key.starts_with("f/") && UNWILLING.contains(&kind.as_str()) && fences.is_empty() {
+        // An offer that is withdrawn ends nobody's tenure.
+        let held = !owner.is_empty();
+        if held && key.starts_with("f/") && UNWILLING.contains(&kind.as_str()) && fences.is_empty()
+        {
             let text = format!("{key}: token {token} ended ({kind}) at {} ns unfenced", line.t);
             breaches.push(Breach { rule: "fence", text });
         }
@@ -58,9 +61,29 @@ pub fn check(lines: &[Line]) -> Vec<Breach> {
     breaches
 }
 
-/// What of a history can be judged, and whether that is all of it. Nothing is promised after a store lost what it had acknowledged, until its
-/// epoch is raised and what was believed before is over.
-pub fn judged(lines: Vec<Line>) -> (Vec<Line>, bool) {
+/// A store went backwards, and nobody who would have had to notice ever did: nothing is promised to the end.
+pub fn never_raised(lines: &[Line]) -> bool {
+    let is = |line: &Line, name: &str| matches!(&line.event, Event::Fault { fault, .. } if fault == name);
+    let embedded =
+        |line: &Line| matches!(&line.event, Event::Run { store, .. } if store == "embedded");
+    let any = |such: &dyn Fn(&Line) -> bool| lines.iter().any(such);
+    any(&|line| is(line, "regress")) && !any(&|line| is(line, "epoch-raised")) && !any(&embedded)
+}
+
+/// What the checker and the rules of the simulator find in a history, as far as it can be judged.
+pub fn judge(lines: Vec<Line>) -> (Report, Vec<Breach>) {
+    let (lines, whole) = judged(lines);
+    let mut report = history::check(&lines);
+    if !whole {
+        // What the store has from before is not in it.
+        report.violations.retain(|violation| matches!(violation.invariant, "I1" | "I2" | "I8"));
+    }
+    (report, check(&lines))
+}
+
+/// What of a history can be judged, and whether that is all of it. Nothing is promised after a store lost what it
+/// had acknowledged, until its epoch is raised and what was believed before is over.
+fn judged(lines: Vec<Line>) -> (Vec<Line>, bool) {
     let fault = |line: &Line, name: &str| matches!(&line.event, Event::Fault { fault, .. } if fault == name);
     let Some(lost) = lines.iter().rposition(|line| fault(line, "regress")) else {
         return (lines, true);
@@ -72,18 +95,26 @@ pub fn judged(lines: Vec<Line>) -> (Vec<Line>, bool) {
     let raised =
         if embedded { Some(lost) } else { lines.iter().rposition(|l| fault(l, "epoch-raised")) };
     let Some(raised) = raised.map(|at| lines[at].t) else { return (Vec::new(), false) };
-    let believed =
-        lines.iter().filter(|line| line.t <= raised).filter_map(|line| match &line.event {
-            Event::Told { until, .. } => Some(*until),
-            _ => None,
-        });
+    // What was asked before may have been answered by who knew nothing of it, however late that arrives.
+    let early = |line: &&Line| line.t <= raised;
+    let asked = |line: &Line| match line.event {
+        Event::Asked { call, .. } => Some(call),
+        _ => None,
+    };
+    let asked: BTreeSet<u64> = lines.iter().filter(early).filter_map(asked).collect();
+    let old = |line: &Line, call: Option<u64>| {
+        call.map_or(line.t <= raised, |call| asked.contains(&call))
+    };
+    let believed = lines.iter().filter_map(|line| match &line.event {
+        Event::Told { until, call, .. } if old(line, *call) => Some(*until),
+        _ => None,
+    });
     let from = believed.fold(raised, u64::max);
-    let stays = |line: &Line| {
-        let lasts = matches!(
-            line.event,
-            Event::Run { .. } | Event::Tombstone { .. } | Event::Fenced { .. }
-        );
-        lasts || line.t > from
+    let stays = |line: &Line| match &line.event {
+        Event::Run { .. } | Event::Tombstone { .. } => true,
+        Event::Fenced { .. } | Event::Cut { .. } => true,
+        Event::Told { call, .. } if old(line, *call) => false,
+        _ => line.t > from,
     };
     let mut lines = lines;
     lines.retain(stays);

@@ -10,7 +10,7 @@ use std::{
 
 use tenure::{
     clock::Chance,
-    lease::{Mutant, Owner},
+    lease::{MAX_NODE_TTL_MS, Mutant, Owner},
 };
 use tokio::task::{LocalSet, spawn_local};
 
@@ -23,7 +23,7 @@ use super::{
     mutants,
     net::Net,
     panics, plain,
-    plan::{FENCE_MS, HANDOVER_MS, LONGEST_LOCK_DELAY, Plan, plan},
+    plan::{FENCE_MS, Fault, HANDOVER_MS, LONGEST_LOCK_DELAY, Plan, plan},
     plugin::SimPlugin,
     store::{Server, Sin},
     time::{self, SECOND, SimClock, now, until},
@@ -109,7 +109,8 @@ async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, 
     let admin = Rc::new(Worker::new(count, "admin", &arena, chance.fork()));
     let ordering = spawn_local(admin::order(admin.clone()));
     let (others, own) = (hosts.clone(), RefCell::new(chance.fork()));
-    let nemesis = Rc::new(Nemesis { site: site.clone(), hosts: others, chance: own });
+    let nemesis =
+        Rc::new(Nemesis { site: site.clone(), hosts: others, chance: own, over: Cell::new(false) });
     nemesis.rage(&arena.plan).await;
     let _ = ordering.await;
     admin::clear(&admin).await;
@@ -131,7 +132,10 @@ async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, 
 /// How long it may take until a key can be had that somebody holds who does not answer any more.
 fn bound_ms(plan: &Plan) -> u64 {
     let ttl = plan.ttls.iter().max().copied().unwrap_or(0);
-    let hold = 3 * ttl.max(3_000);
+    // A node whose record a restored store forgot may have promised for as long as any node may.
+    let forgets = |(_, fault): &(u64, Fault)| matches!(fault, Fault::Regress { .. });
+    let forgotten = if plan.faults.iter().any(forgets) { MAX_NODE_TTL_MS } else { 0 };
+    let hold = 3 * ttl.max(3_000) + forgotten;
     (hold + LONGEST_LOCK_DELAY + 2 * FENCE_MS + HANDOVER_MS + 10_000).min(119_000)
 }
 

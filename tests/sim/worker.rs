@@ -22,7 +22,7 @@ use super::{
 };
 
 /// How long a call without a wait may take.
-pub const ANSWER: u64 = 5 * SECOND;
+const ANSWER: u64 = 8 * SECOND;
 
 /// What all workers share.
 pub struct Arena {

@@ -163,7 +163,11 @@ pub(super) async fn read(core: Arc<Core>, key: Key) -> Result<Option<Found>, Sto
     }
     let last = core.link.last(&subject).await?;
     if last.is_none() {
-        core.table_mut().remove(&key);
+        let mut table = core.table_mut();
+        // What was written meanwhile is there.
+        if table.revision(&key) == known {
+            table.remove(&key);
+        }
     }
     Ok(judged(&key, last))
 }

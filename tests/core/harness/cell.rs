@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tenure::lease::{Change, CodecError, Epoch, Loaded, Record, Revision, WriteEffect};
 
-/// The epoch of every test.
+/// The epoch that every test begins in.
 pub const EPOCH: Epoch = Epoch(2);
 
 /// One key's record, its revisions, and the history that its writes made true.
@@ -36,7 +36,7 @@ impl StoreCell {
         self.there = Some((revision, write.record.clone()));
         for change in &write.changes {
             let mut change = change.clone();
-            change.resolve(EPOCH, revision);
+            change.resolve(write.record.epoch, revision);
             self.history.push(change);
         }
         Some(revision)

@@ -189,7 +189,7 @@ fn a_kept_lease_outlives_the_node_that_granted_it_and_ends_at_any_other() {
     assert!(world.is_terminal(A));
     assert_eq!(world.owner().as_deref(), Some("a"));
     let beat = world.done(B, heartbeat(holder.proof()));
-    assert!(matches!(beat.answer(), Answer::KeptBySession(SESSION)));
+    assert!(matches!(beat.answer(), Answer::KeptBySession(SESSION, _)));
     world.input(B, over());
     world.settle(B);
     assert_eq!(world.events(), ["granted", "session-ended"]);

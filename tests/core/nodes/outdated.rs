@@ -100,3 +100,19 @@ fn a_failed_look_refuses_nobody_for_good() {
     let asked = world.done(B, heartbeat(first.proof()));
     assert!(matches!(asked.answer(), Answer::Lost(_)), "{asked:?}");
 }
+
+#[test]
+fn a_pin_that_waits_for_a_look_is_not_set_after_a_later_unpin() {
+    let (mut world, _) = held_at_a(None);
+    world.done(A, pin("ops"));
+    world.pass(1);
+    let first = world.ask(A, pin("ops"));
+    assert!(first.waits(), "its pin may have been taken back by another node: {first:?}");
+    world.pass(1);
+    let last = world.ask(A, unpin("ops"));
+    world.settle(A);
+    for who in [first, last] {
+        assert!(matches!(who.answer(), Answer::Done(_)), "{who:?}");
+    }
+    assert!(world.record().pins.is_empty());
+}

@@ -18,7 +18,7 @@ fn a_session_keeps_a_lease_without_promises_of_its_own() {
     assert_eq!(duo.key.owner().as_deref(), Some("a"));
     assert_eq!(duo.key.lease.view(duo.key.now).session, Some(DIGEST));
     let beat = duo.key.done(heartbeat(kept.proof()));
-    assert!(matches!(beat.answer(), Answer::KeptBySession(DIGEST)));
+    assert!(matches!(beat.answer(), Answer::KeptBySession(DIGEST, _)));
 }
 
 #[test]
@@ -52,7 +52,10 @@ fn what_a_session_kept_lets_a_node_sleep_that_may_not_promise() {
         }
         duo.key.terms.until = Moment::ZERO;
         duo.end();
-        duo.key.refuse();
+        assert!(
+            duo.key.flight.is_none(),
+            "it writes no end that would name a home without a record"
+        );
         for _ in 0..5 {
             duo.pass(1_000);
             duo.key.wake();
@@ -158,7 +161,7 @@ fn revoke_until(floor: Moment) -> Request {
 fn a_graceful_revoke_waits_for_what_the_session_was_promised() {
     let (mut duo, kept) = Duo::kept(bond());
     let unsaid = duo.key.done(revoke());
-    assert!(matches!(unsaid.answer(), Answer::KeptBySession(DIGEST)));
+    assert!(matches!(unsaid.answer(), Answer::KeptBySession(DIGEST, _)));
     duo.pass(2_000);
     duo.alive();
     let floor = duo.session.lease.next_wake();

@@ -5,8 +5,8 @@ mod mutants;
 mod tombstone;
 
 use tenure::lease::{
-    Answer, Behavior, Bond, CLIENT_DRIFT, ChangeKind, Input, Key, Moment, Mutant, Nonce, Refusal,
-    Request, SessionOver, Standing, Token,
+    Answer, Behavior, Bond, CLIENT_DRIFT, ChangeKind, Epoch, Input, Key, Moment, Mutant, Nonce,
+    Refusal, Request, SessionOver, Standing, Token,
 };
 
 use crate::harness::*;

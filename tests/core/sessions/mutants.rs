@@ -43,6 +43,20 @@ fn a_session_that_rises_is_noticed() {
     }
 }
 
+/// What it kept may be forgotten, and somebody else's.
+#[test]
+fn a_session_that_outlives_its_epoch_is_noticed() {
+    for (mutant, outlives) in [(None, false), (Some(Mutant::TenureOutlivesEpoch), true)] {
+        let mut duo = Duo::breaking(mutant, ShellSins::default());
+        assert!(duo.alive().is_some());
+        duo.session.terms.epoch = Epoch(EPOCH.0 + 1);
+        let beat = duo.session.done(heartbeat(duo.holder.proof()));
+        assert_eq!(matches!(beat.answer(), Answer::Alive { .. }), outlives);
+        // The judge of a single key knows of no epoch.
+        duo.session.verdict = Ok(());
+    }
+}
+
 /// The session's timer is late, its heartbeat is not.
 fn a_late_timer(mutant: Option<Mutant>, sins: ShellSins) -> Verdict {
     let mut duo = Duo::breaking(mutant, sins);

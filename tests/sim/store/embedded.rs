@@ -101,12 +101,16 @@ impl Server {
 
     /// The process closed the store: what waits is written.
     pub(super) fn settle(&self) {
-        let Some(me) = self.lock().disk.writing else { return };
-        loop {
+        let writing = self.lock().disk.writing;
+        if let Some(me) = writing {
             self.finish(me);
-            if !self.begin(me) {
-                return;
+            while self.begin(me) {
+                self.finish(me);
             }
+        }
+        // Of what a failed sync left, whoever opens the store next finds a part.
+        if !self.lock().disk.unsynced.is_empty() {
+            self.lose_unsynced();
         }
     }
 

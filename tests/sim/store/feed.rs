@@ -1,6 +1,8 @@
 //! How changes come to the processes: after a while, and not all of them.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
+
+use tenure::lease::Key;
 
 use tokio::time::{Instant, sleep};
 
@@ -170,11 +172,14 @@ impl Server {
                 .iter()
                 .map(|waiting| waiting.by.iter().all(|process| !lives(&state, *process)))
                 .collect();
-            for (waiting, dead) in state.data.unlogged.iter_mut().zip(dead) {
-                if dead && !waiting.by.contains(&by) {
-                    waiting.by.push(by);
-                }
-            }
+            let unlogged = state.data.unlogged.iter();
+            let keys: BTreeSet<Key> = unlogged
+                .zip(dead)
+                .filter(|(_, dead)| *dead)
+                .map(|(waiting, _)| waiting.change.key.clone())
+                .collect();
+            // An item brings along whatever was not logged of it, in its order.
+            keys.iter().for_each(|key| state.data.adopt(key, by));
             server.flush_soon(&mut state, by);
         });
     }

@@ -1,6 +1,9 @@
 //! The store as one process has it.
 
-use std::{future::ready, sync::Arc};
+use std::{
+    future::ready,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use tenure::{
     lease::{Epoch, Key, NodeRecord, Nonce, Revision, StoreError},
@@ -26,7 +29,12 @@ pub(super) struct Handle {
     process: ProcessId,
     kind: Kind,
     feed: tokio::sync::broadcast::Sender<tenure::store::News>,
+    /// When it was written to last, and how often at that instant.
+    written: Mutex<(Option<Instant>, u32)>,
 }
+
+/// Writes of one process at one instant: who writes again and again without waiting would never end.
+const MOST_WRITES: u32 = 20_000;
 
 fn closed() -> StoreError {
     StoreError::Unavailable("the store is closed".to_owned())
@@ -41,7 +49,7 @@ impl Handle {
             let view = state.processes.get(&process).expect("it was let in");
             (state.kind, view.feed.clone())
         };
-        Self { server, process, kind, feed }
+        Self { server, process, kind, feed, written: Mutex::default() }
     }
 
     /// Looks at what the process knows.
@@ -49,6 +57,15 @@ impl Handle {
         let state = self.server.lock();
         let view = state.processes.get(&self.process)?;
         Some(look(&state, view))
+    }
+
+    fn watch_for_spinning(&self, write: &Write) {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let count = if written.0 == Some(now) { written.1 + 1 } else { 0 };
+        *written = (Some(now), count);
+        drop(written);
+        assert!(count < MOST_WRITES, "writes without end, the latest is {write:?}");
     }
 
     /// Has it done, whether or not anybody polls.
@@ -114,6 +131,7 @@ impl LeaseStore for Handle {
     }
 
     fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {
+        self.watch_for_spinning(&write);
         if self.kind == Kind::Embedded {
             return self.enqueue(write, false);
         }

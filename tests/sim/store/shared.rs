@@ -147,7 +147,7 @@ pub(super) async fn compare_and_set(server: Server, process: ProcessId, write: W
             }
             Outcome::Committed(item.revision)
         }
-        Ok(Ok(Err(winner))) => conflict(server, process, key, winner, kind).await,
+        Ok(Ok(Err(winner))) => conflict(server, process, key, (winner, write.expected), kind).await,
         Ok(Err(why)) => Outcome::Refused(why),
         Err(Failure::Refused(why)) => Outcome::Refused(StoreError::Unavailable(why)),
         Err(Failure::Unknown(why)) => {
@@ -162,12 +162,12 @@ async fn conflict(
     server: Server,
     process: ProcessId,
     key: Key,
-    winner: Option<Item>,
+    (winner, expected): (Option<Item>, Revision),
     kind: Kind,
 ) -> Outcome {
     let found = match kind {
         Kind::DynamoDb => {
-            server.lock().observe(process, &key, winner.as_ref());
+            server.lock().observe(process, &key, winner.as_ref(), expected);
             Ok(winner.map(|item| item.found()))
         }
         _ => {
@@ -182,12 +182,16 @@ async fn conflict(
 }
 
 impl State {
-    /// A process was shown what a key holds.
-    fn observe(&mut self, process: ProcessId, key: &Key, item: Option<&Item>) {
+    /// A process was shown what a key holds, after it knew of this revision.
+    fn observe(&mut self, process: ProcessId, key: &Key, item: Option<&Item>, known: Revision) {
         let Some(view) = self.processes.get_mut(&process) else { return };
         match item {
             Some(item) => view.saw(key, item),
-            None => drop(view.keys.remove(key)),
+            // What was written meanwhile is there.
+            None if view.keys.get(key).is_none_or(|item| item.revision <= known) => {
+                view.keys.remove(key);
+            }
+            None => {}
         }
     }
 }
@@ -220,7 +224,7 @@ pub(super) async fn read(
         return Err(unavailable("the server does not have the latest writes"));
     }
     if !stale {
-        server.lock().observe(process, &key, item.as_ref());
+        server.lock().observe(process, &key, item.as_ref(), known);
     }
     Ok(item.map(|item| item.found()))
 }
@@ -254,7 +258,7 @@ pub(super) async fn forget(
     };
     let gone = server.ask(process, Class::Write, work).await.map_err(Failure::into_error)?;
     if gone {
-        server.lock().observe(process, &key, None);
+        server.lock().observe(process, &key, None, expected);
     }
     Ok(gone)
 }

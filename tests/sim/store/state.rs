@@ -189,7 +189,7 @@ impl Data {
     }
 
     /// What an item brings along is logged by who overwrote it, too.
-    fn adopt(&mut self, key: &Key, by: ProcessId) {
+    pub fn adopt(&mut self, key: &Key, by: ProcessId) {
         for waiting in self.unlogged.iter_mut().filter(|w| w.change.key == *key) {
             if !waiting.by.contains(&by) {
                 waiting.by.push(by);
