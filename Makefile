@@ -24,7 +24,7 @@ run: ## a coordinator on 127.0.0.1:7373, data in ./tenure-data
 demo: ## eight workers, thirty-two shards, one death
 	$(CARGO) run --release -- demo
 
-test: tools-nextest tools-schemathesis nats debian ## every test; fetches what the tests need
+test: tools-nextest tools-schemathesis nats debian ## the tests, but for models, abuse and long chaos; fetches what they need
 	$(CARGO) nextest run $(FEATURES) --profile ci
 	$(CARGO) test --doc --quiet
 
@@ -59,17 +59,17 @@ crash: ## kill -9 under load, CYCLES times, and ten times as many simulated cras
 chaos: MINUTES ?= 2
 chaos: SEEDS ?= 3
 chaos: nats ## twelve faults × three stores × SEEDS, MINUTES each, JOBS at a time; needs root
-	MINUTES=$(MINUTES) SEEDS=$(SEEDS) $(CARGO) test --release $(FEATURES) --test chaos -- matrix
+	MINUTES=$(MINUTES) SEEDS=$(SEEDS) $(CARGO) test --profile proof $(FEATURES) --test chaos -- matrix
 
 soak: MINUTES ?= 10
 soak: nats ## agents that are killed, fences, and what leases outlive, at full size, for MINUTES
-	CHAOS_MINUTES=$(MINUTES) $(CARGO) nextest run $(FEATURES) --release --test cluster --no-capture
-	WORK_CHAOS_SECONDS=$$(($(MINUTES) * 60)) $(CARGO) nextest run $(FEATURES) --release --test work_chaos --no-capture
-	FENCES=1000 FENCE_CYCLES=300 $(CARGO) nextest run $(FEATURES) --release --test fences --no-capture
+	CHAOS_MINUTES=$(MINUTES) $(CARGO) nextest run $(FEATURES) --cargo-profile proof --test cluster --no-capture
+	WORK_CHAOS_SECONDS=$$(($(MINUTES) * 60)) $(CARGO) nextest run $(FEATURES) --cargo-profile proof --test work_chaos --no-capture
+	FENCES=1000 FENCE_CYCLES=300 $(CARGO) nextest run $(FEATURES) --cargo-profile proof --test fences --no-capture
 
 # A light build: the core is all that the models look at. The last line counts their tests.
 model: ## every state of the models, fifty million: takes long
-	@MODEL=$(MODEL) $(CARGO) test --release --no-default-features $(FEATURES) --test model -- --nocapture --test-threads 1 2>&1 | \
+	@MODEL=$(MODEL) $(CARGO) test --profile proof --no-default-features $(FEATURES) --test model -- --nocapture --test-threads 1 2>&1 | \
 	  awk '{ print } / unique states/ { for (i = 2; i <= NF; i++) if ($$i == "unique") states += $$(i - 1) } \
 	    /^test result/ { passed += $$4; failed += $$6 } \
 	    END { print states " unique states in all"; print passed + 0 " passed, " failed + 0 " failed"; exit failed > 0 || !passed }'
@@ -80,13 +80,13 @@ model-ci: ## five million of them, in three minutes on two cores
 sim: SEEDS ?= 2000
 sim: FROM ?= 1
 sim: ## whole clusters under virtual time: SEEDS runs from the seed FROM
-	@SEEDS=$(SEEDS) FROM=$(FROM) MUTANT=$(MUTANT) LOG=$(LOG) RUST_BACKTRACE=0 $(CARGO) test -q $(FEATURES) --release --test sim \
+	@SEEDS=$(SEEDS) FROM=$(FROM) MUTANT=$(MUTANT) LOG=$(LOG) TRACE=$(TRACE) RUST_BACKTRACE=0 $(CARGO) test -q $(FEATURES) --profile proof --test sim \
 	  -- --exact --nocapture seeds::seeds > target/sim.txt 2>&1; code=$$?; \
 	grep -v -e '^running' -e '^test ' -e '^failures' -e '^    seeds' -e '^$$' -e 'passed, . failed' target/sim.txt | tail -n 200; \
 	grep -E '^[0-9]+ passed, [0-9]+ failed' target/sim.txt || { tail -n 20 target/sim.txt; echo '0 passed, 1 failed'; }; exit $$code
 
 mutants: ## each rule of the protocol broken in turn, until the simulator notices; MUTANT for one, TRIES seeds at most
-	@WITHIN=0 TRIES=$(TRIES) MUTANT=$(MUTANT) RUST_BACKTRACE=0 $(CARGO) test -q $(FEATURES) --release --test sim \
+	@WITHIN=0 TRIES=$(TRIES) MUTANT=$(MUTANT) RUST_BACKTRACE=0 $(CARGO) test -q $(FEATURES) --profile proof --test sim \
 	  -- --exact --nocapture mutants::mutants > target/mutants.txt 2>&1; code=$$?; \
 	grep -E '^\|' target/mutants.txt; \
 	grep -E '^[0-9]+ passed, [0-9]+ failed' target/mutants.txt || { tail -n 20 target/mutants.txt; echo '0 passed, 1 failed'; }; exit $$code
@@ -95,10 +95,10 @@ fuzz: tools-fuzz ## libFuzzer on records, keys, cursors, bodies and settings, SE
 	fuzz/run.py --seconds $(SECONDS)
 
 schemathesis: tools-schemathesis tools-nextest ## CASES requests made from openapi.json against a live node
-	SCHEMATHESIS_CASES=$(CASES) fuzz/tally.py $(CARGO) nextest run $(FEATURES) --release --test schemathesis --no-capture
+	SCHEMATHESIS_CASES=$(CASES) fuzz/tally.py $(CARGO) nextest run $(FEATURES) --cargo-profile proof --test schemathesis --no-capture
 
 abuse: tools-nextest ## thousands of slow, silent, stuck and waiting clients; takes twenty minutes
-	ABUSE=full fuzz/tally.py $(CARGO) nextest run $(FEATURES) --release --test abuse --no-capture
+	ABUSE=full fuzz/tally.py $(CARGO) nextest run $(FEATURES) --cargo-profile proof --test abuse --no-capture
 
 putex: nats ## three agents of guard and of putex under the same faults, side by side; takes ten minutes
 	@test -x .tools/putex/bin/putex || $(CARGO) install --locked --root .tools/putex putex@0.2.0

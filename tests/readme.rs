@@ -2,17 +2,20 @@
 
 #[path = "common/dynamo_endpoint.rs"]
 mod dynamo_endpoint;
+#[path = "common/ports.rs"]
+mod ports;
 
 use std::{
     fs::File,
     io::{BufRead, BufReader},
-    net::TcpListener,
     os::unix::process::CommandExt as _,
     path::Path,
     process::{Child, Command, Output, Stdio},
     sync::mpsc,
     time::Duration,
 };
+
+use ports::free_port;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const ADDRESS: &str = "127.0.0.1:7373";
@@ -107,13 +110,8 @@ fn every_command_of_the_five_minutes_works() {
 
 /// Ports that are free, for those that the README names.
 fn with_ports(script: &str, named: &[u16]) -> String {
-    let taken: Vec<TcpListener> = named
-        .iter()
-        .map(|_| TcpListener::bind("127.0.0.1:0").expect("a port of loopback"))
-        .collect();
-    named.iter().zip(&taken).fold(script.to_owned(), |script, (named, taken)| {
-        let free = taken.local_addr().expect("it is bound").port();
-        script.replace(&format!("127.0.0.1:{named}"), &format!("127.0.0.1:{free}"))
+    named.iter().fold(script.to_owned(), |script, named| {
+        script.replace(&format!("127.0.0.1:{named}"), &format!("127.0.0.1:{}", free_port()))
     })
 }
 

@@ -12,6 +12,7 @@
 mod harness;
 
 mod duo;
+mod explore;
 mod model;
 mod pair;
 mod size;

@@ -7,11 +7,14 @@ mod holder;
 mod process;
 mod world;
 
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 use tenure::lease::{Moment, Mutant, Terms};
 
 use self::world::{Action, Broken, Event, World};
-use crate::harness::terms;
+use crate::{
+    explore::{failures, hold},
+    harness::terms,
+};
 
 /// What the clock always says.
 const NOW: Moment = Moment(3_600_000_000_000);
@@ -115,20 +118,14 @@ impl Model for Duo {
     }
 }
 
-fn hold(bounds: Bounds) {
-    let checker = Duo::new(bounds, None, None).checker().threads(2).spawn_bfs().join();
-    println!("{} unique states, depth {}", checker.unique_state_count(), checker.max_depth());
-    checker.assert_properties();
-}
-
 #[test]
 fn every_reachable_state_with_a_crash_keeps_the_promises() {
-    hold(CRASH);
+    hold(Duo::new(CRASH, None, None));
 }
 
 #[test]
 fn every_reachable_state_with_a_write_in_doubt_keeps_the_promises() {
-    hold(DOUBT);
+    hold(Duo::new(DOUBT, None, None));
 }
 
 #[test]
@@ -143,15 +140,7 @@ fn broken_rules_of_sessions_are_found() {
         ((None, Some(Sin::GrantUnseen)), "I3"),
     ];
     for ((mutant, sin), broken) in rules {
-        let model = || Duo::new(CRASH, mutant, sin);
-        let failing = HasDiscoveries::AnyFailures;
-        let checker = model().checker().threads(2).finish_when(failing).spawn_bfs().join();
-        let failures: Vec<_> = checker
-            .discoveries()
-            .into_keys()
-            .filter(|name| model().property(name).expectation == stateright::Expectation::Always)
-            .collect();
-        println!("{mutant:?} {sin:?}: {failures:?}, {} states", checker.unique_state_count());
-        assert!(failures.iter().any(|name| name.starts_with(broken)), "{mutant:?} {sin:?}");
+        let found = failures(Duo::new(CRASH, mutant, sin));
+        assert!(found.iter().any(|name| name.starts_with(broken)), "{mutant:?} {sin:?}: {found:?}");
     }
 }

@@ -10,11 +10,12 @@ mod client;
 mod ended;
 mod world;
 
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 use tenure::lease::{Moment, Mutant, Terms};
 
 use self::world::{Action, Broken, Event, World};
 use crate::{
+    explore::{failures, hold},
     harness::{before_grant, ruled, terms},
     size::{Size, size},
 };
@@ -174,33 +175,6 @@ fn every_reachable_state_keeps_the_promises_with_a_lock_delay() {
     hold(OneKey::with(After::LockDelay, None));
 }
 
-fn hold(model: OneKey) {
-    let checker = model.checker().threads(2).spawn_dfs().join();
-    println!("{} unique states, depth {}", checker.unique_state_count(), checker.max_depth());
-    checker.assert_properties();
-}
-
-/// The always-properties that the broken variant breaks, at least one.
-#[track_caller]
-fn broken_by(mutant: Option<Mutant>, sin: Option<Sin>) -> Vec<&'static str> {
-    found_in(&|| OneKey::new(mutant, sin))
-}
-
-fn found_in(model: &dyn Fn() -> OneKey) -> Vec<&'static str> {
-    let checker =
-        model().checker().threads(2).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
-    let discoveries = checker.discoveries();
-    let model = model();
-    let failures = discoveries.into_keys().filter(|name| {
-        let property = model.property(name);
-        property.expectation == stateright::Expectation::Always
-    });
-    let failures: Vec<_> = failures.collect();
-    let (mutant, sin, states) = (model.terms.broken, model.sin, checker.unique_state_count());
-    println!("{mutant:?} {sin:?}: {failures:?}, {states} states");
-    failures
-}
-
 #[test]
 fn broken_rules_of_the_core_are_found() {
     let rules = [
@@ -212,20 +186,20 @@ fn broken_rules_of_the_core_are_found() {
         (Mutant::TokenReused, "I2"),
     ];
     for (mutant, broken) in rules {
-        let found = broken_by(Some(mutant), None);
+        let found = failures(OneKey::new(Some(mutant), None));
         assert!(found.iter().any(|name| name.starts_with(broken)), "{mutant:?}: {found:?}");
     }
 }
 
 #[test]
 fn a_client_that_counts_from_the_reply_is_found() {
-    let found = broken_by(None, Some(Sin::ClientCountsFromReply));
+    let found = failures(OneKey::new(None, Some(Sin::ClientCountsFromReply)));
     assert!(found.iter().any(|name| name.starts_with("I1")), "{found:?}");
 }
 
 #[test]
 fn a_client_whose_window_stays_open_after_its_release_is_found() {
-    let found = broken_by(None, Some(Sin::WindowOpenAfterRelease));
+    let found = failures(OneKey::new(None, Some(Sin::WindowOpenAfterRelease)));
     assert!(found.iter().any(|name| name.starts_with("I1")), "{found:?}");
 }
 
@@ -238,7 +212,7 @@ fn broken_rules_of_fences_and_lock_delays_are_found() {
         (After::LockDelay, Mutant::LockDelaySkipped, "lock-delay"),
     ];
     for (after, mutant, broken) in rules {
-        let found = found_in(&|| OneKey::with(after, Some(mutant)));
+        let found = failures(OneKey::with(after, Some(mutant)));
         assert!(found.iter().any(|name| name.starts_with(broken)), "{mutant:?}: {found:?}");
     }
 }
