@@ -268,8 +268,8 @@ async fn reorder(world: &Arc<World>, digest: Nonce, key: &Key) -> bool {
     if world.sessions.get(digest).is_none() {
         return true;
     }
-    let record = match world.store.read(key).await {
-        Ok(Some(Found { record: Ok(record), .. })) => record,
+    let (revision, record) = match world.store.read(key).await {
+        Ok(Some(Found { revision, record: Ok(record) })) => (revision, record),
         Ok(_) => return true,
         Err(error) => {
             tracing::warn!(key = key.as_str(), %error, "an order cannot be given anew yet");
@@ -283,7 +283,8 @@ async fn reorder(world: &Arc<World>, digest: Nonce, key: &Key) -> bool {
         actor: order.actor.clone(),
         immediately: false,
         owner: None,
-        token: None,
+        // Its successor has no order against it.
+        token: Some(record.token(revision)),
         floor: None,
     };
     let answer = orders::revoke(world, key, order, world.now().into()).await;

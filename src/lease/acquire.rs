@@ -140,6 +140,7 @@ impl<C: Caller> Lease<C> {
                 return self.refuse(waiter, spent, env, out);
             }
             self.promised = self.promised.max(env.now + self.ttl());
+            self.graced = false;
         }
         let left = self.promised.since(waiter.received);
         let valid = valid_for(Moment::ZERO, Moment::ZERO, left);

@@ -30,7 +30,7 @@ impl<C: Caller> Lease<C> {
             Some(mut end) => {
                 if env.terms.resumed != Moment::ZERO {
                     // R4: this node lapsed itself, and may have missed the holder.
-                    end = end.max(env.terms.resumed + super::recover::promise_span(&self.record));
+                    end = end.max(env.terms.resumed + super::recover::own_ttl(&self.record));
                 }
                 if env.terms.breaks(Mutant::AdoptionWithoutFloor) {
                     end = env.now;
@@ -268,7 +268,7 @@ impl<C: Caller> Lease<C> {
         }
         match self.record.state {
             State::Held if self.home != Home::Living => {
-                let span = super::recover::promise_span(&self.record);
+                let span = super::recover::own_ttl(&self.record);
                 if !self.graced {
                     self.floor = self.floor.max(env.now + span);
                 }

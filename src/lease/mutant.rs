@@ -55,6 +55,8 @@ mutants! {
         SessionRises,
         /// R8: the write that ends a tenure does not name its fences.
         FenceLost,
+        /// R8: a fence that failed opens a key that it is to keep shut.
+        FailedFenceOpens,
         /// R8: a key is granted while a fence before the grant is not confirmed.
         GrantWhileFencing,
         /// R11: a tenure whose fence has begun is revived.

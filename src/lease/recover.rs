@@ -29,10 +29,13 @@ impl Inherited {
 
 /// The longest promise that can stand on a record: its ttl, or what stood before it was shortened.
 pub(super) fn promise_span(record: &Record) -> Duration {
-    // A lease that a session keeps has no promises of its own but those before its revocation.
+    own_ttl(record).max(Duration::from_millis(record.floor_ms))
+}
+
+/// The longest promise that a holder may miss by a lapse; a lease that a session keeps has none of its own.
+pub(super) fn own_ttl(record: &Record) -> Duration {
     let own = record.tenure.as_ref().filter(|tenure| tenure.bond.is_none());
-    let ttl = own.map_or(0, |tenure| tenure.ttl_ms);
-    Duration::from_millis(ttl.max(record.floor_ms))
+    Duration::from_millis(own.map_or(0, |tenure| tenure.ttl_ms))
 }
 
 impl Record {

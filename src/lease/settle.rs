@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     Alarm, Answer, Call, Caller, Effect, Env, Lease, Loaded, Moment, Mutant, Request, Revision,
     Settled, State, StoreError,
+    acquire::repeated,
     machine::{Effects, Flight, Home, RETRY},
     waiters::Waiter,
 };
@@ -217,11 +218,14 @@ impl<C: Caller> Lease<C> {
     }
 
     /// Who has time to wait goes back to the head of the queue when the write that was to come before its
-    /// grant did not.
+    /// grant did not. One who repeats what was granted waits for nothing there: it would be granted anew.
     fn park_again(&mut self, call: Call<C>, now: Moment) -> Result<(), Call<C>> {
         let Call { caller, received, request, stranded } = call;
         match request {
-            Request::Acquire(acquire) if acquire.wait_until.is_some_and(|until| until > now) => {
+            Request::Acquire(acquire)
+                if acquire.wait_until.is_some_and(|until| until > now)
+                    && repeated(&self.record, &acquire).is_none() =>
+            {
                 self.waiters().put_back(Waiter { caller, received, acquire });
                 Ok(())
             }

@@ -1,6 +1,6 @@
 //! R4 and R5: leases of a dead node end when every promise of its ran out, or are adopted.
 
-use tenure::lease::{Answer, NodeState, Nonce, Revision};
+use tenure::lease::{Answer, Input, NodeState, Nonce, Revision, Settled, StoreError};
 
 use super::*;
 
@@ -192,4 +192,35 @@ fn a_write_of_a_sleeping_home_loses_against_the_adoption() {
     assert!(matches!(release.answer(), Answer::Elsewhere(home) if home == world.incarnation(B)));
     assert_ne!(world.cell.revision(), Revision::ABSENT);
     assert_ne!(world.home(), Nonce::default());
+}
+
+/// The adoption that a repeated, waiting acquire asks for comes to nothing, for now.
+fn repeat_whose_adoption_fails(fail: impl FnOnce(&mut World)) {
+    let mut world = pair();
+    let first = world.done(A, acquire("a").id(7, 0));
+    world.news(B);
+    world.crash(A);
+    world.run_until(4 * NODE_TTL_MS, |world| world.is_terminal(A));
+    let until = world.clock(B) + ms(100_000);
+    let repeat = world.ask(B, acquire("a").id(7, 0).waiting_until(until));
+    while world.nodes[B].reads > 0 {
+        world.read_back(B);
+    }
+    fail(&mut world);
+    world.settle(B);
+    assert!(matches!(repeat.answer(), Answer::Store(_)), "{repeat:?}");
+    let repeat = world.done(B, acquire("a").id(7, 0).waiting_until(until));
+    assert_eq!(repeat.token(), first.token());
+    assert_eq!(world.events(), ["granted"]);
+}
+
+#[test]
+fn a_repeated_call_does_not_wait_for_the_end_of_its_own_tenure() {
+    repeat_whose_adoption_fails(|world| world.lose_reply(B, true));
+    repeat_whose_adoption_fails(|world| world.lose_reply(B, false));
+    repeat_whose_adoption_fails(|world| {
+        world.nodes[B].flight.take().expect("an adoption");
+        let error = StoreError::Unavailable("no".into());
+        world.input(B, Input::Settled(Settled::Refused(error)));
+    });
 }

@@ -92,3 +92,42 @@ fn a_node_that_lapsed_waits_one_ttl_more_before_it_takes_over() {
     next.grant();
     assert!(world.clock(B) >= resumed + ms(TTL_MS));
 }
+
+/// A lease of 5 s that was one of 60 s a minute ago, known to both.
+fn shortened_long_ago() -> World {
+    let mut world = pair();
+    let holder = world.done(A, acquire("a").ttl_ms(60_000));
+    alive(&world.done(A, heartbeat_with(holder.proof(), None, Some(5_000))));
+    for _ in 0..31 {
+        world.run(2_000);
+        alive(&world.done(A, heartbeat(holder.proof())));
+    }
+    world.news(B);
+    world
+}
+
+#[test]
+fn what_a_ttl_once_was_lengthens_no_grace() {
+    let mut world = shortened_long_ago();
+    let rival = acquire("b").waiting_until(world.clock(A) + ms(300_000));
+    let rival = world.done(A, rival);
+    world.outage = true;
+    world.run(8_000);
+    world.outage = false;
+    world.run_until(6_000, |_| !rival.waits());
+    rival.grant();
+}
+
+#[test]
+fn what_a_ttl_once_was_delays_no_take_over() {
+    let mut world = shortened_long_ago();
+    world.crash(A);
+    world.outage = true;
+    world.run(8_000);
+    world.outage = false;
+    world.run(1_000);
+    let rival = acquire("b").waiting_until(world.clock(B) + ms(300_000));
+    let rival = world.done(B, rival);
+    world.run_until(6_000, |_| !rival.waits());
+    rival.grant();
+}
