@@ -1,6 +1,6 @@
 //! Ownership changes, as a stream that resumes without a hole, and by long poll.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use actix_web::{
     HttpRequest, HttpResponse,
@@ -8,6 +8,7 @@ use actix_web::{
     web,
 };
 use bytes::{Bytes, BytesMut};
+use futures_util::{FutureExt as _, future::LocalBoxFuture};
 use serde::{Deserialize, Serialize};
 use tokio::{
     sync::broadcast::error::{RecvError, TryRecvError},
@@ -17,23 +18,22 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{
     body::json,
-    cloud_event::{
-        Setting, cloud_event, cursor, parse_cursor, render, render_frozen, render_reset,
-    },
+    cloud_event::{Setting, cursor, parse_cursor, render, render_frozen, render_reset},
     event_filter::Filter,
     follow::follow,
     problem::Problem,
     query::query,
+    replay::{Piece, Replays},
     server::App,
 };
 use crate::{
     actor::{Heard, Published, Subscriber},
     lease::Nonce,
-    store::{Committed, History, Position},
+    store::{Committed, Position, StoreError},
 };
 
-/// Changes read from the store's history at a time, for a page.
-const REPLAY: usize = 512;
+/// A comment, for who would otherwise hear nothing.
+const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n\n");
 /// Bytes that one chunk of the stream gathers at most, while there is more.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Most events of one long poll.
@@ -84,8 +84,8 @@ pub struct Reader {
     position: Position,
     /// The store that the position is of.
     store: Nonce,
-    /// Read from the store's history, not yet sent.
-    backlog: VecDeque<Committed>,
+    /// What is being read of the history.
+    replay: Option<LocalBoxFuture<'static, Result<Piece, StoreError>>>,
     live: bool,
     over: bool,
     greeting: Option<Bytes>,
@@ -103,12 +103,19 @@ impl Reader {
         }
         let app = self.app.clone();
         while !self.live {
+            let replay = self.replay.get_or_insert_with(|| {
+                Replays::next(app.clone(), self.filter.clone(), self.position).boxed_local()
+            });
             let piece = tokio::select! {
+                biased;
                 () = app.manager.drained() => return None,
-                piece = app.replays.next(&app, &self.filter, self.position) => piece.ok()?,
+                piece = replay => piece.ok()?,
+                // It keeps its place in the queue.
+                _ = self.keep_alive.tick() => return Some(KEEP_ALIVE),
             };
-            (self.position, self.live) = (piece.position, piece.is_last);
+            (self.replay, self.position, self.live) = (None, piece.position, piece.is_last);
             if !piece.events.is_empty() {
+                self.keep_alive.reset();
                 return Some(piece.events);
             }
         }
@@ -121,7 +128,7 @@ impl Reader {
                     Err(RecvError::Lagged(_)) => self.cut_off(&mut out),
                     Err(RecvError::Closed) => return None,
                 },
-                _ = self.keep_alive.tick() => out.extend_from_slice(b":\n\n"),
+                _ = self.keep_alive.tick() => out.extend_from_slice(&KEEP_ALIVE),
             }
             while out.len() < CHUNK_BYTES && !self.over {
                 match self.subscriber.changes.try_recv() {
@@ -220,19 +227,20 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
         Some(Some(position)) => (position, false),
         Some(None) => (latest, true),
     };
-    let (backlog, live) = (VecDeque::new(), after.is_none());
+    let live = after.is_none();
     let mut greeting = b"retry: 1000\n\n".to_vec();
     if foreign {
         greeting.extend_from_slice(&render_reset(&app.source, position, "another-store"));
     }
-    let keep_alive = tokio::time::interval(app.keep_alive);
+    let mut keep_alive = tokio::time::interval(app.keep_alive);
+    keep_alive.reset();
     let mut reader = Reader {
         app,
         filter,
         subscriber,
         position,
         store,
-        backlog,
+        replay: None,
         live,
         over: false,
         greeting: Some(greeting.into()),
@@ -272,26 +280,15 @@ impl Reader {
             if std::mem::replace(&mut self.store, store) != store {
                 (self.position, reset) = (self.app.manager.latest(), true);
             }
-            while events.len() < MAX_POLL {
-                tokio::task::yield_now().await;
-                let limit = REPLAY.min(MAX_POLL - events.len());
-                let found = self.app.manager.history(self.position, limit).await;
-                match found.map_err(|error| Problem::store(&error))? {
-                    History::Changes(changes) if changes.is_empty() => break,
-                    History::Changes(changes) => self.backlog.extend(changes),
-                    History::Gap { resume } => {
-                        (self.position, reset) = (resume, true);
-                        break;
-                    }
-                }
-                while let Some(committed) = self.backlog.pop_front() {
-                    self.position = committed.position;
-                    let world = self.app.manager.world();
-                    if self.filter.wants(world, &committed) {
-                        let setting = Setting::of(world, &committed);
-                        let event = cloud_event(&self.app.source, &setting, &committed);
-                        events.push(serde_json::to_value(event).unwrap_or_default());
-                    }
+            while events.len() < MAX_POLL && !reset {
+                let most = MAX_POLL - events.len();
+                let (app, filter) = (self.app.clone(), self.filter.clone());
+                let page = Replays::page(app, filter, self.position, most).await;
+                let page = page.map_err(|error| Problem::store(&error))?;
+                events.extend(page.events);
+                (self.position, reset) = (page.position, page.reset);
+                if page.is_last {
+                    break;
                 }
             }
             if !events.is_empty() || reset || wait_ms == 0 || wait.is_elapsed() {

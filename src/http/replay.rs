@@ -1,13 +1,13 @@
 //! Reading the history for subscribers, on a thread of its own: those that keep leases have no time for it.
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
 use actix_web::web;
 use bytes::{Bytes, BytesMut};
 use tokio::{runtime::Handle, sync::Semaphore, task::spawn_blocking};
 
 use super::{
-    cloud_event::{Setting, render, render_reset},
+    cloud_event::{Setting, cloud_event, render, render_reset},
     event_filter::Filter,
     server::App,
 };
@@ -24,7 +24,7 @@ const PIECE_BYTES: usize = 64 * 1024;
 const READS: usize = 16;
 
 /// The turns.
-pub struct Replays(Semaphore);
+pub struct Replays(Arc<Semaphore>);
 
 /// A part of the history, as a stream sends it.
 pub struct Piece {
@@ -36,28 +36,97 @@ pub struct Piece {
     pub is_last: bool,
 }
 
+/// A part of the history, as a long poll answers it.
+pub struct Page {
+    /// CloudEvents, oldest first.
+    pub events: Vec<serde_json::Value>,
+    /// Up to where it goes.
+    pub position: Position,
+    /// What followed was no longer kept.
+    pub reset: bool,
+    /// There is no more for now.
+    pub is_last: bool,
+}
+
 impl Replays {
     /// Of this store.
     pub fn of(store: &dyn LeaseStore) -> Self {
         let shared = store.shared().is_some();
-        Self(Semaphore::new(if shared { OVER_A_NETWORK } else { IN_PROCESS }))
+        Self(Arc::new(Semaphore::new(if shared { OVER_A_NETWORK } else { IN_PROCESS })))
     }
 
-    /// The next piece after a position.
+    /// The next piece after a position, for a stream.
     ///
     /// # Errors
     /// When the store cannot tell.
     pub async fn next(
-        &self,
-        app: &web::Data<App>,
-        filter: &Arc<Filter>,
+        app: web::Data<App>,
+        filter: Arc<Filter>,
         after: Position,
     ) -> Result<Piece, StoreError> {
-        let _turn = self.0.acquire().await;
-        let (app, filter, runtime) = (app.clone(), filter.clone(), Handle::current());
-        let read = spawn_blocking(move || runtime.block_on(read(&app, &filter, after)));
-        read.await.unwrap_or_else(|ended| Err(StoreError::Unavailable(ended.to_string())))
+        let turns = app.replays.0.clone();
+        in_turn(turns, async move { read(&app, &filter, after).await }).await
     }
+
+    /// The next events after a position, for a page; so many at most.
+    ///
+    /// # Errors
+    /// When the store cannot tell.
+    pub async fn page(
+        app: web::Data<App>,
+        filter: Arc<Filter>,
+        after: Position,
+        most: usize,
+    ) -> Result<Page, StoreError> {
+        let turns = app.replays.0.clone();
+        in_turn(turns, async move { read_page(&app, &filter, after, most).await }).await
+    }
+}
+
+/// Who leaves while it reads gives its turn back when the read is done, and not before.
+async fn in_turn<T: Send + 'static>(
+    turns: Arc<Semaphore>,
+    job: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, StoreError> {
+    let turn = turns.acquire_owned().await;
+    let runtime = Handle::current();
+    let read = spawn_blocking(move || {
+        let done = runtime.block_on(job);
+        drop(turn);
+        done
+    });
+    read.await.unwrap_or_else(|ended| Err(StoreError::Unavailable(ended.to_string())))
+}
+
+async fn read_page(
+    app: &App,
+    filter: &Filter,
+    mut position: Position,
+    most: usize,
+) -> Result<Page, StoreError> {
+    let (mut events, mut reset, mut is_last) = (Vec::new(), false, false);
+    for _ in 0..READS {
+        let limit = CHANGES.min(most - events.len());
+        match app.manager.history(position, limit).await? {
+            History::Changes(changes) if changes.is_empty() => is_last = true,
+            History::Changes(changes) => {
+                for committed in changes {
+                    position = committed.position;
+                    let world = app.manager.world();
+                    if filter.wants(world, &committed) {
+                        let setting = Setting::of(world, &committed);
+                        let event = cloud_event(&app.source, &setting, &committed);
+                        events.push(serde_json::to_value(event).unwrap_or_default());
+                    }
+                }
+            }
+            History::Gap { resume } => (position, reset, is_last) = (resume, true, true),
+        }
+        if is_last || events.len() >= most {
+            break;
+        }
+    }
+    Ok(Page { events, position, reset, is_last })
 }
 
 async fn read(app: &App, filter: &Filter, mut position: Position) -> Result<Piece, StoreError> {
