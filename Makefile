@@ -79,13 +79,16 @@ model-ci: ## five million of them, in three minutes on two cores
 
 sim: SEEDS ?= 2000
 sim: FROM ?= 1
-sim: ## whole clusters under virtual time: SEEDS runs from the seed FROM
+sim: target ## whole clusters under virtual time: SEEDS runs from the seed FROM
 	@SEEDS=$(SEEDS) FROM=$(FROM) MUTANT=$(MUTANT) LOG=$(LOG) TRACE=$(TRACE) RUST_BACKTRACE=0 $(CARGO) test -q $(FEATURES) --profile proof --test sim \
 	  -- --exact --nocapture seeds::seeds > target/sim.txt 2>&1; code=$$?; \
 	grep -v -e '^running' -e '^test ' -e '^failures' -e '^    seeds' -e '^$$' -e 'passed, . failed' target/sim.txt | tail -n 200; \
 	grep -E '^[0-9]+ passed, [0-9]+ failed' target/sim.txt || { tail -n 20 target/sim.txt; echo '0 passed, 1 failed'; }; exit $$code
 
-mutants: ## each rule of the protocol broken in turn, until the simulator notices; MUTANT for one, TRIES seeds at most
+target:
+	@mkdir -p target
+
+mutants: target ## each rule of the protocol broken in turn, until the simulator notices; MUTANT for one, TRIES seeds at most
 	@WITHIN=0 TRIES=$(TRIES) MUTANT=$(MUTANT) RUST_BACKTRACE=0 $(CARGO) test -q $(FEATURES) --profile proof --test sim \
 	  -- --exact --nocapture mutants::mutants > target/mutants.txt 2>&1; code=$$?; \
 	grep -E '^\|' target/mutants.txt; \

@@ -100,19 +100,22 @@ impl Rounds {
 
     /// The claims. `abusers` may have so many bytes each, and together a little more.
     pub fn verdict(&self, abusers: usize, bytes_each: u64) {
-        let best = self.ratios.iter().copied().fold(f64::INFINITY, f64::min);
+        // The machine does other things, too: of an even number the lower one in the middle.
+        let mut ratios = self.ratios.clone();
+        ratios.sort_by(f64::total_cmp);
+        let ratio = ratios[(ratios.len() - 1) / 2];
         let end = rss(self.server);
         let first = *self.busy_rss.first().expect("a round");
         let most = *self.busy_rss.iter().max().expect("a round");
         let grew = most.saturating_sub(*self.quiet_rss.first().expect("a round"));
         let each = grew / abusers as u64;
         println!(
-            "{}: {abusers} abusers; best p99 ratio {best:.2}; at most {} MiB more, {each} bytes each; RSS at the end {} MiB",
+            "{}: {abusers} abusers; median p99 ratio {ratio:.2}; at most {} MiB more, {each} bytes each; RSS at the end {} MiB",
             self.what,
             grew >> 20,
             end >> 20
         );
-        assert!(best <= 2.0, "{}: the p99 of others grew {:?} times", self.what, self.ratios);
+        assert!(ratio <= 2.0, "{}: the p99 of others grew {:?} times", self.what, self.ratios);
         let bound = bytes_each * abusers as u64 + SLACK;
         assert!(grew <= bound, "{}: {grew} bytes more, {bound} allowed", self.what);
         // What the first round took is reused by the others.

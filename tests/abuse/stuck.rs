@@ -11,12 +11,16 @@ use crate::{
 /// Of memory that one of them may take: a chunk of the stream that was made, and one that is sent.
 const BYTES: u64 = 256 << 10;
 
-/// A subscriber with a tiny receive window; or one that wants nothing of a long history.
+/// A subscriber with a tiny receive window; or those that want nothing of a long history.
 async fn deaf(addr: std::net::SocketAddr, at: usize) -> Connection {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.set_recv_buffer_size(4096).expect("a small window");
     let mut connection = Connection::over(socket.connect(addr).await.expect("connected"));
-    let path = ["/v1/events?after=0", "/v1/events?after=0&prefix=nothing"][at % 2];
+    let path = [
+        "/v1/events?after=0",
+        "/v1/events?after=0&prefix=nothing",
+        "/v1/events?after=0&prefix=nothing&format=json&wait_ms=60000",
+    ][at % 3];
     connection.send("GET", path, &[], b"").await;
     connection
 }
@@ -35,8 +39,10 @@ async fn subscribers_that_never_read_delay_nobody_and_lose_their_place() {
             opening.spawn(deaf(server.addr, at));
         }
         let stuck = opening.join_all().await;
-        eventually("they listen", async || server.metric("tenure_event_subscribers").await > 0.0)
-            .await;
+        eventually("they listen", async || {
+            server.metric("tenure_event_subscribers ").await >= count as f64
+        })
+        .await;
         let busy = p99(&server, span()).await;
         rounds_of.round(quiet, busy);
         // The well-behaved clients' own changes push them out, or they leave.

@@ -7,7 +7,7 @@ mod history;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use history::{INVARIANTS, Limits, Needs, check_within, read};
+use history::{Event, INVARIANTS, Limits, Needs, check_within, read};
 
 #[derive(Default)]
 struct Args {
@@ -23,7 +23,7 @@ fn args() -> Result<Args, String> {
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
         match word.as_str() {
-            "--bound-ms" => args.limits.after_calm = number(&value()?)?.saturating_mul(1_000_000),
+            "--bound-ms" => args.limits = Limits::of(number(&value()?)?.saturating_mul(1_000_000)),
             "--need" => {
                 let need = value()?;
                 let (name, least) = need.split_once('=').ok_or("--need wants NAME=N")?;
@@ -45,6 +45,9 @@ fn run() -> Result<bool, String> {
     let mut lines = Vec::new();
     for file in &args.files {
         lines.extend(read(file)?);
+    }
+    if !lines.iter().any(|line| matches!(line.event, Event::Run { .. })) {
+        return Err("no line says what run this was: it is no whole history".to_owned());
     }
     let report = check_within(&lines, &args.limits);
     print!("{report}");

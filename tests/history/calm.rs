@@ -6,7 +6,7 @@ use super::{Complaint, Complaints, Event, Limits, Op, book::Book, book::key_of, 
 /// that was asked when all faults were long over. Returns how many were judged.
 pub(super) fn check_calls<'a>(book: &Book<'a>, limits: &Limits, found: &mut Complaints<'a>) -> u64 {
     let Some(calm) = book.calm else { return 0 };
-    let settled = book.t(calm).saturating_add(limits.after_calm);
+    let settled = book.t(calm).saturating_add(limits.calls_after_calm);
     let mut judged = 0;
     for (at, line) in book.lines.iter().enumerate() {
         let Event::Asked { call, worker, op, key, answer_by: Some(by) } = &line.event else {
@@ -18,11 +18,11 @@ pub(super) fn check_calls<'a>(book: &Book<'a>, limits: &Limits, found: &mut Comp
         }
         judged += 1;
         let answer = book.answered.get(call).copied().filter(|answer| *answer > at);
-        let lost = |at: &usize| matches!(book.event(*at), Event::Lost { .. }) && line.t > settled;
+        let lost = answer.is_some_and(|at| matches!(book.event(at), Event::Lost { .. }));
         let complaint = match answer {
             None => "was never answered",
-            Some(answer) if book.t(answer) > by => "was answered too late",
-            Some(answer) if lost(&answer) => "lost its answer, and there was no fault",
+            Some(_) if lost && line.t > settled => "lost its answer, and there was no fault",
+            Some(answer) if !lost && book.t(answer) > by => "was answered too late",
             Some(_) => continue,
         };
         found.push(Complaint {

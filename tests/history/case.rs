@@ -170,7 +170,7 @@ impl Case {
                 continue;
             }
             if let Some(bound) = line.strip_prefix("bound ") {
-                case.limits.after_calm = Words(bound.split_whitespace().peekable()).time();
+                case.limits = Limits::of(Words(bound.split_whitespace().peekable()).time());
                 continue;
             }
             if line.starts_with('>') {

@@ -68,11 +68,20 @@ pub struct Limits {
     /// I8: how long after [`Event::Calm`] what was asked before may wait, in nanoseconds; and for how long a key
     /// may be refused to all while nobody has it.
     pub after_calm: u64,
+    /// I8: how long after it calls may be answered late, or lost.
+    pub calls_after_calm: u64,
+}
+
+impl Limits {
+    /// One for all.
+    pub fn of(after_calm: u64) -> Self {
+        Self { after_calm, calls_after_calm: after_calm }
+    }
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { after_calm: 60_000_000_000 }
+        Self::of(60_000_000_000)
     }
 }
 

@@ -99,7 +99,7 @@ fn history(lines: usize, keys: u64) -> Vec<Line> {
 
 /// The fastest of some checks, all of which find nothing.
 fn time(lines: &[Line], times: usize) -> Duration {
-    let limits = Limits { after_calm: 100 };
+    let limits = Limits::of(100);
     let one = |_| {
         let began = Instant::now();
         let report = check_within(lines, &limits);

@@ -19,7 +19,7 @@ use super::{
     dice::Dice,
     plan::{Fault, Plan, plan},
     rules,
-    run::{Trial, try_out},
+    run::{Trial, fence_blocks, try_out},
     seeds::{THREADS, commit, mutant, number},
     store::{Direction, Kind},
     time::{SECOND, ms},
@@ -69,6 +69,7 @@ pub fn fits(mutant: Mutant, plan: &Plan) -> bool {
         | Mutant::SessionFreedBeforeTombstone
         | Mutant::GrantUnderEndingSession => plan.sessions > 0,
         Mutant::FenceLost | Mutant::GrantWhileFencing | Mutant::RevivalAfterFence => keys("f/"),
+        Mutant::FailedFenceOpens => keys("f/") && fence_blocks(plan),
         Mutant::FenceNotSucceeded => (keys("f/") || keys("g/")) && crashes(),
         Mutant::LockDelaySkipped => keys("d/"),
         Mutant::HandoverCutsPromises | Mutant::RevokeCutsPromises => {
@@ -124,6 +125,7 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
             let copied = ms(1_500);
             more.push(Fault::Regress { copied, raised: Duration::ZERO });
         }
+        Mutant::FailedFenceOpens => plan.manners.fails = 900,
         // Nobody else is to end what no plugin does.
         Mutant::FenceNotSucceeded => {
             plan.skips_fences = false;
@@ -147,7 +149,7 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
 /// What was noticed of a run: the invariant, or how it ended.
 fn noticed(seed: u64, trial: Trial, commit: &str) -> Option<String> {
     let outcome = try_out(seed, trial, commit);
-    let (report, breaches) = rules::judge(outcome.log.lines());
+    let (report, breaches) = rules::judge(outcome.log.lines(), outcome.blocks);
     if let Some(violation) = report.violations.first() {
         return Some(violation.invariant.to_owned());
     }
@@ -212,7 +214,7 @@ fn stage() {
     let (from, seeds) = (number("FROM").unwrap_or(1), number("SEEDS").unwrap_or(1));
     for seed in from..from + seeds {
         let outcome = try_out(seed, Trial { stage: mutant(), broken: None }, "stage");
-        let (report, breaches) = rules::judge(outcome.log.lines());
+        let (report, breaches) = rules::judge(outcome.log.lines(), outcome.blocks);
         println!("seed {seed}: {:?}\n{breaches:?}\n{report}", outcome.wrong);
         if let Ok(path) = std::env::var("LOG") {
             outcome.log.write_to(std::path::Path::new(&path)).expect("it is written");

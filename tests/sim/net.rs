@@ -52,6 +52,8 @@ pub struct Weather {
 pub struct Unheard {
     /// It may have arrived.
     pub sent: bool,
+    /// It did, nothing on the way would have lost the answer, and there is none.
+    pub unanswered: bool,
 }
 
 pub struct Net {
@@ -133,7 +135,14 @@ impl Net {
         let fate = self.fate();
         let mut heard = None;
         let answered = timeout(limit, self.exchange(from, to, ask, forwarded, &fate, &mut heard));
-        let answered = answered.await.unwrap_or(Err(Unheard { sent: true }));
+        let answered = answered.await.unwrap_or_else(|_| {
+            let open = |heard: &mut oneshot::Receiver<Got>| {
+                matches!(heard.try_recv(), Err(oneshot::error::TryRecvError::Empty))
+            };
+            let cut = self.is_cut(from, Place::Node(to)) || self.is_cut(Place::Node(to), from);
+            let unanswered = !cut && !fate.lost_back && heard.as_mut().is_some_and(open);
+            Err(Unheard { sent: true, unanswered })
+        });
         if let (Err(_), Some(heard)) = (&answered, heard) {
             // The node learns of it by the next packet, or not for long.
             let gone = fate.lost_there || self.is_cut(from, Place::Node(to));
@@ -161,7 +170,7 @@ impl Net {
         }
         let Some(heard) = self.deliver(to, ask, forwarded) else {
             sleep(fate.back).await;
-            return Err(Unheard { sent: false });
+            return Err(Unheard { sent: false, unanswered: false });
         };
         let heard = slot.insert(heard);
         if let Some(later) = fate.again {
@@ -178,6 +187,6 @@ impl Net {
         if fate.lost_back || self.is_cut(Place::Node(to), from) {
             std::future::pending::<()>().await;
         }
-        got.map_err(|_| Unheard { sent: true })
+        got.map_err(|_| Unheard { sent: true, unanswered: false })
     }
 }

@@ -212,6 +212,11 @@ fn policies(dice: &mut Chance) -> Arc<Policies> {
 }
 
 impl Plan {
+    /// A node's clock misses a span.
+    pub fn clocks_stop(&self) -> bool {
+        self.faults.iter().any(|(_, fault)| matches!(fault, Fault::Pause { missed: true, .. }))
+    }
+
     fn draw_faults(&mut self, dice: &mut Chance, ttl: u64) {
         let count = dice.between(0, 10);
         for _ in 0..count {

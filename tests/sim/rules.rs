@@ -2,7 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::history::{self, Event, Line, Report};
+use super::{
+    history::{self, Event, Limits, Line, Report},
+    run::run,
+    time::SECOND,
+    worker::SETTLED,
+};
 
 /// A rule that was not kept.
 #[derive(Clone, Debug)]
@@ -11,6 +16,8 @@ pub struct Breach {
     pub text: String,
 }
 
+/// A change may be on its way to a subscriber for so long.
+pub const UNHEARD: u64 = 6 * SECOND;
 /// Ends that the owner did not ask for: a key that is fenced before a grant names its fences with each of them.
 const UNWILLING: [&str; 4] = ["expired", "session-ended", "revoked", "reclaimed"];
 
@@ -70,15 +77,90 @@ pub fn never_raised(lines: &[Line]) -> bool {
     any(&|line| is(line, "regress")) && !any(&|line| is(line, "epoch-raised")) && !any(&embedded)
 }
 
-/// What the checker and the rules of the simulator find in a history, as far as it can be judged.
-pub fn judge(lines: Vec<Line>) -> (Report, Vec<Breach>) {
+/// Under a policy that blocks, a key whose fence failed stays shut until that was confirmed or skipped after all.
+fn check_blocked(lines: &[Line]) -> Vec<Breach> {
+    let mut blocked: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    let mut breaches = Vec::new();
+    for line in lines {
+        let Event::Committed { key, kind, token, .. } = &line.event else { continue };
+        if !key.starts_with("f/") {
+            continue;
+        }
+        match kind.as_str() {
+            "fence-failed" => drop(blocked.insert(key, (*token, line.t))),
+            "fenced" | "fence-skipped" => drop(blocked.remove(key.as_str())),
+            "granted" => {
+                if let Some((failed, at)) = blocked.remove(key.as_str()) {
+                    let text = format!(
+                        "{key}: the fence of token {failed} failed at {at} ns, and token {token} \
+                         began at {} ns",
+                        line.t
+                    );
+                    breaches.push(Breach { rule: "fence-failed", text });
+                }
+            }
+            _ => {}
+        }
+    }
+    breaches
+}
+
+/// I4: what was committed since a subscriber began, or was told of a gap, is heard by it in the end.
+fn check_heard(lines: &[Line]) -> Vec<Breach> {
+    let over = lines.last().map_or(0, |line| line.t);
+    // The last one of each node, and since when it listens.
+    let mut listeners: BTreeMap<&str, (u64, &str, u64)> = BTreeMap::new();
+    for line in lines {
+        let Event::Reset { subscriber } = &line.event else { continue };
+        let (node, start) = subscriber.split_once('.').expect("s<node>.<start>");
+        let start = start.parse().expect("a number");
+        let last = listeners.entry(node).or_insert((start, subscriber, line.t));
+        if start >= last.0 {
+            *last = (start, subscriber, line.t);
+        }
+    }
+    let heard: BTreeSet<(&str, &str, u64)> = lines
+        .iter()
+        .filter_map(|line| match &line.event {
+            Event::Heard { subscriber, key, seq, .. } => Some((&**subscriber, &**key, *seq)),
+            _ => None,
+        })
+        .collect();
+    let mut breaches = Vec::new();
+    for (_, subscriber, since) in listeners.into_values() {
+        let missed = lines.iter().find_map(|line| match &line.event {
+            Event::Committed { key, seq, .. }
+                if (since + UNHEARD..over.saturating_sub(UNHEARD)).contains(&line.t)
+                    && !heard.contains(&(subscriber, key, *seq)) =>
+            {
+                Some((key, seq, line.t))
+            }
+            _ => None,
+        });
+        if let Some((key, seq, at)) = missed {
+            let text = format!("{subscriber} never heard of {key}'s change {seq}, made at {at} ns");
+            breaches.push(Breach { rule: "I4", text });
+        }
+    }
+    breaches
+}
+
+/// What the checker and the rules of the simulator find in a history, as far as it can be judged. `blocks`: fences
+/// that fail keep their keys shut.
+pub fn judge(lines: Vec<Line>, blocks: bool) -> (Report, Vec<Breach>) {
     let (lines, whole) = judged(lines);
-    let mut report = history::check(&lines);
+    let limits = Limits { calls_after_calm: SETTLED, ..Limits::default() };
+    let mut report = history::check_within(&lines, &limits);
+    let mut breaches = check(&lines);
+    if whole {
+        breaches.extend(check_heard(&lines));
+        breaches.extend(blocks.then(|| check_blocked(&lines)).into_iter().flatten());
+    }
     if !whole {
         // What the store has from before is not in it.
         report.violations.retain(|violation| matches!(violation.invariant, "I1" | "I2" | "I8"));
     }
-    (report, check(&lines))
+    (report, breaches)
 }
 
 /// What of a history can be judged, and whether that is all of it. Nothing is promised after a store lost what it
@@ -119,4 +201,23 @@ fn judged(lines: Vec<Line>) -> (Vec<Line>, bool) {
     let mut lines = lines;
     lines.retain(stays);
     (lines, false)
+}
+
+/// Whoever is not told, or not answered, is missed.
+#[test]
+fn a_history_without_its_answers_is_refused() {
+    let outcome = run(1, None, "holes");
+    let lines = outcome.log.lines();
+    let (report, breaches) = judge(lines.clone(), outcome.blocks);
+    assert!(report.violations.is_empty() && breaches.is_empty(), "{report} {breaches:?}");
+
+    let deaf = |line: &Line| !matches!(line.event, Event::Heard { .. }) || line.t < 5 * SECOND;
+    let (_, breaches) = judge(lines.iter().filter(|l| deaf(l)).cloned().collect(), outcome.blocks);
+    assert!(breaches.iter().any(|breach| breach.rule == "I4"), "{breaches:?}");
+
+    let is_calm = |line: &Line| matches!(line.event, Event::Calm);
+    let calm = lines.iter().find(|line| is_calm(line)).expect("it comes to rest").t;
+    let late = |line: &Line| matches!(line.event, Event::Refused { .. }) && line.t > calm;
+    let (report, _) = judge(lines.into_iter().filter(|l| !late(l)).collect(), outcome.blocks);
+    assert!(report.broken().contains("I8"), "{report}");
 }

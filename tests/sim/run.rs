@@ -10,7 +10,7 @@ use std::{
 
 use tenure::{
     clock::Chance,
-    lease::{MAX_NODE_TTL_MS, Mutant, Owner},
+    lease::{MAX_NODE_TTL_MS, Mutant, OnFenceFailure, Owner},
 };
 use tokio::task::{LocalSet, spawn_local};
 
@@ -25,9 +25,10 @@ use super::{
     panics, plain,
     plan::{FENCE_MS, Fault, HANDOVER_MS, LONGEST_LOCK_DELAY, Plan, plan},
     plugin::SimPlugin,
+    rules::UNHEARD,
     store::{Server, Sin},
     time::{self, SECOND, SimClock, now, until},
-    worker::{Arena, Worker},
+    worker::{ANSWER, Arena, SETTLED, Worker},
 };
 
 /// How long a node's record lasts.
@@ -40,6 +41,8 @@ pub struct Outcome {
     pub wrong: Vec<String>,
     /// Simulated nanoseconds.
     pub span: u64,
+    /// A fence that failed keeps its key shut.
+    pub blocks: bool,
 }
 
 /// The owner that a worker acts as.
@@ -72,14 +75,14 @@ pub fn try_out(seed: u64, trial: Trial, commit: &str) -> Outcome {
     let log = Log::default();
     let life = || local.block_on(&runtime, live(seed, trial, commit, log.clone()));
     panics::take();
-    let (mut wrong, span) = catch_unwind(AssertUnwindSafe(life)).unwrap_or_default();
+    let (mut wrong, span, blocks) = catch_unwind(AssertUnwindSafe(life)).unwrap_or_default();
     wrong.extend(panics::take());
     let _runtime = runtime.enter();
     drop(local);
-    Outcome { log, wrong, span }
+    Outcome { log, wrong, span, blocks }
 }
 
-async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, u64) {
+async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, u64, bool) {
     time::begin();
     let mutant = trial.broken;
     let mut plan = plan(seed);
@@ -121,12 +124,18 @@ async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, 
     let probe = |n| Rc::new(Worker::new(count + 1 + n, "probe", &arena, chance.fork()));
     let probes: Vec<_> = (0..3).map(probe).collect();
     let stuck = admin::probe(&probes, bound_ms(&arena.plan)).await;
-    // What is on its way to subscribers arrives.
-    until(now() + 2 * SECOND).await;
+    // What is on its way to subscribers arrives, and whoever asked without a wait was to be answered by now.
+    until((now() + UNHEARD + SECOND).max(arena.plan.calm + SETTLED + ANSWER + SECOND)).await;
     log.push(now(), Event::Over);
     let span = now();
     hosts.iter().for_each(|host| host.crash());
-    (stuck, span)
+    (stuck, span, fence_blocks(&arena.plan))
+}
+
+/// A fence that failed keeps its key shut.
+pub fn fence_blocks(plan: &Plan) -> bool {
+    let fence = plan.policies.of("f/").fence.as_ref();
+    fence.is_some_and(|fence| fence.on_failure == OnFenceFailure::Block)
 }
 
 /// How long it may take until a key can be had that somebody holds who does not answer any more.

@@ -47,7 +47,7 @@ pub fn commit() -> String {
 fn judge(outcome: &Outcome) -> (Counts, Option<String>) {
     let lines = outcome.log.lines();
     let lost = rules::never_raised(&lines);
-    let (report, breaches) = rules::judge(lines);
+    let (report, breaches) = rules::judge(lines, outcome.blocks);
     let wrong = outcome.wrong.iter().filter(|what| !lost || !what.starts_with("I8"));
     let mut wrong = wrong.map(|what| format!("{what}\n")).collect::<String>();
     if !report.violations.is_empty() {
@@ -89,7 +89,7 @@ fn enough(hundreds: u64) -> Needs {
         nodes_ended: 100,
         cuts: 10,
         feed_gaps: 5,
-        judged: 500,
+        judged: 10_000,
         ..Needs::default()
     };
     (0..hundreds).fold(Needs::default(), |sum, _| add(sum, per_hundred))
@@ -109,6 +109,7 @@ fn seeds() {
         all.without_time().with_ansi(false).with_writer(std::io::stderr).init();
     }
     let (mutant, commit) = (mutant(), commit());
+    assert!(count > 0, "SEEDS=0 shows nothing");
     let (next, sum) = (AtomicU64::new(from), Mutex::new(Sum::default()));
     let (began, busy) = (Instant::now(), AtomicU64::new(0));
     let one_thread = || {
@@ -139,7 +140,7 @@ fn seeds() {
     thread::scope(|scope| {
         (0..THREADS).for_each(|_| drop(scope.spawn(one_thread)));
     });
-    let sum = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut sum = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     let per_core = sum.simulated * 1000.0 / busy.into_inner().max(1) as f64;
     println!("{}", sum.counts);
     println!(
@@ -152,9 +153,13 @@ fn seeds() {
     } else {
         Ok(())
     };
+    if let Err(short) = &enough {
+        println!("too little happened: {short}");
+        sum.failed += 1;
+    }
+    println!("seeds {from} to {} at {commit}", from + count - 1);
     println!("{} passed, {} failed", sum.passed, sum.failed);
     assert_eq!(sum.failed, 0, "{} seeds failed", sum.failed);
-    enough.expect("enough happened");
 }
 
 /// The same seed gives the same history, byte by byte.

@@ -22,7 +22,9 @@ use super::{
 };
 
 /// How long a call without a wait may take.
-const ANSWER: u64 = 8 * SECOND;
+pub const ANSWER: u64 = 8 * SECOND;
+/// So long after the faults calls are answered in time.
+pub const SETTLED: u64 = 10 * SECOND;
 
 /// What all workers share.
 pub struct Arena {
@@ -38,6 +40,11 @@ impl Arena {
     /// Whether workers are to come to an end.
     pub fn is_over(&self) -> bool {
         now() >= self.plan.stop
+    }
+
+    /// Whether calls are answered in time, without excuse.
+    fn is_settled(&self) -> bool {
+        now() >= self.plan.calm + SETTLED
     }
 
     fn is_calm(&self) -> bool {
@@ -125,12 +132,14 @@ impl Worker {
         let call = self.arena.calls.get();
         self.arena.calls.set(call + 1);
         let (asked, sent) = (now(), self.local());
-        let answer_by = calm.then_some(asked + wait + ANSWER);
+        let mut limit = Duration::from_nanos(wait + ANSWER + SECOND);
+        let impatient = !calm && self.per_mille(self.arena.plan.impatience);
+        // Who waits at a node whose clock stands still waits for so much longer.
+        let counts = !impatient && (calm || !self.arena.plan.clocks_stop());
+        let answer_by = counts.then_some(asked + wait + ANSWER);
         let (worker, key) = (self.name.clone(), key.to_owned());
         self.log(Event::Asked { call, worker, op, key, answer_by });
-        let mut limit = Duration::from_nanos(wait + ANSWER + SECOND);
-        if !calm && self.per_mille(self.arena.plan.impatience) {
-            // It loses patience.
+        if impatient {
             limit = self.draw(|chance| ms(chance.between(1, wait / MS + 300)));
         }
         if self.per_mille(50) {
@@ -139,8 +148,10 @@ impl Worker {
         let net = &self.arena.net;
         let got = net.call(self.place, self.node.get(), ask, false, limit).await;
         match &got {
-            Err(Unheard { sent: true }) => self.log(Event::Lost { call }),
-            Err(Unheard { sent: false }) => {
+            // No fault is left that excuses it: it was never answered.
+            Err(Unheard { unanswered: true, .. }) if counts && self.arena.is_settled() => {}
+            Err(Unheard { sent: true, .. }) => self.log(Event::Lost { call }),
+            Err(Unheard { sent: false, .. }) => {
                 self.log(Event::Refused { call, why: "nobody listens".to_owned() });
             }
             Ok(Got::Later(why) | Got::No(why) | Got::Lost(why)) => {
