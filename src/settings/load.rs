@@ -49,7 +49,8 @@ impl Layers {
         let known = &*KNOWN;
         let mut origins = BTreeMap::new();
         let mut sound = Vec::new();
-        for (leaf, judged) in leaves.iter().zip(judge(known, &leaves)) {
+        let (judged, read) = judge(known, &leaves);
+        for (leaf, judged) in leaves.iter().zip(judged) {
             match judged {
                 Ok(()) if known.keys.contains(&leaf.path) => {
                     origins.insert(leaf.path.clone(), leaf.origin.clone());
@@ -63,7 +64,8 @@ impl Layers {
                 }),
             }
         }
-        let mut settings = overlay(&sound).map_err(|error| {
+        let read = read.map_or_else(|| overlay(&sound), Ok);
+        let mut settings = read.map_err(|error| {
             let problem = say(&error);
             Faults(vec![Fault { origin: Origin::Default, key: None, problem }])
         })?;
@@ -121,26 +123,31 @@ impl Known {
 
 static KNOWN: LazyLock<Known> = LazyLock::new(|| Known::of(&Settings::default()));
 
-/// What is wrong with each of the leaves.
-fn judge(known: &Known, leaves: &[Leaf]) -> Vec<Result<(), String>> {
+/// What is wrong with each of the leaves; and the settings, where no value is wrong and none is there twice.
+fn judge(known: &Known, leaves: &[Leaf]) -> (Vec<Result<(), String>>, Option<Settings>) {
     let mut judged: Vec<_> = leaves.iter().map(|leaf| of_path(known, leaf)).collect();
     let valued = |at: &usize| judged[*at].is_ok() && known.keys.contains(&leaves[*at].path);
     let valued: Vec<usize> = (0..leaves.len()).filter(valued).collect();
     let paths: BTreeSet<_> = valued.iter().map(|at| &leaves[*at].path).collect();
-    if paths.len() == valued.len() {
-        judge_values(leaves, &valued, &mut judged);
+    let read = if paths.len() == valued.len() {
+        judge_values(leaves, &valued, &mut judged)
     } else {
         // On top of each other, a stronger value would hide what is wrong with a weaker one.
-        valued.iter().for_each(|at| judge_values(leaves, &[*at], &mut judged));
-    }
-    judged
+        valued.iter().for_each(|at| drop(judge_values(leaves, &[*at], &mut judged)));
+        None
+    };
+    (judged, read)
 }
 
 /// Judges values of different keys: all at once, and in halves where something is wrong.
-fn judge_values(leaves: &[Leaf], at: &[usize], judged: &mut [Result<(), String>]) {
+fn judge_values(
+    leaves: &[Leaf],
+    at: &[usize],
+    judged: &mut [Result<(), String>],
+) -> Option<Settings> {
     let read = overlay(&at.iter().map(|at| &leaves[*at]).collect::<Vec<_>>());
     match (read, at) {
-        (Ok(_), _) => {}
+        (Ok(settings), _) => return Some(settings),
         (Err(error), [at]) => {
             // The library's sentence quotes the value.
             let secret = SECRETS.contains(&leaves[*at].path.as_str());
@@ -153,6 +160,7 @@ fn judge_values(leaves: &[Leaf], at: &[usize], judged: &mut [Result<(), String>]
             judge_values(leaves, second, judged);
         }
     }
+    None
 }
 
 /// Whether there is such a key or section.
@@ -175,6 +183,9 @@ fn of_path(known: &Known, leaf: &Leaf) -> Result<(), String> {
 
 /// The defaults with these values on top.
 fn overlay(leaves: &[&Leaf]) -> Result<Settings, ConfigError> {
+    if leaves.is_empty() {
+        return Ok(Settings::default());
+    }
     let mut builder = Config::builder();
     for leaf in leaves {
         builder = builder.set_override(&leaf.path, leaf.value.clone())?;
