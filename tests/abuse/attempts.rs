@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     harness::{Connection, Server, eventually},
-    probe::{Rounds, p99},
+    probe::{Rounds, tails},
     rounds, size,
 };
 
@@ -58,24 +58,25 @@ async fn try_in_vain(addr: SocketAddr, caller: usize, made: Arc<AtomicUsize>, co
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attempts_that_wait_in_vain_delay_nobody_and_leave_nothing() {
     let server = Server::start();
+    let twin = Server::start();
     for key in 0..KEYS {
         server.acquire(&format!("held/{key}"), "holder", 86_400_000).await;
     }
     let total = size(1_000_000, 2_000);
     let each = total / rounds();
     let mut rounds_of = Rounds::of("waiting attempts", server.pid());
-    p99(&server, Duration::from_secs(1)).await;
+    tails(&server, &twin, Duration::from_secs(1)).await;
     let span = Duration::from_secs_f64(each as f64 / rate() as f64 * 0.9);
     let mut all = 0;
     for _ in 0..rounds() {
         rounds_of.quiet();
-        let quiet = p99(&server, span.min(Duration::from_secs(15))).await;
+        let quiet = tails(&server, &twin, span.min(Duration::from_secs(15))).await;
         let made = Arc::new(AtomicUsize::new(0));
         let mut callers = JoinSet::new();
         for caller in 0..CALLERS {
             callers.spawn(try_in_vain(server.addr, caller, made.clone(), each));
         }
-        let busy = p99(&server, span).await;
+        let busy = tails(&server, &twin, span).await;
         rounds_of.round(quiet, busy);
         callers.join_all().await;
         all += made.load(Relaxed).min(each);

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     harness::eventually,
-    probe::{Rounds, span},
+    probe::{Rounds, Tails, span},
     rounds, size,
 };
 
@@ -46,6 +46,17 @@ async fn p99(tenure: &Tenure, span: Duration) -> Duration {
     took[took.len() * 99 / 100]
 }
 
+async fn tails(tenure: &Tenure, twin: &Tenure, span: Duration) -> Tails {
+    let (own, twin) = tokio::join!(p99(tenure, span), p99(twin, span));
+    Tails { own, twin }
+}
+
+async fn start(dir: &tempfile::TempDir) -> Tenure {
+    let mut settings = Settings::default();
+    settings.store.embedded.data_dir = dir.path().to_owned();
+    Tenure::start(settings).await.expect("it starts")
+}
+
 async fn waiters(tenure: &Tenure, key: usize) -> usize {
     let key = Key::new(&format!("held/{key}")).expect("a key");
     tenure.view(&key).await.expect("a view").waiters
@@ -53,20 +64,18 @@ async fn waiters(tenure: &Tenure, key: usize) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_that_wait_delay_nobody_and_leave_nothing() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let mut settings = Settings::default();
-    settings.store.embedded.data_dir = dir.path().to_owned();
-    let tenure = Tenure::start(settings).await.expect("it starts");
+    let dirs = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+    let (tenure, twin) = (start(&dirs[0]).await, start(&dirs[1]).await);
     let each = size(10_000, 1_000);
     for key in 0..KEYS {
         let held = one(&format!("held/{key}"), "holder", 86_400_000);
         tenure.acquire(&held, tenure.now()).await.expect("a grant");
     }
     let mut rounds_of = Rounds::of("waiters of an embedding program", std::process::id());
-    p99(&tenure, span() / 4).await;
+    tails(&tenure, &twin, span() / 4).await;
     for _ in 0..rounds() {
         rounds_of.quiet();
-        let quiet = p99(&tenure, span()).await;
+        let quiet = tails(&tenure, &twin, span()).await;
         let mut parked = JoinSet::new();
         for at in 0..each * KEYS {
             let manager = tenure.manager();
@@ -79,7 +88,7 @@ async fn callers_that_wait_delay_nobody_and_leave_nothing() {
         for key in [0, KEYS - 1] {
             eventually("all wait", async || waiters(&tenure, key).await == each).await;
         }
-        let busy = p99(&tenure, span()).await;
+        let busy = tails(&tenure, &twin, span()).await;
         rounds_of.round(quiet, busy);
         parked.abort_all();
         while parked.join_next().await.is_some() {}
@@ -90,4 +99,5 @@ async fn callers_that_wait_delay_nobody_and_leave_nothing() {
     println!("waiters of an embedding program: {} at a time", each * KEYS);
     rounds_of.verdict(each * KEYS, BYTES);
     tenure.stop().await;
+    twin.stop().await;
 }

@@ -6,7 +6,7 @@ use tokio::{io::AsyncReadExt, task::JoinSet};
 
 use crate::{
     harness::{Connection, Server, eventually},
-    probe::{Rounds, p99, span},
+    probe::{Rounds, span, tails},
     rounds, size,
 };
 
@@ -35,14 +35,15 @@ async fn crowd(addr: SocketAddr, count: usize) -> Vec<Connection> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_connections_delay_nobody_and_those_that_never_speak_are_closed() {
     let server = Server::start();
+    let twin = Server::start();
     let count = size(5000, 500);
     let mut rounds_of = Rounds::of("idle connections", server.pid());
-    p99(&server, span() / 4).await;
+    tails(&server, &twin, span() / 4).await;
     for round in 0..rounds() {
         rounds_of.quiet();
-        let quiet = p99(&server, span()).await;
+        let quiet = tails(&server, &twin, span()).await;
         let mut crowd = crowd(server.addr, count).await;
-        let busy = p99(&server, span()).await;
+        let busy = tails(&server, &twin, span()).await;
         rounds_of.round(quiet, busy);
         if round > 0 {
             continue;

@@ -2,8 +2,9 @@
 //!
 //! Shown for each kind of abuse, in rounds of a quiet and a busy span by turns, under the same load of
 //! well-behaved clients: their 99th percentile at most doubles, memory stays within a stated bound for each
-//! of the abusers, and when they are gone nothing of them is left. The round in the middle counts: a machine does
-//! other things, too.
+//! of the abusers, and when they are gone nothing of them is left. It is compared with before, and with what clients of
+//! a twin see at the same time, whom nobody abuses: a machine that does other things does them to both. The
+//! round in the middle counts.
 //!
 //! `ABUSE=full` (with `--release`; `make abuse`) has the sizes that are claimed: 5 000 idle connections, 2 000
 //! slow ones, 1 000 stuck subscribers, 1 000 000 waiting attempts, 200 000 parked waiters. Without it, a

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     harness::{Connection, Server, eventually},
-    probe::{Rounds, p99, span},
+    probe::{Rounds, span, tails},
     rounds, size,
 };
 
@@ -16,6 +16,7 @@ const KEYS: usize = 10_000;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn places_in_queues_delay_nobody_and_are_given_up_with_their_callers() {
     let server = Server::start();
+    let twin = Server::start();
     let callers = size(20, 2);
     let keys: Vec<_> = (0..KEYS).map(|key| format!("held/{key}")).collect();
     let body = json!({ "keys": keys, "owner": "holder", "ttl_ms": 86_400_000, "count": KEYS });
@@ -24,10 +25,10 @@ async fn places_in_queues_delay_nobody_and_are_given_up_with_their_callers() {
     let wait = json!({ "keys": keys, "owner": "late", "ttl_ms": 1000, "wait_ms": 600_000 });
     let wait = wait.to_string();
     let mut rounds_of = Rounds::of("parked waiters", server.pid());
-    p99(&server, span() / 4).await;
+    tails(&server, &twin, span() / 4).await;
     for _ in 0..rounds() {
         rounds_of.quiet();
-        let quiet = p99(&server, span()).await;
+        let quiet = tails(&server, &twin, span()).await;
         let mut parked = Vec::new();
         for _ in 0..callers {
             let mut connection = Connection::open(server.addr).await;
@@ -37,7 +38,7 @@ async fn places_in_queues_delay_nobody_and_are_given_up_with_their_callers() {
         for key in ["held/0", "held/4711", "held/9999"] {
             server.until_waiters(key, callers as u64).await;
         }
-        let busy = p99(&server, span()).await;
+        let busy = tails(&server, &twin, span()).await;
         rounds_of.round(quiet, busy);
         drop(parked);
         for key in ["held/0", "held/4711", "held/9999"] {

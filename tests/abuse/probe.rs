@@ -25,9 +25,24 @@ pub fn span() -> Duration {
     Duration::from_secs(if is_full() { 6 } else { 2 })
 }
 
+/// What well-behaved clients saw at two servers in the same span.
+#[derive(Clone, Copy, Debug)]
+pub struct Tails {
+    /// The 99th percentile at the one that is abused, in its busy spans.
+    pub own: Duration,
+    /// That at a twin, which nobody abuses. What the machine does, it does to both.
+    pub twin: Duration,
+}
+
+/// Both, at once.
+pub async fn tails(server: &Server, twin: &Server, span: Duration) -> Tails {
+    let (own, twin) = tokio::join!(p99(server, span), p99(twin, span));
+    Tails { own, twin }
+}
+
 /// The 99th percentile of acquire, heartbeat and release of clients who abuse nothing. A call that was to
 /// begin while the one before was still under way counts from when it was to begin.
-pub async fn p99(server: &Server, span: Duration) -> Duration {
+async fn p99(server: &Server, span: Duration) -> Duration {
     let mut clients = JoinSet::new();
     for client in 0..CLIENTS {
         let addr = server.addr;
@@ -85,14 +100,18 @@ impl Rounds {
     }
 
     /// A quiet span and a busy one.
-    pub fn round(&mut self, quiet: Duration, busy: Duration) {
+    pub fn round(&mut self, quiet: Tails, busy: Tails) {
         self.busy_rss.push(rss(self.server));
-        let ratio = busy.max(FLOOR).as_secs_f64() / quiet.max(FLOOR).as_secs_f64();
+        let usual = quiet.own.max(busy.twin).max(FLOOR);
+        let ratio = busy.own.max(FLOOR).as_secs_f64() / usual.as_secs_f64();
         self.ratios.push(ratio);
         let (before, now) = (self.quiet_rss.last().unwrap_or(&0), rss(self.server));
         println!(
-            "{}: p99 {quiet:?} quiet, {busy:?} busy: times {ratio:.2}; RSS {} MiB quiet, {} MiB busy",
+            "{}: p99 {:?} quiet, {:?} busy, {:?} at its twin: times {ratio:.2}; RSS {} MiB quiet, {} MiB busy",
             self.what,
+            quiet.own,
+            busy.own,
+            busy.twin,
             before >> 20,
             now >> 20
         );

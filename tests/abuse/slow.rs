@@ -14,7 +14,7 @@ use tokio::{
 use crate::{
     harness::{Server, eventually},
     idle::sockets,
-    probe::{Rounds, p99, span},
+    probe::{Rounds, span, tails},
     rounds, size,
 };
 
@@ -59,19 +59,20 @@ async fn drip(addr: SocketAddr, kind: usize) -> (Duration, String) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_byte_by_byte_delay_nobody_and_are_given_up() {
     let server = Server::start();
+    let twin = Server::start();
     let count = size(2000, 150);
     let mut rounds_of = Rounds::of("slow loris", server.pid());
-    p99(&server, span() / 4).await;
+    tails(&server, &twin, span() / 4).await;
     for _ in 0..rounds() {
         rounds_of.quiet();
-        let quiet = p99(&server, span()).await;
+        let quiet = tails(&server, &twin, span()).await;
         let mut slow = JoinSet::new();
         for at in 0..count {
             let addr = server.addr;
             slow.spawn(async move { (at % KINDS.len(), drip(addr, at % KINDS.len()).await) });
         }
         tokio::time::sleep(DRIP * 2).await;
-        let busy = p99(&server, span()).await;
+        let busy = tails(&server, &twin, span()).await;
         rounds_of.round(quiet, busy);
         for (kind, (took, said)) in slow.join_all().await {
             let patience = KINDS[kind].2;

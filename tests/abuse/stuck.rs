@@ -4,7 +4,7 @@ use tokio::{net::TcpSocket, task::JoinSet};
 
 use crate::{
     harness::{Connection, Server, eventually},
-    probe::{Rounds, p99, span},
+    probe::{Rounds, span, tails},
     rounds, size,
 };
 
@@ -28,12 +28,13 @@ async fn deaf(addr: std::net::SocketAddr, at: usize) -> Connection {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn subscribers_that_never_read_delay_nobody_and_lose_their_place() {
     let server = Server::with(&["events.buffer=1024"]);
+    let twin = Server::with(&["events.buffer=1024"]);
     let count = size(1000, 30);
     let mut rounds_of = Rounds::of("stuck subscribers", server.pid());
-    p99(&server, span() / 4).await;
+    tails(&server, &twin, span() / 4).await;
     for _ in 0..rounds() {
         rounds_of.quiet();
-        let quiet = p99(&server, span()).await;
+        let quiet = tails(&server, &twin, span()).await;
         let mut opening = JoinSet::new();
         for at in 0..count {
             opening.spawn(deaf(server.addr, at));
@@ -43,7 +44,7 @@ async fn subscribers_that_never_read_delay_nobody_and_lose_their_place() {
             server.metric("tenure_event_subscribers ").await >= count as f64
         })
         .await;
-        let busy = p99(&server, span()).await;
+        let busy = tails(&server, &twin, span()).await;
         rounds_of.round(quiet, busy);
         // The well-behaved clients' own changes push them out, or they leave.
         drop(stuck);
