@@ -52,7 +52,7 @@ pub struct Weather {
 pub struct Unheard {
     /// It may have arrived.
     pub sent: bool,
-    /// It did, nothing on the way would have lost the answer, and there is none.
+    /// It did, nothing on the way would have lost the answer, the node waits for no other one, and there is none.
     pub unanswered: bool,
 }
 
@@ -60,6 +60,8 @@ pub struct Net {
     chance: RefCell<Chance>,
     inboxes: RefCell<Vec<Option<mpsc::UnboundedSender<Parcel>>>>,
     cuts: RefCell<BTreeSet<(Place, Place)>>,
+    /// How many answers of others each node waits for.
+    relays: RefCell<Vec<usize>>,
     pub weather: Cell<Weather>,
 }
 
@@ -72,12 +74,30 @@ struct Fate {
     again: Option<Duration>,
 }
 
+/// A node waits for another one.
+struct Relay<'a>(&'a Net, usize);
+
+impl<'a> Relay<'a> {
+    fn of(net: &'a Net, from: Place) -> Option<Self> {
+        let Place::Node(node) = from else { return None };
+        net.relays.borrow_mut()[node] += 1;
+        Some(Self(net, node))
+    }
+}
+
+impl Drop for Relay<'_> {
+    fn drop(&mut self) {
+        self.0.relays.borrow_mut()[self.1] -= 1;
+    }
+}
+
 impl Net {
     pub fn new(nodes: usize, chance: Chance) -> Rc<Self> {
         Rc::new(Self {
             chance: RefCell::new(chance),
             inboxes: RefCell::new(vec![None; nodes]),
             cuts: RefCell::default(),
+            relays: RefCell::new(vec![0; nodes]),
             weather: Cell::default(),
         })
     }
@@ -134,13 +154,15 @@ impl Net {
     ) -> Result<Got, Unheard> {
         let fate = self.fate();
         let mut heard = None;
+        let _relay = Relay::of(self, from);
         let answered = timeout(limit, self.exchange(from, to, ask, forwarded, &fate, &mut heard));
         let answered = answered.await.unwrap_or_else(|_| {
             let open = |heard: &mut oneshot::Receiver<Got>| {
                 matches!(heard.try_recv(), Err(oneshot::error::TryRecvError::Empty))
             };
             let cut = self.is_cut(from, Place::Node(to)) || self.is_cut(Place::Node(to), from);
-            let unanswered = !cut && !fate.lost_back && heard.as_mut().is_some_and(open);
+            let waits = self.relays.borrow()[to] > 0;
+            let unanswered = !cut && !waits && !fate.lost_back && heard.as_mut().is_some_and(open);
             Err(Unheard { sent: true, unanswered })
         });
         if let (Err(_), Some(heard)) = (&answered, heard) {

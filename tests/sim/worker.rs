@@ -136,7 +136,9 @@ impl Worker {
         let impatient = !calm && self.per_mille(self.arena.plan.impatience);
         // Who waits at a node whose clock stands still waits for so much longer.
         let counts = !impatient && (calm || !self.arena.plan.clocks_stop());
-        let answer_by = counts.then_some(asked + wait + ANSWER);
+        // While there are faults, a node may wait in vain for another one, and ask anew.
+        let answer = if calm { ANSWER } else { 2 * ANSWER };
+        let answer_by = counts.then_some(asked + wait + answer);
         let (worker, key) = (self.name.clone(), key.to_owned());
         self.log(Event::Asked { call, worker, op, key, answer_by });
         if impatient {
