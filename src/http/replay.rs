@@ -11,7 +11,7 @@ use super::{
     event_filter::Filter,
     server::App,
 };
-use crate::store::{History, LeaseStore, Position, StoreError};
+use crate::store::{Committed, History, LeaseStore, Position, StoreError};
 
 /// Pieces that are read at a time. However many subscribers there are, each has its turn. A store in the process
 /// keeps a core busy; one over a network is mostly waited for, and one read that hangs must not hold up all others.
@@ -98,61 +98,74 @@ async fn in_turn<T: Send + 'static>(
     read.await.unwrap_or_else(|ended| Err(StoreError::Unavailable(ended.to_string())))
 }
 
-async fn read_page(
+/// What the history has for a subscriber.
+enum Told<'a> {
+    Event(&'a Setting, &'a Committed),
+    /// What came before this position is no longer kept.
+    Gap(Position),
+}
+
+/// Goes through the history, for as long as there is room; `take` says how many more changes there is room for. Up to
+/// where it went, and whether there is no more.
+async fn walk(
     app: &App,
     filter: &Filter,
     mut position: Position,
-    most: usize,
-) -> Result<Page, StoreError> {
-    let (mut events, mut reset, mut is_last) = (Vec::new(), false, false);
+    mut room: usize,
+    mut take: impl FnMut(Told<'_>) -> usize,
+) -> Result<(Position, bool), StoreError> {
     for _ in 0..READS {
-        let limit = CHANGES.min(most - events.len());
-        match app.manager.history(position, limit).await? {
-            History::Changes(changes) if changes.is_empty() => is_last = true,
+        match app.manager.history(position, CHANGES.min(room)).await? {
+            History::Changes(changes) if changes.is_empty() => return Ok((position, true)),
             History::Changes(changes) => {
                 for committed in changes {
                     position = committed.position;
                     let world = app.manager.world();
                     if filter.wants(world, &committed) {
-                        let setting = Setting::of(world, &committed);
-                        let event = cloud_event(&app.source, &setting, &committed);
-                        events.push(serde_json::to_value(event).unwrap_or_default());
+                        room = take(Told::Event(&Setting::of(world, &committed), &committed));
                     }
                 }
             }
-            History::Gap { resume } => (position, reset, is_last) = (resume, true, true),
+            History::Gap { resume } => (position, room) = (resume, take(Told::Gap(resume))),
         }
-        if is_last || events.len() >= most {
+        if room == 0 {
             break;
         }
     }
-    Ok(Page { events, position, reset, is_last })
+    Ok((position, false))
 }
 
-async fn read(app: &App, filter: &Filter, mut position: Position) -> Result<Piece, StoreError> {
+async fn read(app: &App, filter: &Filter, after: Position) -> Result<Piece, StoreError> {
     let mut out = BytesMut::new();
-    let mut is_last = false;
-    for _ in 0..READS {
-        match app.manager.history(position, CHANGES).await? {
-            History::Changes(changes) if changes.is_empty() => is_last = true,
-            History::Changes(changes) => {
-                for committed in changes {
-                    position = committed.position;
-                    let world = app.manager.world();
-                    if filter.wants(world, &committed) {
-                        let setting = Setting::of(world, &committed);
-                        out.extend_from_slice(&render(&app.source, &setting, &committed));
-                    }
-                }
-            }
-            History::Gap { resume } => {
-                position = resume;
-                out.extend_from_slice(&render_reset(&app.source, resume, "no-longer-kept"));
-            }
-        }
-        if is_last || out.len() >= PIECE_BYTES {
-            break;
-        }
-    }
+    let take = |told: Told<'_>| {
+        out.extend_from_slice(&match told {
+            Told::Event(setting, committed) => render(&app.source, setting, committed),
+            Told::Gap(resume) => render_reset(&app.source, resume, "no-longer-kept"),
+        });
+        if out.len() < PIECE_BYTES { CHANGES } else { 0 }
+    };
+    let (position, is_last) = walk(app, filter, after, CHANGES, take).await?;
     Ok(Piece { events: out.freeze(), position, is_last })
+}
+
+async fn read_page(
+    app: &App,
+    filter: &Filter,
+    after: Position,
+    most: usize,
+) -> Result<Page, StoreError> {
+    let (mut events, mut reset) = (Vec::new(), false);
+    let take = |told: Told<'_>| match told {
+        Told::Event(setting, committed) => {
+            let event = cloud_event(&app.source, setting, committed);
+            events.push(serde_json::to_value(event).unwrap_or_default());
+            most - events.len()
+        }
+        Told::Gap(_) => {
+            reset = true;
+            0
+        }
+    };
+    let (position, is_last) = walk(app, filter, after, most, take).await?;
+    Ok(Page { events, position, reset, is_last })
 }
