@@ -9,6 +9,8 @@ use std::{
     time::Duration,
 };
 
+use futures_util::{StreamExt, stream};
+
 use super::{
     Mail, Unanswered, World, handovers, orders,
     sessions::{End, Session},
@@ -22,6 +24,8 @@ use crate::{
 
 /// Keys told, or read, at a time: others get a turn in between.
 const BATCH: usize = 500;
+/// Sessions read at a time.
+const READS_AT_ONCE: usize = 64;
 /// The leases of an ended session are looked for once more after this: a grant may have landed late.
 const SWEEP_AGAIN: Duration = Duration::from_secs(5);
 /// A session's record is removed when it has been over for so long.
@@ -84,9 +88,6 @@ impl Reaper {
     async fn round(&mut self) {
         let sessions = &self.world.sessions;
         let doubtful: Vec<_> = sessions.all().into_iter().filter(|s| !s.is_complete()).collect();
-        for session in &doubtful {
-            self.revisit(session).await;
-        }
         self.take_news().await;
         let now = self.world.clock.now();
         let due = self.dead.iter().filter(|(_, dead)| dead.next <= now);
@@ -100,6 +101,9 @@ impl Reaper {
         for digest in due.into_keys() {
             self.searched(digest, found.contains(&digest)).await;
         }
+        // After the search, for which heartbeats wait.
+        let revisits = doubtful.iter().map(|session| self.revisit(session));
+        stream::iter(revisits).buffer_unordered(READS_AT_ONCE).collect::<()>().await;
     }
 
     /// Its end may be among the changes that were missed.

@@ -195,7 +195,7 @@ impl<C: Caller> Lease<C> {
     /// though not a second time before its holder was heard.
     pub fn void_promises(&mut self, since: Moment) {
         if self.record.state == State::Held && !self.graced {
-            self.floor = self.floor.max(since + self.ttl());
+            self.floor = self.floor.max(since + super::recover::own_ttl(&self.record));
             self.graced = true;
         }
     }

@@ -13,12 +13,14 @@ use super::{
     host::{Host, Site},
     net::{Net, Place, Weather},
     plan::{Fault, Plan},
+    signal::Signal,
     time::{now, until},
 };
 
 pub struct Nemesis {
     pub site: Rc<Site>,
     pub hosts: Vec<Rc<Host>>,
+    pub workers: Vec<Rc<Signal>>,
     pub chance: RefCell<Chance>,
     /// Nothing is to be put back to what it was between.
     pub over: Cell<bool>,
@@ -51,6 +53,7 @@ impl Nemesis {
             host.resume();
             host.start();
         }
+        self.workers.iter().for_each(|worker| worker.go_on());
         self.site.log.push(now(), Event::Calm);
     }
 
@@ -95,6 +98,12 @@ impl Nemesis {
             Fault::Pause { node, span, missed } => {
                 self.tell(if missed { "suspend-unseen" } else { "pause" }, &format!("n{node}"));
                 self.hosts[node].pause(span, missed).await;
+            }
+            Fault::Stop { worker, span } => {
+                self.tell("stop", &format!("w{worker}"));
+                self.workers[worker].stop();
+                sleep(span).await;
+                self.workers[worker].go_on();
             }
             Fault::Wall { node, by_ms } => {
                 self.tell("wall-clock", &format!("n{node} by {by_ms} ms"));

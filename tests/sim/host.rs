@@ -7,7 +7,7 @@ use std::{
     pin::Pin,
     rc::Rc,
     sync::Arc,
-    task::{Poll, Waker},
+    task::Poll,
     time::Duration,
 };
 
@@ -30,6 +30,7 @@ use super::{
     history::{Event, Log, Sight},
     net::Net,
     plugin::SimPlugin,
+    signal::Signal,
     store::Server,
     time::{MS, SimClock, ms, now},
 };
@@ -64,20 +65,13 @@ pub struct Host {
 
 struct Process {
     local: RefCell<Option<LocalSet>>,
-    paused: Cell<bool>,
-    waker: RefCell<Option<Waker>>,
+    signal: Signal,
     manager: RefCell<Option<Arc<Manager>>>,
     /// When it was polled last, and how often at that instant.
     polled: Cell<(u64, u32)>,
 }
 
 impl Process {
-    fn wake(&self) {
-        if let Some(waker) = self.waker.borrow_mut().take() {
-            waker.wake();
-        }
-    }
-
     /// What goes on and on at one instant of virtual time would never end.
     fn watch_for_spinning(&self) {
         let (at, polls) = self.polled.get();
@@ -88,17 +82,14 @@ impl Process {
 
     /// Polls what runs in it, unless it is paused, until it is gone.
     async fn drive(self: Rc<Self>) {
-        poll_fn(|cx| {
-            *self.waker.borrow_mut() = Some(cx.waker().clone());
+        let life = poll_fn(|cx| {
             let mut local = self.local.borrow_mut();
             let Some(local) = &mut *local else { return Poll::Ready(()) };
-            if !self.paused.get() {
-                self.watch_for_spinning();
-                let _ = Pin::new(local).poll(cx);
-            }
+            self.watch_for_spinning();
+            let _ = Pin::new(local).poll(cx);
             Poll::Pending
-        })
-        .await;
+        });
+        self.signal.obey(life).await;
     }
 }
 
@@ -121,8 +112,7 @@ impl Host {
         let local = LocalSet::new();
         let process = Rc::new(Process {
             local: RefCell::default(),
-            paused: Cell::new(false),
-            waker: RefCell::default(),
+            signal: Signal::default(),
             manager: RefCell::default(),
             polled: Cell::default(),
         });
@@ -154,7 +144,7 @@ impl Host {
         let local = process.local.borrow_mut().take();
         drop(process.manager.borrow_mut().take());
         drop(local);
-        process.wake();
+        process.signal.go_on();
         self.saw(Sight::NodeEnded);
     }
 
@@ -192,8 +182,7 @@ impl Host {
     /// SIGCONT.
     pub fn resume(&self) {
         if let Some(process) = &*self.process.borrow() {
-            process.paused.set(false);
-            process.wake();
+            process.signal.go_on();
         }
     }
 
@@ -201,20 +190,19 @@ impl Host {
     pub async fn pause(&self, span: Duration, missed: bool) {
         let process = self.process.borrow().clone();
         // One that sleeps already is not put to sleep again.
-        let Some(process) = process.filter(|process| !process.paused.get()) else { return };
+        let Some(process) = process.filter(|process| !process.signal.is_stopped()) else { return };
         let from = now();
-        process.paused.set(true);
+        process.signal.stop();
         sleep(span).await;
         let same = |there: &Rc<Process>| Rc::ptr_eq(there, &process);
-        if !process.paused.get() || !self.process.borrow().as_ref().is_some_and(same) {
+        if !process.signal.is_stopped() || !self.process.borrow().as_ref().is_some_and(same) {
             // Somebody woke it, or it died: a clock never goes back under a process.
             return;
         }
         if missed {
             self.clock.missed(now() - from);
         }
-        process.paused.set(false);
-        process.wake();
+        process.signal.go_on();
     }
 
     fn saw(&self, sight: Sight) {

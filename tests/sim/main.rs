@@ -26,6 +26,7 @@ mod rules;
 mod run;
 mod seeds;
 mod session;
+mod signal;
 mod store;
 mod time;
 mod worker;

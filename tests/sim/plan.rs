@@ -35,6 +35,11 @@ pub enum Fault {
         span: Duration,
         missed: bool,
     },
+    /// A worker's process is stopped.
+    Stop {
+        worker: usize,
+        span: Duration,
+    },
     Cut {
         from: Place,
         to: Place,
@@ -212,9 +217,14 @@ fn policies(dice: &mut Chance) -> Arc<Policies> {
 }
 
 impl Plan {
-    /// A node's clock misses a span.
-    pub fn clocks_stop(&self) -> bool {
-        self.faults.iter().any(|(_, fault)| matches!(fault, Fault::Pause { missed: true, .. }))
+    /// Somebody who asks, or a node, stands still for a while.
+    pub fn stands_still(&self, place: Place) -> bool {
+        let such = |fault: &Fault| match fault {
+            Fault::Pause { .. } => true,
+            Fault::Stop { worker, .. } => place == Place::Worker(*worker),
+            _ => false,
+        };
+        self.faults.iter().any(|(_, fault)| such(fault))
     }
 
     fn draw_faults(&mut self, dice: &mut Chance, ttl: u64) {
@@ -264,11 +274,12 @@ impl Plan {
         let year = 365 * 86_400_000;
         match dice.between(0, 99) {
             0..=19 => Fault::Crash { node, down: span / 2, boot: dice.per_mille(300) },
-            20..=37 => {
+            20..=33 => {
                 // A stop of a second or less goes unnoticed (docs/protocol.md, §2), and eats into what κ leaves.
                 let missed = dice.per_mille(300) && span > ms(1_100);
                 Fault::Pause { node, span, missed }
             }
+            34..=37 => Fault::Stop { worker: dice.index(self.workers), span },
             38..=44 => Fault::Leave { node, down: span / 2 },
             45..=51 => Fault::Weather(weather(dice), span),
             52..=59 => Fault::Alone { node, span },
@@ -294,7 +305,8 @@ impl Plan {
             87 => Fault::StoreFull(span),
             88..=90 => Fault::StoreSlow(ms(dice.between(20, 800)), span),
             91..=92 => Fault::Throttle(span),
-            93..=96 => Fault::LateWrites(span),
+            93..=95 => Fault::LateWrites(span),
+            96 => Fault::Reload,
             97 => Fault::Gap { node },
             _ if at < 6 * SECOND => Fault::Regress {
                 copied: ms(dice.between(200, 3_000)),

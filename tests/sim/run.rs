@@ -26,6 +26,7 @@ use super::{
     plan::{FENCE_MS, Fault, HANDOVER_MS, LONGEST_LOCK_DELAY, Plan, plan},
     plugin::SimPlugin,
     rules::UNHEARD,
+    signal::Signal,
     store::{Server, Sin},
     time::{self, SECOND, SimClock, now, until},
     worker::{ANSWER, Arena, SETTLED, Worker},
@@ -103,17 +104,20 @@ async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, 
     let arena =
         Arena { net: site.net.clone(), log: log.clone(), plan, calls: Cell::new(0), mutant };
     let arena = Rc::new(arena);
-    let mut tasks = Vec::new();
+    let (mut tasks, mut workers) = (Vec::new(), Vec::new());
     for number in 0..arena.plan.workers {
         let worker = Worker::new(number, owner(number).as_str(), &arena, chance.fork());
-        tasks.push(spawn_local(plain::work(Rc::new(worker))));
+        let signal = Rc::new(Signal::default());
+        workers.push(signal.clone());
+        tasks.push(spawn_local(async move { signal.obey(plain::work(Rc::new(worker))).await }));
     }
     let count = arena.plan.workers;
     let admin = Rc::new(Worker::new(count, "admin", &arena, chance.fork()));
     let ordering = spawn_local(admin::order(admin.clone()));
     let (others, own) = (hosts.clone(), RefCell::new(chance.fork()));
+    let over = Cell::new(false);
     let nemesis =
-        Rc::new(Nemesis { site: site.clone(), hosts: others, chance: own, over: Cell::new(false) });
+        Rc::new(Nemesis { site: site.clone(), hosts: others, workers, chance: own, over });
     nemesis.rage(&arena.plan).await;
     let _ = ordering.await;
     admin::clear(&admin).await;

@@ -134,8 +134,8 @@ impl Worker {
         let (asked, sent) = (now(), self.local());
         let mut limit = Duration::from_nanos(wait + ANSWER + SECOND);
         let impatient = !calm && self.per_mille(self.arena.plan.impatience);
-        // Who waits at a node whose clock stands still waits for so much longer.
-        let counts = !impatient && (calm || !self.arena.plan.clocks_stop());
+        // Who waits at a node that stands still waits for so much longer, and who stands still itself hears nothing.
+        let counts = !impatient && (calm || !self.arena.plan.stands_still(self.place));
         // While there are faults, a node may wait in vain for another one, and ask anew.
         let answer = if calm { ANSWER } else { 2 * ANSWER };
         let answer_by = counts.then_some(asked + wait + answer);
