@@ -108,8 +108,14 @@ impl Reaper {
 
     /// Its end may be among the changes that were missed.
     async fn revisit(&self, session: &Session) {
-        let there = self.world.store.read(&Key::of_session(session.digest)).await;
-        if there.is_ok_and(|there| Standing::of(&super::lease::loaded(there)) == Standing::Dead) {
+        let key = Key::of_session(session.digest);
+        let there = loop {
+            match self.world.store.read(&key).await {
+                Ok(there) => break there,
+                Err(_) => tokio::time::sleep(RETRY).await,
+            }
+        };
+        if Standing::of(&super::lease::loaded(there)) == Standing::Dead {
             self.world.sessions.left(session.digest, End::unknown());
         }
     }

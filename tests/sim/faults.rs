@@ -121,9 +121,9 @@ impl Nemesis {
                 sleep(span).await;
                 alone(net, node, self.hosts.len(), Net::mend);
             }
-            Fault::Reload => {
-                self.tell("reload", "all nodes");
-                self.hosts.iter().for_each(|host| host.reload());
+            Fault::Panic { node } => {
+                self.tell("panic", &format!("n{node}"));
+                self.hosts[node].panic();
             }
             fault => self.strike_store(fault).await,
         }

@@ -170,12 +170,12 @@ impl Host {
         self.crash();
     }
 
-    /// The actors of all its keys begin anew.
-    pub fn reload(&self) {
+    /// The actors of all its keys panic.
+    pub fn panic(&self) {
         let process = self.process.borrow();
         if let Some(manager) = process.as_ref().and_then(|process| process.manager.borrow().clone())
         {
-            manager.world().registry.tell_all(|| Mail::Reload);
+            manager.world().registry.tell_all(|| Mail::Panic);
         }
     }
 

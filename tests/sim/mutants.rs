@@ -87,7 +87,10 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
     let mut more: Vec<Fault> = Vec::new();
     match mutant {
         // A key's actor that begins anew beside a write of the one before.
-        Mutant::PromiseUnconfirmed => more.extend([Fault::Reload; 20]),
+        Mutant::PromiseUnconfirmed => {
+            let panic = |_| Fault::Panic { node: node(chance) };
+            more.extend((0..20).map(panic));
+        }
         // Who answered or promised while a write was on its way dies.
         Mutant::FloorInMemoryOnly | Mutant::PromiseBeforeLongerTtl => {
             let crash = |_| Fault::Crash { node: node(chance), down, boot: false };

@@ -67,8 +67,10 @@ pub enum Fault {
     Gap {
         node: usize,
     },
-    /// The actors of all keys begin anew, from what the store holds.
-    Reload,
+    /// The actors of all keys panic.
+    Panic {
+        node: usize,
+    },
     /// The store is restored from a copy made a while ago; the epoch is raised after this.
     Regress {
         copied: Duration,
@@ -306,7 +308,7 @@ impl Plan {
             88..=90 => Fault::StoreSlow(ms(dice.between(20, 800)), span),
             91..=92 => Fault::Throttle(span),
             93..=95 => Fault::LateWrites(span),
-            96 => Fault::Reload,
+            96 => Fault::Panic { node },
             97 => Fault::Gap { node },
             _ if at < 6 * SECOND => Fault::Regress {
                 copied: ms(dice.between(200, 3_000)),
