@@ -86,23 +86,22 @@ async fn reap_for_ever(world: Arc<World>) {
 
 impl Reaper {
     async fn round(&mut self) {
-        let sessions = &self.world.sessions;
-        let doubtful: Vec<_> = sessions.all().into_iter().filter(|s| !s.is_complete()).collect();
         self.take_news().await;
+        let doubtful = self.world.sessions.doubtful();
         let now = self.world.clock.now();
         let due = self.dead.iter().filter(|(_, dead)| dead.next <= now);
         let due: HashMap<_, _> = due.map(|(digest, dead)| (*digest, dead.end.clone())).collect();
         if due.is_empty() && doubtful.is_empty() {
             return;
         }
-        let found = search(&self.world, &due).await;
+        let found = search(&self.world, &due, &doubtful).await;
         let (over, unknown, left) = (due.len(), doubtful.len(), found.len());
         tracing::debug!(over, unknown, left, "leases of sessions were looked for");
         for digest in due.into_keys() {
             self.searched(digest, found.contains(&digest)).await;
         }
         // After the search, for which heartbeats wait.
-        let revisits = doubtful.iter().map(|session| self.revisit(session));
+        let revisits = doubtful.iter().map(|(session, _)| self.revisit(session));
         stream::iter(revisits).buffer_unordered(READS_AT_ONCE).collect::<()>().await;
     }
 
@@ -191,11 +190,13 @@ async fn tell(world: &Arc<World>, keys: Vec<Key>, session: Nonce, end: &End) {
 
 /// One look at every key: leases of these ended sessions are told, and those of sessions that are not
 /// known whole are noted. Gives those of the ended ones that have leases yet.
-async fn search(world: &Arc<World>, ended: &HashMap<Nonce, End>) -> HashSet<Nonce> {
-    let sessions = world.sessions.all();
-    let surveyed: Vec<_> = sessions.into_iter().filter(|session| !session.is_complete()).collect();
+async fn search(
+    world: &Arc<World>,
+    ended: &HashMap<Nonce, End>,
+    doubtful: &[(Arc<Session>, u64)],
+) -> HashSet<Nonce> {
     let surveyed: HashMap<_, _> =
-        surveyed.iter().map(|session| (session.digest, (session, session.doubts()))).collect();
+        doubtful.iter().map(|(session, _)| (session.digest, session)).collect();
     let mut left = HashSet::default();
     let mut after = None;
     loop {
@@ -216,7 +217,7 @@ async fn search(world: &Arc<World>, ended: &HashMap<Nonce, End>) -> HashSet<Nonc
             let Some(bond) = record.bond().filter(|_| record.state == State::Held) else {
                 continue;
             };
-            if let Some((session, _)) = surveyed.get(&bond.session) {
+            if let Some(session) = surveyed.get(&bond.session) {
                 let ordered = record.revocation.is_some();
                 let token = record.token(found.revision);
                 session.found(key, token, ordered);
@@ -234,8 +235,8 @@ async fn search(world: &Arc<World>, ended: &HashMap<Nonce, End>) -> HashSet<Nonc
         }
         tokio::task::yield_now().await;
     }
-    for (session, doubts) in surveyed.into_values() {
-        session.completed(doubts);
+    for (session, doubts) in doubtful {
+        session.completed(*doubts);
     }
     left
 }

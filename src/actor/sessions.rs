@@ -33,6 +33,8 @@ pub struct Sessions {
     known: DashMap<Nonce, Arc<Session>>,
     /// Leases by session, as found before the first call was taken.
     inherited: DashMap<Nonce, Vec<Inherited>>,
+    /// Orders that were announced by sessions that left, and may come back before those are durable.
+    announced: DashMap<Nonce, BTreeMap<Key, Token>>,
     /// Sessions that leases name, whether they live is to be found out; and which leases.
     pub(super) inquiries: Mutex<HashMap<Nonce, HashSet<Key>>>,
     /// There are such.
@@ -56,6 +58,7 @@ impl Default for Sessions {
         Self {
             known: dash_map(),
             inherited: dash_map(),
+            announced: dash_map(),
             inquiries: Mutex::default(),
             inquired: Notify::new(),
             checks: Places::default(),
@@ -101,8 +104,17 @@ pub struct Session {
     kept: Mutex<Kept>,
     /// Whether its end is known.
     ended: watch::Sender<bool>,
-    /// Whether all its leases are known.
-    complete: watch::Sender<bool>,
+    survey: watch::Sender<Survey>,
+}
+
+/// Whether all leases of a session are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Survey {
+    /// They are to be looked for.
+    Due,
+    Done,
+    /// This node does not keep the session any more: nobody looks for them.
+    Left,
 }
 
 /// A lease that an earlier process left under a session.
@@ -272,9 +284,10 @@ impl Session {
         self.kept().asked.iter().map(asked).collect()
     }
 
-    /// Resolves when all its leases are known; before, no heartbeat may be answered.
-    pub async fn surveyed(&self) {
-        let _ = self.complete.subscribe().wait_for(|complete| *complete).await;
+    /// Resolves when all its leases are known; before, no heartbeat may be answered. Not so, where it left meanwhile.
+    pub async fn surveyed(&self) -> bool {
+        let _ = self.survey.subscribe().wait_for(|survey| *survey != Survey::Due).await;
+        self.is_complete()
     }
 
     /// Resolves when the session is known to be over: whoever waits under it is granted nothing more.
@@ -288,7 +301,7 @@ impl Session {
     }
 
     pub(super) fn is_complete(&self) -> bool {
-        self.complete.get()
+        self.survey.get() == Survey::Done
     }
 
     /// A search of the store found one of its leases.
@@ -302,17 +315,27 @@ impl Session {
         }
     }
 
-    pub(super) fn doubts(&self) -> u64 {
+    fn doubts(&self) -> u64 {
         self.kept().doubts
     }
 
     /// All of them were found by a search that began when changes had been missed so often.
     pub(super) fn completed(&self, doubts: u64) {
         let mut kept = self.kept();
-        if kept.doubts == doubts {
+        if kept.doubts == doubts && self.survey.get() == Survey::Due {
             kept.gone = HashSet::default();
-            self.complete.send_replace(true);
+            // What was announced of others is over.
+            let Kept { revoked, leases, .. } = &mut *kept;
+            revoked.retain(|key, _| leases.contains_key(key));
+            self.survey.send_replace(Survey::Done);
         }
+    }
+
+    /// What an earlier arrival had announced goes on.
+    fn left(&self) -> BTreeMap<Key, Token> {
+        let mut kept = self.kept();
+        self.survey.send_replace(Survey::Left);
+        std::mem::take(&mut kept.revoked)
     }
 
     /// Some changes were missed.
@@ -321,7 +344,9 @@ impl Session {
         (kept.leases, kept.sum) = (HashMap::default(), 0);
         kept.gone = HashSet::default();
         kept.doubts += 1;
-        self.complete.send_replace(false);
+        if self.survey.get() == Survey::Done {
+            self.survey.send_replace(Survey::Due);
+        }
     }
 
     pub(super) fn keys(&self) -> Vec<Key> {
@@ -335,8 +360,14 @@ impl Sessions {
         self.known.get(&digest).map(|session| session.clone())
     }
 
-    pub(super) fn all(&self) -> Vec<Arc<Session>> {
+    fn all(&self) -> Vec<Arc<Session>> {
         self.known.iter().map(|session| session.clone()).collect()
+    }
+
+    /// Those whose leases are not all known, and how often changes had been missed by now.
+    pub(super) fn doubtful(&self) -> Vec<(Arc<Session>, u64)> {
+        let doubtful = self.all().into_iter().filter(|session| !session.is_complete());
+        doubtful.map(|session| (session.clone(), session.doubts())).collect()
     }
 
     /// Some changes were missed: what every session keeps is looked for again.
@@ -346,13 +377,22 @@ impl Sessions {
     }
 
     pub(super) fn forget(&self, digest: Nonce) {
-        self.known.remove(&digest);
+        self.announced.remove(&digest);
+        if let Some((_, session)) = self.known.remove(&digest) {
+            session.left();
+        }
     }
 
     /// A session that lives is not at home here any more. What happens to its leases meanwhile is not
     /// known, should it come back.
     pub(super) fn depart(&self, digest: Nonce) {
-        self.known.remove_if(&digest, |_, session| session.kept().over.is_none());
+        let lives = |_: &Nonce, session: &mut Arc<Session>| session.kept().over.is_none();
+        if let Some((_, session)) = self.known.remove_if_mut(&digest, lives) {
+            let announced = session.left();
+            if !announced.is_empty() {
+                self.announced.insert(digest, announced);
+            }
+        }
     }
 
     /// The end of this session is durable, and its leases may not all have been told.
@@ -385,6 +425,8 @@ impl Sessions {
         let make = || {
             let inherited = self.inherited.remove(&digest).map(|(_, leases)| leases);
             let mut kept = Kept::default();
+            kept.revoked
+                .extend(self.announced.remove(&digest).into_iter().flat_map(|(_, all)| all));
             let complete = fresh || inherited.is_some();
             for Inherited { key, token, ordered, asked } in inherited.into_iter().flatten() {
                 if let Some(ask) = asked {
@@ -403,7 +445,7 @@ impl Sessions {
                 beat: Beat::default(),
                 ended: watch::Sender::new(false),
                 kept: Mutex::new(kept),
-                complete: watch::Sender::new(complete),
+                survey: watch::Sender::new(if complete { Survey::Done } else { Survey::Due }),
             })
         };
         let session = self.known.entry(digest).or_insert_with(make).clone();
@@ -487,5 +529,69 @@ impl Sessions {
         let mut asked = self.inquiries.lock().unwrap_or_else(PoisonError::into_inner);
         asked.entry(digest).or_default().insert(key.clone());
         self.inquired.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::lease::Behavior;
+
+    fn arrived(sessions: &Sessions, fresh: bool) -> Arc<Session> {
+        let owner = Owner::new("w").expect("an owner");
+        let spec = SessionSpec {
+            behavior: Behavior::Release,
+            lock_delay_ms: None,
+            pool: None,
+            weight: 1,
+            capacity: None,
+            checks: Vec::new(),
+        };
+        sessions.arrive(Nonce(7), (&owner, 10_000), spec, fresh)
+    }
+
+    #[test]
+    fn an_order_that_was_announced_goes_on_when_the_session_comes_back() {
+        let (sessions, key) = (Sessions::default(), Key::new("k").expect("a key"));
+        arrived(&sessions, true).announce_revoked(&key, Token(3));
+        sessions.depart(Nonce(7));
+        let back = arrived(&sessions, false);
+        assert!(back.is_revoked(&key, Token(3)));
+        // The search finds the lease as it was before the order was durable.
+        back.found(&key, Token(3), false);
+        back.completed(0);
+        assert_eq!(back.revoked(), [key]);
+    }
+
+    #[test]
+    fn what_was_announced_of_a_lease_that_is_over_goes_with_the_search() {
+        let (sessions, key) = (Sessions::default(), Key::new("k").expect("a key"));
+        arrived(&sessions, true).announce_revoked(&key, Token(3));
+        sessions.depart(Nonce(7));
+        let back = arrived(&sessions, false);
+        back.completed(0);
+        assert_eq!(back.revoked(), []);
+        sessions.forget(Nonce(7));
+        assert!(sessions.announced.is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_the_leases_of_a_session_that_leaves_is_told() {
+        let sessions = Sessions::default();
+        let session = arrived(&sessions, false);
+        let (surveyed, ()) = tokio::join!(session.surveyed(), async {
+            tokio::task::yield_now().await;
+            sessions.depart(Nonce(7));
+            // A search that had begun before.
+            session.completed(0);
+        });
+        assert!(!surveyed);
+        let back = arrived(&sessions, false);
+        let waits = tokio::time::timeout(Duration::from_millis(20), back.surveyed()).await;
+        assert!(waits.is_err(), "it is searched anew");
+        back.completed(0);
+        assert!(back.surveyed().await);
     }
 }

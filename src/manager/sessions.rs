@@ -193,7 +193,9 @@ impl Manager {
         }
         let session = session.ok_or(SessionError::Trouble(Trouble::Busy))?;
         // Which of its leases a dead home had ordered to end must be known before any is promised.
-        session.surveyed().await;
+        if !session.surveyed().await {
+            return Err(SessionError::Trouble(Trouble::Busy));
+        }
         Ok((session, alive.valid_for_ms))
     }
 

@@ -16,13 +16,16 @@ pub(super) fn check_calls<'a>(book: &Book<'a>, limits: &Limits, found: &mut Comp
         if by > book.over() {
             continue;
         }
-        judged += 1;
         let answer = book.answered.get(call).copied().filter(|answer| *answer > at);
         let lost = answer.is_some_and(|at| matches!(book.event(at), Event::Lost { .. }));
+        if lost && line.t <= settled {
+            continue;
+        }
+        judged += 1;
         let complaint = match answer {
             None => "was never answered",
-            Some(_) if lost && line.t > settled => "lost its answer, and there was no fault",
-            Some(answer) if !lost && book.t(answer) > by => "was answered too late",
+            Some(_) if lost => "lost its answer, and there was no fault",
+            Some(answer) if book.t(answer) > by => "was answered too late",
             Some(_) => continue,
         };
         found.push(Complaint {

@@ -101,9 +101,12 @@ impl Nemesis {
             }
             Fault::Stop { worker, span } => {
                 self.tell("stop", &format!("w{worker}"));
-                self.workers[worker].stop();
-                sleep(span).await;
-                self.workers[worker].go_on();
+                // One that is stopped already is not stopped again, and is not woken by this.
+                if !self.workers[worker].is_stopped() {
+                    self.workers[worker].stop();
+                    sleep(span).await;
+                    self.workers[worker].go_on();
+                }
             }
             Fault::Wall { node, by_ms } => {
                 self.tell("wall-clock", &format!("n{node} by {by_ms} ms"));

@@ -219,14 +219,19 @@ fn policies(dice: &mut Chance) -> Arc<Policies> {
 }
 
 impl Plan {
-    /// Somebody who asks, or a node, stands still for a while.
-    pub fn stands_still(&self, place: Place) -> bool {
-        let such = |fault: &Fault| match fault {
-            Fault::Pause { .. } => true,
-            Fault::Stop { worker, .. } => place == Place::Worker(*worker),
-            _ => false,
-        };
-        self.faults.iter().any(|(_, fault)| such(fault))
+    /// A node or this worker stands still, or the store does not answer as it should, at some time between.
+    pub fn delays(&self, place: Place, from: u64, to: u64) -> bool {
+        let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        self.faults.iter().any(|(at, fault)| {
+            let span = match fault {
+                Fault::Pause { span, .. } | Fault::StoreCut { span, .. } => *span,
+                Fault::StoreStop(span) | Fault::StoreSlow(_, span) => *span,
+                Fault::Throttle(span) | Fault::LostReplies { span, .. } => *span,
+                Fault::Stop { worker, span } if place == Place::Worker(*worker) => *span,
+                _ => return false,
+            };
+            *at < to && from < at.saturating_add(nanos(span))
+        })
     }
 
     fn draw_faults(&mut self, dice: &mut Chance, ttl: u64) {
@@ -306,6 +311,7 @@ impl Plan {
             85..=86 => Fault::LostReplies { many: dice.per_mille(300), span },
             87 => Fault::StoreFull(span),
             88..=90 => Fault::StoreSlow(ms(dice.between(20, 800)), span),
+            91..=92 if self.kind == Kind::Nats => Fault::StepDown,
             91..=92 => Fault::Throttle(span),
             93..=95 => Fault::LateWrites(span),
             96 => Fault::Panic { node },

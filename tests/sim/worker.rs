@@ -42,11 +42,6 @@ impl Arena {
         now() >= self.plan.stop
     }
 
-    /// Whether calls are answered in time, without excuse.
-    fn is_settled(&self) -> bool {
-        now() >= self.plan.calm + SETTLED
-    }
-
     fn is_calm(&self) -> bool {
         now() >= self.plan.calm
     }
@@ -134,8 +129,9 @@ impl Worker {
         let (asked, sent) = (now(), self.local());
         let mut limit = Duration::from_nanos(wait + ANSWER + SECOND);
         let impatient = !calm && self.per_mille(self.arena.plan.impatience);
-        // Who waits at a node that stands still waits for so much longer, and who stands still itself hears nothing.
-        let counts = !impatient && (calm || !self.arena.plan.stands_still(self.place));
+        // A node that stands still makes its callers wait for so much longer, and so may a store that does not answer.
+        let delayed = self.arena.plan.delays(self.place, asked, asked + wait + ANSWER + SECOND);
+        let counts = !impatient && !delayed;
         // While there are faults, a node may wait in vain for another one, and ask anew.
         let answer = if calm { ANSWER } else { 2 * ANSWER };
         let answer_by = counts.then_some(asked + wait + answer);
@@ -150,8 +146,8 @@ impl Worker {
         let net = &self.arena.net;
         let got = net.call(self.place, self.node.get(), ask, false, limit).await;
         match &got {
-            // No fault is left that excuses it: it was never answered.
-            Err(Unheard { unanswered: true, .. }) if counts && self.arena.is_settled() => {}
+            // The node has it, and could say something: it was never answered.
+            Err(Unheard { unanswered: true, .. }) if counts => {}
             Err(Unheard { sent: true, .. }) => self.log(Event::Lost { call }),
             Err(Unheard { sent: false, .. }) => {
                 self.log(Event::Refused { call, why: "nobody listens".to_owned() });

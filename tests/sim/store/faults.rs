@@ -142,7 +142,7 @@ impl Server {
             return;
         }
         let away = Duration::from_millis(100 + state.draw(3_000));
-        let believed = Duration::from_millis(state.draw(4_000));
+        let believed = Duration::from_millis(state.draw(8_000));
         let share = 0.1 + 0.1 * f64::from(u32::try_from(state.draw(8)).unwrap_or(0));
         let until = Instant::now() + away + believed;
         state.stale = Some((Box::new(state.data.clone()), until, share));
