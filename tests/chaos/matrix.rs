@@ -125,7 +125,7 @@ pub fn main() -> bool {
     let counts = sum.counts;
     println!(
         "{} faults, {} operations, {} grants, {} take-overs, {} heartbeats, {} updates; {} updates were lost \
-         where no token was checked, none where it was",
+         where no token was checked",
         counts.faults,
         counts.operations,
         counts.grants,
