@@ -222,16 +222,18 @@ impl Plan {
     /// A node or this worker stands still, or the store does not answer as it should, at some time between.
     pub fn delays(&self, place: Place, from: u64, to: u64) -> bool {
         let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-        self.faults.iter().any(|(at, fault)| {
-            let span = match fault {
-                Fault::Pause { span, .. } | Fault::StoreCut { span, .. } => *span,
-                Fault::StoreStop(span) | Fault::StoreSlow(_, span) => *span,
-                Fault::Throttle(span) | Fault::LostReplies { span, .. } => *span,
-                Fault::Stop { worker, span } if place == Place::Worker(*worker) => *span,
-                _ => return false,
-            };
-            *at < to && from < at.saturating_add(nanos(span))
-        })
+        let slow_store = self.shape.hop.1 > ms(500);
+        slow_store
+            || self.faults.iter().any(|(at, fault)| {
+                let span = match fault {
+                    Fault::Pause { span, .. } | Fault::StoreCut { span, .. } => *span,
+                    Fault::StoreStop(span) | Fault::StoreSlow(_, span) => *span,
+                    Fault::Throttle(span) | Fault::LostReplies { span, .. } => *span,
+                    Fault::Stop { worker, span } if place == Place::Worker(*worker) => *span,
+                    _ => return false,
+                };
+                *at < to && from < at.saturating_add(nanos(span))
+            })
     }
 
     fn draw_faults(&mut self, dice: &mut Chance, ttl: u64) {
