@@ -13,6 +13,7 @@ use super::{
     plugin::Manners,
     store::{Direction, Kind, Shape},
     time::{MS, SECOND, ms},
+    worker::ANSWER,
 };
 
 /// A fault, and for how long.
@@ -219,6 +220,11 @@ fn policies(dice: &mut Chance) -> Arc<Policies> {
 }
 
 impl Plan {
+    /// How long a call without a wait may take: longer where the store loses one request in thirty for good.
+    pub fn answer_within(&self) -> u64 {
+        if self.shape.lost > 0.01 { 2 * ANSWER } else { ANSWER }
+    }
+
     /// A node or this worker stands still, or the store does not answer as it should, at some time between.
     pub fn delays(&self, place: Place, from: u64, to: u64) -> bool {
         let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
@@ -228,7 +234,8 @@ impl Plan {
                 let span = match fault {
                     Fault::Pause { span, .. } | Fault::StoreCut { span, .. } => *span,
                     Fault::StoreStop(span) | Fault::StoreSlow(_, span) => *span,
-                    Fault::Throttle(span) | Fault::LostReplies { span, .. } => *span,
+                    Fault::Throttle(span) | Fault::LateWrites(span) => *span,
+                    Fault::LostReplies { span, .. } => *span,
                     Fault::Stop { worker, span } if place == Place::Worker(*worker) => *span,
                     _ => return false,
                 };

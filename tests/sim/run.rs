@@ -29,7 +29,7 @@ use super::{
     signal::Signal,
     store::{Server, Sin},
     time::{self, SECOND, SimClock, now, until},
-    worker::{ANSWER, Arena, SETTLED, Worker},
+    worker::{Arena, SETTLED, Worker},
 };
 
 /// How long a node's record lasts.
@@ -129,7 +129,8 @@ async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, 
     let probes: Vec<_> = (0..3).map(probe).collect();
     let stuck = admin::probe(&probes, bound_ms(&arena.plan)).await;
     // What is on its way to subscribers arrives, and whoever asked without a wait was to be answered by now.
-    until((now() + UNHEARD + SECOND).max(arena.plan.calm + SETTLED + ANSWER + SECOND)).await;
+    let answered = arena.plan.calm + SETTLED + arena.plan.answer_within() + SECOND;
+    until((now() + UNHEARD + SECOND).max(answered)).await;
     log.push(now(), Event::Over);
     let span = now();
     hosts.iter().for_each(|host| host.crash());

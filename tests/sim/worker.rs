@@ -127,14 +127,13 @@ impl Worker {
         let call = self.arena.calls.get();
         self.arena.calls.set(call + 1);
         let (asked, sent) = (now(), self.local());
-        let mut limit = Duration::from_nanos(wait + ANSWER + SECOND);
+        let within = wait + self.arena.plan.answer_within();
+        let mut limit = Duration::from_nanos(within + SECOND);
         let impatient = !calm && self.per_mille(self.arena.plan.impatience);
         // A node that stands still makes its callers wait for so much longer, and so may a store that does not answer.
-        let delayed = self.arena.plan.delays(self.place, asked, asked + wait + ANSWER + SECOND);
+        let delayed = self.arena.plan.delays(self.place, asked, asked + within + SECOND);
         let counts = !impatient && !delayed;
-        // While there are faults, a node may wait in vain for another one, and ask anew.
-        let answer = if calm { ANSWER } else { 2 * ANSWER };
-        let answer_by = counts.then_some(asked + wait + answer);
+        let answer_by = counts.then_some(asked + within);
         let (worker, key) = (self.name.clone(), key.to_owned());
         self.log(Event::Asked { call, worker, op, key, answer_by });
         if impatient {
