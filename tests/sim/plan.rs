@@ -9,6 +9,7 @@ use tenure::{
 
 use super::{
     dice::Dice,
+    history::Op,
     net::{Place, Weather},
     plugin::Manners,
     store::{Direction, Kind, Shape},
@@ -220,9 +221,11 @@ fn policies(dice: &mut Chance) -> Arc<Policies> {
 }
 
 impl Plan {
-    /// How long a call without a wait may take: longer where the store loses one request in thirty for good.
-    pub fn answer_within(&self) -> u64 {
-        if self.shape.lost > 0.01 { 2 * ANSWER } else { ANSWER }
+    /// How long a call without a wait may take: longer where the store loses one request in thirty for good. Who asks
+    /// for any of many keys that others keep is refused after a look at each of them.
+    pub fn answer_within(&self, op: Op) -> u64 {
+        let looks = if op == Op::AcquireAny { self.keys.len() as u64 } else { 0 };
+        (if self.shape.lost > 0.01 { 2 * ANSWER } else { ANSWER }) + looks * 50 * MS
     }
 
     /// A node or this worker stands still, or the store does not answer as it should, at some time between.

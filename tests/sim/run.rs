@@ -18,7 +18,7 @@ use super::{
     admin,
     dice::Dice,
     faults::Nemesis,
-    history::{Event, Log},
+    history::{Event, Log, Op},
     host::{Host, Site},
     mutants,
     net::Net,
@@ -129,7 +129,7 @@ async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, 
     let probes: Vec<_> = (0..3).map(probe).collect();
     let stuck = admin::probe(&probes, bound_ms(&arena.plan)).await;
     // What is on its way to subscribers arrives, and whoever asked without a wait was to be answered by now.
-    let answered = arena.plan.calm + SETTLED + arena.plan.answer_within() + SECOND;
+    let answered = arena.plan.calm + SETTLED + arena.plan.answer_within(Op::AcquireAny) + SECOND;
     until((now() + UNHEARD + SECOND).max(answered)).await;
     log.push(now(), Event::Over);
     let span = now();

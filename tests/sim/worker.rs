@@ -127,7 +127,7 @@ impl Worker {
         let call = self.arena.calls.get();
         self.arena.calls.set(call + 1);
         let (asked, sent) = (now(), self.local());
-        let within = wait + self.arena.plan.answer_within();
+        let within = wait + self.arena.plan.answer_within(op);
         let mut limit = Duration::from_nanos(within + SECOND);
         let impatient = !calm && self.per_mille(self.arena.plan.impatience);
         // A node that stands still makes its callers wait for so much longer, and so may a store that does not answer.
