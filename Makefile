@@ -54,7 +54,7 @@ bench-micro: ## criterion benches of the core and the actors
 	$(CARGO) bench
 
 crash: tools-nextest ## kill -9 under load, CYCLES times, and ten times as many simulated crashes; full and damaged disks (as root)
-	CYCLES=$(CYCLES) CRASHES=$${CRASHES:-$$(($(CYCLES) * 10))} ROT=$${ROT:-4000} CARGO="$(CARGO)" tests/crash/run
+	CYCLES=$(CYCLES) CRASHES=$${CRASHES:-$$(($(CYCLES) * 10))} ROT=$${ROT:-4000} CARGO="$(CARGO)" tests/it/crash/run
 
 chaos: MINUTES ?= 2
 chaos: SEEDS ?= 3
@@ -64,9 +64,9 @@ chaos: nats ## twelve faults × three stores × SEEDS, MINUTES each, JOBS at a t
 
 soak: MINUTES ?= 10
 soak: tools-nextest nats ## agents that are killed, fences, and what leases outlive, at full size, for MINUTES
-	CHAOS_MINUTES=$(MINUTES) $(CARGO) nextest run $(FEATURES) --cargo-profile proof --test cluster --no-capture
-	WORK_CHAOS_SECONDS=$$(($(MINUTES) * 60)) $(CARGO) nextest run $(FEATURES) --cargo-profile proof --test work_chaos --no-capture
-	FENCES=1000 FENCE_CYCLES=300 $(CARGO) nextest run $(FEATURES) --cargo-profile proof --test fences --no-capture
+	CHAOS_MINUTES=$(MINUTES) $(CARGO) nextest run $(FEATURES) --cargo-profile proof --test it 'cluster::' --no-capture
+	WORK_CHAOS_SECONDS=$$(($(MINUTES) * 60)) $(CARGO) nextest run $(FEATURES) --cargo-profile proof --test it 'work_chaos::' --no-capture
+	FENCES=1000 FENCE_CYCLES=300 $(CARGO) nextest run $(FEATURES) --cargo-profile proof --test it -E 'test(/^fences::/)' --no-capture
 
 # A light build: the core is all that the models look at. The last line counts their tests.
 model: ## every state of the models, fifty million: takes long
@@ -99,7 +99,7 @@ fuzz: tools-fuzz ## libFuzzer on records, keys, cursors, bodies and settings, SE
 	fuzz/run.py --seconds $(SECONDS)
 
 schemathesis: tools-schemathesis tools-nextest ## CASES requests made from openapi.json against a live node
-	SCHEMATHESIS_CASES=$(CASES) fuzz/tally.py $(CARGO) nextest run $(FEATURES) --cargo-profile proof --test schemathesis --no-capture
+	SCHEMATHESIS_CASES=$(CASES) fuzz/tally.py $(CARGO) nextest run $(FEATURES) --cargo-profile proof --test it 'schemathesis::' --no-capture
 
 abuse: tools-nextest ## thousands of slow, silent, stuck and waiting clients; stores in memory, to measure no disk; takes twenty minutes
 	TMPDIR=/dev/shm ABUSE=full fuzz/tally.py $(CARGO) nextest run $(FEATURES) --cargo-profile proof --test abuse --no-capture
@@ -110,7 +110,7 @@ putex: nats ## three agents of guard and of putex under the same faults, side by
 	benches/guard_and_putex.py --tenure target/release/tenure --putex .tools/putex/bin/putex --nats $(NATS)
 
 openapi: ## writes openapi.json and docs/metrics.md anew
-	UPDATE=1 $(CARGO) nextest run $(FEATURES) --test openapi --test observability
+	UPDATE=1 $(CARGO) nextest run $(FEATURES) --test it 'openapi::' 'observability::'
 
 # Tools that the tests and checks need, as versions that are known to work.
 tools: tools-nextest tools-deny tools-fuzz tools-schemathesis nats

@@ -13,10 +13,11 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::{
-    harness::{Connection, Server, eventually},
     probe::{Rounds, tails},
     rounds, size,
 };
+
+use crate::support::harness::{Connection, Server, eventually};
 
 /// Of memory that one caller may take.
 const BYTES: u64 = 64 << 10;

@@ -11,10 +11,11 @@ use tenure::{
 use tokio::task::JoinSet;
 
 use crate::{
-    harness::eventually,
     probe::{Rounds, Tails, span},
     rounds, size,
 };
+
+use crate::support::harness::eventually;
 
 /// Of memory that one waiting call may take, its task included.
 const BYTES: u64 = 4 << 10;

@@ -5,10 +5,11 @@ use std::{net::SocketAddr, time::Duration};
 use tokio::{io::AsyncReadExt, task::JoinSet};
 
 use crate::{
-    harness::{Connection, Server, eventually},
     probe::{Rounds, span, tails},
     rounds, size,
 };
+
+use crate::support::harness::{Connection, Server, eventually};
 
 /// Of memory that one idle connection may take.
 const BYTES: u64 = 48 << 10;

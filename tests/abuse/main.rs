@@ -18,13 +18,13 @@
 
 mod attempts;
 mod embedded;
-#[path = "../http/harness/mod.rs"]
-mod harness;
 mod idle;
 mod parked;
 mod probe;
 mod slow;
 mod stuck;
+#[path = "../support/mod.rs"]
+mod support;
 
 /// A size: the full one, or a smaller one for every day.
 fn size(full: usize, small: usize) -> usize {

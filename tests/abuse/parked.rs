@@ -3,10 +3,11 @@
 use serde_json::json;
 
 use crate::{
-    harness::{Connection, Server, eventually},
     probe::{Rounds, span, tails},
     rounds, size,
 };
+
+use crate::support::harness::{Connection, Server, eventually};
 
 /// Of memory that one place in a queue may take.
 const BYTES: u64 = 2 << 10;

@@ -8,10 +8,9 @@ use std::{
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::{
-    harness::{Connection, Grant, Server},
-    is_full,
-};
+use crate::is_full;
+
+use crate::support::harness::{Connection, Grant, Server};
 
 /// How many there are.
 const CLIENTS: usize = 8;

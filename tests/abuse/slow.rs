@@ -12,11 +12,12 @@ use tokio::{
 };
 
 use crate::{
-    harness::{Server, eventually},
     idle::sockets,
     probe::{Rounds, span, tails},
     rounds, size,
 };
+
+use crate::support::harness::{Server, eventually};
 
 /// Of memory that one of them may take.
 const BYTES: u64 = 64 << 10;

@@ -3,10 +3,11 @@
 use tokio::{net::TcpSocket, task::JoinSet};
 
 use crate::{
-    harness::{Connection, Server, eventually},
     probe::{Rounds, span, tails},
     rounds, size,
 };
+
+use crate::support::harness::{Connection, Server, eventually};
 
 /// Of memory that one of them may take: a chunk of the stream that was made, and one that is sent.
 const BYTES: u64 = 256 << 10;

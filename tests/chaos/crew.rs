@@ -7,9 +7,10 @@ use rustix::process::Signal;
 use crate::{
     clock::{ms, within},
     net::Net,
-    process::Process,
     worker::Orders,
 };
+
+use crate::support::process::Process;
 
 /// How long workers may take to end: their last call, at nodes that do not answer.
 const END_MS: u64 = 60_000;

@@ -29,14 +29,13 @@ mod nemesis;
 mod net;
 mod node;
 mod operator;
-#[allow(dead_code, reason = "shared with other tests of several processes")]
-#[path = "../cluster/process.rs"]
-mod process;
 mod protected;
 mod run;
 mod scenarios;
 mod sessions;
 mod stores;
+#[path = "../support/mod.rs"]
+mod support;
 mod worker;
 
 use std::process::ExitCode;

@@ -9,9 +9,10 @@ use crate::{
     clock::{ms, within},
     disk::Disk,
     net::Net,
-    process::Process,
     stores::{Kind, Servers},
 };
+
+use crate::support::process::Process;
 
 /// How long a node may answer after it last renewed its record.
 pub const NODE_TTL_MS: u64 = 3_000;

@@ -14,8 +14,9 @@ use crate::{
     clock::{ms, within},
     disk::Disk,
     net::Net,
-    process::Process,
 };
+
+use crate::support::process::Process;
 
 /// The bucket, and the table.
 const NAME: &str = "chaos";

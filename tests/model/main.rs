@@ -8,7 +8,7 @@
 //! million. Both want a release build, a light one will do: `make model`.
 
 #[allow(dead_code, unused_imports, reason = "the tests of the core use more of it")]
-#[path = "../core/harness/mod.rs"]
+#[path = "../it/core/harness/mod.rs"]
 mod harness;
 
 mod duo;

@@ -239,7 +239,7 @@ fn mutants() {
     println!("| --- | --- | --- | --- | --- |");
     for mutant in all {
         if ELSEWHERE.contains(&mutant) && asked.is_none() {
-            println!("| {mutant:?} | | | by `tests/core` alone | |");
+            println!("| {mutant:?} | | | by `tests/it/core` alone | |");
             continue;
         }
         let Search { caught, runs, took } = search(mutant, tries, until, &commit);

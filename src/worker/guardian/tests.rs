@@ -1,4 +1,4 @@
-//! Agent and guardian speak; what they do to real processes is in `tests/work`.
+//! Agent and guardian speak; what they do to real processes is in `tests/it/work`.
 
 use super::wire::*;
 

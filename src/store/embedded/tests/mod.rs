@@ -1,4 +1,4 @@
-//! What needs a disk that fails and forgets, or a look inside. The rest is in `tests/embedded_store.rs`.
+//! What needs a disk that fails and forgets, or a look inside. The rest is in `tests/it/embedded_store.rs`.
 
 mod crash;
 mod damage;

@@ -1,0 +1,80 @@
+//! The embedded store.
+
+use std::fs;
+
+use crate::backup::{
+    node::{Place, exists},
+    scenario,
+};
+
+#[tokio::test]
+async fn a_backup_brings_everything_back_under_a_higher_epoch() {
+    let place = Place::embedded();
+    let file = place.file("backup.jsonl");
+    let node = place.serve().await;
+    let mut before = scenario::fill(&node).await;
+    place.tenure(&["backup", "--file", &file]).refused(1, &["stop the coordinator first"]);
+    assert!(!exists(&file), "a backup that failed leaves nothing");
+    node.stop();
+    let said = place.tenure(&["backup", "--file", &file, "--output", "json"]).json();
+    assert_eq!((said["keys"].as_u64(), said["skipped"].as_u64()), (Some(603), Some(0)));
+
+    let node = place.serve().await;
+    scenario::go_on(&node, &mut before).await;
+    place
+        .tenure(&["restore", "--file", &file, "--raise-epoch"])
+        .refused(1, &["stop the coordinator"]);
+    drop(node);
+    place
+        .tenure(&["restore", "--file", &file, "--raise-epoch"])
+        .refused(1, &["holds keys", "away, or name another directory"]);
+
+    fs::remove_dir_all(place.data()).expect("the disk is lost");
+    scenario::refused_without_the_epoch(&place, &file);
+    assert!(!place.data().exists(), "a refusal makes no store");
+    scenario::restore(&place, &file, 1);
+    let node = place.serve().await;
+    scenario::check(&node, &before, 1).await;
+    node.stop();
+
+    // A backup of the restored store goes to the next epoch; the first one does too.
+    let second = place.file("second.jsonl");
+    place.tenure(&["backup", "--file", &second, "--output", "json"]).json();
+    fs::remove_dir_all(place.data()).expect("the disk is lost again");
+    let said = place.tenure(&["restore", "--input", &second, "--raise-epoch", "--output", "json"]);
+    assert_eq!(said.json()["epoch"], 2);
+}
+
+#[tokio::test]
+async fn a_store_with_a_secret_of_its_own_is_not_mixed_with_a_backup() {
+    let place = Place::embedded();
+    let file = place.file("backup.jsonl");
+    let node = place.serve().await;
+    node.acquire_and_release("k").await;
+    node.stop();
+    place.tenure(&["backup", "--file", &file, "--output", "json"]).json();
+    let other = Place::embedded();
+    other.serve().await.stop();
+    other
+        .tenure(&["restore", "--file", &file, "--raise-epoch"])
+        .refused(1, &["a secret of its own", "name another directory"]);
+}
+
+#[tokio::test]
+async fn the_epoch_is_raised_in_place() {
+    let place = Place::embedded();
+    place.tenure(&["restore", "--raise-epoch"]).refused(1, &["there is no embedded store in"]);
+    place.tenure(&["backup"]).refused(1, &["there is no embedded store in"]);
+    assert!(!place.data().exists());
+    let node = place.serve().await;
+    let token = node.acquire_and_release("k").await;
+    let identity = node.get("/v1/info").await["store_id"].clone();
+    place.tenure(&["restore", "--raise-epoch"]).refused(1, &["stop the coordinator first"]);
+    node.stop();
+    assert_eq!(place.tenure(&["restore", "--raise-epoch", "--output", "json"]).json()["epoch"], 1);
+    let node = place.serve().await;
+    let info = node.get("/v1/info").await;
+    assert_eq!(info["epoch"], 1);
+    assert_ne!(info["store_id"], identity);
+    assert!(node.acquire_and_release("k").await > token + (1 << 42));
+}

@@ -1,0 +1,7 @@
+//! Backup, restore and raising the epoch: with the real program, on real stores.
+
+mod embedded;
+mod file;
+mod node;
+mod scenario;
+mod shared;

@@ -1,0 +1,218 @@
+//! Stores that several nodes share: backup while they serve, the loss of everything, restore.
+
+use serde_json::json;
+
+use crate::backup::{
+    node::{Node, Place, eventually},
+    scenario,
+};
+
+use crate::support::{dynamo_endpoint, nats_server};
+
+/// Nodes that answer within a short time after the one before them was killed.
+const TTL: &str = "node.ttl=1s";
+
+fn nats(server: &nats_server::Server) -> Place {
+    let url = format!("store.nats.url={}", server.url());
+    Place::new(&["store.kind=nats", &url, "store.nats.replicas=1", TTL])
+}
+
+/// The store is lost, after more was granted than the backup knows; `wipe` loses it.
+async fn lose_and_restore(place: &Place, wipe: impl AsyncFnOnce()) {
+    let file = place.file("backup.jsonl");
+    let node = place.serve().await;
+    let mut before = scenario::fill(&node).await;
+    let said = place.tenure(&["backup", "--file", &file, "--output", "json"]).json();
+    assert_eq!(said["keys"], 603, "read while it serves");
+    scenario::go_on(&node, &mut before).await;
+    place
+        .tenure(&["restore", "--file", &file, "--raise-epoch"])
+        .refused(1, &["holds keys", "or name another"]);
+    place
+        .tenure(&["restore", "--raise-epoch"])
+        .refused(1, &["these nodes are alive", &node.url, "Stop them first"]);
+    drop(node);
+
+    wipe().await;
+    scenario::refused_without_the_epoch(place, &file);
+    scenario::restore(place, &file, 1);
+    let node = place.serve().await;
+    scenario::check(&node, &before, 1).await;
+    node.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_was_lost_is_brought_back() {
+    let mut server = nats_server::Server::start();
+    let place = nats(&server);
+    lose_and_restore(&place, async || {
+        server.kill();
+        server.wipe();
+        server.run();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_node_that_wakes_amid_a_restore_is_noticed_before_a_key_is_written() {
+    let mut server = nats_server::Server::start();
+    let place = nats(&server);
+    let file = place.file("backup.jsonl");
+    let node = place.serve().await;
+    node.acquire_and_release("k").await;
+    place.tenure(&["backup", "--file", &file, "--output", "json"]).json();
+    server.kill();
+    server.wipe();
+    server.run();
+    eventually("frozen", async || node.text("/readyz").await.1.contains("frozen")).await;
+    place
+        .tenure(&["restore", "--file", &file, "--raise-epoch"])
+        .refused(1, &["restore is not complete", "went on before", &node.url, "delete the bucket"]);
+    assert_eq!(node.text("/v1/leases/k").await.0, 404, "nothing was written");
+}
+
+/// A node that died holds nobody up for longer than it takes to be sure, and what it left is its owner's to take.
+async fn raise_after_a_crash(place: &Place) {
+    let node = place.serve().await;
+    let held = node.acquire("held", "worker", "v").await;
+    let token = node.acquire_and_release("k").await;
+    drop(node);
+    let said = place.tenure(&["restore", "--raise-epoch", "--output", "json"]);
+    assert!(said.err.contains("whether these nodes are alive: http://127.0.0.1:"), "{said:?}");
+    assert_eq!(said.json()["epoch"], 1);
+    let node: Node = place.serve().await;
+    assert_eq!(node.get("/v1/info").await["epoch"], 1);
+    let proof = json!({"key": "held", "lease_id": held["lease_id"]});
+    node.refused("/v1/heartbeat", proof, scenario::LOST).await;
+    let again = json!({"key": "held", "owner": "worker", "ttl_ms": 60_000, "reclaim": true});
+    let again = node.call("/v1/acquire", again).await;
+    assert!(
+        again["token"].as_u64() > held["token"].as_u64(),
+        "{again}: its owner takes it at once"
+    );
+    assert!(node.acquire_and_release("k").await > token + (1 << 42));
+    node.stop();
+    // One that left by itself need not be waited for.
+    let said = place.tenure(&["restore", "--raise-epoch", "--output", "json"]);
+    assert_eq!((said.err.as_str(), &said.json()["epoch"]), ("", &json!(2)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_epoch_of_a_bucket_is_raised_when_no_node_is_alive() {
+    let server = nats_server::Server::start();
+    raise_after_a_crash(&nats(&server)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_goes_from_one_kind_of_store_to_another() {
+    let place = Place::embedded();
+    let file = place.file("backup.jsonl");
+    let node = place.serve().await;
+    let before = scenario::fill(&node).await;
+    node.stop();
+    place.tenure(&["backup", "--file", &file, "--output", "json"]).json();
+    let server = nats_server::Server::start();
+    let place = nats(&server);
+    scenario::restore(&place, &file, 1);
+    let node = place.serve().await;
+    scenario::check(&node, &before, 1).await;
+}
+
+/// A store that went backwards is noticed by whoever saw it before, and grants nothing.
+async fn freezes_until_the_epoch_is_raised(place: &Place, wipe: impl AsyncFnOnce()) {
+    let node = place.serve().await;
+    node.acquire_and_release("k").await;
+    node.stop();
+    // An epoch that only the witness knows after the loss.
+    let raised = place.tenure(&["restore", "--raise-epoch", "--epoch", "4", "--output", "json"]);
+    assert_eq!(raised.json()["epoch"], 4);
+    let node = place.serve().await;
+    let token = node.acquire_and_release("k").await;
+    node.stop();
+    wipe().await;
+    let node = place.start();
+    eventually("frozen", async || {
+        let (status, why) = node.text("/readyz").await;
+        status == 503 && why.contains("another store")
+    })
+    .await;
+    let kind = place.settings[0].trim_start_matches("store.kind=");
+    let gauge = format!("tenure_store_frozen{{store=\"{kind}\"}} 1");
+    assert!(node.text("/metrics").await.1.contains(&gauge));
+    let body = json!({"key": "k", "owner": "o", "ttl_ms": 1000});
+    let (status, refused) = node.post("/v1/acquire", &body).await;
+    assert_eq!(status, 503, "{refused}");
+    drop(node);
+    let again = place.start();
+    eventually("frozen still", async || again.text("/readyz").await.0 == 503).await;
+    place.tenure(&["restore", "--raise-epoch", "--epoch", "4"]).refused(1, &["it is 4 now"]);
+    let raised = place.tenure(&["restore", "--raise-epoch", "--output", "json"]).json();
+    assert_eq!(raised["epoch"], 5);
+    eventually("thawed", async || again.text("/readyz").await.0 == 200).await;
+    assert!(again.acquire_and_release("k").await > token, "nobody had to start it again");
+    again.stop();
+    let node = place.serve().await;
+    assert_eq!(node.get("/v1/info").await["epoch"], 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_was_wiped_freezes_until_the_epoch_is_raised() {
+    let mut server = nats_server::Server::start();
+    let place = nats(&server);
+    freezes_until_the_epoch_is_raised(&place, async || {
+        server.kill();
+        server.wipe();
+        server.run();
+    })
+    .await;
+}
+
+/// A service whose tables are lost with it, at an address that stays the same.
+struct Table {
+    endpoint: dynamo_endpoint::Endpoint,
+    place: Place,
+}
+
+impl Table {
+    fn start() -> Self {
+        let endpoint = dynamo_endpoint::Endpoint::start();
+        let url = format!("store.dynamodb.endpoint={}", endpoint.url());
+        let settings = ["store.kind=dynamodb", &url, "store.dynamodb.create_table=true", TTL];
+        Self { place: Place::new(&settings), endpoint }
+    }
+
+    /// Deletes the table, as an operator's slip does.
+    async fn delete(&self) {
+        let request = reqwest::Client::new()
+            .post(self.endpoint.url())
+            .header("content-type", "application/x-amz-json-1.0")
+            .header("x-amz-target", "DynamoDB_20120810.DeleteTable")
+            .header("x-amz-date", "20260101T000000Z")
+            .header(
+                "authorization",
+                "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/dynamodb/aws4_request, \
+                 SignedHeaders=host, Signature=00",
+            )
+            .body(json!({"TableName": "tenure"}).to_string());
+        let answer = request.send().await.expect("an answer");
+        let status = answer.status();
+        assert!(status.is_success(), "{status}: {:?}", answer.text().await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_was_lost_is_brought_back() {
+    let table = Table::start();
+    lose_and_restore(&table.place, async || table.delete().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_epoch_of_a_table_is_raised_when_no_node_is_alive() {
+    raise_after_a_crash(&Table::start().place).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_was_deleted_freezes_until_the_epoch_is_raised() {
+    let table = Table::start();
+    freezes_until_the_epoch_is_raised(&table.place, async || table.delete().await).await;
+}

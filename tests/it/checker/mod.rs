@@ -1,0 +1,134 @@
+//! The history checker, put to the question: hand-made histories, good and bad, each bad one refused for its own
+//! reason with a timeline that points at the right lines; that it counts; and what it costs.
+
+mod case;
+mod speed;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::history::{Event, INVARIANTS, Line, Log, Needs, Op, Sight, check, check_within, read};
+
+/// What is wrong with the verdict on a case.
+fn objection(case: &case::Case) -> Option<String> {
+    let report = check_within(&case.lines, &case.limits);
+    let Some((invariants, said)) = &case.expected else {
+        return (!report.violations.is_empty()).then(|| format!("is refused: {report}"));
+    };
+    let broken: BTreeSet<String> = report.broken().into_iter().map(str::to_owned).collect();
+    if broken != invariants.iter().cloned().collect() {
+        return Some(format!("breaks {broken:?} and not {invariants:?}: {report}"));
+    }
+    let own = |v: &&crate::history::Violation| {
+        v.invariant == invariants[0] && v.text.contains(said.as_str())
+    };
+    let Some(violation) = report.violations.iter().find(own) else {
+        return Some(format!("is refused, but {said:?} is not said: {report}"));
+    };
+    let numbers = case.numbers();
+    if violation.lines != numbers {
+        return Some(format!("points at {:?} and not at {numbers:?}: {report}", violation.lines));
+    }
+    // Those and no others are marked in the text.
+    let marked = violation.text.lines().filter(|line| line.starts_with('>'));
+    let named = |(line, number): (&str, usize)| line.contains(&format!("#{number} "));
+    let shown: Vec<&str> = marked.collect();
+    let right = shown.len() == numbers.len() && shown.iter().copied().zip(numbers).all(named);
+    (!right).then(|| format!("the timeline does not show it: {}", violation.text))
+}
+
+#[test]
+fn hand_made_histories() {
+    let mut objections = Vec::new();
+    let mut per_invariant: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    let cases = case::all();
+    for case in &cases {
+        let (of, rest) = case.name.split_once('-').expect("a name that begins with the invariant");
+        let bad = rest.starts_with("bad-");
+        assert_eq!(bad, case.expected.is_some(), "{}: its name says something else", case.name);
+        let (good_ones, bad_ones) = per_invariant.entry(of.to_uppercase()).or_default();
+        *(if bad { bad_ones } else { good_ones }) += 1;
+        if let Some(objection) = objection(case) {
+            objections.push(format!("{} {objection}", case.name));
+        }
+    }
+    println!("{} histories, per invariant (good, bad): {per_invariant:?}", cases.len());
+    assert!(objections.is_empty(), "{}", objections.join("\n\n"));
+    for invariant in &INVARIANTS[..8] {
+        let (good, bad) = per_invariant[*invariant];
+        assert!(good >= 2 && bad >= 3 && good + bad >= 5, "{invariant}: {good} good, {bad} bad");
+    }
+}
+
+fn told(t: u64, worker: &str, token: u64, until: u64) -> (u64, Event) {
+    let (worker, key) = (worker.to_owned(), "k".to_owned());
+    (t, Event::Told { call: None, worker, key, token, until, grant: true, session: None })
+}
+
+#[test]
+fn a_run_in_which_little_happened_is_worth_little() {
+    let log = Log::default();
+    let events = [
+        told(1, "a", 1, 5),
+        (2, Event::Seen { sight: Sight::Adoption }),
+        told(6, "b", 2, 9),
+        told(10, "b", 3, 12),
+        told(13, "a", 4, 15),
+    ];
+    for (t, event) in events {
+        log.push(t, event);
+    }
+    let report = check(&log.lines());
+    assert!(report.violations.is_empty(), "{report}");
+    let enough = Needs { take_overs: 2, adoptions: 1, grants: 4, ..Needs::default() };
+    assert_eq!(report.demand(&enough), Ok(()));
+    let more = Needs { take_overs: 3, adoptions: 1, ambiguous: 2, ..Needs::default() };
+    let short = report.demand(&more).unwrap_err();
+    assert_eq!(short, "too little happened: ambiguous: 0 of 2, take_overs: 2 of 3");
+}
+
+#[test]
+fn a_history_is_written_and_read() {
+    let log = Log::default();
+    for case in case::all() {
+        for line in case.lines {
+            log.push(line.t, line.event);
+        }
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("a.jsonl");
+    log.write_to(&path).expect("written");
+    assert_eq!(read(&path).expect("read"), log.lines());
+    // Its writer was killed in the middle of a line.
+    let mut text = std::fs::read_to_string(&path).expect("text");
+    text.truncate(text.len() - 5);
+    std::fs::write(&path, text).expect("written");
+    assert_eq!(read(&path).expect("read").len(), log.len() - 1);
+}
+
+/// Of many violations of one key a few are told, and the rest is counted.
+#[test]
+fn a_flood_of_violations_is_not_told_in_full() {
+    let log = Log::default();
+    for token in 0..1_000 {
+        let (t, event) = told(token, &format!("w{token}"), token + 1, 2_000);
+        log.push(t, event);
+    }
+    let report = check(&log.lines());
+    assert_eq!((report.violations.len(), report.untold), (3, 996));
+}
+
+#[test]
+fn every_operation_has_a_name() {
+    let line = Line {
+        t: 1,
+        event: Event::Asked {
+            call: 1,
+            worker: "a".into(),
+            op: Op::AcquireAny,
+            key: "k".into(),
+            answer_by: None,
+        },
+    };
+    let text = serde_json::to_string(&line).expect("JSON");
+    assert!(text.contains("\"acquire-any\"") && text.contains("\"asked\""), "{text}");
+}

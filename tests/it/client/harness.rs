@@ -1,0 +1,84 @@
+//! A coordinator on the embedded store, and clients of it.
+
+use std::{future::Future, time::Duration};
+
+use tempfile::TempDir;
+use tenure::client::{Client, Hold, Lease};
+
+use crate::support::{
+    clock::{ms, within},
+    node::Node,
+};
+
+/// Longer than anything may take that is to happen at all.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A coordinator that keeps port and data over restarts.
+pub struct Server {
+    pub node: Node,
+    _dir: TempDir,
+}
+
+impl Server {
+    pub async fn start() -> Self {
+        Self::configured("").await
+    }
+
+    /// One with this settings file.
+    pub async fn configured(config: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let data = format!("store.embedded.data_dir={}", dir.path().join("data").display());
+        let file = dir.path().join("tenure.toml");
+        std::fs::write(&file, config).expect("a settings file");
+        let env = [("TENURE_CONFIG", file.to_str().expect("UTF-8"))];
+        let mut node = Node::new("node", &[data], &env);
+        node.start().await;
+        Self { node, _dir: dir }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(&self.node.url).expect("an address")
+    }
+
+    pub async fn hold(&self, key: &str, ttl_ms: u64) -> Lease {
+        self.client().hold(hold(key, ttl_ms)).await.expect("a grant")
+    }
+
+    pub async fn state(&self, key: &str) -> String {
+        self.client().lease(key).await.expect("a lease").state
+    }
+
+    /// The short types of a key's events.
+    pub async fn history(&self, key: &str) -> Vec<String> {
+        let info = self.node.get("/v1/info").await;
+        let store = &info["store_id"].as_str().expect("store_id")[..8];
+        let page =
+            self.node.get(&format!("/v1/events?format=json&after={store}-0-0&prefix={key}")).await;
+        let events = page["events"].as_array().expect("events");
+        let short = |event: &serde_json::Value| {
+            let kind = event["type"].as_str().unwrap_or_default();
+            kind.trim_start_matches("io.tenure.lease.").to_owned()
+        };
+        events.iter().filter(|event| event["subject"] == key).map(short).collect()
+    }
+
+    pub async fn until_state(&self, key: &str, state: &str) {
+        eventually(&format!("{key} is {state}"), async || self.state(key).await == state).await;
+    }
+}
+
+pub fn hold(key: &str, ttl_ms: u64) -> Hold {
+    Hold::key(key).owner("w").ttl(ms(ttl_ms))
+}
+
+pub async fn eventually(what: &str, so: impl AsyncFnMut() -> bool) {
+    assert!(within(PATIENCE, so).await, "it did not come about that {what}");
+}
+
+/// Fails when it takes longer than anything may take.
+pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(done) => done,
+        Err(_) => panic!("{what} took longer than {PATIENCE:?}"),
+    }
+}

@@ -1,0 +1,187 @@
+//! Writes that were refused, and writes of which nobody knows.
+
+use tenure::lease::{Alarm, Answer, Input, Settled, StoreError};
+
+use crate::core::harness::*;
+
+fn until(seconds: u64) -> tenure::lease::Moment {
+    START + ms(seconds * 1000)
+}
+
+#[test]
+fn a_refused_write_is_answered_and_changes_nothing() {
+    let (mut bench, a) = held_by("a");
+    let released = bench.ask(release(a.proof()));
+    bench.refuse();
+    assert!(matches!(released.answer(), Answer::Store(StoreError::Full(_))));
+    assert_eq!(bench.owner().as_deref(), Some("a"));
+    let again = bench.done(release(a.proof()));
+    assert!(matches!(again.answer(), Answer::Released(true)));
+}
+
+#[test]
+fn an_expiry_that_the_store_refuses_is_tried_again_and_people_are_told() {
+    let (mut bench, _) = held_by("a");
+    bench.pass(TTL_MS);
+    bench.wake();
+    bench.refuse();
+    assert_eq!(bench.alarms, [Alarm::StoreTrouble(full())]);
+    assert!(bench.lease.next_wake() > bench.now, "in a moment, not in a hot loop");
+    bench.run(1_000);
+    assert_eq!(bench.events(), ["granted", "expired"]);
+}
+
+#[test]
+fn a_waiter_whose_grant_was_refused_keeps_its_place() {
+    let (mut bench, a) = held_by("a");
+    let b = bench.ask(acquire("b").waiting_until(until(60)));
+    let c = bench.ask(acquire("c").waiting_until(until(60)));
+    bench.ask(release(a.proof()));
+    bench.refuse();
+    assert!(b.waits());
+    bench.run(TTL_MS);
+    assert_eq!(b.grant().view.owner.unwrap().as_str(), "b");
+    assert!(c.waits());
+}
+
+#[test]
+fn a_lost_reply_is_settled_by_the_writes_own_nonce() {
+    let mut bench = Bench::new();
+    let a = bench.ask(acquire("a").id(1, 1));
+    bench.lose_reply(true);
+    assert!(matches!(a.answer(), Answer::Store(_)), "it hears at once that nobody knows");
+    assert_eq!(bench.reads, 1);
+    bench.read_back();
+    assert!(bench.flight.is_none());
+    let again = bench.ask(acquire("a").id(1, 1));
+    assert_eq!(again.token(), bench.cell.history[0].token.0);
+    assert_eq!(bench.events(), ["granted"]);
+}
+
+#[test]
+fn a_lost_write_is_settled_by_sending_it_again() {
+    let mut bench = Bench::new();
+    bench.ask(acquire("a").id(1, 1));
+    bench.lose_reply(false);
+    bench.read_back();
+    assert_eq!(bench.flight.as_ref().unwrap().expected.0, 0);
+    bench.commit();
+    bench.ask(acquire("a").id(1, 1)).grant();
+    assert_eq!(bench.events(), ["granted"]);
+}
+
+#[test]
+fn a_write_that_lands_late_and_its_repetition_are_one_write() {
+    let mut bench = Bench::new();
+    bench.ask(acquire("a").id(1, 1));
+    bench.lose_reply(false);
+    bench.read_back();
+    bench.stray_lands();
+    bench.commit();
+    bench.ask(acquire("a").id(1, 1)).grant();
+    assert_eq!(bench.events(), ["granted"]);
+}
+
+#[test]
+fn a_grant_lost_twice_over_is_still_there_for_its_request_id() {
+    let mut bench = Bench::new();
+    bench.ask(acquire("a").id(1, 1));
+    bench.lose_reply(false);
+    bench.read_back();
+    bench.lose_reply(true);
+    bench.read_back();
+    bench.run(1_000);
+    bench.ask(acquire("a").id(1, 1)).grant();
+    assert_eq!(bench.events(), ["granted"]);
+}
+
+#[test]
+fn a_grant_that_nobody_can_ask_for_again_is_taken_back() {
+    let mut bench = Bench::new();
+    bench.ask(acquire("a"));
+    bench.lose_reply(true);
+    bench.read_back();
+    bench.settle();
+    assert_eq!(bench.events(), ["granted", "released"]);
+    assert!(bench.lease.is_idle());
+}
+
+#[test]
+fn a_parked_repeat_gets_the_grant_whose_reply_was_lost() {
+    let (mut bench, a) = held_by("a");
+    let ask = acquire("b").id(1, 1).waiting_until(until(60));
+    let first = bench.ask(ask.clone());
+    let again = bench.ask(ask);
+    bench.ask(release(a.proof()));
+    bench.lose_reply(true);
+    assert!(matches!(first.answer(), Answer::Store(_)));
+    bench.read_back();
+    assert_eq!(again.token(), bench.cell.history[2].token.0);
+}
+
+#[test]
+fn nobody_is_promised_an_end_that_is_in_doubt() {
+    let (mut bench, a) = held_by("a");
+    bench.pass(TTL_MS);
+    bench.wake();
+    bench.lose_reply(false);
+    let beat = bench.ask(heartbeat(a.proof()));
+    assert!(matches!(beat.answer(), Answer::Store(_)));
+    let b = bench.ask(acquire("b").waiting_until(until(60)));
+    assert!(matches!(b.answer(), Answer::Store(_)));
+}
+
+#[test]
+fn a_doubtful_write_that_is_refused_the_second_time_may_still_have_been_written() {
+    let (mut bench, a) = held_by("a");
+    let b = bench.ask(acquire("b").waiting_until(until(60)));
+    bench.pass(TTL_MS);
+    bench.wake();
+    bench.lose_reply(false);
+    bench.read_back();
+    bench.refuse();
+    let beat = bench.ask(heartbeat(a.proof()));
+    assert!(matches!(beat.answer(), Answer::Store(_)), "the first copy may land yet");
+    bench.stray_lands();
+    bench.run(1_000);
+    assert!(matches!(b.answer(), Answer::Store(_)));
+    assert_eq!(bench.events()[..2], ["granted", "expired"]);
+}
+
+#[test]
+fn two_reads_of_one_doubt_send_one_write() {
+    let mut bench = Bench::new();
+    bench.ask(acquire("a").id(1, 1));
+    bench.lose_reply(false);
+    bench.pass(1_000);
+    bench.wake();
+    assert_eq!(bench.reads, 2, "the first read seems lost");
+    bench.read_back();
+    assert!(bench.flight.is_some());
+    bench.read_back();
+    bench.commit();
+    assert_eq!(bench.events(), ["granted"]);
+}
+
+#[test]
+fn the_store_is_read_until_it_answers() {
+    let mut bench = Bench::new();
+    bench.ask(acquire("a").id(1, 1));
+    bench.lose_reply(true);
+    for _ in 0..3 {
+        bench.read_fails();
+        assert!(bench.lease.next_wake() > bench.now);
+        bench.pass(1_000);
+        bench.wake();
+    }
+    bench.read_back();
+    bench.ask(acquire("a").id(1, 1)).grant();
+}
+
+#[test]
+fn a_settled_report_that_nobody_waits_for_is_ignored() {
+    let (mut bench, _) = held_by("a");
+    bench.input(Input::Settled(Settled::Refused(full())));
+    assert_eq!(bench.owner().as_deref(), Some("a"));
+    assert_eq!(bench.lease.next_wake(), START + ms(TTL_MS));
+}

@@ -1,0 +1,16 @@
+//! The DynamoDB store through its public face, on an endpoint in this process.
+
+mod cas;
+mod cost;
+mod crash;
+mod faults;
+mod frozen;
+mod gate;
+mod history;
+mod kit;
+mod leave;
+mod nodes;
+mod order;
+mod proxy;
+mod streams;
+mod table;

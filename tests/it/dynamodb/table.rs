@@ -1,0 +1,62 @@
+//! Which tables are opened.
+
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
+use tenure::store::{
+    Health, LeaseStore,
+    dynamodb::{OpenError, Options},
+};
+
+use crate::dynamodb::kit::*;
+
+use crate::support::dynamo_endpoint::Endpoint;
+
+#[tokio::test]
+async fn a_missing_table_is_made_only_when_that_is_allowed() {
+    let endpoint = Endpoint::start();
+    let url = endpoint.url();
+    let error =
+        open_with(Options { create_table: false, ..options(&url) }, None).await.unwrap_err();
+    assert!(matches!(error, OpenError::NoTable { .. }), "{error}");
+    assert!(error.to_string().contains("store.dynamodb.create_table"), "{error}");
+    // By several at once.
+    let opened = futures_util::future::join_all((0..3).map(|_| open(&url))).await;
+    let identity = opened[0].meta().identity;
+    for store in &opened {
+        assert_eq!(store.health(), Health::Ready);
+        assert_eq!(store.meta().identity, identity, "one store");
+    }
+    let made = client(&url).describe_table().table_name(TABLE).send().await.unwrap();
+    let billing = made.table().unwrap().billing_mode_summary().unwrap().billing_mode().cloned();
+    assert_eq!(billing, Some(BillingMode::PayPerRequest));
+    let ttl = client(&url).describe_time_to_live().table_name(TABLE).send().await.unwrap();
+    assert_eq!(ttl.time_to_live_description().unwrap().attribute_name(), Some("ttl"));
+    let store = open_with(Options { create_table: false, ..options(&url) }, None).await.unwrap();
+    assert_eq!(store.meta().identity, identity);
+}
+
+#[tokio::test]
+async fn a_table_with_other_keys_is_refused() {
+    let endpoint = Endpoint::start();
+    let attribute = AttributeDefinition::builder().attribute_name("id");
+    let attribute = attribute.attribute_type(ScalarAttributeType::S).build().unwrap();
+    let key = KeySchemaElement::builder().attribute_name("id").key_type(KeyType::Hash);
+    let make = client(&endpoint.url()).create_table().table_name(TABLE);
+    let make = make.attribute_definitions(attribute).key_schema(key.build().unwrap());
+    make.billing_mode(BillingMode::PayPerRequest).send().await.unwrap();
+    let error = open_with(options(&endpoint.url()), None).await.unwrap_err();
+    assert!(
+        matches!(&error, OpenError::KeySchema { found, .. } if found.contains("id")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn an_endpoint_where_nobody_listens_is_said_so() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let error = open_with(options(&url), None).await.unwrap_err();
+    assert!(matches!(error, OpenError::Unavailable { .. }), "{error}");
+}

@@ -1,0 +1,43 @@
+//! The API, as callers meet it: a real process, real sockets, one file per resource or topic.
+//!
+//! Each test has a coordinator and a store of its own. Nothing is awaited by sleeping where there is
+//! an event to await.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test of a process from outside reads the clock that its callers would read"
+)]
+
+mod acquire;
+mod admin;
+mod any;
+mod bodies;
+mod checks;
+mod events;
+mod fences;
+mod handover;
+#[cfg(feature = "testing")]
+mod handover_asked;
+mod heartbeat;
+mod inspect;
+mod keys;
+mod lock_delay;
+mod policies;
+mod pools;
+mod release;
+mod request_id;
+mod restart;
+mod service;
+mod session_any;
+mod session_ends;
+mod session_fields;
+mod session_many;
+mod session_restart;
+mod sessions;
+mod shutdown;
+mod slow;
+mod store;
+#[cfg(feature = "testing")]
+mod supervision;
+mod transfer;
+mod waiters;

@@ -1,0 +1,34 @@
+//! One program for most tests: a module for each group. nextest runs each test in a process of its own.
+
+#[path = "../history/mod.rs"]
+mod history;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod backup;
+mod checker;
+mod client;
+mod cluster;
+mod core;
+mod crash;
+mod dynamodb;
+mod embedded_store;
+mod embedding;
+mod fenced_writer;
+mod fences;
+mod floors;
+mod fuzz;
+mod guard;
+mod http;
+mod nats;
+mod nodes;
+mod observability;
+mod openapi;
+mod plugins;
+mod readme;
+mod schemathesis;
+mod simstore;
+mod stores;
+mod tables;
+mod work;
+mod work_chaos;

@@ -1,0 +1,117 @@
+//! A store that is not what it was grants nothing until its epoch is raised.
+
+use tenure::{
+    lease::{Epoch, Nonce, Revision, StoreError},
+    store::{Health, LeaseStore, News, Outcome, SharedStore, Witness},
+};
+
+use crate::nats::harness::{
+    STREAM, committed, context, fresh, frozen, grant, held, key, open, open_with, options,
+    overwrite, ready,
+};
+
+use crate::support::nats_server::Server;
+
+async fn refuses(store: &impl LeaseStore) {
+    let outcome = store.compare_and_set(grant("k", Revision::ABSENT, "w", 9)).await;
+    let refused = matches!(outcome, Outcome::Refused(StoreError::Unavailable(_)));
+    assert!(refused, "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_deleted_bucket_freezes_and_a_raised_epoch_thaws() {
+    let server = Server::start();
+    let (a, b) = (open(&server.url()).await, open(&server.url()).await);
+    let last = overwrite(&a, "k", Revision::ABSENT, 1..=20).await;
+    let old = a.read(&key("k")).await.unwrap().unwrap();
+    let old = old.record.unwrap().token(last);
+    let known = a.witness();
+    assert_eq!((known.identity, known.highest), (Nonce(3), last));
+    context(&server.url()).await.delete_stream(STREAM).await.unwrap();
+    frozen(&a).await;
+    frozen(&b).await;
+    refuses(&*a).await;
+    assert_eq!(a.witness(), known, "what it was is remembered");
+    assert!(a.refresh_meta().await.is_err());
+
+    let mut feed = b.feed();
+    assert!(a.raise_epoch(Nonce(4), Epoch(0)).await.is_err());
+    a.raise_epoch(Nonce(4), Epoch(1)).await.unwrap();
+    for store in [&a, &b] {
+        let meta = store.refresh_meta().await.unwrap();
+        assert_eq!((meta.identity, meta.epoch), (Nonce(4), Epoch(1)));
+        assert_eq!(store.health(), Health::Ready);
+        assert!(store.read(&key("k")).await.unwrap().is_none());
+        assert_eq!(store.stats().keys, 0);
+    }
+    assert!(matches!(feed.recv().await, Ok(News::Gap { .. })));
+    let mut again = grant("k", Revision::ABSENT, "w", 1);
+    again.record = std::sync::Arc::new(tenure::lease::Record { epoch: Epoch(1), ..held("w", 1) });
+    let revision = committed(a.compare_and_set(again).await);
+    assert!(revision < last, "the stream numbers anew");
+    let found = b.read(&key("k")).await.unwrap().unwrap();
+    assert!(found.record.unwrap().token(revision) > old, "and tokens go on");
+    assert!(matches!(feed.recv().await, Ok(News::Changes(_))));
+    assert_eq!(a.witness().epoch, Epoch(1));
+}
+
+#[tokio::test]
+async fn a_bucket_that_was_made_again_freezes_whoever_knew_the_first() {
+    let server = Server::start();
+    let a = open(&server.url()).await;
+    overwrite(&a, "k", Revision::ABSENT, 1..=20).await;
+    let known = a.witness();
+    context(&server.url()).await.delete_stream(STREAM).await.unwrap();
+    let b = open_with(options(&server.url()), fresh(4), None).await.unwrap();
+    ready(&b).await;
+    frozen(&a).await;
+    refuses(&*a).await;
+    // And after a restart of the node that knew it.
+    let a = open_with(options(&server.url()), fresh(5), Some(known)).await.unwrap();
+    frozen(&a).await;
+    refuses(&*a).await;
+    assert_eq!(a.witness(), known);
+    // An epoch that is not above what it knew does not do; see the next test for one that does.
+    let known = Witness { epoch: Epoch(7), ..known };
+    let a = open_with(options(&server.url()), fresh(5), Some(known)).await.unwrap();
+    assert!(a.raise_epoch(Nonce(9), Epoch(7)).await.is_err());
+    a.raise_epoch(Nonce(9), Epoch(8)).await.unwrap();
+    a.refresh_meta().await.unwrap();
+    ready(&a).await;
+    // The other one was not told: it freezes until it takes the epoch up.
+    frozen(&b).await;
+    b.refresh_meta().await.unwrap();
+    ready(&b).await;
+    assert_eq!(b.meta().epoch, Epoch(8));
+}
+
+#[tokio::test]
+async fn a_stream_below_what_was_seen_freezes() {
+    let server = Server::start();
+    let a = open(&server.url()).await;
+    let last = overwrite(&a, "k", Revision::ABSENT, 1..=3).await;
+    let known = a.witness();
+    a.close().await;
+    let open = |witness| open_with(options(&server.url()), fresh(3), Some(witness));
+    assert_eq!(open(known).await.unwrap().health(), Health::Ready);
+    let more = Witness { highest: Revision(last.0 + 1), ..known };
+    let store = open(more).await.unwrap();
+    assert!(matches!(store.health(), Health::Frozen(why) if why.contains("backwards")));
+    assert_eq!(store.witness(), more);
+    let other = Witness { identity: Nonce(8), ..known };
+    assert!(matches!(open(other).await.unwrap().health(), Health::Frozen(_)));
+    store.raise_epoch(Nonce(6), Epoch(1)).await.unwrap();
+    store.refresh_meta().await.unwrap();
+    assert_eq!(store.health(), Health::Ready);
+    assert_eq!(open(known).await.unwrap().health(), Health::Ready, "a higher epoch explains it");
+}
+
+#[tokio::test]
+async fn a_store_without_its_own_record_freezes() {
+    let server = Server::start();
+    let a = open(&server.url()).await;
+    let kv = context(&server.url()).await.get_key_value("leases").await.unwrap();
+    kv.purge("meta").await.unwrap();
+    frozen(&a).await;
+    refuses(&*a).await;
+}

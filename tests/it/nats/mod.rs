@@ -1,0 +1,14 @@
+//! The store on NATS, against real servers: what is NATS's own. What every store has to do is tested
+//! in `stores`.
+
+mod cluster;
+mod feed;
+mod frozen;
+mod gate;
+mod harness;
+mod history;
+mod open;
+mod outage;
+mod proxy;
+mod tls;
+mod write;

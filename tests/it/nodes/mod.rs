@@ -1,0 +1,34 @@
+//! Several nodes on one store, seen through their doors: any node answers for any key, a dead one costs
+//! seconds, what subscribers are told is the same everywhere. Each test runs on NATS and on DynamoDB.
+
+mod addresses;
+mod adoption;
+mod any;
+mod events;
+mod frozen;
+mod gate;
+#[cfg(feature = "testing")]
+mod handover;
+mod home;
+mod pair;
+mod pools;
+mod sessions;
+mod windows;
+
+/// One test for each store.
+macro_rules! on_both_stores {
+    ($($test:ident),* $(,)?) => {$(
+        mod $test {
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn nats() {
+                super::$test(crate::nodes::pair::Pair::nats().await).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn dynamodb() {
+                super::$test(crate::nodes::pair::Pair::dynamodb().await).await;
+            }
+        }
+    )*};
+}
+pub(crate) use on_both_stores;

@@ -1,0 +1,17 @@
+//! What people see of a running coordinator: metrics, logs, dashboard and alerts.
+//!
+//! Every test starts a real server as a child process on a free port. `real_prometheus` needs
+//! Debian's `prometheus` package (`prometheus` and `promtool` on the path) and fails without it.
+
+mod alerts;
+mod dashboard;
+mod expressions;
+mod lint;
+mod logs;
+mod node;
+mod page;
+mod real_prometheus;
+mod scrape;
+mod series;
+mod upkeep;
+mod workload;

@@ -1,0 +1,14 @@
+//! The worker's side through real processes: what runs under a lease is dead before its guarantee ends,
+//! whoever dies, stops or falls silent.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test of a process from outside reads the clock that its callers would read"
+)]
+
+mod agent;
+mod example;
+mod guardian;
+mod process;
+mod run;
+mod work;

@@ -1,0 +1,15 @@
+//! What several test programs share.
+
+#![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
+
+pub mod clock;
+pub mod dynamo_endpoint;
+pub mod harness;
+pub mod nats_server;
+pub mod node;
+pub mod pool_worker;
+pub mod ports;
+pub mod postgres_server;
+pub mod process;
+pub mod proxy;
+pub mod servers;

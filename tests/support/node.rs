@@ -1,0 +1,179 @@
+//! A coordinator as a process of its own, on a port that it keeps over restarts.
+
+use std::{process::Command, time::Duration};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{
+    clock::{ms, within},
+    ports::free_port,
+    process::Process,
+};
+
+/// How long a start may take: opening a store, on a busy machine.
+const START_MS: u64 = 30_000;
+
+#[derive(Debug)]
+pub struct Node {
+    pub url: String,
+    args: Vec<String>,
+    env: Vec<(String, String)>,
+    process: Option<Process>,
+    name: String,
+    http: reqwest::Client,
+}
+
+impl Node {
+    /// A client of the same node, in another task.
+    pub fn remote(&self) -> Self {
+        Self {
+            url: self.url.clone(),
+            args: Vec::new(),
+            env: Vec::new(),
+            process: None,
+            name: self.name.clone(),
+            http: self.http.clone(),
+        }
+    }
+
+    /// A node with these settings (`section.key=value`), not started yet.
+    pub fn new(name: &str, sets: &[String], env: &[(&str, &str)]) -> Self {
+        let port = free_port();
+        let listen = format!("127.0.0.1:{port}");
+        let mut args: Vec<String> = ["serve", "--listen", &listen].map(str::to_owned).to_vec();
+        for set in sets {
+            args.extend(["--set".to_owned(), set.clone()]);
+        }
+        Self {
+            url: format!("http://{listen}"),
+            args,
+            env: env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            process: None,
+            name: name.to_owned(),
+            http: reqwest::Client::builder()
+                .no_proxy()
+                .timeout(ms(5_000))
+                .build()
+                .expect("a client"),
+        }
+    }
+
+    /// It reads this file of settings as well.
+    pub fn configured(mut self, file: &std::path::Path) -> Self {
+        self.args.extend(["--config".to_owned(), file.display().to_string()]);
+        self
+    }
+
+    pub fn launch(&mut self) {
+        assert!(self.process.is_none(), "{} runs", self.name);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
+        command.args(&self.args).envs(self.env.iter().cloned());
+        self.process = Some(Process::start(&self.name, &mut command));
+    }
+
+    /// Waits until it is ready.
+    pub async fn ready(&mut self) {
+        let url = format!("{}/readyz", self.url);
+        let http = self.http.clone();
+        let process = self.process.as_mut().expect("it was launched");
+        let is_ready = within(ms(START_MS), async || {
+            if let Some(status) = process.ended() {
+                panic!("the node ended with {status}; it said:\n{}", process.said());
+            }
+            let answer = http.get(&url).send().await;
+            answer.is_ok_and(|answer| answer.status().is_success())
+        })
+        .await;
+        assert!(is_ready, "{} is not ready; it said:\n{}", self.name, process.said());
+    }
+
+    pub async fn start(&mut self) {
+        self.launch();
+        self.ready().await;
+    }
+
+    pub fn kill(&mut self) {
+        self.process.take().expect("it runs").kill();
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        self.process.as_ref().expect("it runs").signal(signal);
+    }
+
+    /// SIGTERM, and waits for its end.
+    pub async fn stop(&mut self) {
+        let mut process = self.process.take().expect("it runs");
+        process.signal(Signal::TERM);
+        let mut status = None;
+        let ended = within(ms(START_MS), async || {
+            status = process.ended();
+            status.is_some()
+        })
+        .await;
+        assert!(ended, "{} does not end; it said:\n{}", self.name, process.said());
+        let status = status.expect("it ended");
+        assert!(
+            status.success(),
+            "{} ended with {status}; it said:\n{}",
+            self.name,
+            process.said()
+        );
+    }
+
+    /// What it said that names this.
+    pub fn said_of(&self, what: &str) -> String {
+        let said = self.process.as_ref().map(Process::said).unwrap_or_default();
+        let lines = said.lines().filter(|line| line.contains(what) || !line.contains("key="));
+        lines.map(|line| format!("    {line}\n")).collect()
+    }
+
+    pub async fn get(&self, path: &str) -> Value {
+        let answer = self.http.get(format!("{}{path}", self.url)).send().await;
+        let answer = answer.unwrap_or_else(|why| panic!("{}: {path}: {why}", self.name));
+        let status = answer.status();
+        let body = answer.text().await.unwrap_or_default();
+        assert!(status.is_success(), "{}: {path}: {status} {body}", self.name);
+        serde_json::from_str(&body).unwrap_or(Value::String(body))
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        let answer = self.http.post(format!("{}{path}", self.url)).json(body).send().await;
+        let answer = answer.unwrap_or_else(|why| panic!("{}: {path}: {why:?}", self.name));
+        (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    }
+
+    /// [`Self::post`] of a call that may wait for long.
+    pub async fn post_patiently(
+        &self,
+        path: &str,
+        body: &Value,
+        patience: Duration,
+    ) -> (u16, Value) {
+        let request = self.http.post(format!("{}{path}", self.url)).json(body).timeout(patience);
+        let answer = request.send().await;
+        let answer = answer.unwrap_or_else(|why| panic!("{}: {path}: {why:?}", self.name));
+        (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    }
+
+    pub async fn delete(&self, path: &str) -> (u16, Value) {
+        let answer = self.http.delete(format!("{}{path}", self.url)).send().await;
+        let answer = answer.unwrap_or_else(|why| panic!("{}: {path}: {why}", self.name));
+        (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    }
+
+    /// [`Self::post`] to a node that may be dead, or die meanwhile; status 0 when it does.
+    pub async fn try_post(&self, path: &str, body: &Value) -> (u16, Value) {
+        match self.http.post(format!("{}{path}", self.url)).json(body).send().await {
+            Ok(answer) => (answer.status().as_u16(), answer.json().await.unwrap_or_default()),
+            Err(_) => (0, Value::Null),
+        }
+    }
+
+    /// One value of the metrics; the sum of all series that start so.
+    pub async fn metric(&self, series: &str) -> f64 {
+        let Value::String(text) = self.get("/metrics").await else { panic!("metrics are text") };
+        let values = text.lines().filter(|line| line.starts_with(series));
+        values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+}
