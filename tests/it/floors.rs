@@ -55,7 +55,7 @@ fn without_comments(text: &str) -> String {
     text.lines().map(code).collect::<Vec<_>>().join("\n")
 }
 
-/// The modules of this crate that a source names: `crate::floors::x`, `use crate::{x, y::z}`, `tenure::x`.
+/// The modules of this crate that a source names: `crate::x`, `use crate::{x, y::z}`, `tenure::x`.
 fn uses(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     for prefix in ["crate::", "tenure::"] {
@@ -184,27 +184,21 @@ fn every_arrow_points_down_and_every_rule_of_the_house_holds() {
 #[test]
 fn an_arrow_that_points_up_is_found_however_it_is_written() {
     let up = |file: &str, text: &str| faults(file, text).iter().any(|f| f.contains("points up"));
-    assert!(up("lease/key.rs", "use crate::floors::clock::Clock;"));
-    assert!(up("lease/mod.rs", "fn f() { crate::floors::store::open() }"));
+    assert!(up("lease/key.rs", "use crate::clock::Clock;"));
+    assert!(up("lease/mod.rs", "fn f() { crate::store::open() }"));
     assert!(up("actor/lease.rs", "use crate::{lease::Key, http::App};"));
     assert!(up(
         "actor/lease.rs",
         "use crate::{\n    lease::{Key, Owner},\n    manager::{Manager, any::AcquireAny},\n};"
     ));
-    assert!(up("store/mod.rs", "pub(crate) use crate::floors::actor;"));
+    assert!(up("store/mod.rs", "pub(crate) use crate::actor;"));
     assert!(up("store/mod.rs", "type T = tenure::cli::Exit;"));
-    assert!(up("clock/mod.rs", "impl From<crate::floors::store::StoreError> for E {}"));
+    assert!(up("clock/mod.rs", "impl From<crate::store::StoreError> for E {}"));
     assert!(!up("cli/serve.rs", "use crate::{http::App, lease::Key, main_thing};"));
-    assert!(!up(
-        "http/mod.rs",
-        "// use crate::floors::cli::run\nuse crate::floors::manager::Manager;"
-    ));
-    assert!(!up(
-        "store/mod.rs",
-        "use crate::floors::client::Client; use crate::floors::store::embedded;"
-    ));
+    assert!(!up("http/mod.rs", "// use crate::cli::run\nuse crate::manager::Manager;"));
+    assert!(!up("store/mod.rs", "use crate::client::Client; use crate::store::embedded;"));
     assert!(!up("worker/run.rs", "use crate::{client::Client, clock::Clock};"));
-    assert!(up("client/mod.rs", "use crate::floors::worker::guardian::Guardian;"));
+    assert!(up("client/mod.rs", "use crate::worker::guardian::Guardian;"));
     assert!(!up("http/mod.rs", "use other_crate::cli::x;"));
 }
 
