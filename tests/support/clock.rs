@@ -1,11 +1,14 @@
-//! One clock for all that the test's clients believe.
+//! One clock for all that the test's clients believe, and waiting for what must come about.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{future::Future, sync::LazyLock, time::Duration};
 
 use tenure::{
     clock::{Clock, SystemClock},
     lease::Moment,
 };
+
+/// Longer than anything takes that comes about at all, in a debug build on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 static CLOCK: LazyLock<SystemClock> = LazyLock::new(SystemClock::new);
 
@@ -32,5 +35,31 @@ pub async fn within(span: Duration, mut so: impl AsyncFnMut() -> bool) -> bool {
             return false;
         }
         sleep_ms(50).await;
+    }
+}
+
+/// Asks again until the answer is yes. Counts tokio's time, so that virtual time serves as well.
+///
+/// # Panics
+/// When it does not become so within [`PATIENCE`].
+pub async fn eventually(what: &str, mut so: impl AsyncFnMut() -> bool) {
+    let asking = async {
+        while !so().await {
+            sleep_ms(10).await;
+        }
+    };
+    if tokio::time::timeout(PATIENCE, asking).await.is_err() {
+        panic!("waited {PATIENCE:?} in vain: {what}");
+    }
+}
+
+/// Waits for the future.
+///
+/// # Panics
+/// When it takes longer than [`PATIENCE`].
+pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(done) => done,
+        Err(_) => panic!("{what} took longer than {PATIENCE:?}"),
     }
 }

@@ -5,13 +5,10 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::mpsc,
-    time::Duration,
 };
 
+pub use crate::support::clock::{PATIENCE, eventually};
 use serde_json::{Value, json};
-
-/// Debug builds on a busy machine start slowly.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A store, as settings, and a directory for files.
 pub struct Place {
@@ -205,18 +202,6 @@ impl Drop for Node {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// Asks until the answer is yes.
-pub async fn eventually(what: &str, mut satisfied: impl AsyncFnMut() -> bool) {
-    let asking = async {
-        while !satisfied().await {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    if tokio::time::timeout(PATIENCE, asking).await.is_err() {
-        panic!("waited {PATIENCE:?} in vain: {what}");
     }
 }
 

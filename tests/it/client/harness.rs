@@ -1,17 +1,13 @@
 //! A coordinator on the embedded store, and clients of it.
 
-use std::{future::Future, time::Duration};
-
 use tempfile::TempDir;
 use tenure::client::{Client, Hold, Lease};
 
+pub use crate::support::clock::{eventually, soon};
 use crate::support::{
-    clock::{ms, within},
+    clock::ms,
     node::Node,
 };
-
-/// Longer than anything may take that is to happen at all.
-pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A coordinator that keeps port and data over restarts.
 pub struct Server {
@@ -69,16 +65,4 @@ impl Server {
 
 pub fn hold(key: &str, ttl_ms: u64) -> Hold {
     Hold::key(key).owner("w").ttl(ms(ttl_ms))
-}
-
-pub async fn eventually(what: &str, so: impl AsyncFnMut() -> bool) {
-    assert!(within(PATIENCE, so).await, "it did not come about that {what}");
-}
-
-/// Fails when it takes longer than anything may take.
-pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
-        Ok(done) => done,
-        Err(_) => panic!("{what} took longer than {PATIENCE:?}"),
-    }
 }

@@ -72,7 +72,7 @@ async fn tokens_rise_through_deletion_by_hand_and_recreation_also_by_another_sto
     }
     let mut feed = b.feed();
     // It was logged, and read by the other store.
-    until("read by b", async || {
+    eventually("read by b", async || {
         b.stats().log_head >= a.stats().log_head && a.stats().unlogged == 0
     })
     .await;
@@ -92,7 +92,7 @@ async fn tokens_rise_through_deletion_by_hand_and_recreation_also_by_another_sto
     delete(&endpoint.url(), "l#k", "l").await;
     let lost = a.compare_and_set(grant(&key, revision, "w1", 8)).await;
     assert!(matches!(lost, Outcome::Conflict(None)), "{lost:?}");
-    until("read by a", async || a.stats().log_head >= b.stats().log_head).await;
+    eventually("read by a", async || a.stats().log_head >= b.stats().log_head).await;
     let third = commit(&a, grant(&key, Revision::ABSENT, "w1", 1)).await;
     assert!(third > revision, "{third:?}");
     // Also after all stores were closed, and one was opened on what is there.

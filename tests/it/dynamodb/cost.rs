@@ -69,7 +69,7 @@ async fn an_idle_store_reads_about_once_a_second() {
     let proxy = Proxy::start(endpoint.addr()).await;
     let options = Options { poll_interval: Duration::from_millis(200), ..options(&proxy.url()) };
     let store = open_with(options, None).await.unwrap();
-    until("idle", async || proxy.count("Query") > 12).await;
+    eventually("idle", async || proxy.count("Query") > 12).await;
     let (queries, units) = (proxy.count("Query"), proxy.units("Query", "log"));
     let writes = proxy.count("PutItem") + proxy.count("UpdateItem");
     tokio::time::sleep(Duration::from_secs(5)).await;

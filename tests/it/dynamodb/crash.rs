@@ -52,7 +52,7 @@ async fn what_a_dead_node_did_not_log_is_logged_when_it_is_found_dead() {
     assert_eq!(heard.seqs.len(), 10);
     // Once is enough.
     let head = other.stats().log_head;
-    until("taken off the log", async || {
+    eventually("taken off the log", async || {
         other.scan_nodes().await.unwrap();
         other.stats().log_head <= head + 1 && other.stats().unlogged == 0
     })

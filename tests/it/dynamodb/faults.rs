@@ -138,7 +138,7 @@ async fn a_throttled_table_is_left_alone_for_a_while_and_the_store_says_so() {
     assert!(sent < asked / 4, "most are refused at once: {sent} of {asked} were sent");
     assert!(matches!(store.health(), Health::Degraded(why) if why.contains("throttles")));
     proxy.rule(|_, _| Fate::Pass);
-    until("ready again", async || store.health() == Health::Ready).await;
+    eventually("ready again", async || store.health() == Health::Ready).await;
     commit(&store, grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
 }
 
@@ -166,10 +166,10 @@ async fn reads_are_sent_again_and_everything_resolves_while_the_table_is_away() 
     let write = store.compare_and_set(grant(&key("k"), revision, "w2", 2));
     let outcome = tokio::time::timeout(quick, write).await.expect("in time");
     assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
-    until("degraded", async || matches!(store.health(), Health::Degraded(_))).await;
+    eventually("degraded", async || matches!(store.health(), Health::Degraded(_))).await;
     // Whatever came of it, it is settled by reading once the table is back.
     proxy.rule(|_, _| Fate::Pass);
-    until("back", async || store.health() == Health::Ready).await;
+    eventually("back", async || store.health() == Health::Ready).await;
     commit(&store, grant(&key("k"), revision, "w2", 2)).await;
 }
 
@@ -182,7 +182,7 @@ async fn where_nobody_listens_nothing_was_sent() {
     proxy.rule(|_, _| Fate::LoseReply);
     proxy.stop();
     // Kept connections end with the first requests.
-    until("refused", async || {
+    eventually("refused", async || {
         let outcome = store.compare_and_set(grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
         matches!(outcome, Outcome::Refused(_))
     })

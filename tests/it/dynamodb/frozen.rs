@@ -47,7 +47,7 @@ async fn a_store_that_is_the_same_opens_ready() {
     let endpoint = Endpoint::start();
     let store = open(&endpoint.url()).await;
     commit(&store, grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
-    until("logged", async || store.stats().unlogged == 0).await;
+    eventually("logged", async || store.stats().unlogged == 0).await;
     let witness = store.witness();
     drop(store);
     let store = reopen(&endpoint.url(), witness).await;
@@ -117,13 +117,13 @@ async fn a_table_that_was_made_anew_freezes_the_stores_on_it() {
     let url = endpoint.url();
     let store = open(&url).await;
     let revision = commit(&store, grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
-    until("logged", async || store.stats().unlogged == 0).await;
+    eventually("logged", async || store.stats().unlogged == 0).await;
     client(&url).delete_table().table_name(TABLE).send().await.unwrap();
     let gone = store.compare_and_set(grant(&key("k"), revision, "w1", 2)).await;
     assert!(matches!(gone, Outcome::Refused(_)), "{gone:?}");
     assert!(matches!(store.health(), Health::Degraded(_)), "{:?}", store.health());
     let other = open(&url).await;
-    until("frozen", async || matches!(store.health(), Health::Frozen(_))).await;
+    eventually("frozen", async || matches!(store.health(), Health::Frozen(_))).await;
     assert!(refuses(&store).await);
     assert_eq!(other.health(), Health::Ready);
 }
@@ -134,12 +134,12 @@ async fn a_log_that_went_back_freezes_the_stores_on_it() {
     let url = endpoint.url();
     let store = open(&url).await;
     commit(&store, grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
-    until("logged", async || store.stats().unlogged == 0).await;
+    eventually("logged", async || store.stats().unlogged == 0).await;
     let before = store.witness();
     for number in 1..=store.stats().log_head {
         delete(&url, "log", &format!("{number:020}")).await;
     }
-    until("frozen", async || matches!(store.health(), Health::Frozen(_))).await;
+    eventually("frozen", async || matches!(store.health(), Health::Frozen(_))).await;
     assert_eq!(store.witness(), before);
     thaw(&store, 1).await;
     assert_eq!(store.witness().epoch, Epoch(1));
@@ -153,7 +153,7 @@ async fn an_epoch_that_another_node_raised_freezes_until_it_is_read() {
     a.raise_epoch(identity, Epoch(3)).await.unwrap();
     a.refresh_meta().await.unwrap();
     assert_eq!(a.health(), Health::Ready, "who raised it goes on");
-    until("frozen", async || matches!(b.health(), Health::Frozen(_))).await;
+    eventually("frozen", async || matches!(b.health(), Health::Frozen(_))).await;
     assert_eq!(b.refresh_meta().await.unwrap().epoch, Epoch(3));
     assert_eq!(b.health(), Health::Ready);
     commit(&b, grant(&key("k"), Revision::ABSENT, "w1", 1)).await;

@@ -59,16 +59,16 @@ async fn old_entries_are_thrown_away_and_who_asks_for_them_hears_of_a_gap() {
     let began = a.earliest();
     for n in 0..5 {
         commit(&a, grant(&key(&format!("k{n}")), Revision::ABSENT, "w1", 1)).await;
-        until("logged", async || a.stats().unlogged == 0).await;
+        eventually("logged", async || a.stats().unlogged == 0).await;
     }
-    until("thrown away", async || proxy.count("BatchWriteItem") > 0 && a.earliest() > began).await;
+    eventually("thrown away", async || proxy.count("BatchWriteItem") > 0 && a.earliest() > began).await;
     let later = Options {
         history: Duration::from_secs(3600),
         ..crate::dynamodb::kit::options(&proxy.url())
     };
     let b = open_with(later, None).await.unwrap();
     for store in [&a, &b] {
-        until("known", async || {
+        eventually("known", async || {
             let history = store.history(began, 10).await.unwrap();
             matches!(history, History::Gap { resume } if resume == store.latest())
         })
@@ -87,7 +87,7 @@ async fn a_log_entry_that_rotted_is_a_gap_and_not_the_end() {
     let a = open(&url).await;
     let before = a.latest();
     let first = commit(&a, grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
-    until("logged", async || a.stats().unlogged == 0 && a.latest() > before).await;
+    eventually("logged", async || a.stats().unlogged == 0 && a.latest() > before).await;
     let number = a.latest().revision.0;
     let rot = aws_sdk_dynamodb::primitives::Blob::new(vec![1, 2, 3, 4, 5, 6]);
     let update = client(&url).update_item().table_name(TABLE);

@@ -22,8 +22,8 @@ use tenure::{
     telemetry::Metrics,
 };
 
-/// Longer than anything should take.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub use crate::support::clock::{PATIENCE, eventually};
+
 pub const TABLE: &str = "tenure";
 
 pub fn options(url: &str) -> Options {
@@ -121,16 +121,6 @@ pub async fn commit(store: &DynamoStore, write: Write) -> Revision {
         Outcome::Committed(revision) => revision,
         other => panic!("not committed: {other:?}"),
     }
-}
-
-/// Waits until something holds.
-pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let wait = async {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
 /// A node's record, alive or not.

@@ -69,7 +69,7 @@ async fn a_write_whose_fate_is_not_known_when_its_store_is_closed_is_left_to_oth
     let outcome = leaving.compare_and_set(grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
     assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
     leaving.close().await;
-    until("made", async || listener.read(&key("k")).await.unwrap().is_some()).await;
+    eventually("made", async || listener.read(&key("k")).await.unwrap().is_some()).await;
     let next = open(&endpoint.url()).await;
     write_node(&next, alive, node(7, NodeState::Dead)).await;
     next.scan_nodes().await.unwrap();
@@ -88,7 +88,7 @@ async fn who_was_taken_for_dead_and_wrote_on_is_not_believed_to_have_logged_it()
     let first = commit(&asleep, grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
     write_node(&listener, alive, node(7, NodeState::Dead)).await;
     let mut heard = Heard::default();
-    until("looked through", async || {
+    eventually("looked through", async || {
         listener.scan_nodes().await.unwrap();
         feed.try_recv().is_ok_and(|news| {
             heard.hear(&news);

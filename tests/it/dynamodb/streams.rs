@@ -17,7 +17,7 @@ async fn enable_stream(url: &str) {
     let spec = spec.stream_view_type(StreamViewType::KeysOnly).build().unwrap();
     let update = client(url).update_table().table_name(TABLE);
     update.stream_specification(spec).send().await.unwrap();
-    until("enabled", async || {
+    eventually("enabled", async || {
         let found = client(url).describe_table().table_name(TABLE).send().await.unwrap();
         let found = found.table.unwrap();
         found.stream_specification().is_some() && found.latest_stream_arn().is_some()
@@ -32,7 +32,7 @@ async fn the_stream_says_when_to_look_and_when_it_fails_the_log_is_polled() {
     let writer = open(&endpoint.url()).await;
     enable_stream(&endpoint.url()).await;
     let reader = open(&proxy.url()).await;
-    until("followed", async || proxy.count("GetRecords") > 1).await;
+    eventually("followed", async || proxy.count("GetRecords") > 1).await;
     let mut feed = reader.feed();
     tokio::time::sleep(Duration::from_secs(2)).await;
     let idle = proxy.count("Query");
@@ -47,7 +47,7 @@ async fn the_stream_says_when_to_look_and_when_it_fails_the_log_is_polled() {
         _ => Fate::Pass,
     });
     let turned = proxy.count("GetShardIterator");
-    until("turned away", async || proxy.count("GetShardIterator") > turned).await;
+    eventually("turned away", async || proxy.count("GetShardIterator") > turned).await;
     commit(&writer, grant(&key("k"), first, "w2", 2)).await;
     assert_eq!(listen(&mut feed, 1).await.seqs[&key("k")], [2]);
 }

@@ -14,7 +14,7 @@ use tenure::{
 
 use crate::nats::{
     feed::Listener,
-    harness::{BUCKET, STREAM, context, fresh, grant, key, open_with, overwrite, ready, until},
+    harness::{BUCKET, STREAM, context, fresh, grant, key, open_with, overwrite, ready, eventually},
 };
 
 use crate::support::nats_server::{Cluster, Sync};
@@ -75,7 +75,7 @@ async fn writes_go_on_when_the_leader_dies_or_stands_still_and_nothing_is_lost()
         }
         ready(&a).await;
         ready(&b).await;
-        until("the stream has a leader", || async { leader(&cluster).await.is_some() }).await;
+        eventually("the stream has a leader", || async { leader(&cluster).await.is_some() }).await;
     }
     assert_eq!(listener.seqs("k", 15).await, (1..=15).collect::<Vec<_>>());
     assert_eq!(listener.gaps, 0);

@@ -1,6 +1,6 @@
 //! Stores, records and waiting.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use async_nats::jetstream;
 use tenure::{
@@ -15,6 +15,8 @@ use tenure::{
     },
     telemetry::Metrics,
 };
+
+pub(crate) use crate::support::clock::eventually;
 
 pub(crate) const BUCKET: &str = "leases";
 pub(crate) const STREAM: &str = "KV_leases";
@@ -120,21 +122,10 @@ pub(crate) async fn overwrite(
     expected
 }
 
-/// Waits until something is so, for ten seconds.
-pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F) {
-    for _ in 0..400 {
-        if check().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(25)).await;
-    }
-    panic!("not within ten seconds: {what}");
-}
-
 pub(crate) async fn ready(store: &NatsStore) {
-    until("the store is ready", || async { store.health() == Health::Ready }).await;
+    eventually("the store is ready", || async { store.health() == Health::Ready }).await;
 }
 
 pub(crate) async fn frozen(store: &NatsStore) {
-    until("it is frozen", || async { matches!(store.health(), Health::Frozen(_)) }).await;
+    eventually("it is frozen", || async { matches!(store.health(), Health::Frozen(_)) }).await;
 }

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::nats::{
     feed::Listener,
     harness::{
-        committed, fresh, frozen, grant, key, open, open_with, options, overwrite, ready, until,
+        committed, fresh, frozen, grant, key, open, open_with, options, overwrite, ready, eventually,
     },
     proxy::Proxy,
 };
@@ -29,7 +29,7 @@ async fn a_killed_server_comes_back_with_everything_and_the_feed_has_no_gap() {
     let mut last = overwrite(&store, "k", Revision::ABSENT, 1..=5).await;
     for round in 0..3 {
         server.kill();
-        until("it is noticed", || async { matches!(store.health(), Health::Degraded(_)) }).await;
+        eventually("it is noticed", || async { matches!(store.health(), Health::Degraded(_)) }).await;
         let away = store.compare_and_set(grant("k", last, "w", 99)).await;
         assert!(matches!(away, Outcome::Refused(_)), "nothing can be sent: {away:?}");
         server.run();
@@ -75,7 +75,7 @@ async fn every_call_ends_within_seconds_while_the_server_stands_still_or_is_away
         assert!(matches!(write.unwrap(), Outcome::Unknown(_) | Outcome::Refused(_)));
         assert!(matches!(wrote.unwrap(), NodeOutcome::Unknown(_) | NodeOutcome::Refused(_)));
         assert_eq!(scan.unwrap().unwrap().len(), 1, "a scan answers from memory");
-        until("it is noticed", || async { matches!(store.health(), Health::Degraded(_)) }).await;
+        eventually("it is noticed", || async { matches!(store.health(), Health::Degraded(_)) }).await;
         if !away {
             server.resume();
             ready(&store).await;

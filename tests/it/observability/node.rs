@@ -4,15 +4,12 @@ use std::{
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
+pub use crate::support::clock::{PATIENCE, eventually};
 use serde_json::Value;
 
 use crate::observability::scrape::Scrape;
-
-/// Debug builds on a busy machine start slowly.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running node; it ends with this value.
 pub struct Node {
@@ -134,20 +131,5 @@ impl Drop for Node {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// Asks until the answer is yes.
-///
-/// # Panics
-/// When it does not become so.
-pub async fn eventually(what: &str, mut satisfied: impl AsyncFnMut() -> bool) {
-    let asking = async {
-        while !satisfied().await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    if tokio::time::timeout(PATIENCE, asking).await.is_err() {
-        panic!("waited {PATIENCE:?} in vain: {what}");
     }
 }

@@ -188,7 +188,7 @@ fn a_dead_actor_reports_what_it_had_and_is_replaced() {
             let report = Report::new(move |outcome| drop(tell.send(outcome)));
             plugins.order("p", order("k", 1), PATIENCE, report);
         }
-        eventually("three in flight", || {
+        eventually("three in flight", async || {
             sample(&recorder, "tenure_fences_in_flight{plugin=\"p\"}") as u64 == 3
         })
         .await;
@@ -197,7 +197,7 @@ fn a_dead_actor_reports_what_it_had_and_is_replaced() {
             assert_eq!(told.recv().await, Some(FenceOutcome::Interrupted));
         }
         let restarts = "tenure_actor_restarts_total{kind=\"plugin\",reason=\"panic\"}";
-        eventually("a restart", || sample(&recorder, restarts) as u64 == 1).await;
+        eventually("a restart", async || sample(&recorder, restarts) as u64 == 1).await;
         assert_eq!(ask(&plugins, "p", PATIENCE).await, FenceOutcome::Confirmed);
         assert_eq!(sample(&recorder, "tenure_actors{kind=\"plugin\"}") as u64, 1);
         assert_eq!(sample(&recorder, "tenure_fences_in_flight{plugin=\"p\"}") as u64, 0);

@@ -109,8 +109,8 @@ fn when_its_time_is_over_a_program_dies_with_its_children_and_theirs() {
         let pids = ["a", "b", "c"]
             .map(|name| fs::read_to_string(dir.path().join(name)).expect("a number"));
         let pids = pids.each_ref().map(|pid| pid.trim());
-        eventually("all three are dead", || !pids.iter().any(|pid| runs(pid))).await;
-        eventually("the program is reaped", || !there(pids[0])).await;
+        eventually("all three are dead", async || !pids.iter().any(|pid| runs(pid))).await;
+        eventually("the program is reaped", async || !there(pids[0])).await;
     });
 }
 
@@ -124,7 +124,7 @@ fn a_program_dies_when_its_plugin_is_taken_away_and_when_its_actor_dies() {
             let asker = plugins.clone();
             let asked = tokio::task::spawn_local(async move { ask(&asker, "p", PATIENCE).await });
             let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap_or_default();
-            eventually("it runs", || read("c").ends_with('\n')).await;
+            eventually("it runs", async || read("c").ends_with('\n')).await;
             let pids = ["a", "b", "c"].map(|name| read(name).trim().to_owned());
             assert!(pids.iter().all(|pid| runs(pid)), "{pids:?}");
             match way {
@@ -133,7 +133,7 @@ fn a_program_dies_when_its_plugin_is_taken_away_and_when_its_actor_dies() {
                 _ => plugins.replace(Vec::new()),
             }
             assert_eq!(asked.await.expect("an outcome"), FenceOutcome::Interrupted);
-            eventually("all three are dead", || !pids.iter().any(|pid| runs(pid))).await;
+            eventually("all three are dead", async || !pids.iter().any(|pid| runs(pid))).await;
         }
     });
 }

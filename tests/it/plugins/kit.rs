@@ -19,8 +19,7 @@ use tenure::{
 };
 use tokio::sync::oneshot;
 
-/// How long anything may take before it counts as not happening.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub use crate::support::clock::{PATIENCE, eventually};
 
 pub fn order(key: &str, token: u64) -> FenceOrder {
     FenceOrder {
@@ -87,16 +86,6 @@ pub async fn ask_for(
     let report = Report::new(move |outcome| drop(tell.send(outcome)));
     plugins.order(plugin, order, budget, report);
     tokio::time::timeout(PATIENCE, told).await.expect("a report").expect("exactly one")
-}
-
-/// Waits until it is so.
-pub async fn eventually(what: &str, mut so: impl FnMut() -> bool) {
-    let asking = async {
-        while !so() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    assert!(tokio::time::timeout(PATIENCE, asking).await.is_ok(), "in vain: {what}");
 }
 
 /// One line of a scrape.

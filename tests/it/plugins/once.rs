@@ -73,7 +73,7 @@ proptest! {
                     Step::Wait { ms } => tokio::time::sleep(Duration::from_millis(ms)).await,
                 }
             }
-            eventually("all are reported", || {
+            eventually("all are reported", async || {
                 told.lock().expect("a table").len() == ordered.len()
             }).await;
             drop(plugins);

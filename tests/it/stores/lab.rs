@@ -14,28 +14,16 @@ use tenure::{
 };
 use tokio::sync::broadcast::error::RecvError;
 
+pub use crate::support::clock::{PATIENCE, eventually};
+
 /// Every future of a store resolves within this.
 pub const SOON: Duration = Duration::from_secs(10);
-/// What must come about does so within this: longer than a change may take to every node.
-pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits for a store's answer, which every store owes within [`SOON`].
 pub async fn soon<T>(future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(SOON, future).await {
         Ok(done) => done,
         Err(_) => panic!("the store did not answer within {SOON:?}"),
-    }
-}
-
-/// Asks again until it is so.
-pub async fn eventually(what: &str, mut so: impl AsyncFnMut() -> bool) {
-    let asking = async {
-        while !so().await {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    if tokio::time::timeout(PATIENCE, asking).await.is_err() {
-        panic!("it did not come about that {what}");
     }
 }
 

@@ -21,6 +21,8 @@ use tenure::{
     telemetry::{Metrics, OwnershipLog},
 };
 
+use crate::support::clock::eventually;
+
 /// A store whose records cannot be read for a while.
 struct Unreadable {
     inner: Arc<dyn LeaseStore>,
@@ -100,16 +102,6 @@ async fn open(store: Arc<dyn LeaseStore>) -> Arc<Manager> {
         broken: None,
     };
     Manager::open(parts).await.expect("the manager opens")
-}
-
-async fn eventually(what: &str, mut so: impl AsyncFnMut() -> bool) {
-    let asking = async {
-        while !so().await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let patience = Duration::from_secs(20);
-    assert!(tokio::time::timeout(patience, asking).await.is_ok(), "in vain: {what}");
 }
 
 #[test]

@@ -35,12 +35,12 @@ async fn a_shard_goes_on_where_the_worker_before_stopped() {
     let mut first = worker(&place, &server, "w1");
     let both =
         |least: usize| ["s-1", "s-2"].iter().all(|shard| steps(&place, shard).len() >= least);
-    assert!(within(PATIENCE, || both(3)).await);
+    assert!(within(PATIENCE, async || both(3)).await);
     let mut second = worker(&place, &server, "w2");
     first.signal(Signal::TERM);
     assert_eq!(first.over().await.code(), 0);
     let done = steps(&place, "s-1").len().max(steps(&place, "s-2").len());
-    assert!(within(PATIENCE, || both(done + 3)).await);
+    assert!(within(PATIENCE, async || both(done + 3)).await);
     second.signal(Signal::TERM);
     assert_eq!(second.over().await.code(), 0);
     for shard in ["s-1", "s-2"] {

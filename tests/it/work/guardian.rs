@@ -204,7 +204,7 @@ async fn when_the_guardian_is_killed_what_it_ran_is_dead_at_once_and_the_agent_k
     stand.guardian.gone().await;
     assert_eq!(running.exited().await.why, Some(Why::GuardianGone));
     let all = [running.pid, grandchild, stray];
-    assert!(within(ms(1000), || !all.into_iter().any(lives)).await);
+    assert!(within(ms(1000), async || !all.into_iter().any(lives)).await);
     assert!(matches!(ward.run(stand.sh(":")).await, Err(RunError::GuardianGone)));
 }
 
@@ -219,7 +219,7 @@ async fn when_the_guardian_is_killed_nothing_that_forks_on_escapes_and_only_then
                      for n in 1 2 3; do setsid /bin/sh $D/next & done; sleep 60";
         let mut running = ward.run(stand.sh(chain)).await.expect("it runs");
         let steps = stand.path("steps");
-        assert!(within(PATIENCE, || read(&steps).len() > 40).await, "round {round}");
+        assert!(within(PATIENCE, async || read(&steps).len() > 40).await, "round {round}");
         signal(stand.guardian.pid(), Signal::KILL);
         assert_eq!(running.exited().await.why, Some(Why::GuardianGone));
         assert!(!lives(running.pid), "round {round}");
@@ -239,7 +239,7 @@ async fn when_the_guardian_stands_still_the_agent_kills_before_the_deadline() {
     let mut running = ward.run(stand.sh(line)).await.expect("it runs");
     let stray = number_in(&stand.path("stray")).await;
     signal(stand.guardian.pid(), Signal::STOP);
-    assert!(within(PATIENCE, || !lives(running.pid) && !lives(stray)).await);
+    assert!(within(PATIENCE, async || !lives(running.pid) && !lives(stray)).await);
     assert!(boottime_ms() <= deadline);
     // It was woken, and goes on: nobody else has to.
     running.exited().await;
@@ -264,7 +264,7 @@ async fn no_signal_ends_it_while_it_has_an_agent() {
     tokio::time::sleep(ms(200)).await;
     assert!(lives(stand.guardian.pid()) && lives(running.pid));
     ward.stop(ms(0));
-    assert!(within(PATIENCE, || !lives(running.pid)).await);
+    assert!(within(PATIENCE, async || !lives(running.pid)).await);
 }
 
 #[tokio::test]

@@ -1,16 +1,10 @@
 //! Processes as a test sees them from outside.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
-use tenure::clock::boottime_ms;
 
-/// Longer than anything may take that is to happen at all.
-pub const PATIENCE: Duration = Duration::from_secs(20);
-
-pub const fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
+pub use crate::support::clock::{PATIENCE, ms, within};
 
 /// Whether it runs: there, and no zombie.
 pub fn lives(pid: u32) -> bool {
@@ -24,21 +18,9 @@ pub fn signal(pid: u32, signal: Signal) {
     let _ = kill_process(pid, signal);
 }
 
-/// Waits until it is so, and tells whether it came about.
-pub async fn within(span: Duration, mut so: impl FnMut() -> bool) -> bool {
-    let end = boottime_ms() + u64::try_from(span.as_millis()).expect("short");
-    while !so() {
-        if boottime_ms() > end {
-            return false;
-        }
-        tokio::time::sleep(ms(10)).await;
-    }
-    true
-}
-
 /// The number that a program wrote into a file.
 pub async fn number_in(file: &Path) -> u32 {
     let number = || std::fs::read_to_string(file).ok()?.trim().parse().ok();
-    assert!(within(PATIENCE, || number().is_some()).await, "{} is written", file.display());
+    assert!(within(PATIENCE, async || number().is_some()).await, "{} is written", file.display());
     number().expect("just seen")
 }

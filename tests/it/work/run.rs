@@ -26,7 +26,7 @@ fn last_beat(place: &Place) -> u64 {
 async fn beating(place: &Place, server: &Server, args: &str) -> (Agent, u32) {
     let agent = place.agent(server.addr, args, BEATS);
     let pid = place.pid("pid").await;
-    assert!(within(PATIENCE, || !place.read("beat").is_empty()).await);
+    assert!(within(PATIENCE, async || !place.read("beat").is_empty()).await);
     (agent, pid)
 }
 
@@ -100,7 +100,7 @@ async fn signals_reach_the_program() {
     place.pid("pid").await;
     for (kind, heard) in [(Signal::USR1, "usr1\n"), (Signal::INT, "usr1\nint\n")] {
         agent.signal(kind);
-        assert!(within(PATIENCE, || place.read("heard") == heard).await, "{}", place.read("heard"));
+        assert!(within(PATIENCE, async || place.read("heard") == heard).await, "{}", place.read("heard"));
     }
     agent.signal(Signal::TERM);
     assert_eq!(agent.over().await.code(), 9);
@@ -139,7 +139,7 @@ async fn one_of_several_keys_or_of_a_pool() {
     let place = Place::new();
     let line = "echo $TENURE_KEY > $D/one; exec sleep 60";
     let _holder = place.agent(server.addr, "run --any p/1,p/2", line);
-    assert!(within(PATIENCE, || !place.read("one").is_empty()).await);
+    assert!(within(PATIENCE, async || !place.read("one").is_empty()).await);
     let over =
         place.agent(server.addr, "run --any p/1,p/2", "echo $TENURE_KEY > $D/other").over().await;
     assert_eq!(over.code(), 0, "{}", over.stderr);
@@ -169,9 +169,9 @@ async fn without_its_coordinator_the_program_is_dead_before_the_guarantee_ends()
     );
     let agent = place.agent(server.addr, SHORT, &line);
     let pid = place.pid("pid").await;
-    assert!(within(PATIENCE, || !place.read("lease").is_empty()).await);
+    assert!(within(PATIENCE, async || !place.read("lease").is_empty()).await);
     server.signal("STOP");
-    assert!(within(PATIENCE, || !lives(pid)).await);
+    assert!(within(PATIENCE, async || !lives(pid)).await);
     let file: Value = serde_json::from_str(&place.read("lease")).expect("JSON");
     let deadline = file["deadline_boottime_ms"].as_u64().expect("a number");
     let last = last_beat(&place);
@@ -187,7 +187,7 @@ async fn when_the_agent_is_stopped_the_program_is_dead_before_the_guarantee_ends
     let (mut agent, pid) = beating(&place, &server, SHORT).await;
     let from = boottime_ms();
     agent.signal(Signal::STOP);
-    assert!(within(PATIENCE, || !lives(pid)).await);
+    assert!(within(PATIENCE, async || !lives(pid)).await);
     // The last renewal was not later than that.
     let last = last_beat(&place);
     assert!(last < from + 2000, "{} ms after the last renewal at best", last - from);
@@ -203,7 +203,7 @@ async fn when_the_agent_is_killed_no_orphan_is_left() {
     let (pid, grandchild) = (place.pid("pid").await, place.pid("grandchild").await);
     let from = boottime_ms();
     agent.signal(Signal::KILL);
-    assert!(within(PATIENCE, || !lives(pid) && !lives(grandchild)).await);
+    assert!(within(PATIENCE, async || !lives(pid) && !lives(grandchild)).await);
     assert!(boottime_ms() - from < 1500, "{}", boottime_ms() - from);
 }
 

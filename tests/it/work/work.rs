@@ -29,7 +29,7 @@ fn written(place: &Place, key: &str) -> Option<(u32, u64, String)> {
 async fn runs(place: &Place, keys: &[&str]) {
     let all = || keys.iter().all(|key| written(place, key).is_some_and(|(pid, ..)| lives(pid)));
     let found = || keys.iter().map(|key| written(place, key)).collect::<Vec<_>>();
-    assert!(within(PATIENCE, all).await, "{:?}", found());
+    assert!(within(PATIENCE, async || all()).await, "{:?}", found());
 }
 
 #[tokio::test]
@@ -106,11 +106,11 @@ async fn a_program_is_started_again_or_not_as_the_policy_says() {
     let (server, place) = (Server::start(), Place::new());
     let line = "echo $$ >> $D/runs-$TENURE_KEY; exit 0";
     let mut always = work(&place, &server, "--keys a", line);
-    assert!(within(PATIENCE, || place.read("runs-a").lines().count() >= 3).await);
+    assert!(within(PATIENCE, async || place.read("runs-a").lines().count() >= 3).await);
     always.signal(Signal::TERM);
     assert_eq!(always.over().await.code(), 0);
     let mut on_failure = work(&place, &server, "--keys b --restart on-failure", line);
-    assert!(within(PATIENCE, || place.read("runs-b").lines().count() == 1).await);
+    assert!(within(PATIENCE, async || place.read("runs-b").lines().count() == 1).await);
     tokio::time::sleep(ms(700)).await;
     assert_eq!(place.read("runs-b").lines().count(), 1);
     assert_eq!(lease(server.addr, "b").await["state"], "held", "it is done, and stays so");
@@ -122,7 +122,7 @@ async fn a_program_is_started_again_or_not_as_the_policy_says() {
 async fn a_program_that_fails_again_and_again_gives_its_key_back() {
     let (server, place) = (Server::start(), Place::new());
     let mut agent = work(&place, &server, "--keys a --output json", "echo x >> $D/tries; exit 1");
-    assert!(within(PATIENCE, || place.read("tries").lines().count() >= 5).await);
+    assert!(within(PATIENCE, async || place.read("tries").lines().count() >= 5).await);
     // Another worker finds it free, or is next.
     let line = "echo $TENURE_TOKEN > $D/token";
     let other = place.agent(server.addr, "run --key a --wait 10s", line).over().await;
@@ -145,10 +145,10 @@ async fn a_revoked_key_stops_its_program_alone() {
     runs(&place, &["a", "b"]).await;
     let (first, other) = (written(&place, "a").expect("a").0, written(&place, "b").expect("b").0);
     post(server.addr, "admin/revoke", &json!({"key": "a", "reason": "test"})).await;
-    assert!(within(PATIENCE, || !lives(first)).await);
+    assert!(within(PATIENCE, async || !lives(first)).await);
     assert!(lives(other));
     let again = || written(&place, "a").is_some_and(|(_, token, _)| token > 1);
-    assert!(within(PATIENCE, again).await, "the key comes back");
+    assert!(within(PATIENCE, async || again()).await, "the key comes back");
     agent.signal(Signal::TERM);
     assert_eq!(agent.over().await.code(), 0);
 }
@@ -161,7 +161,7 @@ async fn without_its_coordinator_all_programs_end_in_time_and_come_back_with_it(
     let pids = ["a", "b"].map(|key| written(&place, key).expect("it runs").0);
     let from = tenure::clock::boottime_ms();
     server.signal("STOP");
-    assert!(within(PATIENCE, || pids.iter().all(|&pid| !lives(pid))).await);
+    assert!(within(PATIENCE, async || pids.iter().all(|&pid| !lives(pid))).await);
     assert!(tenure::clock::boottime_ms() - from < 2000);
     server.signal("CONT");
     runs(&place, &["a", "b"]).await;
@@ -177,7 +177,7 @@ async fn when_the_agent_is_killed_all_its_programs_are_dead() {
     runs(&place, &["a", "b", "c", "d"]).await;
     let pids = ["a", "b", "c", "d"].map(|key| written(&place, key).expect("it runs").0);
     agent.signal(Signal::KILL);
-    assert!(within(ms(1500), || pids.iter().all(|&pid| !lives(pid))).await);
+    assert!(within(ms(1500), async || pids.iter().all(|&pid| !lives(pid))).await);
 }
 
 #[tokio::test]

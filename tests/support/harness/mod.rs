@@ -16,12 +16,7 @@ pub use session::{Session, session_body};
 pub use sse::{Event, Stream};
 pub use wire::{Connection, Reply};
 
-/// Longer than anything may take that is to happen at all.
-pub const PATIENCE: Duration = Duration::from_secs(20);
-
-pub fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
+pub use crate::support::clock::{PATIENCE, eventually, ms, soon};
 
 /// A grant, with what a test needs at hand.
 #[derive(Clone, Debug)]
@@ -141,26 +136,6 @@ impl Server {
         let text = reply.text();
         let values = text.lines().filter(|line| line.starts_with(series));
         values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
-    }
-}
-
-/// Asks again until it is so.
-pub async fn eventually(what: &str, mut so: impl AsyncFnMut() -> bool) {
-    let asking = async {
-        while !so().await {
-            tokio::time::sleep(ms(5)).await;
-        }
-    };
-    if tokio::time::timeout(PATIENCE, asking).await.is_err() {
-        panic!("it did not come about that {what}");
-    }
-}
-
-/// Fails when it takes longer than anything may take.
-pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
-        Ok(done) => done,
-        Err(_) => panic!("{what} took longer than {PATIENCE:?}"),
     }
 }
 
