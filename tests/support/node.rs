@@ -1,18 +1,18 @@
-//! A coordinator as a process of its own, on a port that it keeps over restarts.
+//! A coordinator as a process of its own.
 
-use std::{process::Command, time::Duration};
+use std::{net::SocketAddr, process::Command, time::Duration};
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::{
-    clock::{ms, within},
+    clock::{PATIENCE, ms, within},
     ports::free_port,
-    process::Process,
+    process::{Ended, Process},
 };
 
-/// How long a start may take: opening a store, on a busy machine.
-const START_MS: u64 = 30_000;
+/// What it says once it accepts connections, before its address.
+const LISTENING: &str = "listening on ";
 
 #[derive(Debug)]
 pub struct Node {
@@ -37,25 +37,25 @@ impl Node {
         }
     }
 
-    /// A node with these settings (`section.key=value`), not started yet.
+    /// A node with these settings (`section.key=value`), not started yet. It keeps its port over restarts.
     pub fn new(name: &str, sets: &[String], env: &[(&str, &str)]) -> Self {
-        let port = free_port();
-        let listen = format!("127.0.0.1:{port}");
-        let mut args: Vec<String> = ["serve", "--listen", &listen].map(str::to_owned).to_vec();
+        Self::at(SocketAddr::from(([127, 0, 0, 1], free_port())), name, sets, env)
+    }
+
+    /// [`Self::new`], at this address; with port 0, on any port, which may be another one after a restart.
+    pub fn at(listen: SocketAddr, name: &str, sets: &[String], env: &[(&str, &str)]) -> Self {
+        let mut args = ["serve", "--listen", &listen.to_string()].map(str::to_owned).to_vec();
         for set in sets {
             args.extend(["--set".to_owned(), set.clone()]);
         }
+        let http = reqwest::Client::builder().no_proxy().timeout(ms(5_000)).build();
         Self {
             url: format!("http://{listen}"),
             args,
             env: env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
             process: None,
             name: name.to_owned(),
-            http: reqwest::Client::builder()
-                .no_proxy()
-                .timeout(ms(5_000))
-                .build()
-                .expect("a client"),
+            http: http.expect("a client"),
         }
     }
 
@@ -66,10 +66,29 @@ impl Node {
     }
 
     pub fn launch(&mut self) {
+        self.launch_by(Command::new(env!("CARGO_BIN_EXE_tenure")));
+    }
+
+    /// Starts it by this command, which takes the program's arguments.
+    pub fn launch_by(&mut self, mut command: Command) {
         assert!(self.process.is_none(), "{} runs", self.name);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
         command.args(&self.args).envs(self.env.iter().cloned());
         self.process = Some(Process::start(&self.name, &mut command));
+    }
+
+    /// Starts it, and waits until it accepts connections. Blocks. `Err`: it ended instead, or was ended for its
+    /// silence.
+    pub fn listens(&mut self) -> Result<SocketAddr, Ended> {
+        self.launch();
+        let process = self.process.as_mut().expect("it was launched");
+        match process.line(LISTENING, PATIENCE) {
+            Some(url) => {
+                let addr = url.strip_prefix("http://").unwrap_or(&url).parse();
+                self.url = url;
+                Ok(addr.expect("an address"))
+            }
+            None => Err(self.process.take().expect("it was launched").end()),
+        }
     }
 
     /// Waits until it is ready.
@@ -77,7 +96,7 @@ impl Node {
         let url = format!("{}/readyz", self.url);
         let http = self.http.clone();
         let process = self.process.as_mut().expect("it was launched");
-        let is_ready = within(ms(START_MS), async || {
+        let is_ready = within(PATIENCE, async || {
             if let Some(status) = process.ended() {
                 panic!("the node ended with {status}; it said:\n{}", process.said());
             }
@@ -93,8 +112,26 @@ impl Node {
         self.ready().await;
     }
 
-    pub fn kill(&mut self) {
-        self.process.take().expect("it runs").kill();
+    /// SIGKILL, and waits.
+    pub fn kill(&mut self) -> Ended {
+        self.process.take().expect("it runs").end()
+    }
+
+    /// Waits for its end.
+    pub fn wait(&mut self) -> Ended {
+        self.process.take().expect("it runs").wait()
+    }
+
+    pub fn process(&self) -> &Process {
+        self.process.as_ref().expect("it runs")
+    }
+
+    pub fn process_mut(&mut self) -> &mut Process {
+        self.process.as_mut().expect("it runs")
+    }
+
+    pub fn said(&self) -> String {
+        self.process.as_ref().map(Process::said).unwrap_or_default()
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -106,7 +143,7 @@ impl Node {
         let mut process = self.process.take().expect("it runs");
         process.signal(Signal::TERM);
         let mut status = None;
-        let ended = within(ms(START_MS), async || {
+        let ended = within(PATIENCE, async || {
             status = process.ended();
             status.is_some()
         })
@@ -123,7 +160,7 @@ impl Node {
 
     /// What it said that names this.
     pub fn said_of(&self, what: &str) -> String {
-        let said = self.process.as_ref().map(Process::said).unwrap_or_default();
+        let said = self.said();
         let lines = said.lines().filter(|line| line.contains(what) || !line.contains("key="));
         lines.map(|line| format!("    {line}\n")).collect()
     }

@@ -7,21 +7,36 @@ use std::{
     collections::VecDeque,
     io::{BufRead, BufReader},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Lines that are kept of what it said.
-const LINES: usize = 20_000;
+/// The lines of stderr that are kept.
+const LINES: usize = 200_000;
 /// Of them, what a failed test shows of each process.
-const SHOWN: usize = 30;
+const SHOWN: usize = 60;
 
 #[derive(Debug)]
 pub struct Process {
     name: String,
     child: Child,
-    said: Arc<Mutex<VecDeque<String>>>,
+    said: Arc<Said>,
+}
+
+/// What a process said on stderr, line by line.
+#[derive(Debug, Default)]
+struct Said {
+    lines: Mutex<(VecDeque<String>, bool)>,
+    more: Condvar,
+}
+
+impl Said {
+    /// The lines, and whether there will be no more.
+    fn lock(&self) -> MutexGuard<'_, (VecDeque<String>, bool)> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Process {
@@ -29,26 +44,38 @@ impl Process {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|why| panic!("{name}: {why}"));
         let pipe = child.stderr.take().expect("stderr is piped");
-        let said = Arc::new(Mutex::new(VecDeque::new()));
+        let said = Arc::new(Said::default());
         let heard = said.clone();
         std::thread::spawn(move || {
             for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-                let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-                if heard.len() == LINES {
-                    heard.pop_front();
+                let mut heard_lines = heard.lock();
+                if heard_lines.0.len() == LINES {
+                    heard_lines.0.pop_front();
                 }
-                heard.push_back(line);
+                heard_lines.0.push_back(line);
+                heard.more.notify_all();
             }
+            heard.lock().1 = true;
+            heard.more.notify_all();
         });
         Self { name: name.to_owned(), child, said }
     }
 
     pub fn said(&self) -> String {
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        said.iter().map(|line| format!("{line}\n")).collect()
+        self.said.lock().0.iter().map(|line| format!("{line}\n")).collect()
     }
 
-    #[allow(dead_code, reason = "not every test that has processes asks")]
+    /// The rest of the first line that begins so, as soon as there is one. `None` when it ends, or is silent for
+    /// longer.
+    pub fn line(&self, beginning: &str, patience: Duration) -> Option<String> {
+        let find = |lines: &VecDeque<String>| {
+            lines.iter().find_map(|line| line.strip_prefix(beginning)).map(str::to_owned)
+        };
+        let waits = |(lines, over): &mut (VecDeque<String>, bool)| !*over && find(lines).is_none();
+        let waited = self.said.more.wait_timeout_while(self.said.lock(), patience, waits);
+        find(&waited.unwrap_or_else(PoisonError::into_inner).0.0)
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -62,11 +89,34 @@ impl Process {
         self.child.try_wait().expect("it is our child")
     }
 
-    /// SIGKILL, and waits.
-    pub fn kill(mut self) {
-        self.child.kill().expect("it runs");
-        self.child.wait().expect("it ends");
+    /// SIGKILL, and waits. One that ended before has the status of its own end.
+    pub fn end(mut self) -> Ended {
+        let _ = self.child.kill();
+        self.wait()
     }
+
+    /// [`Self::end`] of one that must still run.
+    pub fn kill(mut self) {
+        assert!(self.ended().is_none(), "{} has ended by itself", self.name);
+        self.end();
+    }
+
+    /// Waits for its end, and for the last of what it said.
+    pub fn wait(mut self) -> Ended {
+        let status = self.child.wait().expect("it ends");
+        // A child of its own may keep the pipe open.
+        let lines = self.said.lock();
+        let over = |(_, over): &mut (VecDeque<String>, bool)| !*over;
+        drop(self.said.more.wait_timeout_while(lines, Duration::from_secs(1), over));
+        Ended { status, said: self.said() }
+    }
+}
+
+/// What is left of a process.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub said: String,
 }
 
 impl Drop for Process {

@@ -15,7 +15,7 @@ async fn a_backup_brings_everything_back_under_a_higher_epoch() {
     let mut before = scenario::fill(&node).await;
     place.tenure(&["backup", "--file", &file]).refused(1, &["stop the coordinator first"]);
     assert!(!exists(&file), "a backup that failed leaves nothing");
-    node.stop();
+    node.stop().await;
     let said = place.tenure(&["backup", "--file", &file, "--output", "json"]).json();
     assert_eq!((said["keys"].as_u64(), said["skipped"].as_u64()), (Some(603), Some(0)));
 
@@ -35,7 +35,7 @@ async fn a_backup_brings_everything_back_under_a_higher_epoch() {
     scenario::restore(&place, &file, 1);
     let node = place.serve().await;
     scenario::check(&node, &before, 1).await;
-    node.stop();
+    node.stop().await;
 
     // A backup of the restored store goes to the next epoch; the first one does too.
     let second = place.file("second.jsonl");
@@ -51,10 +51,10 @@ async fn a_store_with_a_secret_of_its_own_is_not_mixed_with_a_backup() {
     let file = place.file("backup.jsonl");
     let node = place.serve().await;
     node.acquire_and_release("k").await;
-    node.stop();
+    node.stop().await;
     place.tenure(&["backup", "--file", &file, "--output", "json"]).json();
     let other = Place::embedded();
-    other.serve().await.stop();
+    other.serve().await.stop().await;
     other
         .tenure(&["restore", "--file", &file, "--raise-epoch"])
         .refused(1, &["a secret of its own", "name another directory"]);
@@ -70,7 +70,7 @@ async fn the_epoch_is_raised_in_place() {
     let token = node.acquire_and_release("k").await;
     let identity = node.get("/v1/info").await["store_id"].clone();
     place.tenure(&["restore", "--raise-epoch"]).refused(1, &["stop the coordinator first"]);
-    node.stop();
+    node.stop().await;
     assert_eq!(place.tenure(&["restore", "--raise-epoch", "--output", "json"]).json()["epoch"], 1);
     let node = place.serve().await;
     let info = node.get("/v1/info").await;

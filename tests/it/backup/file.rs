@@ -12,7 +12,7 @@ async fn backed_up() -> (Place, String) {
     for key in ["a", "b", "c"] {
         node.acquire_and_release(key).await;
     }
-    node.stop();
+    node.stop().await;
     place.tenure(&["backup", "--file", &file, "--output", "json"]).json();
     (place, file)
 }

@@ -1,14 +1,15 @@
 //! The program under test, on a store that outlives it.
 
 use std::{
-    io::{BufRead, BufReader},
+    net::SocketAddr,
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
-    sync::mpsc,
+    process::{Command, Output},
 };
 
-pub use crate::support::clock::{PATIENCE, eventually};
 use serde_json::{Value, json};
+
+pub use crate::support::clock::eventually;
+use crate::support::node;
 
 /// A store, as settings, and a directory for files.
 pub struct Place {
@@ -91,47 +92,24 @@ impl Place {
 
     /// Starts a coordinator, and waits until it listens.
     pub fn start(&self) -> Node {
-        let mut command = self.command(&["serve", "--listen", "127.0.0.1:0"]);
-        let mut child =
-            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
-        let stderr = child.stderr.take().expect("a pipe");
-        let (found, url) = mpsc::channel();
-        let log = std::thread::spawn(move || {
-            let mut log = Vec::new();
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                if let Some(url) = line.strip_prefix("listening on ") {
-                    let _ = found.send(url.to_owned());
-                }
-                log.push(line);
-            }
-            drop(found);
-            log
-        });
-        let url = match url.recv_timeout(PATIENCE) {
-            Ok(url) => url,
-            Err(_) => {
-                let _ = child.kill();
-                panic!("it does not serve:\n{}", log.join().expect("a log").join("\n"));
-            }
-        };
-        Node { url, child, client: reqwest::Client::new() }
+        let mut process =
+            node::Node::at(SocketAddr::from(([127, 0, 0, 1], 0)), "the node", &self.settings, &[]);
+        process.listens().unwrap_or_else(|ended| panic!("it does not serve: {ended:?}"));
+        Node { url: process.url.clone(), process, client: reqwest::Client::new() }
     }
 }
 
 /// A running coordinator; killed with this value.
 pub struct Node {
     pub url: String,
-    child: Child,
+    process: node::Node,
     client: reqwest::Client,
 }
 
 impl Node {
     /// Ends it as an operator does.
-    pub fn stop(mut self) {
-        let pid = i32::try_from(self.child.id()).expect("a process id");
-        let pid = rustix::process::Pid::from_raw(pid).expect("a process");
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("signalled");
-        assert!(self.child.wait().expect("it ends").success());
+    pub async fn stop(mut self) {
+        self.process.stop().await;
     }
 
     /// Status and body; 0 while it cannot be reached.
@@ -195,13 +173,6 @@ impl Node {
         let proof = json!({"key": key, "lease_id": grant["lease_id"]});
         self.call("/v1/release", proof).await;
         grant["token"].as_u64().expect("a token")
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

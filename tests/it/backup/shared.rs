@@ -38,7 +38,7 @@ async fn lose_and_restore(place: &Place, wipe: impl AsyncFnOnce()) {
     scenario::restore(place, &file, 1);
     let node = place.serve().await;
     scenario::check(&node, &before, 1).await;
-    node.stop();
+    node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,7 +91,7 @@ async fn raise_after_a_crash(place: &Place) {
         "{again}: its owner takes it at once"
     );
     assert!(node.acquire_and_release("k").await > token + (1 << 42));
-    node.stop();
+    node.stop().await;
     // One that left by itself need not be waited for.
     let said = place.tenure(&["restore", "--raise-epoch", "--output", "json"]);
     assert_eq!((said.err.as_str(), &said.json()["epoch"]), ("", &json!(2)));
@@ -109,7 +109,7 @@ async fn a_backup_goes_from_one_kind_of_store_to_another() {
     let file = place.file("backup.jsonl");
     let node = place.serve().await;
     let before = scenario::fill(&node).await;
-    node.stop();
+    node.stop().await;
     place.tenure(&["backup", "--file", &file, "--output", "json"]).json();
     let server = nats_server::Server::start();
     let place = nats(&server);
@@ -122,13 +122,13 @@ async fn a_backup_goes_from_one_kind_of_store_to_another() {
 async fn freezes_until_the_epoch_is_raised(place: &Place, wipe: impl AsyncFnOnce()) {
     let node = place.serve().await;
     node.acquire_and_release("k").await;
-    node.stop();
+    node.stop().await;
     // An epoch that only the witness knows after the loss.
     let raised = place.tenure(&["restore", "--raise-epoch", "--epoch", "4", "--output", "json"]);
     assert_eq!(raised.json()["epoch"], 4);
     let node = place.serve().await;
     let token = node.acquire_and_release("k").await;
-    node.stop();
+    node.stop().await;
     wipe().await;
     let node = place.start();
     eventually("frozen", async || {
@@ -150,7 +150,7 @@ async fn freezes_until_the_epoch_is_raised(place: &Place, wipe: impl AsyncFnOnce
     assert_eq!(raised["epoch"], 5);
     eventually("thawed", async || again.text("/readyz").await.0 == 200).await;
     assert!(again.acquire_and_release("k").await > token, "nobody had to start it again");
-    again.stop();
+    again.stop().await;
     let node = place.serve().await;
     assert_eq!(node.get("/v1/info").await["epoch"], 5);
 }

@@ -153,8 +153,8 @@ fn a_new_store_on_a_full_disk_says_what_to_do() {
     fs::create_dir(&dir).expect("a directory");
     mount.fill(0);
     let refused = Server::refuse(&dir, &SETTINGS);
-    assert_eq!(refused.status.code(), Some(1), "{}", refused.stderr);
-    assert!(refused.stderr.contains("make room on the disk and start again"), "{}", refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{}", refused.said);
+    assert!(refused.said.contains("make room on the disk and start again"), "{}", refused.said);
 }
 
 /// A thin disk runs out of room under the file system, which cannot know: syncs fail.
@@ -192,7 +192,7 @@ async fn a_disk_that_fails_syncs_stops_the_store_and_loses_nothing() {
     assert!(said["detail"].as_str().expect("detail").contains("restart"), "{said}");
     assert_eq!(server.get("/readyz").await.status, 503);
     let stopped = server.kill();
-    assert!(!stopped.stderr.contains("panicked"), "{}", stopped.stderr);
+    assert!(!stopped.said.contains("panicked"), "{}", stopped.said);
     drop(mount);
     drop(thin);
 

@@ -11,7 +11,10 @@ use crate::crash::{
     worker::{Worker, connect},
 };
 
-use crate::support::harness::{Connection, PATIENCE, Reply, Server, ms, process::Stopped};
+use crate::support::{
+    harness::{Connection, PATIENCE, Reply, Server, ms, process::Stopped},
+    process::Ended,
+};
 
 /// Connections that make the load.
 const WORKERS: usize = 8;
@@ -104,9 +107,9 @@ impl Lane {
                 stopped
             }
         };
-        let Stopped { status, stderr, .. } = &stopped;
-        assert_eq!(status.signal(), Some(SIGKILL), "{moment:?}, {status:?}; it said:\n{stderr}");
-        assert!(!stderr.contains("panicked"), "{moment:?}; it said:\n{stderr}");
+        let Ended { status, said } = &*stopped;
+        assert_eq!(status.signal(), Some(SIGKILL), "{moment:?}, {status:?}; it said:\n{said}");
+        assert!(!said.contains("panicked"), "{moment:?}; it said:\n{said}");
         stopped
     }
 

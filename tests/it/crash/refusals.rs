@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use crate::support::harness::{Server, process::Refused};
+use crate::support::{harness::Server, process::Ended};
 
 const RESTORE: &str =
     "restore a backup into an empty one: tenure restore --file FILE --raise-epoch";
@@ -19,12 +19,12 @@ async fn store() -> tempfile::TempDir {
 }
 
 fn refused(dir: &Path, file: &str, says: &[&str]) {
-    let Refused { status, stderr } = Server::refuse(dir, &[]);
-    assert_eq!(status.code(), Some(1), "{stderr}");
-    assert!(!stderr.contains("panicked"), "{stderr}");
+    let Ended { status, said } = Server::refuse(dir, &[]);
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(!said.contains("panicked"), "{said}");
     let file = if file.is_empty() { dir.to_owned() } else { dir.join(file) };
     for says in says.iter().chain([&file.to_str().expect("UTF-8")]) {
-        assert!(stderr.contains(says), "{says:?} is not in:\n{stderr}");
+        assert!(said.contains(says), "{says:?} is not in:\n{said}");
     }
 }
 

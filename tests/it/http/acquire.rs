@@ -69,7 +69,7 @@ async fn a_lease_id_is_told_to_its_holder_alone() {
     let events = serde_json::to_string(&server.history().await).expect("JSON");
     assert!(!events.contains(&grant.lease_id));
     assert!(events.contains("w1"));
-    let said = server.stderr();
+    let said = server.said();
     assert!(said.contains("secret"), "an ownership change is logged");
     assert!(!said.contains(&grant.lease_id), "not in the logs");
 }

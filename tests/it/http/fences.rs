@@ -74,7 +74,7 @@ async fn before_grant_nobody_gets_the_key_before_every_plugin_confirmed() {
     let events = server.events_of("f/k").await;
     assert_no_hole(&events);
     assert_eq!(kinds(&events), ["granted", "expired", "fencing", "fenced", "granted"]);
-    assert!(server.stderr().lines().any(|line| line.contains("fence") && line.contains("note")));
+    assert!(server.said().lines().any(|line| line.contains("fence") && line.contains("note")));
     for plugin in ["gate", "note"] {
         let series = format!(
             "tenure_fence_duration_seconds_count{{plugin=\"{plugin}\",outcome=\"confirmed\"}}"
@@ -150,7 +150,7 @@ async fn with_alarm_the_key_goes_on_though_the_fence_failed() {
     server.post("/v1/acquire", &waits).await.ok();
     let events = server.events_of("f/k").await;
     assert_eq!(kinds(&events), ["granted", "expired", "fencing", "fence-failed", "granted"]);
-    let said = server.stderr();
+    let said = server.said();
     let line = said.lines().find(|line| line.contains("FenceFailed")).expect("people are told");
     assert!(line.contains("key=\"f/k\""), "any key can be told from the rest of the line: {line}");
 }

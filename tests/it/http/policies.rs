@@ -1,5 +1,6 @@
 //! `[[policy]]`: ttl bounds and pools of the keys under a prefix, and the file read again on SIGHUP.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::harness::{Grant, Server, Stream, eventually};
@@ -223,7 +224,7 @@ async fn a_hangup_applies_the_policies_of_the_file_and_touches_no_held_lease() {
     assert!(server.metric(applied).await.abs() < 0.1 && server.metric(refused).await.abs() < 0.1);
     let hang_up = async |config: &str, series: &str, times: f64| {
         server.configure(config);
-        server.signal("HUP");
+        server.signal(Signal::HUP);
         eventually(series, async || (server.metric(series).await - times).abs() < 0.1).await;
     };
     let beat = async || {
@@ -248,7 +249,7 @@ async fn a_hangup_applies_the_policies_of_the_file_and_touches_no_held_lease() {
         eventually(&series, async || (server.metric(&series).await - held).abs() < 0.1).await;
     }
     eventually("the warning", async || {
-        let said = server.stderr();
+        let said = server.said();
         said.contains("limits.wait_max") && said.contains("need a restart")
     })
     .await;
@@ -256,7 +257,7 @@ async fn a_hangup_applies_the_policies_of_the_file_and_touches_no_held_lease() {
     let wrong = "[[policy]]\nprefix = \"a\"\nlock_delay = \"2m\"\ncolour = 1\n[limits]\nkeys = 0\n";
     hang_up(wrong, refused, 1.0).await;
     eventually("every fault", async || {
-        let said = server.stderr();
+        let said = server.said();
         let faults = [":3: policy.lock_delay", ":4: policy.colour", ":6: limits.keys"];
         faults.iter().all(|fault| said.contains(fault))
     })

@@ -1,5 +1,6 @@
 //! What a crash leaves.
 
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::support::harness::{Grant, Server, assert_no_hole, eventually, kinds, ms};
@@ -119,7 +120,7 @@ async fn tokens_rise_through_restarts_and_a_store_keeps_its_name() {
         if round % 2 == 0 {
             server = server.kill().restart();
         } else {
-            server.signal("TERM");
+            server.signal(Signal::TERM);
             let stopped = server.wait();
             assert!(stopped.status.success());
             server = stopped.restart();

@@ -215,7 +215,7 @@ async fn the_id_is_told_to_nobody_but_its_holder() {
     public.push(server.beat(&session).await.text());
     eventually("the end", async || server.lease("k").await["state"] == "free").await;
     public.push(Value::Array(server.history().await).to_string());
-    public.push(server.stderr());
+    public.push(server.said());
     for text in public {
         assert!(!text.contains(session.proof()), "the secret is in {text}");
         assert!(!text.contains(&grant.lease_id), "the lease's secret is in {text}");

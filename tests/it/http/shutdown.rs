@@ -1,5 +1,6 @@
 //! SIGTERM: no acknowledged call is lost, and nobody is left hanging.
 
+use rustix::process::Signal;
 use std::{cell::RefCell, collections::HashMap, time::Instant};
 
 use serde_json::json;
@@ -48,13 +49,13 @@ async fn under_load_no_acknowledged_call_is_lost() {
     let load = futures_util::future::join_all((0..16).map(|n| work(&server, n, &told)));
     let stop = async {
         tokio::time::sleep(ms(1000)).await;
-        server.signal("TERM");
+        server.signal(Signal::TERM);
     };
     let asked = Instant::now();
     tokio::join!(soon("the load", load), stop);
     let stopped = server.wait();
     let took = asked.elapsed() - ms(1000);
-    assert_eq!(stopped.status.code(), Some(0), "{}", stopped.stderr);
+    assert_eq!(stopped.status.code(), Some(0), "{}", stopped.said);
     assert!(took < ms(10_000), "{took:?}");
     let server = stopped.restart();
     let told = told.into_inner();
@@ -87,7 +88,7 @@ async fn those_that_wait_and_listen_are_told() {
     let mut probe = Connection::open(server.addr).await;
     probe.call("GET", "/readyz", &[], b"").await.ok();
     let asked = Instant::now();
-    server.signal("TERM");
+    server.signal(Signal::TERM);
     for connection in &mut parked {
         let refused = soon("an answer", connection.receive()).await.problem(503, "draining");
         assert_eq!(refused["retryable"], true);
@@ -106,7 +107,7 @@ async fn those_that_wait_and_listen_are_told() {
     }
     drop((parked, probe, poll));
     let stopped = server.wait();
-    assert_eq!(stopped.status.code(), Some(0), "{}", stopped.stderr);
+    assert_eq!(stopped.status.code(), Some(0), "{}", stopped.said);
     assert!(asked.elapsed() < ms(5000), "{:?}", asked.elapsed());
     let server = stopped.restart();
     assert_eq!(server.lease("k").await["token"], held.token);
@@ -122,7 +123,7 @@ async fn connections_that_are_idle_do_not_hold_it_up() {
         idle.push(connection);
     }
     let asked = Instant::now();
-    server.signal("TERM");
+    server.signal(Signal::TERM);
     let stopped = server.wait();
     assert_eq!(stopped.status.code(), Some(0));
     assert!(asked.elapsed() < ms(5000), "{:?}", asked.elapsed());
@@ -139,9 +140,9 @@ async fn those_that_neither_read_nor_finish_are_not_waited_for_beyond_the_bound(
     let deaf = crate::http::slow::deaf(&server).await;
     crate::http::slow::churn(&server, 1500).await;
     let asked = Instant::now();
-    server.signal("TERM");
+    server.signal(Signal::TERM);
     let stopped = server.wait();
-    assert_eq!(stopped.status.code(), Some(0), "{}", stopped.stderr);
+    assert_eq!(stopped.status.code(), Some(0), "{}", stopped.said);
     assert!(asked.elapsed() < ms(6000), "{:?}", asked.elapsed());
     drop((slow, deaf));
     assert_eq!(stopped.restart().lease("k").await["token"], grant.token);
@@ -155,11 +156,11 @@ async fn told_twice_it_stops_at_once() {
     tokio::io::AsyncWriteExt::write_all(slow.stream.get_mut(), half).await.expect("sent");
     let grant = server.acquire("k", "w", 60_000).await;
     let asked = Instant::now();
-    server.signal("TERM");
-    eventually("it heard", async || server.stderr().contains("stopping")).await;
-    server.signal("TERM");
+    server.signal(Signal::TERM);
+    eventually("it heard", async || server.said().contains("stopping")).await;
+    server.signal(Signal::TERM);
     let stopped = server.wait();
-    assert_eq!(stopped.status.code(), Some(0), "{}", stopped.stderr);
+    assert_eq!(stopped.status.code(), Some(0), "{}", stopped.said);
     assert!(asked.elapsed() < ms(5000), "{:?}", asked.elapsed());
     assert_eq!(stopped.restart().lease("k").await["token"], grant.token);
 }

@@ -18,9 +18,9 @@ async fn a_second_process_on_the_directory_is_refused_and_harms_nobody() {
     assert!(!second.status.success());
     assert!(second.status.code().is_some(), "no signal");
     let dir = server.dir().display().to_string();
-    assert!(second.stderr.contains(&dir), "{}", second.stderr);
-    assert!(second.stderr.contains("another process"), "{}", second.stderr);
-    assert!(!second.stderr.contains("panicked"), "{}", second.stderr);
+    assert!(second.said.contains(&dir), "{}", second.said);
+    assert!(second.said.contains("another process"), "{}", second.said);
+    assert!(!second.said.contains("panicked"), "{}", second.said);
     server.post("/v1/heartbeat", &grant.proof()).await.ok();
     server.acquire("k2", "w", 60_000).await;
 }
@@ -31,8 +31,8 @@ async fn a_directory_of_something_else_is_left_alone() {
     fs::write(dir.path().join("holiday.jpg"), b"sand").expect("written");
     let refused = Server::refuse(dir.path(), &[]);
     assert!(!refused.status.success());
-    assert!(refused.stderr.contains(&dir.path().display().to_string()), "{}", refused.stderr);
-    assert!(refused.stderr.contains("holiday.jpg"), "{}", refused.stderr);
+    assert!(refused.said.contains(&dir.path().display().to_string()), "{}", refused.said);
+    assert!(refused.said.contains("holiday.jpg"), "{}", refused.said);
     let left: Vec<_> = fs::read_dir(dir.path()).expect("a directory").collect();
     assert_eq!(left.len(), 1, "nothing was written into it");
 }
@@ -44,7 +44,7 @@ async fn a_path_that_is_a_file_is_named() {
     fs::write(&file, b"").expect("written");
     let refused = Server::refuse(&file, &[]);
     assert!(!refused.status.success());
-    assert!(refused.stderr.contains(&file.display().to_string()), "{}", refused.stderr);
+    assert!(refused.said.contains(&file.display().to_string()), "{}", refused.said);
 }
 
 fn files(dir: &Path) -> Vec<PathBuf> {
@@ -81,9 +81,9 @@ async fn a_damaged_log_is_refused_with_file_and_offset() {
     let file = hit.expect("the log holds the key");
     let refused = Server::refuse(stopped.dir(), &[]);
     assert!(!refused.status.success());
-    assert!(refused.stderr.contains(&file.display().to_string()), "{}", refused.stderr);
-    assert!(refused.stderr.contains("at byte"), "{}", refused.stderr);
-    assert!(!refused.stderr.contains("panicked"), "{}", refused.stderr);
+    assert!(refused.said.contains(&file.display().to_string()), "{}", refused.said);
+    assert!(refused.said.contains("at byte"), "{}", refused.said);
+    assert!(!refused.said.contains("panicked"), "{}", refused.said);
 }
 
 #[tokio::test]

@@ -91,7 +91,7 @@ async fn a_hundred_panics_under_load_lose_no_lease_and_disturb_nobody() {
         assert_eq!(lease["token"], tokens[lease["key"].as_str().expect("key")]);
     }
     assert_eq!(server.history().await.len(), 200, "ownership never changed");
-    assert!(!server.stderr().contains("aborting"), "no panic in a panic");
+    assert!(!server.said().contains("aborting"), "no panic in a panic");
 }
 
 #[tokio::test]

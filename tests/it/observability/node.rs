@@ -1,22 +1,20 @@
-//! A coordinator in a process of its own.
+//! A coordinator whose metrics and log are looked at.
 
-use std::{
-    io::{BufRead, BufReader},
-    process::{Child, Command, Stdio},
-    sync::{Arc, Mutex},
-};
+use std::net::SocketAddr;
 
-pub use crate::support::clock::{PATIENCE, eventually};
 use serde_json::Value;
 
-use crate::observability::scrape::Scrape;
+pub use crate::support::clock::{PATIENCE, eventually};
+use crate::{
+    observability::scrape::Scrape,
+    support::node,
+};
 
 /// A running node; it ends with this value.
 pub struct Node {
     /// Where it answers, without a slash at the end.
     pub url: String,
-    log: Arc<Mutex<Vec<String>>>,
-    child: Child,
+    process: node::Node,
     client: reqwest::Client,
     _dir: tempfile::TempDir,
 }
@@ -25,27 +23,13 @@ impl Node {
     /// Starts a node on a free port with fresh data and these settings (`section.key=value`).
     pub async fn start(settings: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
-        command.arg(dir.path().join("data"));
-        for setting in settings {
-            command.args(["--set", setting]);
-        }
-        command.stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("the program starts");
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let (stderr, lines) = (child.stderr.take().expect("a pipe"), log.clone());
-        std::thread::spawn(move || {
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                lines.lock().expect("the log").push(line);
-            }
-        });
-        let client = reqwest::Client::new();
-        let mut node = Self { url: String::new(), log, child, client, _dir: dir };
-        let line = node.log_line(|line| line.starts_with("listening on ")).await;
-        node.url = line["listening on ".len()..].to_owned();
-        eventually("ready", async || node.get("/readyz").await.0 == 200).await;
-        node
+        let data = format!("store.embedded.data_dir={}", dir.path().join("data").display());
+        let sets: Vec<String> =
+            [data].into_iter().chain(settings.iter().map(|&set| set.to_owned())).collect();
+        let mut process = node::Node::at(SocketAddr::from(([127, 0, 0, 1], 0)), "the node", &sets, &[]);
+        process.listens().unwrap_or_else(|ended| panic!("{ended:?}"));
+        process.ready().await;
+        Self { url: process.url.clone(), process, client: reqwest::Client::new(), _dir: dir }
     }
 
     /// Its port.
@@ -55,7 +39,7 @@ impl Node {
 
     /// What it logged so far.
     pub fn log(&self) -> Vec<String> {
-        self.log.lock().expect("the log").clone()
+        self.process.said().lines().map(str::to_owned).collect()
     }
 
     /// The first line that fits, as soon as there is one.
@@ -124,12 +108,5 @@ impl Node {
         })
         .await;
         last.expect("just taken")
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

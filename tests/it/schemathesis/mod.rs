@@ -75,7 +75,7 @@ fn the_node_answers_as_its_document_says() {
             break;
         }
     }
-    let said = server.stderr();
+    let said = server.said();
     assert!(!said.contains("panicked"), "{said}");
     println!("schemathesis: {cases} requests");
 }

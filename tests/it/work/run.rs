@@ -170,14 +170,14 @@ async fn without_its_coordinator_the_program_is_dead_before_the_guarantee_ends()
     let agent = place.agent(server.addr, SHORT, &line);
     let pid = place.pid("pid").await;
     assert!(within(PATIENCE, async || !place.read("lease").is_empty()).await);
-    server.signal("STOP");
+    server.signal(Signal::STOP);
     assert!(within(PATIENCE, async || !lives(pid)).await);
     let file: Value = serde_json::from_str(&place.read("lease")).expect("JSON");
     let deadline = file["deadline_boottime_ms"].as_u64().expect("a number");
     let last = last_beat(&place);
     assert!(last <= deadline, "{} ms late", last - deadline);
     assert!(last + 600 > deadline, "{} ms early", deadline - last);
-    server.signal("CONT");
+    server.signal(Signal::CONT);
     assert_eq!(agent.over().await.code(), 74);
 }
 

@@ -160,10 +160,10 @@ async fn without_its_coordinator_all_programs_end_in_time_and_come_back_with_it(
     runs(&place, &["a", "b"]).await;
     let pids = ["a", "b"].map(|key| written(&place, key).expect("it runs").0);
     let from = tenure::clock::boottime_ms();
-    server.signal("STOP");
+    server.signal(Signal::STOP);
     assert!(within(PATIENCE, async || pids.iter().all(|&pid| !lives(pid))).await);
     assert!(tenure::clock::boottime_ms() - from < 2000);
-    server.signal("CONT");
+    server.signal(Signal::CONT);
     runs(&place, &["a", "b"]).await;
     agent.signal(Signal::TERM);
     assert_eq!(agent.over().await.code(), 0);
