@@ -119,6 +119,11 @@ impl Server {
         BufReader::new(&stream).read_line(&mut greeting).is_ok() && greeting.starts_with("INFO ")
     }
 
+    pub fn addr(&self) -> SocketAddr {
+        let url = self.url();
+        url.trim_start_matches("nats://").parse().expect("an address")
+    }
+
     /// Where clients connect.
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)

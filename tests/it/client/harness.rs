@@ -4,10 +4,7 @@ use tempfile::TempDir;
 use tenure::client::{Client, Hold, Lease};
 
 pub use crate::support::clock::{eventually, soon};
-use crate::support::{
-    clock::ms,
-    node::Node,
-};
+use crate::support::{clock::ms, node::Node};
 
 /// A coordinator that keeps port and data over restarts.
 pub struct Server {

@@ -8,14 +8,14 @@ use tenure::{
     store::{LeaseStore, Range, dynamodb::Options},
 };
 
-use crate::dynamodb::{kit::*, proxy::Proxy};
+use crate::{dynamodb::kit::*, support::proxy::HttpProxy};
 
 use crate::support::dynamo_endpoint::Endpoint;
 
 #[tokio::test]
 async fn changes_of_many_leases_share_a_write_of_the_log() {
     let endpoint = Endpoint::start();
-    let proxy = Proxy::start(endpoint.addr()).await;
+    let proxy = HttpProxy::to(endpoint.addr()).await;
     let flush_interval = Duration::from_millis(200);
     let options = Options { flush_interval, ..options(&proxy.url()) };
     let store = open_with(options, None).await.unwrap();
@@ -49,7 +49,7 @@ async fn changes_of_many_leases_share_a_write_of_the_log() {
 #[tokio::test]
 async fn a_renewal_of_a_nodes_record_is_one_write_unit_and_nothing_else() {
     let endpoint = Endpoint::start();
-    let proxy = Proxy::start(endpoint.addr()).await;
+    let proxy = HttpProxy::to(endpoint.addr()).await;
     let store = open(&proxy.url()).await;
     let (puts, gets) = (proxy.count("PutItem"), proxy.count("GetItem"));
     let mut revision = Revision::ABSENT;
@@ -66,7 +66,7 @@ async fn a_renewal_of_a_nodes_record_is_one_write_unit_and_nothing_else() {
 #[tokio::test]
 async fn an_idle_store_reads_about_once_a_second() {
     let endpoint = Endpoint::start();
-    let proxy = Proxy::start(endpoint.addr()).await;
+    let proxy = HttpProxy::to(endpoint.addr()).await;
     let options = Options { poll_interval: Duration::from_millis(200), ..options(&proxy.url()) };
     let store = open_with(options, None).await.unwrap();
     eventually("idle", async || proxy.count("Query") > 12).await;

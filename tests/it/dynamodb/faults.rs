@@ -13,10 +13,8 @@ use tenure::{
     store::{Health, LeaseStore, Outcome, dynamodb::Options},
 };
 
-use crate::dynamodb::{
-    kit::*,
-    proxy::{Fate, Proxy},
-};
+use crate::dynamodb::kit::*;
+use crate::support::proxy::{Fate, HttpProxy};
 
 use crate::support::dynamo_endpoint::Endpoint;
 
@@ -42,7 +40,7 @@ fn hasty(url: &str) -> Options {
 #[tokio::test]
 async fn a_lost_reply_is_unknown_and_written_once_and_its_change_is_told() {
     let endpoint = Endpoint::start();
-    let proxy = Proxy::start(endpoint.addr()).await;
+    let proxy = HttpProxy::to(endpoint.addr()).await;
     let store = open(&proxy.url()).await;
     let mut feed = store.feed();
     let (writes, rule) = first(Fate::LoseReply);
@@ -62,7 +60,7 @@ async fn a_lost_reply_is_unknown_and_written_once_and_its_change_is_told() {
 #[tokio::test]
 async fn a_change_whose_reply_was_lost_is_told_also_when_nobody_asks_again() {
     let endpoint = Endpoint::start();
-    let proxy = Proxy::start(endpoint.addr()).await;
+    let proxy = HttpProxy::to(endpoint.addr()).await;
     let (store, other) = (open(&proxy.url()).await, open(&endpoint.url()).await);
     let mut feed = other.feed();
     let (_, rule) = first(Fate::LoseReply);
@@ -75,7 +73,7 @@ async fn a_change_whose_reply_was_lost_is_told_also_when_nobody_asks_again() {
 #[tokio::test]
 async fn a_write_that_arrives_after_its_time_out_is_unknown_and_can_be_settled() {
     let endpoint = Endpoint::start();
-    let proxy = Proxy::start(endpoint.addr()).await;
+    let proxy = HttpProxy::to(endpoint.addr()).await;
     let store = open_with(hasty(&proxy.url()), None).await.unwrap();
     let mut feed = store.feed();
     let (writes, rule) = first(Fate::Late(Duration::from_millis(2500)));
@@ -97,7 +95,7 @@ async fn a_write_that_arrives_after_its_time_out_is_unknown_and_can_be_settled()
 #[tokio::test]
 async fn errors_of_the_service_are_unknown_and_refusals_are_refusals_and_none_is_sent_again() {
     let endpoint = Endpoint::start();
-    let proxy = Proxy::start(endpoint.addr()).await;
+    let proxy = HttpProxy::to(endpoint.addr()).await;
     let store = open(&proxy.url()).await;
     let cases = [
         (500, "InternalServerError", true),
@@ -119,7 +117,7 @@ async fn errors_of_the_service_are_unknown_and_refusals_are_refusals_and_none_is
 #[tokio::test]
 async fn a_throttled_table_is_left_alone_for_a_while_and_the_store_says_so() {
     let endpoint = Endpoint::start();
-    let proxy = Proxy::start(endpoint.addr()).await;
+    let proxy = HttpProxy::to(endpoint.addr()).await;
     let store = open(&proxy.url()).await;
     let writes = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&writes);
@@ -145,7 +143,7 @@ async fn a_throttled_table_is_left_alone_for_a_while_and_the_store_says_so() {
 #[tokio::test]
 async fn reads_are_sent_again_and_everything_resolves_while_the_table_is_away() {
     let endpoint = Endpoint::start();
-    let proxy = Proxy::start(endpoint.addr()).await;
+    let proxy = HttpProxy::to(endpoint.addr()).await;
     let store = open_with(hasty(&proxy.url()), None).await.unwrap();
     let revision = commit(&store, grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
     let mut failed = 0;
@@ -176,7 +174,7 @@ async fn reads_are_sent_again_and_everything_resolves_while_the_table_is_away() 
 #[tokio::test]
 async fn where_nobody_listens_nothing_was_sent() {
     let endpoint = Endpoint::start();
-    let proxy = Proxy::start(endpoint.addr()).await;
+    let proxy = HttpProxy::to(endpoint.addr()).await;
     let url = proxy.url();
     let store = open_with(hasty(&url), None).await.unwrap();
     proxy.rule(|_, _| Fate::LoseReply);

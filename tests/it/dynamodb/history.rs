@@ -7,17 +7,15 @@ use tenure::{
     store::{History, LeaseStore, Position, dynamodb::Options},
 };
 
-use crate::dynamodb::{
-    kit::*,
-    proxy::{Fate, Proxy},
-};
+use crate::dynamodb::kit::*;
+use crate::support::proxy::{Fate, HttpProxy};
 
 use crate::support::dynamo_endpoint::Endpoint;
 
 #[tokio::test]
 async fn who_resumes_from_memory_costs_no_reads_and_others_get_the_same_from_the_table() {
     let endpoint = Endpoint::start();
-    let proxy = Proxy::start(endpoint.addr()).await;
+    let proxy = HttpProxy::to(endpoint.addr()).await;
     let a = open(&proxy.url()).await;
     let mut feed = a.feed();
     for n in 0..100 {
@@ -47,7 +45,7 @@ async fn who_resumes_from_memory_costs_no_reads_and_others_get_the_same_from_the
 #[tokio::test]
 async fn old_entries_are_thrown_away_and_who_asks_for_them_hears_of_a_gap() {
     let endpoint = Endpoint::start();
-    let proxy = Proxy::start(endpoint.addr()).await;
+    let proxy = HttpProxy::to(endpoint.addr()).await;
     // The table does not throw anything away by itself.
     proxy.rule(|operation, _| match operation {
         "UpdateTimeToLive" => Fate::Answer(400, "ValidationException"),
@@ -61,7 +59,8 @@ async fn old_entries_are_thrown_away_and_who_asks_for_them_hears_of_a_gap() {
         commit(&a, grant(&key(&format!("k{n}")), Revision::ABSENT, "w1", 1)).await;
         eventually("logged", async || a.stats().unlogged == 0).await;
     }
-    eventually("thrown away", async || proxy.count("BatchWriteItem") > 0 && a.earliest() > began).await;
+    eventually("thrown away", async || proxy.count("BatchWriteItem") > 0 && a.earliest() > began)
+        .await;
     let later = Options {
         history: Duration::from_secs(3600),
         ..crate::dynamodb::kit::options(&proxy.url())

@@ -7,10 +7,8 @@ use tenure::{
     store::{LeaseStore, Outcome, SharedStore, dynamodb::Options},
 };
 
-use crate::dynamodb::{
-    kit::*,
-    proxy::{Fate, Proxy},
-};
+use crate::dynamodb::kit::*;
+use crate::support::proxy::{Fate, HttpProxy};
 
 use crate::support::dynamo_endpoint::Endpoint;
 
@@ -28,7 +26,7 @@ fn late(by: Duration) -> impl FnMut(&str, &str) -> Fate + Send + 'static {
 async fn a_write_that_is_on_the_wire_when_its_store_is_closed_is_told() {
     for round in 0..5 {
         let endpoint = Endpoint::start();
-        let proxy = Proxy::start(endpoint.addr()).await;
+        let proxy = HttpProxy::to(endpoint.addr()).await;
         let listener = open(&endpoint.url()).await;
         let mut feed = listener.feed();
         let leaving = open(&proxy.url()).await;
@@ -57,7 +55,7 @@ async fn a_write_that_is_on_the_wire_when_its_store_is_closed_is_told() {
 #[tokio::test]
 async fn a_write_whose_fate_is_not_known_when_its_store_is_closed_is_left_to_others() {
     let endpoint = Endpoint::start();
-    let proxy = Proxy::start(endpoint.addr()).await;
+    let proxy = HttpProxy::to(endpoint.addr()).await;
     let listener = open(&endpoint.url()).await;
     let mut feed = listener.feed();
     let request_timeout = Duration::from_millis(200);

@@ -11,6 +11,5 @@ mod kit;
 mod leave;
 mod nodes;
 mod order;
-mod proxy;
 mod streams;
 mod table;

@@ -10,10 +10,8 @@ use tenure::{
     },
 };
 
-use crate::dynamodb::{
-    kit::*,
-    proxy::{Fate, Proxy},
-};
+use crate::dynamodb::kit::*;
+use crate::support::proxy::{Fate, HttpProxy};
 
 use crate::support::dynamo_endpoint::Endpoint;
 
@@ -99,7 +97,7 @@ async fn four_stores_that_race_for_the_logs_end_without_pause() {
 #[tokio::test]
 async fn also_when_the_log_loses_every_third_reply_and_every_seventh_request() {
     let endpoint = Endpoint::start();
-    let proxy = Proxy::start(endpoint.addr()).await;
+    let proxy = HttpProxy::to(endpoint.addr()).await;
     let url = proxy.url();
     let stores = vec![open(&url).await, open(&url).await];
     let mut appends = 0;

@@ -5,10 +5,8 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{StreamSpecification, StreamViewType};
 use tenure::{lease::Revision, store::LeaseStore};
 
-use crate::dynamodb::{
-    kit::*,
-    proxy::{Fate, Proxy},
-};
+use crate::dynamodb::kit::*;
+use crate::support::proxy::{Fate, HttpProxy};
 
 use crate::support::dynamo_endpoint::Endpoint;
 
@@ -28,7 +26,7 @@ async fn enable_stream(url: &str) {
 #[tokio::test]
 async fn the_stream_says_when_to_look_and_when_it_fails_the_log_is_polled() {
     let endpoint = Endpoint::start();
-    let proxy = Proxy::start(endpoint.addr()).await;
+    let proxy = HttpProxy::to(endpoint.addr()).await;
     let writer = open(&endpoint.url()).await;
     enable_stream(&endpoint.url()).await;
     let reader = open(&proxy.url()).await;

@@ -14,7 +14,9 @@ use tenure::{
 
 use crate::nats::{
     feed::Listener,
-    harness::{BUCKET, STREAM, context, fresh, grant, key, open_with, overwrite, ready, eventually},
+    harness::{
+        BUCKET, STREAM, context, eventually, fresh, grant, key, open_with, overwrite, ready,
+    },
 };
 
 use crate::support::nats_server::{Cluster, Sync};

@@ -11,10 +11,8 @@ use tenure::{
 };
 use tokio::{sync::broadcast::error::RecvError, time::timeout};
 
-use crate::nats::{
-    harness::{context, fresh, open, open_with, options, overwrite, ready},
-    proxy::Proxy,
-};
+use crate::nats::harness::{context, fresh, open, open_with, options, overwrite, ready};
+use crate::support::proxy::{Proxy, Way};
 
 use crate::support::nats_server::Server;
 
@@ -109,17 +107,17 @@ async fn a_consumer_that_was_removed_costs_nothing_that_the_stream_still_has() {
 
 /// A node that is cut off while `writes` writes of a key are made.
 async fn cut_off(server: &Server, writes: u64) -> (Arc<NatsStore>, Listener, Vec<u64>) {
-    let proxy = Proxy::start(&server.url()).await;
+    let proxy = Proxy::to(server.addr()).await;
     let small = Options { history: 4, ..options(&server.url()) };
     let b = open_with(small, fresh(3), None).await.unwrap();
-    let a = open(&proxy.url()).await;
+    let a = open(&format!("nats://{}", proxy.addr)).await;
     let mut listener = Listener::new(&a);
     let first = overwrite(&b, "k", Revision::ABSENT, 1..=2).await;
     listener.seqs("k", 2).await;
-    proxy.cut();
+    proxy.set(Way::Broken);
     overwrite(&b, "k", first, 3..=writes).await;
     overwrite(&b, "other", Revision::ABSENT, 1..=3).await;
-    proxy.mend();
+    proxy.set(Way::Open);
     let seqs = listener.seqs("k", writes).await;
     listener.seqs("other", 3).await;
     ready(&a).await;

@@ -9,6 +9,5 @@ mod harness;
 mod history;
 mod open;
 mod outage;
-mod proxy;
 mod tls;
 mod write;

@@ -14,10 +14,11 @@ use tokio::time::timeout;
 use crate::nats::{
     feed::Listener,
     harness::{
-        committed, fresh, frozen, grant, key, open, open_with, options, overwrite, ready, eventually,
+        committed, eventually, fresh, frozen, grant, key, open, open_with, options, overwrite,
+        ready,
     },
-    proxy::Proxy,
 };
+use crate::support::proxy::{Proxy, Way};
 
 use crate::support::nats_server::Server;
 
@@ -29,7 +30,8 @@ async fn a_killed_server_comes_back_with_everything_and_the_feed_has_no_gap() {
     let mut last = overwrite(&store, "k", Revision::ABSENT, 1..=5).await;
     for round in 0..3 {
         server.kill();
-        eventually("it is noticed", || async { matches!(store.health(), Health::Degraded(_)) }).await;
+        eventually("it is noticed", || async { matches!(store.health(), Health::Degraded(_)) })
+            .await;
         let away = store.compare_and_set(grant("k", last, "w", 99)).await;
         assert!(matches!(away, Outcome::Refused(_)), "nothing can be sent: {away:?}");
         server.run();
@@ -75,7 +77,8 @@ async fn every_call_ends_within_seconds_while_the_server_stands_still_or_is_away
         assert!(matches!(write.unwrap(), Outcome::Unknown(_) | Outcome::Refused(_)));
         assert!(matches!(wrote.unwrap(), NodeOutcome::Unknown(_) | NodeOutcome::Refused(_)));
         assert_eq!(scan.unwrap().unwrap().len(), 1, "a scan answers from memory");
-        eventually("it is noticed", || async { matches!(store.health(), Health::Degraded(_)) }).await;
+        eventually("it is noticed", || async { matches!(store.health(), Health::Degraded(_)) })
+            .await;
         if !away {
             server.resume();
             ready(&store).await;
@@ -89,17 +92,20 @@ async fn every_call_ends_within_seconds_while_the_server_stands_still_or_is_away
 #[tokio::test]
 async fn a_write_whose_answer_is_lost_is_unknown_and_happened_once() {
     let server = Server::start();
-    let proxy = Proxy::start(&server.url()).await;
-    let quick = Options { request_timeout: Duration::from_millis(300), ..options(&proxy.url()) };
+    let proxy = Proxy::to(server.addr()).await;
+    let quick = Options {
+        request_timeout: Duration::from_millis(300),
+        ..options(&format!("nats://{}", proxy.addr))
+    };
     let store = open_with(quick, fresh(3), None).await.unwrap();
     let before = overwrite(&store, "k", Revision::ABSENT, 1..=1).await;
-    proxy.deafen();
+    proxy.set(Way::Deaf);
     let writes =
         (0..20).map(|n| store.compare_and_set(grant(&format!("n{n}"), Revision::ABSENT, "w", 1)));
     let outcomes = join_all(writes).await;
     assert!(outcomes.iter().all(|o| matches!(o, Outcome::Unknown(_))), "{outcomes:?}");
-    proxy.cut();
-    proxy.mend();
+    proxy.set(Way::Broken);
+    proxy.set(Way::Open);
     ready(&store).await;
     for n in 0..20 {
         let found = store.read(&key(&format!("n{n}"))).await.unwrap().expect("it was sent");

@@ -5,10 +5,7 @@ use std::net::SocketAddr;
 use serde_json::Value;
 
 pub use crate::support::clock::{PATIENCE, eventually};
-use crate::{
-    observability::scrape::Scrape,
-    support::node,
-};
+use crate::{observability::scrape::Scrape, support::node};
 
 /// A running node; it ends with this value.
 pub struct Node {
@@ -26,7 +23,8 @@ impl Node {
         let data = format!("store.embedded.data_dir={}", dir.path().join("data").display());
         let sets: Vec<String> =
             [data].into_iter().chain(settings.iter().map(|&set| set.to_owned())).collect();
-        let mut process = node::Node::at(SocketAddr::from(([127, 0, 0, 1], 0)), "the node", &sets, &[]);
+        let mut process =
+            node::Node::at(SocketAddr::from(([127, 0, 0, 1], 0)), "the node", &sets, &[]);
         process.listens().unwrap_or_else(|ended| panic!("{ended:?}"));
         process.ready().await;
         Self { url: process.url.clone(), process, client: reqwest::Client::new(), _dir: dir }

@@ -116,8 +116,10 @@ fn connections_are_made_anew_after_the_death_of_the_actor() {
                 plugins.kill(name);
             }
             let restarts = "tenure_actor_restarts_total{kind=\"plugin\",reason=\"panic\"}";
-            eventually("successors", async || sample(&recorder, restarts) as u64 == 3 * (round + 1))
-                .await;
+            eventually("successors", async || {
+                sample(&recorder, restarts) as u64 == 3 * (round + 1)
+            })
+            .await;
         }
     });
 }

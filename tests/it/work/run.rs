@@ -100,7 +100,11 @@ async fn signals_reach_the_program() {
     place.pid("pid").await;
     for (kind, heard) in [(Signal::USR1, "usr1\n"), (Signal::INT, "usr1\nint\n")] {
         agent.signal(kind);
-        assert!(within(PATIENCE, async || place.read("heard") == heard).await, "{}", place.read("heard"));
+        assert!(
+            within(PATIENCE, async || place.read("heard") == heard).await,
+            "{}",
+            place.read("heard")
+        );
     }
     agent.signal(Signal::TERM);
     assert_eq!(agent.over().await.code(), 9);

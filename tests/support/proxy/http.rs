@@ -1,4 +1,4 @@
-//! An HTTP proxy before the endpoint that counts requests and loses, delays or answers some itself.
+//! A proxy before a DynamoDB endpoint that counts requests and loses, delays or answers some itself.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use std::{
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     task::JoinHandle,
 };
 
@@ -31,7 +31,7 @@ pub enum Fate {
 type Rule = Box<dyn FnMut(&str, &str) -> Fate + Send>;
 
 /// A running proxy.
-pub struct Proxy {
+pub struct HttpProxy {
     addr: SocketAddr,
     inner: Arc<Inner>,
     task: JoinHandle<()>,
@@ -44,10 +44,8 @@ struct Inner {
     units: Mutex<BTreeMap<String, f64>>,
 }
 
-impl Proxy {
-    pub async fn start(upstream: SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addr = listener.local_addr().unwrap();
+impl HttpProxy {
+    pub async fn to(upstream: SocketAddr) -> Self {
         let rule: Rule = Box::new(|_, _| Fate::Pass);
         let inner = Inner {
             upstream,
@@ -57,11 +55,7 @@ impl Proxy {
         };
         let inner = Arc::new(inner);
         let serving = Arc::clone(&inner);
-        let task = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&serving)));
-            }
-        });
+        let (addr, task) = super::listen(move |near| serve(near, Arc::clone(&serving))).await;
         Self { addr, inner, task }
     }
 
@@ -91,7 +85,7 @@ impl Proxy {
     }
 }
 
-impl Drop for Proxy {
+impl Drop for HttpProxy {
     fn drop(&mut self) {
         self.task.abort();
     }
