@@ -81,7 +81,7 @@ async fn a_server_proves_who_it_is_or_is_told_nothing() {
     for (authority, expected) in [("ca.pem", "ok"), ("stranger.pem", "UnknownIssuer")] {
         let program = std::env::current_exe().expect("this program");
         let ran = tokio::process::Command::new(program)
-            .args(["--exact", "--ignored", "--nocapture", "tls::in_a_process_of_its_own"])
+            .args(["--exact", "--ignored", "--nocapture", "plugins::tls::in_a_process_of_its_own"])
             .env("SSL_CERT_FILE", path(authority))
             .env(CASE, format!("{expected} {url} {}", server.url()))
             .output()

@@ -10,12 +10,12 @@ mod client;
 mod ended;
 mod world;
 
-use stateright::{Model, Property};
+use stateright::Property;
 use tenure::lease::{Moment, Mutant, Terms};
 
 use self::world::{Action, Broken, Event, World};
 use crate::{
-    explore::{failures, hold},
+    explore::{Explored, Small, failures, hold},
     harness::{before_grant, ruled, terms},
     size::{Size, size},
 };
@@ -85,29 +85,27 @@ impl OneKey {
     }
 }
 
-impl Model for OneKey {
-    type State = World;
+impl Small for OneKey {
+    type World = World;
     type Action = Action;
 
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(self)]
+    fn start(&self) -> World {
+        World::new(self)
     }
 
     fn actions(&self, world: &World, out: &mut Vec<Action>) {
         world.actions(&self.bounds, out);
     }
 
-    fn next_state(&self, world: &World, action: Action) -> Option<World> {
-        let mut next = world.clone();
-        next.act(self, &action);
-        Some(next)
+    fn act(&self, world: &mut World, action: &Action) {
+        world.act(self, action);
     }
 
-    fn within_boundary(&self, world: &World) -> bool {
+    fn within(&self, world: &World) -> bool {
         world.within(&self.bounds)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
+    fn properties(&self) -> Vec<Property<Explored<Self>>> {
         let mut all = vec![
             Property::always("I1 windows never overlap", |_, w: &World| !w.windows_overlap()),
             Property::always("I2 tokens grow", |_, w: &World| w.broken != Some(Broken::Tokens)),

@@ -33,7 +33,7 @@ use self::{
     world::{Action, Broken, Event, World},
 };
 use crate::{
-    explore::failures,
+    explore::{Explored, Small, failures},
     harness::{before_grant, ruled, terms},
     size::{Size, size},
 };
@@ -85,29 +85,27 @@ impl TwoNodes {
     }
 }
 
-impl Model for TwoNodes {
-    type State = World;
+impl Small for TwoNodes {
+    type World = World;
     type Action = Action;
 
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(self)]
+    fn start(&self) -> World {
+        World::new(self)
     }
 
     fn actions(&self, world: &World, out: &mut Vec<Action>) {
         world.actions(self, out);
     }
 
-    fn next_state(&self, world: &World, action: Action) -> Option<World> {
-        let mut next = world.clone();
-        next.act(self, &action);
-        Some(next)
+    fn act(&self, world: &mut World, action: &Action) {
+        world.act(self, action);
     }
 
-    fn within_boundary(&self, world: &World) -> bool {
+    fn within(&self, world: &World) -> bool {
         world.within(&self.bounds)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
+    fn properties(&self) -> Vec<Property<Explored<Self>>> {
         vec![
             Property::always("I1 windows never overlap", |_, w: &World| !w.windows_overlap()),
             Property::always("I2 tokens grow", |_, w: &World| w.broken != Some(Broken::Tokens)),
@@ -148,7 +146,7 @@ fn explore(bounds: Bounds, events: &[Event]) {
 /// Tells now and then how far a long exploration has come.
 struct Progress;
 
-impl Reporter<TwoNodes> for Progress {
+impl Reporter<Explored<TwoNodes>> for Progress {
     fn report_checking(&mut self, so_far: ReportData) {
         let ReportData { unique_states, max_depth, duration, .. } = so_far;
         println!("{duration:.0?}: {unique_states} so far, depth {max_depth}");
@@ -156,8 +154,8 @@ impl Reporter<TwoNodes> for Progress {
 
     fn report_discoveries(
         &mut self,
-        _: &TwoNodes,
-        _: BTreeMap<&'static str, ReportDiscovery<TwoNodes>>,
+        _: &Explored<TwoNodes>,
+        _: BTreeMap<&'static str, ReportDiscovery<Explored<TwoNodes>>>,
     ) {
     }
 
@@ -172,7 +170,7 @@ const FULL_STEPS: usize = 40_000_000;
 /// Depth first: of the states that are to be visited only a few are kept, and of the others a number each.
 #[track_caller]
 fn visit(bounds: Bounds, events: &[Event]) {
-    let builder = TwoNodes::new(bounds, None).checker().threads(2);
+    let builder = Explored(TwoNodes::new(bounds, None)).checker().threads(2);
     let checker = match size() {
         Size::Full => {
             let most = builder.target_state_count(FULL_STEPS).spawn_dfs();
@@ -185,11 +183,11 @@ fn visit(bounds: Bounds, events: &[Event]) {
 
 /// Nothing is broken; and where all was visited in fewer steps, the events happened.
 #[track_caller]
-fn sound(checker: &impl Checker<TwoNodes>, steps: usize, events: &[Event]) {
+fn sound(checker: &impl Checker<Explored<TwoNodes>>, steps: usize, events: &[Event]) {
     println!("{} unique states, depth {}", checker.unique_state_count(), checker.max_depth());
     checker.assert_properties();
     if checker.state_count() < steps {
-        demand(checker.model(), events);
+        demand(&checker.model().0, events);
     }
 }
 

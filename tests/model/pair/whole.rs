@@ -6,6 +6,7 @@
 use tenure::lease::Mutant;
 
 use super::{Event, TwoNodes, bounds::*, broken_by, client::Kind, sound, visit};
+use crate::explore::Explored;
 use crate::size::{Size, size};
 use stateright::{Checker, Model};
 
@@ -59,14 +60,14 @@ fn explore(ci: Bounds, full: Bounds, events: &[Event]) {
 /// The states that are nearest to the beginning; each that is yet to be looked at is kept.
 #[track_caller]
 fn survey(bounds: Bounds, steps: usize, events: &[Event]) {
-    let builder = TwoNodes::new(bounds, None).checker().threads(2);
+    let builder = Explored(TwoNodes::new(bounds, None)).checker().threads(2);
     sound(&builder.target_state_count(steps).spawn_bfs().join(), steps, events);
 }
 
 /// Every state that is at most so many steps away.
 #[track_caller]
 fn look_around(bounds: Bounds, steps: usize) {
-    let model = TwoNodes::new(bounds, None);
+    let model = Explored(TwoNodes::new(bounds, None));
     let checker = model.checker().threads(2).target_max_depth(steps).spawn_bfs().join();
     println!("{} unique states in {steps} steps", checker.unique_state_count());
     checker.assert_properties();
