@@ -13,6 +13,7 @@ pub mod cli;
 pub mod client;
 pub mod clock;
 #[cfg(all(feature = "testing", feature = "server"))]
+#[path = "../tests/doors/readers/mod.rs"]
 pub mod fuzzing;
 #[cfg(feature = "server")]
 pub mod http;

@@ -15,6 +15,7 @@ mod hash;
 mod jump;
 mod manual;
 #[cfg(feature = "testing")]
+#[path = "../../tests/doors/set_wall.rs"]
 mod set_wall;
 mod system;
 

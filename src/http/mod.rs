@@ -17,6 +17,7 @@ mod events;
 mod follow;
 mod forward;
 #[cfg(feature = "testing")]
+#[path = "../../tests/doors/readers/http.rs"]
 pub(crate) mod fuzzing;
 mod gate;
 mod heartbeats;
@@ -32,6 +33,7 @@ mod server;
 mod service;
 mod sessions;
 #[cfg(feature = "testing")]
+#[path = "../../tests/doors/calls.rs"]
 mod testing;
 mod wire;
 mod words;

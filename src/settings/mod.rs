@@ -12,6 +12,7 @@
 mod fault;
 mod files;
 #[cfg(feature = "testing")]
+#[path = "../../tests/doors/readers/settings.rs"]
 pub(crate) mod fuzzing;
 mod layers;
 mod load;

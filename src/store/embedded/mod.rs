@@ -36,6 +36,7 @@ mod error;
 mod frame;
 mod index;
 #[cfg(feature = "testing")]
+#[path = "../../../tests/doors/kill.rs"]
 mod kill;
 mod mark;
 mod queue;
