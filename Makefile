@@ -13,7 +13,7 @@ TRIES ?= 5000
 CASES ?= 20000
 MODEL ?= full
 
-.PHONY: help run demo test check fmt lint deny docs bench bench-all bench-micro crash sim chaos soak model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
+.PHONY: help run demo test check fmt lint deny advisories docs bench bench-all bench-micro crash sim chaos soak model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -26,7 +26,7 @@ demo: ## eight workers, thirty-two shards, one death
 
 test: tools-nextest tools-schemathesis nats debian ## the tests, but for models, abuse and long chaos; fetches what they need
 	$(CARGO) nextest run $(FEATURES) --profile ci
-	$(CARGO) test --doc --quiet
+	$(CARGO) test --doc --quiet $(FEATURES)
 
 check: fmt lint deny docs test model-ci ## everything that CI does
 
@@ -40,6 +40,9 @@ lint: ## clippy, warnings are errors
 
 deny: tools-deny ## licences, duplicate versions, sources
 	$(CARGO) deny check bans licenses sources
+
+advisories: tools-deny ## known vulnerabilities of dependencies; fetches the advisory database
+	$(CARGO) deny check advisories
 
 docs: ## the documentation builds without a warning
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --no-deps --document-private-items

@@ -338,8 +338,8 @@ async fn dead_sessions_are_forgotten(pair: Pair) {
         node.metric("tenure_store_keys").await
     };
     let mut sessions = Vec::new();
-    for n in 0..20 {
-        let session = Session::open(if n % 2 == 0 { a } else { b }, "w1", 2_000, 0).await;
+    for n in 0..12 {
+        let session = Session::open(if n % 2 == 0 { a } else { b }, "w1", 1_000, 0).await;
         session.acquire(a, &format!("once/{}", n % 4)).await;
         if n % 3 != 0 {
             assert_eq!(session.close(b).await.1["destroyed"], true);
