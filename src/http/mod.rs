@@ -31,6 +31,7 @@ mod replay;
 mod server;
 mod service;
 mod sessions;
+mod swagger;
 #[cfg(feature = "testing")]
 mod testing;
 mod wire;
