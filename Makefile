@@ -12,14 +12,25 @@ SECONDS ?= 60
 TRIES ?= 5000
 CASES ?= 20000
 MODEL ?= full
+DIST = $(or $(CARGO_TARGET_DIR),target)/dist
 
-.PHONY: help run demo test check fmt lint deny advisories docs bench bench-all bench-micro crash sim chaos soak model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
+.PHONY: help run dist install demo test check fmt lint deny advisories docs bench bench-all bench-micro crash sim chaos soak model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
 run: ## a coordinator on 127.0.0.1:7373, data in ./tenure-data
 	$(CARGO) run --release -- serve
+
+dist: ## what is shipped: target/dist/tenure, stripped, and its debug information beside it in tenure.debug
+	$(CARGO) build --profile dist --bin tenure
+	cd $(DIST) && objcopy --only-keep-debug --compress-debug-sections=zlib tenure tenure.debug && \
+	  objcopy --strip-all --add-gnu-debuglink=tenure.debug tenure tenure.part && mv -f tenure.part tenure && ls -l tenure tenure.debug
+
+install: dist ## what is shipped, and its units for systemd, below DESTDIR
+	install -D -m 755 $(DIST)/tenure $(DESTDIR)/usr/bin/tenure
+	install -D -m 644 $(DIST)/tenure.debug $(DESTDIR)/usr/lib/debug/usr/bin/tenure.debug
+	install -D -m 644 -t $(DESTDIR)/usr/lib/systemd/system packaging/systemd/*.service
 
 demo: ## eight workers, thirty-two shards, one death
 	$(CARGO) run --release -- demo
@@ -36,6 +47,7 @@ fmt: ## formatting
 lint: ## clippy, warnings are errors
 	$(CARGO) clippy --all-targets $(FEATURES) -- -D warnings
 	$(CARGO) clippy -- -D warnings
+	$(CARGO) clippy --no-default-features --features server -- -D warnings
 	$(CARGO) clippy --lib --no-default-features --features client -- -D warnings
 
 deny: tools-deny ## licences, duplicate versions, sources

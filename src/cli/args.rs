@@ -27,17 +27,20 @@ pub struct SettingsArgs {
 }
 
 impl SettingsArgs {
-    /// Reads all layers.
+    /// Reads all layers, and looks whether this build has what they choose.
     ///
     /// # Errors
-    /// Everything that is wrong in any of them.
+    /// Everything that is wrong in any of them, or everything that this build lacks.
     pub fn load(&self) -> Result<Loaded, Faults> {
         let sources = Sources::new()
             .file(self.config.as_deref())
             .flag("--listen", "server.listen", self.listen.as_deref())
             .flag("--data-dir", "store.embedded.data_dir", self.data_dir.as_deref())
             .flag("--store", "store.kind", self.store.as_deref());
-        self.set.iter().fold(sources, |sources, assignment| sources.set(assignment)).load()
+        let sources = self.set.iter().fold(sources, |sources, given| sources.set(given));
+        let loaded = sources.load()?;
+        loaded.check_build()?;
+        Ok(loaded)
     }
 }
 

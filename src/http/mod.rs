@@ -32,6 +32,7 @@ mod replay;
 mod server;
 mod service;
 mod sessions;
+mod swagger;
 #[cfg(feature = "testing")]
 #[path = "../../tests/doors/calls.rs"]
 mod testing;

@@ -2,7 +2,7 @@
 
 use actix_web::{HttpResponse, http::header, web};
 
-use super::openapi::document;
+use super::swagger;
 
 /// Scripts and styles come from here alone.
 const POLICY: &str =
@@ -39,7 +39,5 @@ pub fn configure(config: &mut web::ServiceConfig) {
         .route("/assets/status.js", web::get().to(status_script))
         .route("/assets/style.css", web::get().to(style))
         .route("/docs", web::get().to(to_docs))
-        .service(
-            utoipa_swagger_ui::SwaggerUi::new("/docs/{_:.*}").url("/openapi.json", document()),
-        );
+        .configure(swagger::configure);
 }

@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{
-    FencePlugin, exec::Exec, log::Log, nats::NatsFence, postgres::Postgres, webhook::Webhook,
-};
+use super::{FencePlugin, exec::Exec, log::Log, nats, postgres, webhook::Webhook};
 use crate::{
     clock::Clock,
-    settings::{self, FileError, PluginKind},
-    store::nats::Options,
+    settings::{self, FileError, NotBuilt, PluginKind},
 };
 
 /// Why a plugin cannot be made.
@@ -17,6 +14,9 @@ pub enum BuildError {
     /// A file of a secret is of no use.
     #[error(transparent)]
     File(#[from] FileError),
+    /// This build lacks the kind.
+    #[error(transparent)]
+    NotBuilt(#[from] NotBuilt),
     /// TLS cannot be set up.
     #[error("TLS cannot be set up: {0}")]
     Tls(String),
@@ -44,14 +44,8 @@ pub fn build(
     Ok(match &plugin.kind {
         PluginKind::Exec { command, environment } => Arc::new(Exec::new(command, environment)),
         PluginKind::Webhook { url, secrets } => Arc::new(Webhook::new(name, url, secrets, clock)?),
-        PluginKind::Nats { servers, subject, mode } => {
-            let options = Options::of(servers.as_deref().unwrap_or(store))?;
-            Arc::new(NatsFence::new(name, options, subject, *mode, clock))
-        }
-        PluginKind::Postgres { url, url_file, table } => {
-            let url = url.or_file("url_file", url_file)?.unwrap_or_default();
-            Arc::new(Postgres::new(&url, table, plugin.timeout)?)
-        }
+        PluginKind::Nats { .. } => nats::build(plugin, store, clock)?,
+        PluginKind::Postgres { .. } => postgres::build(plugin, store, clock)?,
         PluginKind::Log => Arc::new(Log::new(name)),
         #[cfg(feature = "testing")]
         PluginKind::Panic => Arc::new(Panics),

@@ -51,11 +51,15 @@
 //! # assert_eq!(runtime.block_on(plugin.fence(order)), Ok(()));
 //! ```
 
+#[cfg(not(all(feature = "nats", feature = "postgres")))]
+mod absent;
 mod build;
 mod event;
 mod exec;
 mod log;
+#[cfg(feature = "nats")]
 mod nats;
+#[cfg(feature = "postgres")]
 mod postgres;
 mod process;
 mod tls;
@@ -63,6 +67,10 @@ mod webhook;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
+#[cfg(not(feature = "nats"))]
+use absent as nats;
+#[cfg(not(feature = "postgres"))]
+use absent as postgres;
 pub use build::{BuildError, build};
 pub use process::run_group;
 

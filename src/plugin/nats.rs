@@ -9,10 +9,10 @@ use async_nats::{
 use bytes::Bytes;
 use tokio::sync::Mutex;
 
-use super::{FenceError, FenceOrder, FencePlugin, Fencing, event};
+use super::{BuildError, FenceError, FenceOrder, FencePlugin, Fencing, event};
 use crate::{
     clock::Clock,
-    settings::NatsMode,
+    settings::{self, NatsMode, PluginKind},
     store::nats::{self, Options},
 };
 
@@ -20,6 +20,19 @@ use crate::{
 const LONG: Duration = Duration::from_secs(2 * 3600);
 /// So much of a refusal is kept, in bytes.
 const KEPT_ANSWER: usize = 512;
+
+/// The plugin of a `[[plugin]]` of kind `nats`; on the servers of the store where it names none.
+pub(super) fn build(
+    plugin: &settings::Plugin,
+    store: &settings::Nats,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn FencePlugin>, BuildError> {
+    let PluginKind::Nats { servers, subject, mode } = &plugin.kind else {
+        unreachable!("a plugin of another kind is built elsewhere")
+    };
+    let options = Options::of(servers.as_deref().unwrap_or(store))?;
+    Ok(Arc::new(NatsFence::new(&plugin.name, options, subject, *mode, clock)))
+}
 
 /// Sends the order as a CloudEvent. An answer that begins with `+OK` or `ok` confirms, or the
 /// acknowledgement of a stream.

@@ -16,9 +16,26 @@ use tokio_postgres::{
 use tokio_rustls::{TlsConnector, client::TlsStream as Stream};
 
 use super::{BuildError, FenceError, FenceOrder, FencePlugin, Fencing, event, tls};
+use crate::{
+    clock::Clock,
+    settings::{Nats, Plugin, PluginKind},
+};
 
 /// Connections that are kept while nobody needs them.
 const IDLE: usize = 4;
+
+/// The plugin of a `[[plugin]]` of kind `postgres`.
+pub(super) fn build(
+    plugin: &Plugin,
+    _store: &Nats,
+    _clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn FencePlugin>, BuildError> {
+    let PluginKind::Postgres { url, url_file, table } = &plugin.kind else {
+        unreachable!("a plugin of another kind is built elsewhere")
+    };
+    let url = url.or_file("url_file", url_file)?.unwrap_or_default();
+    Ok(Arc::new(Postgres::new(&url, table, plugin.timeout)?))
+}
 
 /// Raises the key's token in a table, where guarded writes look for it. A write that is under way holds
 /// the row, so that a fence waits until it is over.

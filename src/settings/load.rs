@@ -11,7 +11,7 @@ use super::{
     Fault, Faults, Origin, Settings, Sources,
     layers::{Layers, Leaf},
     plugins, policies,
-    rows::LISTS,
+    rows::{self, LISTS},
     secret::SECRETS,
     show, validate,
 };
@@ -75,11 +75,12 @@ impl Layers {
             key: Some(key.to_owned()),
             problem,
         }));
-        let of_policies: Vec<_> = rows.into_iter().filter(|row| row.list == "policy").collect();
+        let (of_policies, of_plugins): (Vec<_>, Vec<_>) =
+            rows.into_iter().partition(|row| row.list == "policy");
         settings.policies = policies::read(&of_policies, &mut faults);
         let read = (&settings.policies[..], &of_policies[..]);
         faults.extend(policies::placed_faults(read, &settings.limits, &known_plugins(&settings)));
-        origins.extend(policies::origins(&of_policies));
+        origins.extend(rows::origins(&of_policies).chain(rows::origins(&of_plugins)));
         if faults.is_empty() { Ok(Loaded { settings, origins }) } else { Err(Faults(faults)) }
     }
 }

@@ -5,10 +5,12 @@
 //! file with the line.
 //!
 //! Does not guarantee: that what the settings name exists or can be used (a directory, an address); for
-//! files that are only read, [`Loaded::check_files`] says so.
+//! files that are only read, [`Loaded::check_files`] says so, and for stores and plugins that this build may
+//! lack, [`Loaded::check_build`].
 //!
 //! Assumes: nothing; the values are plain data.
 
+mod build;
 mod fault;
 mod files;
 #[cfg(feature = "testing")]
@@ -26,6 +28,8 @@ mod stores;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_build;
+#[cfg(test)]
 mod tests_plugins;
 #[cfg(test)]
 mod tests_policies;
@@ -36,6 +40,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+pub use build::NotBuilt;
 pub use fault::{Fault, Faults, Origin};
 pub use layers::Sources;
 pub use load::Loaded;

@@ -6,7 +6,7 @@ use config::{ConfigError, Value};
 use serde::{Serialize, Serializer};
 
 use super::{
-    Fault, Limits, Origin,
+    Fault, Limits,
     load::say,
     rows::{Row, as_setting},
     scalar::{choice, duration, flag, text, texts},
@@ -264,13 +264,6 @@ fn bounds((min, max): (Duration, Duration)) -> TtlBounds {
 
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// The origins of what the tables say, by `policy[0].prefix`.
-pub(super) fn origins(rows: &[Row]) -> impl Iterator<Item = (String, Origin)> + '_ {
-    rows.iter().enumerate().flat_map(|(at, row)| {
-        row.cells().map(move |(name, _)| (format!("policy[{at}].{name}"), row.origin(name)))
-    })
 }
 
 fn serialize_span<S: Serializer>(span: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {

@@ -66,6 +66,13 @@ impl Row {
     }
 }
 
+/// The origins of what the tables of one list say, by `policy[0].prefix`.
+pub(super) fn origins(rows: &[Row]) -> impl Iterator<Item = (String, Origin)> + '_ {
+    rows.iter().enumerate().flat_map(|(at, row)| {
+        row.cells().map(move |(name, _)| (format!("{}[{at}].{name}", row.list), row.origin(name)))
+    })
+}
+
 fn cells(table: &DeTable<'_>, line_of: &impl Fn(usize) -> usize) -> Vec<(String, usize, Value)> {
     let cell = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
         let key: &Spanned<std::borrow::Cow<'_, str>> = key;

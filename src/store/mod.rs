@@ -10,8 +10,10 @@
 //!
 //! Assumes: nobody else writes into the store.
 
+#[cfg(feature = "dynamodb")]
 pub mod dynamodb;
 pub mod embedded;
+#[cfg(feature = "nats")]
 pub mod nats;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};

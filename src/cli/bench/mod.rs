@@ -33,7 +33,14 @@ mod held;
 mod hold;
 mod json;
 mod lab;
+#[cfg(feature = "nats")]
 mod raw_nats;
+#[cfg(not(feature = "nats"))]
+mod raw_nats {
+    pub async fn rate(_: &str, _: usize, _: std::time::Duration) -> anyhow::Result<f64> {
+        anyhow::bail!("--raw-nats needs a build with the Cargo feature `nats`")
+    }
+}
 mod report;
 mod rounds;
 mod scrape;

@@ -1,20 +1,27 @@
 //! Opens the store that the settings name, for whichever command needs one.
 
-use std::{path::Path, sync::Arc, time::Duration};
+#[cfg(not(all(feature = "nats", feature = "dynamodb")))]
+mod absent;
+#[cfg(feature = "dynamodb")]
+mod dynamodb;
+mod embedded;
+#[cfg(feature = "nats")]
+mod nats;
+
+use std::{path::Path, pin::Pin, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 
+#[cfg(not(feature = "dynamodb"))]
+use self::absent as dynamodb;
+#[cfg(not(feature = "nats"))]
+use self::absent as nats;
 use super::witness::WitnessFile;
 use crate::{
     clock::{Clock, Entropy},
     lease::Epoch,
     settings::{Settings, StoreKind},
-    store::{
-        Fresh, Health, LeaseStore, Witness,
-        dynamodb::{self, DynamoStore},
-        embedded::{self, EmbeddedStore, Observer},
-        nats::{self, NatsStore},
-    },
+    store::{Fresh, Health, LeaseStore, Witness},
     telemetry::Metrics,
 };
 
@@ -32,12 +39,24 @@ pub(crate) struct OpenStore {
     witness: Option<WitnessFile>,
 }
 
+/// A store with what only its kind can do.
+type Opened = Arc<dyn Kind>;
+
 /// What only the kind itself can do.
-#[derive(Clone)]
-enum Opened {
-    Embedded(Arc<EmbeddedStore>),
-    Nats(Arc<NatsStore>),
-    DynamoDb(Arc<DynamoStore>),
+trait Kind: LeaseStore {
+    /// Figures for the gauges.
+    fn figures(&self) -> Figures;
+
+    /// Settles what is in flight, and lets go of the store.
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + '_>>;
+}
+
+/// Figures of a store; zero where its kind does not count.
+#[derive(Default)]
+struct Figures {
+    keys: u64,
+    live_bytes: u64,
+    log_bytes: u64,
 }
 
 /// What a store is opened with.
@@ -57,22 +76,6 @@ impl Surroundings {
         let mut secret = [0; 32];
         self.entropy.fill(&mut secret);
         Fresh { identity: self.entropy.nonce(), secret, created_ms: self.clock.wall_ms() }
-    }
-}
-
-/// Tells the histogram of syncs.
-struct Syncs {
-    clock: Arc<dyn Clock>,
-    metrics: Arc<Metrics>,
-}
-
-impl Observer for Syncs {
-    fn nanos(&self) -> u64 {
-        self.clock.now().0
-    }
-
-    fn synced(&self, writes: usize, took: Duration) {
-        self.metrics.synced(writes, took);
     }
 }
 
@@ -122,24 +125,14 @@ impl OpenStore {
         let remembered = witness_file(settings).map(|file| file.read()).transpose()?.flatten();
         let kind = settings.store.kind;
         let opened = match kind {
-            StoreKind::Embedded => {
-                open_embedded(settings, surroundings, fresh).map(Opened::Embedded)
-            }
-            StoreKind::Nats => {
-                open_nats(settings, surroundings, fresh, remembered).await.map(Opened::Nats)
-            }
-            StoreKind::DynamoDb => {
-                open_dynamodb(settings, surroundings, fresh, remembered).await.map(Opened::DynamoDb)
-            }
+            StoreKind::Embedded => embedded::open(settings, surroundings, fresh, remembered).await,
+            StoreKind::Nats => nats::open(settings, surroundings, fresh, remembered).await,
+            StoreKind::DynamoDb => dynamodb::open(settings, surroundings, fresh, remembered).await,
         };
         let opened = opened.with_context(|| {
             format!("the {} store ({}) cannot be opened", kind.as_str(), place(settings))
         })?;
-        let store: Arc<dyn LeaseStore> = match &opened {
-            Opened::Embedded(store) => store.clone(),
-            Opened::Nats(store) => store.clone(),
-            Opened::DynamoDb(store) => store.clone(),
-        };
+        let store: Arc<dyn LeaseStore> = opened.clone();
         Ok(Self { store, opened, remembered, witness: witness_file(settings) })
     }
 
@@ -154,17 +147,7 @@ impl OpenStore {
         let (store, opened) = (self.store.clone(), self.opened.clone());
         move || {
             let health = store.health();
-            let (keys, live_bytes, log_bytes) = match &opened {
-                Opened::Embedded(store) => {
-                    let stats = store.stats();
-                    (stats.keys, stats.live_bytes, stats.log_bytes)
-                }
-                Opened::Nats(store) => {
-                    let stats = store.stats();
-                    (stats.keys, stats.live_bytes, 0)
-                }
-                Opened::DynamoDb(store) => (store.stats().keys, 0, 0),
-            };
+            let Figures { keys, live_bytes, log_bytes } = opened.figures();
             metrics.store_state(keys, live_bytes, log_bytes, health == Health::Ready);
             metrics.frozen(matches!(health, Health::Frozen(_)));
         }
@@ -187,11 +170,7 @@ impl OpenStore {
         if let Some(file) = &self.witness {
             remember(&*self.store, file).await;
         }
-        match self.opened {
-            Opened::Embedded(store) => store.close(),
-            Opened::Nats(store) => store.close().await,
-            Opened::DynamoDb(store) => store.close().await,
-        }
+        self.opened.close().await;
     }
 }
 
@@ -206,62 +185,4 @@ async fn remember(store: &dyn LeaseStore, file: &WitnessFile) {
             "what was seen of the store is not remembered"
         );
     }
-}
-
-fn open_embedded(
-    settings: &Settings,
-    surroundings: &Surroundings,
-    fresh: Fresh,
-) -> anyhow::Result<Arc<EmbeddedStore>> {
-    let section = &settings.store.embedded;
-    let (clock, metrics) = (surroundings.clock.clone(), surroundings.metrics.clone());
-    let options = embedded::Options {
-        segment_bytes: section.segment_size.0,
-        min_log_bytes: section.min_log_size.0,
-        max_keys: settings.limits.keys,
-        observer: Some(Arc::new(Syncs { clock, metrics })),
-        ..embedded::Options::new(&section.data_dir, fresh)
-    };
-    let wall = surroundings.clock.clone();
-    Ok(Arc::new(EmbeddedStore::open(options, Arc::new(move || wall.wall_ms()))?))
-}
-
-async fn open_nats(
-    settings: &Settings,
-    surroundings: &Surroundings,
-    fresh: Fresh,
-    witness: Option<Witness>,
-) -> anyhow::Result<Arc<NatsStore>> {
-    let options = nats::Options::of(&settings.store.nats)?;
-    let Surroundings { clock, metrics, .. } = surroundings.clone();
-    let opened = NatsStore::open(options, fresh, witness, clock, metrics).await;
-    opened.map_err(|error| match &error {
-        nats::OpenError::Create { why, .. } if why.contains("replicas") => anyhow::anyhow!(
-            "{error}; a server without a cluster keeps one copy: where that is enough, set \
-             store.nats.replicas = 1"
-        ),
-        _ => error.into(),
-    })
-}
-
-async fn open_dynamodb(
-    settings: &Settings,
-    surroundings: &Surroundings,
-    fresh: Fresh,
-    witness: Option<Witness>,
-) -> anyhow::Result<Arc<DynamoStore>> {
-    let section = &settings.store.dynamodb;
-    let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
-    let options = dynamodb::Options {
-        table: section.table.clone(),
-        region: given(&section.region),
-        endpoint: given(&section.endpoint),
-        create_table: section.create_table,
-        request_timeout: section.request_timeout,
-        poll_interval: section.poll_interval,
-        flush_interval: section.flush_interval,
-        history: section.history,
-    };
-    let Surroundings { clock, metrics, .. } = surroundings.clone();
-    Ok(DynamoStore::open(options, fresh, witness, clock, metrics).await?)
 }

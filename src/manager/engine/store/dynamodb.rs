@@ -1,0 +1,44 @@
+//! The DynamoDB store of the settings.
+
+use std::pin::Pin;
+
+use super::{Figures, Kind, Opened, Surroundings};
+use crate::{
+    settings::Settings,
+    store::{
+        Fresh, Witness,
+        dynamodb::{DynamoStore, Options},
+    },
+};
+
+pub(super) async fn open(
+    settings: &Settings,
+    surroundings: &Surroundings,
+    fresh: Fresh,
+    witness: Option<Witness>,
+) -> anyhow::Result<Opened> {
+    let section = &settings.store.dynamodb;
+    let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+    let options = Options {
+        table: section.table.clone(),
+        region: given(&section.region),
+        endpoint: given(&section.endpoint),
+        create_table: section.create_table,
+        request_timeout: section.request_timeout,
+        poll_interval: section.poll_interval,
+        flush_interval: section.flush_interval,
+        history: section.history,
+    };
+    let Surroundings { clock, metrics, .. } = surroundings.clone();
+    Ok(DynamoStore::open(options, fresh, witness, clock, metrics).await?)
+}
+
+impl Kind for DynamoStore {
+    fn figures(&self) -> Figures {
+        Figures { keys: self.stats().keys, ..Figures::default() }
+    }
+
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+        Box::pin(self.close())
+    }
+}

@@ -1,0 +1,61 @@
+//! The embedded store of the settings.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use super::{Figures, Kind, Opened, Surroundings};
+use crate::{
+    clock::Clock,
+    settings::Settings,
+    store::{
+        Fresh, Witness,
+        embedded::{EmbeddedStore, Observer, Options},
+    },
+    telemetry::Metrics,
+};
+
+/// Tells the histogram of syncs.
+struct Syncs {
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+}
+
+impl Observer for Syncs {
+    fn nanos(&self) -> u64 {
+        self.clock.now().0
+    }
+
+    fn synced(&self, writes: usize, took: Duration) {
+        self.metrics.synced(writes, took);
+    }
+}
+
+pub(super) async fn open(
+    settings: &Settings,
+    surroundings: &Surroundings,
+    fresh: Fresh,
+    _witness: Option<Witness>,
+) -> anyhow::Result<Opened> {
+    let section = &settings.store.embedded;
+    let (clock, metrics) = (surroundings.clock.clone(), surroundings.metrics.clone());
+    let options = Options {
+        segment_bytes: section.segment_size.0,
+        min_log_bytes: section.min_log_size.0,
+        max_keys: settings.limits.keys,
+        observer: Some(Arc::new(Syncs { clock, metrics })),
+        ..Options::new(&section.data_dir, fresh)
+    };
+    let wall = surroundings.clock.clone();
+    Ok(Arc::new(EmbeddedStore::open(options, Arc::new(move || wall.wall_ms()))?))
+}
+
+impl Kind for EmbeddedStore {
+    fn figures(&self) -> Figures {
+        let stats = self.stats();
+        Figures { keys: stats.keys, live_bytes: stats.live_bytes, log_bytes: stats.log_bytes }
+    }
+
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+        self.close();
+        Box::pin(std::future::ready(()))
+    }
+}

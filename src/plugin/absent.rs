@@ -1,0 +1,17 @@
+//! In the place of a kind of plugin that this build lacks.
+
+use std::sync::Arc;
+
+use super::{BuildError, FencePlugin};
+use crate::{
+    clock::Clock,
+    settings::{Nats, NotBuilt, Plugin},
+};
+
+pub(super) fn build(
+    plugin: &Plugin,
+    _store: &Nats,
+    _clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn FencePlugin>, BuildError> {
+    Err(NotBuilt(plugin.kind.as_str()).into())
+}

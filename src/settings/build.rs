@@ -1,0 +1,45 @@
+//! What this build is made of: some kinds of stores and plugins need a Cargo feature.
+//!
+//! Not a part of loading: settings are read and judged alike in every build.
+
+use super::{Fault, Faults, Loaded};
+
+/// The kinds that need a Cargo feature of the same name, and whether this build has it.
+const OPTIONAL: [(&str, bool); 3] = [
+    ("nats", cfg!(feature = "nats")),
+    ("dynamodb", cfg!(feature = "dynamodb")),
+    ("postgres", cfg!(feature = "postgres")),
+];
+
+/// A store or a plugin is of a kind that this build lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this build of tenure was made without the Cargo feature `{0}`")]
+pub struct NotBuilt(pub &'static str);
+
+impl Loaded {
+    /// Looks whether this build has the store and the plugins that are chosen.
+    ///
+    /// # Errors
+    /// Everything that it lacks.
+    pub fn check_build(&self) -> Result<(), Faults> {
+        self.check_against(&OPTIONAL)
+    }
+
+    /// The same for a build whose optional kinds are these.
+    pub(super) fn check_against(&self, optional: &[(&str, bool)]) -> Result<(), Faults> {
+        let store = ("store.kind".to_owned(), self.settings.store.kind.as_str());
+        let plugins = self.settings.plugins.iter().enumerate();
+        let plugins = plugins.map(|(at, it)| (format!("plugin[{at}].kind"), it.kind.as_str()));
+        let lacks = |(_, kind): &(String, &str)| optional.contains(&(*kind, false));
+        let faults: Vec<Fault> = std::iter::once(store)
+            .chain(plugins)
+            .filter(lacks)
+            .map(|(key, kind)| Fault {
+                origin: self.origin(&key),
+                key: Some(key),
+                problem: NotBuilt(kind).to_string(),
+            })
+            .collect();
+        if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
+    }
+}
