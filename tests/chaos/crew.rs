@@ -1,19 +1,45 @@
 //! Processes of workers, as the run sees them.
 
-use std::path::{Path, PathBuf};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     clock::{ms, within},
     net::Net,
-    worker::Orders,
 };
 
 use crate::support::process::Process;
 
 /// How long workers may take to end: their last call, at nodes that do not answer.
 const END_MS: u64 = 60_000;
+
+/// What a process of workers is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Orders {
+    pub nodes: Vec<String>,
+    pub counter: SocketAddr,
+    pub history: PathBuf,
+    /// Names its workers, and its calls.
+    pub number: u64,
+    pub workers: usize,
+    /// How many of them hold their leases under sessions.
+    pub with_sessions: usize,
+    pub keys: usize,
+    pub wants: usize,
+    /// How often it tries, in one round, to take what it lacks.
+    pub tries: usize,
+    /// In one of so many rounds it gives a lease back.
+    pub gives_back: u64,
+    pub ttl_ms: u64,
+    pub seed: u64,
+    /// How long a worker looks away between its check and its write, at most.
+    pub pause_ms: u64,
+}
 
 pub struct Crew {
     pub place: String,

@@ -7,8 +7,10 @@ use std::{
 };
 
 use crate::{
+    kept,
     net::enclose,
     run::{self, Plan, Verdict},
+    writes,
 };
 
 /// What a line with the verdict begins with.
@@ -21,7 +23,9 @@ pub fn main(what: &str, plan: &str) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
             match what {
+                "kept" => kept::run(&plan).await,
                 "stopped-worker" => run::a_stopped_worker(&plan).await,
+                "writes" => writes::run(&plan).await,
                 _ => run::run(&plan).await,
             }
         })

@@ -5,6 +5,9 @@
 //! counter that checks tokens loses no update, and one that does not check them does. Each run counts only if
 //! its fault happened and enough was done. An embedded store has one coordinator, which is all that it can have.
 //!
+//! Two scenarios look at a calm cluster and at gentle faults: how many leases outlive a node (`kept.rs`), and what a
+//! store is written to for (`writes.rs`). `MINUTES` make them long, by `make soak`.
+//!
 //! It is a program of its own, which is also its workers, its DynamoDB endpoint, and the run inside the
 //! namespaces. `chaos matrix` is the long run, by `make chaos`: `MINUTES`, `SEEDS`, `JOBS`, `SEED`, `STORE` and
 //! `FAULT` choose. A seed replays the choices, not the timing.
@@ -22,6 +25,7 @@ mod fault;
 #[path = "../history/mod.rs"]
 mod history;
 mod inside;
+mod kept;
 mod listener;
 mod log;
 mod matrix;
@@ -37,6 +41,7 @@ mod stores;
 #[path = "../support/mod.rs"]
 mod support;
 mod worker;
+mod writes;
 
 use std::process::ExitCode;
 

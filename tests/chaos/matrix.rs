@@ -24,8 +24,8 @@ pub fn directory() -> PathBuf {
     std::env::temp_dir().join(format!("tenure-chaos-{}", std::process::id()))
 }
 
-/// Does all of them, so many at a time, and tells of each when it is done.
-pub fn conduct_all(plans: &[Plan], jobs: usize) -> Vec<Verdict> {
+/// Does all of them, so many at a time, and tells of each when it is done. `what` is as in [`conduct`].
+pub fn conduct_all(what: &str, plans: &[Plan], jobs: usize) -> Vec<Verdict> {
     net::demand();
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<Option<Verdict>>> = Mutex::new(vec![None; plans.len()]);
@@ -35,7 +35,7 @@ pub fn conduct_all(plans: &[Plan], jobs: usize) -> Vec<Verdict> {
                 while let Some((n, plan)) =
                     plans.iter().enumerate().nth(next.fetch_add(1, Ordering::SeqCst))
                 {
-                    let verdict = conduct("run", plan);
+                    let verdict = conduct(what, plan);
                     println!("{}", row(plan, &verdict));
                     if let Some(why) = &verdict.failure {
                         let _ = std::fs::write(plan.dir.join("why"), why);
@@ -56,7 +56,7 @@ const HEAD: &str = "store     fault        seed            times  operations  gr
 
 fn row(plan: &Plan, verdict: &Verdict) -> String {
     let Verdict { counts, struck, updates, updates_refused, lost_unchecked, failure } = verdict;
-    let fault = if let [only] = plan.faults[..] { only.name() } else { "every" };
+    let fault = plan.faults_name();
     format!(
         "{:<9} {fault:<12} {:<15} {:>5}  {:>10}  {:>6}  {:>10}  {:>10}  {updates:>7}  {updates_refused:>7}  \
          {lost_unchecked:>14}  {}",
@@ -99,7 +99,7 @@ pub fn main() -> bool {
         }
     }
     println!("{} runs of {minutes} minutes, {jobs} at a time\n{HEAD}", plans.len());
-    let verdicts = conduct_all(&plans, jobs as usize);
+    let verdicts = conduct_all("run", &plans, jobs as usize);
     println!("\n{HEAD}");
     let mut sum = Verdict::default();
     let mut failed = 0;

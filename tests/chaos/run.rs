@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tenure::clock::Chance;
@@ -12,7 +13,7 @@ use tenure::clock::Chance;
 use crate::{
     clock::{ms, nanos, now, sleep_ms, within},
     counter::{Counter, Sums},
-    crew::Crew,
+    crew::{Crew, Orders},
     fault::Fault,
     history::{self, Counts, Event, Line, Needs, Sight},
     listener::{Heard, Listener, read_history},
@@ -22,17 +23,20 @@ use crate::{
     node::{NODE_TTL_MS, Node},
     operator,
     stores::{Kind, Servers},
-    worker::Orders,
 };
 
 pub const CREWS: usize = 5;
 const WORKERS: usize = 10;
 const KEYS: usize = 120;
 pub const TTL_MS: u64 = 3_000;
+/// For how long workers go on after the last fault.
+const GO_ON_MS: u64 = 2 * TTL_MS + NODE_TTL_MS;
 /// Where the counter listens.
 const COUNTER_PORT: u16 = 9000;
 /// How long it may take until workers have begun.
-const BEGIN_MS: u64 = 180_000;
+pub const BEGIN_MS: u64 = 180_000;
+/// How many keys are asked for at a time, when the run ends.
+const ASKED_AT_ONCE: usize = 8;
 
 /// What a run is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -61,11 +65,19 @@ pub struct Verdict {
 
 impl Plan {
     pub fn name(&self) -> String {
-        let fault = if let [only] = self.faults[..] { only.name() } else { "every-fault" };
-        format!("{}-{fault}-{}", self.store.name(), self.seed)
+        format!("{}-{}-{}", self.store.name(), self.faults_name(), self.seed)
     }
 
-    fn histories(&self) -> PathBuf {
+    pub fn faults_name(&self) -> String {
+        let names: Vec<&str> = self.faults.iter().map(|fault| fault.name()).collect();
+        match names.len() {
+            0 => "none".to_owned(),
+            1 | 2 => names.join("+"),
+            _ => "every".to_owned(),
+        }
+    }
+
+    pub fn histories(&self) -> PathBuf {
         self.dir.join("histories")
     }
 }
@@ -89,6 +101,8 @@ pub fn orders(seed: u64) -> Orders {
         with_sessions: 2,
         keys: KEYS,
         wants: 3,
+        tries: 1,
+        gives_back: 3,
         ttl_ms: TTL_MS,
         seed,
         pause_ms: 250,
@@ -137,12 +151,13 @@ impl Stage {
         let at = (net.addr(CONTROL), COUNTER_PORT).into();
         let counter = Counter::serve(at, log.clone()).await;
         let urls = nodes.iter().map(|node| node.url.clone()).collect();
+        let ttl_ms = orders.ttl_ms;
         let orders = Orders { nodes: urls, counter: at, ..orders };
         let mut crews: Vec<Crew> =
             (0..crews).map(|n| Crew::new(n, orders.clone(), &histories)).collect();
         crews.iter_mut().for_each(|crew| crew.start(&net));
         let chance = Chance::of(plan.seed, "faults");
-        let (dir, epoch, struck, ttl_ms) = (plan.dir.clone(), 0, Vec::new(), TTL_MS);
+        let (dir, epoch, struck) = (plan.dir.clone(), 0, Vec::new());
         let in_a_hurry = plan.seconds == 0;
         let world = World {
             net,
@@ -166,12 +181,12 @@ impl Stage {
         assert!(begun, "the workers did not begin: {:?}", self.counter.sums());
     }
 
-    /// The faults are over: workers go on for a while, end, and every key is there to be taken. Writes down what
+    /// The faults are over: workers go on for so long, end, and every key is there to be taken. Writes down what
     /// the store's history says.
-    pub async fn calm_down(&mut self) {
+    pub async fn calm_down(&mut self, go_on_ms: u64) {
         let world = &mut self.world;
         world.log.push(now(), Event::Calm);
-        sleep_ms(2 * TTL_MS + NODE_TTL_MS).await;
+        sleep_ms(go_on_ms).await;
         for crew in &mut world.crews {
             crew.stop().await;
         }
@@ -185,7 +200,7 @@ impl Stage {
                 }
             }
         }
-        sleep_ms(TTL_MS).await;
+        sleep_ms(world.ttl_ms).await;
         no_key_is_stuck(&world.nodes, &self.heard.keys()).await;
         // What was just granted is in the history when everybody has heard of it.
         sleep_ms(1_500).await;
@@ -204,18 +219,18 @@ async fn no_key_is_stuck(nodes: &[Node], keys: &[String]) {
     let mut left: Vec<&String> = keys.iter().collect();
     let mut last = String::new();
     let all = within(ms(120_000), async || {
-        let mut refused = Vec::new();
-        for (n, key) in left.iter().enumerate() {
+        let asked = left.iter().enumerate().map(async |(n, key)| {
             let body = json!({ "key": key, "owner": "last", "ttl_ms": 1_000 });
-            match nodes[n % nodes.len()].post("/v1/acquire", &body).await {
-                Ok((200, _)) => {}
-                answer => {
-                    last = format!("{key}: {answer:?}");
-                    refused.push(*key);
-                }
+            (*key, nodes[n % nodes.len()].post("/v1/acquire", &body).await)
+        });
+        let answers: Vec<_> = stream::iter(asked).buffer_unordered(ASKED_AT_ONCE).collect().await;
+        left.clear();
+        for (key, answer) in answers {
+            if !matches!(answer, Ok((200, _))) {
+                last = format!("{key}: {answer:?}");
+                left.push(key);
             }
         }
-        left = refused;
         left.is_empty()
     })
     .await;
@@ -235,7 +250,7 @@ pub async fn run(plan: &Plan) -> Verdict {
         stage.world.suffer(fault).await;
         turn += 1;
     }
-    stage.calm_down().await;
+    stage.calm_down(GO_ON_MS).await;
     judge(plan, stage.world.struck, stage.counter.sums())
 }
 
@@ -294,7 +309,8 @@ fn untold(lines: &[Line]) -> Vec<String> {
     untold
 }
 
-fn judge(plan: &Plan, struck: Vec<String>, sums: Sums) -> Verdict {
+/// What the history and the counter say about a run.
+pub fn judge(plan: &Plan, struck: Vec<String>, sums: Sums) -> Verdict {
     let mut lines = gather(&plan.histories());
     let mut failures = untold(&lines);
     if plan.faults.contains(&Fault::Restore) {
@@ -352,7 +368,7 @@ pub async fn a_stopped_worker(plan: &Plan) -> Verdict {
             break;
         }
     }
-    stage.calm_down().await;
+    stage.calm_down(GO_ON_MS).await;
     let report = history::check(&gather(&plan.histories()));
     let sums = stage.counter.sums();
     let shown = sums.lost == 0 && sums.lost_unchecked > 0 && sums.refused > 0;

@@ -4,6 +4,7 @@ use std::{panic::AssertUnwindSafe, process::ExitCode};
 
 use crate::{
     fault::Fault,
+    from_environment,
     inside::conduct,
     matrix::{conduct_all, directory},
     net,
@@ -15,9 +16,14 @@ use crate::{
 /// Runs at a time: programs that are not optimised want a core each.
 const AT_ONCE: usize = 2;
 
-const ALL: [(&str, fn()); 2] = [
+const ALL: [(&str, fn()); 4] = [
     ("every_fault_on_every_store", every_fault_on_every_store),
     ("a_worker_that_stops_between_check_and_write", a_worker_that_stops_between_check_and_write),
+    ("leases_outlive_their_node", leases_outlive_their_node),
+    (
+        "a_store_is_written_to_for_ownership_and_nodes_only",
+        a_store_is_written_to_for_ownership_and_nodes_only,
+    ),
 ];
 
 /// Lists the tests, or runs those that are named.
@@ -70,8 +76,28 @@ fn every_fault_on_every_store() {
     let faults: [Vec<Fault>; 2] = [but_restore, vec![Fault::Restore]];
     let of = |faults: &Vec<Fault>| Kind::ALL.map(|store| plan(store, faults.clone(), seed));
     let plans: Vec<Plan> = faults.iter().flat_map(of).collect();
-    let verdicts = conduct_all(&plans, AT_ONCE);
+    let verdicts = conduct_all("run", &plans, AT_ONCE);
     passed(&plans, &verdicts);
+}
+
+/// On each store that several nodes can share. `MINUTES` make it a long run, of full size: then each store has the
+/// machine for itself.
+fn on_shared_stores(what: &str, faults: &[Fault]) {
+    let seconds = from_environment("MINUTES").unwrap_or(0) * 60;
+    let (seed, jobs) = (seed(), if seconds > 0 { 1 } else { AT_ONCE });
+    let of = |store| Plan { seconds, ..plan(store, faults.to_vec(), seed) };
+    let plans = [Kind::Nats, Kind::Dynamodb].map(of);
+    let verdicts = conduct_all(what, &plans, jobs);
+    passed(&plans, &verdicts);
+}
+
+/// A node's crash costs next to nobody a lease, and a rolling restart nobody.
+fn leases_outlive_their_node() {
+    on_shared_stores("kept", &[Fault::Kill, Fault::Roll]);
+}
+
+fn a_store_is_written_to_for_ownership_and_nodes_only() {
+    on_shared_stores("writes", &[]);
 }
 
 /// With the token check no update is lost; without it the update of the next holder is.

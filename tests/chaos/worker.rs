@@ -3,13 +3,10 @@
 
 use std::{
     collections::BTreeMap,
-    net::SocketAddr,
-    path::PathBuf,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tenure::clock::Chance;
 use tokio::sync::watch;
@@ -17,6 +14,7 @@ use tokio::sync::watch;
 use crate::{
     clock::{ms, nanos, now, sleep_ms},
     counter::Way,
+    crew::Orders,
     history::{Event, Op},
     log::Log,
     sessions::Session,
@@ -24,25 +22,9 @@ use crate::{
 
 /// Beyond what a call waits for by itself, the time in which a cluster without faults answers.
 const BOUND_MS: u64 = 15_000;
-
-/// What a process of workers is told.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Orders {
-    pub nodes: Vec<String>,
-    pub counter: SocketAddr,
-    pub history: PathBuf,
-    /// Names its workers, and its calls.
-    pub number: u64,
-    pub workers: usize,
-    /// How many of them hold their leases under sessions.
-    pub with_sessions: usize,
-    pub keys: usize,
-    pub wants: usize,
-    pub ttl_ms: u64,
-    pub seed: u64,
-    /// How long a worker looks away between its check and its write, at most.
-    pub pause_ms: u64,
-}
+/// How many leases one request asks for, of three times as many keys: a store on a busy machine has more to do
+/// than it can, otherwise, when all workers begin.
+const AT_A_TIME: usize = 3;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
@@ -128,7 +110,7 @@ impl Worker {
     }
 
     /// Works until it is told to stop; then lets everything run out.
-    async fn work(mut self, stopped: watch::Receiver<bool>) {
+    async fn work(mut self, mut stopped: watch::Receiver<bool>) {
         // Workers that started together do not beat together.
         sleep_ms(self.below(self.orders.ttl_ms / 3)).await;
         while !*stopped.borrow() {
@@ -141,7 +123,7 @@ impl Worker {
                 self.look_for_work().await;
                 self.do_protected_work().await;
                 let rest = ms(self.third()).saturating_sub(Duration::from_nanos(now() - began));
-                tokio::time::sleep(rest).await;
+                let _ = tokio::time::timeout(rest, stopped.changed()).await;
             } else {
                 sleep_ms(300 + self.below(300)).await;
             }
@@ -251,7 +233,8 @@ impl Worker {
                 None
             }
             Some(409) if verdict["code"] == "lease-lost" => {
-                self.shut(&held.key, verdict["reason"].as_str().unwrap_or("?"));
+                let reason = verdict["reason"].as_str().unwrap_or("?");
+                self.shut(&held.key, &format!("lost: {reason}"));
                 self.refused(call, verdict);
                 None
             }
@@ -279,26 +262,33 @@ impl Worker {
 
     /// It believes in this lease no more.
     pub(crate) fn shut(&mut self, key: &str, why: &str) {
+        self.shut_at(now(), key, why);
+    }
+
+    fn shut_at(&mut self, t: u64, key: &str, why: &str) {
         let Some(held) = self.held.remove(key) else { return };
         let (worker, why) = (self.name.clone(), why.to_owned());
-        self.log.push(now(), Event::Shut { worker, key: held.key, token: held.token, why });
+        self.log.push(t, Event::Shut { worker, key: held.key, token: held.token, why });
     }
 
     /// Gives a lease back now and then, and takes what it lacks.
     async fn look_for_work(&mut self) {
-        if !self.held.is_empty() && self.below(3) == 0 {
+        if !self.held.is_empty() && self.below(self.orders.gives_back) == 0 {
             let nth = self.below(self.held.len() as u64) as usize;
             let held = self.held.values().nth(nth).cloned().expect("one of them");
-            // What it holds by itself it may forget: it dies of neglect, and the next one has it then.
+            // What it holds by itself it may forget: it believes in it to the end, and the next one has it then.
             if self.session.is_none() && self.below(4) == 0 {
-                self.held.remove(&held.key);
+                self.shut_at(held.until, &held.key, "forgotten");
             } else {
                 self.give_back(held).await;
             }
         }
-        let lacks = self.orders.wants.saturating_sub(self.held.len());
-        if lacks > 0 && self.may_take() {
-            self.take(lacks).await;
+        for _ in 0..self.orders.tries {
+            let lacks = self.orders.wants.saturating_sub(self.held.len());
+            if lacks == 0 || !self.may_take() {
+                return;
+            }
+            self.take(lacks.min(AT_A_TIME)).await;
         }
     }
 

@@ -33,6 +33,7 @@ mod durable;
 mod event;
 mod feeds;
 mod fences;
+mod fortunes;
 mod log;
 mod promises;
 mod sessions;
@@ -48,6 +49,7 @@ use std::{
 
 pub use counts::{Counts, Needs};
 pub use event::{Event, Line, Op, Sight};
+pub use fortunes::{Fortunes, fortunes};
 pub use log::{Log, read};
 
 use book::Book;

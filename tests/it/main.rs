@@ -8,7 +8,6 @@ mod support;
 mod backup;
 mod checker;
 mod client;
-mod cluster;
 mod core;
 mod crash;
 mod dynamodb;

@@ -151,7 +151,7 @@ fn of_others(verb: &str, words: &mut Words<'_>) -> Event {
 }
 
 impl Case {
-    fn parse(name: &str, text: &str) -> Self {
+    pub fn parse(name: &str, text: &str) -> Self {
         let mut case = Self {
             name: name.to_owned(),
             lines: Vec::new(),

@@ -6,7 +6,9 @@ mod speed;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::history::{Event, INVARIANTS, Line, Log, Needs, Op, Sight, check, check_within, read};
+use crate::history::{
+    Event, INVARIANTS, Line, Log, Needs, Op, Sight, check, check_within, fortunes, read,
+};
 
 /// What is wrong with the verdict on a case.
 fn objection(case: &case::Case) -> Option<String> {
@@ -84,6 +86,32 @@ fn a_run_in_which_little_happened_is_worth_little() {
     let more = Needs { take_overs: 3, adoptions: 1, ambiguous: 2, ..Needs::default() };
     let short = report.demand(&more).unwrap_err();
     assert_eq!(short, "too little happened: ambiguous: 0 of 2, take_overs: 2 of 3");
+}
+
+const FATES: &str = "What became of leases.
+      0 told a held 1 until 200 granted
+    190 told a held 1 until 400
+      0 told a resumed 1 until 200 granted
+    290 told a resumed 1 until 400
+      0 told a released 1 until 200 granted
+    180 shut a released 1 released
+      0 told a forgotten 1 until 200 granted
+    200 shut a forgotten 1 forgotten
+      0 told a taken 1 until 200 granted
+    180 shut a taken 1 lost
+    250 told b taken 2 until 400 granted
+      0 told a silent 1 until 200 granted
+    160 told b later 2 until 400 granted
+";
+
+#[test]
+fn leases_are_kept_given_back_or_lost() {
+    let lines = case::Case::parse("fates", FATES).lines;
+    let became = fortunes(&lines, 150_000_000, 300_000_000);
+    assert_eq!((became.kept, became.given_back), (2, 2), "{became:?}");
+    let silent = "silent of a, token 1: its guarantee ended and no heartbeat was answered";
+    assert_eq!(became.lost, [silent, "taken of a, token 1: lost"]);
+    assert!((became.share() - 0.5).abs() < f64::EPSILON, "{became}");
 }
 
 #[test]
