@@ -13,6 +13,7 @@ TRIES ?= 5000
 CASES ?= 20000
 MODEL ?= full
 DIST = $(or $(CARGO_TARGET_DIR),target)/dist
+LOAD = $${CARGO_TARGET_DIR:-target}/release/load
 
 .PHONY: help run dist install demo test check fmt lint deny advisories docs bench bench-all bench-micro crash sim chaos soak model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
 
@@ -36,34 +37,36 @@ demo: ## eight workers, thirty-two shards, one death
 	$(CARGO) run --release -- demo
 
 test: tools-nextest tools-schemathesis nats debian ## the tests, but for models, abuse and long chaos; fetches what they need
-	$(CARGO) nextest run $(FEATURES) --profile ci
+	$(CARGO) nextest run --workspace $(FEATURES) --profile ci
 	$(CARGO) test --doc --quiet $(FEATURES)
 
 check: fmt lint deny docs test model-ci ## everything that CI does
 
 fmt: ## formatting
-	$(CARGO) fmt --check
+	$(CARGO) fmt --all --check
 
 lint: ## clippy, warnings are errors
-	$(CARGO) clippy --all-targets $(FEATURES) -- -D warnings
+	$(CARGO) clippy --workspace --all-targets $(FEATURES) -- -D warnings
 	$(CARGO) clippy -- -D warnings
 	$(CARGO) clippy --no-default-features --features server -- -D warnings
 	$(CARGO) clippy --lib --no-default-features --features client -- -D warnings
 
 deny: tools-deny ## licences, duplicate versions, sources
-	$(CARGO) deny check bans licenses sources
+	$(CARGO) deny --workspace check bans licenses sources
 
 advisories: tools-deny ## known vulnerabilities of dependencies; fetches the advisory database
 	$(CARGO) deny check advisories
 
 docs: ## the documentation builds without a warning
-	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --document-private-items
 
 bench: ## the load tool's short run, beside a bare echo handler
-	$(CARGO) run --release -- bench --echo --workload acquire-release,acquire-release-batch,heartbeat,heartbeat-batch,contended,fanout --seconds 3
+	$(CARGO) build --release -p tenure -p tenure-load
+	$(LOAD) --echo --workload acquire-release,acquire-release-batch,heartbeat,heartbeat-batch,contended,fanout --seconds 3
 
 bench-all: ## every workload at full size: takes long, needs 3 GiB
-	$(CARGO) run --release -- bench --echo --workload all --seconds 5
+	$(CARGO) build --release -p tenure -p tenure-load
+	$(LOAD) --echo --workload all --seconds 5
 
 bench-micro: ## criterion benches of the core and the actors
 	$(CARGO) bench

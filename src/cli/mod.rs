@@ -10,7 +10,6 @@ mod acquire;
 mod args;
 mod backup;
 mod backup_file;
-mod bench;
 mod check;
 mod completions;
 mod config;
@@ -99,7 +98,6 @@ enum Command {
     Pools(pools::PoolsArgs),
     Transfer(transfer::TransferArgs),
     Guard(Box<guard::GuardArgs>),
-    Bench(Box<bench::BenchArgs>),
     Backup(backup::BackupArgs),
     Restore(restore::RestoreArgs),
     Config(config::ConfigArgs),
@@ -153,8 +151,6 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let client = || Client::new(&cli.server);
     let context = || Ok::<_, Failure>(Context { client: client()?, output });
     let exit = match cli.command {
-        // A load tool that was interrupted ends with a code of its own.
-        Command::Bench(args) => return Ok(bench::run(*args)?),
         Command::Work(args) => block_on(args.run(&context()?)),
         Command::Run(args) => return block_on(args.run(&context()?)),
         Command::Guard(args) => block_on(args.run(client()?)),

@@ -51,7 +51,6 @@ fn what_the_contract_names_can_be_written() {
         "watch --prefix a --owner o --types granted,released --after 1-0",
         "watch jobs/1 --until-free --timeout 10s",
         "revoke jobs/1 --reason stuck --immediately",
-        "bench --workload echo",
         "nodes --output json",
         "transfer jobs/1 --lease-id 00ff --to w2 --offer 10s --value v",
         "transfer jobs/1 --lease-id 00ff --value v",

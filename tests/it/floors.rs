@@ -20,8 +20,8 @@ const FLOORS: [&[&str]; 9] = [
 ];
 /// Where actix may be used.
 const ACTIX: [&str; 5] = ["actor/", "http/", "manager/open.rs", "manager/engine/", "cli/"];
-/// Where the machine's own clocks may be read: the clock, and the load tool, which measures from outside.
-const CLOCKS: [&str; 2] = ["clock/", "cli/bench"];
+/// Where the machine's own clocks may be read.
+const CLOCKS: [&str; 1] = ["clock/"];
 /// What the pure core must not touch.
 const IMPURE: [&str; 8] = [
     "actix",

@@ -1,0 +1,147 @@
+//! One keep-alive connection, driven by the task that uses it.
+
+use std::pin::pin;
+
+use anyhow::{Context as _, Result, anyhow};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::StatusCode;
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use tokio::net::TcpStream;
+
+use super::{Request, Target};
+
+/// The largest answer taken, in bytes: 10 000 verdicts or 1 000 grants are about 1 MiB.
+const MAX_ANSWER: usize = 64 << 20;
+
+type Driver = http1::Connection<TokioIo<TcpStream>, Full<Bytes>>;
+
+/// A whole answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status code.
+    pub status: StatusCode,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// The body of a success as JSON.
+    pub fn json<T: DeserializeOwned>(&self) -> Option<T> {
+        let body = self.status.is_success().then_some(&self.body)?;
+        serde_json::from_slice(body).ok()
+    }
+}
+
+/// One connection.
+///
+/// hyper splits it in two: what sends requests, and what moves the bytes. A task of its own for the
+/// latter would cost two changes of tasks per request, so [`Connection::call`] polls both.
+#[derive(Debug)]
+pub struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    /// `None` once the connection has ended.
+    driver: Option<Driver>,
+}
+
+impl Connection {
+    /// Connects, with `TCP_NODELAY`.
+    pub async fn open(target: &Target) -> Result<Self> {
+        let stream = TcpStream::connect(target.address).await?;
+        stream.set_nodelay(true)?;
+        let (sender, driver) = http1::handshake(TokioIo::new(stream)).await?;
+        Ok(Self { sender, driver: Some(driver) })
+    }
+
+    /// Whether the server will take another request here.
+    pub fn is_open(&self) -> bool {
+        self.driver.is_some() && !self.sender.is_closed()
+    }
+
+    /// Sends one request and waits for its whole answer.
+    pub async fn call(&mut self, request: Request) -> Result<Answer> {
+        let Self { sender, driver } = self;
+        let moving = driver.as_mut().context("the connection has ended")?;
+        let mut exchange = pin!(async {
+            sender.ready().await?;
+            let (head, body) = sender.send_request(request).await?.into_parts();
+            let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|it| anyhow!(it))?;
+            Ok(Answer { status: head.status, body: body.to_bytes() })
+        });
+        tokio::select! {
+            biased;
+            ended = moving => {
+                *driver = None;
+                // What came before the end may be the whole answer.
+                match (exchange.await, ended) {
+                    (Err(_), Err(error)) => Err(error.into()),
+                    (answer, _) => answer,
+                }
+            }
+            answer = &mut exchange => answer,
+        }
+    }
+
+    /// Sends one request and gives the body of its answer as it comes. The connection serves it to its end.
+    pub async fn stream(self, request: Request) -> Result<(StatusCode, Incoming)> {
+        let Self { mut sender, driver } = self;
+        let driver = driver.context("the connection has ended")?;
+        // An error of the connection is one of the body too.
+        tokio::spawn(async move { drop(driver.await) });
+        let (head, body) = sender.send_request(request).await?.into_parts();
+        Ok((head.status, body))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A server that answers the first request with `pieces`, each written by itself.
+    async fn scripted(pieces: &'static [&'static str]) -> Target {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.set_nodelay(true).unwrap();
+            let _ = stream.read(&mut [0; 4096]).await.unwrap();
+            for piece in pieces {
+                stream.write_all(piece.as_bytes()).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        });
+        Target::parse(&format!("http://{address}")).unwrap()
+    }
+
+    async fn ask(target: &Target) -> (Result<Answer>, bool) {
+        let mut connection = Connection::open(target).await.unwrap();
+        let answer = connection.call(target.get("/livez").unwrap()).await;
+        (answer, connection.is_open())
+    }
+
+    #[tokio::test]
+    async fn an_answer_in_pieces_is_joined_also_when_the_server_closes_after_it() {
+        let pieces = &["HTTP/1.1 200 OK\r\ncontent-le", "ngth: 11\r\n\r\nhello", " world"];
+        let (answer, _) = ask(&scripted(pieces).await).await;
+        let answer = answer.unwrap();
+        assert_eq!((answer.status, &answer.body[..]), (StatusCode::OK, &b"hello world"[..]));
+        let pieces = &["HTTP/1.1 503 Busy\r\nconnection: close\r\ncontent-length: 2\r\n\r\nno"];
+        let (answer, open) = ask(&scripted(pieces).await).await;
+        assert_eq!((answer.unwrap().status.as_u16(), open), (503, false));
+    }
+
+    #[tokio::test]
+    async fn half_an_answer_is_an_error() {
+        for pieces in
+            [&["HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf"], &["SSH-2.0-x\r\n\r\n"]]
+        {
+            let (answer, open) = ask(&scripted(pieces).await).await;
+            assert!(answer.is_err() && !open, "{pieces:?}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Putting load on a server, and counting what came of it.
+
+mod disk;
+mod lane;
+mod raw_nats;
+mod rounds;
+mod tally;
+
+pub use disk::{Disk, Probes};
+pub use lane::{Lane, drive};
+pub use rounds::{Rounds, interleaved};
+pub use tally::{Faults, Latencies, Summary, Tally, median};

@@ -1,0 +1,90 @@
+//! `load`: a closed-loop load tool for a tenure coordinator.
+//!
+//! Guarantees
+//! - Every figure is printed together with what it depends on: the disk's regime just before, the
+//!   rate of a bare echo handler in the same minutes (`--echo`), connections, rounds, seconds.
+//! - Unless `--server` names one, each workload gets a coordinator of its own, with default settings
+//!   and an empty store, which is ended afterwards.
+//! - An answer that the workload does not expect is counted, shown, and makes the exit code 1.
+//! - Everything is bounded in time; load goes to the loopback interface only.
+//!
+//! Does not guarantee
+//! - That a rate is the server's limit when other programs share the cores: hence the echo ratio.
+//! - A clean store on a server named by `--server`: leases are given back, keys stay known.
+//!
+//! Assumes
+//! - Enough open files for the connections (two per connection), and free space below `--data-root`.
+//!
+//! The tool runs on one thread, with one task per connection. It shares its cores with the server:
+//! what it does not use, the server can.
+
+mod args;
+mod http;
+mod lab;
+mod load;
+mod report;
+mod server;
+mod stopwatch;
+mod workload;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::{Parser as _, ValueEnum as _};
+use tokio::signal::unix::{SignalKind, signal};
+
+use args::Args;
+use lab::Lab;
+use workload::Workload;
+
+/// The allocator of the `tenure` program: the echo handler has to run under the same conditions.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The exit code of a run that was interrupted: 128 + SIGINT, as shells count.
+const INTERRUPTED: u8 = 130;
+
+fn main() -> Result<ExitCode> {
+    let args = Args::parse();
+    if args.echo_server {
+        return workload::echo::serve();
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        // Dropping the unfinished future ends the children and removes the scratch directories.
+        tokio::select! {
+            result = measure_all(args) => result,
+            _ = interrupt.recv() => Ok(ExitCode::from(INTERRUPTED)),
+            _ = terminate.recv() => Ok(ExitCode::from(INTERRUPTED)),
+        }
+    })
+}
+
+async fn measure_all(args: Args) -> Result<ExitCode> {
+    let mut workloads = args.workload.clone();
+    if workloads.contains(&Workload::All) {
+        workloads = Workload::value_variants().to_vec();
+        workloads.retain(|it| *it != Workload::All);
+    }
+    let wants_echo = args.echo || workloads.contains(&Workload::Echo);
+    let mut lab = Lab::new(args, wants_echo).await?;
+    let mut faults = 0;
+    for workload in workloads {
+        let connections = match lab.args.connections.as_slice() {
+            [] => workload.default_connections().to_vec(),
+            given => given.to_vec(),
+        };
+        for count in connections {
+            let outcome = workload
+                .measure(&mut lab, count.max(1))
+                .await
+                .with_context(|| format!("{workload} with {count} connections"))?;
+            faults += outcome.faults.count;
+            lab.hide_progress();
+            outcome.print(lab.args.output)?;
+        }
+    }
+    Ok(if faults > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,221 @@
+//! What one workload showed, as a block for people or as one JSON object.
+
+use std::io::Write as _;
+
+use anyhow::Result;
+use serde_json::{Map, Value, json};
+
+use crate::args::Format;
+use crate::load::{Disk, Faults, Rounds, Summary};
+
+/// The result of one workload at one number of connections.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The workload's name.
+    pub workload: String,
+    /// Connections that put load on the server.
+    pub connections: usize,
+    /// Timed rounds, or 1 for a counted run.
+    pub rounds: u32,
+    /// Seconds per round, or of the counted run.
+    pub seconds: f64,
+    /// The version that the server names.
+    pub server_version: String,
+    /// The disk's regime.
+    pub disk: Option<Disk>,
+    /// Requests per second.
+    pub requests_per_s: Option<f64>,
+    /// The yardstick's rate, and this workload's share of it.
+    pub echo: Option<(f64, f64)>,
+    /// Latencies by what they are of; the plain one is `latency`.
+    pub latencies: Vec<(&'static str, Summary)>,
+    /// The workload's own figures, the unit in the name.
+    pub figures: Vec<(&'static str, f64)>,
+    /// Answers that should not have come.
+    pub faults: Faults,
+}
+
+impl Outcome {
+    /// An outcome without any figure yet.
+    pub fn new(workload: &str, connections: usize, server_version: &str) -> Self {
+        Self {
+            workload: workload.to_owned(),
+            connections,
+            rounds: 1,
+            seconds: 0.0,
+            server_version: server_version.to_owned(),
+            disk: None,
+            requests_per_s: None,
+            echo: None,
+            latencies: Vec::new(),
+            figures: Vec::new(),
+            faults: Faults::default(),
+        }
+    }
+
+    /// Takes in timed rounds; their units per second are called `units`.
+    #[must_use]
+    pub fn of_rounds(mut self, rounds: Rounds, units: &'static str) -> Self {
+        (self.rounds, self.seconds) = (rounds.count, rounds.seconds);
+        self.disk = rounds.disk;
+        self.requests_per_s = Some(rounds.requests_per_s);
+        self.echo = rounds.echo;
+        self.latency("latency", rounds.tally.latencies.summary());
+        self.figure(units, rounds.units_per_s);
+        if let Some((raw, share)) = rounds.raw_nats {
+            self.figure("raw_nats_publishes_per_s", raw);
+            self.figure("share_of_raw_nats", share);
+        }
+        self.figure("bench_cpu_share", rounds.own_cpu_share);
+        self.faults = rounds.tally.faults;
+        self
+    }
+
+    /// Adds a figure.
+    pub fn figure(&mut self, name: &'static str, value: f64) {
+        self.figures.push((name, value));
+    }
+
+    /// Adds a figure that may be unknown.
+    pub fn figure_if(&mut self, name: &'static str, value: Option<f64>) {
+        self.figures.extend(value.map(|known| (name, known)));
+    }
+
+    /// Adds latencies, when there are any.
+    pub fn latency(&mut self, name: &'static str, summary: Option<Summary>) {
+        self.latencies.extend(summary.map(|some| (name, some)));
+    }
+
+    /// Writes the outcome to standard output, and the first fault to standard error.
+    ///
+    /// # Errors
+    /// When standard output cannot be written.
+    pub fn print(&self, form: Format) -> Result<()> {
+        let mut out = std::io::stdout().lock();
+        match form {
+            Format::Json | Format::Jsonl => writeln!(out, "{}", self.json())?,
+            Format::Table => out.write_all(self.table().as_bytes())?,
+        }
+        out.flush()?;
+        if let Some(first) = &self.faults.first {
+            eprintln!("{}: {} faults, the first: {first}", self.workload, self.faults.count);
+        }
+        Ok(())
+    }
+
+    fn json(&self) -> Value {
+        let mut all = Map::new();
+        all.insert("workload".into(), json!(self.workload));
+        all.insert("connections".into(), json!(self.connections));
+        all.insert("rounds".into(), json!(self.rounds));
+        all.insert("seconds".into(), json!(self.seconds));
+        all.insert("bench_version".into(), json!(env!("CARGO_PKG_VERSION")));
+        all.insert("server_version".into(), json!(self.server_version));
+        all.insert("disk".into(), json!(self.disk));
+        all.insert("requests_per_s".into(), json!(self.requests_per_s));
+        all.insert("echo_requests_per_s".into(), json!(self.echo.map(|(rate, _)| rate)));
+        all.insert("ratio".into(), json!(self.echo.map(|(_, share)| share)));
+        for (name, summary) in &self.latencies {
+            all.insert((*name).into(), json!(summary));
+        }
+        for (name, value) in &self.figures {
+            all.insert((*name).into(), json!(value));
+        }
+        all.insert("errors".into(), json!(self.faults.count));
+        all.insert("first_error".into(), json!(self.faults.first));
+        Value::Object(all)
+    }
+
+    fn table(&self) -> String {
+        let mut lines = vec![format!(
+            "{} · {} connections · {} × {:.1} s",
+            self.workload, self.connections, self.rounds, self.seconds
+        )];
+        if let Some(disk) = &self.disk {
+            lines.push(row(
+                "disk",
+                &format!(
+                    "{} (4 KiB fdatasync p50 {}, p99 {}, {}/s)",
+                    disk.regime,
+                    span(disk.p50_us),
+                    span(disk.p99_us),
+                    number(disk.syncs_per_s)
+                ),
+            ));
+        }
+        if let Some(rate) = self.requests_per_s {
+            let share = self.echo.map_or_else(String::new, |(echo, share)| {
+                format!("   {:.1} % of echo ({}/s)", share * 100.0, number(echo))
+            });
+            lines.push(row("requests_per_s", &format!("{}{share}", number(rate))));
+        }
+        for (name, value) in &self.figures {
+            let shown = match name.ends_with("_bytes") && *value >= f64::from(1 << 20) {
+                true => format!("{} ({:.1} MiB)", number(*value), value / f64::from(1 << 20)),
+                false => number(*value),
+            };
+            lines.push(row(name, &shown));
+        }
+        for (name, it) in &self.latencies {
+            lines.push(row(
+                name,
+                &format!(
+                    "p50 {}  p99 {}  p99.9 {}  max {}  ({} samples)",
+                    span(it.p50_us),
+                    span(it.p99_us),
+                    span(it.p999_us),
+                    span(it.max_us),
+                    it.samples
+                ),
+            ));
+        }
+        lines.push(row("errors", &self.faults.count.to_string()));
+        lines.join("\n") + "\n\n"
+    }
+}
+
+fn row(name: &str, value: &str) -> String {
+    format!("  {name:<34} {value}")
+}
+
+/// Microseconds in the unit that people would choose.
+fn span(us: u64) -> String {
+    match us {
+        0..1_000 => format!("{us} µs"),
+        1_000..1_000_000 => format!("{:.2} ms", us as f64 / 1e3),
+        _ => format!("{:.2} s", us as f64 / 1e6),
+    }
+}
+
+/// A number with its thousands apart, and decimals only where they tell something.
+fn number(value: f64) -> String {
+    if value.abs() < 100.0 {
+        let text = format!("{value:.3}");
+        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    }
+    let digits = format!("{value:.0}");
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits.as_str()), |it| ("-", it));
+    let groups: Vec<&str> = (0..digits.len())
+        .rev()
+        .step_by(3)
+        .map(|last| &digits[last.saturating_sub(2)..=last])
+        .collect();
+    format!("{sign}{}", groups.into_iter().rev().collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_spans_are_readable() {
+        assert_eq!(number(1_234_567.2), "1 234 567");
+        assert_eq!(number(-1_234.0), "-1 234");
+        assert_eq!(number(0.5), "0.5");
+        assert_eq!(number(42.0), "42");
+        assert_eq!(number(100.0), "100");
+        assert_eq!(span(999), "999 µs");
+        assert_eq!(span(1_500), "1.50 ms");
+        assert_eq!(span(2_000_000), "2.00 s");
+    }
+}

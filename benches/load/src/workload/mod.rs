@@ -1,0 +1,126 @@
+//! What can be measured: one file per workload.
+
+mod acquire_release;
+mod batch;
+mod churn;
+mod contended;
+pub mod echo;
+mod expiry;
+mod fanout;
+mod heartbeat;
+mod held;
+mod hold;
+mod sessions;
+mod start;
+
+use std::fmt;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use tenure::client::{Acquire, AcquireAny, Owner};
+
+use crate::lab::Lab;
+use crate::report::Outcome;
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Workload {
+    /// Acquire and release distinct keys, one per request.
+    AcquireRelease,
+    /// Acquire and release distinct keys, a batch per request.
+    AcquireReleaseBatch,
+    /// Heartbeats of held leases, one per request.
+    Heartbeat,
+    /// Heartbeats of held leases, a batch per request.
+    HeartbeatBatch,
+    /// Many clients queue for few keys.
+    Contended,
+    /// Memory of very many held leases.
+    Held,
+    /// Many leases under few sessions: heartbeats, memory, and a session that ends.
+    Sessions,
+    /// Leases that expire at one instant.
+    Expiry,
+    /// Leases whose ends are spread over one second.
+    ExpirySpread,
+    /// Ownership changes to many event subscribers.
+    Fanout,
+    /// Time from start to ready with a full store.
+    Start,
+    /// Size of the store after very many changes.
+    Churn,
+    /// The bare echo handler alone.
+    Echo,
+    /// All of these.
+    All,
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.to_possible_value().as_ref().map_or("", |value| value.get_name()))
+    }
+}
+
+impl Workload {
+    /// The connections that it is measured with unless told otherwise.
+    pub fn default_connections(self) -> &'static [usize] {
+        match self {
+            Self::AcquireRelease => &[64, 512],
+            Self::Heartbeat | Self::Contended | Self::Echo | Self::Sessions => &[64],
+            Self::Fanout => &[100],
+            _ => &[4],
+        }
+    }
+
+    /// Measures it.
+    pub async fn measure(self, lab: &mut Lab, connections: usize) -> Result<Outcome> {
+        match self {
+            Self::AcquireRelease => acquire_release::measure(lab, connections).await,
+            Self::AcquireReleaseBatch => batch::measure(lab, connections).await,
+            Self::Heartbeat => heartbeat::measure(lab, connections, 1).await,
+            Self::HeartbeatBatch => {
+                let leases = lab.args.batch as usize;
+                heartbeat::measure(lab, connections, leases).await
+            }
+            Self::Contended => contended::measure(lab, connections).await,
+            Self::Sessions => sessions::measure(lab, connections).await,
+            Self::Held => held::measure(lab, connections).await,
+            Self::Expiry => expiry::measure(lab, connections, expiry::Ends::AtOnce).await,
+            Self::ExpirySpread => expiry::measure(lab, connections, expiry::Ends::Spread).await,
+            Self::Fanout => fanout::measure(lab, connections).await,
+            Self::Start => start::measure(lab, connections).await,
+            Self::Echo => echo::measure(lab, connections).await,
+            Self::Churn | Self::All => churn::measure(lab, connections).await,
+        }
+    }
+}
+
+/// The body of an acquire.
+fn acquire(key: String, owner: &str, ttl_ms: u64) -> Acquire {
+    let owner = Owner { owner: owner.to_owned(), ttl_ms: Some(ttl_ms), session: None };
+    Acquire { key, owner, ..Acquire::default() }
+}
+
+/// The body of an acquire-any of all the `size` keys of batch `batch`.
+fn acquire_batch(prefix: &str, batch: u64, size: u32, ttl_ms: u64) -> AcquireAny {
+    let first = batch * u64::from(size);
+    AcquireAny {
+        keys: (first..first + u64::from(size)).map(|n| format!("{prefix}/{n:08}")).collect(),
+        owner: Owner { owner: "bench".to_owned(), ttl_ms: Some(ttl_ms), session: None },
+        count: Some(size.into()),
+        order: Some("listed".to_owned()),
+        ..AcquireAny::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_names_the_keys_that_follow_those_of_the_one_before() {
+        let body = serde_json::to_string(&acquire_batch("p", 3, 2, 60)).unwrap();
+        let wanted = r#"{"keys":["p/00000006","p/00000007"],"owner":"bench","ttl_ms":60,"count":2,"order":"listed"}"#;
+        assert_eq!(body, wanted);
+    }
+}
