@@ -1,7 +1,4 @@
-use super::{
-    tests::{file, sources},
-    *,
-};
+use super::tests::{file, sources};
 
 /// Settings that choose kinds which need a Cargo feature, beside one that needs none.
 const CHOSEN: &str = "[store]\nkind = \"nats\"\n[[plugin]]\nname = \"l\"\nkind = \"log\"\n\
