@@ -1,5 +1,5 @@
 //! `tenure-history a.jsonl b.jsonl …`: puts histories together, counts what is in them, and tells each violation of
-//! I1 to I8 as a timeline. `--bound-ms N`: how long after the faults everything may take (I8). `--need NAME=N`:
+//! I1 to I8 and R10 as a timeline. `--bound-ms N`: how long after the faults everything may take (I8). `--need NAME=N`:
 //! of what there must have been enough. The last line is `N passed, N failed`, over invariants and needs.
 
 #[path = "mod.rs"]

@@ -9,7 +9,9 @@ use super::{Complaints, Event, Line, Op};
 pub(super) enum Commits {
     /// Where they became durable.
     OnTime,
-    /// Where somebody read them.
+    /// In their order, where somebody read them.
+    Read,
+    /// Where somebody read them, in any order.
     Late,
 }
 
@@ -30,6 +32,10 @@ pub(super) struct Book<'a> {
     pub regresses: Vec<usize>,
     pub calm: Option<usize>,
     pub commits: Commits,
+    /// Up to where the history is known to be whole.
+    pub wholes: Vec<usize>,
+    /// Up to where it was judged before.
+    pub judged: usize,
     /// Whether the history has what the store committed.
     pub has_store: bool,
     asked_twice: Vec<(usize, usize)>,
@@ -46,6 +52,10 @@ pub(super) fn key_of(event: &Event) -> Option<&str> {
         | Event::Committed { key, .. }
         | Event::Heard { key, .. }
         | Event::Fenced { key, .. }
+        | Event::Tried { key, .. }
+        | Event::Blocks { key }
+        | Event::Stood { key, .. }
+        | Event::Ran { key, .. }
         | Event::Promised { key, .. }
         | Event::Wrote { key, .. } => Some(key),
         _ => None,
@@ -79,6 +89,8 @@ impl<'a> Book<'a> {
             regresses: Vec::new(),
             calm: None,
             commits: Commits::OnTime,
+            wholes: Vec::new(),
+            judged: 0,
             has_store: false,
             asked_twice: Vec::new(),
             lines: Vec::new(),
@@ -121,6 +133,16 @@ impl<'a> Book<'a> {
             }
             Event::Over => self.faults.push(at),
             Event::LateCommits => self.commits = Commits::Late,
+            Event::Whole | Event::Judged => {
+                self.has_store = true;
+                if self.commits == Commits::OnTime {
+                    self.commits = Commits::Read;
+                }
+                match event {
+                    Event::Judged => self.judged = at,
+                    _ => self.wholes.push(at),
+                }
+            }
             Event::Committed { .. } => self.has_store = true,
             Event::Tombstone { session } => {
                 self.has_store = true;
@@ -147,6 +169,11 @@ impl<'a> Book<'a> {
         &self.lines[at].event
     }
 
+    /// Whether the history goes on for long enough to say what became of this line.
+    pub fn is_judged(&self, at: usize) -> bool {
+        self.commits != Commits::Read || self.due(at).is_some()
+    }
+
     /// The end of the run.
     pub fn over(&self) -> u64 {
         self.lines.last().map_or(0, |line| line.t)
@@ -155,6 +182,19 @@ impl<'a> Book<'a> {
     /// Whether the store's lines stand where they became durable.
     pub fn on_time(&self) -> bool {
         self.commits == Commits::OnTime
+    }
+
+    /// Whether the store's lines stand in its own order, and none is missing.
+    pub fn in_order(&self) -> bool {
+        self.commits != Commits::Late
+    }
+
+    /// Before which line a change must stand that somebody was told of here; `None`: that cannot be said.
+    pub fn due(&self, at: usize) -> Option<usize> {
+        if self.on_time() {
+            return Some(at);
+        }
+        self.wholes.get(self.wholes.partition_point(|whole| *whole < at)).copied()
     }
 
     /// Whether the store went backwards after this line.

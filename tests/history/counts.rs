@@ -1,6 +1,9 @@
 //! How much happened in a run.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +44,10 @@ pub struct Counts {
     pub nodes_ended: u64,
     pub stale_reads: u64,
     pub feed_gaps: u64,
+    /// Leases that were held when a coordinator started again.
+    pub stood: u64,
+    /// Programs that ran under a tenure.
+    pub programs: u64,
     /// I8: calls that had to be answered once the faults were over.
     pub judged: u64,
 }
@@ -52,12 +59,12 @@ impl Counts {
     /// What does not depend on a key.
     pub(super) fn of(book: &Book<'_>) -> Self {
         let mut counts = Self {
-            lines: book.lines.len() as u64,
+            lines: (book.lines.len() - book.judged) as u64,
             keys: book.keys.len() as u64,
             sessions_ended: book.tombstones.len() as u64,
             ..Self::default()
         };
-        for line in &book.lines {
+        for line in &book.lines[book.judged..] {
             if let Some(of) = counts.of_event(&line.event) {
                 *of += 1;
             }
@@ -81,6 +88,8 @@ impl Counts {
             Event::Wrote { taken: true, .. } => &mut self.writes_taken,
             Event::Wrote { taken: false, .. } => &mut self.writes_refused,
             Event::Fault { .. } => &mut self.faults,
+            Event::Stood { until: Some(_), .. } => &mut self.stood,
+            Event::Ran { began: true, .. } => &mut self.programs,
             Event::Seen { sight } => match sight {
                 Sight::Adoption => &mut self.adoptions,
                 Sight::Ambiguous => &mut self.ambiguous,
@@ -94,10 +103,12 @@ impl Counts {
     }
 
     /// What one key adds.
-    pub(super) fn add(&mut self, story: &Story<'_>) {
+    pub(super) fn add(&mut self, book: &Book<'_>, story: &Story<'_>) {
         let told: BTreeMap<u64, &str> =
             story.windows.iter().map(|window| (window.token, window.worker)).collect();
-        self.grants += told.len() as u64;
+        let before = story.windows.iter().filter(|window| window.opened < book.judged);
+        let before: BTreeSet<u64> = before.map(|window| window.token).collect();
+        self.grants += (told.len() - before.len()) as u64;
         let committed = story.commits.iter().filter(|commit| commit.grants());
         let granted: BTreeMap<u64, &str> =
             committed.clone().map(|commit| (commit.token, commit.owner)).collect();
@@ -105,6 +116,15 @@ impl Counts {
         let owners: Vec<&str> =
             if granted.is_empty() { told } else { granted }.into_values().collect();
         self.take_overs += owners.windows(2).filter(|pair| pair[0] != pair[1]).count() as u64;
+    }
+
+    /// With what there was in another part of the run.
+    pub fn and(&self, other: &Self) -> Self {
+        let mut all = *self;
+        for (name, number) in other.named() {
+            all.set(&name, self.named()[&name] + number).expect("a name of theirs");
+        }
+        all
     }
 
     fn named(&self) -> BTreeMap<String, u64> {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{
     Complaint, Complaints, Event, Op,
-    book::Book,
+    book::{Book, Commits},
     story::{Commit, Story},
 };
 
@@ -13,8 +13,11 @@ pub(super) fn check<'a>(book: &Book<'a>, story: &Story<'a>, found: &mut Complain
     if !story.is_told(book) {
         return;
     }
+    if book.commits == Commits::Read {
+        asked_for(book, story, found);
+    }
     let mut known = HashSet::new();
-    for &at in story.lines {
+    for &at in story.lines.iter().filter(|at| **at >= book.judged) {
         match book.event(at) {
             Event::Told { call, worker, token, .. } if known.insert((worker, *token)) => {
                 let op = book.question(*call).map(|(_, op)| op);
@@ -43,7 +46,7 @@ fn told<'a>(
 ) {
     let mut say = |lines: &[usize], headline| found.say("I3", Some(story.key), lines, headline);
     let Some(grant) = story.granted(token) else {
-        if !book.forgotten_after(at) {
+        if !book.forgotten_after(at) && book.is_judged(at) {
             say(&[at], format!("{worker} is told of token {token}, which the store never granted"));
         }
         return;
@@ -51,7 +54,7 @@ fn told<'a>(
     if grant.owner != worker {
         let owner = grant.owner;
         say(&[at, grant.at], format!("{worker} is told of token {token}, which {owner} has"));
-    } else if book.on_time() && grant.at > at {
+    } else if book.due(at).is_some_and(|due| grant.at > due) {
         say(&[at, grant.at], format!("{worker} is told of token {token} before it is durable"));
     }
 }
@@ -66,18 +69,60 @@ fn acknowledged<'a>(
 ) {
     let ends = story.ends.get(&token).map_or(&[][..], Vec::as_slice);
     let first = ends.first().map(|end| story.line(*end));
+    let released = matches!(book.event(at), Event::Acknowledged { op: Op::Release, .. });
+    let kind = |end: &usize| story.commits[*end].kind;
+    let released_otherwise = released
+        && book.commits == Commits::Read
+        && !ends.iter().any(|end| kind(end) == "released");
     match first {
-        None if !book.forgotten_after(at) => {
+        None if !book.forgotten_after(at) && book.is_judged(at) => {
             let headline =
                 format!("the end of token {token} was acknowledged, and never committed");
             found.say("I3", Some(story.key), &[at], headline);
         }
-        Some(end) if book.on_time() && end > at => {
+        Some(end) if book.due(at).is_some_and(|due| end > due) => {
             let headline =
                 format!("the end of token {token} was acknowledged before it is durable");
             found.say("I3", Some(story.key), &[at, end], headline);
         }
+        Some(end) if released_otherwise => {
+            let headline =
+                format!("the release of token {token} was acknowledged, and it ended otherwise");
+            found.say("I3", Some(story.key), &[at, end], headline);
+        }
         _ => {}
+    }
+}
+
+/// Every grant has a caller who asked for the key, and was not refused.
+fn asked_for<'a>(book: &Book<'a>, story: &Story<'a>, found: &mut Complaints<'a>) {
+    let mut calls: HashMap<&str, Vec<(usize, u64)>> = HashMap::new();
+    for &at in story.lines {
+        if let Event::Asked { call, worker, op: Op::Acquire, .. } = book.event(at) {
+            calls.entry(worker).or_default().push((at, *call));
+        }
+    }
+    let refused = |call: u64| {
+        let answer = book.answered.get(&call).copied();
+        answer.filter(|at| matches!(book.event(*at), Event::Refused { .. }))
+    };
+    let first = |commit: &&Commit<'a>| {
+        let of_token = story.grants.get(&commit.token);
+        of_token.is_some_and(|grants| story.line(grants[0]) == commit.at)
+    };
+    for grant in story.commits.iter().filter(|c| c.grants() && c.at >= book.judged).filter(first) {
+        let calls = calls.get(grant.owner).map_or(&[][..], Vec::as_slice);
+        let calls = &calls[..calls.partition_point(|(at, _)| *at < grant.at)];
+        let answers: Vec<usize> = calls.iter().filter_map(|(_, call)| refused(*call)).collect();
+        if answers.len() < calls.len() {
+            continue;
+        }
+        let how = if calls.is_empty() { "never asked for it" } else { "was refused it" };
+        let headline =
+            format!("the store grants token {} to {}, who {how}", grant.token, grant.owner);
+        let lines: Vec<usize> =
+            calls.iter().map(|(at, _)| *at).chain(answers).chain([grant.at]).collect();
+        found.say("I3", Some(story.key), &lines, headline);
     }
 }
 

@@ -68,6 +68,12 @@ pub enum Event {
     LateCommits,
     /// The end of the run: calls that were not answered by now never were.
     Over,
+    /// Up to here the history is whole: above stand every call that was sent and, in the order of the store's own
+    /// history, every change that is durable by now. A history with such lines has the changes where somebody read
+    /// them, and acknowledges a release only to the caller whose call ended the tenure.
+    Whole,
+    /// What stands above was judged before, and is there for what follows: see `carry`.
+    Judged,
 
     /// A worker is about to send a call, whose number no other call of the run has. `answer_by`: when the answer must be there at the latest, were there no
     /// faults; `None` for a call that nobody counts on.
@@ -121,6 +127,15 @@ pub enum Event {
     Reset { subscriber: String },
     /// A plugin did its work for a tenure that ended, and is about to say so.
     Fenced { plugin: String, key: String, token: u64 },
+    /// A plugin began to fence a tenure that ended, and did not do it.
+    Tried { plugin: String, key: String, token: u64 },
+    /// Anywhere in a history: a fence of this key that failed for good shuts it until an administrator strikes it.
+    Blocks { key: String },
+    /// A coordinator that started again shows a key, before it serves anybody. `until`: the end of the whole ttl
+    /// that a held lease gets (R10); `None`: nobody holds it.
+    Stood { key: String, token: u64, until: Option<u64> },
+    /// A program that holds a key shows that it runs. `began`: this is its first sign of life.
+    Ran { program: String, key: String, token: u64, began: bool },
 
     /// I7: a node decided to promise. All on the node's own clock: `decided` is the reading, `until` the end of
     /// what was promised, `d` the end of its last committed record.

@@ -18,10 +18,12 @@ pub(super) fn check<'a>(book: &Book<'a>, story: &Story<'a>, found: &mut Complain
 fn numbers<'a>(book: &Book<'a>, story: &Story<'a>, found: &mut Complaints<'a>) {
     let mut before: Option<&Commit<'a>> = None;
     for commit in &story.commits {
-        let due = before.map_or(1, |before| before.seq + 1);
+        let known =
+            before.map(|before| before.seq).or((commit.at < book.judged).then(|| commit.seq - 1));
+        let due = known.map_or(1, |seq| seq + 1);
         let forgotten = book.forgotten_between(before.map_or(0, |before| before.at), commit.at);
-        let twice = !book.on_time() && commit.seq + 1 == due;
-        let hole = book.on_time() && commit.seq != due;
+        let twice = !book.in_order() && commit.seq + 1 == due;
+        let hole = book.in_order() && commit.seq != due;
         if (hole || twice) && !forgotten {
             let lines: Vec<usize> =
                 before.map(|before| before.at).into_iter().chain([commit.at]).collect();

@@ -1,4 +1,5 @@
-//! I5: between the end of a tenure that is to be fenced and the next grant, every plugin did its work.
+//! I5: between the end of a tenure that is to be fenced and the next grant, every plugin did its work, and the store
+//! has that. Nobody fences a tenure that lives, nor, where that comes after the next grant, one that nobody followed.
 
 use std::collections::HashMap;
 
@@ -10,9 +11,16 @@ use super::{
 
 pub(super) fn check<'a>(book: &Book<'a>, story: &Story<'a>, found: &mut Complaints<'a>) {
     let mut work: HashMap<(&str, u64), Vec<usize>> = HashMap::new();
+    let mut blocks = false;
     for &at in story.lines {
-        if let Event::Fenced { plugin, token, .. } = book.event(at) {
-            work.entry((plugin, *token)).or_default().push(at);
+        match book.event(at) {
+            Event::Fenced { plugin, token, .. } => {
+                work.entry((plugin, *token)).or_default().push(at);
+                timely(book, story, at, plugin, *token, found);
+            }
+            Event::Tried { plugin, token, .. } => timely(book, story, at, plugin, *token, found),
+            Event::Blocks { .. } => blocks = true,
+            _ => {}
         }
     }
     for (place, end) in story.commits.iter().enumerate() {
@@ -36,11 +44,48 @@ pub(super) fn check<'a>(book: &Book<'a>, story: &Story<'a>, found: &mut Complain
         let missing: Vec<&str> =
             end.fences.iter().map(String::as_str).filter(|plugin| !done(plugin)).collect();
         // A fence that failed for good lets the next one in, if the policy says so.
-        let failed =
-            |commit: &&Commit<'_>| commit.kind == "fence-failed" && commit.token == end.token;
-        if missing.len() > between.iter().filter(failed).count() {
+        let said = |kind: &str| {
+            let said = |commit: &&Commit<'_>| commit.kind == kind && commit.token == end.token;
+            between.iter().filter(said).count()
+        };
+        let failed = said("fence-failed");
+        if missing.len() > if blocks { 0 } else { failed } {
             report(book, story, end, grant, &missing, &work, found);
+        } else if failed + said("fenced") == 0 {
+            let headline = format!(
+                "{} is granted it, and the fence of token {} is not durable",
+                grant.owner, end.token
+            );
+            found.say("I5", Some(story.key), &[end.at, grant.at], headline);
         }
+    }
+}
+
+/// A tenure is fenced after its end; by a plugin that its end does not name, after the grant that follows.
+fn timely<'a>(
+    book: &Book<'a>,
+    story: &Story<'a>,
+    at: usize,
+    plugin: &str,
+    token: u64,
+    found: &mut Complaints<'a>,
+) {
+    if !book.on_time() || !story.is_told(book) || !book.regresses.is_empty() {
+        return;
+    }
+    let before = &story.commits[..story.commits.partition_point(|commit| commit.at < at)];
+    let ended = |commit: &Commit<'_>| commit.ends() && commit.token == token;
+    let last = before.iter().rposition(ended);
+    let Some(end) = last.filter(|_| story.ended(token, at)) else {
+        let grant = story.granted(token).map(|grant| grant.at);
+        let lines: Vec<usize> = grant.into_iter().chain([at]).collect();
+        let headline = format!("{plugin} fences token {token}, whose tenure has not ended");
+        return found.say("I5", Some(story.key), &lines, headline);
+    };
+    let named = before[end].fences.iter().any(|name| name == plugin);
+    if !named && !before[end..].iter().any(Commit::grants) {
+        let headline = format!("{plugin} fences token {token}, and nobody was granted it since");
+        found.say("I5", Some(story.key), &[before[end].at, at], headline);
     }
 }
 

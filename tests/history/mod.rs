@@ -1,5 +1,5 @@
 //! The history checker: reads what workers, nodes, stores, subscribers and plugins did and were told, in a
-//! simulation or among real processes, and says where I1 to I8 (docs/protocol.md) do not hold, each time with a
+//! simulation or among real processes, and says where I1 to I8 and R10 (docs/protocol.md) do not hold, each time with a
 //! timeline that a person can read. It costs O(n log n), and knows nothing of the program that it judges.
 //!
 //! Other test binaries include it: `#[path = "../history/mod.rs"] mod history;`. A history is a list of
@@ -23,11 +23,15 @@
 //! - A fault whose name begins with `regress` or `restore` is a store that went backwards: what it forgot is not
 //!   held against it, and numbers begin anywhere.
 //! - [`Event::LateCommits`]: the store's lines stand where somebody read them. Their order alone counts.
+//! - [`Event::Whole`]: so they do, and what was told or acknowledged before such a line has its change above it.
+//! - A long run is judged in parts: [`carry`] says what of a part the next one needs.
 
 #![allow(dead_code, unused_imports, reason = "each test binary that includes it uses its own part")]
 
 mod book;
 mod calm;
+mod carry;
+mod change;
 mod counts;
 mod durable;
 mod event;
@@ -35,7 +39,9 @@ mod feeds;
 mod fences;
 mod fortunes;
 mod log;
+mod programs;
 mod promises;
+mod restarts;
 mod sessions;
 mod story;
 mod timeline;
@@ -47,6 +53,8 @@ use std::{
     fmt,
 };
 
+pub use carry::carry;
+pub use change::committed;
 pub use counts::{Counts, Needs};
 pub use event::{Event, Line, Op, Sight};
 pub use fortunes::{Fortunes, fortunes};
@@ -57,8 +65,8 @@ use story::Story;
 
 /// What is checked, by the names that violations have. `counter`: the protected counter takes no write under a
 /// lower token than it took before. `log`: the history itself makes sense.
-pub const INVARIANTS: [&str; 10] =
-    ["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "counter", "log"];
+pub const INVARIANTS: [&str; 11] =
+    ["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "R10", "counter", "log"];
 
 /// Violations that are told in full: of one invariant on one key, and in all.
 const TOLD_PER_KEY: usize = 3;
@@ -190,7 +198,7 @@ pub fn check_within(lines: &[Line], limits: &Limits) -> Report {
     book.complain(&mut found);
     for (key, of_key) in &book.keys {
         let story = Story::new(&book, key, of_key);
-        counts.add(&story);
+        counts.add(&book, &story);
         windows::check(&book, &story, &mut found);
         tokens::check(&book, &story, &mut found);
         durable::check(&book, &story, &mut found);
@@ -198,6 +206,8 @@ pub fn check_within(lines: &[Line], limits: &Limits) -> Report {
         fences::check(&book, &story, &mut found);
         sessions::check(&book, &story, &mut found);
         promises::check(&book, &story, &mut found);
+        restarts::check(&book, &story, &mut found);
+        programs::check(&book, &story, &mut found);
         calm::check_key(&book, &story, limits, &mut found);
     }
     durable::check_sessions(&book, &mut found);

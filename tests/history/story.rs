@@ -115,7 +115,7 @@ impl<'a> Story<'a> {
     }
 
     fn sort_commits(&mut self, book: &Book<'a>) {
-        if !book.on_time() && book.regresses.is_empty() {
+        if !book.in_order() && book.regresses.is_empty() {
             self.commits.sort_by_key(|commit| commit.seq);
             self.commits.dedup_by(|then, before| before.same(then));
             self.whole = self.commits.iter().zip(1..).all(|(commit, seq)| commit.seq <= seq);
@@ -194,6 +194,14 @@ impl<'a> Story<'a> {
     /// The first commit of a token's grant.
     pub fn granted(&self, token: u64) -> Option<&Commit<'a>> {
         Some(&self.commits[*self.grants.get(&token)?.first()?])
+    }
+
+    /// Whether a tenure has ended before this line, and was not revived since.
+    pub fn ended(&self, token: u64, before: usize) -> bool {
+        let so_far = &self.commits[..self.commits.partition_point(|commit| commit.at < before)];
+        let of_token =
+            |commit: &&Commit<'a>| commit.token == token && (commit.grants() || commit.ends());
+        so_far.iter().rev().find(of_token).is_some_and(Commit::ends)
     }
 
     /// Whether the store's history of this key is here to be compared with.

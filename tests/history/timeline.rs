@@ -79,6 +79,7 @@ fn around(book: &Book<'_>, complaint: &Complaint<'_>, shown: &[usize]) -> Vec<us
 fn dull(event: &Event, invariant: &str) -> u8 {
     match event {
         Event::Committed { .. } | Event::Shut { .. } | Event::Cut { .. } => 0,
+        Event::Stood { .. } => 0,
         Event::Told { grant: true, .. } | Event::Fenced { .. } => 0,
         Event::Heard { .. } if invariant == "I4" => 0,
         Event::Told { .. } | Event::Acknowledged { .. } => 1,
@@ -118,6 +119,8 @@ fn what(book: &Book<'_>, event: &Event) -> String {
         Event::Fault { fault, at } => format!("FAULT {fault} at {at}"),
         Event::Calm => "the faults are over".to_owned(),
         Event::Over => "the run is over".to_owned(),
+        Event::Whole => "the history is whole up to here".to_owned(),
+        Event::Judged => "what is above was judged before".to_owned(),
         Event::LateCommits => "(the store's lines stand where they were read)".to_owned(),
         Event::Seen { sight } => format!("{sight:?}"),
         Event::Tombstone { session } => format!("store: session {session} is dead"),
@@ -134,6 +137,18 @@ fn what(book: &Book<'_>, event: &Event) -> String {
             format!("{subscriber} hears {seq}. {kind}, token {token}")
         }
         Event::Fenced { plugin, token, .. } => format!("{plugin} fenced token {token}"),
+        Event::Tried { plugin, token, .. } => format!("{plugin} did not fence token {token}"),
+        Event::Blocks { .. } => "a fence that fails shuts the key".to_owned(),
+        Event::Stood { token, until: None, .. } => {
+            format!("after a restart nobody holds it; the last token is {token}")
+        }
+        Event::Stood { token, until: Some(until), .. } => {
+            format!("after a restart token {token} is held, at least until {}", since(book, *until))
+        }
+        Event::Ran { program, token, began, .. } => {
+            let how = if *began { "begins to run" } else { "runs" };
+            format!("program {program} {how} under token {token}")
+        }
         Event::Promised { node, token, decided, until, d, ttl, .. } => format!(
             "{node} promises token {token}: decided {}, until {}, record ends {}, ttl {} ms (its clock)",
             ms(*decided),

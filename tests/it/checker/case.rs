@@ -58,6 +58,7 @@ fn event(words: &mut Words<'_>) -> Event {
         "calm" => Event::Calm,
         "over" => Event::Over,
         "late-commits" => Event::LateCommits,
+        "whole" => Event::Whole,
         "asked" => Event::Asked {
             call: words.number(),
             worker: words.text(),
@@ -128,6 +129,19 @@ fn of_others(verb: &str, words: &mut Words<'_>) -> Event {
         "fenced" => {
             Event::Fenced { plugin: words.text(), key: words.text(), token: words.number() }
         }
+        "tried" => Event::Tried { plugin: words.text(), key: words.text(), token: words.number() },
+        "blocks" => Event::Blocks { key: words.text() },
+        "stood" => Event::Stood {
+            key: words.text(),
+            token: words.number(),
+            until: words.after("until", Words::time),
+        },
+        "ran" => Event::Ran {
+            program: words.text(),
+            key: words.text(),
+            token: words.number(),
+            began: words.has("began"),
+        },
         "wrote" => Event::Wrote {
             key: words.text(),
             token: words.number(),

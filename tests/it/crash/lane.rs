@@ -1,17 +1,18 @@
 //! One server after another on one directory, each of them killed under load.
 
-use std::{cell::RefCell, fmt, io, os::unix::process::ExitStatusExt, pin::pin};
+use std::{fmt, io, os::unix::process::ExitStatusExt, pin::pin};
 
 use serde_json::Value;
 
 use crate::crash::{
     Chance,
-    history::{Counts, History},
     moment::Moment,
-    worker::{Worker, connect},
+    worker::{Notes, Worker, connect},
 };
+use crate::history::{Counts, Event, carry, check, committed};
 
 use crate::support::{
+    clock::now,
     harness::{Connection, PATIENCE, Reply, Server, ms, process::Stopped},
     process::Ended,
 };
@@ -22,6 +23,8 @@ const WORKERS: usize = 8;
 const SETTINGS: [&str; 3] =
     ["store.embedded.segment_size=64KiB", "store.embedded.min_log_size=1MiB", "telemetry.log=warn"];
 const SIGKILL: i32 = 9;
+/// A part of the history that is judged at once, in lines.
+const PART: usize = 2_000;
 
 /// What happened in some cycles.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,13 +43,15 @@ impl Seen {
         self.by_time += other.by_time;
         self.at_a_step += other.at_a_step;
         self.at_a_start += other.at_a_start;
-        self.counts.add(other.counts);
+        self.counts = self.counts.and(&other.counts);
     }
 
     pub fn check_that_there_was_load(&self) {
         let Self { cycles, by_time, at_a_step, at_a_start, counts } = self;
         assert!(*cycles < 50 || (*by_time > 0 && *at_a_step > 0 && *at_a_start > 0), "{self}");
-        assert!(*cycles < 50 || counts.is_load(), "there was no load: {self}");
+        let Counts { grants, releases, commits, stood, .. } = *counts;
+        let least = [grants, releases, commits, stood].into_iter().min();
+        assert!(*cycles < 50 || least > Some(0), "there was no load: {self}");
     }
 }
 
@@ -65,7 +70,7 @@ impl fmt::Display for Seen {
 pub struct Lane {
     pub seen: Seen,
     chance: Chance,
-    history: RefCell<History>,
+    notes: Notes,
     workers: Vec<Worker>,
     /// How far the changes were read.
     after: Option<String>,
@@ -77,7 +82,7 @@ impl Lane {
         Self {
             seen: Seen::default(),
             chance: Chance::new(seed),
-            history: RefCell::default(),
+            notes: Notes::default(),
             workers,
             after: None,
         }
@@ -88,13 +93,22 @@ impl Lane {
         for cycle in 0..cycles {
             let moment = Moment::of(cycle, &mut self.chance);
             stopped = self.cycle(stopped, moment).await;
-            self.history.borrow_mut().check(cycle);
-            self.seen.counts = self.history.borrow().counts;
             self.seen.cycles += 1;
         }
         let server = stopped.restart();
         self.look(&server).await.expect("nobody kills this one");
-        self.seen.counts = self.history.borrow().counts;
+        self.judge();
+    }
+
+    /// All that was written down since it was judged.
+    fn judge(&mut self) {
+        let lines = self.notes.log.take();
+        let report = check(&lines);
+        assert!(report.violations.is_empty(), "{report}");
+        self.seen.counts = self.seen.counts.and(&report.counts);
+        for line in carry(&lines) {
+            self.notes.log.push(line.t, line.event);
+        }
     }
 
     async fn cycle(&mut self, stopped: Stopped, moment: Moment) -> Stopped {
@@ -116,14 +130,14 @@ impl Lane {
     /// From its first answer to its end.
     async fn serve(&mut self, mut server: Server, moment: &Moment) -> Stopped {
         if self.look(&server).await.is_ok() {
-            let history = &self.history;
-            let load = self.workers.iter_mut().map(|worker| worker.work(&server, history));
+            let notes = &self.notes;
+            let load = self.workers.iter_mut().map(|worker| worker.work(&server, notes));
             // It ends when no connection is left.
             let load = futures_util::future::join_all(load);
-            let due = history.borrow().answers + moment.answers;
+            let due = notes.answers.get() + moment.answers;
             let enough = async {
                 tokio::time::sleep(moment.at_the_earliest).await;
-                while history.borrow().answers < due {
+                while notes.answers.get() < due {
                     tokio::time::sleep(ms(1)).await;
                 }
             };
@@ -155,20 +169,21 @@ impl Lane {
             let info = get(&mut connection, "/v1/info").await?.ok();
             self.after = Some(format!("{}-0-0", &text(&info["store_id"])[..8]));
         }
-        self.read_on(&mut connection, false).await?;
+        self.read_on(&mut connection).await?;
         let list = get(&mut connection, "/v1/leases?limit=1000").await?.ok();
-        self.read_on(&mut connection, true).await?;
-        let leases = list["leases"].as_array().expect("leases");
-        self.history.borrow_mut().restarted(server.started, leases);
+        for lease in list["leases"].as_array().expect("leases") {
+            self.notes.push(shown(lease, server));
+        }
+        self.read_on(&mut connection).await?;
+        self.notes.push(Event::Whole);
+        if self.notes.log.len() > PART {
+            self.judge();
+        }
         Ok(())
     }
 
     /// The changes after the cursor, to the last.
-    async fn read_on(
-        &mut self,
-        connection: &mut Connection,
-        after_the_list: bool,
-    ) -> io::Result<()> {
+    async fn read_on(&mut self, connection: &mut Connection) -> io::Result<()> {
         loop {
             let after = self.after.as_deref().unwrap_or_default();
             let path = format!("/v1/events?format=json&after={after}");
@@ -179,9 +194,21 @@ impl Lane {
             if events.is_empty() {
                 return Ok(());
             }
-            self.history.borrow_mut().read(events, after_the_list);
+            events.iter().for_each(|event| self.notes.push(committed(event)));
         }
     }
+}
+
+/// What is shown of a key right after a start.
+fn shown(lease: &Value, server: &Server) -> Event {
+    let number = |name: &str| lease[name].as_u64().expect("a number");
+    let until = (lease["state"] == "held").then(|| {
+        // No promise of the process before can be counted from later than the start of this one.
+        let grace = (now() - server.started.elapsed() + ms(number("ttl_ms"))).0;
+        // One whose end was lost would have time left.
+        if number("expires_in_ms") == 0 { grace } else { grace.max((now() + ms(1)).0) }
+    });
+    Event::Stood { key: text(&lease["key"]).to_owned(), token: number("token"), until }
 }
 
 async fn get(connection: &mut Connection, path: &str) -> io::Result<Reply> {

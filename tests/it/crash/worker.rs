@@ -1,16 +1,16 @@
 //! A client: takes, keeps, gives back and abandons leases, and notes what it was told.
 
-use std::{
-    cell::RefCell,
-    io,
-    time::{Duration, Instant},
-};
+use std::{cell::Cell, io};
 
 use serde_json::{Value, json};
 
-use crate::crash::{Chance, history::History};
+use crate::crash::Chance;
+use crate::history::{Event, Log, Op};
 
-use crate::support::harness::{Connection, Grant, Reply, Server};
+use crate::support::{
+    clock::{ms, now},
+    harness::{Connection, Grant, Reply, Server},
+};
 
 /// Keys that all workers contend for; most of them are held when a crash comes, and in their grace
 /// after it.
@@ -19,6 +19,70 @@ const HOT: u64 = 16;
 const KEYS: u64 = 120;
 /// How often a server that takes no work yet is asked again.
 const STARTING: u32 = 400;
+
+/// What the workers of a lane write down.
+#[derive(Debug, Default)]
+pub struct Notes {
+    pub log: Log,
+    calls: Cell<u64>,
+    /// How many calls were answered.
+    pub answers: Cell<u64>,
+}
+
+impl Notes {
+    pub fn push(&self, event: Event) {
+        self.log.push(now().0, event);
+    }
+
+    fn asks(&self, worker: &str, op: Op, key: &str) -> u64 {
+        let call = self.calls.get();
+        self.calls.set(call + 1);
+        let (worker, key) = (worker.to_owned(), key.to_owned());
+        self.push(Event::Asked { call, worker, op, key, answer_by: None });
+        call
+    }
+
+    fn told(&self, call: u64, grant: &Grant, until: u64, is_grant: bool) {
+        let (worker, key, token) = (owner_of(grant), grant.key.clone(), grant.token);
+        let (call, session) = (Some(call), None);
+        self.push(Event::Told { call, worker, key, token, until, grant: is_grant, session });
+    }
+
+    fn refused(&self, call: u64, answer: &Value) {
+        // What became of the call whose answer was lost, this one does not say.
+        let spent = answer["code"] == "request-id-spent";
+        let why = answer["code"].as_str().expect("a code").to_owned();
+        self.push(if spent { Event::Lost { call } } else { Event::Refused { call, why } });
+    }
+
+    /// The holder's window closes.
+    fn shut(&self, grant: &Grant, why: &str) {
+        let (worker, key, token) = (owner_of(grant), grant.key.clone(), grant.token);
+        self.push(Event::Shut { worker, key, token, why: why.to_owned() });
+    }
+
+    /// The answer, unless it is lost.
+    async fn call(
+        &self,
+        connection: &mut Connection,
+        call: u64,
+        path: &str,
+        body: &Value,
+    ) -> io::Result<Reply> {
+        for _ in 0..STARTING {
+            connection.send("POST", path, &[], body.to_string().as_bytes()).await;
+            let reply = connection.try_receive().await;
+            let reply = reply.inspect_err(|_| self.push(Event::Lost { call }))?;
+            self.answers.set(self.answers.get() + 1);
+            // It has begun to listen and not to work, and did nothing.
+            if reply.status != 503 || reply.json()["code"] != "draining" {
+                return Ok(reply);
+            }
+            tokio::time::sleep(ms(5)).await;
+        }
+        panic!("it takes no work");
+    }
+}
 
 /// A worker, over all cycles.
 #[derive(Debug)]
@@ -38,29 +102,21 @@ impl Worker {
     }
 
     /// Works until the connection breaks.
-    pub async fn work(&mut self, server: &Server, history: &RefCell<History>) {
+    pub async fn work(&mut self, server: &Server, notes: &Notes) {
         // It may have ended already.
         if let Ok(mut connection) = connect(server).await {
-            let _ = self.try_work(server, &mut connection, history).await;
+            let _ = self.try_work(&mut connection, notes).await;
         }
     }
 
-    async fn try_work(
-        &mut self,
-        server: &Server,
-        connection: &mut Connection,
-        history: &RefCell<History>,
-    ) -> io::Result<()> {
+    async fn try_work(&mut self, connection: &mut Connection, notes: &Notes) -> io::Result<()> {
         if let Some((owner, body)) = self.lost.clone() {
-            self.acquire(connection, history, &owner, body).await?;
+            self.acquire(connection, notes, &owner, body).await?;
             self.lost = None;
         }
         for grant in std::mem::take(&mut self.kept) {
-            let (reply, told) = beat(connection, history, &grant).await?;
-            let whole = told.duration_since(server.started) < ttl_of(&grant);
-            history.borrow_mut().kept_over_a_crash(&grant, reply.status == 200, whole);
-            if reply.status == 200 {
-                self.end(connection, history, grant).await?;
+            if beat(connection, notes, &grant).await? {
+                self.end(connection, notes, grant).await?;
             }
         }
         loop {
@@ -81,13 +137,13 @@ impl Worker {
             if body.get("request_id").is_some() {
                 self.lost = Some((owner.clone(), body.clone()));
             }
-            let granted = self.acquire(connection, history, &owner, body).await?;
+            let granted = self.acquire(connection, notes, &owner, body).await?;
             self.lost = None;
             if let Some(grant) = granted {
                 for _ in 0..self.chance.below(3) {
-                    beat(connection, history, &grant).await?;
+                    beat(connection, notes, &grant).await?;
                 }
-                self.end(connection, history, grant).await?;
+                self.end(connection, notes, grant).await?;
             }
         }
     }
@@ -95,23 +151,21 @@ impl Worker {
     async fn acquire(
         &mut self,
         connection: &mut Connection,
-        history: &RefCell<History>,
+        notes: &Notes,
         owner: &str,
         body: Value,
     ) -> io::Result<Option<Grant>> {
-        history.borrow_mut().asked(owner);
-        let sent = Instant::now();
-        let reply = call(connection, history, "/v1/acquire", &body).await?;
-        let told = Instant::now();
+        let call = notes.asks(owner, Op::Acquire, body["key"].as_str().expect("a key"));
+        let sent = now();
+        let reply = notes.call(connection, call, "/v1/acquire", &body).await?;
         if reply.status != 200 {
             assert_eq!(reply.status, 409, "{}", reply.text());
-            let spent = reply.json()["code"] == "request-id-spent";
-            history.borrow_mut().refused(owner, spent);
+            notes.refused(call, &reply.json());
             return Ok(None);
         }
         let grant = Grant::of(&reply.ok());
-        let until = sent + Duration::from_millis(grant.valid_for_ms);
-        history.borrow_mut().granted(&grant, told, until);
+        assert_eq!(owner_of(&grant), owner);
+        notes.told(call, &grant, (sent + ms(grant.valid_for_ms)).0, true);
         Ok(Some(grant))
     }
 
@@ -119,7 +173,7 @@ impl Worker {
     async fn end(
         &mut self,
         connection: &mut Connection,
-        history: &RefCell<History>,
+        notes: &Notes,
         grant: Grant,
     ) -> io::Result<()> {
         match self.chance.below(20) {
@@ -129,10 +183,14 @@ impl Worker {
                 Ok(())
             }
             _ => {
-                history.borrow_mut().gives_back(&grant);
-                let reply = call(connection, history, "/v1/release", &grant.proof()).await?;
+                let call = notes.asks(&owner_of(&grant), Op::Release, &grant.key);
+                notes.shut(&grant, "released");
+                let reply = notes.call(connection, call, "/v1/release", &grant.proof()).await?;
                 if reply.ok()["released"] == true {
-                    history.borrow_mut().released(&grant);
+                    let (op, key, token) = (Op::Release, grant.key, grant.token);
+                    notes.push(Event::Acknowledged { call, op, key, token });
+                } else {
+                    notes.push(Event::Refused { call, why: "over".to_owned() });
                 }
                 Ok(())
             }
@@ -145,47 +203,26 @@ pub async fn connect(server: &Server) -> io::Result<Connection> {
     Ok(Connection::over(tokio::net::TcpStream::connect(server.addr).await?))
 }
 
-pub fn ttl_of(grant: &Grant) -> Duration {
-    Duration::from_millis(grant.lease["ttl_ms"].as_u64().expect("ttl_ms"))
+fn owner_of(grant: &Grant) -> String {
+    grant.lease["owner"].as_str().expect("an owner").to_owned()
 }
 
-async fn beat(
-    connection: &mut Connection,
-    history: &RefCell<History>,
-    grant: &Grant,
-) -> io::Result<(Reply, Instant)> {
-    let sent = Instant::now();
-    let reply = call(connection, history, "/v1/heartbeat", &grant.proof()).await?;
-    let told = Instant::now();
+/// Whether it still holds the lease.
+async fn beat(connection: &mut Connection, notes: &Notes, grant: &Grant) -> io::Result<bool> {
+    let call = notes.asks(&owner_of(grant), Op::Heartbeat, &grant.key);
+    let sent = now();
+    let reply = notes.call(connection, call, "/v1/heartbeat", &grant.proof()).await?;
     if reply.status == 200 {
         let body = reply.json();
         assert_eq!(body["token"], grant.token);
         let valid = body["valid_for_ms"].as_u64().expect("valid_for_ms");
-        history.borrow_mut().granted(grant, told, sent + Duration::from_millis(valid));
-    } else {
-        let lost = reply.problem(409, "lease-lost");
-        // A key remembers its last tenure only.
-        assert!(["expired", "unknown-lease"].contains(&lost["reason"].as_str().expect("a reason")));
-        history.borrow_mut().gives_back(grant);
+        notes.told(call, grant, (sent + ms(valid)).0, false);
+        return Ok(true);
     }
-    Ok((reply, told))
-}
-
-async fn call(
-    connection: &mut Connection,
-    history: &RefCell<History>,
-    path: &str,
-    body: &Value,
-) -> io::Result<Reply> {
-    for _ in 0..STARTING {
-        connection.send("POST", path, &[], body.to_string().as_bytes()).await;
-        let reply = connection.try_receive().await?;
-        history.borrow_mut().answers += 1;
-        // It has begun to listen and not to work, and did nothing.
-        if reply.status != 503 || reply.json()["code"] != "draining" {
-            return Ok(reply);
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("it takes no work");
+    let lost = reply.problem(409, "lease-lost");
+    // A key remembers its last tenure only.
+    assert!(["expired", "unknown-lease"].contains(&lost["reason"].as_str().expect("a reason")));
+    notes.refused(call, &lost);
+    notes.shut(grant, "lost");
+    Ok(false)
 }

@@ -1,7 +1,6 @@
 //! What the plugins did: each writes a line down before it ends.
 
 use std::{
-    collections::BTreeMap,
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -82,13 +81,4 @@ impl Journal {
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         whole.lines().map(Line::parse).collect()
     }
-}
-
-/// By key, in the order in which they were written.
-pub fn by_key(lines: Vec<Line>) -> BTreeMap<String, Vec<Line>> {
-    let mut keys: BTreeMap<String, Vec<Line>> = BTreeMap::new();
-    for line in lines {
-        keys.entry(line.key.clone()).or_default().push(line);
-    }
-    keys
 }

@@ -2,17 +2,16 @@
 //! their middle: every key ends up granted or shut exactly as its policy says, and under `before-grant` a
 //! confirmed fence lies between the end of each tenure and the next grant (I5).
 //!
-//! Checked from what the plugins wrote down and from the events. `FENCES` is their number, `FENCE_CYCLES`
+//! Judged by `tests/history`, from what the plugins wrote down and from the events. `FENCES` is their number, `FENCE_CYCLES`
 //! how often the only node is killed in [`restarts`]; `SEED` replays the choices.
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "the checker stands outside and reads the clock that the plugins would read"
+    reason = "the test stands outside and reads the clock that the plugins would read"
 )]
 
-mod bites;
-mod checker;
 mod journal;
+mod judge;
 mod plan;
 mod restarts;
 mod scenario;

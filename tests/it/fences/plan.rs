@@ -70,9 +70,14 @@ impl Planned {
         self.plugins.iter().all(|(_, does)| matches!(does, Does::Confirms | Does::FailsTwice))
     }
 
+    /// Whether nobody is granted the key before its fence is confirmed.
+    pub fn is_before(&self) -> bool {
+        matches!(self.rule, Rule::Before | Rule::BeforeOrAlarm)
+    }
+
     /// Whether its fence is to run: before a grant always, after one where there is one.
     pub fn is_due(&self) -> bool {
-        self.wanted || matches!(self.rule, Rule::Before | Rule::BeforeOrAlarm)
+        self.wanted || self.is_before()
     }
 
     pub fn ending(&self) -> Ending {

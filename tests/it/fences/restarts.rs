@@ -9,8 +9,7 @@ use tenure::clock::Chance;
 use tokio::task::JoinHandle;
 
 use crate::fences::{
-    checker,
-    journal::by_key,
+    judge::judge,
     plan::{Does, Planned, Rule},
     stand::Stand,
     waiters::Waiters,
@@ -96,7 +95,7 @@ pub async fn run(cycles: u64, seed: u64) {
         }));
     }
     let events = stand.events(0).await;
-    let seen = checker::check(&plan, &events, &by_key(stand.journal.lines()));
+    let seen = judge(&plan, &events, &stand.journal.lines());
     assert_eq!((seen.ends, seen.grants), (plan.len(), 2 * plan.len()));
     assert!(seen.late <= kills.len() * LEASES, "tries came after the confirmation: {seen:?}");
     let between = kills.iter().map(|kill| pending_at(&events, *kill)).filter(|n| *n > 0).count();

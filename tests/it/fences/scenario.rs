@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use tenure::clock::Chance;
 
 use crate::fences::{
-    checker::{self, Seen},
-    journal::by_key,
+    judge::{Seen, judge},
     plan::{self, LEFT_RUNNING, Planned, Rule},
     stand::Stand,
     waiters::Waiters,
@@ -65,7 +64,7 @@ pub async fn run(mut stand: Stand, count: usize, seed: u64) {
     println!("{:?}: every key is as its policy says", now().since(began));
     let skipped = skip(&stand, node, &plan, &waiters).await;
     let events = history(&stand, node, &plan).await;
-    let seen = checker::check(&plan, &events, &by_key(stand.journal.lines()));
+    let seen = judge(&plan, &events, &stand.journal.lines());
     println!("{:?}: {seen:?}", now().since(began));
     let Seen { ends, failed, late, .. } = seen;
     let deaths = if stand.is_shared() { 1 } else { 2 };
@@ -142,7 +141,7 @@ async fn all_as_planned(stand: &Stand, node: usize, plan: &[Planned], waiters: &
 }
 
 /// The events, once there is one of every fence that was due: what a dead node wrote last is told a moment
-/// later. What is missing then is the checker's to say.
+/// later. What is missing then is the judge's to say.
 async fn history(stand: &Stand, node: usize, plan: &[Planned]) -> Vec<Value> {
     let due = plan.iter().filter(|planned| planned.is_due());
     let due: BTreeSet<&str> = due.map(|planned| planned.key.as_str()).collect();

@@ -3,11 +3,12 @@
 //!
 //! `SEED` replays the choices, not the timing. `WORK_CHAOS_SECONDS` is how long faults go on.
 
-mod checker;
 mod fleet;
+mod signs;
 
 use std::path::Path;
 
+use crate::history::check;
 use crate::support::clock::{ms, now, within};
 use crate::support::node::Node;
 use crate::support::servers::Servers;
@@ -89,13 +90,12 @@ async fn run(servers: Servers, count: usize) {
     let first = until_all_held(&nodes[0], KEYS, START_MS).await;
     let done = fleet.suffer(seconds * 1000, &mut chance).await;
     let (stopped, log) = (boottime_ms(), fleet.log());
-    let lives =
-        |key: &usize| checker::last_sign(&log, &format!("chaos-{key}")) * 1000.0 >= stopped as f64;
+    let lives = |key: &usize| signs::last_sign(&log, &format!("chaos-{key}")) >= stopped;
     // A dead agent's key counts as held until its session ends: what counts is a program that runs.
     let all = async || (0..KEYS).all(|key| lives(&key));
     let in_time = within(ms(TTL_MS + SLACK_MS + BEAT_MS), all).await;
     let again = boottime_ms() - stopped;
-    let (mut faults, tenures, moved) = checker::check_all(&log);
+    let mut faults = Vec::new();
     if !in_time {
         let dead: Vec<usize> = (0..KEYS).filter(|key| !lives(key)).collect();
         let stories: String = dead.iter().take(3).map(|&key| fleet.story(key)).collect();
@@ -104,7 +104,8 @@ async fn run(servers: Servers, count: usize) {
         ));
     }
     faults.extend(fleet.drain().await);
-    faults.extend(checker::check_all(&log).0);
+    let lines = signs::gather(&log);
+    let (report, (tenures, moved)) = (check(&lines), signs::tenures(&lines));
     let mut left = Vec::new();
     within(ms(TTL_MS), async || {
         left = fleet.living();
@@ -118,6 +119,7 @@ async fn run(servers: Servers, count: usize) {
         "{AGENTS} agents, {KEYS} keys, {seconds} s: {done:?}; {tenures} tenures, {moved} keys moved; all \
          held at first after {first} ms, and worked on again {again} ms after the faults stopped"
     );
+    assert!(report.violations.is_empty(), "{report}");
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
     assert!(moved > KEYS / 4, "too little happened: {moved} of {KEYS} keys moved");
 }
@@ -144,7 +146,7 @@ async fn without_the_guardian_two_programs_run_for_one_key_and_the_checker_sees_
     until_all_held(&nodes[0], keys, START_MS).await;
     let seen = within(ms(60_000), async || {
         fleet.suffer(3 * ttl_ms, &mut chance).await;
-        !checker::check_all(&fleet.log()).0.is_empty()
+        check(&signs::gather(&fleet.log())).broken().contains("I1")
     })
     .await;
     assert!(seen, "nobody noticed");
