@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use crate::support::harness::{Grant, Server, assert_no_hole, eventually, kinds, ms};
 
-/// Settings with a program that waits for a file, and writes down what it was asked.
+/// Settings with a program that waits for a file, and writes down what it was asked. It ends with the directory.
 fn settings(dir: &Path, policy: &str) -> String {
     let (asked, go) = (dir.join("asked"), dir.join("go"));
     let script = format!(
         "echo \"$TENURE_KEY $TENURE_TOKEN $TENURE_OWNER $TENURE_REASON $TENURE_SESSION\" >> {asked}; \
-         while ! test -e {go}; do sleep 0.02; done; test \"$(cat {go})\" != fail",
+         while test -e {asked} && ! test -e {go}; do sleep 0.02; done; test \"$(cat {go})\" != fail",
         asked = asked.display(),
         go = go.display()
     );
