@@ -1,27 +1,20 @@
-//! The tool's surroundings: its arguments, the directory for stores, the yardstick, the progress
-//! line.
+//! The tool's surroundings: its arguments, the directory for stores, the yardstick.
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tempfile::TempDir;
 
 use crate::args::Args;
 use crate::http::Target;
 use crate::server::{Process, Server, own_program, tenure_program};
 
-/// How often the progress line is drawn: it must not cost what is being measured.
-const DRAWS_PER_S: u8 = 4;
-
 /// What all workloads share. Fields drop in this order: the child before its directory.
 #[derive(Debug)]
 pub struct Lab {
     /// The command line.
     pub args: Args,
-    progress: ProgressBar,
     yardstick: Option<Yardstick>,
     data_root: PathBuf,
 }
@@ -45,8 +38,7 @@ impl Lab {
         std::fs::create_dir_all(&data_root).with_context(named)?;
         // A child may be started from elsewhere; its paths must not depend on that.
         let data_root = std::fs::canonicalize(&data_root).with_context(named)?;
-        let progress = ProgressBar::hidden();
-        let mut lab = Self { args, progress, yardstick: None, data_root };
+        let mut lab = Self { args, yardstick: None, data_root };
         if with_yardstick {
             let scratch = lab.scratch()?;
             let arguments = ["--echo-server".into()];
@@ -89,26 +81,5 @@ impl Lab {
     /// The bound of a counted phase.
     pub fn time_limit(&self) -> Duration {
         Duration::from_secs_f64(self.args.time_limit)
-    }
-
-    /// Shows a progress bar over `length` steps on standard error, if that is a terminal.
-    pub fn show_progress(&mut self, what: &str, length: u64) -> ProgressBar {
-        self.hide_progress();
-        if std::io::stderr().is_terminal() {
-            let target = ProgressDrawTarget::stderr_with_hz(DRAWS_PER_S);
-            self.progress = ProgressBar::with_draw_target(Some(length), target);
-            let template = "{msg} {wide_bar} {human_pos}/{human_len} {elapsed}";
-            if let Ok(style) = ProgressStyle::with_template(template) {
-                self.progress.set_style(style);
-            }
-            self.progress.set_message(what.to_owned());
-        }
-        self.progress.clone()
-    }
-
-    /// Takes the progress bar away.
-    pub fn hide_progress(&mut self) {
-        self.progress.finish_and_clear();
-        self.progress = ProgressBar::hidden();
     }
 }

@@ -27,6 +27,7 @@ mod server;
 mod stopwatch;
 mod workload;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
@@ -44,8 +45,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The exit code of a run that was interrupted: 128 + SIGINT, as shells count.
 const INTERRUPTED: u8 = 130;
 
-fn main() -> Result<ExitCode> {
-    let args = Args::parse();
+fn main() -> ExitCode {
+    run(Args::parse()).unwrap_or_else(|error| {
+        eprintln!("load: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(args: Args) -> Result<ExitCode> {
     if args.echo_server {
         return workload::echo::serve();
     }
@@ -69,7 +76,7 @@ async fn measure_all(args: Args) -> Result<ExitCode> {
         workloads.retain(|it| *it != Workload::All);
     }
     let wants_echo = args.echo || workloads.contains(&Workload::Echo);
-    let mut lab = Lab::new(args, wants_echo).await?;
+    let lab = Lab::new(args, wants_echo).await?;
     let mut faults = 0;
     for workload in workloads {
         let connections = match lab.args.connections.as_slice() {
@@ -77,12 +84,14 @@ async fn measure_all(args: Args) -> Result<ExitCode> {
             given => given.to_vec(),
         };
         for count in connections {
+            if std::io::stderr().is_terminal() {
+                eprintln!("measuring {workload} with {count} connections");
+            }
             let outcome = workload
-                .measure(&mut lab, count.max(1))
+                .measure(&lab, count.max(1))
                 .await
                 .with_context(|| format!("{workload} with {count} connections"))?;
             faults += outcome.faults.count;
-            lab.hide_progress();
             outcome.print(lab.args.output)?;
         }
     }

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use anyhow::Result;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::args::Format;
 use crate::load::{Disk, Faults, Rounds, Summary};
@@ -87,9 +87,6 @@ impl Outcome {
     }
 
     /// Writes the outcome to standard output, and the first fault to standard error.
-    ///
-    /// # Errors
-    /// When standard output cannot be written.
     pub fn print(&self, form: Format) -> Result<()> {
         let mut out = std::io::stdout().lock();
         match form {
@@ -104,26 +101,27 @@ impl Outcome {
     }
 
     fn json(&self) -> Value {
-        let mut all = Map::new();
-        all.insert("workload".into(), json!(self.workload));
-        all.insert("connections".into(), json!(self.connections));
-        all.insert("rounds".into(), json!(self.rounds));
-        all.insert("seconds".into(), json!(self.seconds));
-        all.insert("bench_version".into(), json!(env!("CARGO_PKG_VERSION")));
-        all.insert("server_version".into(), json!(self.server_version));
-        all.insert("disk".into(), json!(self.disk));
-        all.insert("requests_per_s".into(), json!(self.requests_per_s));
-        all.insert("echo_requests_per_s".into(), json!(self.echo.map(|(rate, _)| rate)));
-        all.insert("ratio".into(), json!(self.echo.map(|(_, share)| share)));
+        let mut all = json!({
+            "workload": self.workload,
+            "connections": self.connections,
+            "rounds": self.rounds,
+            "seconds": self.seconds,
+            "bench_version": env!("CARGO_PKG_VERSION"),
+            "server_version": self.server_version,
+            "disk": self.disk,
+            "requests_per_s": self.requests_per_s,
+            "echo_requests_per_s": self.echo.map(|(rate, _)| rate),
+            "ratio": self.echo.map(|(_, share)| share),
+            "errors": self.faults.count,
+            "first_error": self.faults.first,
+        });
         for (name, summary) in &self.latencies {
-            all.insert((*name).into(), json!(summary));
+            all[*name] = json!(summary);
         }
         for (name, value) in &self.figures {
-            all.insert((*name).into(), json!(value));
+            all[*name] = json!(value);
         }
-        all.insert("errors".into(), json!(self.faults.count));
-        all.insert("first_error".into(), json!(self.faults.first));
-        Value::Object(all)
+        all
     }
 
     fn table(&self) -> String {

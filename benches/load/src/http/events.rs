@@ -30,29 +30,17 @@ pub struct Change {
 }
 
 /// An open event stream.
-#[derive(Debug)]
 pub struct Subscriber {
     target: Target,
     query: String,
-    stream: Stream,
+    stream: SseStream<Incoming>,
     /// Where to go on, when the last event was a `reset`.
     resume: Option<String>,
     resets: u64,
 }
 
-struct Stream(SseStream<Incoming>);
-
-impl std::fmt::Debug for Stream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Stream")
-    }
-}
-
 impl Subscriber {
     /// Subscribes; `query` is the part after the question mark.
-    ///
-    /// # Errors
-    /// When the server does not answer 200.
     pub async fn open(target: &Target, query: &str) -> Result<Self> {
         let (target, query) = (target.clone(), query.to_owned());
         let stream = open(&target, &query).await?;
@@ -73,7 +61,7 @@ impl Subscriber {
     /// When the stream ends otherwise, or an event has another form.
     pub async fn next(&mut self) -> Result<Event> {
         loop {
-            let Some(block) = self.stream.0.next().await else {
+            let Some(block) = self.stream.next().await else {
                 let cursor = self.resume.take().context("the server ended the event stream")?;
                 let query = format!("{}&after={cursor}", self.query);
                 self.stream = open(&self.target, &query).await?;
@@ -92,13 +80,13 @@ impl Subscriber {
     }
 }
 
-async fn open(target: &Target, query: &str) -> Result<Stream> {
+async fn open(target: &Target, query: &str) -> Result<SseStream<Incoming>> {
     let request = target.get(&format!("/v1/events?{query}"))?;
     let (status, body) = Connection::open(target).await?.stream(request).await?;
     if status != 200 {
         bail!("GET /v1/events?{query}: {status}");
     }
-    Ok(Stream(SseStream::new(body)))
+    Ok(SseStream::new(body))
 }
 
 #[cfg(test)]

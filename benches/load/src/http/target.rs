@@ -51,17 +51,11 @@ impl Target {
     }
 
     /// A GET.
-    ///
-    /// # Errors
-    /// When the path is none.
     pub fn get(&self, path_and_query: &str) -> Result<Request> {
         self.request(Method::GET, path_and_query, Bytes::new())
     }
 
     /// A POST of a body that is JSON already.
-    ///
-    /// # Errors
-    /// When the path is none.
     pub fn post(&self, path: &str, body: impl Into<Bytes>) -> Result<Request> {
         self.request(Method::POST, path, body.into())
     }

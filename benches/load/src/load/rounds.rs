@@ -60,14 +60,12 @@ impl Shares {
 
 /// Runs `--rounds` rounds of `work` on `connections` connections.
 pub async fn interleaved<F: Future<Output = ()> + Send + 'static>(
-    lab: &mut Lab,
+    lab: &Lab,
     target: &Target,
     connections: usize,
-    what: &str,
     mut work: impl FnMut(usize, Lane) -> F,
 ) -> Result<Rounds> {
     let count = lab.args.rounds;
-    let progress = lab.show_progress(what, u64::from(count));
     let scratch = lab.scratch()?;
     let (seconds, span) = (lab.args.seconds, (WARM_UP, lab.round()));
     let mut probes = Probes::new();
@@ -95,7 +93,6 @@ pub async fn interleaved<F: Future<Output = ()> + Send + 'static>(
         echoes.add(echo, rate);
         raws.add(raw, rate);
         tally.merge(measured);
-        progress.inc(1);
     }
     Ok(Rounds {
         count,

@@ -74,9 +74,6 @@ impl Server {
 
     /// Ends a server of our own and starts it again on the same store; gives the time the ending
     /// took, and the time from starting the program to its being ready.
-    ///
-    /// # Errors
-    /// When the server is not ours, or does not come up again.
     pub async fn restart(&mut self, ending: Ending) -> Result<(Duration, Duration)> {
         let own = self.own.as_mut().context("only a server of the tool's own can be restarted")?;
         let begun = tick();

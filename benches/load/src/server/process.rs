@@ -35,9 +35,6 @@ const LISTENING: &str = "listening on http://";
 const SHOWN_OUTPUT: usize = 3_000;
 
 /// The program that coordinators are started from: the one that was named, or the one beside this.
-///
-/// # Errors
-/// When there is none.
 pub fn tenure_program(named: Option<&Path>) -> Result<PathBuf> {
     let beside = || std::env::current_exe().map(|own| own.with_file_name("tenure"));
     let program = match named {
@@ -54,9 +51,6 @@ pub fn tenure_program(named: Option<&Path>) -> Result<PathBuf> {
 }
 
 /// This program's own file.
-///
-/// # Errors
-/// When the system does not tell.
 pub fn own_program() -> Result<PathBuf> {
     // A program that was rebuilt meanwhile has no file of its name any more, but still this.
     let own = std::env::current_exe().context("this program's own file is not known")?;

@@ -15,12 +15,12 @@ const KEYS: u64 = 1_000;
 const TTL_MS: u64 = 60_000;
 
 /// Runs the workload.
-pub async fn measure(lab: &mut Lab, connections: usize) -> Result<Outcome> {
+pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
     let server = lab.server().await?;
     let prefix = key_prefix();
     let keys = (lab.args.keys.unwrap_or(KEYS) / connections as u64).max(1);
     let work = |index, lane| cycle(lane, format!("{prefix}/{index}"), keys);
-    let rounds = interleaved(lab, &server.target, connections, "acquire-release", work).await?;
+    let rounds = interleaved(lab, &server.target, connections, work).await?;
     let mut outcome = Outcome::new("acquire-release", connections, &server.version)
         .of_rounds(rounds, "cycles_per_s");
     outcome.figure("keys", (keys * connections as u64) as f64);

@@ -19,7 +19,7 @@ const BATCHES_PER_CONNECTION: u64 = 10;
 const TTL_MS: u64 = 60_000;
 
 /// Runs the workload.
-pub async fn measure(lab: &mut Lab, connections: usize) -> Result<Outcome> {
+pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
     let server = lab.server().await?;
     let prefix = key_prefix();
     let size = lab.args.batch;
@@ -29,7 +29,7 @@ pub async fn measure(lab: &mut Lab, connections: usize) -> Result<Outcome> {
         cycle(lane, keys, None)
     };
     let name = "acquire-release-batch";
-    let rounds = interleaved(lab, &server.target, connections, name, work).await?;
+    let rounds = interleaved(lab, &server.target, connections, work).await?;
     let mut outcome =
         Outcome::new(name, connections, &server.version).of_rounds(rounds, "cycles_per_s");
     outcome.figure("batch", f64::from(size));

@@ -1,7 +1,7 @@
 //! `churn`: how large the store is after very many ownership changes of few keys.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -24,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const SETTLE: Duration = Duration::from_secs(3);
 
 /// Runs the workload.
-pub async fn measure(lab: &mut Lab, connections: usize) -> Result<Outcome> {
+pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
     let server = lab.server().await?;
     let disk = Probes::once(lab.scratch()?.path())?;
     let (prefix, size) = (key_prefix(), lab.args.batch);
@@ -39,11 +39,9 @@ pub async fn measure(lab: &mut Lab, connections: usize) -> Result<Outcome> {
         let keys = Batches { prefix: prefix.clone(), first, batches, size };
         cycle(lane, keys, Some(Arc::clone(&left)))
     };
-    let progress = lab.show_progress("churning", changes);
     let mut peak = 0.0_f64;
     let watch = async {
         loop {
-            progress.set_position(2 * (cycles - left.load(Ordering::Relaxed)));
             peak = peak.max(server.store_bytes().unwrap_or(0.0));
             sleep(LOOK_EVERY).await;
         }

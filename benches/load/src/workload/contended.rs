@@ -25,7 +25,7 @@ const WAIT_MS: u64 = 10_000;
 const TTL_MS: u64 = 10_000;
 
 /// Runs the workload.
-pub async fn measure(lab: &mut Lab, connections: usize) -> Result<Outcome> {
+pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
     let server = lab.server().await?;
     let prefix = key_prefix();
     let keys = lab.args.keys.unwrap_or(KEYS);
@@ -37,7 +37,7 @@ pub async fn measure(lab: &mut Lab, connections: usize) -> Result<Outcome> {
         let body = Acquire { wait_ms: Some(WAIT_MS), ..body };
         contend(lane, body, Arc::clone(&tokens[key]))
     };
-    let rounds = interleaved(lab, &server.target, connections, "contended", work).await?;
+    let rounds = interleaved(lab, &server.target, connections, work).await?;
     let mut outcome = Outcome::new("contended", connections, &server.version)
         .of_rounds(rounds, "hand_offs_per_s");
     outcome.figure("keys", keys as f64);

@@ -40,9 +40,6 @@ async fn handle(ask: web::Json<Ask>) -> HttpResponse {
 }
 
 /// Serves until SIGTERM: the hidden `--echo-server`.
-///
-/// # Errors
-/// When no port can be bound.
 pub fn serve() -> Result<ExitCode> {
     // The coordinator's own number: one core is left to the store and the client.
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -60,12 +57,9 @@ pub fn serve() -> Result<ExitCode> {
 }
 
 /// Runs the yardstick as a workload of its own.
-///
-/// # Errors
-/// When it does not run.
-pub async fn measure(lab: &mut Lab, connections: usize) -> Result<Outcome> {
+pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
     let target = lab.yardstick().cloned().context("the echo server was not started")?;
-    let rounds = interleaved(lab, &target, connections, "echo", ask).await?;
+    let rounds = interleaved(lab, &target, connections, ask).await?;
     let outcome = Outcome::new("echo", connections, env!("CARGO_PKG_VERSION"));
     Ok(outcome.of_rounds(rounds, "echoes_per_s"))
 }

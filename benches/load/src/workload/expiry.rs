@@ -57,7 +57,7 @@ pub enum Ends {
 }
 
 /// Runs the workload.
-pub async fn measure(lab: &mut Lab, connections: usize, ends: Ends) -> Result<Outcome> {
+pub async fn measure(lab: &Lab, connections: usize, ends: Ends) -> Result<Outcome> {
     let (name, default) = match ends {
         Ends::AtOnce => ("expiry", AT_ONCE),
         Ends::Spread => ("expiry-spread", SPREAD),

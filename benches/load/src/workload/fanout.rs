@@ -29,14 +29,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const TTL_MS: u64 = 600_000;
 
 /// Runs the workload; `connections` is the number of subscribers.
-pub async fn measure(lab: &mut Lab, connections: usize) -> Result<Outcome> {
+pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
     let server = lab.server().await?;
     let scratch = lab.scratch()?;
     let mut probes = Probes::new();
     let subscribers = connections as u64;
     let changes = lab.args.count.unwrap_or(CHANGES);
     let rounds = lab.args.rounds;
-    let progress = lab.show_progress("fanout", u64::from(rounds) + 1);
     let mut faults = Faults::default();
     let mut rates = Vec::new();
     let mut resets = 0;
@@ -47,7 +46,6 @@ pub async fn measure(lab: &mut Lab, connections: usize) -> Result<Outcome> {
         faults.merge(std::mem::take(&mut seen.faults));
         resets += seen.resets();
         rates.push(seen.deliveries_per_s());
-        progress.inc(1);
     }
     probes.probe(scratch.path())?;
     let per_s = (PACED_DELIVERIES_PER_S / subscribers).max(1);

@@ -17,7 +17,7 @@ use crate::stopwatch::key_prefix;
 const LEASES: u64 = 1_000;
 
 /// Runs the workload with `per_request` leases in each request.
-pub async fn measure(lab: &mut Lab, connections: usize, per_request: usize) -> Result<Outcome> {
+pub async fn measure(lab: &Lab, connections: usize, per_request: usize) -> Result<Outcome> {
     let server = lab.server().await?;
     let target = server.target.clone();
     let total = lab.args.count.unwrap_or(LEASES);
@@ -36,7 +36,7 @@ pub async fn measure(lab: &mut Lab, connections: usize, per_request: usize) -> R
     let writes_before = server.store_writes().await?;
     let name = if per_request == 1 { "heartbeat" } else { "heartbeat-batch" };
     let work = |index, lane| beat(lane, Arc::clone(&requests), index, connections, per_request);
-    let mut rounds = interleaved(lab, &target, connections, name, work).await?;
+    let mut rounds = interleaved(lab, &target, connections, work).await?;
     let writes_after = server.store_writes().await?;
     rounds.tally.faults.merge(holding.faults);
     rounds.tally.faults.merge(give_back(lab, &server, holding.leases).await?);

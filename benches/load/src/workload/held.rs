@@ -17,7 +17,7 @@ const LEASES: u64 = 1_000_000;
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// Runs the workload.
-pub async fn measure(lab: &mut Lab, connections: usize) -> Result<Outcome> {
+pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
     let server = lab.server().await?;
     let disk = Probes::once(lab.scratch()?.path())?;
     let total = lab.args.count.unwrap_or(LEASES);

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use indicatif::ProgressBar;
 use serde::de::IgnoredAny;
 
 use super::acquire_batch;
@@ -35,7 +34,7 @@ pub struct Holding {
 
 /// Acquires `total` leases below `prefix` (rounded up to whole batches).
 pub async fn hold(
-    lab: &mut Lab,
+    lab: &Lab,
     server: &Server,
     prefix: &str,
     total: u64,
@@ -43,17 +42,15 @@ pub async fn hold(
 ) -> Result<Holding> {
     let size = lab.args.batch;
     let batches = total.div_ceil(u64::from(size));
-    let progress = lab.show_progress("acquiring", batches * u64::from(size));
     let next = Arc::new(AtomicU64::new(0));
     let work = |_, lane| {
         let (prefix, next) = (prefix.to_owned(), Arc::clone(&next));
-        acquire_all(lane, Plan { prefix, next, batches, size, keep, progress: progress.clone() })
+        acquire_all(lane, Plan { prefix, next, batches, size, keep })
     };
     let begun = tick();
     let span = (Duration::ZERO, lab.time_limit());
     let (leases, tally) = drive(&server.target, CONNECTIONS, span, work).await?;
     let took = tick() - begun;
-    lab.hide_progress();
     let granted = tally.units;
     let why = tally.faults.first.as_deref().unwrap_or("no answer");
     ensure!(granted > 0, "no lease was granted: {why}");
@@ -69,7 +66,6 @@ struct Plan {
     batches: u64,
     size: u32,
     keep: bool,
-    progress: ProgressBar,
 }
 
 async fn acquire_all(mut lane: Lane, plan: Plan) -> Vec<Grant> {
@@ -82,7 +78,6 @@ async fn acquire_all(mut lane: Lane, plan: Plan) -> Vec<Grant> {
         let body = acquire_batch(&plan.prefix, batch, plan.size, LONG_TTL_MS);
         let Some(Grants { grants }) = lane.post("/v1/acquire-any", &body).await else { continue };
         let granted = grants.len() as u64;
-        plan.progress.inc(granted);
         let whole = granted == u64::from(plan.size);
         lane.judge(whole, granted, "acquire-any granted less than was free");
         if plan.keep {
@@ -93,7 +88,7 @@ async fn acquire_all(mut lane: Lane, plan: Plan) -> Vec<Grant> {
 }
 
 /// Gives `leases` back to a server that is not ours; ours ends anyway.
-pub async fn give_back(lab: &mut Lab, server: &Server, leases: Vec<Grant>) -> Result<Faults> {
+pub async fn give_back(lab: &Lab, server: &Server, leases: Vec<Grant>) -> Result<Faults> {
     if server.is_own() || leases.is_empty() {
         return Ok(Faults::default());
     }

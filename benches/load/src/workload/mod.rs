@@ -73,7 +73,7 @@ impl Workload {
     }
 
     /// Measures it.
-    pub async fn measure(self, lab: &mut Lab, connections: usize) -> Result<Outcome> {
+    pub async fn measure(self, lab: &Lab, connections: usize) -> Result<Outcome> {
         match self {
             Self::AcquireRelease => acquire_release::measure(lab, connections).await,
             Self::AcquireReleaseBatch => batch::measure(lab, connections).await,

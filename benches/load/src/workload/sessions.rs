@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use indicatif::ProgressBar;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -39,7 +38,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const MEANWHILE: Duration = Duration::from_secs(4);
 
 /// Runs the workload.
-pub async fn measure(lab: &mut Lab, connections: usize) -> Result<Outcome> {
+pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
     ensure!(lab.args.server.is_none(), "sessions needs servers that the tool itself starts");
     let sessions = lab.args.keys.unwrap_or(SESSIONS);
     let each = u64::from(lab.args.batch);
@@ -56,7 +55,7 @@ pub async fn measure(lab: &mut Lab, connections: usize) -> Result<Outcome> {
 
     let writes_before = server.store_writes().await?;
     let work = |index, lane| beat(lane, Arc::clone(&beats), index, connections);
-    let rounds = interleaved(lab, &server.target, connections, "sessions", work).await?;
+    let rounds = interleaved(lab, &server.target, connections, work).await?;
     let writes_after = server.store_writes().await?;
     let mut outcome = Outcome::new("sessions", connections, &server.version)
         .of_rounds(rounds, "heartbeats_per_s");
@@ -101,7 +100,7 @@ async fn end(lab: &Lab, server: &Server, big: &Made) -> Result<(Duration, Durati
 }
 
 /// What a plain lease costs in resident memory.
-async fn plain_bytes(lab: &mut Lab, total: u64) -> Result<f64> {
+async fn plain_bytes(lab: &Lab, total: u64) -> Result<f64> {
     let server = lab.server().await?;
     let before = server.resident_bytes().await?;
     let holding = hold(lab, &server, &key_prefix(), total, false).await?;
@@ -122,16 +121,14 @@ struct Made {
     faults: Faults,
 }
 
-async fn make(lab: &mut Lab, server: &Server, sessions: u64, each: u64) -> Result<Made> {
-    let progress = lab.show_progress("making sessions", sessions * each);
+async fn make(lab: &Lab, server: &Server, sessions: u64, each: u64) -> Result<Made> {
     let (next, prefix) = (Arc::new(AtomicU64::new(0)), key_prefix());
     let work = |_, lane| {
         let (prefix, next) = (prefix.clone(), Arc::clone(&next));
-        make_some(lane, prefix, next, sessions, each, progress.clone())
+        make_some(lane, prefix, next, sessions, each)
     };
     let (makers, span) = (MAKERS.min(sessions) as usize, (Duration::ZERO, lab.time_limit()));
     let (made, tally) = drive(&server.target, makers, span, work).await?;
-    lab.hide_progress();
     let sessions = made.into_iter().flatten().collect();
     Ok(Made { sessions, leases: tally.units, faults: tally.faults })
 }
@@ -149,7 +146,6 @@ async fn make_some(
     next: Arc<AtomicU64>,
     sessions: u64,
     each: u64,
-    progress: ProgressBar,
 ) -> Vec<String> {
     let mut made = Vec::new();
     let open = json!({
@@ -171,7 +167,6 @@ async fn make_some(
             let body = Acquire { key, owner, ..Acquire::default() };
             if lane.post::<IgnoredAny>("/v1/acquire", &body).await.is_some() {
                 lane.done(1);
-                progress.inc(1);
             }
         }
         made.push(id);

@@ -14,7 +14,7 @@ use crate::stopwatch::key_prefix;
 const RECORDS: u64 = 1_000_000;
 
 /// Runs the workload.
-pub async fn measure(lab: &mut Lab, connections: usize) -> Result<Outcome> {
+pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
     ensure!(lab.args.server.is_none(), "start needs a server that the tool itself starts");
     let mut server = lab.server().await?;
     let disk = Probes::once(lab.scratch()?.path())?;
