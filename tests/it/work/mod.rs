@@ -10,5 +10,5 @@ mod agent;
 mod example;
 mod guardian;
 mod process;
+mod programs;
 mod run;
-mod work;
