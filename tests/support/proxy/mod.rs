@@ -3,7 +3,7 @@
 
 mod http;
 
-use std::{future::Future, io, net::SocketAddr};
+use std::{future::Future, io, net::SocketAddr, sync::Arc};
 
 pub use http::{Fate, HttpProxy};
 
@@ -32,18 +32,22 @@ pub enum Way {
 #[derive(Debug)]
 pub struct Proxy {
     pub addr: SocketAddr,
-    way: watch::Sender<Way>,
+    way: Arc<watch::Sender<Way>>,
 }
 
 impl Proxy {
     /// A way to an address on this machine.
     pub async fn to(target: SocketAddr) -> Self {
-        let (way, seen) = watch::channel(Way::Open);
-        let (addr, _) = listen(move |near| {
-            let way = seen.clone();
-            async move {
-                if *way.borrow() != Way::Broken {
-                    let _ = join(near, target, way).await;
+        // The way stays as it is when this value is dropped.
+        let way = Arc::new(watch::Sender::new(Way::Open));
+        let (addr, _) = listen({
+            let way = way.clone();
+            move |near| {
+                let way = way.subscribe();
+                async move {
+                    if *way.borrow() != Way::Broken {
+                        let _ = join(near, target, way).await;
+                    }
                 }
             }
         })
