@@ -18,8 +18,7 @@ use tokio::{
 
 use crate::{
     clock::{ms, now},
-    history::Event,
-    log::Log,
+    history::{Event, Log},
 };
 
 /// What a worker asks.

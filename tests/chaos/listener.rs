@@ -12,25 +12,13 @@ use tokio::task::JoinHandle;
 
 use crate::{
     clock::{ms, now, sleep_ms},
-    history::Event,
-    log::Log,
+    history::{Event, Log, committed},
 };
 
 /// A comment comes every five seconds: a stream that is silent for longer is dead.
 const SILENCE_MS: u64 = 8_000;
 /// Changes of one page of the history.
 const PAGE_PATIENCE_MS: u64 = 10_000;
-
-/// A change, as it was told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    key: String,
-    seq: u64,
-    kind: String,
-    token: u64,
-    owner: String,
-    session: Option<String>,
-}
 
 /// Where a change stands in the store's history: which store, where there was another one before a restore, the
 /// entry's number, and its place in the entry.
@@ -42,7 +30,8 @@ struct All {
     stores: Vec<String>,
     /// The store is one that goes backwards.
     forgetful: bool,
-    changes: BTreeMap<Position, Change>,
+    /// Each is [`Event::Committed`].
+    changes: BTreeMap<Position, Event>,
 }
 
 /// What all listeners heard, in the order of the store's history.
@@ -62,7 +51,7 @@ impl Drop for Listener {
 
 impl Heard {
     /// `id` is the change's cursor.
-    fn note(&self, id: &str, change: Change) {
+    fn note(&self, id: &str, change: Event) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let parts: Vec<&str> = id.split('-').collect();
         let [tag, revision, index] = parts[..] else { panic!("{id} is no cursor") };
@@ -86,8 +75,12 @@ impl Heard {
 
     pub fn keys(&self) -> Vec<String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let keys: BTreeSet<&String> = all.changes.values().map(|change| &change.key).collect();
-        keys.into_iter().cloned().collect()
+        let key = |change: &Event| match change {
+            Event::Committed { key, .. } => Some(key.clone()),
+            _ => None,
+        };
+        let keys: BTreeSet<String> = all.changes.values().filter_map(key).collect();
+        keys.into_iter().collect()
     }
 
     /// Writes it all down as the store's own history, with the tombstones of sessions: those with a revision,
@@ -97,15 +90,8 @@ impl Heard {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Sessions are in the backup of the store that there is at the end.
         let store = all.stores.len().saturating_sub(1);
-        let mut lines: Vec<(Position, Event)> = Vec::new();
-        for (position, change) in &all.changes {
-            let Change { key, seq, kind, token, owner, session } = change.clone();
-            let fences = Vec::new();
-            lines.push((
-                *position,
-                Event::Committed { key, seq, kind, token, owner, session, fences },
-            ));
-        }
+        let changes = all.changes.iter().map(|(position, change)| (*position, change.clone()));
+        let mut lines: Vec<(Position, Event)> = changes.collect();
         for (revision, session) in tombstones {
             let position = revision.map_or((0, 0, 0), |revision| (store, revision, 0));
             lines.push((position, Event::Tombstone { session: session.clone() }));
@@ -115,23 +101,6 @@ impl Heard {
             log.push(now(), event);
         }
     }
-}
-
-/// Which change an event's `data` is.
-fn change_of(kind: &str, data: &Value) -> Change {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    let key = text(&data["key"]).expect("key");
-    let seq = data["seq"].as_u64().expect("seq");
-    let mut token = data["token"].as_u64().expect("token");
-    let mut owner = text(&data["owner"]);
-    if kind != "granted" {
-        // It is about the tenure that ended.
-        let previous = &data["previous"];
-        token = previous["token"].as_u64().unwrap_or(token);
-        owner = text(&previous["owner"]).or(owner);
-    }
-    let (kind, owner) = (kind.to_owned(), owner.unwrap_or_default());
-    Change { key, seq, kind, token, owner, session: text(&data["session"]) }
 }
 
 impl Listener {
@@ -188,9 +157,9 @@ fn take(block: &str, cursor: &mut String, name: &str, log: &Log, heard: &Heard) 
         return;
     }
     let event: Value = serde_json::from_str(data).expect("JSON");
-    let change = change_of(kind, &event["data"]);
+    let change = committed(&event);
     heard.note(id, change.clone());
-    let Change { key, seq, kind, token, .. } = change;
+    let Event::Committed { key, seq, kind, token, .. } = change else { unreachable!("it is one") };
     log.push(now(), Event::Heard { subscriber, key, seq, kind, token });
 }
 
@@ -205,9 +174,7 @@ pub async fn read_history(url: &str, heard: &Heard) -> Result<usize, String> {
         let page: Value = answer.json().await.map_err(|why| why.to_string())?;
         let events = page["events"].as_array().ok_or_else(|| page.to_string())?;
         for event in events {
-            let kind = event["type"].as_str().and_then(|kind| kind.rsplit('.').next());
-            let id = event["id"].as_str().expect("an id");
-            heard.note(id, change_of(kind.unwrap_or("?"), &event["data"]));
+            heard.note(event["id"].as_str().expect("an id"), committed(event));
             count += 1;
         }
         if events.is_empty() && page["reset"] != true {

@@ -27,7 +27,6 @@ mod history;
 mod inside;
 mod kept;
 mod listener;
-mod log;
 mod matrix;
 mod nemesis;
 mod net;

@@ -9,8 +9,7 @@ use crate::{
     clock::{ms, now, sleep_ms, within},
     crew::Crew,
     fault::Fault,
-    history::Event,
-    log::Log,
+    history::{Event, Log},
     net::{Net, Way},
     node::{NODE_TTL_MS, Node},
     operator,
@@ -116,11 +115,10 @@ impl World {
 
     fn signal(&self, victim: Victim, signal: Signal) -> u32 {
         let process = match victim {
-            Victim::Node(n) => &self.nodes[n].process,
-            Victim::Crew(n) => &self.crews[n].process,
-            Victim::Server(n) => &self.servers.all[n].process,
+            Victim::Node(n) => self.nodes[n].process(),
+            Victim::Crew(n) => self.crews[n].process.as_ref().expect("it runs"),
+            Victim::Server(n) => self.servers.all[n].process.as_ref().expect("it runs"),
         };
-        let process = process.as_ref().expect("it runs");
         process.signal(signal);
         process.pid()
     }

@@ -104,7 +104,7 @@ impl Worker {
         match self.ask(&format!("/v1/sessions/{id}"), None, 2).await {
             Some((Answer { status: 200, .. }, _)) => {
                 let session = digest.expect("it was opened");
-                self.log.push(now(), Event::SessionEndAcknowledged { call, session });
+                self.notes.log.push(now(), Event::SessionEndAcknowledged { call, session });
             }
             Some((Answer { status, body }, _)) => {
                 assert!(status == 409 && body["code"] == "session-lost", "{status} {body}");

@@ -1,11 +1,7 @@
 //! A process of workers. Each takes leases, keeps them, gives some back, goes to the next node when its own
 //! does not answer, does protected work under what it holds, and writes down what it believes.
 
-use std::{
-    collections::BTreeMap,
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
 use tenure::clock::Chance;
@@ -15,8 +11,7 @@ use crate::{
     clock::{ms, nanos, now, sleep_ms},
     counter::Way,
     crew::Orders,
-    history::{Event, Op},
-    log::Log,
+    history::{Event, Log, Notes, Op},
     sessions::Session,
 };
 
@@ -45,7 +40,7 @@ pub(crate) struct Worker {
     pub(crate) held: BTreeMap<String, Held>,
     pub(crate) session: Option<Session>,
     pub(crate) counter: Way,
-    pub(crate) log: Log,
+    pub(crate) notes: Notes,
 }
 
 /// An answer that says something about the lease, not about the node.
@@ -54,18 +49,16 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
 }
 
-static CALLS: AtomicU64 = AtomicU64::new(0);
-
 /// The process: works until SIGTERM.
 pub fn main(orders: &str) {
     let orders: Orders = serde_json::from_str(orders).expect("orders");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let (stop, stopped) = watch::channel(false);
-        let log = Log::create(&orders.history);
+        let notes = Notes::new(Log::create(&orders.history), orders.number << 40);
         let mut all = Vec::new();
         for number in 0..orders.workers {
-            let worker = Worker::new(number, orders.clone(), log.clone());
+            let worker = Worker::new(number, orders.clone(), notes.clone());
             all.push(tokio::spawn(worker.work(stopped.clone())));
         }
         let mut term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
@@ -88,7 +81,7 @@ impl Worker {
         self.session.as_ref().is_none_or(|session| session.id.is_some())
     }
 
-    fn new(number: usize, orders: Orders, log: Log) -> Self {
+    fn new(number: usize, orders: Orders, notes: Notes) -> Self {
         let name = format!("w{}-{number:02}", orders.number);
         // A node that does not answer in a quarter of a ttl has to be left in time for the others.
         let patience = ms((orders.ttl_ms / 4).clamp(500, 2_000));
@@ -98,7 +91,7 @@ impl Worker {
         let counter = Way::to(orders.counter);
         let session = (number < orders.with_sessions).then(Session::default);
         let at = number % orders.nodes.len();
-        Self { name, orders, http, at, chance, held: BTreeMap::new(), session, counter, log }
+        Self { name, orders, http, at, chance, held: BTreeMap::new(), session, counter, notes }
     }
 
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
@@ -132,20 +125,16 @@ impl Worker {
 
     /// Notes that a call is about to be sent. `wait_ms` is how long it may wait by its own wish.
     pub(crate) fn asks(&self, op: Op, key: &str, wait_ms: u64) -> u64 {
-        let call = (self.orders.number << 40) | CALLS.fetch_add(1, Ordering::Relaxed);
         let answer_by = Some(now() + nanos(wait_ms + BOUND_MS));
-        let (worker, key) = (self.name.clone(), key.to_owned());
-        self.log.push(now(), Event::Asked { call, worker, op, key, answer_by });
-        call
+        self.notes.asks(now(), &self.name, op, key, answer_by)
     }
 
     pub(crate) fn refused(&self, call: u64, body: &Value) {
-        let why = body["code"].as_str().unwrap_or("?").to_owned();
-        self.log.push(now(), Event::Refused { call, why });
+        self.notes.refused(now(), call, body);
     }
 
     pub(crate) fn lost(&self, call: u64) {
-        self.log.push(now(), Event::Lost { call });
+        self.notes.lost(now(), call);
     }
 
     /// One request to one node: its answer, unless it does not answer or cannot say.
@@ -257,7 +246,7 @@ impl Worker {
         }
         let session = self.session.as_ref().and_then(|session| session.digest.clone());
         let (worker, key) = (self.name.clone(), key.to_owned());
-        self.log.push(now(), Event::Told { call, worker, key, token, until, grant, session });
+        self.notes.log.push(now(), Event::Told { call, worker, key, token, until, grant, session });
     }
 
     /// It believes in this lease no more.
@@ -267,8 +256,7 @@ impl Worker {
 
     fn shut_at(&mut self, t: u64, key: &str, why: &str) {
         let Some(held) = self.held.remove(key) else { return };
-        let (worker, why) = (self.name.clone(), why.to_owned());
-        self.log.push(t, Event::Shut { worker, key: held.key, token: held.token, why });
+        self.notes.shut(t, &self.name, &held.key, held.token, why);
     }
 
     /// Gives a lease back now and then, and takes what it lacks.
@@ -299,8 +287,7 @@ impl Worker {
         // One that stays in doubt runs out by itself.
         match self.ask("/v1/release", Some(&body), 2).await {
             Some((Answer { status: 200, .. }, _)) => {
-                let (op, key, token) = (Op::Release, held.key, held.token);
-                self.log.push(now(), Event::Acknowledged { call, op, key, token });
+                self.notes.released(now(), call, &held.key, held.token);
             }
             Some((Answer { status, body }, _)) => {
                 let gone = status == 409 && body["code"] == "not-holder";

@@ -11,40 +11,73 @@ use super::{Event, Line};
 
 /// A history in the making, shared by all who write into it.
 #[derive(Clone, Debug, Default)]
-pub struct Log(Arc<Mutex<Vec<Line>>>);
+pub struct Log(Arc<Mutex<Kept>>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    lines: Vec<Line>,
+    /// Where lines go instead.
+    file: Option<fs::File>,
+}
 
 impl Log {
-    fn lock(&self) -> MutexGuard<'_, Vec<Line>> {
+    /// A history in a file. Each line is written before anything follows from it, so that whoever is killed leaves
+    /// all that it believed.
+    pub fn create(path: &Path) -> Self {
+        let file = fs::OpenOptions::new().create(true).append(true).open(path);
+        let file = file.unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+        Self(Arc::new(Mutex::new(Kept { lines: Vec::new(), file: Some(file) })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Something happened at `t`, in nanoseconds on the run's one clock.
     pub fn push(&self, t: u64, event: Event) {
-        self.lock().push(Line { t, event });
+        let mut kept = self.lock();
+        let line = Line { t, event };
+        match &mut kept.file {
+            None => kept.lines.push(line),
+            Some(file) => {
+                let mut json = serde_json::to_vec(&line).expect("JSON");
+                json.push(b'\n');
+                file.write_all(&json).expect("the history can be written");
+            }
+        }
     }
 
     pub fn len(&self) -> usize {
-        self.lock().len()
+        self.lock().lines.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+        self.lock().lines.is_empty()
     }
 
-    /// All that was written so far.
+    /// All that was written so far, but to a file.
     pub fn lines(&self) -> Vec<Line> {
-        self.lock().clone()
+        self.lock().lines.clone()
     }
 
     /// What was written so far, and an empty log from here on.
     pub fn take(&self) -> Vec<Line> {
-        std::mem::take(&mut *self.lock())
+        std::mem::take(&mut self.lock().lines)
     }
 
     /// Writes JSON lines, which [`read`] and the program `tenure-history` read.
     pub fn write_to(&self, path: &Path) -> io::Result<()> {
-        write(&self.lock(), path)
+        write(&self.lock().lines, path)
     }
+}
+
+/// All lines of all files of a directory, in the order of time.
+pub fn gather(dir: &Path) -> Vec<Line> {
+    let files = fs::read_dir(dir).expect("the histories").flatten();
+    let read = |file: fs::DirEntry| read(&file.path()).unwrap_or_else(|why| panic!("{why}"));
+    let mut all: Vec<Line> = files.flat_map(read).collect();
+    all.sort_by_key(|line| line.t);
+    all
 }
 
 /// Writes JSON lines.

@@ -39,6 +39,7 @@ mod feeds;
 mod fences;
 mod fortunes;
 mod log;
+mod notes;
 mod programs;
 mod promises;
 mod restarts;
@@ -58,7 +59,8 @@ pub use change::committed;
 pub use counts::{Counts, Needs};
 pub use event::{Event, Line, Op, Sight};
 pub use fortunes::{Fortunes, fortunes};
-pub use log::{Log, read};
+pub use log::{Log, gather, read};
+pub use notes::Notes;
 
 use book::Book;
 use story::Story;

@@ -12,15 +12,14 @@ use std::{
 };
 
 use tenure::{
-    lease::{
-        Change, ChangeKind, Epoch, Key, Moment, Nonce, Owner, Record, Revision, State, Tenure,
-        Token,
-    },
+    lease::{ChangeKind, Epoch, Key, Nonce, Revision, Token},
     store::{
         Committed, Health, History, LeaseStore, News, Outcome, Position, Range, StoreError, Write,
         embedded::{EmbeddedStore, Fresh, Observer, OpenError, Options},
     },
 };
+
+use crate::support::records;
 
 fn options(dir: &Path) -> Options {
     let fresh = Fresh { identity: Nonce(3), secret: [9; 32], created_ms: 5_000 };
@@ -42,43 +41,8 @@ fn key(n: usize) -> Key {
     Key::new(&format!("jobs/{n:06}")).unwrap()
 }
 
-fn record(seq: u64) -> Arc<Record> {
-    let tenure = Tenure {
-        grant_nonce: Nonce(u128::from(seq)),
-        owner: Owner::new("w1").unwrap(),
-        token: Token::OF_THIS_WRITE,
-        ttl_ms: 10_000,
-        acquired_at_ms: 0,
-        bond: None,
-    };
-    Arc::new(Record {
-        nonce: Nonce(u128::from(seq) << 64),
-        node: Nonce(1),
-        epoch: Epoch(0),
-        written: Moment::ZERO,
-        state: State::Held,
-        seq,
-        tenure: Some(tenure),
-        previous: None,
-        value: None,
-        floor_ms: 0,
-        pins: Box::new([]),
-        offer: None,
-        revocation: None,
-        aftermath: None,
-        request_marks: Box::new([]),
-        handover: None,
-    })
-}
-
-fn change(kind: ChangeKind, seq: u64) -> Change {
-    let (owner, token) = (Owner::new("w1").ok(), Token::OF_THIS_WRITE);
-    Change { kind, seq, owner, token, previous: None, reason: None, actor: None, session: None }
-}
-
 fn write(key: &Key, expected: Revision, seq: u64) -> Write {
-    let changes = vec![change(ChangeKind::Granted, seq)];
-    Write { key: key.clone(), expected, record: record(seq), changes }
+    records::grant(key, expected, "w1", seq)
 }
 
 async fn commit(store: &EmbeddedStore, write: Write) -> Revision {
@@ -116,10 +80,12 @@ async fn of_two_writes_on_one_revision_one_wins_and_the_other_sees_it() {
     assert_eq!((found.revision, found.record.unwrap().seq), (revision, 1));
     let stale = store.compare_and_set(write(&key(2), Revision(9), 1)).await;
     assert!(matches!(stale, Outcome::Conflict(None)), "{stale:?}");
-    let third = commit(&store, write(&key(1), revision, 3)).await;
+    let write = write(&key(1), revision, 3);
+    let record = write.record.clone();
+    let third = commit(&store, write).await;
     assert!(third > revision);
     let found = store.read(&key(1)).await.unwrap().unwrap();
-    assert_eq!((found.revision, found.record.unwrap()), (third, record(3)));
+    assert_eq!((found.revision, found.record.unwrap()), (third, record));
 }
 
 #[tokio::test]
@@ -206,7 +172,7 @@ async fn the_feed_tells_what_the_history_tells_with_tokens_resolved() {
     let store = open(dir.path());
     let mut feed = store.feed();
     let mut two = write(&key(1), Revision::ABSENT, 1);
-    two.changes.push(change(ChangeKind::Pinned, 2));
+    two.changes.push(records::change(ChangeKind::Pinned, "w1", 2));
     let first = commit(&store, two).await;
     let mut none = write(&key(1), first, 2);
     none.changes.clear();

@@ -16,4 +16,5 @@ pub mod ports;
 pub mod postgres_server;
 pub mod process;
 pub mod proxy;
+pub mod records;
 pub mod servers;

@@ -21,6 +21,8 @@ pub struct Node {
     env: Vec<(String, String)>,
     process: Option<Process>,
     name: String,
+    /// How long it may take to be ready, and to end.
+    patience: Duration,
     http: reqwest::Client,
 }
 
@@ -33,6 +35,7 @@ impl Node {
             env: Vec::new(),
             process: None,
             name: self.name.clone(),
+            patience: self.patience,
             http: self.http.clone(),
         }
     }
@@ -55,6 +58,7 @@ impl Node {
             env: env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
             process: None,
             name: name.to_owned(),
+            patience: PATIENCE,
             http: http.expect("a client"),
         }
     }
@@ -63,6 +67,11 @@ impl Node {
     pub fn configured(mut self, file: &std::path::Path) -> Self {
         self.args.extend(["--config".to_owned(), file.display().to_string()]);
         self
+    }
+
+    /// It may take so long to be ready, and to end.
+    pub fn patient(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     pub fn launch(&mut self) {
@@ -96,15 +105,21 @@ impl Node {
         let url = format!("{}/readyz", self.url);
         let http = self.http.clone();
         let process = self.process.as_mut().expect("it was launched");
-        let is_ready = within(PATIENCE, async || {
+        let mut last = String::new();
+        let is_ready = within(self.patience, async || {
             if let Some(status) = process.ended() {
                 panic!("the node ended with {status}; it said:\n{}", process.said());
             }
-            let answer = http.get(&url).send().await;
-            answer.is_ok_and(|answer| answer.status().is_success())
+            last = unready(&http, &url).await;
+            last.is_empty()
         })
         .await;
-        assert!(is_ready, "{} is not ready; it said:\n{}", self.name, process.said());
+        assert!(is_ready, "{} is not ready: {last}; it said:\n{}", self.name, process.said());
+    }
+
+    /// Why it is not ready; empty when it is.
+    pub async fn unready(&self) -> String {
+        unready(&self.http, &format!("{}/readyz", self.url)).await
     }
 
     pub async fn start(&mut self) {
@@ -143,7 +158,7 @@ impl Node {
         let mut process = self.process.take().expect("it runs");
         process.signal(Signal::TERM);
         let mut status = None;
-        let ended = within(PATIENCE, async || {
+        let ended = within(self.patience, async || {
             status = process.ended();
             status.is_some()
         })
@@ -209,8 +224,29 @@ impl Node {
 
     /// One value of the metrics; the sum of all series that start so.
     pub async fn metric(&self, series: &str) -> f64 {
-        let Value::String(text) = self.get("/metrics").await else { panic!("metrics are text") };
+        let value = self.try_metric(series).await;
+        value.unwrap_or_else(|| panic!("{} does not answer", self.name))
+    }
+
+    /// [`Self::metric`] of a node that may be dead, or die meanwhile.
+    pub async fn try_metric(&self, series: &str) -> Option<f64> {
+        let answer = self.http.get(format!("{}/metrics", self.url)).send().await.ok()?;
+        let text = answer.error_for_status().ok()?.text().await.ok()?;
         let values = text.lines().filter(|line| line.starts_with(series));
-        values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        Some(values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
+    }
+
+    /// The settings that it was started with, as flags.
+    pub fn sets(&self) -> &[String] {
+        &self.args[3..]
+    }
+}
+
+/// What `/readyz` says at this address, unless it is well.
+async fn unready(http: &reqwest::Client, url: &str) -> String {
+    match http.get(url).send().await {
+        Ok(answer) if answer.status().is_success() => String::new(),
+        Ok(answer) => format!("{} {}", answer.status(), answer.text().await.unwrap_or_default()),
+        Err(why) => why.to_string(),
     }
 }

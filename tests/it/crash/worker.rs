@@ -1,11 +1,11 @@
 //! A client: takes, keeps, gives back and abandons leases, and notes what it was told.
 
-use std::{cell::Cell, io};
+use std::{cell::Cell, io, ops::Deref};
 
 use serde_json::{Value, json};
 
 use crate::crash::Chance;
-use crate::history::{Event, Log, Op};
+use crate::history::{self, Event, Op};
 
 use crate::support::{
     clock::{ms, now},
@@ -23,10 +23,17 @@ const STARTING: u32 = 400;
 /// What the workers of a lane write down.
 #[derive(Debug, Default)]
 pub struct Notes {
-    pub log: Log,
-    calls: Cell<u64>,
+    notes: history::Notes,
     /// How many calls were answered.
     pub answers: Cell<u64>,
+}
+
+impl Deref for Notes {
+    type Target = history::Notes;
+
+    fn deref(&self) -> &history::Notes {
+        &self.notes
+    }
 }
 
 impl Notes {
@@ -35,11 +42,7 @@ impl Notes {
     }
 
     fn asks(&self, worker: &str, op: Op, key: &str) -> u64 {
-        let call = self.calls.get();
-        self.calls.set(call + 1);
-        let (worker, key) = (worker.to_owned(), key.to_owned());
-        self.push(Event::Asked { call, worker, op, key, answer_by: None });
-        call
+        self.notes.asks(now().0, worker, op, key, None)
     }
 
     fn told(&self, call: u64, grant: &Grant, until: u64, is_grant: bool) {
@@ -50,15 +53,16 @@ impl Notes {
 
     fn refused(&self, call: u64, answer: &Value) {
         // What became of the call whose answer was lost, this one does not say.
-        let spent = answer["code"] == "request-id-spent";
-        let why = answer["code"].as_str().expect("a code").to_owned();
-        self.push(if spent { Event::Lost { call } } else { Event::Refused { call, why } });
+        if answer["code"] == "request-id-spent" {
+            self.lost(now().0, call);
+        } else {
+            self.notes.refused(now().0, call, answer);
+        }
     }
 
     /// The holder's window closes.
     fn shut(&self, grant: &Grant, why: &str) {
-        let (worker, key, token) = (owner_of(grant), grant.key.clone(), grant.token);
-        self.push(Event::Shut { worker, key, token, why: why.to_owned() });
+        self.notes.shut(now().0, &owner_of(grant), &grant.key, grant.token, why);
     }
 
     /// The answer, unless it is lost.
@@ -72,7 +76,7 @@ impl Notes {
         for _ in 0..STARTING {
             connection.send("POST", path, &[], body.to_string().as_bytes()).await;
             let reply = connection.try_receive().await;
-            let reply = reply.inspect_err(|_| self.push(Event::Lost { call }))?;
+            let reply = reply.inspect_err(|_| self.lost(now().0, call))?;
             self.answers.set(self.answers.get() + 1);
             // It has begun to listen and not to work, and did nothing.
             if reply.status != 503 || reply.json()["code"] != "draining" {
@@ -187,8 +191,7 @@ impl Worker {
                 notes.shut(&grant, "released");
                 let reply = notes.call(connection, call, "/v1/release", &grant.proof()).await?;
                 if reply.ok()["released"] == true {
-                    let (op, key, token) = (Op::Release, grant.key, grant.token);
-                    notes.push(Event::Acknowledged { call, op, key, token });
+                    notes.released(now().0, call, &grant.key, grant.token);
                 } else {
                     notes.push(Event::Refused { call, why: "over".to_owned() });
                 }

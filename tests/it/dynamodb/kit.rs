@@ -10,10 +10,7 @@ use aws_sdk_dynamodb::{
 use aws_smithy_http_client::Builder;
 use tenure::{
     clock::{Entropy, SystemClock, SystemEntropy},
-    lease::{
-        Change, ChangeKind, Epoch, Key, Moment, NodeRecord, NodeState, Nonce, Owner, Record,
-        Revision, State, Tenure, Token,
-    },
+    lease::{Key, NodeRecord, NodeState, Nonce, Revision},
     store::{
         Committed, Fresh, History, LeaseStore, News, NodeOutcome, Outcome, Position, SharedStore,
         Witness, Write,
@@ -22,7 +19,10 @@ use tenure::{
     telemetry::Metrics,
 };
 
-pub use crate::support::clock::{PATIENCE, eventually};
+pub use crate::support::{
+    clock::{PATIENCE, eventually},
+    records::{grant, granted, key},
+};
 
 pub const TABLE: &str = "tenure";
 
@@ -69,51 +69,6 @@ pub fn text(value: &str) -> AttributeValue {
 pub async fn delete(url: &str, pk: &str, sk: &str) {
     let request = client(url).delete_item().table_name(TABLE);
     request.key("pk", text(pk)).key("sk", text(sk)).send().await.unwrap();
-}
-
-pub fn key(name: &str) -> Key {
-    Key::new(name).unwrap()
-}
-
-/// A record of `owner` holding the key, by the incarnation `node`.
-pub fn record(owner: &str, node: u128, seq: u64) -> Record {
-    Record {
-        nonce: SystemEntropy::new().nonce(),
-        node: Nonce(node),
-        epoch: Epoch(0),
-        written: Moment::ZERO,
-        state: State::Held,
-        seq,
-        tenure: Some(Tenure {
-            grant_nonce: Nonce(u128::from(seq)),
-            owner: Owner::new(owner).unwrap(),
-            token: Token::OF_THIS_WRITE,
-            ttl_ms: 10_000,
-            acquired_at_ms: 0,
-            bond: None,
-        }),
-        previous: None,
-        value: None,
-        floor_ms: 0,
-        pins: Box::new([]),
-        offer: None,
-        revocation: None,
-        aftermath: None,
-        request_marks: Box::new([]),
-        handover: None,
-    }
-}
-
-pub fn change(owner: &str, seq: u64) -> Change {
-    let (owner, token) = (Owner::new(owner).ok(), Token::OF_THIS_WRITE);
-    let kind = ChangeKind::Granted;
-    Change { kind, seq, owner, token, previous: None, reason: None, actor: None, session: None }
-}
-
-/// A grant to `owner` as the key's change `seq`.
-pub fn grant(key: &Key, expected: Revision, owner: &str, seq: u64) -> Write {
-    let record = Arc::new(record(owner, 1, seq));
-    Write { key: key.clone(), expected, record, changes: vec![change(owner, seq)] }
 }
 
 pub async fn commit(store: &DynamoStore, write: Write) -> Revision {

@@ -121,7 +121,7 @@ async fn a_write_with_two_changes_tells_both_in_order() {
     let a = open(&endpoint.url()).await;
     let mut feed = a.feed();
     let mut write = grant(&key("k"), Revision::ABSENT, "w1", 1);
-    write.changes.push(change("w1", 2));
+    write.changes.push(granted("w1", 2));
     let revision = commit(&a, write).await;
     // A write without a change tells nothing, and hides nothing.
     let mut silent = grant(&key("k"), revision, "w1", 2);

@@ -40,8 +40,10 @@ const RULES: [(&str, Rule, &str, &str); 4] = [
 const UNWANTED: usize = 8;
 /// Programs of a plugin that run at a time.
 const PLACES: usize = 12;
-/// Programs that a node may leave running when it is killed.
-pub const LEFT_RUNNING: usize = PLACES * (DOES.len() - 1);
+/// Programs of the plugin that hangs: they have the time to write a line down, and do nothing but wait.
+const HANGING: usize = 48;
+/// Programs that a node may leave running when it is killed: of all plugins but the one that panics.
+pub const LEFT_RUNNING: usize = PLACES * (DOES.len() - 2) + HANGING;
 /// How often a plugin tries: a time-out after the first failures of each is the last.
 pub const TRIES: usize = 2;
 
@@ -130,12 +132,13 @@ pub fn settings(program: &Path, journal: &Path, gate: &Path) -> String {
     for (name, does) in DOES {
         let (retries, timeout) = match does {
             Does::Confirms | Does::FailsTwice => (9, "20s"),
-            Does::Hangs => (TRIES - 1, "250ms"),
+            Does::Hangs => (TRIES - 1, "1s"),
             Does::Fails => (TRIES - 1, "20s"),
             Does::Panics => (TRIES - 1, "5s"),
         };
         text += &format!("[[plugin]]\nname = \"{name}\"\nretries = {retries}\n");
-        text += &format!("timeout = \"{timeout}\"\nconcurrency = {PLACES}\n");
+        let places = if does == Does::Hangs { HANGING } else { PLACES };
+        text += &format!("timeout = \"{timeout}\"\nconcurrency = {places}\n");
         text += &if does == Does::Panics {
             "kind = \"panic\"\n\n".to_owned()
         } else {

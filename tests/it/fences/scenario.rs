@@ -71,6 +71,7 @@ pub async fn run(mut stand: Stand, count: usize, seed: u64) {
     assert!(late <= deaths * LEFT_RUNNING, "{late} tries came after the confirmation");
     assert_eq!((ends, seen.skipped), (count, skipped));
     assert!(failed > 0 && seen.confirmed > 0);
+    assert_eq!(seen.noticed, 2, "the history does not show late confirmations");
 }
 
 /// Somebody holds every key, and will not be heard of again.

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use async_nats::jetstream;
 use tenure::{
     clock::SystemClock,
-    lease::{
-        Change, ChangeKind, Epoch, Key, Moment, Nonce, Owner, Record, Revision, State, Tenure,
-        Token,
-    },
+    lease::{Nonce, Revision},
     store::{
         Fresh, Health, LeaseStore, Outcome, Witness, Write,
         nats::{NatsStore, OpenError, Options},
@@ -16,7 +13,11 @@ use tenure::{
     telemetry::Metrics,
 };
 
-pub(crate) use crate::support::clock::eventually;
+use crate::support::records;
+pub(crate) use crate::support::{
+    clock::eventually,
+    records::{held, key},
+};
 
 pub(crate) const BUCKET: &str = "leases";
 pub(crate) const STREAM: &str = "KV_leases";
@@ -50,55 +51,8 @@ pub(crate) async fn context(url: &str) -> jetstream::Context {
     jetstream::new(async_nats::connect(servers).await.expect("the server runs"))
 }
 
-pub(crate) fn key(name: &str) -> Key {
-    Key::new(name).unwrap()
-}
-
-/// A record of a key that `owner` holds; `seq` changes so far. A grant's token is this very write's.
-pub(crate) fn held(owner: &str, seq: u64) -> Record {
-    Record {
-        nonce: Nonce(u128::from(seq) << 64 | 1),
-        node: Nonce(11),
-        epoch: Epoch(0),
-        written: Moment::ZERO,
-        state: State::Held,
-        seq,
-        tenure: Some(Tenure {
-            grant_nonce: Nonce(u128::from(seq)),
-            owner: Owner::new(owner).unwrap(),
-            token: Token::OF_THIS_WRITE,
-            ttl_ms: 10_000,
-            acquired_at_ms: 0,
-            bond: None,
-        }),
-        previous: None,
-        value: None,
-        floor_ms: 0,
-        pins: Box::default(),
-        offer: None,
-        revocation: None,
-        aftermath: None,
-        request_marks: Box::default(),
-        handover: None,
-    }
-}
-
-pub(crate) fn granted(owner: &str, seq: u64) -> Change {
-    Change {
-        kind: ChangeKind::Granted,
-        seq,
-        owner: Some(Owner::new(owner).unwrap()),
-        token: Token::OF_THIS_WRITE,
-        previous: None,
-        reason: None,
-        actor: None,
-        session: None,
-    }
-}
-
 pub(crate) fn grant(name: &str, expected: Revision, owner: &str, seq: u64) -> Write {
-    let changes = vec![granted(owner, seq)];
-    Write { key: key(name), expected, record: Arc::new(held(owner, seq)), changes }
+    records::grant(&key(name), expected, owner, seq)
 }
 
 #[track_caller]

@@ -3,10 +3,7 @@
 use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
 
 use tenure::{
-    lease::{
-        Change, ChangeKind, Ended, Epoch, Key, Moment, Nonce, Owner, Record, Revision, State,
-        Tenure, Token,
-    },
+    lease::{Change, ChangeKind, Ended, Key, Record, Revision, State},
     store::{
         Committed, Feed, Found, History, LeaseStore, News, Outcome, Position, Range, StoreFuture,
         Write,
@@ -14,7 +11,11 @@ use tenure::{
 };
 use tokio::sync::broadcast::error::RecvError;
 
-pub use crate::support::clock::{PATIENCE, eventually};
+use crate::support::records;
+pub use crate::support::{
+    clock::{PATIENCE, eventually},
+    records::{key, nonce},
+};
 
 /// Every future of a store resolves within this.
 pub const SOON: Duration = Duration::from_secs(10);
@@ -42,46 +43,9 @@ pub fn seed(of: &str) -> u64 {
     seed
 }
 
-pub fn key(name: &str) -> Key {
-    Key::new(name).unwrap_or_else(|why| panic!("{name:?} {why}"))
-}
-
-/// A nonce that was not given before in this process.
-pub fn nonce() -> Nonce {
-    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-    static GIVEN: AtomicU64 = AtomicU64::new(1);
-    Nonce(u128::from(GIVEN.fetch_add(1, Relaxed)) << 64 | 0x5eed)
-}
-
 /// The record of a fresh grant.
 pub fn held(seq: u64) -> Record {
-    let grant_nonce = nonce();
-    let tenure = Tenure {
-        grant_nonce,
-        owner: Owner::new("w1").expect("a name"),
-        token: Token::OF_THIS_WRITE,
-        ttl_ms: 10_000,
-        acquired_at_ms: 0,
-        bond: None,
-    };
-    Record {
-        nonce: grant_nonce,
-        node: Nonce(1),
-        epoch: Epoch(0),
-        written: Moment::ZERO,
-        state: State::Held,
-        seq,
-        tenure: Some(tenure),
-        previous: None,
-        value: None,
-        floor_ms: 0,
-        pins: Box::new([]),
-        offer: None,
-        revocation: None,
-        aftermath: None,
-        request_marks: Box::new([]),
-        handover: None,
-    }
+    records::held("w1", seq)
 }
 
 /// The record after a release of the tenure that a record holds.
@@ -101,14 +65,12 @@ pub fn released(before: &Found) -> Record {
 }
 
 pub fn change(kind: ChangeKind, seq: u64) -> Change {
-    let (owner, token) = (Owner::new("w1").ok(), Token::OF_THIS_WRITE);
-    Change { kind, seq, owner, token, previous: None, reason: None, actor: None, session: None }
+    records::change(kind, "w1", seq)
 }
 
 /// A grant as a write.
 pub fn grant(key: &Key, expected: Revision, seq: u64) -> Write {
-    let changes = vec![change(ChangeKind::Granted, seq)];
-    Write { key: key.clone(), expected, record: Arc::new(held(seq)), changes }
+    records::grant(key, expected, "w1", seq)
 }
 
 /// The revision of a write that must be committed.
