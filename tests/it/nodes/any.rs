@@ -118,7 +118,7 @@ async fn a_call_that_waits_is_passed_on_with_its_patience(pair: Pair) {
 async fn a_thousand_workers_take_a_thousand_keys_with_few_writes(pair: Pair) {
     const MEAN: f64 = 1.6;
     let (store, workers, at_once) = match pair.store {
-        Store::Nats(_) if cfg!(debug_assertions) => ("store=\"nats\"", 1_000, 250),
+        Store::Nats(_) if cfg!(debug_assertions) => ("store=\"nats\"", 1_000, 100),
         Store::Nats(_) => ("store=\"nats\"", 1_000, 1_000),
         // It serves one request after the other: with more of them a node's own record would come too late.
         Store::DynamoDb(_) => ("store=\"dynamodb\"", 300, 30),
