@@ -47,6 +47,7 @@ mod sessions;
 mod story;
 mod timeline;
 mod tokens;
+mod untold;
 mod windows;
 
 use std::{
@@ -61,14 +62,16 @@ pub use event::{Event, Line, Op, Sight};
 pub use fortunes::{Fortunes, fortunes};
 pub use log::{Log, gather, read};
 pub use notes::Notes;
+pub use untold::IN_DOUBT;
 
 use book::Book;
 use story::Story;
 
 /// What is checked, by the names that violations have. `counter`: the protected counter takes no write under a
-/// lower token than it took before. `log`: the history itself makes sense.
-pub const INVARIANTS: [&str; 11] =
-    ["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "R10", "counter", "log"];
+/// lower token than it took before. `told`: no lease lasts that its owner was not told of. `log`: the history itself
+/// makes sense.
+pub const INVARIANTS: [&str; 12] =
+    ["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "R10", "counter", "told", "log"];
 
 /// Violations that are told in full: of one invariant on one key, and in all.
 const TOLD_PER_KEY: usize = 3;
@@ -198,6 +201,7 @@ pub fn check_within(lines: &[Line], limits: &Limits) -> Report {
     let mut found = Complaints::default();
     let mut counts = Counts::of(&book);
     book.complain(&mut found);
+    let asked = untold::Asked::of(&book);
     for (key, of_key) in &book.keys {
         let story = Story::new(&book, key, of_key);
         counts.add(&book, &story);
@@ -210,6 +214,7 @@ pub fn check_within(lines: &[Line], limits: &Limits) -> Report {
         promises::check(&book, &story, &mut found);
         restarts::check(&book, &story, &mut found);
         programs::check(&book, &story, &mut found);
+        untold::check(&book, &story, &asked, &mut found);
         calm::check_key(&book, &story, limits, &mut found);
     }
     durable::check_sessions(&book, &mut found);

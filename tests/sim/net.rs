@@ -21,7 +21,8 @@ use tokio::{
 use super::{
     ask::{Ask, Got},
     dice::Dice,
-    time::ms,
+    history::{Event, Log, Op},
+    time::{ms, now},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +64,9 @@ pub struct Net {
     /// How many answers of others each node waits for.
     relays: RefCell<Vec<usize>>,
     pub weather: Cell<Weather>,
+    /// Calls that arrived twice are numbered from 2^63.
+    copies: Cell<u64>,
+    log: Log,
 }
 
 /// What becomes of one exchange.
@@ -92,13 +96,15 @@ impl Drop for Relay<'_> {
 }
 
 impl Net {
-    pub fn new(nodes: usize, chance: Chance) -> Rc<Self> {
+    pub fn new(nodes: usize, chance: Chance, log: Log) -> Rc<Self> {
         Rc::new(Self {
             chance: RefCell::new(chance),
             inboxes: RefCell::new(vec![None; nodes]),
             cuts: RefCell::default(),
             relays: RefCell::new(vec![0; nodes]),
             weather: Cell::default(),
+            copies: Cell::new(1 << 63),
+            log,
         })
     }
 
@@ -177,6 +183,21 @@ impl Net {
         answered
     }
 
+    /// What arrives twice may be granted when the first of the two was refused or, without a request id, granted; and
+    /// nobody hears of it.
+    fn note_copy(&self, ask: &Ask) -> Option<u64> {
+        let (owner, op, key) = match ask {
+            Ask::Acquire(one) => (&one.owner, Op::Acquire, one.key.as_str()),
+            Ask::Any(any) if any.mark.is_none() => (&any.owner, Op::AcquireAny, ""),
+            _ => return None,
+        };
+        let call = self.copies.get();
+        self.copies.set(call + 1);
+        let (worker, key) = (owner.as_str().to_owned(), key.to_owned());
+        self.log.push(now(), Event::Asked { call, worker, op, key, answer_by: None });
+        Some(call)
+    }
+
     async fn exchange(
         self: &Rc<Self>,
         from: Place,
@@ -200,7 +221,11 @@ impl Net {
             spawn_local(async move {
                 sleep(later).await;
                 if let Some(heard) = net.deliver(to, &ask, forwarded) {
+                    let call = net.note_copy(&ask);
                     let _ = heard.await;
+                    if let Some(call) = call {
+                        net.log.push(now(), Event::Lost { call });
+                    }
                 }
             });
         }

@@ -160,7 +160,7 @@ fn site(
     chance: &mut Chance,
     log: &Log,
 ) -> Rc<Site> {
-    let net = Net::new(plan.nodes, chance.fork());
+    let net = Net::new(plan.nodes, chance.fork(), log.clone());
     net.weather.set(plan.weather);
     let mut shape = plan.shape.clone();
     shape.sin = Sin::of(mutant);

@@ -8,7 +8,7 @@ use tenure::{
 use super::{
     ask::{Ask, Got},
     dice::Dice,
-    history::Op,
+    history::{IN_DOUBT, Op},
     plain::{a_key, a_ttl, ask_until_settled, candidates, release},
     time::MS,
     worker::{Answer, Held, Worker},
@@ -126,7 +126,7 @@ impl Session<'_> {
         for (key, grant) in grants {
             // What was asked for before this was heard may be what it is about.
             if self.revoked.iter().any(|(revoked, heard)| revoked == key && *heard >= answer.sent) {
-                self.me.refused(answer.call, "it was revoked");
+                self.me.refused(answer.call, &format!("{IN_DOUBT}it was revoked"));
                 continue;
             }
             self.held.retain(|held| held.key != *key);

@@ -15,7 +15,7 @@ use tenure::{
 use super::{
     ask::{Ask, Got},
     dice::Dice,
-    history::{Event, Log, Op},
+    history::{Event, IN_DOUBT, Log, Op},
     net::{Net, Place, Unheard},
     plan::Plan,
     time::{MS, SECOND, SimClock, ms, now},
@@ -151,9 +151,9 @@ impl Worker {
             Err(Unheard { sent: false, .. }) => {
                 self.log(Event::Refused { call, why: "nobody listens".to_owned() });
             }
-            Ok(Got::Later(why) | Got::No(why) | Got::Lost(why)) => {
-                self.log(Event::Refused { call, why: why.clone() });
-            }
+            // It may have been carried out.
+            Ok(Got::Later(why)) => self.refused(call, &format!("{IN_DOUBT}{why}")),
+            Ok(Got::No(why) | Got::Lost(why)) => self.refused(call, why),
             // It asked for nothing that lasts.
             Ok(Got::Ordered | Got::Holder(_)) => self.refused(call, "done"),
             Ok(_) => {}
@@ -190,7 +190,7 @@ impl Worker {
         let from = if self.sins(Mutant::ClientCountsFromReply) { self.local() } else { sent };
         let end = from + valid_for_ms * MS;
         if end <= self.local() {
-            self.log(Event::Refused { call, why: "it came too late".to_owned() });
+            self.refused(call, &format!("{IN_DOUBT}it came too late"));
             return None;
         }
         let (worker, key) = (self.name.clone(), key.as_str().to_owned());

@@ -1,0 +1,109 @@
+//! Whoever is answered is told of every lease that the call was granted: one that nobody was told of, and nobody may
+//! ask for again, ends at once. Otherwise its key is shut for a ttl, or for as long as a session lives.
+
+use std::collections::HashMap;
+
+use super::{
+    Complaints, Event, Op,
+    book::{Book, Commits},
+    story::Story,
+};
+
+/// For so long after its caller heard no more of it, a call may be granted, in nanoseconds.
+const MAY_LAND: u64 = 60_000_000_000;
+
+/// A refusal that begins so says no more than that the caller is to come again.
+pub const IN_DOUBT: &str = "in doubt: ";
+
+/// When a worker asked for leases.
+#[derive(Default)]
+struct Calls {
+    /// And learnt what came of it: the first time.
+    answered: Option<u64>,
+    /// And did not: since when, and for how long a grant may be of it.
+    in_doubt: Vec<(u64, u64)>,
+}
+
+/// The calls of each worker.
+pub(super) struct Asked<'a>(HashMap<&'a str, Calls>);
+
+impl<'a> Asked<'a> {
+    pub fn of(book: &Book<'a>) -> Self {
+        let mut asked: HashMap<&str, Calls> = HashMap::new();
+        for (call, &at) in &book.asked {
+            if let Some(worker) = asks_for_leases(book.event(at)) {
+                let (calls, t) = (asked.entry(worker).or_default(), book.t(at));
+                match book.answered.contains_key(call) {
+                    true => calls.answered = Some(calls.answered.map_or(t, |first| first.min(t))),
+                    false => calls.in_doubt.push((t, u64::MAX)),
+                }
+            }
+        }
+        // A call for several leases may have several answers.
+        for line in &book.lines {
+            let call = match &line.event {
+                Event::Lost { call } => call,
+                Event::Refused { call, why } if why.starts_with(IN_DOUBT) => call,
+                _ => continue,
+            };
+            let Some(&at) = book.asked.get(call) else { continue };
+            if let Some(worker) = asks_for_leases(book.event(at)) {
+                let calls = asked.entry(worker).or_default();
+                calls.in_doubt.push((book.t(at), line.t + MAY_LAND));
+            }
+        }
+        Self(asked)
+    }
+
+    /// Whether a grant of this moment must be one whose answer its worker heard.
+    fn heard(&self, worker: &str, t: u64) -> bool {
+        let Some(calls) = self.0.get(worker) else { return false };
+        let excused = calls.in_doubt.iter().any(|(from, until)| (*from..=*until).contains(&t));
+        calls.answered.is_some_and(|first| first <= t) && !excused
+    }
+}
+
+/// Who asks, where it is for leases.
+fn asks_for_leases(event: &Event) -> Option<&str> {
+    match event {
+        Event::Asked { worker, op: Op::Acquire | Op::AcquireAny, .. } => Some(worker),
+        _ => None,
+    }
+}
+
+pub(super) fn check<'a>(
+    book: &Book<'a>,
+    story: &Story<'a>,
+    asked: &Asked<'a>,
+    found: &mut Complaints<'a>,
+) {
+    if book.commits != Commits::OnTime || !story.is_told(book) || !book.regresses.is_empty() {
+        return;
+    }
+    let told = |token: u64| {
+        story
+            .lines
+            .iter()
+            .any(|at| matches!(book.event(*at), Event::Told { token: of, .. } if *of == token))
+    };
+    for (place, grant) in story.commits.iter().enumerate().filter(|(_, commit)| commit.grants()) {
+        if told(grant.token) || !asked.heard(grant.owner, book.t(grant.at)) {
+            continue;
+        }
+        let end = story.commits[place + 1..].iter().find(|commit| commit.ends());
+        let late = end.map_or(book.over(), |end| book.t(end.at));
+        let lasts = match end {
+            Some(end) => end.kind == "expired",
+            // It may have been granted a moment before the end.
+            None => late > book.t(grant.at) + MAY_LAND,
+        };
+        if lasts {
+            let lines: Vec<usize> = [grant.at].into_iter().chain(end.map(|end| end.at)).collect();
+            let headline = format!(
+                "token {} is granted to {}, who was answered and never told of it",
+                grant.token, grant.owner
+            );
+            found.say("told", Some(story.key), &lines, headline);
+        }
+    }
+}
