@@ -7,6 +7,8 @@ use crate::lease::{Answer, Call, Key, Moment, Nonce, Request, Revoke, State, Tok
 
 /// How often a call is asked again when the actor that got it died, or an order when the tenure is another.
 const ATTEMPTS: u32 = 20;
+/// For so long after an actor died, a write of its may become durable.
+const MAY_LAND: Duration = Duration::from_secs(10);
 
 /// When a call arrived, and what was tried already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +32,7 @@ pub enum Unanswered {
     Resting(Moment),
     /// The arbiters are not there yet, or not any more.
     NoArbiter,
-    /// Actor after actor died.
+    /// Actor after actor died; or one did, whose write may yet be durable.
     Died,
     /// What would have to be asked is at home at this other node.
     Elsewhere(Nonce),
@@ -49,6 +51,7 @@ impl World {
         Asked { received, stranded }: Asked,
         make: impl Fn() -> Request,
     ) -> Result<Answer, Unanswered> {
+        let mut died = None;
         for attempt in 0..ATTEMPTS {
             let (caller, answer) = Reply::one();
             let call = Call { caller, received, request: make(), stranded };
@@ -58,8 +61,17 @@ impl World {
                 Err(Unreachable::NoArbiter) => return Err(Unanswered::NoArbiter),
             }
             match answer.await {
+                // What the actor that died was writing may be a grant to this very call.
+                Ok(Answer::Refused(..))
+                    if died.is_some_and(|died| self.clock.now() < died + MAY_LAND) =>
+                {
+                    return Err(Unanswered::Died);
+                }
                 Ok(answer) => return Ok(answer),
-                Err(_) => tokio::time::sleep(Duration::from_millis(u64::from(attempt))).await,
+                Err(_) => {
+                    died = Some(self.clock.now());
+                    tokio::time::sleep(Duration::from_millis(u64::from(attempt))).await;
+                }
             }
         }
         Err(Unanswered::Died)

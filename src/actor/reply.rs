@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicUsize, Ordering},
 };
 
 use tokio::sync::{mpsc, oneshot};
@@ -46,24 +46,32 @@ impl Caller for Reply {
     fn claim(&self) -> bool {
         match self {
             Self::One(sender) => !sender.is_closed(),
-            Self::Any(Place { wait, .. }) => {
-                !wait.is_gone() && !wait.claimed.swap(true, Ordering::AcqRel)
-            }
+            Self::Any(Place { wait, number, .. }) => !wait.is_gone() && wait.claim(*number),
         }
     }
 
     fn unclaim(&self) {
         if let Self::Any(place) = self {
-            place.wait.claimed.store(false, Ordering::Release);
+            place.wait.unclaim(place.number);
         }
     }
+
+    fn is_registration(&self) -> bool {
+        matches!(self, Self::Any(_))
+    }
 }
+
+/// No key is granting.
+const NOBODY: usize = usize::MAX;
+/// The caller left: no key will.
+const WITHDRAWN: usize = usize::MAX - 1;
 
 /// ONE registration that waits on all the keys of an acquire-any: whichever key takes its claim first
 /// is granted, the others pass it over.
 #[derive(Debug)]
 pub struct AnyWait {
-    claimed: AtomicBool,
+    /// The place of the key that is granting, [`NOBODY`], or [`WITHDRAWN`].
+    claimed: AtomicUsize,
     answer: Mutex<Option<oneshot::Sender<(usize, Answer)>>>,
     /// Bounded by the number of keys: a place is vacated once each time that it is taken.
     vacated: mpsc::UnboundedSender<Vacated>,
@@ -102,7 +110,7 @@ impl AnyWait {
         let (sender, granted) = oneshot::channel();
         let (vacate, vacated) = mpsc::unbounded_channel();
         let wait = Self {
-            claimed: AtomicBool::new(false),
+            claimed: AtomicUsize::new(NOBODY),
             answer: Mutex::new(Some(sender)),
             vacated: vacate,
         };
@@ -118,7 +126,22 @@ impl AnyWait {
     /// Has no key grant from now on; false while one is granting.
     #[must_use]
     pub fn withdraw(&self) -> bool {
-        !self.claimed.swap(true, Ordering::AcqRel)
+        self.take(WITHDRAWN)
+    }
+
+    fn take(&self, place: usize) -> bool {
+        self.claimed.compare_exchange(NOBODY, place, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// A key whose actor died while it granted may take its claim again.
+    fn claim(&self, place: usize) -> bool {
+        self.take(place) || self.claimed.load(Ordering::Acquire) == place
+    }
+
+    fn unclaim(&self, place: usize) {
+        let (mine, free) = (Ordering::AcqRel, Ordering::Acquire);
+        // An error: another key has it, or the caller left.
+        let _ = self.claimed.compare_exchange(place, NOBODY, mine, free);
     }
 
     fn is_gone(&self) -> bool {
@@ -136,7 +159,7 @@ impl Place {
     /// Only a grant ends the wait: a refusal by one key leaves the others, and trouble leaves this one
     /// to be tried again.
     fn deliver(mut self, answer: Answer) {
-        self.answered = !matches!(answer, Answer::Busy | Answer::Store(_));
+        self.answered = !matches!(answer, Answer::Busy | Answer::Store(_) | Answer::Lapsed);
         if !matches!(answer, Answer::Granted(_)) {
             if self.answered {
                 self.wait.vacate(Vacated::Refused);
@@ -155,5 +178,26 @@ impl Drop for Place {
         if !self.answered {
             self.wait.vacate(Vacated::Forgotten(self.number));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_is_given_back_by_the_place_that_took_it_alone() {
+        let (wait, _heard) = AnyWait::new();
+        let (one, two) = (Reply::Any(wait.place(0)), Reply::Any(wait.place(1)));
+        assert!(one.claim());
+        two.unclaim();
+        assert!(!two.claim(), "another key is granting");
+        assert!(one.claim(), "a key whose actor died grants again");
+        one.unclaim();
+        assert!(two.claim());
+        assert!(!wait.withdraw());
+        two.unclaim();
+        assert!(wait.withdraw());
+        assert!(!one.claim(), "the caller left");
     }
 }

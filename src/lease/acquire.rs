@@ -87,6 +87,8 @@ impl<C: Caller> Lease<C> {
                 out.push(Effect::Reply(waiter.caller, Answer::Busy));
             } else {
                 self.inquire_session(out);
+                // What an earlier actor of this key was granting it did not come about.
+                waiter.caller.unclaim();
                 self.waiters().park(waiter);
             }
         } else if self.record.state == State::Free {

@@ -11,8 +11,13 @@ pub trait Caller {
     /// gone, or (a registration on several keys) when another key is already being granted to it.
     fn claim(&self) -> bool;
 
-    /// Gives the claim back: the write did not happen.
+    /// Gives the claim back, if it was taken here: the write did not happen.
     fn unclaim(&self);
+
+    /// Whether it is a registration on several keys, which hears of its grant and of nothing else.
+    fn is_registration(&self) -> bool {
+        false
+    }
 }
 
 /// One request, with who asked and when it arrived.

@@ -41,6 +41,10 @@ mutants! {
         RevivalOfAnyEnd,
         /// A registration on several keys is granted on each.
         ClaimIgnored,
+        /// A registration on several keys is forgotten with its claim when the write of its grant is in doubt.
+        ClaimKeptInDoubt,
+        /// An acquire-any goes on to the next key while the write of a grant is in doubt.
+        AnyGoesOnInDoubt,
         /// R1: the node promises after its own record ran out.
         PromiseAfterUntil,
         /// R3: a lease is taken over when its home's record ran out, not when it is terminal.

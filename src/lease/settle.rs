@@ -23,7 +23,7 @@ impl<C: Caller> Lease<C> {
             }
             Settled::Refused(error) => self.refused(flight, &error, env, out),
             Settled::Unknown(error) => {
-                self.answer_in_doubt(&mut flight, &error, env.now, out);
+                self.answer_in_doubt(&mut flight, &error, env, out);
                 flight.doubted = true;
                 out.push(Effect::Read);
                 self.look_again(flight, env);
@@ -234,15 +234,19 @@ impl<C: Caller> Lease<C> {
     }
 
     /// The callers of an ambiguous write hear at once that it is ambiguous; the key stays shut until
-    /// it is settled.
+    /// it is settled. A registration on several keys stays: it is granted this key or, when the write did not
+    /// happen, may be granted another.
     fn answer_in_doubt(
         &mut self,
         flight: &mut Flight<C>,
         error: &StoreError,
-        now: Moment,
+        env: &Env<'_>,
         out: &mut Effects<C>,
     ) {
-        let grantee = flight.grantee.take();
+        let now = env.now;
+        let stays = !env.terms.breaks(Mutant::ClaimKeptInDoubt);
+        let leaves = |waiter: &mut Waiter<C>| !(stays && waiter.caller.is_registration());
+        let grantee = flight.grantee.take_if(leaves);
         if let Some(waiter) = &grantee {
             flight.unheard = Some(waiter.acquire.mark.is_some());
         }

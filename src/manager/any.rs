@@ -6,14 +6,14 @@ use futures_util::{StreamExt, TryStreamExt, future::join_all, stream};
 use tokio::sync::oneshot;
 
 use super::{
-    AcquireAnyError, AcquireError, AcquireOne, Availability, Count, Invalid, Manager, SessionError,
-    Taken, Trouble, check_value,
+    AcquireAnyError, AcquireError, AcquireOne, Availability, Count, Home, Invalid, Manager,
+    SessionError, Taken, Trouble, check_value, unheard::Unheard,
 };
 use crate::{
     actor::Mail,
     clock::{Chance, HashSet},
     lease::{
-        Acquire, Bond, ChangeKind, Grant, Key, Moment, Nonce, Order, Owner, Refusal, SessionId,
+        Acquire, Bond, ChangeKind, Key, Moment, Mutant, Nonce, Order, Owner, Refusal, SessionId,
         View, arrange,
     },
     store::Range,
@@ -56,11 +56,29 @@ pub struct AcquireAny {
     pub mark: Option<(u128, u64)>,
 }
 
-pub(super) type Grants = Vec<(Key, Grant)>;
+/// What a call was granted, and has not been answered yet.
+#[derive(Default)]
+pub(super) struct Served {
+    pub grants: Vec<Unheard>,
+    /// Before, and at home at other living nodes.
+    pub elsewhere: Vec<(Key, Home)>,
+}
+
+impl From<Vec<Unheard>> for Served {
+    fn from(grants: Vec<Unheard>) -> Self {
+        Self { grants, elsewhere: Vec::new() }
+    }
+}
+
+impl From<Served> for Taken {
+    fn from(Served { grants, elsewhere }: Served) -> Self {
+        Self { grants: grants.into_iter().map(Unheard::heard).collect(), elsewhere }
+    }
+}
 
 /// What came of asking for some keys.
 pub(super) struct Tried {
-    pub grants: Grants,
+    pub grants: Vec<Unheard>,
     pub counts: Availability,
     pub trouble: Option<Trouble>,
 }
@@ -100,7 +118,7 @@ impl Manager {
             }
             let keys = self.resolve(&any.candidates).await?;
             self.check_ttls(any, &keys)?;
-            return self.serve_any(any, keys, None, wait_until, received).await;
+            return Ok(self.serve_any(any, keys, None, wait_until, received).await?.into());
         };
         // R6: seen alive before any grant is written, and again before they are told.
         let (bond, ttl_ms) = self.bond(session, received.into()).await.map_err(Box::new)?;
@@ -112,18 +130,18 @@ impl Manager {
             let keys = self.resolve(&any.candidates).await?;
             self.serve_any(any, keys, Some(bond), wait_until, received).await
         };
-        let mut taken = tokio::select! {
+        let mut served = tokio::select! {
             biased;
-            taken = serve => taken?,
+            served = serve => served?,
             error = self.session_ends(session) => return Err(Box::new(error).into()),
         };
-        let granted = !taken.grants.is_empty();
-        self.promise_kept(session, &mut taken.grants, received).await?;
-        if granted && taken.grants.is_empty() && taken.elsewhere.is_empty() {
+        let granted = !served.grants.is_empty();
+        self.promise_kept(session, &mut served.grants, received).await?;
+        if granted && served.grants.is_empty() && served.elsewhere.is_empty() {
             let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
             return Err(AcquireAnyError::Refused(spent));
         }
-        Ok(taken)
+        Ok(served.into())
     }
 
     /// Grants under a session hold for as long as that was promised; those that an administrator ordered to
@@ -131,19 +149,19 @@ impl Manager {
     async fn promise_kept(
         &self,
         session: SessionId,
-        grants: &mut Grants,
+        grants: &mut Vec<Unheard>,
         received: Moment,
     ) -> Result<(), Box<SessionError>> {
         match self.beat(session, received.into()).await {
             Ok((session, valid_for_ms)) => {
-                grants.retain(|(key, grant)| !session.is_revoked(key, grant.view.token));
-                grants.iter_mut().for_each(|(_, grant)| grant.valid_for_ms = valid_for_ms);
+                grants.retain(|one| !session.is_revoked(&one.key, one.grant.view.token));
+                grants.iter_mut().for_each(|one| one.grant.valid_for_ms = valid_for_ms);
                 Ok(())
             }
             Err(error) => {
                 // Its sweep may have been before these grants.
                 let sessions = &self.world.sessions;
-                grants.iter().for_each(|(key, _)| sessions.inquire(session.digest, key));
+                grants.iter().for_each(|one| sessions.inquire(session.digest, &one.key));
                 Err(Box::new(error))
             }
         }
@@ -156,7 +174,7 @@ impl Manager {
         bond: Option<Bond>,
         wait_until: Option<Moment>,
         received: Moment,
-    ) -> Result<Taken, AcquireAnyError> {
+    ) -> Result<Served, AcquireAnyError> {
         let Some((id, body)) = any.mark else {
             return Ok(self.try_then_wait(any, keys, bond, wait_until, received).await?.into());
         };
@@ -165,7 +183,7 @@ impl Manager {
         }
         let _guard = Serving(self, id);
         match self.granted_before(any, &keys, bond, (id, body), received).await? {
-            Some(taken) => Ok(taken),
+            Some(served) => Ok(served),
             None => Ok(self.try_then_wait(any, keys, bond, wait_until, received).await?.into()),
         }
     }
@@ -233,9 +251,9 @@ impl Manager {
         bond: Option<Bond>,
         wait_until: Option<Moment>,
         received: Moment,
-    ) -> Result<Grants, AcquireAnyError> {
+    ) -> Result<Vec<Unheard>, AcquireAnyError> {
         let keys = self.order(any, keys).await?;
-        let Count::UpTo(count) = any.count else { return Ok(Grants::new()) };
+        let Count::UpTo(count) = any.count else { return Ok(Vec::new()) };
         let mut tried = self.try_each(any, count, &keys, bond, true, received).await?;
         if tried.grants.is_empty() && wait_until.is_none() && self.node.is_some() {
             // What this node knows of other nodes' keys may be a moment old: nobody is turned away by it.
@@ -278,14 +296,25 @@ impl Manager {
             let ones: Vec<_> = wave.iter().map(one).collect();
             let asked = ones.iter().map(|one| self.acquire_kept(one, bond, received.into()));
             let answers = join_all(asked).await;
-            for (key, answer) in wave.iter().zip(answers) {
+            for answer in answers {
                 match answer {
-                    Ok(grant) => tried.grants.push((key.clone(), grant)),
+                    Ok(unheard) => tried.grants.push(unheard),
                     Err(AcquireError::Refused(why, view)) => tried.counts.add(why, &view),
                     Err(AcquireError::Session(error)) => return Err(error.into()),
                     Err(AcquireError::Invalid(invalid)) => return Err(invalid.into()),
-                    Err(AcquireError::Trouble(found)) => tried.trouble = Some(found),
+                    Err(AcquireError::Trouble(found)) => {
+                        let before = tried.trouble.take().filter(Trouble::is_in_doubt);
+                        tried.trouble = before.or(Some(found));
+                    }
                 }
+            }
+            // What is in doubt may be granted under the request id, and is told to whoever repeats the call. Another
+            // key in its place would be one too many, of which nobody is told.
+            if any.mark.is_some()
+                && !self.world.breaks(Mutant::AnyGoesOnInDoubt)
+                && let Some(trouble) = tried.trouble.take_if(|trouble| trouble.is_in_doubt())
+            {
+                return Err(trouble.into());
             }
         }
         Ok(tried)

@@ -251,6 +251,11 @@ impl Elsewhere for ReleaseError {
 }
 
 impl Trouble {
+    /// Whether the call may have been granted what it asked for, or may be yet.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Unavailable(_)) | Self::Lapsed | Self::Resting(_))
+    }
+
     /// What an answer that no operation expects says about the coordinator.
     pub(super) fn of(answer: Answer) -> Self {
         match answer {

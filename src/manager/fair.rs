@@ -11,9 +11,10 @@
 use std::{cell::Cell, sync::Arc, time::Duration};
 
 use super::{
-    AcquireAny, AcquireAnyError, Availability, Candidates, Invalid, MAX_CANDIDATES, Manager, Taken,
+    AcquireAny, AcquireAnyError, Availability, Candidates, Invalid, MAX_CANDIDATES, Manager,
     Trouble,
-    any::{Grants, Serving, Tried},
+    any::{Served, Serving, Tried},
+    unheard::Unheard,
 };
 use crate::{
     actor::{Reservation, Share, pools::settle, watch},
@@ -53,7 +54,7 @@ impl Manager {
         bond: Bond,
         wait_until: Option<Moment>,
         received: Moment,
-    ) -> Result<Taken, AcquireAnyError> {
+    ) -> Result<Served, AcquireAnyError> {
         let pool = self.pool_joined(any, bond)?;
         let named = match &any.candidates {
             Candidates::Keys(_) => self.resolve(&any.candidates).await?,
@@ -73,7 +74,7 @@ impl Manager {
         let _guard = Serving(self, id);
         let keys = self.marked_keys(&pool, id).await.map_err(Trouble::Store)?;
         match self.granted_before(any, &keys, Some(bond), (id, body), received).await? {
-            Some(taken) => Ok(taken),
+            Some(served) => Ok(served),
             None => Ok(self.take_share(&member).await?.into()),
         }
     }
@@ -104,7 +105,7 @@ impl Manager {
         Ok(pool.into())
     }
 
-    async fn take_share(&self, member: &Member<'_>) -> Result<Grants, AcquireAnyError> {
+    async fn take_share(&self, member: &Member<'_>) -> Result<Vec<Unheard>, AcquireAnyError> {
         let pools = &self.world.pools;
         let Some(mut changes) = pools.changes(member.pool) else {
             return Err(self.no_share(member, Availability::default()));
@@ -156,21 +157,21 @@ impl Manager {
         &self,
         member: &Member<'_>,
         since: &mut Option<Moment>,
-    ) -> Result<Grants, AcquireAnyError> {
+    ) -> Result<Vec<Unheard>, AcquireAnyError> {
         let pools = &self.world.pools;
         let unclaimed = pools.unclaimed(member.pool, member.named);
         if unclaimed.is_empty() {
             *since = None;
-            return Ok(Grants::new());
+            return Ok(Vec::new());
         }
         let now = self.now();
         if now < *since.get_or_insert(now) + UNCLAIMED {
-            return Ok(Grants::new());
+            return Ok(Vec::new());
         }
         *since = None;
         let session = member.bond.session;
         let Some(places) = pools.reserve_beyond(member.pool, session, &unclaimed) else {
-            return Ok(Grants::new());
+            return Ok(Vec::new());
         };
         let Member { any, bond, received, .. } = *member;
         let keys = self.order(any, unclaimed.clone()).await?;
@@ -249,9 +250,9 @@ impl Manager {
     }
 
     /// What was granted counts from now on: the feed tells it a moment later.
-    fn note(&self, member: &Member<'_>, grants: &Grants) {
+    fn note(&self, member: &Member<'_>, grants: &[Unheard]) {
         let now = self.now();
-        for (key, grant) in grants {
+        for Unheard { key, grant, .. } in grants {
             let token = grant.view.token;
             self.world.pools.granted(member.pool, key, member.bond.session, token, now);
         }
@@ -275,7 +276,7 @@ impl Manager {
 
 /// What came of waiting.
 enum Parked {
-    Granted(Grants),
+    Granted(Vec<Unheard>),
     /// The share fell, or there are more keys to wait for.
     Again,
     /// The time is over, or every key refused.

@@ -20,6 +20,7 @@ mod park;
 mod pools;
 mod repeat;
 mod sessions;
+mod unheard;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -48,10 +49,11 @@ use crate::{
     clock::DashMap,
     lease::{
         Answer, Bond, ChangeKind, Grant, Key, Moment, Mutant, Nonce, Owner, Policy, Refusal,
-        Request, SessionId, TtlBounds,
+        Request, SessionId, StoreError, TtlBounds,
     },
     telemetry::{AcquireOutcome, PoolMetrics},
 };
+use unheard::Unheard;
 
 /// Longest value of a key, in bytes of UTF-8.
 pub const MAX_VALUE_BYTES: usize = 16 * 1024;
@@ -152,7 +154,7 @@ impl Manager {
             return self.acquire_under(one, id, asked).await;
         }
         self.check_ttl(one.key.as_str(), "ttl_ms", one.ttl_ms)?;
-        self.acquire_kept(one, None, asked).await
+        Ok(self.acquire_kept(one, None, asked).await?.heard().1)
     }
 
     /// Becomes the owner of a key, by a ttl that was checked or under a session that was seen alive.
@@ -161,12 +163,12 @@ impl Manager {
         one: &AcquireOne,
         bond: Option<Bond>,
         asked: Asked,
-    ) -> Result<Grant, AcquireError> {
+    ) -> Result<Unheard, AcquireError> {
         let result = self.acquire_with(one, bond, asked).await;
         if !one.key.is_session() {
             self.count_acquire(one.key.as_str(), &result, asked.received);
         }
-        result
+        Ok(Unheard::new(&self.world, one.key.clone(), result?, one.mark.is_some()))
     }
 
     /// R6: the session is seen alive before the grant is written, and again before it is told: the
@@ -179,23 +181,23 @@ impl Manager {
     ) -> Result<Grant, AcquireError> {
         let (bond, ttl_ms) = self.bond(id, asked).await.map_err(Box::new)?;
         let one = &AcquireOne { ttl_ms, ..one.clone() };
-        let mut grant = tokio::select! {
+        let mut unheard = tokio::select! {
             biased;
-            grant = self.acquire_kept(one, Some(bond), asked) => grant?,
+            unheard = self.acquire_kept(one, Some(bond), asked) => unheard?,
             error = self.session_ends(id) => return Err(Box::new(error).into()),
         };
         if self.world.breaks(Mutant::GrantUnderEndingSession) {
-            grant.valid_for_ms = ttl_ms * 9 / 10;
-            return Ok(grant);
+            unheard.grant.valid_for_ms = ttl_ms * 9 / 10;
+            return Ok(unheard.heard().1);
         }
         match self.beat(id, asked).await {
-            Ok((session, _)) if session.is_revoked(&one.key, grant.view.token) => {
+            Ok((session, _)) if session.is_revoked(&one.key, unheard.grant.view.token) => {
                 let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
-                Err(AcquireError::Refused(spent, Box::new(grant.view)))
+                Err(AcquireError::Refused(spent, Box::new(unheard.grant.view.clone())))
             }
             Ok((_, valid_for_ms)) => {
-                grant.valid_for_ms = valid_for_ms;
-                Ok(grant)
+                unheard.grant.valid_for_ms = valid_for_ms;
+                Ok(unheard.heard().1)
             }
             Err(error) => {
                 // Its sweep may have been before this grant.
@@ -354,7 +356,11 @@ impl Manager {
         match why {
             Unanswered::Resting(until) => Trouble::Resting(until.since(self.now())),
             Unanswered::NoArbiter => Trouble::Draining,
-            Unanswered::Died | Unanswered::Arriving => Trouble::Busy,
+            Unanswered::Died => {
+                let why = "the actor of this key died before it answered";
+                Trouble::Store(StoreError::Unavailable(why.into()))
+            }
+            Unanswered::Arriving => Trouble::Busy,
             Unanswered::Elsewhere(node) | Unanswered::Other(Answer::Elsewhere(node)) => {
                 self.elsewhere(node)
             }

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use super::{AcquireAny, Manager, Trouble};
+use super::{AcquireAny, Manager, Trouble, unheard::Unheard};
 use crate::{
     actor::{AnyHeard, AnyWait, Mail, Reply, Vacated},
-    lease::{Answer, Bond, Call, Grant, Key, Moment, Request},
+    lease::{Answer, Bond, Call, Key, Moment, Request, StoreError},
     telemetry::AcquireOutcome,
 };
 
-/// Between two tries to queue up at a key that forgot the caller.
+/// Before the first try to queue up again at keys that forgot the caller, and after that at most.
 const REQUEUE_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// How long a grant that is being written when the wait is over may take.
+const GRANTING: Duration = Duration::from_millis(500);
 
 impl Manager {
     /// Waits in the queues of all keys. A place that a key's dead or retired actor forgot is taken
@@ -23,7 +26,7 @@ impl Manager {
         until: Moment,
         received: Moment,
         leave: impl Future<Output = ()>,
-    ) -> Result<Option<(Key, Grant)>, Trouble> {
+    ) -> Result<Option<Unheard>, Trouble> {
         let (wait, heard) = AnyWait::new();
         let queue_up = |place: usize| {
             let acquire = any.one(&keys[place], any.mark).into_acquire(
@@ -40,17 +43,26 @@ impl Manager {
         (0..keys.len()).for_each(queue_up);
         let left = until.since(self.now());
         let listening = listen_until(leave, &wait, listen(heard, keys.len(), queue_up));
-        let granted = self
-            .unless_draining(self.pools_of(keys), async {
-                Ok(tokio::time::timeout(left, listening).await)
-            })
-            .await?;
-        match granted {
-            Ok(Some((place, Answer::Granted(grant)))) => {
+        let mut listening = std::pin::pin!(listening);
+        let granted = self.unless_draining(self.pools_of(keys), async {
+            match tokio::time::timeout(left, &mut listening).await {
+                Ok(granted) => Ok(granted),
+                Err(_) if wait.withdraw() => Ok(None),
+                Err(_) => {
+                    // A key is granting just then.
+                    let granted = tokio::time::timeout(GRANTING, &mut listening).await;
+                    let why = "a grant to this call is not settled yet";
+                    granted.map_err(|_| Trouble::Store(StoreError::Unavailable(why.into())))
+                }
+            }
+        });
+        match granted.await? {
+            Some((place, Answer::Granted(grant))) => {
                 let took = self.now().since(received);
                 let rules = self.world.rules();
                 rules.of(keys[place].as_str()).1.acquired(AcquireOutcome::Granted, took);
-                Ok(Some((keys[place].clone(), *grant)))
+                let key = keys[place].clone();
+                Ok(Some(Unheard::new(&self.world, key, *grant, any.mark.is_some())))
             }
             _ => Ok(None),
         }
@@ -77,8 +89,7 @@ async fn listen_until(
     None
 }
 
-/// Waits for the grant; `None` when every key refused. Forgotten places are taken again, with a pause
-/// between two tries.
+/// Waits for the grant; `None` when every key refused. Forgotten places are taken again, after pauses that grow.
 async fn listen(
     heard: AnyHeard,
     places: usize,
@@ -87,14 +98,19 @@ async fn listen(
     let AnyHeard { mut granted, mut vacated } = heard;
     let mut taken = places;
     let mut forgotten = Vec::new();
-    let mut pause = tokio::time::interval(REQUEUE_PAUSE);
-    pause.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut pause = REQUEUE_PAUSE;
+    let mut again = std::pin::pin!(tokio::time::sleep(pause));
     loop {
         tokio::select! {
             biased;
             grant = &mut granted => return grant.ok(),
             Some(vacated) = vacated.recv() => match vacated {
-                Vacated::Forgotten(place) => forgotten.push(place),
+                Vacated::Forgotten(place) => {
+                    if forgotten.is_empty() {
+                        again.set(tokio::time::sleep(pause));
+                    }
+                    forgotten.push(place);
+                }
                 Vacated::Refused => {
                     taken -= 1;
                     if taken == 0 {
@@ -102,8 +118,9 @@ async fn listen(
                     }
                 }
             },
-            _ = pause.tick(), if !forgotten.is_empty() => {
+            () = &mut again, if !forgotten.is_empty() => {
                 std::mem::take(&mut forgotten).into_iter().for_each(&queue_up);
+                pause = (2 * pause).min(LONGEST_PAUSE);
             }
         }
     }

@@ -12,11 +12,11 @@
 use sha2::{Digest, Sha256};
 
 use super::{
-    AcquireAny, AcquireAnyError, AcquireError, Home, MAX_CANDIDATES, Manager, Trouble, any::Grants,
+    AcquireAny, AcquireAnyError, AcquireError, Home, MAX_CANDIDATES, Manager, Trouble, any::Served,
 };
 use crate::{
     actor::NodeView,
-    lease::{Bond, Key, Moment, Refusal, View},
+    lease::{Bond, Grant, Key, Moment, Refusal, View},
     store::{Found, StoreError},
 };
 
@@ -24,15 +24,9 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Taken {
     /// By this node, now or before.
-    pub grants: Grants,
+    pub grants: Vec<(Key, Grant)>,
     /// Before, and at home at other living nodes, which tell the rest: [`Manager::granted_here`].
     pub elsewhere: Vec<(Key, Home)>,
-}
-
-impl From<Grants> for Taken {
-    fn from(grants: Grants) -> Self {
-        Self { grants, elsewhere: Vec::new() }
-    }
 }
 
 impl Manager {
@@ -63,7 +57,7 @@ impl Manager {
         bond: Option<Bond>,
         mark: (u128, u64),
         received: Moment,
-    ) -> Result<Option<Taken>, AcquireAnyError> {
+    ) -> Result<Option<Served>, AcquireAnyError> {
         let views = self.views(keys).await?;
         let marks = |view: &View| view.marks.iter().find(|(id, _)| *id == mark.0).copied();
         let seen: Vec<_> =
@@ -71,15 +65,15 @@ impl Manager {
         if seen.is_empty() {
             return Ok(None);
         }
-        let mut taken = Taken::default();
+        let mut served = Served::default();
         for (key, _) in seen.into_iter().filter(|(_, standing)| *standing) {
             match self.acquire_kept(&any.one(key, Some(mark)), bond, received.into()).await {
-                Ok(grant) => taken.grants.push((key.clone(), grant)),
+                Ok(unheard) => served.grants.push(unheard),
                 Err(AcquireError::Refused(Refusal::RequestReused, _)) => {
                     return Err(AcquireAnyError::Refused(Refusal::RequestReused));
                 }
                 Err(AcquireError::Trouble(Trouble::Elsewhere(home))) => {
-                    taken.elsewhere.push((key.clone(), home));
+                    served.elsewhere.push((key.clone(), home));
                 }
                 // Less than all that it has would be taken for all.
                 Err(AcquireError::Trouble(trouble)) => return Err(trouble.into()),
@@ -87,10 +81,10 @@ impl Manager {
                 Err(_) => {}
             }
         }
-        if taken.grants.is_empty() && taken.elsewhere.is_empty() {
+        if served.grants.is_empty() && served.elsewhere.is_empty() {
             return Err(AcquireAnyError::Refused(Refusal::RequestSpent(None)));
         }
-        Ok(Some(taken))
+        Ok(Some(served))
     }
 
     /// Keys of a pool at which a request id was granted lately.
@@ -111,12 +105,12 @@ impl Manager {
         &self,
         any: &AcquireAny,
         received: Moment,
-    ) -> Result<Grants, AcquireAnyError> {
-        let Some(mark) = any.mark else { return Ok(Grants::new()) };
+    ) -> Result<Vec<(Key, Grant)>, AcquireAnyError> {
+        let Some(mark) = any.mark else { return Ok(Vec::new()) };
         let keys = self.resolve(&any.candidates).await?;
         match self.granted_before(any, &keys, None, mark, received).await {
-            Ok(taken) => Ok(taken.unwrap_or_default().grants),
-            Err(AcquireAnyError::Refused(Refusal::RequestSpent(_))) => Ok(Grants::new()),
+            Ok(served) => Ok(Taken::from(served.unwrap_or_default()).grants),
+            Err(AcquireAnyError::Refused(Refusal::RequestSpent(_))) => Ok(Vec::new()),
             Err(error) => Err(error),
         }
     }

@@ -152,6 +152,30 @@ fn claim_ignored_is_noticed() {
     assert_eq!(grants_to_one_registration(Some(Mutant::ClaimIgnored)), 2);
 }
 
+/// Who has each of two keys, on both of which one registration waited, when the write that grants it the first one
+/// is in doubt for a while, and did happen.
+fn owners_after_a_doubt(mutant: Option<Mutant>) -> [Option<String>; 2] {
+    let (mut one, mut two) = (Bench::breaking(mutant), Bench::breaking(mutant));
+    let (a, b) = (one.done(acquire("a")), two.done(acquire("b")));
+    let request = one.named(acquire("any").waiting_until(START + ms(60_000)).into());
+    let any = Who::registration(START, request);
+    one.ask_as(&any);
+    two.ask_as(&any);
+    one.ask(release(a.proof()));
+    one.lose_reply(true);
+    one.run(1_000);
+    two.ask(release(b.proof()));
+    two.settle();
+    (one.verdict, two.verdict) = (Ok(()), Ok(()));
+    [one.owner(), two.owner()]
+}
+
+#[test]
+fn claim_kept_in_doubt_is_noticed() {
+    assert_eq!(owners_after_a_doubt(None), [Some("any".to_owned()), None]);
+    assert_eq!(owners_after_a_doubt(Some(Mutant::ClaimKeptInDoubt)), [None, None]);
+}
+
 #[test]
 fn token_that_restarts_after_deletion_is_noticed() {
     let (mut bench, a) = held_by("a");

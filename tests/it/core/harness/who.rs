@@ -11,6 +11,8 @@ use tenure::lease::{Answer, Caller, Grant, LeaseId, Moment, Request};
 struct Ticket {
     gone: Cell<bool>,
     claimed: Cell<bool>,
+    /// It waits on several keys.
+    registration: Cell<bool>,
     answers: RefCell<Vec<Answer>>,
 }
 
@@ -27,6 +29,13 @@ pub struct Who {
 impl Who {
     pub fn new(sent: Moment, asked: Request) -> Self {
         Self { ticket: Rc::default(), sent, asked: Rc::new(asked) }
+    }
+
+    /// One that waits on several keys.
+    pub fn registration(sent: Moment, asked: Request) -> Self {
+        let who = Self::new(sent, asked);
+        who.ticket.registration.set(true);
+        who
     }
 
     /// Nobody listens any more.
@@ -90,5 +99,9 @@ impl Caller for Who {
 
     fn unclaim(&self) {
         self.ticket.claimed.set(false);
+    }
+
+    fn is_registration(&self) -> bool {
+        self.ticket.registration.get()
     }
 }

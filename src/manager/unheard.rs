@@ -1,0 +1,54 @@
+//! Grants of a call that is still being served: where its caller leaves before it is answered, they are given back.
+//!
+//! Guarantees: a lease that no answer names, and that no repeated call may ask for, ends at once, and not after a ttl
+//! or with its session.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+
+use crate::{
+    actor::World,
+    lease::{Grant, Key, LeaseId, Release, Request},
+};
+
+/// A grant that its caller has not heard of.
+pub(super) struct Unheard {
+    pub key: Key,
+    pub grant: Grant,
+    back: GiveBack,
+}
+
+impl Unheard {
+    /// `marked`: the caller gave a request id, and may ask for the grant again.
+    pub fn new(world: &Arc<World>, key: Key, grant: Grant, marked: bool) -> Self {
+        let proof = (!marked).then(|| (world.clone(), key.clone(), grant.lease_id));
+        Self { key, grant, back: GiveBack(proof) }
+    }
+
+    /// The answer that tells of it is on its way.
+    pub fn heard(self) -> (Key, Grant) {
+        let Self { key, grant, mut back } = self;
+        back.0 = None;
+        (key, grant)
+    }
+}
+
+/// Releases a lease when it is dropped.
+struct GiveBack(Option<(Arc<World>, Key, LeaseId)>);
+
+impl Drop for GiveBack {
+    fn drop(&mut self) {
+        let (Some((world, key, lease_id)), Ok(runtime)) = (self.0.take(), Handle::try_current())
+        else {
+            return;
+        };
+        runtime.spawn(async move {
+            let release = || Request::Release(Release { lease_id, value: None });
+            let released = world.ask(key.as_str(), world.now().into(), release).await;
+            if let Err(why) = released {
+                tracing::debug!(key = key.as_str(), ?why, "a grant that nobody heard of stays");
+            }
+        });
+    }
+}
