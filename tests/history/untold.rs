@@ -1,7 +1,7 @@
 //! Whoever is answered is told of every lease that the call was granted: one that nobody was told of, and nobody may
 //! ask for again, ends at once. Otherwise its key is shut for a ttl, or for as long as a session lives.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{
     Complaints, Event, Op,
@@ -12,6 +12,11 @@ use super::{
 /// For so long after its caller heard no more of it, a call may be granted, in nanoseconds.
 const MAY_LAND: u64 = 60_000_000_000;
 
+/// Faults after which the node that granted a lease may not be there, or not reach its store, to give it back; and for
+/// how long they last, in nanoseconds.
+const TAKES_AWAY: [&str; 6] = ["alone", "crash", "crash-and-boot", "leave", "panic", "store-cut"];
+const LASTS: u64 = 15_000_000_000;
+
 /// A refusal that begins so says no more than that the caller is to come again.
 pub const IN_DOUBT: &str = "in doubt: ";
 
@@ -20,12 +25,15 @@ pub const IN_DOUBT: &str = "in doubt: ";
 struct Calls {
     /// And learnt what came of it: the first time.
     answered: Option<u64>,
-    /// And did not: since when, and for how long a grant may be of it.
+    /// And did not: since when, and until when a grant may be of it, or of one that was asked before.
     in_doubt: Vec<(u64, u64)>,
 }
 
-/// The calls of each worker.
-pub(super) struct Asked<'a>(HashMap<&'a str, Calls>);
+/// The calls of each worker, and when faults took a node away.
+pub(super) struct Asked<'a> {
+    calls: HashMap<&'a str, Calls>,
+    away: Vec<u64>,
+}
 
 impl<'a> Asked<'a> {
     pub fn of(book: &Book<'a>) -> Self {
@@ -52,14 +60,33 @@ impl<'a> Asked<'a> {
                 calls.in_doubt.push((book.t(at), line.t + MAY_LAND));
             }
         }
-        Self(asked)
+        for calls in asked.values_mut() {
+            calls.in_doubt.sort_unstable();
+            let mut latest = 0;
+            for (_, until) in &mut calls.in_doubt {
+                latest = latest.max(*until);
+                *until = latest;
+            }
+        }
+        let takes_away = |at: &&usize| match book.event(**at) {
+            Event::Fault { fault, .. } => TAKES_AWAY.contains(&&**fault),
+            _ => false,
+        };
+        let away = book.faults.iter().filter(takes_away).map(|at| book.t(*at)).collect();
+        Self { calls: asked, away }
     }
 
     /// Whether a grant of this moment must be one whose answer its worker heard.
     fn heard(&self, worker: &str, t: u64) -> bool {
-        let Some(calls) = self.0.get(worker) else { return false };
-        let excused = calls.in_doubt.iter().any(|(from, until)| (*from..=*until).contains(&t));
+        let Some(calls) = self.calls.get(worker) else { return false };
+        let asked = calls.in_doubt.partition_point(|(from, _)| *from <= t);
+        let excused = asked > 0 && calls.in_doubt[asked - 1].1 >= t;
         calls.answered.is_some_and(|first| first <= t) && !excused
+    }
+
+    /// Whether whoever granted a lease, and did not tell of it, could give it back between these moments.
+    fn could_end(&self, from: u64, until: u64) -> bool {
+        !self.away.iter().any(|away| *away <= until && from <= *away + LASTS)
     }
 }
 
@@ -80,14 +107,16 @@ pub(super) fn check<'a>(
     if book.commits != Commits::OnTime || !story.is_told(book) || !book.regresses.is_empty() {
         return;
     }
-    let told = |token: u64| {
-        story
-            .lines
-            .iter()
-            .any(|at| matches!(book.event(*at), Event::Told { token: of, .. } if *of == token))
-    };
+    let told: HashSet<u64> = story
+        .lines
+        .iter()
+        .filter_map(|at| match book.event(*at) {
+            Event::Told { token, .. } => Some(*token),
+            _ => None,
+        })
+        .collect();
     for (place, grant) in story.commits.iter().enumerate().filter(|(_, commit)| commit.grants()) {
-        if told(grant.token) || !asked.heard(grant.owner, book.t(grant.at)) {
+        if told.contains(&grant.token) || !asked.heard(grant.owner, book.t(grant.at)) {
             continue;
         }
         let end = story.commits[place + 1..].iter().find(|commit| commit.ends());
@@ -97,7 +126,7 @@ pub(super) fn check<'a>(
             // It may have been granted a moment before the end.
             None => late > book.t(grant.at) + MAY_LAND,
         };
-        if lasts {
+        if lasts && asked.could_end(book.t(grant.at), late) {
             let lines: Vec<usize> = [grant.at].into_iter().chain(end.map(|end| end.at)).collect();
             let headline = format!(
                 "token {} is granted to {}, who was answered and never told of it",

@@ -3,11 +3,13 @@
 //! A store joins with a [`Subject`] in a file of its own and one line of [`conformance!`]. `SEED`
 //! replays the random parts of a run; `BUDGET` multiplies how many seeds the runs under faults take.
 
+mod any;
 pub mod demands;
 mod dynamodb;
 mod embedded;
 mod faulty;
 pub mod lab;
+mod meddled;
 mod nats;
 mod reorder;
 mod settle;

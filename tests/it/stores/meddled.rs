@@ -1,0 +1,123 @@
+//! A coordinator on a store that fails when a test says so.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use tenure::{
+    actor::{Arbiters, Limits, claim_this_thread},
+    clock::{Clock, Entropy, SystemClock, SystemEntropy},
+    lease::{Key, Revision},
+    manager::{CallLimits, Manager, Parts},
+    store::{
+        Feed, Found, Health, History, LeaseStore, Meta, Outcome, Position, Range, StoreError,
+        StoreFuture, Write,
+    },
+    telemetry::{Metrics, OwnershipLog},
+};
+
+type Meddle = dyn Fn(&Arc<dyn LeaseStore>, Write) -> StoreFuture<Outcome> + Send + Sync;
+
+/// A store that fails when a test says so.
+pub struct Meddled {
+    pub inner: Arc<dyn LeaseStore>,
+    /// No record can be read.
+    pub unreadable: AtomicBool,
+    /// Reads that failed.
+    pub refused: AtomicUsize,
+    /// What becomes of a write.
+    write: Box<Meddle>,
+}
+
+impl Meddled {
+    pub fn new(inner: Arc<dyn LeaseStore>) -> Arc<Self> {
+        Self::writing(inner, |inner, write| inner.compare_and_set(write))
+    }
+
+    pub fn writing(
+        inner: Arc<dyn LeaseStore>,
+        write: impl Fn(&Arc<dyn LeaseStore>, Write) -> StoreFuture<Outcome> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let (unreadable, refused) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Arc::new(Self { inner, unreadable, refused, write: Box::new(write) })
+    }
+}
+
+impl LeaseStore for Meddled {
+    fn meta(&self) -> Arc<Meta> {
+        self.inner.meta()
+    }
+
+    fn read(&self, key: &Key) -> StoreFuture<Result<Option<Found>, StoreError>> {
+        if self.unreadable.load(SeqCst) {
+            self.refused.fetch_add(1, SeqCst);
+            return Box::pin(async { Err(StoreError::Unavailable("for a while".into())) });
+        }
+        self.inner.read(key)
+    }
+
+    fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {
+        (self.write)(&self.inner, write)
+    }
+
+    fn forget(&self, key: &Key, expected: Revision) -> StoreFuture<Result<bool, StoreError>> {
+        self.inner.forget(key, expected)
+    }
+
+    fn scan(&self, range: Range) -> StoreFuture<Result<Vec<(Key, Found)>, StoreError>> {
+        self.inner.scan(range)
+    }
+
+    fn feed(&self) -> Feed {
+        self.inner.feed()
+    }
+
+    fn history(&self, after: Position, limit: usize) -> StoreFuture<Result<History, StoreError>> {
+        self.inner.history(after, limit)
+    }
+
+    fn latest(&self) -> Position {
+        self.inner.latest()
+    }
+
+    fn earliest(&self) -> Position {
+        self.inner.earliest()
+    }
+
+    fn health(&self) -> Health {
+        self.inner.health()
+    }
+}
+
+/// A coordinator on it, in this actix system.
+pub async fn open(store: Arc<dyn LeaseStore>) -> Arc<Manager> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy::new());
+    let arbiters = Arc::new(Arbiters::new(1));
+    claim_this_thread(0);
+    arbiters.set(0, actix::Arbiter::current());
+    let parts = Parts {
+        plugins: Vec::new(),
+        store,
+        locked_at: clock.now(),
+        clock,
+        entropy,
+        arbiters,
+        url: String::new(),
+        node_ttl: Duration::from_secs(3),
+        actors: Limits::default(),
+        policies: Arc::default(),
+        calls: CallLimits { wait_max: Duration::from_secs(60) },
+        waiters_per_key: 10,
+        inflight_per_key: 10,
+        metrics: Arc::new(Metrics::register("embedded")),
+        ownership_log: OwnershipLog::new(1),
+        #[cfg(any(test, feature = "testing"))]
+        broken: None,
+    };
+    Manager::open(parts).await.expect("the manager opens")
+}
