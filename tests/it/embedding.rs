@@ -30,7 +30,11 @@ struct Told {
 
 fn example(data_dir: &Path) -> Vec<Told> {
     let program = Path::new(env!("CARGO_BIN_EXE_tenure")).with_file_name("examples/embedding");
-    assert!(program.is_file(), "{} is missing; `cargo build --examples`", program.display());
+    assert!(
+        program.is_file(),
+        "{} is missing; `cargo build --examples --features testing`",
+        program.display()
+    );
     let output = Command::new(program).arg("--data-dir").arg(data_dir).output().expect("it runs");
     let said = String::from_utf8(output.stdout).expect("text");
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));

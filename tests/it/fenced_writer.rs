@@ -35,7 +35,11 @@ SQL
 /// The worker, as cargo builds it beside the tests.
 fn program() -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_tenure")).with_file_name("examples/fenced_writer");
-    assert!(path.is_file(), "{} is missing; `cargo build --examples` makes it", path.display());
+    assert!(
+        path.is_file(),
+        "{} is missing; `cargo build --examples --features testing` makes it",
+        path.display()
+    );
     path
 }
 

@@ -1,6 +1,6 @@
 //! A DynamoDB endpoint in this process, on a port of 127.0.0.1 that other processes reach too.
 //!
-//! To be included with `#[path]` by test binaries. Everything is gone when it is dropped.
+//! Everything is gone when it is dropped.
 
 #![allow(dead_code, reason = "each test binary uses what it needs")]
 

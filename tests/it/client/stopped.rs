@@ -34,7 +34,11 @@ async fn it_finds_its_lease_invalid_before_it_can_do_anything_else() {
     let server = Server::start().await;
     let program =
         Path::new(env!("CARGO_BIN_EXE_tenure")).with_file_name("examples/stopping_worker");
-    assert!(program.is_file(), "{} is missing; `cargo build --examples`", program.display());
+    assert!(
+        program.is_file(),
+        "{} is missing; `cargo build --examples --features testing`",
+        program.display()
+    );
     for (stop_after, pause_ms) in [(5, 1500), (80, 1100), (30, 4000)] {
         let key = format!("k{stop_after}");
         let mut command = Command::new(&program);

@@ -4,8 +4,7 @@ use std::{fmt::Write as _, path::Path};
 
 use tenure::telemetry::{Kind, Series, TABLE};
 
-const BEGIN: &str =
-    "<!-- The table is generated: UPDATE=1 cargo test --test observability page -->\n";
+const BEGIN: &str = "<!-- The table is generated: make openapi -->\n";
 const END: &str = "<!-- End of the table. -->\n";
 
 /// The unit that a name tells.
