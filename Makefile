@@ -28,7 +28,8 @@ dist: ## what is shipped: target/dist/tenure, stripped, and its debug informatio
 	cd $(DIST) && objcopy --only-keep-debug --compress-debug-sections=zlib tenure tenure.debug && \
 	  objcopy --strip-all --add-gnu-debuglink=tenure.debug tenure tenure.part && mv -f tenure.part tenure && ls -l tenure tenure.debug
 
-install: dist ## what is shipped, and its units for systemd, below DESTDIR
+install: ## what 'make dist' built, and its units for systemd, below DESTDIR
+	@test -x $(DIST)/tenure || { echo "nothing is built yet: run 'make dist' first"; exit 1; }
 	install -D -m 755 $(DIST)/tenure $(DESTDIR)/usr/bin/tenure
 	install -D -m 644 $(DIST)/tenure.debug $(DESTDIR)/usr/lib/debug/usr/bin/tenure.debug
 	install -D -m 644 -t $(DESTDIR)/usr/lib/systemd/system packaging/systemd/*.service
@@ -87,13 +88,13 @@ soak: tools-nextest nats ## agents that are killed, fences, and what leases outl
 	FENCES=1000 FENCE_CYCLES=300 $(CARGO) nextest run --profile long $(FEATURES) --cargo-profile proof --test it -E 'test(/^fences::/)' --no-capture
 
 # A light build: the core is all that the models look at. The last line counts their tests.
-model: ## every state of the models, fifty million: takes long
+model: ## every state of the models, eighty million: takes long
 	@MODEL=$(MODEL) $(CARGO) test --profile proof --no-default-features $(FEATURES) --test model -- --nocapture --test-threads 1 2>&1 | \
 	  awk '{ print } / unique states/ { for (i = 2; i <= NF; i++) if ($$i == "unique") states += $$(i - 1) } \
 	    /^test result/ { passed += $$4; failed += $$6 } \
 	    END { print states " unique states in all"; failed += !passed; print passed + 0 " passed, " failed + 0 " failed"; exit failed > 0 }'
 
-model-ci: ## five million of them, in three minutes on two cores
+model-ci: ## eight million of them, in three minutes on two cores
 	@$(MAKE) model MODEL=ci
 
 sim: SEEDS ?= 2000
@@ -125,7 +126,7 @@ abuse: tools-nextest ## thousands of slow, silent, stuck and waiting clients; st
 putex: nats ## three agents of guard and of putex under the same faults, side by side; takes ten minutes
 	@test -x .tools/putex/bin/putex || $(CARGO) install --locked --root .tools/putex putex@0.2.0
 	$(CARGO) build --release
-	benches/guard_and_putex.py --tenure target/release/tenure --putex .tools/putex/bin/putex --nats $(NATS)
+	benches/guard_and_putex.py --tenure $(or $(CARGO_TARGET_DIR),target)/release/tenure --putex .tools/putex/bin/putex --nats $(NATS)
 
 openapi: tools-nextest ## writes openapi.json and docs/metrics.md anew
 	UPDATE=1 $(CARGO) nextest run $(FEATURES) --test it 'openapi::' 'observability::page::'

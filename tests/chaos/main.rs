@@ -44,18 +44,6 @@ mod writes;
 
 use std::process::ExitCode;
 
-use tenure::clock::{Entropy, SystemEntropy};
-
-fn from_environment(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
-}
-
-fn seed() -> u64 {
-    let seed = from_environment("SEED").unwrap_or_else(|| SystemEntropy::new().next_u64() >> 16);
-    println!("SEED={seed}");
-    seed
-}
-
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();

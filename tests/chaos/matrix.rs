@@ -11,12 +11,11 @@ use std::{
 
 use crate::{
     fault::Fault,
-    from_environment,
     inside::conduct,
     net,
     run::{Plan, Verdict},
-    seed,
     stores::Kind,
+    support::seed::{from_environment, seed},
 };
 
 /// Where this process' runs leave their files.
@@ -85,7 +84,7 @@ fn chosen<T: Copy>(variable: &str, all: &[T], name: impl Fn(T) -> &'static str) 
 pub fn main() -> bool {
     let minutes = from_environment("MINUTES").unwrap_or(2);
     let seeds = from_environment("SEEDS").unwrap_or(3);
-    let from = seed();
+    let from = seed("faults");
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let jobs = from_environment("JOBS").unwrap_or(3 * cores as u64).max(1);
     let mut plans = Vec::new();

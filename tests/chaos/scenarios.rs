@@ -4,13 +4,12 @@ use std::{panic::AssertUnwindSafe, process::ExitCode};
 
 use crate::{
     fault::Fault,
-    from_environment,
     inside::conduct,
     matrix::{conduct_all, directory},
     net,
     run::{Plan, Verdict},
-    seed,
     stores::Kind,
+    support::seed::{from_environment, seed},
 };
 
 /// Runs at a time: programs that are not optimised want a core each.
@@ -71,7 +70,7 @@ fn passed(plans: &[Plan], verdicts: &[Verdict]) {
 /// One fault after the other. What a store forgets when it goes back is not held against it, so that fault has
 /// runs of its own.
 fn every_fault_on_every_store() {
-    let seed = seed();
+    let seed = seed("faults");
     let but_restore = Fault::ALL.into_iter().filter(|fault| *fault != Fault::Restore).collect();
     let faults: [Vec<Fault>; 2] = [but_restore, vec![Fault::Restore]];
     let of = |faults: &Vec<Fault>| Kind::ALL.map(|store| plan(store, faults.clone(), seed));
@@ -84,7 +83,7 @@ fn every_fault_on_every_store() {
 /// machine for itself.
 fn on_shared_stores(what: &str, faults: &[Fault]) {
     let seconds = from_environment("MINUTES").unwrap_or(0) * 60;
-    let (seed, jobs) = (seed(), if seconds > 0 { 1 } else { AT_ONCE });
+    let (seed, jobs) = (seed("faults"), if seconds > 0 { 1 } else { AT_ONCE });
     let of = |store| Plan { seconds, ..plan(store, faults.to_vec(), seed) };
     let plans = [Kind::Nats, Kind::Dynamodb].map(of);
     let verdicts = conduct_all(what, &plans, jobs);
@@ -103,7 +102,7 @@ fn a_store_is_written_to_for_ownership_and_nodes_only() {
 /// With the token check no update is lost; without it the update of the next holder is.
 fn a_worker_that_stops_between_check_and_write() {
     net::demand();
-    let plan = plan(Kind::Embedded, vec![Fault::Stop], seed());
+    let plan = plan(Kind::Embedded, vec![Fault::Stop], seed("faults"));
     let verdict = conduct("stopped-worker", &plan);
     println!("{verdict:?}");
     assert!(verdict.failure.is_none(), "{}", verdict.failure.unwrap_or_default());

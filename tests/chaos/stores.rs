@@ -16,7 +16,7 @@ use crate::{
     net::Net,
 };
 
-use crate::support::process::Process;
+use crate::support::{nats_server, process::Process};
 
 /// The bucket, and the table.
 const NAME: &str = "chaos";
@@ -119,7 +119,7 @@ impl Servers {
         assert!(server.process.is_none(), "{} runs", server.place);
         let mut command: Command;
         if kind == Kind::Nats {
-            command = net.command(&server.place, nats_server());
+            command = net.command(&server.place, nats_server::program());
             command.arg("-c").arg(&server.config);
         } else {
             command = net.command(&server.place, std::env::current_exe().expect("a program"));
@@ -214,12 +214,6 @@ impl Servers {
         .await;
         (before, after)
     }
-}
-
-/// The program: what `make nats` fetched, or the one of the PATH.
-fn nats_server() -> PathBuf {
-    let fetched = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(".tools/bin/nats-server");
-    if fetched.is_file() { fetched } else { "nats-server".into() }
 }
 
 /// The process of a DynamoDB endpoint, with a database on a disk.

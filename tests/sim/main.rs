@@ -9,6 +9,7 @@
 
 mod admin;
 mod ask;
+#[path = "../support/dice.rs"]
 mod dice;
 mod door;
 mod faults;

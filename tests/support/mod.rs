@@ -7,6 +7,7 @@
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
 
 pub mod clock;
+pub mod dice;
 pub mod dynamo_endpoint;
 pub mod harness;
 pub mod nats_server;
@@ -17,4 +18,5 @@ pub mod postgres_server;
 pub mod process;
 pub mod proxy;
 pub mod records;
+pub mod seed;
 pub mod servers;

@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use crate::support::{
     clock::{ms, within},
     dynamo_endpoint::Endpoint,
+    nats_server,
     ports::free_port,
     process::Process,
 };
@@ -42,7 +43,7 @@ fn local(port: u16) -> SocketAddr {
 impl NatsServer {
     fn start(&mut self) {
         assert!(self.process.is_none());
-        let mut command = Command::new(nats_server());
+        let mut command = Command::new(nats_server::program());
         command.arg("-c").arg(&self.config);
         self.process = Some(Process::start(&self.name, &mut command));
     }
@@ -57,12 +58,6 @@ impl NatsServer {
         let said = || self.process.as_ref().map(Process::said).unwrap_or_default();
         assert!(is_ready, "{} is not ready; it said:\n{}", self.name, said());
     }
-}
-
-/// The program: what `make nats` fetched, or the one of the PATH.
-fn nats_server() -> PathBuf {
-    let fetched = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(".tools/bin/nats-server");
-    if fetched.is_file() { fetched } else { "nats-server".into() }
 }
 
 impl Servers {

@@ -4,18 +4,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::history::{Event, Limits, Line, Op, check_within};
+use tenure::clock::Chance;
 
-/// A simple generator: no step is like another.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-}
+use crate::{
+    history::{Event, Limits, Line, Op, check_within},
+    support::dice::Dice as _,
+};
 
 /// A tenure: granted, kept by heartbeats, run out; a subscriber hears of it.
 struct Tenure {
@@ -72,7 +66,7 @@ impl Tenure {
 
 /// A history without a violation. Few keys are long stories, which a careless check takes the square of.
 fn history(lines: usize, keys: u64) -> Vec<Line> {
-    let mut chance = Chance(lines as u64);
+    let mut chance = Chance::new(lines as u64);
     let mut all = Vec::with_capacity(lines + 16);
     let mut tokens = vec![0; usize::try_from(keys).expect("few")];
     let mut seqs = tokens.clone();

@@ -1,97 +1,43 @@
 //! A stretch of network that carries every request and loses answers.
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
 use tenure::{
     client::{Client, Hold, SessionOptions},
-    clock::{Entropy, SeededEntropy},
-};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    clock::Chance,
 };
 
 use crate::client::harness::{Server, eventually, soon};
 
-use crate::support::clock::{ms, sleep_ms};
+use crate::support::{
+    clock::{ms, sleep_ms},
+    dice::Dice as _,
+    proxy::{Fate, HttpProxy},
+};
 
 struct Lossy {
-    addr: SocketAddr,
+    proxy: HttpProxy,
     lost: Arc<AtomicU64>,
 }
 
 impl Lossy {
     /// Of a hundred answers, so many are lost; which, the seed decides.
     async fn to(server: &str, per_cent: u64, seed: u64) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let addr = listener.local_addr().expect("an address");
-        let (server, lost) = (server.to_owned(), Arc::new(AtomicU64::new(0)));
-        let counted = lost.clone();
-        let chance = Arc::new(SeededEntropy::new(seed));
-        tokio::spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
-                let (server, lost, chance) = (server.clone(), counted.clone(), chance.clone());
-                tokio::spawn(async move {
-                    let swallow = chance.next_u64() % 100 < per_cent;
-                    let _ = carry(socket, &server, swallow, &lost).await;
-                });
+        let server = server.trim_start_matches("http://").parse().expect("an address");
+        let (proxy, lost) = (HttpProxy::to(server).await, Arc::new(AtomicU64::new(0)));
+        let (mut chance, counted) = (Chance::new(seed), lost.clone());
+        proxy.rule(move |_, _| {
+            if chance.below(100) >= per_cent {
+                return Fate::Pass;
             }
+            counted.fetch_add(1, Ordering::Relaxed);
+            Fate::LoseReply
         });
-        Self { addr, lost }
+        Self { proxy, lost }
     }
-
-    fn url(&self) -> String {
-        format!("http://{}", self.addr)
-    }
-}
-
-/// Carries one request, and its answer unless that is swallowed.
-async fn carry(
-    mut socket: TcpStream,
-    server: &str,
-    swallow: bool,
-    lost: &AtomicU64,
-) -> std::io::Result<()> {
-    let (mut request, mut buffer) = (Vec::new(), vec![0; 16 << 10]);
-    let (head, body) = loop {
-        let read = socket.read(&mut buffer).await?;
-        request.extend_from_slice(&buffer[..read]);
-        let text = String::from_utf8_lossy(&request).into_owned();
-        if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let head = head.to_lowercase();
-            let length = head.split("content-length: ").nth(1);
-            let length = length.and_then(|rest| rest.split("\r\n").next()?.parse().ok());
-            if body.len() >= length.unwrap_or(0_usize) {
-                break (text.split("\r\n").next().unwrap_or_default().to_owned(), body.to_owned());
-            }
-        }
-        if read == 0 {
-            return Ok(());
-        }
-    };
-    let mut words = head.split(' ');
-    let method = words.next().and_then(|method| method.parse().ok()).expect("a method");
-    let url = format!("{server}{}", words.next().expect("a path"));
-    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let request = http.request(method, url).header("content-type", "application/json").body(body);
-    let Ok(answer) = request.send().await else { return Ok(()) };
-    let (status, body) = (answer.status().as_u16(), answer.text().await.unwrap_or_default());
-    if swallow {
-        lost.fetch_add(1, Ordering::Relaxed);
-        return Ok(());
-    }
-    let head = format!(
-        "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nconnection: close\r\n\
-         content-length: {}\r\n\r\n",
-        body.len()
-    );
-    socket.write_all(format!("{head}{body}").as_bytes()).await
 }
 
 async fn behind(server: &Server, per_cent: u64) -> (Client, [Lossy; 2]) {
@@ -99,7 +45,8 @@ async fn behind(server: &Server, per_cent: u64) -> (Client, [Lossy; 2]) {
         Lossy::to(&server.node.url, per_cent, 11).await,
         Lossy::to(&server.node.url, per_cent, 12).await,
     ];
-    let client = Client::new(&format!("{},{}", ways[0].url(), ways[1].url())).expect("addresses");
+    let client = Client::new(&format!("{},{}", ways[0].proxy.url(), ways[1].proxy.url()))
+        .expect("addresses");
     (client, ways)
 }
 

@@ -3,9 +3,9 @@
 use std::{fmt, io, os::unix::process::ExitStatusExt, pin::pin};
 
 use serde_json::Value;
+use tenure::clock::Chance;
 
 use crate::crash::{
-    Chance,
     moment::Moment,
     worker::{Notes, Worker, connect},
 };

@@ -24,29 +24,7 @@ use std::{
 
 use lane::{Lane, Seen};
 
-/// A small generator (SplitMix64), so that a seed replays the choices.
-#[derive(Clone, Debug)]
-pub struct Chance(u64);
-
-impl Chance {
-    /// Choices that this seed replays.
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// Evenly from 0 to below the bound.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
-}
-
-fn from_environment(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
-}
+use crate::support::seed::{from_environment, seed};
 
 /// One lane to its end; what it saw, and whether it failed.
 fn run(seed: u64, number: u64, cycles: u64) -> (Seen, bool) {
@@ -65,10 +43,8 @@ fn run(seed: u64, number: u64, cycles: u64) -> (Seen, bool) {
 fn nothing_that_was_acknowledged_is_missing_after_kill_9() {
     let cycles = from_environment("CYCLES").unwrap_or(60);
     let lanes = from_environment("LANES").unwrap_or(4).clamp(1, cycles.max(1));
-    let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let seed = from_environment("SEED")
-        .unwrap_or_else(|| nanos.map_or(1, |span| u64::from(span.subsec_nanos())));
-    println!("SEED={seed} CYCLES={cycles} LANES={lanes}");
+    let seed = seed("crashes");
+    println!("CYCLES={cycles} LANES={lanes}");
     let total = Mutex::new((Seen::default(), 0));
     std::thread::scope(|scope| {
         for number in 0..lanes {

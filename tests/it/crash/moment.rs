@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::crash::Chance;
+use tenure::clock::Chance;
 
-use crate::support::harness::ms;
+use crate::support::{dice::Dice as _, harness::ms};
 
 /// What a store asks of its disk.
 const WHAT: [&str; 7] = ["any", "write", "sync", "create", "rename", "remove", "names"];

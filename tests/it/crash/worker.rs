@@ -3,12 +3,13 @@
 use std::{cell::Cell, io, ops::Deref};
 
 use serde_json::{Value, json};
+use tenure::clock::Chance;
 
-use crate::crash::Chance;
 use crate::history::{self, Event, Op};
 
 use crate::support::{
     clock::{ms, now},
+    dice::Dice as _,
     harness::{Connection, Grant, Reply, Server},
 };
 

@@ -19,7 +19,8 @@ mod stand;
 mod waiters;
 
 use stand::Stand;
-use tenure::clock::{Entropy, SystemEntropy};
+
+use crate::support::seed::{from_environment, seed};
 
 /// Fences, unless `FENCES` says otherwise.
 const FENCES: u64 = 1000;
@@ -28,36 +29,26 @@ const FENCES_DYNAMODB: u64 = 300;
 /// Deaths of the only node, unless `FENCE_CYCLES` says otherwise.
 const CYCLES: u64 = 30;
 
-fn from_environment(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
-}
-
-fn seed() -> u64 {
-    let seed = from_environment("SEED").unwrap_or_else(|| SystemEntropy::new().next_u64() >> 16);
-    println!("SEED={seed}");
-    seed
-}
-
 fn fences(otherwise: u64) -> usize {
     from_environment("FENCES").unwrap_or(otherwise) as usize
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn embedded() {
-    scenario::run(Stand::embedded().await, fences(FENCES), seed()).await;
+    scenario::run(Stand::embedded().await, fences(FENCES), seed("fences")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nats() {
-    scenario::run(Stand::nats().await, fences(FENCES), seed()).await;
+    scenario::run(Stand::nats().await, fences(FENCES), seed("fences")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dynamodb() {
-    scenario::run(Stand::dynamodb().await, fences(FENCES_DYNAMODB), seed()).await;
+    scenario::run(Stand::dynamodb().await, fences(FENCES_DYNAMODB), seed("fences")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_whose_check_fails_and_kill_9_before_the_confirmation() {
-    restarts::run(from_environment("FENCE_CYCLES").unwrap_or(CYCLES), seed()).await;
+    restarts::run(from_environment("FENCE_CYCLES").unwrap_or(CYCLES), seed("fences")).await;
 }

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 use rustix::process::Signal;
 
-use crate::guard::stage::{PROGRAM, Process, Stage, wait_for};
+use crate::{
+    guard::stage::{PROGRAM, Stage, wait_for},
+    support::process::Process,
+};
 
 fn repository(file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
@@ -33,14 +36,14 @@ fn the_singleton_ticks_once_and_moves() {
     let stage = Stage::new();
     let ticks = || fs::read_to_string(stage.path("singleton/ticks")).unwrap_or_default();
     let last = || ticks().lines().last().unwrap_or_default().to_owned();
-    let mut first = as_told(&stage, "a");
+    let first = as_told(&stage, "a");
     wait_for("ticks of a", || last() == "a 1");
-    let mut second = as_told(&stage, "b");
+    let second = as_told(&stage, "b");
     wait_for("b to be a standby", || second.said().contains("standby"));
     first.kill();
     wait_for("ticks of b", || last() == "b 2");
     second.signal(Signal::TERM);
-    assert_eq!(second.ended().code(), Some(0));
+    assert_eq!(second.wait().status.code(), Some(0));
     let ticks = ticks();
     let mut owners: Vec<_> = ticks.lines().collect();
     owners.dedup();

@@ -1,11 +1,14 @@
 //! Three agents on a real coordinator: whatever is done to them, no two are active, and the next one is
 //! active in time.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use rustix::process::Signal;
 
-use crate::guard::stage::{Process, Stage, send, uptime, wait_for};
+use crate::{
+    guard::stage::{Stage, guardian_of, send, uptime, wait_for},
+    support::process::Process,
+};
 
 const IDS: [&str; 3] = ["a", "b", "c"];
 /// R, F, C: a ttl of 1.6 s.
@@ -19,7 +22,7 @@ const ALLOWANCE: u64 = 100;
 
 struct Trio {
     stage: Stage,
-    agents: Vec<(&'static str, Process)>,
+    agents: BTreeMap<&'static str, Process>,
 }
 
 impl Trio {
@@ -33,14 +36,13 @@ impl Trio {
         trio
     }
 
-    fn agent(&mut self, id: &str) -> &mut Process {
-        &mut self.agents.iter_mut().find(|(of, _)| *of == id).expect("an agent").1
+    fn agent(&self, id: &str) -> &Process {
+        &self.agents[id]
     }
 
-    /// One that has ended.
-    fn without(mut self, id: &str) -> Self {
-        self.agents.retain(|(of, _)| *of != id);
-        self
+    /// One that is to end.
+    fn take(&mut self, id: &str) -> Process {
+        self.agents.remove(id).expect("an agent")
     }
 
     fn active(&self) -> &'static str {
@@ -61,12 +63,12 @@ impl Trio {
     }
 
     /// SIGTERM: all are inactive, and end with 0.
-    fn end(mut self) {
-        for (_, agent) in &self.agents {
+    fn end(self) {
+        for agent in self.agents.values() {
             agent.signal(Signal::TERM);
         }
-        for (id, agent) in &mut self.agents {
-            assert_eq!(agent.ended().code(), Some(0), "agent {id}");
+        for (id, agent) in self.agents {
+            assert_eq!(agent.wait().status.code(), Some(0), "agent {id}");
         }
         assert!(self.stage.active().is_empty());
         self.stage.judge();
@@ -78,7 +80,7 @@ fn an_agent_that_is_killed_is_replaced_and_its_service_deactivated_at_once() {
     let mut trio = Trio::new();
     let old = trio.active();
     let start = uptime();
-    trio.agent(old).kill();
+    trio.take(old).kill();
     wait_for("its guardian to deactivate", || {
         trio.stage.log().iter().any(|stamp| !stamp.on && stamp.who == old && stamp.at >= start)
     });
@@ -88,7 +90,7 @@ fn an_agent_that_is_killed_is_replaced_and_its_service_deactivated_at_once() {
     // The guardian gave the lease back: nobody had to wait for its end.
     trio.fail_over("kill -9", old, start, OFF + ROUND);
     // It comes back, as a standby.
-    *trio.agent(old) = trio.stage.agent(old, &TIMES);
+    trio.agents.insert(old, trio.stage.agent(old, &TIMES));
     std::thread::sleep(Duration::from_secs(1));
     assert_ne!(trio.active(), old);
     trio.end();
@@ -96,7 +98,7 @@ fn an_agent_that_is_killed_is_replaced_and_its_service_deactivated_at_once() {
 
 #[test]
 fn an_agent_that_is_stopped_is_deactivated_by_its_guardian_before_another_is_active() {
-    let mut trio = Trio::new();
+    let trio = Trio::new();
     let old = trio.active();
     let start = uptime();
     trio.agent(old).signal(Signal::STOP);
@@ -141,10 +143,10 @@ fn a_service_that_is_not_healthy_is_deactivated_and_moves() {
     // A standby that is not healthy takes nothing over.
     let left = IDS.into_iter().find(|id| *id != old && *id != heir).expect("a third");
     let start = uptime();
-    trio.agent(heir).kill();
+    trio.take(heir).kill();
     trio.fail_over("killed, with one unhealthy", heir, start, TTL + ROUND);
     assert_eq!(trio.active(), left);
-    trio.without(heir).end();
+    trio.end();
 }
 
 #[test]
@@ -152,12 +154,11 @@ fn the_guardian_that_is_killed_takes_the_activity_with_it() {
     let mut trio = Trio::new();
     let old = trio.active();
     let start = uptime();
-    let guardian =
-        crate::guard::stage::guardian_of(trio.agent(old).pid()).expect("it has a guardian");
+    let guardian = guardian_of(trio.agent(old).pid()).expect("it has a guardian");
     send(guardian, Signal::KILL);
     trio.fail_over("guardian killed", old, start, OFF + ROUND + ROUND);
-    let agent = trio.agent(old);
-    assert_eq!(agent.ended().code(), Some(74));
-    assert!(agent.said().contains("ALARM: its guardian is gone"), "{}", agent.said());
-    trio.without(old).end();
+    let ended = trio.take(old).wait();
+    assert_eq!(ended.status.code(), Some(74));
+    assert!(ended.said.contains("ALARM: its guardian is gone"), "{}", ended.said);
+    trio.end();
 }

@@ -4,7 +4,10 @@ use std::{fs, os::unix::net::UnixDatagram, process::Command, time::Duration};
 
 use rustix::process::Signal;
 
-use crate::guard::stage::{PROGRAM, Process, Stage, wait_for};
+use crate::{
+    guard::stage::{PROGRAM, Stage, wait_for},
+    support::process::Process,
+};
 
 const TIMES: [&str; 6] = ["-r", "300ms", "-f", "4", "-c", "1"];
 
@@ -21,11 +24,11 @@ fn scripts_know_the_key_the_token_and_the_state() {
     );
     let options =
         ["--healthcheck", say, "--activate", &activate, "--deactivate", say, "--fence", say];
-    let mut agent = stage.agent("w1", &with(&options));
+    let agent = stage.agent("w1", &with(&options));
     let read = |name: &str| fs::read_to_string(stage.path(name)).unwrap_or_default();
     wait_for("a check while active", || read("env").contains("healthcheck active"));
     agent.signal(Signal::TERM);
-    assert_eq!(agent.ended().code(), Some(0));
+    assert_eq!(agent.wait().status.code(), Some(0));
     let env = read("env");
     let mut lines: Vec<_> = env.lines().collect();
     lines.dedup();
@@ -59,11 +62,12 @@ fn a_deactivation_that_fails_is_repeated_loudly_and_nothing_is_given_back() {
     );
     let _watch = Process::start("watch", Command::new("sh").args(["-c", &watch]));
     let events = || fs::read_to_string(stage.path("events")).unwrap_or_default();
-    let mut agent = stage.agent("w1", &with(&["--deactivate", off]));
+    let agent = stage.agent("w1", &with(&["--deactivate", off]));
     stage.wait_active(&["w1"]);
     agent.signal(Signal::TERM);
-    assert_eq!(agent.ended().code(), Some(74), "{}", agent.said());
-    let said = agent.said();
+    let ended = agent.wait();
+    let said = ended.said;
+    assert_eq!(ended.status.code(), Some(74), "{said}");
     assert!(said.contains("ALARM: the service is not deactivated"), "{said}");
     assert!(said.contains("ALARM: the lease has ended"), "{said}");
     let tries = fs::read_to_string(stage.path("tries")).unwrap().lines().count();
@@ -78,7 +82,7 @@ fn an_activation_that_fails_is_undone_and_tried_again_later() {
     let on =
         r#"[ -e "$DIR/works" ] || { echo no >>"$DIR/refused"; exit 3; }; echo yes >"$DIR/yes""#;
     let off = r#"echo off >>"$DIR/offs""#;
-    let mut agent = stage.agent("w1", &with(&["--activate", on, "--deactivate", off]));
+    let agent = stage.agent("w1", &with(&["--activate", on, "--deactivate", off]));
     let lines =
         |name: &str| fs::read_to_string(stage.path(name)).unwrap_or_default().lines().count();
     wait_for("the deactivation", || lines("offs") == 2);
@@ -88,7 +92,7 @@ fn an_activation_that_fails_is_undone_and_tried_again_later() {
     let said = agent.said();
     assert!(said.contains("does not campaign for 1s 200ms: the activation failed"), "{said}");
     agent.signal(Signal::TERM);
-    assert_eq!(agent.ended().code(), Some(0));
+    assert_eq!(agent.wait().status.code(), Some(0));
     assert_eq!(lines("offs"), 3);
 }
 
@@ -96,14 +100,15 @@ fn an_activation_that_fails_is_undone_and_tried_again_later() {
 fn a_check_that_hangs_is_killed_with_all_that_it_started() {
     let stage = Stage::new();
     let check = r#"echo $$ >>"$DIR/pids"; sleep 61 & echo $! >>"$DIR/pids"; wait"#;
-    let mut agent =
+    let agent =
         stage.agent("w1", &with(&["--healthcheck", check, "--healthcheck-timeout", "200ms"]));
     let pids = || fs::read_to_string(stage.path("pids")).unwrap_or_default();
     wait_for("four checks", || pids().lines().count() >= 8);
     agent.signal(Signal::TERM);
-    assert_eq!(agent.ended().code(), Some(0));
-    assert!(agent.said().contains("took too long and was killed"), "{}", agent.said());
-    assert!(!agent.said().contains("has the lease"), "an unhealthy standby does not campaign");
+    let ended = agent.wait();
+    assert_eq!(ended.status.code(), Some(0));
+    assert!(ended.said.contains("took too long and was killed"), "{}", ended.said);
+    assert!(!ended.said.contains("has the lease"), "an unhealthy standby does not campaign");
     let alive = |pid: &str| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.contains("(sleep)") && !stat.contains(") Z")
@@ -116,7 +121,7 @@ fn what_an_activation_starts_lives_until_its_deactivation() {
     let stage = Stage::new();
     let on = r#"(trap '' HUP; while :; do sleep 0.05; : >"$DIR/beat"; done) & echo $! >"$DIR/pid""#;
     let off = r#"[ ! -e "$DIR/pid" ] || { kill "$(cat "$DIR/pid")"; rm "$DIR/pid"; }"#;
-    let mut agent = stage.agent("w1", &with(&["--activate", on, "--deactivate", off]));
+    let agent = stage.agent("w1", &with(&["--activate", on, "--deactivate", off]));
     wait_for("a beat", || stage.path("beat").exists());
     for _ in 0..3 {
         std::thread::sleep(Duration::from_millis(300));
@@ -124,7 +129,7 @@ fn what_an_activation_starts_lives_until_its_deactivation() {
         wait_for("the service to go on", || stage.path("beat").exists());
     }
     agent.signal(Signal::TERM);
-    assert_eq!(agent.ended().code(), Some(0));
+    assert_eq!(agent.wait().status.code(), Some(0));
     stage.remove("beat");
     std::thread::sleep(Duration::from_millis(200));
     assert!(!stage.path("beat").exists());
@@ -134,7 +139,7 @@ fn what_an_activation_starts_lives_until_its_deactivation() {
 fn every_round_runs_the_scripts_in_every_round() {
     let stage = Stage::new();
     let [on, off] = ["on", "off"].map(|what| format!(r#"echo {what} >>"$DIR/runs""#));
-    let mut agent =
+    let agent =
         stage.agent("w1", &with(&["--activate", &on, "--deactivate", &off, "--every-round"]));
     let runs = |what: &str| {
         let text = fs::read_to_string(stage.path("runs")).unwrap_or_default();
@@ -142,15 +147,16 @@ fn every_round_runs_the_scripts_in_every_round() {
     };
     wait_for("several activations", || runs("on") >= 4);
     agent.signal(Signal::TERM);
-    assert_eq!(agent.ended().code(), Some(0));
+    assert_eq!(agent.wait().status.code(), Some(0));
 }
 
 #[test]
 fn times_that_do_not_fit_end_with_64_before_anything_is_run() {
     let stage = Stage::new();
-    let mut agent = stage.agent("w1", &with(&["--deactivate-timeout", "700ms"]));
-    assert_eq!(agent.ended().code(), Some(64));
-    assert!(agent.said().contains("raise --ttl"), "{}", agent.said());
+    let agent = stage.agent("w1", &with(&["--deactivate-timeout", "700ms"]));
+    let ended = agent.wait();
+    assert_eq!(ended.status.code(), Some(64));
+    assert!(ended.said.contains("raise --ttl"), "{}", ended.said);
     assert!(stage.log().is_empty());
 }
 
@@ -162,7 +168,7 @@ fn the_service_manager_hears_of_it() {
     let mut command = stage.command("w1", &TIMES);
     command.env("NOTIFY_SOCKET", stage.path("notify"));
     command.env("WATCHDOG_USEC", "400000").env_remove("WATCHDOG_PID");
-    let mut agent = Process::start("agent w1", &mut command);
+    let agent = Process::start("agent w1", &mut command);
     let mut heard = Vec::new();
     let mut hear = |until: &str| {
         let mut buffer = [0; 4096];
@@ -183,5 +189,5 @@ fn the_service_manager_hears_of_it() {
     agent.signal(Signal::TERM);
     let all = hear("STOPPING=1");
     assert!(all.len() > before);
-    assert_eq!(agent.ended().code(), Some(0));
+    assert_eq!(agent.wait().status.code(), Some(0));
 }

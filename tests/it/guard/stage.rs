@@ -1,96 +1,32 @@
 //! A coordinator, agents with scripts that log, and what the log shows.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
-    io::{BufRead as _, BufReader},
-    net::TcpStream,
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex},
+    process::Command,
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::support::ports::free_port;
+use crate::{
+    history::{Event, Line, check},
+    support::{clock::PATIENCE, node::Node, process::Process},
+};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure");
-/// For everything that only has to happen.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 pub const HEALTHCHECK: &str = r#"[ ! -e "$DIR/sick-$ID" ]"#;
 /// Stamps, in hundredths of a second of the boot clock, before it becomes active.
 pub const ACTIVATE: &str =
     r#"read up _ </proc/uptime; echo "$up on $ID $TENURE_TOKEN" >>"$DIR/log"; : >"$DIR/on-$ID""#;
+/// In nanoseconds.
+const HUNDREDTH: u64 = 10_000_000;
 /// Stamps after it became inactive.
 pub const DEACTIVATE: &str =
     r#"rm -f "$DIR/on-$ID"; read up _ </proc/uptime; echo "$up off $ID -" >>"$DIR/log""#;
-
-/// A process that is killed at the end; what it said is shown when the test fails.
-pub struct Process {
-    name: String,
-    child: Child,
-    said: Arc<Mutex<String>>,
-}
-
-impl Process {
-    pub fn start(name: &str, command: &mut Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("the program starts");
-        let pipe = child.stderr.take().expect("stderr is piped");
-        let said = Arc::new(Mutex::new(String::new()));
-        let heard = said.clone();
-        std::thread::spawn(move || {
-            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-                heard.lock().unwrap().push_str(&format!("{line}\n"));
-            }
-        });
-        Self { name: name.to_owned(), child, said }
-    }
-
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    pub fn said(&self) -> String {
-        self.said.lock().unwrap().clone()
-    }
-
-    pub fn signal(&self, signal: Signal) {
-        send(self.pid(), signal);
-    }
-
-    pub fn kill(&mut self) {
-        self.child.kill().expect("it runs");
-        self.child.wait().expect("it ends");
-    }
-
-    pub fn ended(&mut self) -> ExitStatus {
-        let mut status = None;
-        wait_for(&format!("the end of {}", self.name), || {
-            status = self.child.try_wait().expect("a child");
-            status.is_some()
-        });
-        // What it said last is on its way.
-        std::thread::sleep(Duration::from_millis(50));
-        status.expect("it ended")
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("--- {} said:\n{}---", self.name, self.said());
-        }
-        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
-            send(self.pid(), Signal::CONT);
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
-    }
-}
 
 pub fn send(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a pid");
@@ -129,15 +65,14 @@ pub struct Stamp {
 
 pub struct Stage {
     dir: TempDir,
-    port: u16,
-    server: Option<Process>,
+    server: Node,
 }
 
 impl Stage {
     pub fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let port = free_port();
-        let mut stage = Self { dir, port, server: None };
+        let data = format!("store.embedded.data_dir={}", dir.path().join("data").display());
+        let mut stage = Self { dir, server: Node::new("the coordinator", &[data], &[]) };
         stage.start_server();
         stage
     }
@@ -150,26 +85,22 @@ impl Stage {
         self.dir.path()
     }
 
-    pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+    pub fn url(&self) -> &str {
+        &self.server.url
     }
 
     pub fn start_server(&mut self) {
-        let mut command = Command::new(PROGRAM);
-        command.args(["serve", "--listen", &format!("127.0.0.1:{}", self.port), "--data-dir"]);
-        command.arg(self.path("data"));
-        self.server = Some(Process::start("the coordinator", &mut command));
-        wait_for("the coordinator", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
+        self.server.listens().expect("it listens");
     }
 
     pub fn kill_server(&mut self) {
-        self.server.take().expect("it runs").kill();
+        self.server.kill();
     }
 
     /// `tenure guard` with all that is needed; options in `more` come later and count.
     pub fn command(&self, id: &str, more: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
-        command.args(["--server", &self.url(), "guard", "--key", "service", "--owner", id]);
+        command.args(["--server", self.url(), "guard", "--key", "service", "--owner", id]);
         command.args(more);
         for (option, line) in
             [("--healthcheck", HEALTHCHECK), ("--activate", ACTIVATE), ("--deactivate", DEACTIVATE)]
@@ -236,18 +167,25 @@ impl Stage {
         let mut log = self.log();
         // What has the same hundredth may have happened in either order.
         log.sort_by_key(|stamp| (stamp.at, stamp.on));
-        let (mut active, mut last): (BTreeSet<&str>, _) = (BTreeSet::new(), 0);
+        let (mut lines, mut active) = (Vec::new(), BTreeMap::<&str, u64>::new());
         for stamp in &log {
+            let mut runs = |who: &str, token, began| {
+                let (program, key) = (who.to_owned(), "service".to_owned());
+                let event = Event::Ran { program, key, token, began };
+                lines.push(Line { t: stamp.at * HUNDREDTH, event });
+            };
             if stamp.on {
-                assert!(active.is_empty(), "{stamp:?} while {active:?} is active: {log:#?}");
-                active.insert(&stamp.who);
                 let token = stamp.token.expect("an activation has a token");
-                assert!(token > last, "{stamp:?} after token {last}: {log:#?}");
-                last = token;
-            } else {
-                active.remove(&*stamp.who);
+                runs(&stamp.who, token, true);
+                // Whoever did not stamp its end runs on.
+                active.iter().for_each(|(who, token)| runs(who, *token, false));
+                active.insert(&*stamp.who, token);
+            } else if let Some(token) = active.remove(&*stamp.who) {
+                runs(&stamp.who, token, false);
             }
         }
+        let report = check(&lines);
+        assert!(report.violations.is_empty(), "{report}");
     }
 }
 

@@ -16,7 +16,6 @@ mod checks;
 mod events;
 mod fences;
 mod handover;
-#[cfg(feature = "testing")]
 mod handover_asked;
 mod heartbeat;
 mod inspect;
@@ -37,7 +36,6 @@ mod sessions;
 mod shutdown;
 mod slow;
 mod store;
-#[cfg(feature = "testing")]
 mod supervision;
 mod transfer;
 mod waiters;

@@ -7,7 +7,6 @@ mod any;
 mod events;
 mod frozen;
 mod gate;
-#[cfg(feature = "testing")]
 mod handover;
 mod home;
 mod pair;

@@ -1,19 +1,17 @@
 //! What holders of sessions may believe, while nodes sleep and die: no two of one key at a time.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
-
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tenure::lease::Moment;
+use tenure::{clock::Chance, lease::Moment};
 
-use crate::nodes::{on_both_stores, pair::Pair};
-
-use crate::support::{
-    clock::{ms, now, sleep_ms},
-    node::Node,
+use crate::{
+    history::{Event, Needs, Notes, Op, check},
+    nodes::{on_both_stores, pair::Pair},
+    support::{
+        clock::{ms, now, sleep_ms},
+        dice::Dice as _,
+        node::Node,
+    },
 };
 
 on_both_stores!(no_two_sessions_hold_a_key_at_a_time);
@@ -24,107 +22,94 @@ const TTL_MS: u64 = 1_500;
 /// How long the workers work.
 const SPAN_MS: u64 = 25_000;
 
-/// A span in which a session's holder believed that it held a key.
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    token: u64,
-    #[expect(dead_code, reason = "shown when two overlap")]
-    worker: u64,
-    from: Moment,
-    until: Moment,
-}
-
-type Log = Arc<Mutex<BTreeMap<String, Vec<Window>>>>;
-
 /// A holder that opens sessions, takes keys under them, and leaves them in all the ways there are.
 struct Worker {
-    number: u64,
+    name: String,
     nodes: [Node; 2],
-    log: Log,
-    turns: u64,
-    held: Vec<(String, Window)>,
+    notes: Notes,
+    chance: Chance,
+    /// Under its session: keys and tokens.
+    held: Vec<(String, u64)>,
 }
 
 impl Worker {
-    fn node(&mut self) -> &Node {
-        self.turns =
-            self.turns.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(self.number + 1);
-        &self.nodes[(self.turns >> 33) as usize % 2]
+    /// A call to either node, and its number.
+    async fn call(&mut self, op: Op, key: &str, path: &str, body: &Value) -> (u64, u16, Value) {
+        let call = self.notes.asks(now().0, &self.name, op, key, None);
+        let (status, answer) = self.nodes[self.chance.index(2)].try_post(path, body).await;
+        match status {
+            0 => self.notes.lost(now().0, call),
+            200 | 201 => {}
+            _ => self.notes.refused(now().0, call, &answer),
+        }
+        (call, status, answer)
     }
 
-    fn chance(&mut self, of: u64) -> u64 {
-        self.node();
-        (self.turns >> 40) % of
-    }
-
-    /// Every window of the session goes on until then; or ends now.
-    fn window(&mut self, until: Moment) {
-        for (_, window) in &mut self.held {
-            window.until = window.until.max(until);
+    /// It believes in what it holds until then; `grant`: in the last one for the first time.
+    fn told(&self, call: u64, until: Moment, grant: bool) {
+        for (place, (key, token)) in self.held.iter().enumerate() {
+            let (worker, key, grant) =
+                (self.name.clone(), key.clone(), grant && place + 1 == self.held.len());
+            let (call, token, until, session) = (Some(call), *token, until.0, None);
+            let told = Event::Told { call, worker, key, token, until, grant, session };
+            self.notes.log.push(now().0, told);
         }
     }
 
-    fn note(&mut self, cut: Option<Moment>) {
-        let mut log = self.log.lock().expect("no panic");
-        for (key, mut window) in self.held.drain(..) {
-            window.until = cut.map_or(window.until, |cut| window.until.min(cut));
-            log.entry(key).or_default().push(window);
+    fn shut(&mut self, why: &str) {
+        for (key, token) in self.held.drain(..) {
+            self.notes.shut(now().0, &self.name, &key, token, why);
         }
     }
 
     async fn session(&mut self, end: Moment) {
-        let owner = format!("w{}", self.number);
-        let body =
-            json!({ "owner": owner, "ttl_ms": TTL_MS, "behavior": "release", "lock_delay_ms": 0 });
-        let (status, opened) = self.node().try_post("/v1/sessions", &body).await;
+        let asks = json!({
+            "owner": self.name, "ttl_ms": TTL_MS, "behavior": "release", "lock_delay_ms": 0
+        });
+        let (_, status, opened) = self.call(Op::OpenSession, "", "/v1/sessions", &asks).await;
         if status != 201 {
             return sleep_ms(50).await;
         }
         let id = opened["id"].as_str().expect("an id").to_owned();
-        let rounds = 5 + self.chance(20);
-        for _ in 0..rounds {
+        for _ in 0..self.chance.between(5, 24) {
             let sent = now();
-            if now() > end {
+            if sent > end {
                 break;
             }
-            let (status, answer) = if self.chance(3) == 0 {
-                let key = format!("fought/{}", self.chance(KEYS));
-                let asks = json!({ "key": key, "owner": owner, "session": id, "wait_ms": 300 });
-                let (status, grant) = self.node().try_post("/v1/acquire", &asks).await;
-                if status == 200 {
-                    let token = grant["token"].as_u64().expect("a token");
-                    let from = now();
-                    let window = Window { token, worker: self.number, from, until: from };
-                    self.held.push((key, window));
+            let grant = self.chance.below(3) == 0;
+            let (call, status, answer) = if grant {
+                let key = format!("fought/{}", self.chance.below(KEYS));
+                let asks = json!({ "key": key, "owner": self.name, "session": id, "wait_ms": 300 });
+                let answered = self.call(Op::Acquire, &key, "/v1/acquire", &asks).await;
+                if answered.1 == 200 {
+                    let token = answered.2["token"].as_u64().expect("a token");
+                    // A second grant of what it holds is the same tenure.
+                    self.held.retain(|held| held.0 != key);
+                    self.held.push((key, token));
                 }
-                (status, grant)
+                answered
             } else {
                 let path = format!("/v1/sessions/{id}/heartbeat");
-                self.node().try_post(&path, &json!({})).await
+                self.call(Op::BeatSession, "", &path, &json!({})).await
             };
             match (status, answer["code"].as_str()) {
-                (200, _) => self.window(until(sent, &answer)),
-                (409, Some("session-lost")) => return self.note(Some(now())),
+                (200, _) => self.told(call, until(sent, &answer), grant),
+                (409, Some("session-lost")) => return self.shut("the session is lost"),
                 _ => {}
             }
-            sleep_ms(40 + self.chance(200)).await;
+            sleep_ms(self.chance.between(40, 239)).await;
         }
-        if self.chance(2) == 0 {
+        if self.chance.below(2) == 0 {
             // From the moment before it is sent nothing is believed any more.
-            let cut = now();
-            self.note(Some(cut));
-            let _ = self.close(&id).await;
+            self.shut("it ends the session");
+            let url = format!("{}/v1/sessions/{id}", self.nodes[self.chance.index(2)].url);
+            let http =
+                reqwest::Client::builder().no_proxy().timeout(ms(3_000)).build().expect("a client");
+            let _ = http.delete(url).send().await;
         } else {
             // Left to run out.
-            self.note(None);
+            self.held.clear();
         }
-    }
-
-    async fn close(&mut self, id: &str) -> u16 {
-        let url = format!("{}/v1/sessions/{id}", self.node().url);
-        let http =
-            reqwest::Client::builder().no_proxy().timeout(ms(3_000)).build().expect("a client");
-        http.delete(url).send().await.map_or(0, |answer| answer.status().as_u16())
     }
 }
 
@@ -133,13 +118,18 @@ fn until(sent: Moment, answer: &Value) -> Moment {
 }
 
 async fn no_two_sessions_hold_a_key_at_a_time(mut pair: Pair) {
-    let log = Log::default();
+    let notes = Notes::default();
     let end = now() + ms(SPAN_MS);
     let workers: Vec<_> = (0..WORKERS)
         .map(|number| {
             let nodes = [pair.a.remote(), pair.b.remote()];
-            let log = log.clone();
-            let mut worker = Worker { number, nodes, log, turns: number, held: Vec::new() };
+            let mut worker = Worker {
+                name: format!("w{number}"),
+                nodes,
+                notes: notes.clone(),
+                chance: Chance::new(number),
+                held: Vec::new(),
+            };
             tokio::spawn(async move {
                 while now() < end {
                     worker.session(end).await;
@@ -163,17 +153,8 @@ async fn no_two_sessions_hold_a_key_at_a_time(mut pair: Pair) {
     for worker in workers {
         worker.await.expect("a worker");
     }
-    let log = log.lock().expect("no panic");
-    let mut windows = 0;
-    for (key, list) in log.iter() {
-        let mut list = list.clone();
-        list.sort_by_key(|window| window.token);
-        windows += list.len();
-        for pair in list.windows(2) {
-            assert!(pair[0].token < pair[1].token, "{key}: a token twice: {pair:?}");
-            assert!(pair[0].until <= pair[1].from, "{key}: two owners at a time: {pair:?}");
-        }
-    }
-    println!("{windows} windows");
-    assert!(windows > 30, "{windows} windows are no fight");
+    let report = check(&notes.log.lines());
+    assert!(report.violations.is_empty(), "{report}");
+    println!("{}", report.counts);
+    report.demand(&Needs { grants: 30, ..Needs::default() }).expect("a fight");
 }

@@ -228,7 +228,6 @@ async fn a_subscriber_that_is_cut_off_is_counted() {
     node.scrape_until("no subscriber", gone).await;
 }
 
-#[cfg(feature = "testing")]
 #[tokio::test]
 async fn an_actor_that_dies_is_counted_by_reason_and_its_successor_timed() {
     let node = Node::start(&[]).await;

@@ -15,6 +15,7 @@ use crate::support::records;
 pub use crate::support::{
     clock::{PATIENCE, eventually},
     records::{key, nonce},
+    seed::{from_environment, seed},
 };
 
 /// Every future of a store resolves within this.
@@ -26,21 +27,6 @@ pub async fn soon<T>(future: impl Future<Output = T>) -> T {
         Ok(done) => done,
         Err(_) => panic!("the store did not answer within {SOON:?}"),
     }
-}
-
-/// A number from the environment.
-pub fn from_environment(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
-}
-
-/// The seed of a random part, printed so that a failure can be replayed with it.
-pub fn seed(of: &str) -> u64 {
-    let seed = from_environment("SEED").unwrap_or_else(|| {
-        use tenure::clock::Entropy;
-        tenure::clock::SystemEntropy::new().next_u64() >> 16
-    });
-    println!("{of}: SEED={seed}");
-    seed
 }
 
 /// The record of a fresh grant.

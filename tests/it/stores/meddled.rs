@@ -116,7 +116,6 @@ pub async fn open(store: Arc<dyn LeaseStore>) -> Arc<Manager> {
         inflight_per_key: 10,
         metrics: Arc::new(Metrics::register("embedded")),
         ownership_log: OwnershipLog::new(1),
-        #[cfg(any(test, feature = "testing"))]
         broken: None,
     };
     Manager::open(parts).await.expect("the manager opens")

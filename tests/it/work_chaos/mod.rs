@@ -11,9 +11,10 @@ use std::path::Path;
 use crate::history::check;
 use crate::support::clock::{ms, now, within};
 use crate::support::node::Node;
+use crate::support::seed::{from_environment, seed};
 use crate::support::servers::Servers;
 use fleet::Fleet;
-use tenure::clock::{Chance, Entropy, SystemEntropy, boottime_ms};
+use tenure::clock::{Chance, boottime_ms};
 
 const AGENTS: usize = 30;
 const KEYS: usize = 300;
@@ -29,14 +30,8 @@ const SLACK_MS: u64 = 1_000;
 /// How long until a program under a new lease has been started, and has given its first sign.
 const BEAT_MS: u64 = if cfg!(debug_assertions) { 4_000 } else { 1_500 };
 
-fn from_environment(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
-}
-
 fn chance() -> Chance {
-    let seed = from_environment("SEED").unwrap_or_else(|| SystemEntropy::new().next_u64() >> 16);
-    println!("SEED={seed}");
-    Chance::new(seed)
+    Chance::new(seed("faults"))
 }
 
 /// Coordinators on these servers, and their addresses as a client takes them.

@@ -6,6 +6,11 @@ pub trait Dice {
     /// From `low` to `high`, both included.
     fn between(&mut self, low: u64, high: u64) -> u64;
 
+    /// From 0 to below `end`.
+    fn below(&mut self, end: u64) -> u64 {
+        self.between(0, end - 1)
+    }
+
     /// With this many in a thousand.
     fn per_mille(&mut self, share: u64) -> bool {
         self.between(0, 999) < share
