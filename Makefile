@@ -15,7 +15,7 @@ MODEL ?= full
 DIST = $(or $(CARGO_TARGET_DIR),target)/dist
 LOAD = $${CARGO_TARGET_DIR:-target}/release/load
 
-.PHONY: help run dist install demo test check fmt lint deny advisories docs bench bench-all bench-micro crash sim chaos soak model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
+.PHONY: help run dist install demo test check fmt lint deny advisories docs bench bench-all bench-micro crash sim chaos soak scale model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -80,6 +80,9 @@ chaos: SEEDS ?= 3
 chaos: nats ## twelve faults × three stores × SEEDS, MINUTES each, JOBS at a time; needs root
 	@$(CARGO) test --no-run --profile proof $(FEATURES) --test chaos || { echo '0 passed, 1 failed'; exit 1; }
 	@MINUTES=$(MINUTES) SEEDS=$(SEEDS) $(CARGO) test -q --profile proof $(FEATURES) --test chaos -- matrix
+
+scale: tools-nextest ## 100 000 leases of 1 000 sessions on a DynamoDB endpoint that is 10 ms away; takes twenty-five minutes
+	SESSIONS=1000 LEASES=100 ENDED=100 STEADY=900 $(CARGO) nextest run --profile long $(FEATURES) --cargo-profile proof --test it 'nodes::scale' --no-capture
 
 soak: MINUTES ?= 10
 soak: tools-nextest nats ## agents that are killed, fences, and what leases outlive, at full size, for MINUTES; needs root

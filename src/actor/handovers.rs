@@ -255,11 +255,4 @@ impl World {
             }
         }
     }
-
-    /// A session came to be at home here: the deadlines of what it was asked begin again in full.
-    pub(super) fn resume_handovers(&self, session: &super::Session) {
-        for (key, token, ask) in session.inherited_handovers() {
-            self.asked_to_hand_over(&key, token, Some(session.digest), &ask);
-        }
-    }
 }

@@ -197,7 +197,6 @@ impl LeaseActor {
         self.world.pools.arrived(digest, &owner, &spec, self.world.terms().node);
         let session = self.world.sessions.arrive(digest, (&owner, ttl_ms), spec, fresh);
         self.warden = Warden::begin(&self.world, &session).map(Box::new);
-        self.world.resume_handovers(&session);
     }
 
     fn read(&self) -> crate::store::StoreFuture<Result<Loaded, StoreError>> {

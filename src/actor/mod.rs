@@ -11,6 +11,7 @@
 //! Assumes: panics unwind; arbiters live as long as the process.
 
 mod arbiters;
+pub(crate) mod bonds;
 mod bus;
 mod gate;
 mod handovers;

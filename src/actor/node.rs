@@ -19,7 +19,7 @@ use std::{
 use super::{
     Mail, World,
     roster::count,
-    sweep::{named, sweep, sweep_strangers},
+    sweep::{Left, named, sweep, sweep_strangers},
     tasks::supervise,
 };
 use crate::{
@@ -40,6 +40,8 @@ const COLLECT: Duration = Duration::from_secs(60);
 pub struct Node {
     pub(super) world: Arc<World>,
     keeper: Mutex<Keeper>,
+    /// What nodes that are gone left to do, as far as their leases were looked for.
+    left: Arc<Mutex<Left>>,
     ttl: Duration,
     /// It is leaving for good.
     stopping: AtomicBool,
@@ -56,7 +58,8 @@ impl Node {
         let version = env!("CARGO_PKG_VERSION");
         let keeper = Keeper::new(terms.node, url, version, ttl_ms, terms.epoch);
         let (stopping, parked) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Self { world, keeper: Mutex::new(keeper), ttl, stopping, parked })
+        let (keeper, left) = (Mutex::new(keeper), Arc::default());
+        Arc::new(Self { world, keeper, left, ttl, stopping, parked })
     }
 
     /// Writes the first record and reads those of others, then goes on in the background.
@@ -66,7 +69,8 @@ impl Node {
         supervise(self, "renewal", |node| async move { node.renew_for_ever().await });
         supervise(self, "inquiries", |node| async move { node.inquire_for_ever().await });
         supervise(self, "watch", |node| async move { node.watch_for_ever().await });
-        actix::spawn(sweep_strangers(self.world.clone()));
+        supervise(self, "tombstones", |node| async move { node.collect_for_ever().await });
+        self.sweep_strangers(false);
     }
 
     /// Says that it leaves: promises nothing more, and lets others adopt its leases at once.
@@ -278,12 +282,7 @@ impl Node {
     fn begin_epoch(&self, epoch: Epoch) {
         tracing::warn!(epoch = epoch.0, "the epoch was raised");
         self.world.registry.tell_all(|| Mail::Reload);
-        let world = self.world.clone();
-        actix::spawn(async move {
-            sweep_strangers(world.clone()).await;
-            tokio::time::sleep(SWEEP_AGAIN).await;
-            sweep_strangers(world).await;
-        });
+        self.sweep_strangers(true);
     }
 
     /// R7: an incarnation keeps the epoch that it began with; a raised one needs another.
@@ -299,14 +298,16 @@ impl Node {
     }
 
     async fn watch_for_ever(&self) {
-        let mut collected = self.world.clock.now();
         loop {
             tokio::time::sleep(self.ttl / ROUNDS).await;
             self.watch().await;
-            if self.world.clock.now().since(collected) > COLLECT {
-                collected = self.world.clock.now();
-                self.collect().await;
-            }
+        }
+    }
+
+    async fn collect_for_ever(&self) {
+        loop {
+            tokio::time::sleep(COLLECT).await;
+            self.collect().await;
         }
     }
 
@@ -355,11 +356,26 @@ impl Node {
     }
 
     fn sweep(&self, node: Nonce) {
-        let world = self.world.clone();
+        let (world, left) = (self.world.clone(), self.left.clone());
         actix::spawn(async move {
-            while !sweep(&world, |home| home == node).await {}
+            sweep(&world, |home| home == node).await;
             tokio::time::sleep(SWEEP_AGAIN).await;
-            while !sweep(&world, |home| home == node).await {}
+            let mut found = sweep(&world, |home| home == node).await;
+            found.entry(node).or_default();
+            left.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
+        });
+    }
+
+    /// The leases of nodes that are gone, or that nobody knows; once more after a pause, where `again`.
+    fn sweep_strangers(&self, again: bool) {
+        let (world, left) = (self.world.clone(), self.left.clone());
+        actix::spawn(async move {
+            let mut found = sweep_strangers(&world).await;
+            if again {
+                tokio::time::sleep(SWEEP_AGAIN).await;
+                found = sweep_strangers(&world).await;
+            }
+            left.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
         });
     }
 
@@ -402,7 +418,8 @@ impl Node {
         }
     }
 
-    /// Removes terminal records that no lease names any more.
+    /// Removes terminal records that no lease needs any more. Reads the keys alone that named them when their nodes were
+    /// found gone.
     async fn collect(&self) {
         let now = self.world.clock.now();
         let old: Vec<_> = self.with(|keeper| {
@@ -411,13 +428,16 @@ impl Node {
                 .filter(|(_, _, since)| now.since(*since) > KEEP_TOMBSTONES)
                 .collect()
         });
-        if old.is_empty() {
-            return;
-        }
-        let Some(named) = named(&self.world).await else { return };
+        let left = || self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        left().retain(|node, _| self.with(|keeper| keeper.peers().get(*node).is_some()));
         for (node, revision, _) in old {
-            if !named.contains(&node) {
-                let _ = self.shared().forget_node(node, revision).await;
+            let Some(keys) = left().get(&node).cloned() else { continue };
+            match named(&self.world, node, keys).await {
+                Ok(none) if none.is_empty() => {
+                    let _ = self.shared().forget_node(node, revision).await;
+                }
+                Ok(some) => drop(left().insert(node, some)),
+                Err(error) => tracing::debug!(%error, "a tombstone stays"),
             }
         }
     }

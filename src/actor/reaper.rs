@@ -1,8 +1,8 @@
 //! Ends the leases of ended sessions, finds the leases of adopted ones, and in the end removes the records
 //! of sessions that are over.
 //!
-//! Guarantees: a session's record is removed only when it has been a tombstone for a while and a search of
-//! every key found no lease of it; a lease that names a session without a record has it made as a tombstone.
+//! Guarantees: a session's record is removed only when it has been a tombstone for a while and no lease of it is known;
+//! a lease that names a session without a record has it made as a tombstone.
 
 use std::{
     sync::{Arc, PoisonError},
@@ -12,20 +12,20 @@ use std::{
 use futures_util::{StreamExt, stream};
 
 use super::{
-    Mail, Unanswered, World, handovers, orders,
+    Mail, Unanswered, World, bonds, handovers, orders,
     sessions::{End, Session},
     tasks::supervise,
 };
 use crate::{
     clock::{HashMap, HashSet},
     lease::{Answer, Call, Key, Loaded, Moment, Nonce, Request, Revoke, Standing, State},
-    store::{Found, Range},
+    store::{Found, StoreError},
 };
 
 /// Keys told, or read, at a time: others get a turn in between.
 const BATCH: usize = 500;
-/// Sessions read at a time.
-const READS_AT_ONCE: usize = 64;
+/// Sessions whose leases are looked for at a time.
+const AT_ONCE: usize = 16;
 /// The leases of an ended session are looked for once more after this: a grant may have landed late.
 const SWEEP_AGAIN: Duration = Duration::from_secs(5);
 /// A session's record is removed when it has been over for so long.
@@ -39,7 +39,9 @@ const RETRY: Duration = Duration::from_millis(500);
 
 /// Goes on for as long as the process does.
 pub(crate) fn start(world: &Arc<World>) {
+    bonds::start(world);
     supervise(world, "reaper", |world| async move { reap_for_ever(world).await });
+    supervise(world, "session surveys", |world| async move { survey_for_ever(world).await });
     supervise(world, "session inquiries", |world| async move { inquire_for_ever(&world).await });
     handovers::start(world);
     supervise(world, "session orders", |world| async move { reorder_for_ever(&world).await });
@@ -87,35 +89,30 @@ async fn reap_for_ever(world: Arc<World>) {
 impl Reaper {
     async fn round(&mut self) {
         self.take_news().await;
-        let doubtful = self.world.sessions.doubtful();
-        let now = self.world.clock.now();
-        let due = self.dead.iter().filter(|(_, dead)| dead.next <= now);
-        let due: HashMap<_, _> = due.map(|(digest, dead)| (*digest, dead.end.clone())).collect();
-        if due.is_empty() && doubtful.is_empty() {
+        if !self.world.sessions.bonds.are_whole() {
             return;
         }
-        let found = search(&self.world, &due, &doubtful).await;
-        let (over, unknown, left) = (due.len(), doubtful.len(), found.len());
-        tracing::debug!(over, unknown, left, "leases of sessions were looked for");
-        for digest in due.into_keys() {
-            self.searched(digest, found.contains(&digest)).await;
+        let now = self.world.clock.now();
+        let due = self.dead.iter().filter(|(_, dead)| dead.next <= now);
+        let due: Vec<_> = due.map(|(digest, dead)| (*digest, dead.end.clone())).collect();
+        let world = &self.world;
+        let search = async |(digest, end)| (digest, search(world, digest, &end).await);
+        let mut searches = stream::iter(due.into_iter().map(search)).buffer_unordered(AT_ONCE);
+        let mut found = Vec::new();
+        while let Some(one) = searches.next().await {
+            found.push(one);
         }
-        // After the search, for which heartbeats wait.
-        let revisits = doubtful.iter().map(|(session, _)| self.revisit(session));
-        stream::iter(revisits).buffer_unordered(READS_AT_ONCE).collect::<()>().await;
-    }
-
-    /// Its end may be among the changes that were missed.
-    async fn revisit(&self, session: &Session) {
-        let key = Key::of_session(session.digest);
-        let there = loop {
-            match self.world.store.read(&key).await {
-                Ok(there) => break there,
-                Err(_) => tokio::time::sleep(RETRY).await,
+        drop(searches);
+        for (digest, left) in found {
+            match left {
+                Ok(left) => self.searched(digest, left).await,
+                Err(error) => {
+                    tracing::warn!(session = %digest, %error, "its leases cannot be looked for");
+                    if let Some(dead) = self.dead.get_mut(&digest) {
+                        dead.next = self.world.clock.now() + RETRY;
+                    }
+                }
             }
-        };
-        if Standing::of(&super::lease::loaded(there)) == Standing::Dead {
-            self.world.sessions.left(session.digest, End::unknown());
         }
     }
 
@@ -129,25 +126,20 @@ impl Reaper {
             if self.dead.get(&digest).is_some_and(|dead| !dead.bare) {
                 continue;
             }
-            let known = self.world.sessions.get(digest).filter(|session| session.is_complete());
             let now = self.world.clock.now();
-            let next = if let Some(session) = known {
-                tell(&self.world, session.keys(), digest, &end).await;
-                now + SWEEP_AGAIN
-            } else {
-                now
-            };
+            tell(&self.world, sessions.bonds.of(digest), digest, &end).await;
+            let next = if sessions.bonds.are_whole() { now + SWEEP_AGAIN } else { now };
             self.dead
                 .insert(digest, Dead { end, since: now, next, pause: SWEEP_AGAIN, bare: false });
         }
     }
 
-    /// Every key was looked at.
-    async fn searched(&mut self, digest: Nonce, found: bool) {
+    /// Its leases were looked for; whether some are left.
+    async fn searched(&mut self, digest: Nonce, left: bool) {
         let Some(dead) = self.dead.get_mut(&digest) else { return };
         let now = self.world.clock.now();
         let settled = dead.since + SWEEP_AGAIN;
-        if found {
+        if left {
             dead.next = now + dead.pause;
             // A pinned one may stay for long.
             dead.pause = (dead.pause * 2).min(BURIAL);
@@ -188,57 +180,101 @@ async fn tell(world: &Arc<World>, keys: Vec<Key>, session: Nonce, end: &End) {
     }
 }
 
-/// One look at every key: leases of these ended sessions are told, and those of sessions that are not
-/// known whole are noted. Gives those of the ended ones that have leases yet.
-async fn search(
-    world: &Arc<World>,
-    ended: &HashMap<Nonce, End>,
-    doubtful: &[(Arc<Session>, u64)],
-) -> HashSet<Nonce> {
-    let surveyed: HashMap<_, _> =
-        doubtful.iter().map(|(session, _)| (session.digest, session)).collect();
-    let mut left = HashSet::default();
-    let mut after = None;
-    loop {
-        let range = Range { prefix: String::new(), after: after.take(), limit: BATCH };
-        let page = match world.store.scan(range.clone()).await {
-            Ok(page) => page,
-            Err(error) => {
-                tracing::warn!(%error, "the leases of sessions cannot be looked for");
-                tokio::time::sleep(RETRY).await;
-                after = range.after;
-                continue;
-            }
-        };
-        let Some((last, _)) = page.last() else { break };
-        after = Some(last.as_str().to_owned());
-        for (key, found) in &page {
-            let Ok(record) = &found.record else { continue };
-            let Some(bond) = record.bond().filter(|_| record.state == State::Held) else {
-                continue;
-            };
-            if let Some(session) = surveyed.get(&bond.session) {
-                let ordered = record.revocation.is_some();
-                let token = record.token(found.revision);
-                session.found(key, token, ordered);
-                if let (Some(ask), false) = (&record.handover, ordered) {
-                    world.asked_to_hand_over(key, token, Some(bond.session), ask);
+/// The leases that a session keeps, by their records; what keeps none any more is forgotten.
+async fn leases_of(world: &World, digest: Nonce) -> Result<Vec<(Key, Found)>, StoreError> {
+    let mut leases = Vec::new();
+    for batch in world.sessions.bonds.of(digest).chunks(BATCH) {
+        let found = world.store.read_many(batch).await?;
+        for (key, found) in batch.iter().zip(found) {
+            let record = found.as_ref().map(|found| &found.record);
+            match record {
+                // One that cannot be judged is somebody's.
+                Some(Err(_)) => {}
+                Some(Ok(record)) if record.is_kept_by(digest) => {
+                    leases.extend(found.map(|found| (key.clone(), found)));
                 }
-                if ordered && !world.is_present(record.node) {
-                    world.sessions.reorder(bond.session, key);
-                }
-            }
-            if let Some(end) = ended.get(&bond.session) {
-                left.insert(bond.session);
-                tell(world, vec![key.clone()], bond.session, end).await;
+                Some(Ok(record)) => world.sessions.bonds.ended(digest, key, record.seq),
+                None => world.sessions.bonds.ended(digest, key, u64::MAX),
             }
         }
         tokio::task::yield_now().await;
     }
-    for (session, doubts) in doubtful {
-        session.completed(*doubts);
+    Ok(leases)
+}
+
+/// Tells the leases of an ended session that are left. Whether there are any.
+async fn search(world: &Arc<World>, digest: Nonce, end: &End) -> Result<bool, StoreError> {
+    let left: Vec<Key> = leases_of(world, digest).await?.into_iter().map(|(key, _)| key).collect();
+    let any = !left.is_empty();
+    tell(world, left, digest, end).await;
+    Ok(any)
+}
+
+/// Looks for the leases of sessions that came to be at home here.
+async fn survey_for_ever(world: Arc<World>) {
+    // What an earlier one of these had begun.
+    world.sessions.resurvey();
+    let mut under_way = stream::FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = world.sessions.arrived.notified() => {}
+            Some(()) = under_way.next(), if !under_way.is_empty() => {}
+        }
+        while under_way.len() < AT_ONCE
+            && let Some(session) = world.sessions.next_unsurveyed()
+        {
+            under_way.push(survey(&world, session));
+        }
     }
-    left
+}
+
+/// Goes on until all leases of the session are known, or it left.
+async fn survey(world: &Arc<World>, session: Arc<Session>) {
+    while session.is_due() {
+        world.sessions.bonds.whole().await;
+        let doubts = session.doubts();
+        match leases_of(world, session.digest).await {
+            Ok(leases) => {
+                leases.iter().for_each(|(key, found)| note(world, &session, key, found));
+                session.completed(doubts);
+            }
+            Err(error) => {
+                tracing::warn!(session = %session.digest, %error, "its leases cannot be looked for");
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+        if doubts > 0 {
+            revisit(world, &session).await;
+        }
+    }
+}
+
+/// A lease that a session keeps.
+fn note(world: &Arc<World>, session: &Session, key: &Key, found: &Found) {
+    let Ok(record) = &found.record else { return };
+    let (ordered, token) = (record.revocation.is_some(), record.token(found.revision));
+    session.found(key, token, ordered);
+    if let (Some(ask), false) = (&record.handover, ordered) {
+        world.asked_to_hand_over(key, token, Some(session.digest), ask);
+    }
+    if ordered && !world.is_present(record.node) {
+        world.sessions.reorder(session.digest, key);
+    }
+}
+
+/// The session's end may be among the changes that were missed.
+async fn revisit(world: &World, session: &Session) {
+    let key = Key::of_session(session.digest);
+    let there = loop {
+        match world.store.read(&key).await {
+            Ok(there) => break there,
+            Err(_) => tokio::time::sleep(RETRY).await,
+        }
+    };
+    if Standing::of(&super::lease::loaded(there)) == Standing::Dead {
+        world.sessions.left(session.digest, End::unknown());
+    }
 }
 
 async fn inquire_for_ever(world: &Arc<World>) {

@@ -12,14 +12,14 @@
 //! Assumes: the supervisor reports every committed change in the order of the feed.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
-use super::{handovers::Handovers, warden::Beat, watch};
+use super::{bonds::Bonds, handovers::Handovers, warden::Beat, watch};
 use crate::{
     clock::{DashMap, HashMap, HashSet, dash_map},
     lease::{
@@ -31,8 +31,12 @@ use crate::{
 /// The sessions of a node.
 pub struct Sessions {
     known: DashMap<Nonce, Arc<Session>>,
-    /// Leases by session, as found before the first call was taken.
-    inherited: DashMap<Nonce, Vec<Inherited>>,
+    /// Which leases each session keeps, also those that are at home elsewhere.
+    pub(super) bonds: Bonds,
+    /// Those at home here whose leases are to be looked for.
+    unsurveyed: Mutex<VecDeque<Arc<Session>>>,
+    /// There are such.
+    pub(super) arrived: Notify,
     /// Orders that were announced by sessions that left, and may come back before those are durable.
     announced: DashMap<Nonce, BTreeMap<Key, Token>>,
     /// Sessions that leases name, whether they live is to be found out; and which leases.
@@ -49,7 +53,7 @@ pub struct Sessions {
     pub(super) ordered: Notify,
     /// Sessions whose leases are to be told, and why.
     pub(super) ended: Mutex<Vec<(Nonce, End)>>,
-    /// There are such, or some whose leases are not all known.
+    /// There are such.
     pub(super) work: Notify,
 }
 
@@ -57,7 +61,9 @@ impl Default for Sessions {
     fn default() -> Self {
         Self {
             known: dash_map(),
-            inherited: dash_map(),
+            bonds: Bonds::default(),
+            unsurveyed: Mutex::default(),
+            arrived: Notify::new(),
             announced: dash_map(),
             inquiries: Mutex::default(),
             inquired: Notify::new(),
@@ -115,16 +121,6 @@ enum Survey {
     Done,
     /// This node does not keep the session any more: nobody looks for them.
     Left,
-}
-
-/// A lease that an earlier process left under a session.
-struct Inherited {
-    key: Key,
-    token: Token,
-    /// An administrator ordered its end.
-    ordered: bool,
-    /// It is to be handed over.
-    asked: Option<Handover>,
 }
 
 #[derive(Default)]
@@ -277,13 +273,6 @@ impl Session {
         }
     }
 
-    /// What an earlier home had asked.
-    pub(super) fn inherited_handovers(&self) -> Vec<(Key, Token, Handover)> {
-        let asked =
-            |(key, (token, ask)): (&Key, &(Token, Handover))| (key.clone(), *token, ask.clone());
-        self.kept().asked.iter().map(asked).collect()
-    }
-
     /// Resolves when all its leases are known; before, no heartbeat may be answered. Not so, where it left meanwhile.
     pub async fn surveyed(&self) -> bool {
         let _ = self.survey.subscribe().wait_for(|survey| *survey != Survey::Due).await;
@@ -315,7 +304,8 @@ impl Session {
         }
     }
 
-    fn doubts(&self) -> u64 {
+    /// How often changes had been missed by now.
+    pub(super) fn doubts(&self) -> u64 {
         self.kept().doubts
     }
 
@@ -338,19 +328,22 @@ impl Session {
         std::mem::take(&mut kept.revoked)
     }
 
-    /// Some changes were missed.
-    pub(super) fn doubted(&self) {
+    /// Some changes were missed. Whether its leases are to be looked for because of that.
+    fn doubted(&self) -> bool {
         let mut kept = self.kept();
         (kept.leases, kept.sum) = (HashMap::default(), 0);
         kept.gone = HashSet::default();
         kept.doubts += 1;
-        if self.survey.get() == Survey::Done {
+        let done = self.survey.get() == Survey::Done;
+        if done {
             self.survey.send_replace(Survey::Due);
         }
+        done
     }
 
-    pub(super) fn keys(&self) -> Vec<Key> {
-        self.kept().leases.keys().cloned().collect()
+    /// Whether its leases are to be looked for yet.
+    pub(super) fn is_due(&self) -> bool {
+        self.survey.get() == Survey::Due
     }
 }
 
@@ -364,16 +357,31 @@ impl Sessions {
         self.known.iter().map(|session| session.clone()).collect()
     }
 
-    /// Those whose leases are not all known, and how often changes had been missed by now.
-    pub(super) fn doubtful(&self) -> Vec<(Arc<Session>, u64)> {
-        let doubtful = self.all().into_iter().filter(|session| !session.is_complete());
-        doubtful.map(|session| (session.clone(), session.doubts())).collect()
+    /// Those whose leases are not all known are looked after from now on.
+    pub(super) fn resurvey(&self) {
+        let due: VecDeque<_> = self.all().into_iter().filter(|session| session.is_due()).collect();
+        *self.unsurveyed.lock().unwrap_or_else(PoisonError::into_inner) = due;
+        self.arrived.notify_one();
+    }
+
+    /// The next one whose leases are to be looked for: first come, first served.
+    pub(super) fn next_unsurveyed(&self) -> Option<Arc<Session>> {
+        self.unsurveyed.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    fn survey(&self, session: Arc<Session>) {
+        self.unsurveyed.lock().unwrap_or_else(PoisonError::into_inner).push_back(session);
+        self.arrived.notify_one();
     }
 
     /// Some changes were missed: what every session keeps is looked for again.
     pub(super) fn doubt(&self) {
-        self.all().iter().for_each(|session| session.doubted());
-        self.work.notify_one();
+        self.bonds.missed();
+        for session in self.all() {
+            if session.doubted() {
+                self.survey(session);
+            }
+        }
     }
 
     pub(super) fn forget(&self, digest: Nonce) {
@@ -401,19 +409,6 @@ impl Sessions {
         self.work.notify_one();
     }
 
-    /// An earlier process left this lease under a session.
-    pub(super) fn inherit(
-        &self,
-        digest: Nonce,
-        key: &Key,
-        token: Token,
-        ordered: bool,
-        asked: Option<Handover>,
-    ) {
-        let inherited = Inherited { key: key.clone(), token, ordered, asked };
-        self.inherited.entry(digest).or_default().push(inherited);
-    }
-
     /// A session came to be at home here: just made, or adopted.
     pub(super) fn arrive(
         &self,
@@ -423,21 +418,10 @@ impl Sessions {
         fresh: bool,
     ) -> Arc<Session> {
         let make = || {
-            let inherited = self.inherited.remove(&digest).map(|(_, leases)| leases);
-            let mut kept = Kept::default();
-            kept.revoked
-                .extend(self.announced.remove(&digest).into_iter().flat_map(|(_, all)| all));
-            let complete = fresh || inherited.is_some();
-            for Inherited { key, token, ordered, asked } in inherited.into_iter().flatten() {
-                if let Some(ask) = asked {
-                    kept.asked.insert(key.clone(), (token, ask));
-                }
-                if ordered {
-                    kept.revoked.insert(key.clone(), token);
-                }
-                kept.insert(key, token);
-            }
-            Arc::new(Session {
+            let announced = self.announced.remove(&digest).map(|(_, all)| all);
+            let kept = Kept { revoked: announced.unwrap_or_default(), ..Kept::default() };
+            let survey = if fresh { Survey::Done } else { Survey::Due };
+            let session = Arc::new(Session {
                 digest,
                 owner: owner.clone(),
                 ttl_ms,
@@ -445,26 +429,14 @@ impl Sessions {
                 beat: Beat::default(),
                 ended: watch::Sender::new(false),
                 kept: Mutex::new(kept),
-                survey: watch::Sender::new(if complete { Survey::Done } else { Survey::Due }),
-            })
+                survey: watch::Sender::new(survey),
+            });
+            if !fresh {
+                self.survey(session.clone());
+            }
+            session
         };
-        let session = self.known.entry(digest).or_insert_with(make).clone();
-        if !session.is_complete() {
-            self.work.notify_one();
-        }
-        session
-    }
-
-    /// All that an earlier process left was looked at: a session that it did not mention keeps nothing.
-    pub(super) fn inherit_nothing(&self, digest: Nonce) {
-        self.inherited.entry(digest).or_default();
-    }
-
-    /// All that an earlier process left was looked at. Leases of sessions that ended before are told so
-    /// when somebody finds it out.
-    pub(super) fn all_inherited(&self, living: &HashSet<Nonce>) {
-        self.inherited.retain(|digest, _| living.contains(digest));
-        self.inherited.shrink_to_fit();
+        self.known.entry(digest).or_insert_with(make).clone()
     }
 
     /// The feed brought a change. The key, where it is to be told that its session is over.

@@ -8,11 +8,11 @@ use actix::{
 use futures_util::stream;
 use tokio::sync::{broadcast::error::RecvError, mpsc::UnboundedReceiver};
 
-use super::{Mail, Unreachable, World, obituary::Death, sessions::End, sweep::is_pending};
+use super::{Mail, Unreachable, World, bonds, obituary::Death, sessions::End, sweep::is_pending};
 use crate::{
-    clock::{HashMap, HashSet},
-    lease::{Key, Moment, Mutant, Nonce, Record, Revision, State},
-    store::{Committed, Feed, History, News, Position, Range, StoreError},
+    clock::HashMap,
+    lease::{Key, Moment, Mutant, State},
+    store::{Committed, Feed, History, News, Position, StoreError, Tie},
 };
 
 /// Keys that one step of the awakening starts, before the arbiters get a breath.
@@ -194,6 +194,9 @@ fn announce(world: &World, committed: Committed) {
     let own = world.is_own(committed.node);
     world.pools.heard(world, &committed, own);
     world.heard_of_handover(&committed.key, &committed.change);
+    if own || !world.breaks(Mutant::BondsOfOthersUnheard) {
+        world.sessions.bonds.heard(Tie::of_change(&committed.key, &committed.change));
+    }
     if let Some(end) = world.sessions.heard(&committed, own)
         && let Some(session) = committed.change.session
     {
@@ -227,49 +230,20 @@ fn announce(world: &World, committed: Committed) {
 /// # Errors
 /// The store's.
 pub(crate) async fn inherit(world: &World) -> Result<Vec<Key>, StoreError> {
-    let (mut inherited, mut living) = (Vec::new(), HashSet::default());
-    let mut after = None;
-    loop {
-        let range = Range { prefix: String::new(), after, limit: AWAKEN_BATCH };
-        let page = world.store.scan(range).await?;
-        let Some((last, _)) = page.last() else { break };
-        after = Some(last.as_str().to_owned());
-        for (key, found) in page {
-            if let Ok(record) = &found.record {
-                note_session(world, &key, found.revision, record, &mut living);
-                if !is_pending(record) {
-                    continue;
-                }
-            }
+    let mut inherited = Vec::new();
+    bonds::read_all(world, |key, record| {
+        if let (Some(digest), Some(record)) = (key.session(), record)
+            && record.state != State::Held
+        {
+            world.sessions.left(digest, End::of_record(record));
+        }
+        if record.is_none_or(is_pending) {
             world.registry.inherit(key.clone());
-            inherited.push(key);
+            inherited.push(key.clone());
         }
-    }
-    world.sessions.all_inherited(&living);
+    })
+    .await?;
     Ok(inherited)
-}
-
-/// What a record says about sessions.
-fn note_session(
-    world: &World,
-    key: &Key,
-    revision: Revision,
-    record: &Record,
-    living: &mut HashSet<Nonce>,
-) {
-    match key.session() {
-        Some(digest) if record.state == State::Held => {
-            living.insert(digest);
-            world.sessions.inherit_nothing(digest);
-        }
-        Some(digest) => world.sessions.left(digest, End::of_record(record)),
-        None => {}
-    }
-    if let (Some(bond), State::Held) = (record.bond(), record.state) {
-        let ordered = record.revocation.is_some();
-        let asked = record.handover.as_deref().filter(|_| !ordered).cloned();
-        world.sessions.inherit(bond.session, key, record.token(revision), ordered, asked);
-    }
 }
 
 /// Starts the actors of inherited keys, a batch at a time, so that they end on time though nobody

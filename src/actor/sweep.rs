@@ -1,35 +1,33 @@
 //! Looking through all keys for those that a dead node left.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use super::{Mail, World, sessions::End};
 use crate::{
-    lease::{Key, Nonce, Record, State},
+    clock::{HashMap, HashSet},
+    lease::{Key, Nonce, Record, State, StoreError},
     store::Range,
 };
 
 /// Keys read at a time.
 const PAGE: usize = 1000;
 
-/// Looks at every key's record, a page at a time. Whether all keys were seen.
-async fn look(world: &World, mut each: impl FnMut(&Key, &Record)) -> bool {
+/// After this all is read again, when that failed.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// Shows every key with its record, a page at a time; `None`: it cannot be judged.
+pub(super) async fn look(
+    world: &World,
+    mut each: impl FnMut(&Key, Option<&Record>),
+) -> Result<(), StoreError> {
     let mut after = None;
     loop {
-        let range = Range { prefix: String::new(), after: after.take(), limit: PAGE };
-        let page = match world.store.scan(range).await {
-            Ok(page) => page,
-            Err(error) => {
-                tracing::warn!(%error, "the leases of dead nodes cannot be looked for");
-                tokio::time::sleep(Duration::from_millis(500)).await;
-                return false;
-            }
-        };
-        let Some((last, _)) = page.last() else { return true };
+        let range = Range { prefix: String::new(), after, limit: PAGE };
+        let page = world.store.scan(range).await?;
+        let Some((last, _)) = page.last() else { return Ok(()) };
         after = Some(last.as_str().to_owned());
         for (key, found) in &page {
-            if let Ok(record) = &found.record {
-                each(key, record);
-            }
+            each(key, found.record.as_deref().ok());
         }
         tokio::task::yield_now().await;
     }
@@ -40,36 +38,65 @@ pub(super) fn is_pending(record: &Record) -> bool {
     record.state != State::Free || !record.fences().is_empty()
 }
 
-/// Wakes the actors of keys that such a home left with something to do, and has the leases of sessions
-/// looked for whose end it wrote: it may have died before it told them. Whether all keys were seen.
-pub(super) async fn sweep(world: &Arc<World>, such: impl Fn(Nonce) -> bool) -> bool {
-    look(world, |key, record| {
-        if !such(record.node) {
-            return;
-        }
-        if is_pending(record) {
-            let _ = world.registry.start(world, key);
-            world.registry.tell(key.as_str(), || Mail::Nudge);
-        } else if let Some(digest) = key.session() {
-            world.sessions.left(digest, End::of_record(record));
-        }
-    })
-    .await
+/// Whether all that is to be done about a lease is its session's to do (R6).
+fn is_kept(record: &Record) -> bool {
+    let kept = record.state == State::Held && record.bond().is_some();
+    kept && record.fences().is_empty() && record.revocation.is_none()
 }
 
-/// The homes that are named by records with something left to do; `None` when not all keys were seen.
-pub(super) async fn named(world: &World) -> Option<BTreeSet<Nonce>> {
-    let mut named = BTreeSet::new();
-    let complete = look(world, |_, record| {
-        if is_pending(record) {
-            named.insert(record.node);
+/// Keys that homes left with something to do.
+pub(super) type Left = HashMap<Nonce, HashSet<Key>>;
+
+/// Wakes the actors of keys that such a home left with something to do, has it found out whether the sessions live that
+/// keep others, and has the leases of sessions looked for whose end it wrote: it may have died before it told them.
+pub(super) async fn sweep(world: &Arc<World>, such: impl Fn(Nonce) -> bool) -> Left {
+    loop {
+        let mut left = Left::default();
+        let looked = look(world, |key, record| {
+            let Some(record) = record.filter(|record| such(record.node)) else { return };
+            match (record.bond().filter(|_| is_kept(record)), key.session()) {
+                (Some(bond), _) => world.sessions.inquire(bond.session, key),
+                (None, _) if is_pending(record) => {
+                    let _ = world.registry.start(world, key);
+                    world.registry.tell(key.as_str(), || Mail::Nudge);
+                    left.entry(record.node).or_default().insert(key.clone());
+                }
+                (None, Some(digest)) => world.sessions.left(digest, End::of_record(record)),
+                (None, None) => {}
+            }
+        });
+        match looked.await {
+            Ok(()) => return left,
+            Err(error) => {
+                tracing::warn!(%error, "the leases of dead nodes cannot be looked for");
+                tokio::time::sleep(RETRY).await;
+            }
         }
+    }
+}
+
+/// Those of these keys with something left to do that name this home.
+///
+/// # Errors
+/// The store's.
+pub(super) async fn named(
+    world: &World,
+    home: Nonce,
+    keys: HashSet<Key>,
+) -> Result<HashSet<Key>, StoreError> {
+    let keys: Vec<Key> = keys.into_iter().collect();
+    let found = world.store.read_many(&keys).await?;
+    let names = |record: &Record| record.node == home && is_pending(record) && !is_kept(record);
+    let named = keys.into_iter().zip(found).filter(|(_, found)| match found {
+        // One that cannot be judged may.
+        Some(found) => found.record.as_deref().is_ok_and(names) || found.record.is_err(),
+        None => false,
     });
-    complete.await.then_some(named)
+    Ok(named.map(|(key, _)| key).collect())
 }
 
 /// At the start: leases of nodes that are gone, or that nobody knows.
-pub(super) async fn sweep_strangers(world: Arc<World>) {
+pub(super) async fn sweep_strangers(world: &Arc<World>) -> Left {
     while !world.registry.has_arbiters() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -79,5 +106,10 @@ pub(super) async fn sweep_strangers(world: Arc<World>) {
         let peer = peers.and_then(|peers| peers.get(home));
         peer.is_some_and(|peer| !peer.record.state.is_terminal())
     };
-    sweep(&world, |home| home != terms.node && !living(home)).await;
+    let mut left = sweep(world, |home| home != terms.node && !living(home)).await;
+    let gone = terms.peers.iter().flat_map(|peers| peers.iter());
+    for peer in gone.filter(|peer| peer.record.state.is_terminal()) {
+        left.entry(peer.record.incarnation).or_default();
+    }
+    left
 }

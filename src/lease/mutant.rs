@@ -89,6 +89,10 @@ mutants! {
         SessionFreedBeforeTombstone,
         /// R6: a grant under a session is no heartbeat of it.
         GrantUnderEndingSession,
+        /// R6: a node knows the leases that sessions keep by its own writes alone.
+        BondsOfOthersUnheard,
+        /// R6: leases of sessions whose grants a feed's gap hid are not looked for.
+        BondsNotReadAnew,
         /// R7: a tenure, and so a session, goes on after its store went backwards.
         TenureOutlivesEpoch,
         /// R8: a fence that was being run when its node died is run by nobody else.

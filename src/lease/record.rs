@@ -194,6 +194,12 @@ impl Record {
         self.tenure.as_ref()?.bond.as_deref()
     }
 
+    /// Whether this session keeps the lease.
+    #[must_use]
+    pub fn is_kept_by(&self, session: Nonce) -> bool {
+        self.state == State::Held && self.bond().is_some_and(|bond| bond.session == session)
+    }
+
     /// The fences that are not confirmed, oldest first.
     #[must_use]
     pub fn fences(&self) -> &[Fence] {

@@ -103,6 +103,10 @@ impl Manager {
         let supervisor = Supervisor::new(world.clone(), obituaries).start();
         // After the feed was taken: what happens while the store is searched is heard.
         actor::pools::start(&world);
+        if shared {
+            // After the feed was taken, too.
+            actor::bonds::read_all(&world, |_, _| {}).await?;
+        }
         let node = shared.then(|| Node::new(world.clone(), &parts.url, parts.node_ttl));
         if let Some(node) = &node {
             node.start().await;

@@ -18,10 +18,16 @@ pub mod nats;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
+use futures_util::{StreamExt, TryStreamExt, stream};
+
 pub use crate::lease::StoreError;
 use crate::lease::{
-    Change, ClusterSecret, CodecError, Epoch, Key, NodeRecord, Nonce, Record, Revision,
+    Change, ChangeKind, ClusterSecret, CodecError, Epoch, Key, NodeRecord, Nonce, Record, Revision,
+    State,
 };
+
+/// Keys that are read at a time, where the store reads one by one.
+const READS_AT_ONCE: usize = 64;
 
 /// A future that a store returns.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -107,6 +113,36 @@ pub struct Range {
     pub after: Option<String>,
     /// At most so many.
     pub limit: usize,
+}
+
+/// That a session keeps a lease, or does not any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tie {
+    /// The lease.
+    pub key: Key,
+    /// The session.
+    pub session: Nonce,
+    /// The key's change after which it is so.
+    pub seq: u64,
+    /// Whether the session keeps it.
+    pub kept: bool,
+}
+
+impl Tie {
+    /// What a change of a lease says.
+    #[must_use]
+    pub fn of_change(key: &Key, change: &Change) -> Option<Self> {
+        let kept = change.kind == ChangeKind::Granted;
+        let tie = Self { key: key.clone(), session: change.session?, seq: change.seq, kept };
+        (kept || change.kind.ends_tenure()).then_some(tie)
+    }
+
+    /// What a record says.
+    #[must_use]
+    pub fn of_record(key: &Key, record: &Record) -> Option<Self> {
+        let bond = record.bond().filter(|_| record.state == State::Held)?;
+        Some(Self { key: key.clone(), session: bond.session, seq: record.seq, kept: true })
+    }
 }
 
 /// What a feed brings.
@@ -271,6 +307,18 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// Keys of a range in byte order, with their records; what other nodes wrote a moment ago may be
     /// missing.
     fn scan(&self, range: Range) -> StoreFuture<Result<Vec<(Key, Found)>, StoreError>>;
+
+    /// What sessions kept when the store last read all records by itself, and the changes since, for whoever asks
+    /// first; `None` where nobody did: they are to be scanned.
+    fn take_ties(&self) -> Option<Vec<Tie>> {
+        None
+    }
+
+    /// Reads the records of several keys, in their order; each as fresh as by [`Self::read`].
+    fn read_many(&self, keys: &[Key]) -> StoreFuture<Result<Vec<Option<Found>>, StoreError>> {
+        let reads: Vec<_> = keys.iter().map(|key| self.read(key)).collect();
+        Box::pin(stream::iter(reads).buffered(READS_AT_ONCE).try_collect())
+    }
 
     /// Committed changes from now on.
     fn feed(&self) -> Feed;

@@ -65,6 +65,8 @@ pub fn fits(mutant: Mutant, plan: &Plan) -> bool {
             several && has(|fault| matches!(fault, Fault::Pause { missed: true, .. }))
         }
         Mutant::GapUnsaid => plan.kind == Kind::Nats,
+        Mutant::BondsOfOthersUnheard => several && lapses() && plan.sessions > 0,
+        Mutant::BondsNotReadAnew => plan.kind == Kind::Nats && plan.sessions > 0,
         Mutant::SessionRises
         | Mutant::SessionFreedBeforeTombstone
         | Mutant::GrantUnderEndingSession => plan.sessions > 0,

@@ -17,7 +17,7 @@ pub trait Dice {
     }
 
     fn index(&mut self, count: usize) -> usize {
-        usize::try_from(self.between(0, count as u64 - 1)).unwrap_or(0)
+        usize::try_from(self.below(count as u64)).unwrap_or(0)
     }
 
     fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {

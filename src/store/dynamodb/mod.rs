@@ -68,7 +68,7 @@ use self::{
 };
 use super::{
     Feed, Found, FoundNode, Fresh, Gate, Health, History, LeaseStore, Meta, NodeOutcome, Outcome,
-    Position, Range, SecretBytes, SharedStore, StoreError, StoreFuture, Witness, Write,
+    Position, Range, SecretBytes, SharedStore, StoreError, StoreFuture, Tie, Witness, Write,
 };
 use crate::{
     clock::Clock,
@@ -295,6 +295,15 @@ impl LeaseStore for DynamoStore {
 
     fn scan(&self, range: Range) -> StoreFuture<Result<Vec<(Key, Found)>, StoreError>> {
         self.run(|shared| async move { shared.scan_leases(range).await }, Err)
+    }
+
+    fn take_ties(&self) -> Option<Vec<Tie>> {
+        self.shared.state().ties.take()
+    }
+
+    fn read_many(&self, keys: &[Key]) -> StoreFuture<Result<Vec<Option<Found>>, StoreError>> {
+        let keys = keys.to_vec();
+        self.run(|shared| async move { shared.read_leases(&keys).await }, Err)
     }
 
     fn feed(&self) -> Feed {

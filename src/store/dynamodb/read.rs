@@ -3,6 +3,7 @@
 use std::{collections::HashMap, ops::Bound};
 
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes, ReturnConsumedCapacity};
+use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::{
     layout::{Item, LEASE, LeaseItem, lease_pk, s},
@@ -15,6 +16,8 @@ use crate::{
 
 /// Items that one request may read.
 const BATCH: usize = 100;
+/// Batches of known keys that are read at a time.
+const BATCHES_AT_ONCE: usize = 8;
 /// Requests for what a batch left unread, before the caller is told that the table is too busy.
 const MAX_BATCHES: u32 = 10;
 
@@ -60,6 +63,35 @@ impl Shared {
         Ok(self.observe(key, item, known))
     }
 
+    /// Reads several leases, strongly consistent, in the order of their keys.
+    pub async fn read_leases(&self, keys: &[Key]) -> Result<Vec<Option<Found>>, StoreError> {
+        let mut sorted: Vec<Key> = keys.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let with_revision = |key: Key| {
+            let known = self.known(&key);
+            (key, known)
+        };
+        let known = sorted.into_iter().map(with_revision).collect();
+        let found: HashMap<Key, Found> = self.read_known(known).await?.into_iter().collect();
+        Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
+    }
+
+    /// Those that are there of some keys, which are sorted and have their revisions as last seen.
+    async fn read_known(&self, known: Vec<(Key, u64)>) -> Result<Vec<(Key, Found)>, StoreError> {
+        let batches: Vec<_> = known.chunks(BATCH).map(<[_]>::to_vec).collect();
+        let batches = stream::iter(batches)
+            .map(|batch| async move { self.read_batch(&batch).await })
+            .buffered(BATCHES_AT_ONCE)
+            .try_collect::<Vec<_>>();
+        let mut items: HashMap<Key, LeaseItem> = batches.await?.into_iter().flatten().collect();
+        let found = |(key, known): (Key, u64)| {
+            let found = self.observe(&key, items.remove(&key), known)?;
+            Some((key, found))
+        };
+        Ok(known.into_iter().filter_map(found).collect())
+    }
+
     fn known(&self, key: &Key) -> u64 {
         self.state().keys.get(key).map_or(0, |state| state.revision)
     }
@@ -69,17 +101,12 @@ impl Shared {
         let mut found: Vec<(Key, Found)> = Vec::new();
         let mut after = range.after.clone();
         while found.len() < range.limit {
+            // One batch after another: a look at all leases is to leave room for everybody else.
             let wanted = BATCH.min(range.limit - found.len());
             let keys = self.keys_of(&range.prefix, after.as_deref(), wanted);
             let Some(last) = keys.last() else { break };
             after = Some(last.0.as_str().to_owned());
-            let mut items = self.read_batch(&keys).await?;
-            for (key, known) in keys {
-                let item = items.remove(&key);
-                if let Some(one) = self.observe(&key, item, known) {
-                    found.push((key, one));
-                }
-            }
+            found.extend(self.read_known(keys).await?);
         }
         Ok(found)
     }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     lease::{Key, Nonce, Revision},
-    store::{Committed, News, Position},
+    store::{Committed, News, Position, Tie},
 };
 
 /// What is known of a key.
@@ -45,6 +45,8 @@ pub(super) struct State {
     pub ring: Ring,
     pub latest: Position,
     pub earliest: Position,
+    /// What sessions kept when all was read, and what changed since, until somebody asks.
+    pub ties: Option<Vec<Tie>>,
 }
 
 /// After every change of an entry.
@@ -67,6 +69,7 @@ impl State {
             ring: Ring::default(),
             latest: end_of(0),
             earliest: end_of(0),
+            ties: Some(Vec::new()),
         }
     }
 
@@ -114,6 +117,9 @@ impl State {
     pub fn found_at_start(&mut self, item: LeaseItem, behind: bool) {
         let revision = item.revision.0;
         self.high = self.high.max(revision);
+        if let (Some(ties), Ok(record)) = (&mut self.ties, &item.record) {
+            ties.extend(Tie::of_record(&item.key, record));
+        }
         let trail = item.trail;
         let (logged, unlogged) = match trail.changes.first() {
             // Not before the first; whether that one is logged by now, nobody says.
@@ -186,6 +192,9 @@ impl State {
                         state.unlogged = missing(&state.unlogged, state.logged);
                     }
                     self.high = self.high.max(noted.revision.0);
+                    if let Some(ties) = &mut self.ties {
+                        ties.extend(Tie::of_change(key, &noted.change));
+                    }
                     fresh.push(committed(position, key, noted));
                 }
             }

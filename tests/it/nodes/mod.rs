@@ -11,6 +11,7 @@ mod handover;
 mod home;
 mod pair;
 mod pools;
+mod scale;
 mod sessions;
 mod windows;
 
