@@ -1,6 +1,6 @@
 //! Acquire-any: up to `count` of several keys, in an order that does not collide.
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, TryStreamExt, future::join_all, stream};
 use tokio::sync::oneshot;
@@ -13,15 +13,20 @@ use crate::{
     actor::Mail,
     clock::{Chance, HashSet},
     lease::{
-        Acquire, Bond, ChangeKind, Key, Moment, Mutant, Nonce, Order, Owner, Refusal, SessionId,
-        View, arrange,
+        Acquire, Bond, ChangeKind, Key, Moment, Mutant, Nonce, Order, Owner, Record, Refusal,
+        SessionId, State, View, arrange,
     },
-    store::Range,
+    store::{Committed, News},
     telemetry::PoolMetrics,
 };
 
-/// Most keys that one acquire-any may name, or find under its prefix.
+/// Most keys that one acquire-any may name, or tries at a time of those that it finds under its prefix or in its pool.
 pub const MAX_CANDIDATES: usize = 10_000;
+/// Free keys that are looked for beside those that are asked for, where there are more keys than are tried at a time:
+/// others may take some meanwhile.
+const SPARE: usize = 1_000;
+/// Between two looks for free keys among more than are waited for.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Keys whose views are asked for at a time.
 const VIEWS_AT_ONCE: usize = 64;
 /// The keys of an acquire-any.
@@ -116,9 +121,9 @@ impl Manager {
                 let detail = "is needed for a count of fair: one that joined a pool".into();
                 return Err(Invalid { field: "session", detail }.into());
             }
-            let keys = self.resolve(&any.candidates).await?;
-            self.check_ttls(any, &keys)?;
-            return Ok(self.serve_any(any, keys, None, wait_until, received).await?.into());
+            let candidates = self.resolve(any).await?;
+            self.check_ttls(any, &candidates.0)?;
+            return Ok(self.serve_any(any, candidates, None, wait_until, received).await?.into());
         };
         // R6: seen alive before any grant is written, and again before they are told.
         let (bond, ttl_ms) = self.bond(session, received.into()).await.map_err(Box::new)?;
@@ -127,8 +132,8 @@ impl Manager {
             if any.count == Count::Fair {
                 return self.serve_fair(any, bond, wait_until, received).await;
             }
-            let keys = self.resolve(&any.candidates).await?;
-            self.serve_any(any, keys, Some(bond), wait_until, received).await
+            let candidates = self.resolve(any).await?;
+            self.serve_any(any, candidates, Some(bond), wait_until, received).await
         };
         let mut served = tokio::select! {
             biased;
@@ -170,21 +175,26 @@ impl Manager {
     async fn serve_any(
         &self,
         any: &AcquireAny,
-        keys: Vec<Key>,
+        candidates: (Vec<Key>, bool),
         bond: Option<Bond>,
         wait_until: Option<Moment>,
         received: Moment,
     ) -> Result<Served, AcquireAnyError> {
         let Some((id, body)) = any.mark else {
-            return Ok(self.try_then_wait(any, keys, bond, wait_until, received).await?.into());
+            return Ok(self
+                .try_then_wait(any, candidates, bond, wait_until, received)
+                .await?
+                .into());
         };
         if self.serving.insert(id, ()).is_some() {
             return Err(Trouble::InFlight.into());
         }
         let _guard = Serving(self, id);
-        match self.granted_before(any, &keys, bond, (id, body), received).await? {
+        match self.granted_before(any, &candidates.0, bond, (id, body), received).await? {
             Some(served) => Ok(served),
-            None => Ok(self.try_then_wait(any, keys, bond, wait_until, received).await?.into()),
+            None => {
+                Ok(self.try_then_wait(any, candidates, bond, wait_until, received).await?.into())
+            }
         }
     }
 
@@ -209,34 +219,65 @@ impl Manager {
         pools
     }
 
+    async fn found(
+        &self,
+        place: (Option<&str>, &str),
+        any: &AcquireAny,
+    ) -> Result<(Vec<Key>, bool), Trouble> {
+        let count = if let Count::UpTo(count) = any.count { count } else { MAX_CANDIDATES };
+        let wanted = |record: &Record| {
+            let marked = |(id, _)| record.request_marks.iter().any(|mark| mark.id == id);
+            record.state == State::Free || any.mark.is_some_and(marked)
+        };
+        let keys = self.keys_of(place, MAX_CANDIDATES, count + SPARE, wanted);
+        keys.await.map_err(Trouble::Store)
+    }
+
+    /// The candidates of a call, and whether there are more than are tried at a time.
     pub(super) async fn resolve(
         &self,
-        candidates: &Candidates,
-    ) -> Result<Vec<Key>, AcquireAnyError> {
-        let keys = match candidates {
+        any: &AcquireAny,
+    ) -> Result<(Vec<Key>, bool), AcquireAnyError> {
+        let (keys, cut) = match &any.candidates {
             Candidates::Keys(keys) => {
                 let mut seen = HashSet::default();
                 if let Some(twice) = keys.iter().find(|key| !seen.insert(key.as_str())) {
                     let detail = format!("names {twice:?} twice");
                     return Err(Invalid { field: "keys", detail }.into());
                 }
-                keys.clone()
+                (keys.clone(), false)
             }
-            Candidates::Prefix(prefix) => {
-                let range = Range { prefix: prefix.clone(), after: None, limit: MAX_CANDIDATES };
-                let found = self.world.store.scan(range).await.map_err(Trouble::Store)?;
-                found.into_iter().map(|(key, _)| key).filter(|key| !key.is_session()).collect()
-            }
+            Candidates::Prefix(prefix) => self.found((None, prefix), any).await?,
             Candidates::Pool(pool) => {
                 self.check_pool(pool)?;
-                self.keys_of(pool, MAX_CANDIDATES).await.map_err(Trouble::Store)?
+                self.found((Some(pool), ""), any).await?
             }
         };
         if keys.len() > MAX_CANDIDATES {
             let detail = format!("names {} keys; at most {MAX_CANDIDATES} are allowed", keys.len());
             return Err(Invalid { field: "keys", detail }.into());
         }
-        Ok(keys)
+        Ok((keys, cut))
+    }
+
+    /// Resolves when a candidate that is not among these may have become free.
+    async fn others_freed(&self, any: &AcquireAny, tried: &[Key]) {
+        let tried: HashSet<&Key> = tried.iter().collect();
+        let mut feed = self.world.store.feed();
+        tokio::time::sleep(LOOK_AGAIN).await;
+        let fits = |one: &Committed| {
+            let fits = match &any.candidates {
+                Candidates::Keys(_) => false,
+                Candidates::Prefix(prefix) => one.key.as_str().starts_with(prefix.as_str()),
+                Candidates::Pool(pool) => self.world.rules().is_of(one.key.as_str(), pool),
+            };
+            fits && one.change.kind != ChangeKind::Granted && !tried.contains(&one.key)
+        };
+        while let Ok(News::Changes(batch)) = feed.recv().await {
+            if batch.iter().any(fits) {
+                return;
+            }
+        }
     }
 
     pub(super) async fn views(&self, keys: &[Key]) -> Result<Vec<View>, Trouble> {
@@ -247,31 +288,41 @@ impl Manager {
     async fn try_then_wait(
         &self,
         any: &AcquireAny,
-        keys: Vec<Key>,
+        mut candidates: (Vec<Key>, bool),
         bond: Option<Bond>,
         wait_until: Option<Moment>,
         received: Moment,
     ) -> Result<Vec<Unheard>, AcquireAnyError> {
-        let keys = self.order(any, keys).await?;
         let Count::UpTo(count) = any.count else { return Ok(Vec::new()) };
-        let mut tried = self.try_each(any, count, &keys, bond, true, received).await?;
-        if tried.grants.is_empty() && wait_until.is_none() && self.node.is_some() {
-            // What this node knows of other nodes' keys may be a moment old: nobody is turned away by it.
-            tried = self.try_each(any, count, &keys, bond, false, received).await?;
-        }
-        let Tried { grants, counts, trouble } = tried;
-        if !grants.is_empty() {
-            return Ok(grants);
-        }
-        match wait_until {
-            Some(until) if !keys.is_empty() => {
-                let park = self.park(any, &keys, bond, until, received, std::future::pending());
-                park.await?.map_or_else(
-                    || Err(trouble.map_or(AcquireAnyError::NoneAvailable(counts), Into::into)),
-                    |grant| Ok(vec![grant]),
-                )
+        loop {
+            let (keys, cut) = candidates;
+            let keys = self.order(any, keys).await?;
+            let mut tried = self.try_each(any, count, &keys, bond, true, received).await?;
+            if tried.grants.is_empty() && wait_until.is_none() && self.node.is_some() {
+                // What this node knows of other nodes' keys may be a moment old: nobody is turned away by it.
+                tried = self.try_each(any, count, &keys, bond, false, received).await?;
             }
-            _ => Err(trouble.map_or(AcquireAnyError::NoneAvailable(counts), Into::into)),
+            let Tried { grants, counts, trouble } = tried;
+            if !grants.is_empty() {
+                return Ok(grants);
+            }
+            let none = || trouble.map_or(AcquireAnyError::NoneAvailable(counts), Into::into);
+            let Some(until) = wait_until.filter(|_| !keys.is_empty()) else { return Err(none()) };
+            let others = Cell::new(false);
+            let leave = async {
+                if !cut {
+                    return std::future::pending().await;
+                }
+                self.others_freed(any, &keys).await;
+                others.set(true);
+            };
+            if let Some(grant) = self.park(any, &keys, bond, until, received, leave).await? {
+                return Ok(vec![grant]);
+            }
+            if !others.get() || self.now() >= until {
+                return Err(none());
+            }
+            candidates = self.resolve(any).await?;
         }
     }
 

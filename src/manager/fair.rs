@@ -57,7 +57,7 @@ impl Manager {
     ) -> Result<Served, AcquireAnyError> {
         let pool = self.pool_joined(any, bond)?;
         let named = match &any.candidates {
-            Candidates::Keys(_) => self.resolve(&any.candidates).await?,
+            Candidates::Keys(_) => self.resolve(any).await?.0,
             _ => Vec::new(),
         };
         let surveyed = tokio::time::timeout(PATIENCE, self.world.pools.surveyed(&pool)).await;

@@ -3,7 +3,7 @@
 use super::{Manager, Trouble};
 use crate::{
     actor::{Subscriber, TooManySubscribers},
-    lease::{Answer, Key, Nonce, Owner, Request, State, Token, View},
+    lease::{Answer, Key, Nonce, Owner, Record, Request, State, Token, View},
     store::{Found, Gate, Health, History, Position, Range, StoreError},
 };
 
@@ -138,9 +138,38 @@ impl Manager {
         Ok(listing)
     }
 
-    /// Keys of a pool that have a record, at most `limit`; of a bounded number that is looked at.
-    pub(super) async fn keys_of(&self, pool: &str, limit: usize) -> Result<Vec<Key>, StoreError> {
-        self.keys_such(pool, limit, |_| true).await
+    /// Keys of a prefix or pool that have a record, in byte order, at most `limit`. Where there are more, those for which
+    /// `wanted` come before others, and so many of them are enough. Whether some were left out.
+    pub(super) async fn keys_of(
+        &self,
+        (pool, prefix): (Option<&str>, &str),
+        limit: usize,
+        enough: usize,
+        wanted: impl Fn(&Record) -> bool,
+    ) -> Result<(Vec<Key>, bool), StoreError> {
+        let mut scan = self.scan(pool.map(str::to_owned), prefix, None);
+        let (mut keys, mut cut) = (Vec::new(), false);
+        while let Some(page) = scan.page(self).await? {
+            let page = page.into_iter().filter(|(key, _)| !key.is_session());
+            keys.extend(page.map(|(key, found)| (key, found.record.is_ok_and(|r| wanted(&r)))));
+            let mut surplus = keys.len().saturating_sub(limit);
+            if surplus > 0 {
+                cut = true;
+                keys.reverse();
+                keys.retain(|(_, wanted)| {
+                    let drop = surplus > 0 && !wanted;
+                    surplus -= usize::from(drop);
+                    !drop
+                });
+                keys.reverse();
+                keys.truncate(limit);
+                if keys.iter().filter(|(_, wanted)| *wanted).count() >= enough.min(limit) {
+                    break;
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+        Ok((keys.into_iter().map(|(key, _)| key).collect(), cut))
     }
 
     pub(super) async fn keys_such(

@@ -107,7 +107,7 @@ impl Manager {
         received: Moment,
     ) -> Result<Vec<(Key, Grant)>, AcquireAnyError> {
         let Some(mark) = any.mark else { return Ok(Vec::new()) };
-        let keys = self.resolve(&any.candidates).await?;
+        let keys = self.resolve(any).await?.0;
         match self.granted_before(any, &keys, None, mark, received).await {
             Ok(served) => Ok(Taken::from(served.unwrap_or_default()).grants),
             Err(AcquireAnyError::Refused(Refusal::RequestSpent(_))) => Ok(Vec::new()),

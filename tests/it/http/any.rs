@@ -85,6 +85,28 @@ async fn random_order_spreads() {
 }
 
 #[tokio::test]
+async fn the_last_of_ten_thousand_and_one_keys_is_found_and_waited_for() {
+    let server = Server::start();
+    let name = |n: usize| format!("p/{n:05}");
+    let keys: Vec<_> = (0..10_000).map(name).collect();
+    let all = json!({ "keys": keys, "owner": "other", "ttl_ms": 600_000, "count": 10_000 });
+    let held = grants(&server.post("/v1/acquire-any", &all).await.ok());
+    assert_eq!(held.len(), 10_000);
+    let last = server.acquire(&name(10_000), "other", 600_000).await;
+    let any = json!({ "prefix": "p/", "owner": "w", "ttl_ms": 60_000, "wait_ms": 30_000 });
+    let mut parked = server.park("/v1/acquire-any", &any).await;
+    server.until_waiters(&name(7), 1).await;
+    server.release(&last).await;
+    let got = grants(&soon("the grant", parked.receive()).await.ok());
+    assert_eq!(got[0].key, last.key, "a key that was not among those waited for");
+    server.release(&got[0]).await;
+    let any = json!({ "prefix": "p/", "owner": "w", "ttl_ms": 60_000 });
+    let got = grants(&server.post("/v1/acquire-any", &any).await.ok());
+    assert_eq!(got[0].key, last.key);
+    server.post("/v1/acquire-any", &any).await.problem(409, "none-available");
+}
+
+#[tokio::test]
 async fn a_waiter_on_many_keys_gets_exactly_one() {
     let server = Server::start();
     let keys: Vec<_> = (0..30).map(|n| format!("k{n}")).collect();
