@@ -147,7 +147,7 @@ impl World {
     ) -> Self {
         let jumps = JumpDetector::new();
         // What the clocks show now is what later stops are measured by, whenever the first call comes.
-        let _ = jumps.check(&*clock);
+        jumps.check(&*clock, (clock.now(), clock.wall_ms()), |_| {});
         let bus = Bus::new(limits.bus_buffer, limits.subscribers);
         let seed = entropy.next_u64();
         let plugins = Plugins::new(plugins, clock.clone(), seed, metrics.clone());
@@ -206,11 +206,21 @@ impl World {
     pub(super) fn reading(&self) -> (Moment, u64) {
         let now = self.clock.now();
         let wall_ms = self.clock.wall_ms();
-        let Some(gain) = self.jumps.check_reading(&*self.clock, now, wall_ms) else {
-            return (now, wall_ms);
+        let jumped = if self.breaks(Mutant::PromisesVoidedAfterTheJump) {
+            let mut gained = None;
+            let jumped = self.jumps.check(&*self.clock, (now, wall_ms), |gain| gained = Some(gain));
+            gained.into_iter().for_each(|gain| self.void_promises(gain));
+            jumped
+        } else {
+            self.jumps.check(&*self.clock, (now, wall_ms), |gain| self.void_promises(gain))
         };
+        if jumped { (self.clock.now(), wall_ms) } else { (now, wall_ms) }
+    }
+
+    /// The clock had stood still without knowing.
+    fn void_promises(&self, gain: Duration) {
         if self.breaks(Mutant::ClockStopIgnored) {
-            return (now, wall_ms);
+            return;
         }
         self.entropy.refresh();
         if self.store.shared().is_some() {
@@ -226,7 +236,6 @@ impl World {
         self.metrics.clock_jumps.increment(1);
         let gain_ms = gain.as_millis();
         tracing::warn!(gain_ms, "the clock had stood still: earlier promises are void");
-        (self.clock.now(), wall_ms)
     }
 
     /// Whether a rule is broken on purpose. Never, outside of tests.

@@ -1,7 +1,10 @@
 //! Detects that time passed which the monotonic clock did not count.
 
 use std::{
-    sync::atomic::{AtomicI64, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
     time::Duration,
 };
 
@@ -24,8 +27,9 @@ const UNSET: i64 = i64::MIN;
 /// a pause by the hypervisor, a resumed snapshot, or somebody setting the clock, which cannot be told
 /// from the first two.
 ///
-/// Guarantees: a gain is reported to one caller, once; a wall clock that is set back is never
-/// reported; a thread that loses the processor during a check causes no report.
+/// Guarantees: a gain is reported to one caller, once, and no other check returns before that one has voided the
+/// promises; a wall clock that is set back is never reported; a thread that loses the processor during a check causes
+/// no report.
 ///
 /// Does not guarantee: to see a pause while the wall clock was set back by as much.
 ///
@@ -35,11 +39,13 @@ const UNSET: i64 = i64::MIN;
 pub struct JumpDetector {
     /// Wall clock minus our clock at the last check, in milliseconds.
     offset: AtomicI64,
+    /// Who looks with care, and voids what has to be: one at a time.
+    looks: Mutex<()>,
 }
 
 impl Default for JumpDetector {
     fn default() -> Self {
-        Self { offset: AtomicI64::new(UNSET) }
+        Self { offset: AtomicI64::new(UNSET), looks: Mutex::new(()) }
     }
 }
 
@@ -50,42 +56,36 @@ impl JumpDetector {
         Self::default()
     }
 
-    /// The gain, when the wall clock gained more than one second since the last check. Lock-free;
-    /// costs one reading of each clock as long as nothing moved.
-    #[must_use = "a gain is reported once: whoever hears of it voids the promises"]
-    pub fn check(&self, clock: &dyn Clock) -> Option<Duration> {
-        let now = clock.now();
-        self.check_reading(clock, now, clock.wall_ms())
-    }
-
-    /// The same for a reading of our clock and one of the wall clock taken after it.
-    #[must_use = "a gain is reported once: whoever hears of it voids the promises"]
-    pub fn check_reading(&self, clock: &dyn Clock, now: Moment, wall_ms: u64) -> Option<Duration> {
+    /// Checks a reading of our clock and one of the wall clock that was taken after it. Where the wall clock gained more
+    /// than one second since the last check, `void` is called with the gain, before any check of the time after it
+    /// returns. Whether it was. Lock-free as long as nothing moved.
+    pub fn check(
+        &self,
+        clock: &dyn Clock,
+        (now, wall_ms): (Moment, u64),
+        void: impl FnOnce(Duration),
+    ) -> bool {
         let base = self.offset.load(Ordering::Acquire);
         let ours = now.0 / 1_000_000;
         if base != UNSET && (offset(wall_ms, ours) - base).abs() <= ROUNDING_MS {
-            return None;
+            return false;
         }
-        self.settle(clock)
+        self.settle(clock, void)
     }
 
-    /// Reads both clocks with care, and takes the result for the new base unless another thread was
-    /// faster: then its base counts.
+    /// Reads both clocks with care, and takes the result for the new base when the promises of before are void.
     #[cold]
-    fn settle(&self, clock: &dyn Clock) -> Option<Duration> {
-        loop {
-            let base = self.offset.load(Ordering::Acquire);
-            let found = careful_offset(clock);
-            if self
-                .offset
-                .compare_exchange(base, found, Ordering::AcqRel, Ordering::Acquire)
-                .is_err()
-            {
-                continue;
-            }
-            let gain = if base == UNSET { 0 } else { found - base };
-            return (gain > TOLERATED_MS).then(|| Duration::from_millis(gain.unsigned_abs()));
+    fn settle(&self, clock: &dyn Clock, void: impl FnOnce(Duration)) -> bool {
+        let _alone = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let base = self.offset.load(Ordering::Acquire);
+        let found = careful_offset(clock);
+        let gain = if base == UNSET { 0 } else { found - base };
+        let jumped = gain > TOLERATED_MS;
+        if jumped {
+            void(Duration::from_millis(gain.unsigned_abs()));
         }
+        self.offset.store(found, Ordering::Release);
+        jumped
     }
 }
 
@@ -121,38 +121,45 @@ mod tests {
         lease::Moment,
     };
 
+    /// The gain, where there is one.
+    fn check(jumps: &JumpDetector, clock: &dyn Clock) -> Option<Duration> {
+        let (now, mut heard) = (clock.now(), None);
+        jumps.check(clock, (now, clock.wall_ms()), |gain| heard = Some(gain));
+        heard
+    }
+
     const YEAR_MS: u64 = 365 * 86_400_000;
 
     #[test]
     fn a_gain_of_more_than_a_second_is_reported_once() {
         let (clock, jumps) = (ManualClock::new(), JumpDetector::new());
-        assert_eq!(jumps.check(&clock), None, "the first check sets the base");
+        assert_eq!(check(&jumps, &clock), None, "the first check sets the base");
         clock.advance(Duration::from_secs(86_400));
-        assert_eq!(jumps.check(&clock), None);
+        assert_eq!(check(&jumps, &clock), None);
 
         clock.pause_unseen(Duration::from_millis(1000));
-        assert_eq!(jumps.check(&clock), None);
+        assert_eq!(check(&jumps, &clock), None);
         clock.pause_unseen(Duration::from_millis(1001));
-        assert_eq!(jumps.check(&clock), Some(Duration::from_millis(1001)));
-        assert_eq!(jumps.check(&clock), None);
+        assert_eq!(check(&jumps, &clock), Some(Duration::from_millis(1001)));
+        assert_eq!(check(&jumps, &clock), None);
     }
 
     #[test]
     fn a_year_back_is_no_jump_and_a_year_forward_is() {
         let (clock, jumps) = (ManualClock::new(), JumpDetector::new());
-        assert_eq!(jumps.check(&clock), None);
+        assert_eq!(check(&jumps, &clock), None);
         let wall = clock.wall_ms();
         clock.set_wall(wall - YEAR_MS);
-        assert_eq!(jumps.check(&clock), None);
+        assert_eq!(check(&jumps, &clock), None);
         clock.pause_unseen(Duration::from_secs(2));
-        assert_eq!(jumps.check(&clock), Some(Duration::from_secs(2)), "judged from the new base");
+        assert_eq!(check(&jumps, &clock), Some(Duration::from_secs(2)), "judged from the new base");
         clock.set_wall(wall + YEAR_MS);
-        let gain = jumps.check(&clock).unwrap();
+        let gain = check(&jumps, &clock).unwrap();
         assert!(gain > Duration::from_millis(2 * YEAR_MS - 3000));
         clock.set_wall(0);
-        assert_eq!(jumps.check(&clock), None);
+        assert_eq!(check(&jumps, &clock), None);
         clock.set_wall(u64::MAX);
-        assert!(jumps.check(&clock).is_some(), "no overflow at the end of the range");
+        assert!(check(&jumps, &clock).is_some(), "no overflow at the end of the range");
     }
 
     #[test]
@@ -161,7 +168,7 @@ mod tests {
         for _ in 0..10_000 {
             clock.advance(Duration::from_millis(777));
             clock.pause_unseen(Duration::from_micros(700));
-            assert_eq!(jumps.check(&clock), None);
+            assert_eq!(check(&jumps, &clock), None);
         }
     }
 
@@ -193,17 +200,17 @@ mod tests {
     fn a_starved_reader_is_not_taken_for_a_jump() {
         let (clock, jumps) = (Starved(ManualClock::new(), AtomicU32::new(0)), JumpDetector::new());
         for _ in 0..300 {
-            assert_eq!(jumps.check(&clock), None);
+            assert_eq!(check(&jumps, &clock), None);
         }
         clock.0.pause_unseen(Duration::from_secs(5));
-        assert_eq!(jumps.check(&clock).map(|gain| gain.as_secs()), Some(5));
+        assert_eq!(check(&jumps, &clock).map(|gain| gain.as_secs()), Some(5));
     }
 
     #[test]
     fn of_many_threads_exactly_one_hears_of_each_jump() {
         let (clock, jumps) = (ManualClock::new(), JumpDetector::new());
         let heard = AtomicU32::new(0);
-        assert_eq!(jumps.check(&clock), None);
+        assert_eq!(check(&jumps, &clock), None);
         for _ in 0..50 {
             clock.pause_unseen(Duration::from_secs(10));
             std::thread::scope(|scope| {
@@ -211,7 +218,7 @@ mod tests {
                     scope.spawn(|| {
                         for _ in 0..20 {
                             heard.fetch_add(
-                                u32::from(jumps.check(&clock).is_some()),
+                                u32::from(check(&jumps, &clock).is_some()),
                                 Ordering::Relaxed,
                             );
                         }
@@ -226,7 +233,7 @@ mod tests {
     fn a_machine_in_order_is_never_reported() {
         let (clock, jumps) = (SystemClock::new(), JumpDetector::new());
         for _ in 0..100_000 {
-            assert_eq!(jumps.check(&clock), None);
+            assert_eq!(check(&jumps, &clock), None);
         }
     }
 }

@@ -77,6 +77,8 @@ mutants! {
         PromiseBySentRecord,
         /// §2: a stop of the clock that it did not count is not noticed.
         ClockStopIgnored,
+        /// §2: others may promise by the clock that stood still, until the promises are void.
+        PromisesVoidedAfterTheJump,
         /// R2: an administrator's order cuts the promises that still run.
         RevokeCutsPromises,
         /// §2: a reading of another's clock is paired with one of ours from before it was asked for.

@@ -95,12 +95,17 @@ impl LeaseStore for Meddled {
 
 /// A coordinator on it, in this actix system.
 pub async fn open(store: Arc<dyn LeaseStore>) -> Arc<Manager> {
+    Manager::open(parts(store)).await.expect("the manager opens")
+}
+
+/// What it is made of.
+pub fn parts(store: Arc<dyn LeaseStore>) -> Parts {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy::new());
     let arbiters = Arc::new(Arbiters::new(1));
     claim_this_thread(0);
     arbiters.set(0, actix::Arbiter::current());
-    let parts = Parts {
+    Parts {
         plugins: Vec::new(),
         store,
         locked_at: clock.now(),
@@ -117,6 +122,5 @@ pub async fn open(store: Arc<dyn LeaseStore>) -> Arc<Manager> {
         metrics: Arc::new(Metrics::register("embedded")),
         ownership_log: OwnershipLog::new(1),
         broken: None,
-    };
-    Manager::open(parts).await.expect("the manager opens")
+    }
 }

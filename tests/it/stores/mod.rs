@@ -8,6 +8,7 @@ pub mod demands;
 mod dynamodb;
 mod embedded;
 mod faulty;
+mod jump;
 pub mod lab;
 mod meddled;
 mod nats;
