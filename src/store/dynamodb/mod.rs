@@ -103,6 +103,8 @@ pub struct Options {
     pub flush_interval: Duration,
     /// How long the log of changes is kept.
     pub history: Duration,
+    /// Most keys with a record, as far as this process knows: nodes that add keys at the same moment may go beyond it.
+    pub max_keys: u64,
 }
 
 impl Options {
@@ -118,6 +120,7 @@ impl Options {
             poll_interval: Duration::from_millis(200),
             flush_interval: Duration::from_millis(20),
             history: Duration::from_secs(24 * 3600),
+            max_keys: u64::MAX,
         }
     }
 }
@@ -139,6 +142,7 @@ pub struct Stats {
 pub struct DynamoStore {
     shared: Arc<Shared>,
     thread: Thread,
+    max_keys: u64,
     closed: AtomicBool,
 }
 
@@ -157,10 +161,11 @@ impl DynamoStore {
         metrics: Arc<Metrics>,
     ) -> Result<Arc<Self>, OpenError> {
         let thread = Thread::start()?;
+        let max_keys = options.max_keys;
         let opening = thread.spawn(open(options, fresh, witness, clock, metrics));
         let ended = |e: tokio::task::JoinError| OpenError::Thread(std::io::Error::other(e));
         let shared = opening.await.map_err(ended)??;
-        Ok(Arc::new(Self { shared, thread, closed: AtomicBool::new(false) }))
+        Ok(Arc::new(Self { shared, thread, max_keys, closed: AtomicBool::new(false) }))
     }
 
     /// Waits for what becomes of the writes that were sent, logs what waits, takes this session off the
@@ -282,6 +287,10 @@ impl LeaseStore for DynamoStore {
     /// The write is on its way when this returns, whether or not the future is polled.
     fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {
         if let Some(why) = self.refuse() {
+            return Box::pin(std::future::ready(Outcome::Refused(why)));
+        }
+        if write.expected == Revision::ABSENT && self.stats().keys >= self.max_keys {
+            let why = StoreError::TooManyKeys(self.max_keys);
             return Box::pin(std::future::ready(Outcome::Refused(why)));
         }
         self.run(|shared| async move { shared.compare_and_set(write).await }, Outcome::Unknown)

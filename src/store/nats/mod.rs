@@ -82,6 +82,7 @@ pub struct Stats {
 /// The store on a bucket. Its thread ends when it is closed or dropped.
 pub struct NatsStore {
     core: Arc<Core>,
+    max_keys: u64,
     stop: Mutex<Option<Stop>>,
 }
 
@@ -98,9 +99,10 @@ impl NatsStore {
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> Result<Arc<Self>, OpenError> {
+        let max_keys = options.max_keys;
         let opening = Opening { options, fresh, witness, clock, metrics };
         let (core, stop) = open::open(opening).await?;
-        Ok(Arc::new(Self { core, stop: Mutex::new(Some(stop)) }))
+        Ok(Arc::new(Self { core, max_keys, stop: Mutex::new(Some(stop)) }))
     }
 
     /// Refuses new requests, settles those on their way, and ends the connection: some seconds at most.
@@ -150,6 +152,9 @@ impl LeaseStore for NatsStore {
 
     /// The write is on its way when this returns, whether or not the future is polled.
     fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {
+        if write.expected == Revision::ABSENT && self.core.table().keys() >= self.max_keys {
+            return Box::pin(ready(Outcome::Refused(StoreError::TooManyKeys(self.max_keys))));
+        }
         let Some(encoded) = message::encode(&write, self.core.clock.wall_ms()) else {
             let why = StoreError::Unavailable("the record is too long".to_owned());
             return Box::pin(ready(Outcome::Refused(why)));

@@ -51,6 +51,8 @@ pub struct Options {
     pub history: u8,
     /// Make the bucket when it is missing.
     pub create_bucket: bool,
+    /// Most keys with a record, as far as this process knows: nodes that add keys at the same moment may go beyond it.
+    pub max_keys: u64,
 }
 
 impl Options {
@@ -70,6 +72,7 @@ impl Options {
             request_timeout: DEFAULT_REQUEST_TIMEOUT,
             history: DEFAULT_HISTORY,
             create_bucket: true,
+            max_keys: u64::MAX,
         }
     }
 }
@@ -99,6 +102,7 @@ impl Options {
             request_timeout: section.request_timeout,
             history: section.history,
             create_bucket: section.create_bucket,
+            max_keys: u64::MAX,
         })
     }
 }

@@ -3,9 +3,12 @@
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
-use tenure::store::{
-    Health, LeaseStore,
-    dynamodb::{OpenError, Options},
+use tenure::{
+    lease::Revision,
+    store::{
+        Health, LeaseStore, Outcome, StoreError,
+        dynamodb::{OpenError, Options},
+    },
 };
 
 use crate::dynamodb::kit::*;
@@ -59,4 +62,16 @@ async fn an_endpoint_where_nobody_listens_is_said_so() {
     drop(listener);
     let error = open_with(options(&url), None).await.unwrap_err();
     assert!(matches!(error, OpenError::Unavailable { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn the_number_of_keys_is_bounded() {
+    let endpoint = Endpoint::start();
+    let options = Options { max_keys: 2, ..options(&endpoint.url()) };
+    let store = open_with(options, None).await.unwrap();
+    let a = commit(&store, grant(&key("a"), Revision::ABSENT, "w", 1)).await;
+    commit(&store, grant(&key("b"), Revision::ABSENT, "w", 1)).await;
+    let third = store.compare_and_set(grant(&key("c"), Revision::ABSENT, "w", 1)).await;
+    assert!(matches!(third, Outcome::Refused(StoreError::TooManyKeys(2))), "{third:?}");
+    commit(&store, grant(&key("a"), a, "w2", 2)).await;
 }

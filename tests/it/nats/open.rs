@@ -2,16 +2,21 @@
 
 use async_nats::jetstream::{self, stream};
 use futures_util::future::join_all;
-use tenure::store::{
-    LeaseStore,
-    nats::{OpenError, Options},
+use tenure::{
+    lease::Revision,
+    store::{
+        LeaseStore, Outcome, StoreError,
+        nats::{OpenError, Options},
+    },
 };
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::TcpListener,
 };
 
-use crate::nats::harness::{BUCKET, STREAM, context, fresh, open, open_with, options, ready};
+use crate::nats::harness::{
+    BUCKET, STREAM, committed, context, fresh, grant, open, open_with, options, ready,
+};
 
 use crate::support::nats_server::{Server, Sync};
 
@@ -148,4 +153,17 @@ async fn an_old_server_is_refused() {
     });
     let why = refused(options(&url)).await;
     assert!(matches!(&why, OpenError::OldServer { found } if found == "2.10.22"), "{why:?}");
+}
+
+#[tokio::test]
+async fn the_number_of_keys_is_bounded() {
+    let server = Server::start();
+    let options = Options { max_keys: 2, ..options(&server.url()) };
+    let store = open_with(options, fresh(3), None).await.expect("a store");
+    ready(&store).await;
+    let a = committed(store.compare_and_set(grant("a", Revision::ABSENT, "w", 1)).await);
+    committed(store.compare_and_set(grant("b", Revision::ABSENT, "w", 1)).await);
+    let third = store.compare_and_set(grant("c", Revision::ABSENT, "w", 1)).await;
+    assert!(matches!(third, Outcome::Refused(StoreError::TooManyKeys(2))), "{third:?}");
+    committed(store.compare_and_set(grant("a", a, "w2", 2)).await);
 }

@@ -28,6 +28,7 @@ pub(super) async fn open(
         poll_interval: section.poll_interval,
         flush_interval: section.flush_interval,
         history: section.history,
+        max_keys: settings.limits.keys,
     };
     let Surroundings { clock, metrics, .. } = surroundings.clone();
     Ok(DynamoStore::open(options, fresh, witness, clock, metrics).await?)

@@ -17,7 +17,7 @@ pub(super) async fn open(
     fresh: Fresh,
     witness: Option<Witness>,
 ) -> anyhow::Result<Opened> {
-    let options = Options::of(&settings.store.nats)?;
+    let options = Options { max_keys: settings.limits.keys, ..Options::of(&settings.store.nats)? };
     let Surroundings { clock, metrics, .. } = surroundings.clone();
     let opened = NatsStore::open(options, fresh, witness, clock, metrics).await;
     let opened = opened.map_err(|error| match &error {
