@@ -91,7 +91,7 @@ impl RestoreArgs {
 }
 
 /// Fills the empty store. The epoch is raised before the first key is written: a restore that broke
-/// off leaves no store that would give a token twice.
+/// off leaves no store that would give a token twice, and on the embedded store none that is served.
 async fn restore(
     settings: &Settings,
     surroundings: &Surroundings,
@@ -121,13 +121,18 @@ async fn restore(
             return Err(why);
         }
     };
-    if settings.store.kind == StoreKind::Embedded {
+    let dir = &settings.store.embedded.data_dir;
+    let embedded = settings.store.kind == StoreKind::Embedded;
+    if embedded {
+        EmbeddedStore::begin_restore(dir, fresh.identity)?;
         opened.close().await;
-        let dir = &settings.store.embedded.data_dir;
         EmbeddedStore::restamp(dir, surroundings.entropy.nonce(), epoch)?;
         opened = open().await?;
     }
-    let filled = fill(settings, surroundings, &opened.store, backup).await;
+    let mut filled = fill(settings, surroundings, &opened.store, backup).await;
+    if filled.is_ok() && embedded {
+        filled = EmbeddedStore::end_restore(dir).map_err(Into::into);
+    }
     opened.close().await;
     filled.with_context(|| {
         format!("the restore is not complete: {}, and restore again", how_to_empty(settings))

@@ -20,6 +20,8 @@ use crate::lease::{ClusterSecret, Epoch, Nonce};
 const META: &str = "META";
 const META_TEMPORARY: &str = "META.tmp";
 const LOCK: &str = "LOCK";
+/// There while a backup is brought into the store: who does that.
+const RESTORING: &str = "RESTORING";
 /// What a fresh file system has of its own.
 const LOST_AND_FOUND: &str = "lost+found";
 /// What a node remembers of a shared store; the default for it is the default directory of this one.
@@ -122,6 +124,17 @@ impl Directory {
         Ok(Self { path: path.to_owned(), meta, lock })
     }
 
+    /// Refuses a store that a restore left half full, but to that restore itself.
+    pub fn refuse_half_restored(&self, to: Nonce) -> Result<(), OpenError> {
+        let path = self.path.join(RESTORING);
+        match fs::read_to_string(&path) {
+            Ok(by) if by == to.to_string() => Ok(()),
+            Ok(_) => Err(OpenError::HalfRestored { dir: self.path.clone() }),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(OpenError::at(path)(e)),
+        }
+    }
+
     /// The ids of the segment files, ascending.
     pub fn segment_ids(&self) -> Result<Vec<u64>, OpenError> {
         segment_ids(&self.path)
@@ -163,11 +176,25 @@ fn refuse_foreign(dir: &Path) -> Result<(), OpenError> {
         let why = "is missing, though the log is there";
         return Err(OpenError::MetaCorrupt { path: dir.join(META), why });
     }
-    let ours = [LOCK, META_TEMPORARY, LOST_AND_FOUND, WITNESS];
+    let ours = [LOCK, META_TEMPORARY, RESTORING, LOST_AND_FOUND, WITNESS];
     match names.into_iter().find(|n| !ours.contains(&n.as_str())) {
         Some(found) => Err(OpenError::Foreign { dir: dir.to_owned(), found }),
         None => Ok(()),
     }
+}
+
+/// From now on nobody opens the store of this directory but whoever gives this name.
+pub(super) fn begin_restore(dir: &Path, by: Nonce, disk: &dyn Disk) -> Result<(), OpenError> {
+    let path = dir.join(RESTORING);
+    let put = disk.put(&path, by.to_string().as_bytes()).and_then(|()| disk.sync_names(dir));
+    put.map_err(OpenError::at(path))
+}
+
+/// The store is whole.
+pub(super) fn end_restore(dir: &Path, disk: &dyn Disk) -> Result<(), OpenError> {
+    let path = dir.join(RESTORING);
+    let removed = fs::remove_file(&path).and_then(|()| disk.sync_names(dir));
+    removed.map_err(OpenError::at(path))
 }
 
 fn take_lock(dir: &Path) -> Result<File, OpenError> {

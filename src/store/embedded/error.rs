@@ -20,6 +20,15 @@ pub enum OpenError {
         /// The store's directory.
         dir: PathBuf,
     },
+    /// A restore was cut off.
+    #[error(
+        "{} has a part of a backup: its restore was cut off. Move it away and restore again",
+        .dir.display()
+    )]
+    HalfRestored {
+        /// The store's directory.
+        dir: PathBuf,
+    },
     /// The directory holds files and no store.
     #[error(
         "{} holds files (such as {found:?}) but no store; name an empty or missing directory",

@@ -208,6 +208,7 @@ impl EmbeddedStore {
         disk: Arc<dyn Disk>,
     ) -> Result<(Self, Writer, std::fs::File), OpenError> {
         let directory = Directory::open(&options.dir, &options.fresh, &*disk)?;
+        directory.refuse_half_restored(options.fresh.identity)?;
         let mark = Mark::open(&directory, &*disk)?;
         let recovered = recover(&directory, &mark, &*disk, options.segment_bytes())?;
         let next_revision = recovered.next_revision;
@@ -234,6 +235,23 @@ impl EmbeddedStore {
             return Err(OpenError::at(path)(std::io::Error::other(why)));
         }
         directory.restamp(identity, epoch, &RealDisk)
+    }
+
+    /// A restore begins: until [`Self::end_restore`] the store is opened to nobody whose [`Options::fresh`] has another
+    /// identity, also after a crash.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn begin_restore(dir: &Path, by: Nonce) -> Result<(), OpenError> {
+        directory::begin_restore(dir, by, &RealDisk)
+    }
+
+    /// All of the backup is durable.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn end_restore(dir: &Path) -> Result<(), OpenError> {
+        directory::end_restore(dir, &RealDisk)
     }
 
     /// Figures for metrics and tests.

@@ -46,6 +46,28 @@ async fn a_backup_brings_everything_back_under_a_higher_epoch() {
 }
 
 #[tokio::test]
+async fn a_restore_that_was_killed_leaves_nothing_that_is_served() {
+    let place = Place::embedded();
+    let file = place.file("backup.jsonl");
+    let node = place.serve().await;
+    scenario::fill(&node).await;
+    node.stop().await;
+    place.tenure(&["backup", "--file", &file, "--output", "json"]).json();
+    fs::remove_dir_all(place.data()).expect("the disk is lost");
+    let mut restore = place.command(&["restore", "--file", &file, "--raise-epoch"]);
+    let killed = restore.env("TENURE_TEST_KILL_AT", "write:3:after").output().expect("it runs");
+    assert_eq!(killed.status.code(), None, "{killed:?}");
+    let served = place.tenure(&["serve", "--listen", "127.0.0.1:0"]);
+    served.refused(1, &["restore was cut off", "restore again"]);
+    place
+        .tenure(&["backup", "--file", &place.file("of-a-part.jsonl")])
+        .refused(1, &["restore was cut off"]);
+    fs::remove_dir_all(place.data()).expect("it is moved away");
+    scenario::restore(&place, &file, 1);
+    place.serve().await.stop().await;
+}
+
+#[tokio::test]
 async fn a_store_with_a_secret_of_its_own_is_not_mixed_with_a_backup() {
     let place = Place::embedded();
     let file = place.file("backup.jsonl");

@@ -66,7 +66,7 @@ impl Place {
         self.dir.path().join(name).display().to_string()
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
         command.args(arguments).current_dir(self.dir.path());
         for setting in &self.settings {
