@@ -82,7 +82,8 @@ pub struct AcquireAnyBody {
     /// How long to wait for one when none is free; 0, the default, is not at all.
     #[serde(default)]
     pub wait_ms: u64,
-    /// At most 64 bytes; a repeated call never grants twice.
+    /// At most 64 bytes. A repeated call finds its own grants, or hears that they ended. A key remembers the last four
+    /// request ids that it was granted under; with an older one it is granted anew.
     #[schema(min_length = 1, max_length = 64)]
     pub request_id: Option<String>,
 }

@@ -163,7 +163,8 @@ pub struct AcquireBody {
     /// Take it from oneself: the old tenure ends.
     #[serde(default)]
     pub reclaim: bool,
-    /// At most 64 bytes; a repeated call never grants twice.
+    /// At most 64 bytes. A repeated call finds its own grant, or hears that it ended. A key remembers the last four
+    /// request ids that it was granted under; with an older one it is granted anew.
     #[schema(min_length = 1, max_length = 64)]
     pub request_id: Option<String>,
 }
