@@ -115,6 +115,12 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
             plan.ttls = vec![1_500];
             plan.impatience = 500;
         }
+        // A node that is cut off from the store for so long that the stream forgets what it missed.
+        Mutant::BondsNotReadAnew => {
+            let way = Direction::Both;
+            let cut = |_| Fault::StoreCut { node: node(chance), way, span: long };
+            more.extend((0..4).map(cut));
+        }
         // A node that does not come to read what others write about themselves.
         Mutant::EndOfHomeFromOlderCopy => {
             let crash = |_| Fault::Crash { node: node(chance), down, boot: false };
