@@ -1,6 +1,6 @@
 //! Stores, records and waiting.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_nats::jetstream;
 use tenure::{
@@ -22,8 +22,14 @@ pub(crate) use crate::support::{
 pub(crate) const BUCKET: &str = "leases";
 pub(crate) const STREAM: &str = "KV_leases";
 
-pub(crate) fn options(url: &str) -> Options {
+/// As is usual, but for the copies.
+pub(crate) fn usual(url: &str) -> Options {
     Options { replicas: 1, ..Options::new(url, BUCKET) }
+}
+
+/// With time for a disk that syncs slowly: a test that wants its writes committed is not about that.
+pub(crate) fn options(url: &str) -> Options {
+    Options { request_timeout: Duration::from_secs(15), ..usual(url) }
 }
 
 pub(crate) fn fresh(identity: u128) -> Fresh {

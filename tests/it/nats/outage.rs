@@ -15,7 +15,7 @@ use crate::nats::{
     feed::Listener,
     harness::{
         committed, eventually, fresh, frozen, grant, key, open, open_with, options, overwrite,
-        ready,
+        ready, usual,
     },
 };
 use crate::support::proxy::{Proxy, Way};
@@ -48,7 +48,7 @@ async fn a_killed_server_comes_back_with_everything_and_the_feed_has_no_gap() {
 #[tokio::test]
 async fn every_call_ends_within_seconds_while_the_server_stands_still_or_is_away() {
     let mut server = Server::start();
-    let store = open(&server.url()).await;
+    let store = open_with(usual(&server.url()), fresh(3), None).await.unwrap();
     let first = overwrite(&store, "k", Revision::ABSENT, 1..=1).await;
     let limit = Duration::from_secs(9);
     for away in [false, true] {

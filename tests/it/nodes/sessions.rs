@@ -102,7 +102,7 @@ async fn any_node_takes_a_sessions_calls(pair: Pair) {
             leases(&beat) == 2
         });
         assert!(counted.await, "{beat}");
-        assert!(beat["valid_for_ms"].as_u64().expect("a window") > 19_000);
+        assert!(beat["valid_for_ms"].as_u64().expect("a window") > 15_000);
     }
     assert_eq!(session.beat(a).await.1["leases"], session.beat(b).await.1["leases"]);
     let (status, refused) = b.post("/v1/heartbeat", &there.proof()).await;
@@ -143,7 +143,7 @@ async fn a_session_of_a_dead_node_lives_on(mut pair: Pair) {
     }
     // The order stands, and ends the one.
     let ended = within(ms(40_000), async || {
-        assert_eq!(session.beat(&pair.b).await.0, 200);
+        assert_eq!(session.beat_until_answered(&pair.b).await.0, 200);
         state(&pair.b, "k/3").await == "free"
     });
     assert!(ended.await, "{}", pair.b.get("/v1/leases/k/3").await);
