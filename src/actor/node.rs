@@ -19,6 +19,7 @@ use std::{
 use super::{
     Mail, World,
     roster::count,
+    rules::digest,
     sweep::{Left, named, sweep, sweep_strangers},
     tasks::supervise,
 };
@@ -56,7 +57,7 @@ impl Node {
         let terms = world.terms();
         let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
         let version = env!("CARGO_PKG_VERSION");
-        let keeper = Keeper::new(terms.node, url, version, ttl_ms, terms.epoch);
+        let keeper = Keeper::new(terms.node, url, version, ttl_ms, terms.epoch).at(place());
         let (stopping, parked) = (AtomicBool::new(false), AtomicBool::new(false));
         let (keeper, left) = (Mutex::new(keeper), Arc::default());
         Arc::new(Self { world, keeper, left, ttl, stopping, parked })
@@ -193,7 +194,11 @@ impl Node {
         let now = self.world.clock.now();
         let nonce = self.world.entropy.nonce();
         let load = self.world.homed.load(Ordering::Relaxed);
-        let (expected, record) = self.with(|keeper| keeper.renewal(now, nonce, load));
+        let rules = self.world.rules_digest();
+        let (expected, record) = self.with(|keeper| {
+            keeper.go_by(rules);
+            keeper.renewal(now, nonce, load)
+        });
         if self.world.breaks(Mutant::PromiseBySentRecord) {
             self.world.set_terms(|terms| terms.until = record.until);
         }
@@ -449,4 +454,12 @@ fn keep_older(keeper: &Keeper, record: &mut NodeRecord) {
     if let Some(known) = known.filter(|known| record.state.is_terminal() && !known.unseen) {
         (record.written, record.until) = (known.written, known.until);
     }
+}
+
+/// [`NodeRecord::place`] of this process.
+fn place() -> u64 {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
+    let network = std::fs::read_link("/proc/self/ns/net").ok();
+    let named = boot.zip(network).map(|(boot, network)| format!("{boot}{}", network.display()));
+    named.map_or(0, |named| digest(named.as_bytes()))
 }

@@ -16,6 +16,18 @@ pub struct NodeView {
     pub runs_out_in_ms: u64,
 }
 
+impl NodeView {
+    /// Whether this other living node goes by other policies or plugins than `own`. One of another version is not
+    /// judged, nor one that does not say.
+    #[must_use]
+    pub fn goes_by_others_than(&self, own: &Self) -> bool {
+        let (theirs, ours) = (&self.record, &own.record);
+        let judged =
+            !self.this && theirs.state == NodeState::Alive && theirs.version == ours.version;
+        judged && theirs.rules != 0 && ours.rules != 0 && theirs.rules != ours.rules
+    }
+}
+
 impl Node {
     /// This node and those that it knows of, this one first.
     #[must_use]

@@ -5,10 +5,18 @@ use std::{
     sync::Arc,
 };
 
+use sha2::{Digest, Sha256};
+
 use crate::{
     lease::{Policies, Policy},
     telemetry::PoolMetrics,
 };
+
+/// The first 64 bits of SHA-256.
+pub(super) fn digest(bytes: &[u8]) -> u64 {
+    let hash: [u8; 32] = Sha256::digest(bytes).into();
+    hash[..8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
 
 /// The policies of a moment. Replaced as a whole: whoever reads them takes no lock.
 pub struct Rules {

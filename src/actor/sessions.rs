@@ -228,9 +228,9 @@ impl Session {
         Holdings { count: kept.leases.len(), digest: kept.sum }
     }
 
-    /// Its leases that an administrator ordered to end: its heartbeats do not keep them.
-    pub fn revoked(&self) -> Vec<Key> {
-        self.kept().revoked.keys().cloned().collect()
+    /// Its leases that an administrator ordered to end, with their tenures: its heartbeats do not keep them.
+    pub fn revoked(&self) -> Vec<(Key, Token)> {
+        self.kept().revoked.iter().map(|(key, token)| (key.clone(), *token)).collect()
     }
 
     /// From now on every answer to a heartbeat says that this lease is to end.
@@ -243,13 +243,15 @@ impl Session {
         self.kept().revoked.get(key) == Some(&token)
     }
 
-    /// Its leases that are to be handed over, and are not ordered to end.
-    pub fn asked(&self) -> Vec<Key> {
+    /// Its leases that are to be handed over, with their tenures, and are not ordered to end.
+    pub fn asked(&self) -> Vec<(Key, Token)> {
         let kept = self.kept();
-        let standing = |key: &&Key| {
-            !kept.revoked.contains_key::<Key>(key) && kept.leases.contains_key::<Key>(key)
+        let standing = |key: &Key, token: Token| {
+            kept.revoked.get(key) != Some(&token) && kept.leases.contains_key(key)
         };
-        kept.asked.keys().filter(standing).cloned().collect()
+        let asked = kept.asked.iter().map(|(key, (token, _))| (key, *token));
+        let standing = asked.filter(|(key, token)| standing(key, *token));
+        standing.map(|(key, token)| (key.clone(), token)).collect()
     }
 
     /// Whether it is asked to hand everything over: it is to be given nothing more.
@@ -534,7 +536,7 @@ mod tests {
         // The search finds the lease as it was before the order was durable.
         back.found(&key, Token(3), false);
         back.completed(0);
-        assert_eq!(back.revoked(), [key]);
+        assert_eq!(back.revoked(), [(key, Token(3))]);
     }
 
     #[test]

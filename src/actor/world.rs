@@ -11,7 +11,10 @@ use std::{
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::{Notify, mpsc::UnboundedSender};
 
-use super::{Bus, Mail, NamedPlugin, Plugins, Pools, Registry, Rules, Sessions, obituary::Death};
+use super::{
+    Bus, Mail, NamedPlugin, Plugins, Pools, Registry, Rules, Sessions, obituary::Death,
+    rules::digest,
+};
 use crate::{
     clock::{Clock, Entropy, JumpDetector},
     lease::{Env, Inherited, Key, Lease, Moment, Mutant, Nonce, Policies, Terms, View},
@@ -299,6 +302,13 @@ impl World {
         });
         self.registry.tell_all(|| Mail::Nudge);
         self.pools.doubt();
+    }
+
+    /// A digest of the policies and of the names of the plugins, for comparison among nodes of one version.
+    pub(super) fn rules_digest(&self) -> u64 {
+        let mut plugins = self.plugins.names();
+        plugins.sort_unstable();
+        digest(format!("{:?} {plugins:?}", self.terms().policies).as_bytes())
     }
 
     /// Where a node is reached; `None` for one that is not known.

@@ -14,6 +14,7 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use crate::{
     actor::Arbiters,
     http::{App, Courier, Replays, Server, ServerOptions, Source},
+    lease::Nonce,
     manager::{Manager, engine::Engine},
     settings::Settings,
     telemetry::Recorder,
@@ -58,6 +59,7 @@ impl Coordinator {
                 store: engine.store.store.clone(),
             }),
             exec_checks: settings.limits.exec_checks,
+            most_weight: settings.limits.weight,
             store_kind: settings.store.kind.as_str(),
             keep_alive: settings.events.heartbeat_interval.min(MAX_SILENCE).mul_f64(0.8),
             replays: Replays::of(&*engine.store.store),
@@ -73,13 +75,14 @@ impl Coordinator {
         let ended = actix::spawn(server.run());
         let kept = manager;
         actix::spawn(async move {
-            let mut shared = BTreeSet::new();
+            let (mut shared, mut odd) = (BTreeSet::new(), BTreeSet::new());
             loop {
                 tokio::time::sleep(UPKEEP).await;
                 recorder.upkeep();
                 let world = kept.world();
                 world.ownership_log.settle(world.clock.now());
                 shared = warn_of_shared_addresses(&kept, &shared);
+                odd = warn_of_other_rules(&kept, &odd);
             }
         });
         Ok(Self { bound, engine, server: handle, ended })
@@ -124,6 +127,18 @@ fn warn_of_shared_addresses(manager: &Manager, said: &BTreeSet<Box<str>>) -> BTr
     shared
 }
 
+/// Says once of each living node that its policies or plugins are not this node's.
+fn warn_of_other_rules(manager: &Manager, said: &BTreeSet<Nonce>) -> BTreeSet<Nonce> {
+    let odd = manager.nodes_with_other_rules();
+    for node in odd.difference(said) {
+        tracing::warn!(
+            %node,
+            "another node goes by other policies or plugins: give all nodes the same, and reload them"
+        );
+    }
+    odd
+}
+
 /// Binds with a queue for connections that come all at once; std's is a mere 128 long.
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -141,6 +156,8 @@ fn gauges(engine: &Engine) -> Box<dyn Fn() + Send + Sync> {
     let of_store = engine.store.gauges(metrics.clone());
     Box::new(move || {
         of_store();
+        let places = u32::try_from(manager.waiting_places()).unwrap_or(u32::MAX);
+        metrics.waiting_places.set(f64::from(places));
         let subscribers = u32::try_from(manager.world().bus.subscribers()).unwrap_or(u32::MAX);
         metrics.subscribers.set(f64::from(subscribers));
     })

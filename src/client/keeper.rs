@@ -1,10 +1,11 @@
 //! What a session and its heartbeat share: its guarantee, and the leases that it keeps.
 //!
 //! Guarantees: a lease that a notice named is never renewed again, also where the notice came before the
-//! lease was known here; one that the server dropped unheard is found out by the digest of all of them.
+//! lease was known here; one that the server dropped unheard is found out by the digest of all of them, and
+//! so is one that it keeps for a request whose answer was lost: that one is given back.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicUsize},
     time::Duration,
 };
@@ -15,17 +16,21 @@ use sha2::{Digest, Sha256};
 use tokio::runtime::Handle;
 
 use super::{
-    Client, ClientError, Holdings, LeaseFilter, LeaseView, Loss, Notice, Opened, SessionAlive,
+    Client, ClientError, Hold, Holdings, LeaseFilter, LeaseView, Loss, Notice, Opened,
+    SessionAlive,
     call::Call,
     guarantee::{Guarantee, Sent},
     keep::{Kept, Outcome},
     lease::{Core, failed},
     servers::server_url,
+    settle::Granted,
 };
 use crate::lease::Moment;
 
 /// Two digests that differ are no proof before they did so twice, this far apart.
 const TWICE: Duration = Duration::from_secs(1);
+/// A lease that the server alone knows is looked at again after this, before it is given back.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// Leases of one page.
 const PAGE: u32 = 1000;
 
@@ -43,6 +48,9 @@ pub(super) struct Keeper {
     pub(super) home: Option<Url>,
     turn: AtomicUsize,
     pub(super) guarantee: Guarantee,
+    /// Others use the session's id too: leases that are not known here are theirs.
+    shared: bool,
+    asking: Mutex<Asking>,
     roll: Mutex<Roll>,
     progress: Mutex<Option<String>>,
 }
@@ -51,14 +59,44 @@ pub(super) struct Keeper {
 #[derive(Default)]
 struct Roll {
     leases: HashMap<String, Arc<Core>>,
-    /// When a revocation of a key was last heard of, for grants that are not known yet.
-    revoked: HashMap<String, Moment>,
+    /// Which tenure of a key was last heard to be revoked, and when, for grants that are not known yet.
+    revoked: HashMap<String, (Option<u64>, Moment)>,
     /// Until when all is to be handed over.
     drain: Option<Moment>,
     /// Since when the server's digest differs from ours.
     differs: Option<Moment>,
     /// What was looked into and found in order, the server's and ours.
     settled: Option<(Holdings, Holdings)>,
+    /// Tenures that the server alone knows, with the number of the first request that they cannot be about.
+    unknown: HashMap<(String, u64), u64>,
+    /// Before this, nobody looks into a difference again.
+    rests_until: Moment,
+}
+
+/// The requests under the session that have no answer yet, by number.
+#[derive(Default)]
+struct Asking {
+    next: u64,
+    open: BTreeSet<u64>,
+}
+
+impl Asking {
+    /// Every request below this number was answered, or given up.
+    fn done_below(&self) -> u64 {
+        self.open.first().copied().unwrap_or(self.next)
+    }
+}
+
+/// A request under the session that has no answer yet.
+pub(super) struct Asked<'a> {
+    keeper: &'a Keeper,
+    number: u64,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.keeper.asking().open.remove(&self.number);
+    }
 }
 
 impl Roll {
@@ -75,7 +113,25 @@ impl Roll {
             self.differs = None;
             return false;
         }
-        now.since(*self.differs.get_or_insert(now)) >= TWICE
+        now.since(*self.differs.get_or_insert(now)) >= TWICE && now >= self.rests_until
+    }
+
+    /// Keys that the server alone knew twice, and that no request can be about any more.
+    fn orphans(&mut self, listed: &HashMap<String, u64>, asking: &Asking) -> Vec<String> {
+        let before = std::mem::take(&mut self.unknown);
+        let mut orphans = Vec::new();
+        for (key, token) in listed {
+            if self.leases.get(key).is_some_and(|core| core.token() == *token) {
+                continue;
+            }
+            let tenure = (key.clone(), *token);
+            match before.get(&tenure) {
+                Some(number) if *number <= asking.done_below() => orphans.push(key.clone()),
+                Some(number) => drop(self.unknown.insert(tenure, *number)),
+                None => drop(self.unknown.insert(tenure, asking.next)),
+            }
+        }
+        orphans
     }
 }
 
@@ -90,7 +146,7 @@ fn fingerprint(core: &Core) -> u64 {
 }
 
 impl Keeper {
-    pub(super) fn new(client: Client, opened: Opened, sent: Sent) -> Arc<Self> {
+    pub(super) fn new(client: Client, opened: Opened, sent: Sent, shared: bool) -> Arc<Self> {
         let guarantee = Guarantee::new(client.clock.clone(), sent, opened.valid_for_ms);
         let Opened { id, session, .. } = opened;
         let home = session.other.get("node").and_then(Value::as_str);
@@ -106,6 +162,8 @@ impl Keeper {
             home,
             turn: AtomicUsize::new(0),
             guarantee,
+            shared,
+            asking: Mutex::default(),
             roll: Mutex::default(),
             progress: Mutex::default(),
         })
@@ -113,6 +171,19 @@ impl Keeper {
 
     fn roll(&self) -> MutexGuard<'_, Roll> {
         self.roll.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn asking(&self) -> MutexGuard<'_, Asking> {
+        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request under the session begins. What it is granted is to be known here before this is dropped.
+    pub(super) fn ask(&self) -> Asked<'_> {
+        let mut asking = self.asking();
+        let number = asking.next;
+        asking.next += 1;
+        asking.open.insert(number);
+        Asked { keeper: self, number }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -130,7 +201,11 @@ impl Keeper {
             core.guarantee.lose(of_a_lease(loss));
             return;
         }
-        if roll.revoked.get(core.key()).is_some_and(|heard| *heard >= sent.at) {
+        let revoked = roll.revoked.get(core.key()).is_some_and(|(token, heard)| match token {
+            Some(token) => *token == core.token(),
+            None => *heard >= sent.at,
+        });
+        if revoked {
             core.guarantee.lose(Loss::Revoked);
             return;
         }
@@ -198,18 +273,20 @@ impl Keeper {
             roll.leases.values().for_each(|core| core.guarantee.hand_over(end));
         }
         let Some(key) = &notice.key else { return };
-        if let Some(core) = roll.leases.get(key) {
+        let meant = |core: &&Arc<Core>| notice.token.is_none_or(|token| token == core.token());
+        if let Some(core) = roll.leases.get(key).filter(meant) {
             core.notice(notice, sent);
         }
         if notice.kind == "revoked" {
             // What was asked for before this was heard may be what it is about.
-            roll.revoked.insert(key.clone(), now);
+            roll.revoked.insert(key.clone(), (notice.token, now));
             let long_ago = now - self.ttl * 4;
-            roll.revoked.retain(|_, heard| *heard > long_ago);
+            roll.revoked.retain(|_, (_, heard)| *heard > long_ago);
         }
     }
 
-    /// The server keeps something else than we believe: finds out what is gone.
+    /// The server keeps something else than we believe: finds out what is gone, and gives back what nobody here
+    /// was told of.
     async fn look_into(&self, theirs: Holdings) {
         let Ok(listed) = self.listed().await else { return };
         let ours: Vec<Arc<Core>> = self.roll().leases.values().cloned().collect();
@@ -223,9 +300,33 @@ impl Keeper {
                 self.let_go(core);
             }
         }
+        for key in self.looked_into(theirs, &listed) {
+            self.give_back(&key).await;
+        }
+    }
+
+    /// All that is gone was found. What is to be given back.
+    fn looked_into(&self, theirs: Holdings, listed: &HashMap<String, u64>) -> Vec<String> {
         let mut roll = self.roll();
-        roll.settled = Some((theirs, roll.holdings()));
+        let orphans = if self.shared { Vec::new() } else { roll.orphans(listed, &self.asking()) };
         roll.differs = None;
+        if orphans.is_empty() && roll.unknown.is_empty() {
+            roll.settled = Some((theirs, roll.holdings()));
+        } else {
+            roll.rests_until = self.guarantee.clock.now() + LOOK_AGAIN;
+        }
+        orphans
+    }
+
+    /// Takes a lease over that the session was granted unheard, and gives it back.
+    async fn give_back(&self, key: &str) {
+        let hold = Hold::key(key).reclaim(true);
+        let ask = hold.ask(Some((&self.id, &self.owner)));
+        let Ok(granted) = self.client.settle(ask, Duration::ZERO, self.ttl).await else { return };
+        for Granted { grant, .. } in granted {
+            let outcome = self.client.release(&grant.lease.key, &grant.lease_id, None).await;
+            tracing::warn!(key, ?outcome, "a lease whose grant was never heard of is given back");
+        }
     }
 
     async fn listed(&self) -> Result<HashMap<String, u64>, ClientError> {
@@ -281,5 +382,50 @@ impl Kept for Keeper {
 
     fn over(&self, loss: Loss) {
         self.end_leases(loss);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Lease;
+
+    fn opened() -> Opened {
+        let session = json!({
+            "id": "id", "valid_for_ms": 60_000, "digest": "00", "owner": "w", "ttl_ms": 60_000, "state": "held",
+        });
+        serde_json::from_value(session).expect("a session")
+    }
+
+    #[tokio::test]
+    async fn a_notice_of_an_earlier_tenure_does_not_end_the_present_one() {
+        let client = Client::new("http://127.0.0.1:9").expect("a client");
+        let sent = Sent::now(client.clock.as_ref());
+        let keeper = Keeper::new(client.clone(), opened(), sent, true);
+        let take = |token: u64| {
+            let grant = json!({
+                "key": "k", "owner": "w", "state": "held", "token": token, "lease_id": "l", "valid_for_ms": 60_000,
+            });
+            let grant = serde_json::from_value(grant).expect("a grant");
+            Lease::new(client.clone(), grant, sent, keeper.ttl, Some(keeper.clone()))
+        };
+        let revoked = |token: u64| SessionAlive {
+            valid_for_ms: 60_000,
+            leases: Holdings::default(),
+            notices: vec![Notice {
+                kind: "revoked".to_owned(),
+                key: Some("k".to_owned()),
+                token: Some(token),
+                deadline_ms: None,
+            }],
+        };
+        let lease = take(7);
+        keeper.heard(&revoked(5), sent);
+        assert!(lease.valid(), "the notice is about an earlier tenure");
+        let again = take(8);
+        assert!(again.valid(), "so is it for a grant that was asked for before");
+        keeper.heard(&revoked(8), sent);
+        assert_eq!(again.deadline().lost, Some(Loss::Revoked));
+        assert_eq!(take(8).deadline().lost, Some(Loss::Revoked), "and known late it is none");
     }
 }

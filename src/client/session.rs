@@ -35,6 +35,8 @@ pub struct SessionOptions {
     capacity: Option<u32>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     checks: Vec<HealthCheck>,
+    #[serde(skip)]
+    shared: bool,
 }
 
 /// What else must hold for a session to live. The session's server carries it out.
@@ -97,6 +99,7 @@ impl SessionOptions {
             weight: None,
             capacity: None,
             checks: Vec::new(),
+            shared: false,
         }
     }
 
@@ -137,6 +140,13 @@ impl SessionOptions {
         Self { behavior: "delete", ..self }
     }
 
+    /// Others take leases under its id as well. Without this, a lease of the session that its guard does not
+    /// know, such as one whose grant was lost on the way, is given back within seconds.
+    #[must_use]
+    pub fn shared(self) -> Self {
+        Self { shared: true, ..self }
+    }
+
     /// How long its keys stay shut after its end.
     #[must_use]
     pub fn lock_delay(self, lock_delay: Duration) -> Self {
@@ -165,9 +175,10 @@ impl Client {
     /// The server's refusal, or that no server could be reached.
     pub async fn open_session(&self, options: SessionOptions) -> Result<Session, ClientError> {
         let call = Call::post("sessions", json!(options));
+        let shared = options.shared;
         let sent = Sent::now(self.clock.as_ref());
         let opened: Opened = self.call(&call).await?;
-        let keeper = Keeper::new(self.clone(), opened, sent);
+        let keeper = Keeper::new(self.clone(), opened, sent, shared);
         let (kept, chance) = (keeper.clone(), SystemEntropy::new().chance());
         tokio::spawn(async move { keep::keep(&*kept, kept.ttl, chance).await });
         Ok(Session { keeper })
@@ -175,7 +186,8 @@ impl Client {
 }
 
 impl Session {
-    /// Its id, a secret: whoever knows it can end it and take leases under it.
+    /// Its id, a secret: whoever knows it can end it and take leases under it. Who gives it away makes the session
+    /// with [`SessionOptions::shared`].
     #[must_use]
     pub fn id(&self) -> &str {
         &self.keeper.id
@@ -272,6 +284,7 @@ impl Session {
     /// As [`Client::hold`], and `session-lost`.
     pub async fn acquire_any(&self, hold: Hold) -> Result<Vec<Lease>, ClientError> {
         let keeper = &self.keeper;
+        let _asked = keeper.ask();
         let ask = hold.ask(Some((&keeper.id, &keeper.owner)));
         let granted = keeper.client.settle(ask, hold.wait, keeper.ttl).await?;
         let guard = |Granted { grant, sent }| {

@@ -257,6 +257,9 @@ pub struct Notice {
     /// Which lease; all of them where there is none.
     #[serde(default)]
     pub key: Option<String>,
+    /// Which tenure of it.
+    #[serde(default)]
+    pub token: Option<u64>,
     /// How long until what it announces.
     #[serde(default)]
     pub deadline_ms: Option<u64>,
@@ -306,6 +309,9 @@ pub struct Node {
     /// Another living one claims the same address.
     #[serde(default)]
     pub address_shared: bool,
+    /// It goes by other policies or plugins than the one that answered.
+    #[serde(default)]
+    pub rules_differ: bool,
 }
 
 /// The coordinators on one store.

@@ -171,6 +171,10 @@ impl Problem {
                 let status = StatusCode::TOO_MANY_REQUESTS;
                 Self::new(status, "busy", "The key is busy", detail).retry(100)
             }
+            Trouble::Crowded => {
+                let status = StatusCode::TOO_MANY_REQUESTS;
+                Self::new(status, "busy", "The coordinator is busy", detail).retry(1000)
+            }
             Trouble::Quarantined(_) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 Self::new(status, "record-quarantined", "The key's record cannot be judged", detail)

@@ -11,7 +11,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{body::json, problem::Problem, server::App};
-use crate::actor::NodeView;
+use crate::{actor::NodeView, lease::Nonce};
 
 /// Answer of `/livez`.
 #[derive(Serialize, ToSchema)]
@@ -64,6 +64,8 @@ pub struct NodeInfo {
     /// Another living one says that it is reached at the same address: calls for one reach the other, and
     /// `node.advertise_url` of one of them is wrong.
     pub address_shared: bool,
+    /// It goes by other policies or plugins than the one that answers.
+    pub rules_differ: bool,
 }
 
 /// Answer of `/v1/nodes`.
@@ -117,7 +119,8 @@ pub async fn info(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 #[utoipa::path(get, path = "/v1/nodes", tag = "service", responses((status = 200, description = "Those that are known", body = Nodes)))]
 pub async fn nodes(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     let shared = app.manager.shared_addresses();
-    let of = |view: &NodeView| NodeInfo::of(view, &shared);
+    let odd = app.manager.nodes_with_other_rules();
+    let of = |view: &NodeView| NodeInfo::of(view, &shared, &odd);
     let mut nodes: Vec<NodeInfo> = app.manager.nodes().iter().map(of).collect();
     if nodes.is_empty() {
         // This store has no nodes' records: one process has it to itself.
@@ -130,6 +133,7 @@ pub async fn nodes(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
             runs_out_in_ms: None,
             this: true,
             address_shared: false,
+            rules_differ: false,
         });
     }
     if app.manager.is_draining() {
@@ -139,7 +143,7 @@ pub async fn nodes(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 }
 
 impl NodeInfo {
-    fn of(view: &NodeView, shared: &BTreeSet<Box<str>>) -> Self {
+    fn of(view: &NodeView, shared: &BTreeSet<Box<str>>, odd: &BTreeSet<Nonce>) -> Self {
         let NodeView { record, this, runs_out_in_ms } = view;
         Self {
             url: record.url.to_string(),
@@ -150,6 +154,7 @@ impl NodeInfo {
             runs_out_in_ms: (!record.state.is_terminal()).then_some(*runs_out_in_ms),
             this: *this,
             address_shared: !record.state.is_terminal() && shared.contains(&record.url),
+            rules_differ: odd.contains(&record.incarnation),
         }
     }
 }

@@ -100,15 +100,23 @@ fn check(exec_checks: bool, at: usize, body: &CheckSpec) -> Result<Check, Proble
 }
 
 /// What a session is to be. Programs as checks are refused unless the settings allow them.
-pub fn read_spec(exec_checks: bool, body: &SessionBody) -> Result<SessionSpec, Problem> {
+pub fn read_spec(
+    exec_checks: bool,
+    most_weight: u32,
+    body: &SessionBody,
+) -> Result<SessionSpec, Problem> {
     if body.lock_delay_ms.is_some_and(|delay| delay > MAX_LOCK_DELAY_MS) {
         let detail = format!("must be from 0 to {MAX_LOCK_DELAY_MS}");
         return Err(Problem::field("lock_delay_ms", detail));
     }
     let weight = body.weight.unwrap_or(1);
-    for (field, number) in [("weight", weight), ("capacity", body.capacity.unwrap_or(1))] {
-        if !(1..=1_000_000).contains(&number) {
-            let detail = format!("is {number}; it must be from 1 to 1000000");
+    let bounds = [
+        ("weight", weight, most_weight, " (limits.weight)"),
+        ("capacity", body.capacity.unwrap_or(1), 1_000_000, ""),
+    ];
+    for (field, number, most, which) in bounds {
+        if !(1..=most).contains(&number) {
+            let detail = format!("is {number}; it must be from 1 to {most}{which}");
             return Err(Problem::field(field, detail));
         }
     }
@@ -152,7 +160,7 @@ pub async fn open(
     let received = app.manager.now();
     let result = async {
         let owner = owner("owner", &body.0.owner)?;
-        let spec = read_spec(app.exec_checks, &body.0)?;
+        let spec = read_spec(app.exec_checks, app.most_weight, &body.0)?;
         let opened = app.manager.open_session(&owner, body.0.ttl_ms, spec, received).await;
         opened.map_err(|error| Problem::session(&error))
     };

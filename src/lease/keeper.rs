@@ -26,6 +26,8 @@ pub struct Keeper {
     revisions: BTreeMap<Nonce, Revision>,
     /// The first reading of the others' records is over.
     looked_around: bool,
+    /// A digest of the policies and plugins that the next renewal names.
+    rules: u64,
 }
 
 /// What came out of a renewal.
@@ -64,6 +66,8 @@ impl Keeper {
             written: Moment::ZERO,
             until: Moment::ZERO,
             unseen: false,
+            place: 0,
+            rules: 0,
         };
         Self {
             record,
@@ -76,7 +80,20 @@ impl Keeper {
             peers: Peers::default(),
             revisions: BTreeMap::new(),
             looked_around: false,
+            rules: 0,
         }
+    }
+
+    /// The same node, at this place: see [`NodeRecord::place`].
+    #[must_use]
+    pub fn at(mut self, place: u64) -> Self {
+        self.record.place = place;
+        self
+    }
+
+    /// The next renewal names these: see [`NodeRecord::rules`].
+    pub fn go_by(&mut self, rules: u64) {
+        self.rules = rules;
     }
 
     /// Its incarnation.
@@ -125,7 +142,8 @@ impl Keeper {
     #[must_use]
     pub fn renewal(&self, now: Moment, nonce: Nonce, load: u32) -> (Revision, NodeRecord) {
         let until = now + Duration::from_millis(self.record.ttl_ms);
-        let record = NodeRecord { nonce, load, written: now, until, ..self.record.clone() };
+        let rules = self.rules;
+        let record = NodeRecord { nonce, load, rules, written: now, until, ..self.record.clone() };
         (self.revision, record)
     }
 
@@ -228,9 +246,15 @@ impl Keeper {
         gone.into_iter().filter(|(_, terminal)| !terminal).map(|(node, _)| node).collect()
     }
 
-    /// Whoever had this very address before this process did is gone.
+    /// Whoever had this very address before this process did is gone. No address is nobody's, and a loopback
+    /// address is one of its place alone.
     fn is_predecessor(&self, record: &NodeRecord) -> bool {
-        !self.looked_around && record.url == self.record.url
+        let own = &self.record;
+        let same_place = own.place != 0 && record.place == own.place;
+        !self.looked_around
+            && !own.url.is_empty()
+            && record.url == own.url
+            && (same_place || !is_loopback(&own.url))
     }
 
     /// R3: its time is over on its own clock, and this node, which could reach the store all along, read
@@ -258,5 +282,49 @@ impl Keeper {
             let revision = *self.revisions.get(&incarnation)?;
             peer.record.state.is_terminal().then_some((incarnation, revision, peer.since))
         })
+    }
+}
+
+/// Whether an address leads to whoever asks.
+fn is_loopback(url: &str) -> bool {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = authority.split(['/', '?']).next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(v6) => v6.split(']').next().unwrap_or_default(),
+        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
+    };
+    host.eq_ignore_ascii_case("localhost") || host.starts_with("127.") || host == "::1"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(incarnation: u128, url: &str, place: u64) -> Keeper {
+        Keeper::new(Nonce(incarnation), url, "0", 10_000, Epoch(1)).at(place)
+    }
+
+    /// Whether the second of two nodes takes the first for its own predecessor.
+    fn buries(before: &Keeper, mut after: Keeper) -> bool {
+        let (_, record) = before.renewal(Moment::ZERO, Nonce(9), 0);
+        let now = Moment::ZERO;
+        let findings = after.read(&[(Revision(1), record)], now, now, || Nonce(8));
+        !findings.bury.is_empty()
+    }
+
+    #[test]
+    fn only_who_had_the_same_address_at_the_same_place_is_a_predecessor() {
+        let url = "http://10.0.0.1:7373";
+        assert!(buries(&node(1, url, 1), node(2, url, 2)), "one address, wherever that is");
+        assert!(!buries(&node(1, url, 1), node(2, "http://10.0.0.2:7373", 1)));
+        assert!(!buries(&node(1, "", 1), node(2, "", 1)), "nodes without an address");
+        for url in ["http://127.0.0.1:7373", "http://[::1]:7373", "http://localhost:7373/"] {
+            assert!(buries(&node(1, url, 1), node(2, url, 1)), "{url}, started anew");
+            assert!(!buries(&node(1, url, 1), node(2, url, 2)), "{url} of two machines");
+            assert!(
+                !buries(&node(1, url, 0), node(2, url, 0)),
+                "{url} of machines that nobody knows"
+            );
+        }
     }
 }

@@ -14,7 +14,7 @@ use super::{CodecError, Epoch, Moment, NODE_DRIFT, Nonce, Record, State, codec};
 pub const MAX_NODE_TTL_MS: u64 = 60_000;
 
 /// The version of the form of their records.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// Whether a node answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -73,6 +73,11 @@ pub struct NodeRecord {
     /// Somebody else made the record, because a lease named a node that had none: its instants say
     /// nothing.
     pub unseen: bool,
+    /// A digest of the machine's boot and of its network namespace, where a loopback address leads; 0 where that
+    /// is not known.
+    pub place: u64,
+    /// A digest of the policies and plugins that it goes by; 0 where that is not known.
+    pub rules: u64,
 }
 
 impl NodeRecord {
@@ -98,6 +103,8 @@ impl NodeRecord {
             written: Moment::ZERO,
             until: Moment::ZERO,
             unseen: true,
+            place: 0,
+            rules: 0,
         }
     }
 

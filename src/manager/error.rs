@@ -29,6 +29,9 @@ pub enum Trouble {
     /// Too many calls wait for the key.
     #[error("too many calls wait for this key")]
     Busy,
+    /// As many callers wait at this coordinator as it has places for.
+    #[error("too many callers wait at this coordinator (limits.waiting_places)")]
+    Crowded,
     /// The key's record cannot be judged; it counts as held by somebody unknown.
     #[error("the record of this key cannot be judged: {0}")]
     Quarantined(Box<str>),

@@ -24,6 +24,8 @@ mod unheard;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
 pub use crate::actor::Asked;
 pub use admin::DrainedOwner;
 #[cfg(feature = "testing")]
@@ -65,6 +67,8 @@ const WRITES_AT_ONCE: usize = 128;
 pub struct CallLimits {
     /// The longest that a caller may wait in a queue.
     pub wait_max: Duration,
+    /// Most places that waiting callers have in the queues of all keys together.
+    pub waiting_places: usize,
 }
 
 /// A coordinator of leases.
@@ -74,6 +78,8 @@ pub struct Manager {
     draining: watch::Sender<bool>,
     /// Request ids of acquire-any calls that are being served.
     serving: DashMap<u128, ()>,
+    /// Places in queues that nobody has.
+    places: Arc<Semaphore>,
     supervisor: crate::actor::SupervisorAddr,
     /// This node among others, where the store is shared.
     node: Option<Arc<Node>>,
@@ -221,6 +227,7 @@ impl Manager {
         if self.world.is_frozen() {
             return Err(Trouble::Frozen.into());
         }
+        let _place = wait_until.map(|_| self.places(1)).transpose()?;
         let grant_nonce = self.world.entropy.nonce();
         let make =
             || Request::Acquire(Box::new(one.clone().into_acquire(bond, wait_until, grant_nonce)));
@@ -237,6 +244,19 @@ impl Manager {
             Ok(other) => Err(Trouble::of(other).into()),
             Err(trouble) => Err(trouble.into()),
         }
+    }
+
+    /// So many places in queues, until they are dropped.
+    fn places(&self, count: usize) -> Result<OwnedSemaphorePermit, Trouble> {
+        let places = u32::try_from(count).ok();
+        let taken = places.and_then(|count| self.places.clone().try_acquire_many_owned(count).ok());
+        taken.ok_or(Trouble::Crowded)
+    }
+
+    /// How many places in queues waiting callers have.
+    #[must_use]
+    pub fn waiting_places(&self) -> usize {
+        self.limits.waiting_places.saturating_sub(self.places.available_permits())
     }
 
     fn count_acquire(&self, key: &str, result: &Result<Grant, AcquireError>, received: Moment) {
@@ -286,6 +306,16 @@ impl Manager {
             }
         }
         shared
+    }
+
+    /// Other living nodes of this version whose policies or plugins are not this node's: what a tenure's end calls
+    /// for depends on who ends it, and a fence waits where its plugin is not known.
+    #[must_use]
+    pub fn nodes_with_other_rules(&self) -> BTreeSet<Nonce> {
+        let nodes = self.nodes();
+        let Some((own, others)) = nodes.split_first() else { return BTreeSet::new() };
+        let others = others.iter().filter(|other| other.goes_by_others_than(own));
+        others.map(|other| other.record.incarnation).collect()
     }
 
     /// How many leases are at home here.

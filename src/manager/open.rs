@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use actix::Actor;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use super::{CallLimits, Manager};
 use crate::{
@@ -114,8 +114,9 @@ impl Manager {
             actix::spawn(actor::awaken(world.clone(), inherited));
         }
         let draining = watch::Sender::new(false);
-        let serving = dash_map();
-        Ok(Arc::new(Self { world, limits: parts.calls, draining, serving, supervisor, node }))
+        let (limits, serving) = (parts.calls, dash_map());
+        let places = Arc::new(Semaphore::new(limits.waiting_places.min(Semaphore::MAX_PERMITS)));
+        Ok(Arc::new(Self { world, limits, draining, serving, places, supervisor, node }))
     }
 
     /// The last step of a graceful stop, after [`Manager::drain`] and after the doors are shut: waits

@@ -9,7 +9,7 @@ use crate::{
     actor::{Holdings, Session},
     lease::{
         Answer, Bond, Heartbeat, Key, Lost, Mutant, Nonce, Owner, Release, SessionId, SessionSpec,
-        State, View,
+        State, Token, View,
     },
     store::Range,
 };
@@ -54,8 +54,8 @@ pub struct SessionAlive {
     pub valid_for_ms: u64,
     /// What it keeps.
     pub holdings: Holdings,
-    /// Leases that an administrator ordered to end: this heartbeat does not keep them.
-    pub revoked: Vec<Key>,
+    /// Tenures that an administrator ordered to end: this heartbeat does not keep them.
+    pub revoked: Vec<(Key, Token)>,
     /// What it is asked to hand over.
     pub asks: Asks,
 }
@@ -63,8 +63,8 @@ pub struct SessionAlive {
 /// What a session is asked to hand over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asks {
-    /// Leases, and in how many milliseconds each of them is ordered to end.
-    pub leases: Vec<(Key, u64)>,
+    /// Tenures, and in how many milliseconds each of them is ordered to end.
+    pub leases: Vec<(Key, Token, u64)>,
     /// In how many milliseconds the session is, where it is to hand over all that it keeps.
     pub all: Option<u64>,
 }
@@ -128,12 +128,13 @@ impl Manager {
     fn asks_of(&self, session: &Session) -> Asks {
         let (now, handovers) = (self.now(), &self.world.sessions.handovers);
         // One whose time is over is ordered to end at this moment.
-        let left = |key: Key| {
-            let left = handovers.left_ms(&key, now).unwrap_or(0);
-            (key, left)
+        let left = |key: &Key| handovers.left_ms(key, now).unwrap_or(0);
+        let all = session.is_draining().then(|| left(&Key::of_session(session.digest)));
+        let ask = |(key, token): (Key, Token)| {
+            let left = left(&key);
+            (key, token, left)
         };
-        let all = session.is_draining().then(|| left(Key::of_session(session.digest)).1);
-        Asks { leases: session.asked().into_iter().map(left).collect(), all }
+        Asks { leases: session.asked().into_iter().map(ask).collect(), all }
     }
 
     /// The session leaves: it is asked, in its owner's name, to hand over all that it keeps, and given nothing

@@ -167,6 +167,12 @@ pub struct Limits {
     /// Most event subscribers.
     #[serde(deserialize_with = "whole")]
     pub subscribers: usize,
+    /// Most registrations of waiting callers, one for each key that a caller waits for.
+    #[serde(deserialize_with = "whole")]
+    pub waiting_places: usize,
+    /// Largest weight that a member of a pool may ask for.
+    #[serde(deserialize_with = "whole")]
+    pub weight: u32,
     /// Whether a session may have this coordinator run a program as a check.
     #[serde(deserialize_with = "flag")]
     pub exec_checks: bool,
@@ -256,6 +262,8 @@ impl Default for Limits {
             inflight_per_key: 1024,
             wait_max: Duration::from_secs(600),
             subscribers: 2048,
+            waiting_places: 200_000,
+            weight: 1000,
             exec_checks: false,
         }
     }

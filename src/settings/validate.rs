@@ -63,6 +63,8 @@ pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
     }
     rules.range("limits.keys", limits.keys, 1..=1_000_000_000);
     rules.count("limits.waiters_per_key", limits.waiters_per_key, 1..=1_000_000);
+    rules.count("limits.waiting_places", limits.waiting_places, 1..=100_000_000);
+    rules.count("limits.weight", limits.weight as usize, 1..=1_000_000);
     rules.count("limits.inflight_per_key", limits.inflight_per_key, 1..=1_000_000);
     rules.span("limits.wait_max", limits.wait_max, Duration::ZERO..=DAY);
     rules.count("limits.subscribers", limits.subscribers, 1..=1_000_000);

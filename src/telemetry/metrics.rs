@@ -48,6 +48,8 @@ pub struct Metrics {
     store_live_bytes: Gauge,
     store_log_bytes: Gauge,
     store_ready: Gauge,
+    /// Whether the log cannot be shortened.
+    pub store_stuck: Gauge,
     /// Writes of leases' records sent to the store.
     pub lease_writes: Counter,
     /// Writes of nodes' records sent to the store.
@@ -71,8 +73,12 @@ pub struct Metrics {
     /// Sessions that were made here.
     pub sessions_opened: Counter,
     checks: [[Counter; 2]; 4],
+    /// Tries of fences whose plugin this node does not have.
+    pub fences_without_plugin: Counter,
     /// Events published on the bus.
     pub published: Counter,
+    /// Places that waiting callers have in queues.
+    pub waiting_places: Gauge,
     /// Subscribers of the event stream.
     pub subscribers: Gauge,
     /// Subscribers cut off.
@@ -125,6 +131,7 @@ impl Metrics {
             store_live_bytes: gauge!("tenure_store_live_bytes", "store" => store),
             store_log_bytes: gauge!("tenure_store_log_bytes", "store" => store),
             store_ready: gauge!("tenure_store_ready", "store" => store),
+            store_stuck: gauge!("tenure_store_compaction_stuck", "store" => store),
             lease_writes: counter!("tenure_store_writes_total", "store" => store, "op" => "lease"),
             node_writes: counter!("tenure_store_writes_total", "store" => store, "op" => "node"),
             other_writes: counter!("tenure_store_writes_total", "store" => store, "op" => "other"),
@@ -146,7 +153,9 @@ impl Metrics {
                     counter!("tenure_session_checks_total", "kind" => kind, "outcome" => outcome)
                 })
             }),
+            fences_without_plugin: counter!("tenure_fences_without_plugin_total"),
             published: counter!("tenure_events_published_total"),
+            waiting_places: gauge!("tenure_waiting_places"),
             subscribers: gauge!("tenure_event_subscribers"),
             subscribers_dropped: counter!("tenure_event_subscribers_dropped_total"),
             reloads: ["applied", "refused"]

@@ -157,6 +157,11 @@ pub const TABLE: &[Series] = &[
     gauge("tenure_store_live_bytes", &["store"], "Bytes of the latest record of every key."),
     gauge("tenure_store_log_bytes", &["store"], "Bytes that the store takes on disk."),
     gauge("tenure_store_ready", &["store"], "1 while the store takes writes, else 0."),
+    gauge(
+        "tenure_store_compaction_stuck",
+        &["store"],
+        "1 while a log segment cannot be read: the log grows until the disk is full. Else 0.",
+    ),
     counter(
         "tenure_store_writes_total",
         &["store", "op"],
@@ -218,7 +223,17 @@ pub const TABLE: &[Series] = &[
         &["plugin"],
         "Fence orders that a plugin did not confirm, with all its tries: keys may be shut.",
     ),
+    counter(
+        "tenure_fences_without_plugin_total",
+        &[],
+        "Times that a fence asked for a plugin which this node does not have: it waits, and so does its key.",
+    ),
     counter("tenure_events_published_total", &[], "Ownership events published on the bus."),
+    gauge(
+        "tenure_waiting_places",
+        &[],
+        "Places that waiting callers have in queues; limits.waiting_places bounds them.",
+    ),
     gauge("tenure_event_subscribers", &[], "Subscribers of the event stream."),
     counter(
         "tenure_event_subscribers_dropped_total",

@@ -1,7 +1,7 @@
 //! Workers that keep many leases by one heartbeat, and members of a pool.
 
 use tenure::{
-    lease::{Behavior, Check, CheckKind, Key, SessionId, SessionSpec},
+    lease::{Behavior, Check, CheckKind, Key, SessionId, SessionSpec, Token},
     manager::{AcquireAny, AcquireOne, Candidates, Count, SessionAlive},
 };
 
@@ -21,8 +21,8 @@ struct Session<'a> {
     /// The end of its window on the worker's clock.
     until: u64,
     held: Vec<Held>,
-    /// Keys that were heard to be revoked, and when.
-    revoked: Vec<(Key, u64)>,
+    /// Tenures that were heard to be revoked.
+    revoked: Vec<(Key, Token)>,
     steps: u64,
     pool: bool,
 }
@@ -124,8 +124,8 @@ impl Session<'_> {
         let Ok(Got::Grants(grants)) = &answer.got else { return };
         let sent = (answer.call, answer.sent);
         for (key, grant) in grants {
-            // What was asked for before this was heard may be what it is about.
-            if self.revoked.iter().any(|(revoked, heard)| revoked == key && *heard >= answer.sent) {
+            // This was heard before the grant itself.
+            if self.revoked.contains(&(key.clone(), grant.view.token)) {
                 self.me.refused(answer.call, &format!("{IN_DOUBT}it was revoked"));
                 continue;
             }
@@ -163,16 +163,14 @@ impl Session<'_> {
     fn alive(&mut self, answer: &Answer, alive: &SessionAlive) -> Vec<Held> {
         let (me, heard) = (self.me, self.me.local());
         self.until = self.until.max(answer.sent + alive.valid_for_ms * MS);
-        for key in &alive.revoked {
-            self.revoked.push((key.clone(), heard));
-        }
+        self.revoked.extend(alive.revoked.iter().cloned());
         // A guarantee that ended is over for ever: it may have ended meanwhile, and nobody says so any more.
         self.held.retain(|held| held.until > heard);
         me.refused(answer.call, "alive");
         let name = self.name();
         let sent = (answer.call, answer.sent);
         for held in &mut self.held {
-            if alive.revoked.contains(&held.key) {
+            if alive.revoked.contains(&(held.key.clone(), Token(held.token))) {
                 continue;
             }
             let (key, token) = (&held.key, held.token);
@@ -181,7 +179,13 @@ impl Session<'_> {
         }
         // What it is asked for it hands over, mostly.
         let all = alive.asks.all.is_some();
-        let asked = |held: &Held| all || alive.asks.leases.iter().any(|(key, _)| *key == held.key);
+        let asked = |held: &Held| {
+            all || alive
+                .asks
+                .leases
+                .iter()
+                .any(|(key, token, _)| (key, *token) == (&held.key, Token(held.token)))
+        };
         let hands_over = me.per_mille(800);
         let held = std::mem::take(&mut self.held);
         let (over, kept) = held.into_iter().partition(|held| hands_over && asked(held));

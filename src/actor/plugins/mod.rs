@@ -18,7 +18,7 @@ mod worker;
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, PoisonError, RwLock, Weak,
+        Arc, Mutex, PoisonError, RwLock, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -45,6 +45,9 @@ use crate::{
 const RESTART_INTENSITY: usize = 10;
 /// …within this; after that it rests for as long.
 const RESTART_WINDOW: Duration = Duration::from_secs(10);
+
+/// How often it is said that fences wait for a plugin which is not there.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 /// What a plugin may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +86,8 @@ struct Inner {
     home: Option<ArbiterHandle>,
     deaths: UnboundedSender<Death<Arc<str>>>,
     incarnations: AtomicU64,
+    /// When it was last said of a name that no plugin has it.
+    missed: Mutex<HashMap<Box<str>, Moment>>,
 }
 
 struct Slot {
@@ -109,6 +114,7 @@ impl Plugins {
             home: Arbiter::try_current(),
             deaths,
             incarnations: AtomicU64::new(0),
+            missed: Mutex::default(),
         });
         let supervising = supervise(Arc::downgrade(&inner), obituaries);
         match &inner.home {
@@ -144,12 +150,14 @@ impl Plugins {
     }
 
     /// Has the plugin fence. The outcome is reported within `budget`, all tries and pauses included, from the
-    /// moment at which it has a place; [`FenceOutcome::Failed`] where no plugin has the name.
+    /// moment at which it has a place; [`FenceOutcome::Interrupted`] where no plugin has the name: the node that
+    /// ended the tenure knew it, and this one may after its next reload.
     pub fn order(&self, plugin: &str, order: FenceOrder, budget: Duration, report: Report) {
         let slots = self.0.slots.read().unwrap_or_else(PoisonError::into_inner);
         let Some(slot) = slots.get(plugin) else {
             drop(slots);
-            return report.send(FenceOutcome::Failed(format!("no plugin is called {plugin:?}")));
+            self.0.miss(plugin, &order);
+            return report.send(FenceOutcome::Interrupted);
         };
         let addr = slot.addr.clone();
         drop(slots);
@@ -193,6 +201,26 @@ impl Inner {
             None => actor.start(),
         };
         Slot { addr, incarnation, plugin, limits }
+    }
+
+    /// Says that a fence waits for a plugin that this node does not have: once in a while, for it is asked for
+    /// again and again.
+    fn miss(&self, plugin: &str, order: &FenceOrder) {
+        self.surroundings.metrics.fences_without_plugin.increment(1);
+        let now = self.surroundings.clock.now();
+        let mut said = self.missed.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.get(plugin).is_some_and(|last| now.since(*last) < SAY_AGAIN) {
+            return;
+        }
+        said.insert(plugin.into(), now);
+        drop(said);
+        let (key, token) = (order.key.as_str(), order.token.0);
+        tracing::error!(
+            plugin,
+            key,
+            token,
+            "a fence waits for a plugin that this node does not have: give all nodes the same plugins, or skip the fence"
+        );
     }
 
     /// A successor for an actor that died, unless there is one, or the plugin is gone.

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     actor::Holdings,
-    lease::{Behavior, Check, CheckKind, Key},
+    lease::{Behavior, Check, CheckKind, Key, Token},
     manager::{SessionAlive, SessionView},
 };
 
@@ -203,11 +203,15 @@ pub enum Notice {
     Revoked {
         /// Which lease.
         key: String,
+        /// Which tenure of it: a later one of the same session is not meant.
+        token: u64,
     },
     /// This lease is to be handed over.
     HandoverRequested {
         /// Which lease.
         key: String,
+        /// Which tenure of it.
+        token: u64,
         /// Milliseconds until it is ordered to end.
         deadline_ms: u64,
     },
@@ -223,12 +227,14 @@ impl Notice {
     pub fn all(alive: SessionAlive) -> Vec<Self> {
         let text = |key: Key| key.as_str().to_owned();
         let draining = alive.asks.all.map(|deadline_ms| Self::Draining { deadline_ms });
-        let revoked = alive.revoked.into_iter().map(|key| Self::Revoked { key: text(key) });
-        let asked = alive
-            .asks
-            .leases
-            .into_iter()
-            .map(|(key, deadline_ms)| Self::HandoverRequested { key: text(key), deadline_ms });
+        let revoked = |(key, token): (Key, Token)| Self::Revoked { key: text(key), token: token.0 };
+        let asked = |(key, token, deadline_ms): (Key, Token, u64)| Self::HandoverRequested {
+            key: text(key),
+            token: token.0,
+            deadline_ms,
+        };
+        let revoked = alive.revoked.into_iter().map(revoked);
+        let asked = alive.asks.leases.into_iter().map(asked);
         draining.into_iter().chain(revoked).chain(asked).collect()
     }
 }

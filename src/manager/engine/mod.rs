@@ -68,7 +68,10 @@ impl Engine {
             node_ttl: settings.node.ttl,
             actors: actor_limits(settings),
             policies: Arc::new(settings.lease_policies()),
-            calls: CallLimits { wait_max: settings.limits.wait_max },
+            calls: CallLimits {
+                wait_max: settings.limits.wait_max,
+                waiting_places: settings.limits.waiting_places,
+            },
             waiters_per_key: settings.limits.waiters_per_key,
             inflight_per_key: settings.limits.inflight_per_key,
             metrics: metrics.clone(),

@@ -67,6 +67,59 @@ async fn an_end_that_no_notice_told_is_found_by_the_digest() {
     assert!(kept.valid() && session.valid() && session.count() == 1);
 }
 
+/// A grant under the session that its guard never hears of.
+async fn grant_unheard(server: &Server, session: &Session, key: &str) {
+    let body = json!({ "key": key, "owner": session.owner(), "session": session.id() });
+    assert_eq!(server.node.post("/v1/acquire", &body).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_grant_that_was_never_heard_of_is_given_back() {
+    let server = Server::start().await;
+    let session = open(&server, 2000).await;
+    let known = session.acquire("known").await.unwrap();
+    grant_unheard(&server, &session, "lost").await;
+    server.until_state("lost", "free").await;
+    assert!(known.valid() && session.count() == 1);
+    assert_eq!(server.state("known").await, "held");
+    let kinds = server.history("lost").await;
+    assert_eq!(kinds, ["granted", "reclaimed", "granted", "released"]);
+}
+
+#[tokio::test]
+async fn who_shares_its_session_keeps_what_its_guard_does_not_know() {
+    let server = Server::start().await;
+    let options = SessionOptions::new("w").ttl(ms(2000)).shared();
+    let session = server.client().open_session(options).await.expect("a session");
+    grant_unheard(&server, &session, "theirs").await;
+    sleep_ms(9_000).await;
+    assert_eq!(server.state("theirs").await, "held");
+}
+
+#[tokio::test]
+async fn nothing_is_given_back_that_a_request_may_yet_be_told_of() {
+    let server = Server::start().await;
+    let session = std::sync::Arc::new(open(&server, 2000).await);
+    let other = Hold::key("held").owner("v").ttl(ms(60_000));
+    let held = server.client().hold(other).await.unwrap();
+    let waiting = tokio::spawn({
+        let session = session.clone();
+        async move { session.hold(Hold::key("held").wait(ms(30_000))).await }
+    });
+    eventually("it waits", async || {
+        server.client().lease("held").await.unwrap().waiters == Some(1)
+    })
+    .await;
+    // As far as the guard can tell, this may be the answer to what waits.
+    grant_unheard(&server, &session, "lost").await;
+    sleep_ms(9_000).await;
+    assert_eq!(server.state("lost").await, "held");
+    held.release().await.unwrap();
+    let granted = soon("the grant", waiting).await.unwrap().unwrap();
+    server.until_state("lost", "free").await;
+    assert!(granted.valid());
+}
+
 #[tokio::test]
 async fn its_leases_are_over_with_it_and_the_cause_is_told() {
     let server = Server::start().await;

@@ -83,6 +83,8 @@ pub fn node(incarnation: u128, state: NodeState) -> NodeRecord {
     NodeRecord {
         state,
         unseen: false,
+        place: 0,
+        rules: 0,
         ..NodeRecord::unseen(Nonce(incarnation), SystemEntropy::new().nonce())
     }
 }

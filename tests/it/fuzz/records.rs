@@ -122,5 +122,7 @@ fn node() -> NodeRecord {
         written: Moment(5),
         until: Moment(6),
         unseen: false,
+        place: 1 << 40,
+        rules: u64::MAX,
     }
 }

@@ -41,7 +41,7 @@ async fn outcomes(server: &Server) -> [f64; 3] {
 async fn who_does_not_answer_in_time_is_ordered_to_end_and_keeps_the_rest() {
     let server = Server::configured(POLICIES);
     let session = server.session("w", 1000, json!({ "pool": "jobs" })).await;
-    server.acquire_under("jobs/1", "w", &session).await;
+    let first = server.acquire_under("jobs/1", "w", &session).await;
     let rest = server.acquire_under("jobs/2", "w", &session).await;
     let asked = Instant::now();
     ask(&server, "jobs/1").await;
@@ -56,7 +56,7 @@ async fn who_does_not_answer_in_time_is_ordered_to_end_and_keeps_the_rest() {
     let mut ordered = None;
     eventually("it ended", async || {
         let told = notices(&server, &session).await;
-        if told == json!([{ "type": "revoked", "key": "jobs/1" }]) {
+        if told == json!([{ "type": "revoked", "key": "jobs/1", "token": first.token }]) {
             ordered.get_or_insert_with(|| asked.elapsed());
         }
         server.lease("jobs/1").await["state"] == "free"
@@ -129,9 +129,10 @@ async fn a_lease_without_a_session_ends_when_its_last_promise_ran_out() {
 async fn requests_survive_a_crash_and_are_carried_out_though_nobody_asks() {
     let server = Server::configured(POLICIES);
     let session = server.session("w", 60_000, json!({ "pool": "lazy" })).await;
-    for key in ["lazy/1", "lazy/2", "jobs/1"] {
+    for key in ["lazy/1", "lazy/2"] {
         server.acquire_under(key, "w", &session).await;
     }
+    let first = server.acquire_under("jobs/1", "w", &session).await;
     let plain = server.acquire("jobs/2", "w", 60_000).await;
     for key in ["lazy/1", "jobs/1", "jobs/2"] {
         ask(&server, key).await;
@@ -144,7 +145,8 @@ async fn requests_survive_a_crash_and_are_carried_out_though_nobody_asks() {
     assert!(lazy["deadline_ms"].as_u64().expect("whole") > 50_000, "in full again: {lazy}");
     eventually("it is ordered to end", async || {
         let told = notices(&server, &session).await;
-        told.as_array().expect("notices").contains(&json!({ "type": "revoked", "key": "jobs/1" }))
+        let revoked = json!({ "type": "revoked", "key": "jobs/1", "token": first.token });
+        told.as_array().expect("notices").contains(&revoked)
     })
     .await;
     eventually("so is the other", async || {

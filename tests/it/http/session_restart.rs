@@ -79,13 +79,13 @@ async fn a_lease_that_nobody_asks_for_ends_with_its_session_after_a_crash() {
 async fn an_ordered_end_is_noticed_also_after_a_crash() {
     let server = Server::start();
     let session = server.session("w", 4000, json!({})).await;
-    server.acquire_under("a", "w", &session).await;
+    let a = server.acquire_under("a", "w", &session).await;
     server.acquire_under("b", "w", &session).await;
     server.post("/v1/admin/revoke", &json!({ "key": "a", "reason": "r" })).await.ok();
     let server = server.kill().restart();
     let before = Instant::now();
     let beat = server.beat(&session).await.ok();
-    assert_eq!(beat["notices"], json!([{ "type": "revoked", "key": "a" }]));
+    assert_eq!(beat["notices"], json!([{ "type": "revoked", "key": "a", "token": a.token }]));
     eventually("it ended", async || {
         server.beat(&session).await.ok();
         server.lease("a").await["state"] == "free"

@@ -260,7 +260,7 @@ async fn a_graceful_revoke_of_one_kept_lease_is_noticed_and_waits_for_the_sessio
     let ends = server.post("/v1/admin/revoke", &order).await.ok()["ends_in_ms"].clone();
     assert!(ends.as_u64().is_some_and(|ends| ends > 500 && ends <= 1501), "{ends}");
     let notices = server.beat(&session).await.ok()["notices"].clone();
-    assert_eq!(notices, json!([{ "type": "revoked", "key": "a" }]));
+    assert_eq!(notices, json!([{ "type": "revoked", "key": "a", "token": revoked.token }]));
 
     let waits = json!({ "key": "a", "owner": "v", "ttl_ms": 60_000, "wait_ms": 10_000 });
     let mut parked = server.park("/v1/acquire", &waits).await;

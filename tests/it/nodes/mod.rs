@@ -11,6 +11,7 @@ mod handover;
 mod home;
 mod pair;
 mod pools;
+mod rules;
 mod scale;
 mod sessions;
 mod windows;

@@ -123,6 +123,11 @@ impl Pair {
         Self { a, b, store, sets, dir }
     }
 
+    /// The settings' file of the nodes that the pair began with.
+    pub fn settings(&self) -> PathBuf {
+        self.dir.path().join("tenure.toml")
+    }
+
     /// Runs the program on the same store.
     pub fn tenure(&self, arguments: &[&str]) -> std::process::Output {
         let mut command = Command::new(PathBuf::from(env!("CARGO_BIN_EXE_tenure")));

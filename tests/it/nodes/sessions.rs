@@ -127,7 +127,7 @@ async fn a_session_of_a_dead_node_lives_on(mut pair: Pair) {
     }
     let revoke = json!({ "key": "k/3", "reason": "test" });
     assert_eq!(pair.b.post("/v1/admin/revoke", &revoke).await.0, 200);
-    let told = json!([{ "type": "revoked", "key": "k/3" }]);
+    let told = json!([{ "type": "revoked", "key": "k/3", "token": grants[3].token }]);
     assert_eq!(session.beat(&pair.b).await.1["notices"], told);
     pair.a.kill();
     let (status, beat) = session.beat_until_answered(&pair.b).await;

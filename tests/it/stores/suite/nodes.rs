@@ -25,6 +25,8 @@ fn record(incarnation: Nonce) -> NodeRecord {
         written: Moment(u64::MAX - 1),
         until: Moment(u64::MAX),
         unseen: false,
+        place: 5,
+        rules: 6,
     }
 }
 
