@@ -26,6 +26,9 @@ pub struct PoolMember {
     /// Leases that it was asked to hand over, and has yet.
     #[serde(default)]
     pub handovers: u64,
+    /// It left what it was to have untaken: it counts for what it has until it asks for leases.
+    #[serde(default)]
+    pub set_aside: bool,
     /// The node at which its session is at home.
     #[serde(default)]
     pub node: Option<String>,

@@ -5,7 +5,8 @@
 //!
 //! Does not guarantee: exact targets while no member is short by more than its dead band, see [`band`].
 //!
-//! Assumes: a member that is short of leases waits for them, and takes those that come free.
+//! Assumes: a member that is short of leases waits for them, and takes those that come free. One that does not is
+//! [set aside](Standing).
 
 use std::{cmp::Reverse, time::Duration};
 
@@ -26,6 +27,72 @@ pub struct Member {
     pub asked: usize,
     /// It leaves: it is to have none.
     pub draining: bool,
+}
+
+/// How long leases that nobody has may stand untaken by a member that is short of them.
+pub const UNTAKEN: Duration = Duration::from_secs(10);
+/// For how long a member that took none is set aside at first…
+const ASIDE: Duration = Duration::from_secs(60);
+/// …and at most: each time it is four times as long.
+const ASIDE_MAX: Duration = Duration::from_secs(600);
+
+/// Whether a member takes the leases that it is to have. One that leaves them untaken is set aside: it counts for
+/// what it has, so that others serve the rest, until it takes one, asks for one, or its time aside is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    held: usize,
+    untaken_since: Option<Moment>,
+    aside_until: Option<Moment>,
+    times: u32,
+}
+
+impl Standing {
+    /// Looks at a member that has `held` leases; `short`: it is to have more, and some are free; `ripe`: one has been
+    /// so for [`UNTAKEN`]. Whether that set it aside, or back.
+    pub fn look(&mut self, held: usize, short: bool, ripe: bool, now: Moment) -> bool {
+        if held > self.held {
+            let was_aside = self.is_aside();
+            *self = Self { held, ..Self::default() };
+            return was_aside;
+        }
+        self.held = held;
+        if let Some(until) = self.aside_until {
+            let over = now >= until;
+            self.aside_until = self.aside_until.filter(|_| !over);
+            return over;
+        }
+        if !short {
+            self.untaken_since = None;
+            return false;
+        }
+        let since = *self.untaken_since.get_or_insert(now);
+        if !ripe || now.since(since) < UNTAKEN {
+            return false;
+        }
+        let aside = ASIDE.saturating_mul(4_u32.saturating_pow(self.times)).min(ASIDE_MAX);
+        self.times = self.times.saturating_add(1);
+        (self.untaken_since, self.aside_until) = (None, Some(now + aside));
+        true
+    }
+
+    /// It asks for leases. Whether that sets it back.
+    pub fn asks(&mut self) -> bool {
+        let was_aside = self.is_aside();
+        *self = Self { held: self.held, ..Self::default() };
+        was_aside
+    }
+
+    /// It counts for what it has, and no more.
+    #[must_use]
+    pub fn is_aside(&self) -> bool {
+        self.aside_until.is_some()
+    }
+
+    /// It is to be looked at again, though nothing changes.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.aside_until.is_some() || self.untaken_since.is_some()
+    }
 }
 
 /// What keeps leases from moving to and fro.

@@ -198,10 +198,10 @@ impl Manager {
     /// costs no write.
     async fn try_open(&self, member: &Member<'_>, places: usize) -> Result<Tried, AcquireAnyError> {
         let Member { any, bond, received, .. } = *member;
-        let (free, others) = self.candidates(member);
-        let free = self.order(any, free).await?;
+        let free = self.order(any, self.unheld(member)).await?;
         let mut tried = self.try_each(any, places, &free, Some(bond), true, received).await?;
         if tried.grants.is_empty() && member.wait_until.is_none() {
+            let others = self.held_by_others(member);
             let rest = self.try_each(any, places, &others, Some(bond), true, received).await?;
             tried.grants = rest.grants;
             tried.counts = tried.counts.and(rest.counts);
@@ -211,33 +211,33 @@ impl Manager {
         Ok(tried)
     }
 
-    fn candidates(&self, member: &Member<'_>) -> (Vec<Key>, Vec<Key>) {
-        let (pools, digest) = (&self.world.pools, member.bond.session);
-        if !member.named.is_empty() {
-            return pools.part(member.pool, digest, member.named);
-        }
-        let (mut free, others) = pools.open_to(member.pool, digest);
-        if member.any.order == Order::Listed {
+    fn unheld(&self, member: &Member<'_>) -> Vec<Key> {
+        let mut free = self.world.pools.unheld(member.pool, member.named);
+        if member.named.is_empty() && member.any.order == Order::Listed {
             free.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
         }
-        (free, others)
+        free
     }
 
-    /// ONE registration on every key that the member does not have, for one of them.
+    fn held_by_others(&self, member: &Member<'_>) -> Vec<Key> {
+        self.world.pools.others(member.pool, member.bond.session, member.named)
+    }
+
+    /// ONE registration, for one key, on those that nobody has and on those whose holders were asked for them. The
+    /// pool is the queue for the rest: when one of them comes free, the caller tries again.
     async fn park_for(
         &self,
         member: &Member<'_>,
         places: &Reservation<'_>,
         until: Moment,
     ) -> Result<Parked, AcquireAnyError> {
-        let (mut keys, others) = self.candidates(member);
-        keys.extend(others);
+        let Member { any, bond, received, pool, named, .. } = *member;
+        let (keys, opened) = self.world.pools.coming(pool, bond.session, named);
         let left = Cell::new(false);
         let leave = async {
-            places.lapsed(member.named.is_empty()).await;
+            places.lapsed(opened).await;
             left.set(true);
         };
-        let Member { any, bond, received, .. } = *member;
         match self.park(any, &keys, Some(bond), until, received, leave).await? {
             Some(grant) => {
                 let grants = vec![grant];
@@ -263,10 +263,14 @@ impl Manager {
     }
 
     fn counts_of(&self, member: &Member<'_>) -> Availability {
-        let (free, others) = self.candidates(member);
+        let (free, held) = (self.unheld(member).len(), self.held_by_others(member).len());
         let held_by_you = self.share_of(member).held;
-        let keys = free.len() + others.len() + held_by_you;
-        Availability { keys, held: others.len(), held_by_you, ..Availability::default() }
+        Availability {
+            keys: free + held + held_by_you,
+            held,
+            held_by_you,
+            ..Availability::default()
+        }
     }
 
     fn no_share(&self, member: &Member<'_>, counts: Availability) -> AcquireAnyError {

@@ -27,6 +27,7 @@ impl Manager {
         received: Moment,
         leave: impl Future<Output = ()>,
     ) -> Result<Option<Unheard>, Trouble> {
+        let _places = self.places(keys.len())?;
         let (wait, heard) = AnyWait::new();
         let queue_up = |place: usize| {
             let acquire = any.one(&keys[place], any.mark).into_acquire(

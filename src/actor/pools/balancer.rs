@@ -228,14 +228,23 @@ async fn balance(world: &Arc<World>, name: &str, damping: Damping) -> bool {
         if !searched || !pool.surveyed.get() {
             return false;
         }
+        let (aside, watched) = pool.judge(now);
+        for session in aside {
+            tracing::warn!(
+                pool = name,
+                %session,
+                "a member takes none of the leases that it is to have: others get them until it asks for some"
+            );
+        }
         let plan = pool.plan(damping);
         if let Some(metrics) = rules.named(name) {
             metrics.balance(pool.members.len(), plan.moves);
         }
         if !world.rules().balances(name) {
-            return false;
+            return watched;
         }
-        (pool.orders(&plan, here, movable, now, damping), plan.asks.iter().any(|ask| *ask > 0))
+        let wanted = watched || plan.asks.iter().any(|ask| *ask > 0);
+        (pool.orders(&plan, here, movable, now, damping), wanted)
     };
     drop(rules);
     let asked = orders.into_iter().map(async |(digest, key)| {

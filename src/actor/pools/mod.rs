@@ -228,20 +228,45 @@ impl Pools {
         (places > 0).then_some(Reservation { pools: self, name, digest, named: unclaimed, places })
     }
 
-    /// Keys of a pool that a session may get: those that nobody has, and those that others have.
+    /// Keys of a pool that nobody has; of those that are named, where some are.
     #[must_use]
-    pub fn open_to(&self, name: &str, digest: Nonce) -> (Vec<Key>, Vec<Key>) {
-        self.state().pools.get(name).map(|pool| pool.open_to(digest)).unwrap_or_default()
+    pub fn unheld(&self, name: &str, named: &[Key]) -> Vec<Key> {
+        let state = self.state();
+        match state.pools.get(name) {
+            Some(pool) if named.is_empty() => pool.unheld(),
+            Some(pool) => named.iter().filter(|key| pool.is_free(key)).cloned().collect(),
+            None => named.to_vec(),
+        }
     }
 
-    /// [`Self::open_to`], of these keys.
+    /// Keys of a pool that others have than this session; of those that are named, where some are.
     #[must_use]
-    pub fn part(&self, name: &str, digest: Nonce, keys: &[Key]) -> (Vec<Key>, Vec<Key>) {
+    pub fn others(&self, name: &str, digest: Nonce, named: &[Key]) -> Vec<Key> {
         let state = self.state();
-        let Some(pool) = state.pools.get(name) else { return (keys.to_vec(), Vec::new()) };
+        let Some(pool) = state.pools.get(name) else { return Vec::new() };
+        if named.is_empty() {
+            return pool.others(digest);
+        }
         let others = |key: &&Key| !pool.is_free(key) && !pool.has(digest, key);
-        let free = keys.iter().filter(|key| pool.is_free(key));
-        (free.cloned().collect(), keys.iter().filter(others).cloned().collect())
+        named.iter().filter(others).cloned().collect()
+    }
+
+    /// Keys in whose queues it is worth to wait, as [`Self::unheld`]: those that nobody has, which may be shut, and
+    /// those whose holders were asked for them. When there is another, [`Reservation::lapsed`] resolves: `opened`
+    /// is how often there was one.
+    #[must_use]
+    pub fn coming(&self, name: &str, digest: Nonce, named: &[Key]) -> (Vec<Key>, u64) {
+        let state = self.state();
+        let Some(pool) = state.pools.get(name) else { return (named.to_vec(), 0) };
+        let keys = if named.is_empty() {
+            let mut keys = pool.unheld();
+            keys.extend(pool.coming(digest));
+            keys
+        } else {
+            let coming = |key: &&Key| pool.is_free(key) || pool.is_coming(digest, key);
+            named.iter().filter(coming).cloned().collect()
+        };
+        (keys, pool.opened())
     }
 
     /// A call here was granted a key under a session, which the feed has yet to tell.
@@ -292,19 +317,17 @@ impl Reservation<'_> {
         }
     }
 
-    /// Resolves when the member's share has fallen below what it has and has reserved; or, where that is
-    /// `news`, when the pool has more keys than now.
-    pub async fn lapsed(&self, news: bool) {
+    /// Resolves when the member's share has fallen below what it has and has reserved, or when there are more keys
+    /// to wait for than when as many as `opened` [came](Pools::coming).
+    pub async fn lapsed(&self, opened: u64) {
         let Some(mut changes) = self.pools.changes(self.name) else { return };
-        let look = || {
+        let stays = || {
             let mut state = self.pools.state();
-            let pool = state.pools.get_mut(self.name)?;
-            Some((pool.fits(self.digest, self.named), pool.len()))
+            let pool = state.pools.get_mut(self.name);
+            pool.is_some_and(|pool| pool.opened() == opened && pool.fits(self.digest, self.named))
         };
-        let Some((_, known)) = look() else { return };
         loop {
-            let stays = look().is_some_and(|(fits, keys)| fits && (keys <= known || !news));
-            if !stays || settle(&mut changes).await.is_err() {
+            if !stays() || settle(&mut changes).await.is_err() {
                 return;
             }
         }

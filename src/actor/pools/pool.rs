@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     actor::watch,
     clock::{HashMap, HashSet},
-    lease::{Change, ChangeKind, Key, Moment, Nonce, Owner, Record, Revision, State, Token},
+    lease::{
+        Change, ChangeKind, Key, Moment, Nonce, Owner, Record, Revision, State, Token,
+        balance::Standing,
+    },
 };
 
 /// A session that joined a pool.
@@ -54,6 +57,10 @@ impl Fact {
         Self { by, token: record.token(revision), seq: record.seq, asked }
     }
 
+    fn is_of_another(&self, digest: Nonce) -> bool {
+        self.by != By::Nobody && self.by != By::Session(digest)
+    }
+
     /// `None`: it says nothing about who has the key.
     pub fn of_change(change: &Change) -> Option<Self> {
         let held = || change.session.map_or(By::Other, By::Session);
@@ -94,6 +101,10 @@ pub(super) struct Pool {
     /// Whether all keys are known.
     pub surveyed: watch::Sender<bool>,
     pub(super) targets: Option<HashMap<Nonce, usize>>,
+    /// Of members, whether they take what they are to have.
+    pub(super) standings: HashMap<Nonce, Standing>,
+    /// How often a key became free, or its holder was asked for it.
+    opened: u64,
     /// Counts the changes.
     pub changed: watch::Sender<u64>,
 }
@@ -108,13 +119,15 @@ impl Default for Pool {
             survey: 0,
             surveyed: watch::Sender::new(false),
             targets: None,
+            standings: HashMap::default(),
+            opened: 0,
             changed: watch::Sender::new(0),
         }
     }
 }
 
 impl Pool {
-    fn moved(&mut self) {
+    pub(super) fn moved(&mut self) {
         self.targets = None;
         self.changed.send_modify(|count| *count += 1);
     }
@@ -152,6 +165,9 @@ impl Pool {
             }
             None => now,
         };
+        if fact.by == By::Nobody || fact.asked {
+            self.opened += 1;
+        }
         self.count(fact, 1);
         self.keys.insert(key.clone(), Place { fact, since, survey });
         self.moved();
@@ -174,6 +190,7 @@ impl Pool {
     }
 
     pub fn leave(&mut self, digest: Nonce) {
+        self.standings.remove(&digest);
         if self.members.remove(&digest).is_some() {
             self.moved();
         }
@@ -206,26 +223,39 @@ impl Pool {
         self.surveyed.send_replace(true);
     }
 
-    /// Keys that a session may get, those that nobody has first.
-    pub fn open_to(&self, digest: Nonce) -> (Vec<Key>, Vec<Key>) {
-        let (mut free, mut others) = (Vec::new(), Vec::new());
-        for (key, place) in &self.keys {
-            match place.fact.by {
-                By::Nobody => free.push(key.clone()),
-                By::Session(by) if by == digest => {}
-                _ => others.push(key.clone()),
-            }
-        }
-        (free, others)
+    /// How often a key became free, or its holder was asked for it.
+    pub fn opened(&self) -> u64 {
+        self.opened
+    }
+
+    /// Keys that nobody has.
+    pub fn unheld(&self) -> Vec<Key> {
+        self.find(|fact| fact.by == By::Nobody)
+    }
+
+    /// Keys that others have than this session.
+    pub fn others(&self, digest: Nonce) -> Vec<Key> {
+        self.find(|fact| fact.is_of_another(digest))
+    }
+
+    /// Keys that others than this session have, and were asked for.
+    pub fn coming(&self, digest: Nonce) -> Vec<Key> {
+        self.find(|fact| fact.asked && fact.is_of_another(digest))
+    }
+
+    fn find(&self, wanted: impl Fn(&Fact) -> bool) -> Vec<Key> {
+        let found = self.keys.iter().filter(|(_, place)| wanted(&place.fact));
+        found.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Whether others than this session have the key, and were asked for it.
+    pub fn is_coming(&self, digest: Nonce, key: &Key) -> bool {
+        let fact = self.keys.get(key).map(|place| place.fact);
+        fact.is_some_and(|fact| fact.asked && fact.is_of_another(digest))
     }
 
     pub fn has(&self, digest: Nonce, key: &Key) -> bool {
         self.keys.get(key).is_some_and(|place| place.fact.by == By::Session(digest))
-    }
-
-    /// How many keys are known.
-    pub fn len(&self) -> usize {
-        self.keys.len()
     }
 
     /// Whether nobody is known to have a key.
@@ -239,6 +269,7 @@ impl Pool {
             && !place.fact.asked
         {
             place.fact.asked = true;
+            self.opened += 1;
             if let By::Session(digest) = place.fact.by {
                 self.counts.entry(digest).or_default().asked += 1;
             }

@@ -1,11 +1,11 @@
 //! What the members of a pool are to have: shares, places that are reserved, plans.
 
-use super::pool::{By, Joined, Pool};
+use super::pool::{By, Joined, Place, Pool};
 use crate::{
     clock::HashMap,
     lease::{
         Key, Moment, Nonce,
-        balance::{Damping, Member, Plan, choose, plan, targets},
+        balance::{Damping, Member, Plan, Standing, UNTAKEN, band, choose, plan, targets},
     },
 };
 
@@ -29,6 +29,8 @@ pub struct MemberView {
     pub share: Share,
     /// Leases that it was asked to hand over, and has yet.
     pub handovers: usize,
+    /// It took none of the leases that it was to have: it counts for what it has.
+    pub aside: bool,
 }
 
 /// A pool, as people see it.
@@ -46,16 +48,54 @@ impl Pool {
     fn counted(&self) -> Vec<Member> {
         let member = |(digest, joined): (&Nonce, &Joined)| {
             let count = self.counts.get(digest).copied().unwrap_or_default();
+            let most = joined.capacity.map_or(usize::MAX, |most| most as usize);
             Member {
                 id: *digest,
                 weight: joined.weight,
-                capacity: joined.capacity.map_or(usize::MAX, |most| most as usize),
+                capacity: if self.is_aside(*digest) { most.min(count.held) } else { most },
                 held: count.held,
                 asked: count.asked,
                 draining: joined.draining,
             }
         };
         self.members.iter().map(member).collect()
+    }
+
+    pub(super) fn is_aside(&self, digest: Nonce) -> bool {
+        self.standings.get(&digest).is_some_and(Standing::is_aside)
+    }
+
+    /// A member asks for leases.
+    fn asks(&mut self, digest: Nonce) {
+        if self.standings.get_mut(&digest).is_some_and(Standing::asks) {
+            self.moved();
+        }
+    }
+
+    /// Sets members aside that leave what they are to have untaken, and others back; which were set aside now,
+    /// and whether somebody is to be looked at again.
+    pub fn judge(&mut self, now: Moment) -> (Vec<Nonce>, bool) {
+        let old = |place: &Place| place.fact.by == By::Nobody && now.since(place.since) >= UNTAKEN;
+        let ripe = self.free > 0 && self.keys.values().any(old);
+        let (mut aside, mut again, mut moved) = (Vec::new(), false, false);
+        let members = self.counted();
+        let keys = self.free + members.iter().map(|member| member.held).sum::<usize>();
+        for (member, target) in members.iter().zip(targets(&members, keys)) {
+            let asks = self.counts.get(&member.id).is_some_and(|count| count.reserved > 0);
+            let short = self.free > 0 && !asks && member.held + band(target) < target;
+            let standing = self.standings.entry(member.id).or_default();
+            if standing.look(member.held, short, ripe, now) {
+                moved = true;
+                if standing.is_aside() {
+                    aside.push(member.id);
+                }
+            }
+            again |= standing.is_watched();
+        }
+        if moved {
+            self.moved();
+        }
+        (aside, again)
     }
 
     /// The targets of a pool that has `unseen` keys more.
@@ -94,6 +134,7 @@ impl Pool {
 
     /// Reserves up to `most` of the places that a member has yet to fill; how many.
     pub fn reserve(&mut self, digest: Nonce, named: &[Key], most: usize) -> usize {
+        self.asks(digest);
         let Share { share, held } = self.share(digest, named);
         let reserved = self.counts.get(&digest).map_or(0, |count| count.reserved);
         let places = share.saturating_sub(held + reserved).min(most);
@@ -193,6 +234,7 @@ impl Pool {
             joined: joined.clone(),
             share: Share { share: targets[&member.id], held: member.held },
             handovers: member.asked,
+            aside: self.is_aside(member.id),
         };
         let members = counted.iter().zip(self.members.values()).map(view).collect();
         PoolView { keys: held + self.free, free: self.free, members }

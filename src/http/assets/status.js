@@ -88,7 +88,7 @@ async function pools() {
       cell((pool.keys ?? 0).toLocaleString(), "n"), cell(""), cell(pool.balance ? "balances" : "stays as it is"), cell("", "home")),
     ...pool.members.map((member) => row(
       cell(""), cell(member.owner), cell(member.weight, "n"), cell(member.held, "n"), cell(member.share, "n"),
-      cell(member.handovers || "", "n"), member.draining ? cell("draining", "cooling") : cell(""), cell(host(member.node), "home"),
+      cell(member.handovers || "", "n"), member.draining ? cell("draining", "cooling") : cell(member.set_aside ? "takes none" : ""), cell(host(member.node), "home"),
     )),
   ]);
   $("pools").replaceChildren(...all.slice(0, MEMBERS));

@@ -27,6 +27,8 @@ pub struct PoolMember {
     pub draining: bool,
     /// Leases that it was asked to hand over, and has yet.
     pub handovers: usize,
+    /// It left what it was to have untaken: until it asks for leases it is to have what it has, and others the rest.
+    pub set_aside: bool,
     /// The URL of the node at which its session is at home.
     pub node: Option<String>,
 }
@@ -57,7 +59,7 @@ pub struct PoolsWire {
 
 impl PoolMember {
     fn of(app: &App, member: &MemberView) -> Self {
-        let MemberView { digest, joined, share, handovers } = member;
+        let MemberView { digest, joined, share, handovers, aside } = member;
         Self {
             session: digest.to_string(),
             owner: joined.owner.as_str().to_owned(),
@@ -67,6 +69,7 @@ impl PoolMember {
             share: share.share,
             draining: joined.draining,
             handovers: *handovers,
+            set_aside: *aside,
             node: app.url_of(Some(joined.node)),
         }
     }

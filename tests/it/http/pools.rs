@@ -195,10 +195,13 @@ async fn one_call_waits_for_a_key_and_leaves_the_queues_when_its_share_falls() {
     server.release(&other).await;
     assert_eq!(grants(&parked.receive().await.ok())[0].key, "still/000");
 
-    // A second member waits for its share: nothing moves in this pool by itself.
+    // A second member waits for its share: nothing moves in this pool by itself. It stands in the queue of the one
+    // key that is coming.
     let b = server.session("b", 60_000, json!({ "pool": "still" })).await;
     let mut parked = server.park("/v1/acquire-any", &body(&b, "b")).await;
+    server.post("/v1/testing/handover", &json!({ "key": "still/001" })).await.ok();
     server.until_waiters("still/001", 1).await;
+    assert_eq!(server.lease("still/002").await["waiters"], 0);
     let drained = server.call("POST", &format!("/v1/sessions/{}/drain", b.id), b"").await.ok();
     assert_eq!(drained["draining"], true);
     server.until_waiters("still/001", 0).await;
@@ -208,7 +211,7 @@ async fn one_call_waits_for_a_key_and_leaves_the_queues_when_its_share_falls() {
     );
     server.destroy(&b).await.ok();
     parked.receive().await.problem(409, "session-lost");
-    assert_eq!(counted(&server.history().await, "handover-requested"), 0);
+    assert_eq!(counted(&server.history().await, "handover-requested"), 1);
 }
 
 #[tokio::test]
@@ -310,4 +313,69 @@ async fn pools_are_listed_and_survive_a_restart() {
     eventually("it is shown", async || is_so(&server).await).await;
     let server = server.kill().restart();
     eventually("it is shown after a crash", async || is_so(&server).await).await;
+}
+
+#[tokio::test]
+async fn a_member_that_takes_nothing_gives_way_and_counts_once_it_asks() {
+    let server = Server::configured(BALANCED);
+    let url = url(&server);
+    let mut workers = Vec::new();
+    for owner in ["a", "b"] {
+        workers.push(Worker::join(&url, "shards", owner, 1, 2000).await);
+    }
+    workers.iter_mut().for_each(|worker| worker.work(shards("shards", 20)));
+    settled(&server, 20).await;
+    // All of the pool would be its own, and it asks for nothing.
+    let heavy = json!({ "pool": "shards", "weight": 1000 });
+    let stuck = server.session("stuck", 60_000, heavy).await;
+    eventually("the others give way", async || pool(&url, "shards").await.0["free"] == 20).await;
+    eventually("it is set aside, and the others serve all", async || {
+        let (seen, members) = pool(&url, "shards").await;
+        seen["free"] == 0 && members["stuck"] == (0, 0)
+    })
+    .await;
+    let seen = pool(&url, "shards").await.0;
+    let aside = |member: &&Value| member["set_aside"] == true;
+    let members = seen["members"].as_array().expect("members");
+    assert_eq!(members.iter().filter(aside).map(|m| &m["owner"]).collect::<Vec<_>>(), ["stuck"]);
+
+    let ask = json!({ "pool": "shards", "count": "fair", "owner": "stuck", "session": stuck.id,
+                      "wait_ms": 60_000 });
+    let mut asking = server.park("/v1/acquire-any", &ask).await;
+    asking.receive().await.ok();
+    let (_, members) = pool(&url, "shards").await;
+    assert_eq!(members["stuck"].1, 20, "it counts again: {members:?}");
+}
+
+#[tokio::test]
+async fn who_waits_for_its_share_has_no_place_at_keys_that_nobody_gives_up() {
+    let server = Server::configured(BALANCED);
+    let holder = server.session("holder", 60_000, json!({ "pool": "still" })).await;
+    for key in shards("still", 200) {
+        server.acquire_under(&key, "holder", &holder).await;
+    }
+    let mut waiting = Vec::new();
+    for n in 0..10 {
+        let owner = format!("w{n}");
+        let one = json!({ "pool": "still", "capacity": 1 });
+        let session = server.session(&owner, 60_000, one).await;
+        let ask = json!({ "pool": "still", "count": "fair", "owner": owner, "session": session.id,
+                          "wait_ms": 60_000 });
+        waiting.push(server.park("/v1/acquire-any", &ask).await);
+    }
+    tokio::time::sleep(ms(500)).await;
+    let places = server.metric("tenure_waiting_places").await;
+    assert!(places < 0.5, "{places} places for keys that nobody gives up");
+    // What comes free all the same is taken at once, by each of them one.
+    for key in shards("still", 10) {
+        let body = json!({ "key": key, "reason": "test", "immediately": true });
+        server.post("/v1/admin/revoke", &body).await.ok();
+    }
+    let mut grants = Vec::new();
+    for mut waiting in waiting {
+        grants.push(waiting.receive().await.ok()["grants"][0]["key"].clone());
+    }
+    grants.sort_by_key(ToString::to_string);
+    grants.dedup();
+    assert_eq!(grants.len(), 10);
 }

@@ -152,6 +152,44 @@ async fn the_queue_is_bounded_and_says_so() {
 }
 
 #[tokio::test]
+async fn the_places_of_all_queues_are_bounded_together() {
+    let server = Server::with(&["limits.waiting_places=25"]);
+    for n in 0..10 {
+        server.acquire(&format!("p/{n}"), "holder", 60_000).await;
+    }
+    let any = |owner: &str| json!({ "prefix": "p/", "owner": owner, "ttl_ms": 60_000, "wait_ms": 30_000, "count": 1 });
+    let mut parked = Vec::new();
+    for n in 0..2 {
+        parked.push(server.park("/v1/acquire-any", &any(&format!("w{n}"))).await);
+    }
+    let taken = async |places: f64| {
+        eventually("so many places are taken", async || {
+            (server.metric("tenure_waiting_places").await - places).abs() < 0.1
+        })
+        .await;
+    };
+    taken(20.0).await;
+    let busy = server.post("/v1/acquire-any", &any("w2")).await.problem(429, "busy");
+    assert!(busy["detail"].as_str().is_some_and(|detail| detail.contains("limits.waiting_places")));
+    assert_eq!(busy["retryable"], true);
+    let one = |key: &str| json!({ "key": key, "owner": "w3", "ttl_ms": 60_000, "wait_ms": 30_000 });
+    let mut single = Vec::new();
+    for n in 0..5 {
+        single.push(server.park("/v1/acquire", &one(&format!("p/{n}"))).await);
+    }
+    taken(25.0).await;
+    server.post("/v1/acquire", &one("p/9")).await.problem(429, "busy");
+    // A call that does not wait needs no place.
+    let now = json!({ "key": "free", "owner": "w", "ttl_ms": 60_000 });
+    server.post("/v1/acquire", &now).await.ok();
+    // Whoever hangs up makes room.
+    drop(parked.pop());
+    taken(15.0).await;
+    parked.push(server.park("/v1/acquire-any", &any("w4")).await);
+    taken(25.0).await;
+}
+
+#[tokio::test]
 async fn waiting_costs_no_heartbeat_its_time() {
     let server = Server::start();
     let held = server.acquire("k", "holder", 60_000).await;

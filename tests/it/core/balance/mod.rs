@@ -1,6 +1,7 @@
 //! How a pool is spread over its members: the sums, and what moves when members come and go.
 
 mod pool;
+mod standing;
 
 use pool::{DAMPING, Pool};
 use proptest::prelude::*;
