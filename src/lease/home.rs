@@ -234,7 +234,7 @@ impl<C: Caller> Lease<C> {
             Ok(Loaded::Absent) if known == Revision::ABSENT => {}
             // What is known is no older.
             Ok(Loaded::Record(revision, _) | Loaded::Quarantined(revision, _))
-                if revision <= known => {}
+                if revision <= known && self.quarantine.is_none() => {}
             Ok(there) => {
                 self.rebase(there, env, out);
                 self.recall_repeats();

@@ -50,10 +50,17 @@ pub struct Lease<C> {
     pub(super) home: Home,
     /// It was given one more ttl after a lapse, and its holder was not heard since.
     pub(super) graced: bool,
-    /// Why the record cannot be judged.
-    pub(super) quarantine: Option<Box<str>>,
+    /// The record cannot be judged.
+    pub(super) quarantine: Option<Quarantine>,
     /// What an idle lease does not need.
     pub(super) busy: Option<Box<Busy<C>>>,
+}
+
+/// Why a record cannot be judged, and until when nobody looks at it again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Quarantine {
+    pub(super) why: Box<str>,
+    pub(super) until: Moment,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -265,8 +272,11 @@ impl<C: Caller> Lease<C> {
     }
 
     pub(super) fn handle(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
-        if let Some(reason) = &self.quarantine {
-            out.push(Effect::Reply(call.caller, Answer::Quarantined(reason.clone())));
+        if let Some(Quarantine { why, until }) = &self.quarantine {
+            if env.now >= *until {
+                return self.look_for(call, env, out);
+            }
+            out.push(Effect::Reply(call.caller, Answer::Quarantined(why.clone())));
             return;
         }
         if self.belongs_home(&call, env) {

@@ -5,8 +5,11 @@ use std::{sync::Arc, time::Duration};
 use super::{
     Alarm, CLIENT_DRIFT, Caller, Effect, Env, Epoch, Lease, Loaded, Moment, Mutant, Nonce, Record,
     Revision, State, Token,
-    machine::{Effects, Flight, Home},
+    machine::{Effects, Flight, Home, Quarantine},
 };
+
+/// How long a record that cannot be judged is left alone before a call has it looked at again.
+const QUARANTINE: Duration = Duration::from_secs(5);
 
 /// Since when an earlier home can have made no more promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,24 +103,34 @@ impl<C: Caller> Lease<C> {
         self.launch(flight, out);
     }
 
-    fn quarantine(&mut self, why: Box<str>) {
-        self.record = Arc::new(Record::absent());
-        self.home = Home::Here;
+    /// Whatever the record promised runs out before it is looked at again.
+    fn quarantine(&mut self, why: Box<str>, now: Moment) {
+        let span = promise_span(&self.record).max(QUARANTINE);
+        let until = (now + CLIENT_DRIFT.stretch(span)).max(self.promised);
+        self.forget_record();
         self.token = Token::default();
         self.lease_id = None;
         self.floor = Moment::ZERO;
-        self.quarantine = Some(why);
+        self.quarantine = Some(Quarantine { why, until });
+    }
+
+    /// Nothing is known of the key any more, but how many changes it had.
+    fn forget_record(&mut self) {
+        self.record = Arc::new(Record { seq: self.record.seq, ..Record::absent() });
+        self.home = Home::Here;
     }
 
     fn adopt(&mut self, there: Loaded, from: Inherited, env: &mut Env<'_>, out: &mut Effects<C>) {
+        self.quarantine = None;
         match there {
             Loaded::Absent if self.revision == Revision::ABSENT => {}
-            Loaded::Absent if env.key.is_session() && self.record.state == State::Free => {
-                // It was over for long, and its record was removed.
-                (self.record, self.revision) = (Arc::new(Record::absent()), Revision::ABSENT);
+            Loaded::Absent if self.record.state == State::Free => {
+                // Nobody had it, and its record was removed. The store's revisions go on above what it was.
+                self.forget_record();
+                self.revision = Revision::ABSENT;
                 self.settled_on(env);
             }
-            Loaded::Absent => self.quarantine("the store lost the record".into()),
+            Loaded::Absent => self.quarantine("the store lost the record".into(), env.now),
             Loaded::Record(revision, record) => {
                 self.revision = revision;
                 self.record = record;
@@ -141,7 +154,7 @@ impl<C: Caller> Lease<C> {
             }
             Loaded::Quarantined(revision, why) => {
                 self.revision = revision;
-                self.quarantine(why.to_string().into());
+                self.quarantine(why.to_string().into(), env.now);
                 out.push(Effect::Alarm(Alarm::Quarantined(why)));
             }
         }

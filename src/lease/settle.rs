@@ -6,7 +6,7 @@ use super::{
     Alarm, Answer, Call, Caller, Effect, Env, Lease, Loaded, Moment, Mutant, Request, Revision,
     Settled, State, StoreError,
     acquire::repeated,
-    machine::{Effects, Flight, Home, RETRY},
+    machine::{Effects, Flight, Home, Quarantine, RETRY},
     waiters::Waiter,
 };
 
@@ -176,9 +176,9 @@ impl<C: Caller> Lease<C> {
         if let Some(call) = flight.cause {
             self.busy().deferred.push_front(call);
         }
-        if let Some(reason) = self.quarantine.clone() {
+        if let Some(Quarantine { why, .. }) = self.quarantine.clone() {
             for waiter in self.waiters().drain() {
-                out.push(Effect::Reply(waiter.caller, Answer::Quarantined(reason.clone())));
+                out.push(Effect::Reply(waiter.caller, Answer::Quarantined(why.clone())));
             }
             return;
         }

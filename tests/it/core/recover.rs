@@ -163,11 +163,27 @@ fn a_quarantined_record_is_never_free() {
     assert!(matches!(bench.alarms[..], [Alarm::Quarantined(_)]));
     assert!(bench.lease.view(bench.now).quarantined && !bench.lease.is_idle());
     bench.run(10 * TTL_MS);
+    // The first has it looked at again, as each does once in a while.
     for request in [acquire("b").into(), heartbeat(a.proof()), release(a.proof()), pin("x")] {
         let who = bench.ask(request);
+        bench.run(0);
         assert!(matches!(who.answer(), Answer::Quarantined(_)));
     }
+    assert_eq!(bench.alarms.len(), 2, "{:?}", bench.alarms);
     assert!(bench.flight.is_none());
+    // Somebody mended it.
+    bench.cell.spoilt = false;
+    bench.run(10 * TTL_MS);
+    let held = bench.ask(acquire("b"));
+    bench.run(0);
+    assert!(
+        matches!(held.answer(), Answer::Refused(..)),
+        "its holder may have been promised a ttl"
+    );
+    bench.run(2 * TTL_MS);
+    let granted = bench.ask(acquire("b"));
+    bench.run(0);
+    assert!(granted.token() > a.token());
 }
 
 #[test]
@@ -194,6 +210,25 @@ fn a_record_that_vanished_is_nobodys_to_give_away() {
     bench.commit();
     assert!(bench.flight.is_none(), "no endless loop of conflicts");
     assert!(matches!(released.answer(), Answer::Quarantined(_)));
+    bench.run(TTL_MS);
+    let early = bench.ask(acquire("b"));
+    assert!(matches!(early.answer(), Answer::Quarantined(_)), "a may have been promised a ttl");
+    // Once that ran out it is a key like any other.
+    bench.run(TTL_MS / 2);
+    let b = bench.ask(acquire("b"));
+    bench.run(0);
+    assert!(b.token() > a.token());
+}
+
+#[test]
+fn a_free_record_that_vanished_is_a_key_that_was_never_written() {
+    let (mut bench, a) = held_by("a");
+    bench.ask(release(a.proof()));
+    bench.settle();
+    bench.cell.there = None;
+    let b = bench.ask(acquire("b"));
+    bench.run(0);
+    assert!(b.token() > a.token());
 }
 
 #[test]
