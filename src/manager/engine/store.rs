@@ -57,6 +57,7 @@ struct Figures {
     keys: u64,
     live_bytes: u64,
     log_bytes: u64,
+    stuck: bool,
 }
 
 /// What a store is opened with.
@@ -147,8 +148,9 @@ impl OpenStore {
         let (store, opened) = (self.store.clone(), self.opened.clone());
         move || {
             let health = store.health();
-            let Figures { keys, live_bytes, log_bytes } = opened.figures();
+            let Figures { keys, live_bytes, log_bytes, stuck } = opened.figures();
             metrics.store_state(keys, live_bytes, log_bytes, health == Health::Ready);
+            metrics.store_stuck.set(if stuck { 1.0 } else { 0.0 });
             metrics.frozen(matches!(health, Health::Frozen(_)));
         }
     }

@@ -27,8 +27,8 @@ pub(super) struct Compaction {
     /// Bytes that should have been looked through by now.
     due: u64,
     draft: Vec<u8>,
-    /// The oldest segment cannot be read: it stays, and so do all later ones.
-    stuck: bool,
+    /// The oldest segment could not be read: it stays, and nothing is tried before so many bytes were written.
+    rests: u64,
 }
 
 impl Compaction {
@@ -40,7 +40,9 @@ impl Compaction {
 impl Writer {
     /// Adds carried frames to the group, as many as its own size calls for.
     pub fn compact(&mut self) {
-        if self.compaction.stuck {
+        let written = self.group.bytes.len() as u64;
+        self.compaction.rests = self.compaction.rests.saturating_sub(written);
+        if self.compaction.rests > 0 {
             return;
         }
         let table = self.shared.table();
@@ -76,8 +78,12 @@ impl Writer {
                 // It was sound when it was written or recovered. Leave it as it is: nothing is
                 // lost as long as nothing is removed.
                 Ok(None) | Err(_) => {
-                    tracing::error!(segment = segment.id, at, "a log segment became unreadable");
-                    self.compaction.stuck = true;
+                    let segment = segment.id;
+                    tracing::error!(segment, at, "a log segment cannot be read: the log grows");
+                    self.shared.counters.set_stuck(true);
+                    // It is tried again when as much was written as a segment holds.
+                    self.compaction.rests = u64::from(self.shared.spares.segment_bytes);
+                    self.compaction.draft = draft;
                     return;
                 }
             };
@@ -92,6 +98,7 @@ impl Writer {
             at = frames.at();
         }
         self.compaction.due = self.compaction.due.saturating_sub(u64::from(at - start));
+        self.shared.counters.set_stuck(false);
         if at >= end && self.append_oldest(segment.id + 1) {
             self.group.retires = true;
         }

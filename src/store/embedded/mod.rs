@@ -156,6 +156,8 @@ pub struct Stats {
     pub syncs: u64,
     /// Records that compaction copied.
     pub carried: u64,
+    /// Compaction cannot read the oldest segment: the log grows.
+    pub stuck: bool,
 }
 
 /// The embedded store. Closed when it is dropped.
@@ -307,7 +309,7 @@ impl LeaseStore for EmbeddedStore {
         let (reply, verdict) = oneshot::channel();
         let kind = Kind::Write;
         let job = Job { key: key.clone(), expected, draft, kind, changes, reply };
-        if let Err(why) = self.shared.queue.push(job) {
+        if let Err(why) = self.shared.hung().map_or_else(|| self.shared.queue.push(job), Err) {
             return Box::pin(ready(Outcome::Refused(why)));
         }
         let shared = Arc::clone(&self.shared);
@@ -338,7 +340,7 @@ impl LeaseStore for EmbeddedStore {
         let (reply, verdict) = oneshot::channel();
         let (kind, changes) = (Kind::Forgotten, Vec::new());
         let job = Job { key: key.clone(), expected, draft, kind, changes, reply };
-        if let Err(why) = self.shared.queue.push(job) {
+        if let Err(why) = self.shared.hung().map_or_else(|| self.shared.queue.push(job), Err) {
             return Box::pin(ready(Err(why)));
         }
         let (shared, key) = (Arc::clone(&self.shared), key.clone());

@@ -1,6 +1,9 @@
 //! Writes on their way to the writer.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use tokio::sync::oneshot;
 
@@ -84,10 +87,24 @@ impl Queue {
         }
     }
 
+    /// Rests for so long, or until the queue is closed.
+    pub fn pause(&self, span: Duration) {
+        let state = self.lock();
+        let closed = |state: &mut State| state.closed.is_none();
+        drop(self.wake.wait_timeout_while(state, span, closed));
+    }
+
     /// Accepts nothing more. The first reason stays.
     pub fn close(&self, why: StoreError) {
         self.lock().closed.get_or_insert(why);
         self.wake.notify_one();
+    }
+
+    /// Refuses what no group has taken yet.
+    pub fn refuse_waiting(&self, why: &StoreError) {
+        for job in self.drain() {
+            let _ = job.reply.send(Verdict::Settled(Outcome::Refused(why.clone())));
+        }
     }
 
     /// Takes what nobody will read any more.

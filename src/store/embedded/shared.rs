@@ -4,8 +4,9 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 use tokio::sync::broadcast;
@@ -27,18 +28,27 @@ use crate::lease::Revision;
 /// are of the order of its bytes, at most about 1 MiB.
 const FEED_GROUPS: usize = 128;
 
+/// A write to the disk that takes longer than this hangs.
+const HUNG: Duration = Duration::from_secs(5);
+
 /// Counts since the store was opened.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     writes: AtomicU64,
     syncs: AtomicU64,
     carried: AtomicU64,
+    stuck: AtomicBool,
 }
 
 impl Counters {
     pub fn committed(&self, writes: usize) {
         self.writes.fetch_add(writes as u64, Relaxed);
         self.syncs.fetch_add(1, Relaxed);
+    }
+
+    /// Whether compaction cannot read the log.
+    pub fn set_stuck(&self, stuck: bool) {
+        self.stuck.store(stuck, Relaxed);
     }
 
     pub fn carried(&self) {
@@ -61,6 +71,8 @@ pub(super) struct Shared {
     latest: AtomicU64,
     keys: AtomicU64,
     failure: OnceLock<StoreError>,
+    /// When the write began that is under way, by the observer's clock; 0: there is none.
+    writing_since: AtomicU64,
 }
 
 impl Shared {
@@ -87,6 +99,7 @@ impl Shared {
             table: RwLock::new(table),
             latest: AtomicU64::new(0),
             failure: OnceLock::new(),
+            writing_since: AtomicU64::new(0),
         };
         shared.set_latest(latest);
         shared
@@ -133,9 +146,42 @@ impl Shared {
         let _ = self.failure.set(why);
     }
 
+    /// A write to the disk begins; its moment, where somebody observes.
+    pub fn begin_write(&self) -> Option<u64> {
+        let began = self.observer.as_ref().map(|observer| observer.nanos());
+        self.writing_since.store(began.unwrap_or(0), Relaxed);
+        began
+    }
+
+    #[cfg(test)]
+    pub fn is_writing(&self) -> bool {
+        self.writing_since.load(Relaxed) > 0
+    }
+
+    /// It is durable, or failed.
+    pub fn end_write(&self) {
+        self.writing_since.store(0, Relaxed);
+    }
+
+    /// The disk hangs, or has had no room for a write for long: nothing more is accepted meanwhile, and what waits to
+    /// be written hears of it.
+    pub fn hung(&self) -> Option<StoreError> {
+        let since = self.writing_since.load(Relaxed);
+        let now = self.observer.as_ref().filter(|_| since > 0)?.nanos();
+        let span = Duration::from_nanos(now.saturating_sub(since));
+        if span < HUNG {
+            return None;
+        }
+        let why = format!("the disk has made no write durable for {} s", span.as_secs());
+        let why = StoreError::Unavailable(why);
+        self.queue.refuse_waiting(&why);
+        Some(why)
+    }
+
     pub fn health(&self) -> Health {
         let trouble = self.failure.get().cloned();
-        let trouble = trouble.or_else(|| self.queue.closed()).or_else(|| self.spares.trouble());
+        let trouble = trouble.or_else(|| self.queue.closed()).or_else(|| self.hung());
+        let trouble = trouble.or_else(|| self.spares.trouble());
         trouble.map_or(Health::Ready, |why| Health::Degraded(why.to_string()))
     }
 
@@ -150,6 +196,7 @@ impl Shared {
             writes: self.counters.writes.load(Relaxed),
             syncs: self.counters.syncs.load(Relaxed),
             carried: self.counters.carried.load(Relaxed),
+            stuck: self.counters.stuck.load(Relaxed),
         }
     }
 }

@@ -17,6 +17,8 @@ use super::{
 };
 use crate::lease::{Change, Key, Nonce, Revision};
 
+/// How soon a write is tried again for which there was no room.
+const ROOM_RETRY: Duration = Duration::from_millis(200);
 /// Most writes that one sync makes durable.
 const MAX_GROUP: usize = 4096;
 /// A group is closed when it has this many bytes.
@@ -202,10 +204,13 @@ impl Writer {
     fn write_and_sync(&mut self) -> io::Result<()> {
         let Some(segment) = &self.active else { return Ok(()) };
         let disk = &self.shared.spares.disk;
-        disk.write(segment.id, &segment.file, &self.group.bytes, self.end)?;
+        self.shared.begin_write();
+        let written = self.write_where_room_is(segment, &self.group.bytes, self.end);
         let observer = self.shared.observer.as_deref();
         let began = observer.map(|o| o.nanos());
-        disk.sync(segment.id, &segment.file)?;
+        let synced = written.and_then(|()| disk.sync(segment.id, &segment.file));
+        self.shared.end_write();
+        synced?;
         if let (Some(observer), Some(began)) = (observer, began) {
             let took = Duration::from_nanos(observer.nanos().saturating_sub(began));
             observer.synced(self.group.writes, took);
@@ -214,6 +219,28 @@ impl Writer {
         self.end += self.group.bytes.len() as u32;
         self.mark.set(Durable { segment: segment.id, end: self.end }, &**disk);
         Ok(())
+    }
+
+    /// Where blocks are written anew each time (copy on write), a full disk has no room for them: the
+    /// same bytes are tried again, at the same place, until there is, or until the store is closed.
+    fn write_where_room_is(&self, segment: &Segment, bytes: &[u8], at: u32) -> io::Result<()> {
+        let disk = &self.shared.spares.disk;
+        let mut said = false;
+        loop {
+            let written = disk.write(segment.id, &segment.file, bytes, at);
+            let full = |error: &io::Error| {
+                matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            };
+            match written {
+                Err(error) if full(&error) && self.shared.queue.closed().is_none() => {
+                    if !std::mem::replace(&mut said, true) {
+                        tracing::error!(%error, "the disk has no room for a write: it is tried again");
+                    }
+                    self.shared.queue.pause(ROOM_RETRY);
+                }
+                written => return written,
+            }
+        }
     }
 
     /// The group is durable: readers, listeners and callers may know.
@@ -298,9 +325,10 @@ impl Writer {
             bytes: segment_bytes,
         };
         let disk = &self.shared.spares.disk;
-        let written = disk
-            .write(segment.id, &segment.file, &header.encode(), 0)
-            .and_then(|()| disk.sync(segment.id, &segment.file));
+        self.shared.begin_write();
+        let written = self.write_where_room_is(&segment, &header.encode(), 0);
+        let written = written.and_then(|()| disk.sync(segment.id, &segment.file));
+        self.shared.end_write();
         if let Err(error) = written {
             self.fail(&error);
             return Err(unavailable(&error));

@@ -8,7 +8,7 @@ use crate::{
     settings::Settings,
     store::{
         Fresh, Witness,
-        embedded::{EmbeddedStore, Observer, Options},
+        embedded::{EmbeddedStore, Observer, Options, Stats as EmbeddedStats},
     },
     telemetry::Metrics,
 };
@@ -51,7 +51,8 @@ pub(super) async fn open(
 impl Kind for EmbeddedStore {
     fn figures(&self) -> Figures {
         let stats = self.stats();
-        Figures { keys: stats.keys, live_bytes: stats.live_bytes, log_bytes: stats.log_bytes }
+        let EmbeddedStats { keys, live_bytes, log_bytes, stuck, .. } = stats;
+        Figures { keys, live_bytes, log_bytes, stuck }
     }
 
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + '_>> {

@@ -31,6 +31,8 @@ pub(super) struct Faults {
     /// How many segments can still be made; `None`: any number.
     pub room: Option<u32>,
     pub fail_writes: bool,
+    /// There is no room for a write in place, as where blocks are copied on write.
+    pub no_room_in_place: bool,
     pub fail_syncs: bool,
     pub sync_takes: Duration,
     /// What is durable, by segment id.
@@ -133,6 +135,9 @@ impl Disk for FaultyDisk {
         let mut faults = self.faults();
         if faults.fail_writes {
             return Err(io::Error::other("injected: EIO"));
+        }
+        if faults.no_room_in_place {
+            return Err(io::ErrorKind::StorageFull.into());
         }
         let news = |(of, place, new): &(u64, u32, Vec<u8>)| {
             *of == id && *place == 0 && at > 0 && !faults.durable[of].starts_with(new)

@@ -44,6 +44,92 @@ fn a_full_disk_refuses_loses_nothing_and_goes_on_by_itself() {
     assert!(next > *committed.last().unwrap());
 }
 
+/// A clock that the test sets.
+#[derive(Default)]
+struct Watch(std::sync::atomic::AtomicU64);
+
+impl Watch {
+    fn pass(&self, secs: u64) {
+        self.0.fetch_add(secs * 1_000_000_000, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+impl crate::store::embedded::Observer for Watch {
+    fn nanos(&self) -> u64 {
+        self.0.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    fn synced(&self, _: usize, _: Duration) {}
+}
+
+fn open_watched(dir: &Path, disk: &Arc<FaultyDisk>) -> (EmbeddedStore, Arc<Watch>) {
+    let watch = Arc::new(Watch::default());
+    watch.pass(1);
+    let options = Options { observer: Some(watch.clone()), ..options(dir) };
+    let store = EmbeddedStore::open_on(options, Arc::new(|| 1_234), Arc::clone(disk) as _);
+    (store.unwrap(), watch)
+}
+
+/// Waits until the writer has the disk in its hands.
+fn until_writing(store: &EmbeddedStore) {
+    let writing = (0..500).any(|_| {
+        nap(Duration::from_millis(10));
+        store.shared.is_writing()
+    });
+    assert!(writing);
+}
+
+#[test]
+fn a_disk_that_hangs_is_told_and_nothing_more_is_accepted_until_it_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::of(dir.path());
+    let (store, watch) = open_watched(dir.path(), &disk);
+    put_ok(&store, &key(1), 1, 1);
+    disk.faults().sync_takes = Duration::from_secs(2);
+    let hangs = store.compare_and_set(write(&key(2), Revision::ABSENT, 1, 2));
+    until_writing(&store);
+    let waits = store.compare_and_set(write(&key(3), Revision::ABSENT, 1, 3));
+    watch.pass(4);
+    assert_eq!(store.health(), Health::Ready, "it is slow");
+    watch.pass(2);
+    assert!(matches!(store.health(), Health::Degraded(why) if why.contains("for 6 s")));
+    assert!(matches!(wait(waits), Outcome::Refused(StoreError::Unavailable(_))));
+    let more = put(&store, &key(4), 1, 4);
+    assert!(matches!(more, Outcome::Refused(StoreError::Unavailable(_))), "{more:?}");
+    disk.faults().sync_takes = Duration::ZERO;
+    assert!(matches!(wait(hangs), Outcome::Committed(_)), "it answered after all");
+    assert_eq!(store.health(), Health::Ready);
+    put_ok(&store, &key(4), 1, 4);
+    assert_eq!(revision_of(&store, &key(3)), None, "what was refused was not written");
+}
+
+#[test]
+fn a_write_in_place_for_which_there_is_no_room_waits_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::of(dir.path());
+    let (store, watch) = open_watched(dir.path(), &disk);
+    put_ok(&store, &key(1), 1, 1);
+    disk.faults().no_room_in_place = true;
+    let waits = store.compare_and_set(write(&key(2), Revision::ABSENT, 1, 2));
+    until_writing(&store);
+    watch.pass(6);
+    assert!(matches!(store.health(), Health::Degraded(_)));
+    disk.faults().no_room_in_place = false;
+    assert!(matches!(wait(waits), Outcome::Committed(_)));
+    assert_eq!(store.health(), Health::Ready);
+    let next = put_ok(&store, &key(3), 1, 3);
+    // And whoever closes the store need not wait for room.
+    disk.faults().no_room_in_place = true;
+    let lost = store.compare_and_set(write(&key(4), Revision::ABSENT, 1, 4));
+    until_writing(&store);
+    store.close();
+    assert!(matches!(wait(lost), Outcome::Unknown(_)));
+    disk.faults().no_room_in_place = false;
+    drop(store);
+    let again = open(dir.path(), &disk).unwrap();
+    assert_eq!(revision_of(&again, &key(3)), Some(next));
+}
+
 #[test]
 fn a_failed_sync_stops_the_store_for_good() {
     let dir = tempfile::tempdir().unwrap();
