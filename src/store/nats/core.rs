@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    lease::{Epoch, Key, Revision},
+    lease::{Epoch, Key, Moment, Revision},
     telemetry::Metrics,
 };
 
@@ -69,6 +69,8 @@ pub(super) struct Core {
     pub origin: Mutex<MetaRecord>,
     /// The task that follows the stream.
     pub follower: Mutex<Option<AbortHandle>>,
+    /// When the stream was last known to be followed.
+    pub followed: Mutex<Moment>,
     /// One loads at a time.
     pub loading: tokio::sync::Mutex<()>,
     table: RwLock<Table>,
@@ -92,10 +94,12 @@ impl Core {
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> Self {
+        let followed = Mutex::new(clock.now());
         Self {
             options,
             link,
             clock,
+            followed,
             metrics,
             feed: broadcast::Sender::new(FEED_BATCHES),
             consumed: watch::Sender::new(0),

@@ -37,7 +37,7 @@ pub(super) async fn refresh(core: Arc<Core>) -> Result<Arc<Meta>, StoreError> {
         // Whoever hears that changes were lost has to find the store's new name.
         *lock(&core.origin) = record.clone();
         core.set_meta(record.meta());
-        follow::reload(&core, &info).await.map_err(unavailable)?;
+        follow::reload(&core, &info, true).await.map_err(unavailable)?;
         let mut condition = core.condition();
         (condition.frozen, condition.suspect, condition.trouble) = (None, None, None);
         drop(condition);

@@ -22,6 +22,7 @@ use super::{
     link::{Asked, Link},
     message,
     table::{Brought, Table},
+    write::MARK,
 };
 
 /// The server says so often that it has nothing to say; twice without it, and the consumer is made anew.
@@ -38,6 +39,10 @@ const INACTIVE: Duration = Duration::from_secs(30);
 const LOAD_STALL: Duration = Duration::from_secs(5);
 /// Before the stream is followed anew.
 const FOLLOW_AGAIN: Duration = Duration::from_millis(100);
+/// So often it is noted that the stream is being followed.
+const TICK: Duration = Duration::from_secs(1);
+/// Who did not follow the stream for so long loads it anew: marks of removals may be gone, which nothing else tells of.
+const TOO_LONG: Duration = Duration::from_secs(MARK.as_secs() / 2);
 
 /// A short-lived consumer of some subjects.
 pub(super) async fn consumer(
@@ -145,13 +150,18 @@ pub(super) async fn load(link: &Link, info: &Info) -> Result<Table, String> {
     Ok(table)
 }
 
-/// Loads the store anew and follows it from there; what was lost meanwhile is said.
-pub(super) async fn reload(core: &Arc<Core>, info: &Info) -> Result<(), String> {
+/// Loads the store anew and follows it from there; what was lost meanwhile is said. Where it was `thawed`, what it has
+/// now is what counts.
+pub(super) async fn reload(core: &Arc<Core>, info: &Info, thawed: bool) -> Result<(), String> {
     let _one = core.loading.lock().await;
     end(core);
+    let began = core.clock.now();
     let table = load(&core.link, info).await;
     if let Ok(table) = table.as_ref() {
-        core.forget_highest(table.consumed());
+        if thawed {
+            core.forget_highest(table.consumed());
+        }
+        *lock(&core.followed) = began;
     }
     let result = table.map(|table| {
         let resume = table.latest();
@@ -195,6 +205,17 @@ async fn follow(core: Arc<Core>) {
     }
 }
 
+/// Notes that the stream is followed at this moment, unless it was not for long.
+fn note_followed(core: &Core) -> Result<(), String> {
+    let now = core.clock.now();
+    let mut followed = lock(&core.followed);
+    if now.since(*followed) > TOO_LONG {
+        return Err("this node stood still".to_owned());
+    }
+    *followed = now;
+    Ok(())
+}
+
 async fn session(core: &Arc<Core>) -> Result<Infallible, String> {
     let link = &core.link;
     let mut connections = link.connections.clone();
@@ -202,6 +223,17 @@ async fn session(core: &Arc<Core>) -> Result<Infallible, String> {
     let Asked::Here(info) = link.info().await else {
         return Err("the stream does not answer".to_owned());
     };
+    let silence = core.clock.now().since(*lock(&core.followed));
+    if silence > TOO_LONG {
+        tracing::warn!(?silence, "the stream was not followed for long: it is loaded anew");
+        let core = core.clone();
+        // It ends this task.
+        tokio::spawn(async move {
+            sleep(FOLLOW_AGAIN).await;
+            reload(&core, &info, false).await
+        });
+        return std::future::pending().await;
+    }
     let from = core.table().consumed() + 1;
     let policy = DeliverPolicy::ByStartSequence { start_sequence: from };
     let consumer = consumer(link, policy, link.subjects.all.clone()).await?;
@@ -216,12 +248,16 @@ async fn session(core: &Arc<Core>) -> Result<Infallible, String> {
     let why = loop {
         let chunk = tokio::select! {
             chunk = chunks.next() => chunk,
+            () = sleep(TICK) => match note_followed(core) {
+                Ok(()) => continue,
+                Err(why) => break why,
+            },
             // The server may have been restarted, and knows nothing of the consumer: the more time is
             // lost, the more of what was written is overwritten.
             _ = connections.changed() => break "connected anew".to_owned(),
         };
         let Some(chunk) = chunk else { break "the consumer ended".to_owned() };
-        if let Err(why) = take(core, chunk) {
+        if let Err(why) = note_followed(core).and_then(|()| take(core, chunk)) {
             break why;
         }
     };

@@ -125,7 +125,7 @@ async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
 async fn load(core: &Arc<Core>, info: &Info) -> Result<(), OpenError> {
     let end = core.clock.now() + LOAD;
     loop {
-        match follow::reload(core, info).await {
+        match follow::reload(core, info, true).await {
             Ok(()) => return Ok(()),
             Err(why) if core.clock.now() >= end => return Err(OpenError::interrupted(why)),
             Err(why) => tracing::debug!(why, "the stream is loaded anew"),

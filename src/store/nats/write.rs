@@ -20,7 +20,7 @@ use crate::lease::{Key, Revision};
 /// soon as a rival is on its way to the other servers.
 const WINNER_DELAY: Duration = Duration::from_millis(20);
 /// How long the mark of a removal stays, for every node to see it.
-const MARK: Duration = Duration::from_secs(30);
+pub(super) const MARK: Duration = Duration::from_secs(30);
 
 /// What there is of a key.
 enum Winner {

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tenure::{
-    lease::Revision,
+    lease::{Key, Nonce, Revision},
     store::{
         Committed, Feed, History, LeaseStore, News, Position,
         nats::{NatsStore, Options},
@@ -11,7 +11,9 @@ use tenure::{
 };
 use tokio::{sync::broadcast::error::RecvError, time::timeout};
 
-use crate::nats::harness::{context, fresh, open, open_with, options, overwrite, ready};
+use crate::nats::harness::{
+    committed, context, eventually, fresh, key, open, open_with, options, overwrite, ready,
+};
 use crate::support::proxy::{Proxy, Way};
 
 use crate::support::nats_server::Server;
@@ -84,6 +86,49 @@ async fn changes_of_all_nodes_come_in_the_same_order_everywhere_tokens_resolved(
         assert_eq!(change.node.0, 1);
     }
     assert_eq!(a.latest(), at_a.changes.last().unwrap().position);
+}
+
+/// What was removed while a node was cut off, and whose mark is gone, nothing in the stream tells of.
+#[tokio::test]
+async fn a_node_that_was_cut_off_for_long_forgets_what_was_removed() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.addr()).await;
+    let a = open(&server.url()).await;
+    let b = open(&format!("nats://{}", proxy.addr)).await;
+    let session = Key::of_session(Nonce(7));
+    let made = grant_of(&a, &session).await;
+    let kept = overwrite(&a, "kept", Revision::ABSENT, 1..=1).await;
+    eventually("both know it", async || b.stats().keys == 2).await;
+    let mut listener = Listener::new(&b);
+    proxy.set(Way::Broken);
+    assert_eq!(a.forget(&session, made).await, Ok(true));
+    let stream = context(&server.url()).await.get_stream("KV_leases").await.unwrap();
+    let mut subject = "$KV.leases.l.".to_owned();
+    for byte in session.as_str().bytes() {
+        match byte {
+            b'0'..=b'9' | b'a'..=b'z' | b'-' | b'_' | b'/' => subject.push(char::from(byte)),
+            other => subject += &format!("={other:02x}"),
+        }
+    }
+    let purged = stream.purge().filter(&subject).await.unwrap().purged;
+    assert_eq!(purged, 1, "the mark, as it goes after a while");
+    tokio::time::sleep(Duration::from_secs(18)).await;
+    assert_eq!(b.stats().keys, 2, "it cannot know better");
+    proxy.set(Way::Open);
+    eventually("it loads the bucket anew", async || b.stats().keys == 1).await;
+    while listener.gaps == 0 {
+        listener.hear().await;
+    }
+    ready(&b).await;
+    let found = b.read(&key("kept")).await.unwrap().unwrap();
+    assert_eq!(found.revision, kept);
+    overwrite(&b, "kept", kept, 2..=2).await;
+    assert_eq!(listener.seqs("kept", 2).await, [2]);
+}
+
+async fn grant_of(store: &NatsStore, key: &Key) -> Revision {
+    let write = crate::support::records::grant(key, Revision::ABSENT, "w", 1);
+    committed(store.compare_and_set(write).await)
 }
 
 #[tokio::test]
