@@ -39,7 +39,11 @@ fn open(dir: &std::path::Path, system: &actix::SystemRunner) -> Arc<Manager> {
             node_ttl: Duration::from_secs(3),
             actors: Limits::default(),
             policies: Arc::default(),
-            calls: CallLimits { wait_max: Duration::from_secs(600), waiting_places: 1_000_000 },
+            calls: CallLimits {
+                wait_max: Duration::from_secs(600),
+                waiting_places: 1_000_000,
+                strict_prefixes: false,
+            },
             waiters_per_key: 1000,
             inflight_per_key: 1000,
             metrics: Arc::new(Metrics::register("embedded")),

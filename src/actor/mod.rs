@@ -13,6 +13,7 @@
 mod arbiters;
 pub(crate) mod bonds;
 mod bus;
+pub(crate) mod forgotten;
 mod gate;
 mod handovers;
 mod lease;
@@ -30,6 +31,7 @@ mod sessions;
 mod supervisor;
 mod sweep;
 mod tasks;
+pub(crate) mod unheard;
 mod warden;
 pub mod watch;
 mod world;

@@ -48,7 +48,7 @@ pub(crate) fn start(world: &Arc<World>) {
 }
 
 /// [`BURIAL`], unless a test is in a hurry.
-fn burial() -> Duration {
+pub(super) fn burial() -> Duration {
     #[cfg(any(test, feature = "testing"))]
     if let Some(ms) = std::env::var("TENURE_TEST_BURIAL_MS").ok().and_then(|ms| ms.parse().ok()) {
         return Duration::from_millis(ms);

@@ -12,8 +12,8 @@ use arc_swap::{ArcSwap, Guard};
 use tokio::sync::{Notify, mpsc::UnboundedSender};
 
 use super::{
-    Bus, Mail, NamedPlugin, Plugins, Pools, Registry, Rules, Sessions, obituary::Death,
-    rules::digest,
+    Bus, Mail, NamedPlugin, Plugins, Pools, Registry, Rules, Sessions, forgotten::Forgotten,
+    obituary::Death, rules::digest, unheard::UnheardGrants,
 };
 use crate::{
     clock::{Clock, Entropy, JumpDetector},
@@ -61,6 +61,10 @@ pub struct World {
     pub limits: Limits,
     /// What is known of sessions.
     pub sessions: Sessions,
+    /// Keys that were forgotten here.
+    pub(crate) forgotten: Forgotten,
+    /// Grants that nobody was told of.
+    pub(crate) unheard: UnheardGrants,
     /// What is known of pools.
     pub pools: Pools,
     /// What fences resources.
@@ -169,6 +173,8 @@ impl World {
             jumped: AtomicBool::new(false),
             limits,
             sessions: Sessions::default(),
+            forgotten: Forgotten::default(),
+            unheard: UnheardGrants::default(),
             pools: Pools::default(),
             plugins,
             registry,

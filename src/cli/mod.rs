@@ -17,6 +17,7 @@ mod coordinator;
 mod demo;
 mod exit;
 mod fence_skip;
+mod forget;
 mod get;
 mod guard;
 mod guardian;
@@ -94,6 +95,7 @@ enum Command {
     Watch(watch::WatchArgs),
     Revoke(revoke::RevokeArgs),
     FenceSkip(fence_skip::FenceSkipArgs),
+    Forget(forget::ForgetArgs),
     Sessions(sessions::SessionsArgs),
     Pools(pools::PoolsArgs),
     Transfer(transfer::TransferArgs),
@@ -168,6 +170,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Watch(args) => block_on(args.run(&context()?)),
         Command::Revoke(args) => block_on(args.run(&context()?)),
         Command::FenceSkip(args) => block_on(args.run(&context()?)),
+        Command::Forget(args) => block_on(args.run(&context()?)),
         Command::Sessions(args) => block_on(args.run(&context()?)),
         Command::Pools(args) => block_on(args.run(&context()?)),
         Command::Transfer(args) => block_on(args.run(&context()?)),

@@ -88,8 +88,9 @@ pub use pool::{Done, DrainHandle, Ended, Handover, WorkerPool};
 pub use pools::{Pool, PoolMember, Pools};
 pub use session::{HealthCheck, Session, SessionOptions};
 pub use types::{
-    Acquire, AcquireAny, Alive, Check, Count, Grant, Grants, Holdings, LeaseFilter, LeaseView,
-    Leases, Node, Nodes, Notice, Opened, Owner, Released, SessionAlive, SessionView, Sessions,
+    Acquire, AcquireAny, Alive, Check, Count, Forgot, Grant, Grants, Holdings, LeaseFilter,
+    LeaseView, Leases, Node, Nodes, Notice, Opened, Owner, Released, SessionAlive, SessionView,
+    Sessions,
 };
 
 use crate::clock::{Clock, SystemClock};

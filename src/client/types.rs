@@ -284,6 +284,18 @@ pub struct Sessions {
     pub next: Option<String>,
 }
 
+/// What came of forgetting keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forgot {
+    /// How many keys were forgotten.
+    pub forgotten: u64,
+    /// How many that were looked at stay.
+    pub left: u64,
+    /// There may be more after this key.
+    #[serde(default)]
+    pub next: Option<String>,
+}
+
 /// A coordinator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Node {

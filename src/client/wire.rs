@@ -7,8 +7,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    Acquire, AcquireAny, Alive, Check, Client, ClientError, Grant, Grants, LeaseFilter, LeaseView,
-    Leases, Nodes, Released, Sessions,
+    Acquire, AcquireAny, Alive, Check, Client, ClientError, Forgot, Grant, Grants, LeaseFilter,
+    LeaseView, Leases, Nodes, Released, Sessions,
     call::{ANSWER_TIMEOUT, Call},
 };
 
@@ -135,6 +135,20 @@ impl Client {
         reason: &str,
     ) -> Result<serde_json::Value, ClientError> {
         self.post("admin/fence-skip", json!({"key": key, "reason": reason})).await
+    }
+
+    /// Forgets free keys that start with a prefix, as many as one call does.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn forget(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        reason: &str,
+    ) -> Result<Forgot, ClientError> {
+        let body = json!({"prefix": prefix, "after": after, "reason": reason});
+        self.post("admin/forget", body).await
     }
 
     /// One page of sessions, in the order of their digests.

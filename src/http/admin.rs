@@ -11,11 +11,14 @@ use super::{
     forward::{FORWARDED_FOR, act_at_home, was_forwarded},
     problem::Problem,
     server::App,
-    wire::{DrainBody, Drained, FenceSkipBody, Lease, LeaseAnswer, PinBody, RevokeBody, Revoked},
+    wire::{
+        DrainBody, Drained, FenceSkipBody, ForgetBody, Forgot, Lease, LeaseAnswer, PinBody,
+        RevokeBody, Revoked,
+    },
 };
 use crate::{
     lease::Revoke,
-    manager::{DrainedOwner, Trouble},
+    manager::{DrainedOwner, ForgottenKeys, Trouble},
 };
 
 /// Who orders: the address it comes from, at the node that it was sent to.
@@ -85,6 +88,30 @@ pub async fn fence_skip(
         Ok(json(&request, StatusCode::OK, &answer))
     })
     .await
+}
+
+/// Forget free keys: up to 10 240 of those that start with a prefix.
+#[utoipa::path(post, operation_id = "forget_keys", path = "/v1/admin/forget", tag = "admin", request_body = ForgetBody, responses(
+    (status = 200, description = "How many", body = Forgot),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `store-frozen`, `node-lapsed` or `key-resting`: what could be done was", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn forget(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<ForgetBody>,
+) -> HttpResponse {
+    let (received, ForgetBody { prefix, reason, after }) = (app.manager.now(), &body.0);
+    let by = actor(&request);
+    match app.manager.forget(prefix, after.clone(), (reason, &by), received).await {
+        Ok(ForgottenKeys { forgotten, left, next }) => {
+            json(&request, StatusCode::OK, &Forgot { forgotten, left, next })
+        }
+        Err(error) => Problem::admin(&error, &app, None).respond(&request),
+    }
 }
 
 /// Keep a key's tenures from expiring.

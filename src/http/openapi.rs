@@ -28,7 +28,7 @@ use super::{admin, any, events, heartbeats, leases, pools, releases, service, se
         leases::acquire, any::acquire_any, heartbeats::heartbeat, heartbeats::heartbeats,
         releases::release, releases::releases, releases::transfer, leases::check, leases::get,
         leases::list, events::events, admin::revoke, admin::pin, admin::unpin, admin::drain,
-        admin::fence_skip, sessions::open, sessions::list, sessions::get, sessions::close,
+        admin::fence_skip, admin::forget, sessions::open, sessions::list, sessions::get, sessions::close,
         sessions::heartbeat, pools::list, pools::get, sessions::drain,
         service::livez, service::readyz, service::metrics, service::info, service::nodes,
     ),

@@ -203,6 +203,7 @@ fn routes(config: &mut web::ServiceConfig) {
         "/v1/admin/unpin" post admin::unpin,
         "/v1/admin/drain" post admin::drain,
         "/v1/admin/fence-skip" post admin::fence_skip,
+        "/v1/admin/forget" post admin::forget,
         "/v1/sessions/{id}/heartbeat" post sessions::heartbeat,
         "/v1/sessions/{id}/drain" post sessions::drain,
         "/v1/pools" get pools::list,

@@ -128,6 +128,8 @@ pub enum Answer {
     KeptBySession(Nonce, Token),
     /// No fence of the key waits to be confirmed.
     NotFencing(Box<View>),
+    /// The key is not free, or something is kept of it that somebody may need.
+    NotForgotten(Box<View>),
     /// Nobody holds the key.
     NotHeld(Box<View>),
     /// The key is pinned: it does not end without `immediately`.

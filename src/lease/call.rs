@@ -54,6 +54,8 @@ pub enum Request {
     AskHandover(Box<AskHandover>),
     /// Makes the tombstone of a session that has no record.
     Bury,
+    /// An administrator forgets a free key: why, and who.
+    Forget(Box<str>, Box<str>),
     /// Takes back a pin: by whom it was set, and which administrator does it.
     Unpin(Box<str>, Box<str>),
     /// The public view.

@@ -37,11 +37,13 @@ pub enum ChangeKind {
     Cooled,
     /// The holder was asked to hand the lease over.
     HandoverRequested,
+    /// An administrator had the free key forgotten: its record goes, and its numbers begin anew.
+    Forgotten,
 }
 
 impl ChangeKind {
     /// Every kind, in the order of its declaration.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Granted,
         Self::Released,
         Self::Expired,
@@ -57,6 +59,7 @@ impl ChangeKind {
         Self::FenceSkipped,
         Self::Cooled,
         Self::HandoverRequested,
+        Self::Forgotten,
     ];
 
     /// Whether a tenure ended with it.
@@ -92,6 +95,7 @@ impl ChangeKind {
             Self::FenceSkipped => "fence-skipped",
             Self::Cooled => "cooled",
             Self::HandoverRequested => "handover-requested",
+            Self::Forgotten => "forgotten",
         }
     }
 }

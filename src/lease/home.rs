@@ -110,7 +110,7 @@ impl<C: Caller> Lease<C> {
             }
             Request::Revoke(_) | Request::Pin(..) | Request::Unpin(..) => true,
             Request::FenceSkip(..) | Request::AskHandover(_) => true,
-            Request::Bury | Request::View => false,
+            Request::Forget(..) | Request::Bury | Request::View => false,
         }
     }
 
@@ -173,6 +173,7 @@ impl<C: Caller> Lease<C> {
             Request::FenceSkip(..) => self.record.fences().is_empty(),
             Request::Pin(by, _) => self.record.pins.contains(by) || self.pins_wait(),
             Request::Unpin(by, _) => !self.record.pins.contains(by) || self.pins_wait(),
+            Request::Forget(..) => self.record.state != State::Free,
             Request::Bury | Request::View => false,
         }
     }

@@ -299,6 +299,7 @@ impl<C: Caller> Lease<C> {
             Request::Pin(..) | Request::Unpin(..) => self.pin(call, env, out),
             Request::FenceSkip(..) => self.skip_fences(call, env, out),
             Request::AskHandover(_) => self.ask_handover(call, env, out),
+            Request::Forget(..) => self.forget(call, env, out),
             Request::Bury => self.bury(call, env, out),
             Request::View => {}
         }

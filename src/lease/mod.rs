@@ -26,6 +26,7 @@ mod codec;
 mod effect;
 mod ending;
 mod fence;
+mod forget;
 mod handover;
 mod heartbeat;
 mod home;

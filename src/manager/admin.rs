@@ -1,17 +1,33 @@
 //! What administrators do.
 
+use futures_util::{StreamExt, stream};
+
 use super::{AdminError, Asked, Invalid, Manager, SessionView, Trouble};
 use crate::{
     actor::orders,
     clock::HashSet,
-    lease::{Answer, Key, MAX_PIN_BYTES, Owner, Request, Revoke, Tenure, View},
-    store::Range,
+    lease::{Answer, Key, MAX_PIN_BYTES, Owner, Request, Revoke, State, Tenure, View},
+    store::{Found, Range},
 };
 
 /// Longest reason of an administrator's order, in bytes.
 pub(crate) const MAX_REASON_BYTES: usize = 256;
 /// Keys read at a time while an owner is drained.
 const PAGE: usize = 256;
+
+/// One call looks at so many pages of keys.
+const FORGET_PAGES: usize = 40;
+
+/// What came of forgetting keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ForgottenKeys {
+    /// So many were.
+    pub forgotten: usize,
+    /// So many that were looked at are held, shut, kept for somebody, pinned or waited for.
+    pub left: usize,
+    /// There may be more after this key.
+    pub next: Option<String>,
+}
 
 impl Manager {
     /// Ends a tenure: when its last promise ran out, or at once when `immediately`. Gives the most
@@ -52,6 +68,72 @@ impl Manager {
         check_text("reason", reason, MAX_REASON_BYTES)?;
         let make = || Request::FenceSkip(reason.into(), actor.into());
         self.carry_out(key, asked.into(), make).await
+    }
+
+    /// Forgets free keys that start with a prefix and sort after `after`, some thousands of them at most: their records
+    /// are removed five minutes later, unless somebody was granted them meanwhile. Tokens go on above what they were.
+    ///
+    /// # Errors
+    /// [`AdminError`]; what could be done was.
+    pub async fn forget(
+        &self,
+        prefix: &str,
+        mut after: Option<String>,
+        (reason, actor): (&str, &str),
+        asked: impl Into<Asked>,
+    ) -> Result<ForgottenKeys, AdminError> {
+        check_text("reason", reason, MAX_REASON_BYTES)?;
+        if prefix.is_empty() {
+            let detail = "is empty: name what the keys start with".to_owned();
+            return Err(Invalid { field: "prefix", detail }.into());
+        }
+        let asked = asked.into();
+        let mut done = ForgottenKeys::default();
+        for _ in 0..FORGET_PAGES {
+            let range = Range { prefix: prefix.to_owned(), after: after.take(), limit: PAGE };
+            let page = self.world.store.scan(range).await.map_err(Trouble::Store)?;
+            let Some((last, _)) = page.last() else { return Ok(done) };
+            after = Some(last.as_str().to_owned());
+            let keys = page.into_iter().filter(|(key, _)| !key.is_session());
+            let each = keys.map(|(key, found)| self.forget_one(key, found, (reason, actor), asked));
+            let mut each = stream::iter(each).buffer_unordered(PAGE.min(self.at_once()));
+            while let Some(forgotten) = each.next().await {
+                *(if forgotten? { &mut done.forgotten } else { &mut done.left }) += 1;
+            }
+        }
+        done.next = after;
+        Ok(done)
+    }
+
+    /// Whether the key is forgotten, now or from before.
+    async fn forget_one(
+        &self,
+        key: Key,
+        found: Found,
+        (reason, actor): (&str, &str),
+        asked: Asked,
+    ) -> Result<bool, AdminError> {
+        let Ok(record) = found.record.as_ref() else { return Ok(false) };
+        if self.world.forgotten.has(&key, record.seq) {
+            return Ok(true);
+        }
+        if record.state != State::Free {
+            return Ok(false);
+        }
+        match self.ask(key.as_str(), asked, || Request::Forget(reason.into(), actor.into())).await?
+        {
+            Answer::Done(_) => {}
+            Answer::NotForgotten(_) | Answer::KeptBySession(..) | Answer::Elsewhere(_) => {
+                return Ok(false);
+            }
+            other => return Err(Trouble::of(other).into()),
+        }
+        let found = self.world.store.read(&key).await.map_err(Trouble::Store)?;
+        let record = found.and_then(|found| found.record.ok());
+        if let Some(record) = record.filter(|record| record.state == State::Free) {
+            self.world.forgotten.add(&key, record.seq, self.now());
+        }
+        Ok(true)
     }
 
     /// Keeps a key's tenures from expiring, until the same name is unpinned.

@@ -245,6 +245,7 @@ impl Manager {
                     let detail = format!("names {twice:?} twice");
                     return Err(Invalid { field: "keys", detail }.into());
                 }
+                keys.iter().try_for_each(|key| self.check_named("keys", key))?;
                 (keys.clone(), false)
             }
             Candidates::Prefix(prefix) => self.found((None, prefix), any).await?,

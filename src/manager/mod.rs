@@ -27,7 +27,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use crate::actor::Asked;
-pub use admin::DrainedOwner;
+pub use admin::{DrainedOwner, ForgottenKeys};
 #[cfg(feature = "testing")]
 pub(crate) use admin::{MAX_REASON_BYTES, check_text};
 pub use any::{AcquireAny, Candidates, MAX_CANDIDATES};
@@ -69,6 +69,8 @@ pub struct CallLimits {
     pub wait_max: Duration,
     /// Most places that waiting callers have in the queues of all keys together.
     pub waiting_places: usize,
+    /// Only keys that some policy names are granted.
+    pub strict_prefixes: bool,
 }
 
 /// A coordinator of leases.
@@ -220,6 +222,7 @@ impl Manager {
         asked: Asked,
     ) -> Result<Grant, AcquireError> {
         check_value(one.value.as_deref())?;
+        self.check_named("key", &one.key)?;
         let wait_until = self.check_wait(one.wait_ms, asked.received)?;
         if self.draining.get() {
             return Err(Trouble::Draining.into());
@@ -244,6 +247,16 @@ impl Manager {
             Ok(other) => Err(Trouble::of(other).into()),
             Err(trouble) => Err(trouble.into()),
         }
+    }
+
+    /// Whether some policy names the key, where that is asked for.
+    fn check_named(&self, field: &'static str, key: &Key) -> Result<(), Invalid> {
+        let strict = self.limits.strict_prefixes && !key.is_session();
+        if !strict || !self.world.rules().of(key.as_str()).0.prefix.is_empty() {
+            return Ok(());
+        }
+        let detail = format!("{key:?} is named by no policy, and limits.strict_prefixes is on");
+        Err(Invalid { field, detail })
     }
 
     /// So many places in queues, until they are dropped.

@@ -99,6 +99,8 @@ impl Manager {
             parts.plugins,
         ));
         actor::reaper::start(&world);
+        actor::unheard::start(&world);
+        actor::forgotten::start(&world);
         let inherited = if shared { Vec::new() } else { actor::inherit(&world).await? };
         let supervisor = Supervisor::new(world.clone(), obituaries).start();
         // After the feed was taken: what happens while the store is searched is heard.

@@ -5,11 +5,9 @@
 
 use std::sync::Arc;
 
-use tokio::runtime::Handle;
-
 use crate::{
     actor::World,
-    lease::{Grant, Key, LeaseId, Release, Request},
+    lease::{Grant, Key, LeaseId},
 };
 
 /// A grant that its caller has not heard of.
@@ -39,16 +37,8 @@ struct GiveBack(Option<(Arc<World>, Key, LeaseId)>);
 
 impl Drop for GiveBack {
     fn drop(&mut self) {
-        let (Some((world, key, lease_id)), Ok(runtime)) = (self.0.take(), Handle::try_current())
-        else {
-            return;
-        };
-        runtime.spawn(async move {
-            let release = || Request::Release(Release { lease_id, value: None });
-            let released = world.ask(key.as_str(), world.now().into(), release).await;
-            if let Err(why) = released {
-                tracing::debug!(key = key.as_str(), ?why, "a grant that nobody heard of stays");
-            }
-        });
+        if let Some((world, key, lease_id)) = self.0.take() {
+            world.unheard.give_back(key, lease_id);
+        }
     }
 }

@@ -173,6 +173,9 @@ pub struct Limits {
     /// Largest weight that a member of a pool may ask for.
     #[serde(deserialize_with = "whole")]
     pub weight: u32,
+    /// Whether only keys that some policy names are granted.
+    #[serde(deserialize_with = "flag")]
+    pub strict_prefixes: bool,
     /// Whether a session may have this coordinator run a program as a check.
     #[serde(deserialize_with = "flag")]
     pub exec_checks: bool,
@@ -264,6 +267,7 @@ impl Default for Limits {
             subscribers: 2048,
             waiting_places: 200_000,
             weight: 1000,
+            strict_prefixes: false,
             exec_checks: false,
         }
     }

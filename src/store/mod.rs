@@ -299,9 +299,10 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// Writes a record if the key's revision is the expected one. Resolves when the write is durable.
     fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome>;
 
-    /// Removes the record of a session that is over, if its revision is the expected one. Whether there is
-    /// none any more. Only for such keys: what their tokens were protects nothing. Changes that the record
-    /// made stay in the history for as long as others do, or go with it.
+    /// Removes the record of a session that is over, or of a key that was forgotten, if its revision is the expected
+    /// one. Whether there is none any more. Not before every write that was sent earlier has landed or cannot: a first
+    /// grant finds no record in its way. Revisions go on above what they were. Changes that the record made stay in the
+    /// history for as long as others do, or go with it.
     fn forget(&self, key: &Key, expected: Revision) -> StoreFuture<Result<bool, StoreError>>;
 
     /// Keys of a range in byte order, with their records; what other nodes wrote a moment ago may be

@@ -128,6 +128,13 @@ impl Pools {
         if !self.in_use.load(Ordering::Acquire) {
             return;
         }
+        if change.kind == ChangeKind::Forgotten {
+            let name = world.rules().of(key.as_str()).0.pool.clone();
+            if let Some(pool) = self.state().pools.get_mut(&name) {
+                pool.forget(key, change.token);
+            }
+            return;
+        }
         let Some(fact) = Fact::of_change(change) else { return };
         let rules = world.rules();
         let name = &rules.of(key.as_str()).0.pool;

@@ -173,6 +173,16 @@ impl Pool {
         self.moved();
     }
 
+    /// A key that nobody has since this tenure is none of the pool's any more.
+    pub fn forget(&mut self, key: &Key, token: Token) {
+        let gone = |place: &mut Place| place.fact.by == By::Nobody && place.fact.token <= token;
+        if self.keys.get_mut(key).is_some_and(gone) {
+            let place = self.keys.remove(key).expect("it was there");
+            self.count(place.fact, -1);
+            self.moved();
+        }
+    }
+
     /// A call here was granted a key, which the feed has yet to tell.
     pub fn granted(&mut self, key: &Key, digest: Nonce, token: Token, now: Moment) {
         let newer = self.keys.get(key).is_none_or(|place| place.fact.token < token);

@@ -156,7 +156,7 @@ function follow() {
     while ($("events").children.length > KEPT) $("events").lastChild.remove();
   };
   for (const kind of ["granted", "released", "expired", "revoked", "reclaimed", "transferred", "pinned", "unpinned",
-    "session-ended", "fencing", "fenced", "fence-failed", "fence-skipped", "cooled", "handover-requested"]) {
+    "session-ended", "fencing", "fenced", "fence-failed", "fence-skipped", "cooled", "handover-requested", "forgotten"]) {
     stream.addEventListener(kind, show);
   }
   stream.addEventListener("frozen", (message) => {

@@ -15,6 +15,32 @@ pub struct FenceSkipBody {
     pub reason: String,
 }
 
+/// Body of `POST /v1/admin/forget`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ForgetBody {
+    /// What the keys start with.
+    #[schema(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
+    pub prefix: String,
+    /// Why; at most 256 bytes.
+    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
+    pub reason: String,
+    /// `next` of the call before: only keys after it.
+    #[schema(max_length = 512)]
+    pub after: Option<String>,
+}
+
+/// Answer of `POST /v1/admin/forget`.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Forgot {
+    /// How many keys were forgotten. Their records go in five minutes, unless they are granted before.
+    pub forgotten: usize,
+    /// How many that were looked at are held, shut, kept for somebody, pinned or waited for: they stay.
+    pub left: usize,
+    /// There may be more: the same call with this as `after` goes on. Null after the last.
+    pub next: Option<String>,
+}
+
 /// Body of `POST /v1/admin/revoke`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-pub use admin::{DrainBody, Drained, FenceSkipBody, PinBody, RevokeBody, Revoked};
+pub use admin::{
+    DrainBody, Drained, FenceSkipBody, ForgetBody, Forgot, PinBody, RevokeBody, Revoked,
+};
 pub use any::{AcquireAnyBody, AnyGrant, AnyOrder, Counts, Grants, GrantsOfOthers};
 pub use batch::{BatchBody, BatchRefs, Item, LeaseRef, Verdict, Verdicts};
 pub use pools::{PoolWire, PoolsWire};

@@ -71,6 +71,7 @@ impl Engine {
             calls: CallLimits {
                 wait_max: settings.limits.wait_max,
                 waiting_places: settings.limits.waiting_places,
+                strict_prefixes: settings.limits.strict_prefixes,
             },
             waiters_per_key: settings.limits.waiters_per_key,
             inflight_per_key: settings.limits.inflight_per_key,

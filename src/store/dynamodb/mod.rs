@@ -297,7 +297,6 @@ impl LeaseStore for DynamoStore {
     }
 
     fn forget(&self, key: &Key, expected: Revision) -> StoreFuture<Result<bool, StoreError>> {
-        assert!(key.is_session(), "only sessions are forgotten");
         let key = key.clone();
         self.run(move |shared| async move { shared.forget(&key, expected).await }, Err)
     }

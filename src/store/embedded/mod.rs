@@ -330,7 +330,6 @@ impl LeaseStore for EmbeddedStore {
     }
 
     fn forget(&self, key: &Key, expected: Revision) -> StoreFuture<Result<bool, StoreError>> {
-        assert!(key.is_session(), "only sessions are forgotten");
         if expected == Revision::ABSENT {
             return Box::pin(ready(self.shared.read(key.as_str()).map(|found| found.is_none())));
         }

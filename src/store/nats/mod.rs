@@ -169,7 +169,6 @@ impl LeaseStore for NatsStore {
     }
 
     fn forget(&self, key: &Key, expected: Revision) -> StoreFuture<Result<bool, StoreError>> {
-        assert!(key.is_session(), "only sessions are forgotten");
         self.core.run(write::forget(Arc::clone(&self.core), key.clone(), expected), unread)
     }
 

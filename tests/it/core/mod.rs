@@ -10,6 +10,7 @@ mod balance;
 mod cooling;
 mod ending;
 mod fences;
+mod forget;
 mod handover;
 mod harness;
 mod heartbeat;

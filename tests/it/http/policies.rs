@@ -272,3 +272,20 @@ async fn a_hangup_applies_the_policies_of_the_file_and_touches_no_held_lease() {
     server.release(&grant).await;
     assert!(server.acquire("jobs/1", "v", 100_000).await.token > grant.token);
 }
+
+#[tokio::test]
+async fn with_strict_prefixes_only_keys_that_a_policy_names_are_granted() {
+    let server = Server::configured(
+        "[limits]\nstrict_prefixes = true\n[[policy]]\nprefix = \"jobs/\"\npool = \"jobs\"\n",
+    );
+    server.acquire("jobs/1", "w", 1000).await;
+    let body = |key: &str| json!({ "key": key, "owner": "w", "ttl_ms": 1000 });
+    let refused = server.post("/v1/acquire", &body("job/2")).await.problem(400, "invalid-field");
+    assert_eq!(refused["field"], "key");
+    let any = json!({ "keys": ["jobs/2", "jbos/3"], "owner": "w", "ttl_ms": 1000 });
+    let refused = server.post("/v1/acquire-any", &any).await.problem(400, "invalid-field");
+    assert_eq!(refused["field"], "keys");
+    assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("jbos/3")));
+    // A session is no key of anybody's.
+    server.session("w", 1000, json!({})).await;
+}

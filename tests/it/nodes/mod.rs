@@ -5,6 +5,7 @@ mod addresses;
 mod adoption;
 mod any;
 mod events;
+mod forget;
 mod frozen;
 mod gate;
 mod handover;

@@ -23,7 +23,7 @@ macro_rules! demands {
             forget::a_forgotten_session_is_gone_for_every_handle;
             forget::only_the_expected_revision_is_forgotten;
             forget::a_forgotten_key_begins_anew;
-            forget::only_sessions_are_forgotten;
+            forget::the_revisions_of_a_forgotten_key_go_on;
             damage::a_record_that_rotted_is_one_keys_trouble;
             damage::a_record_of_a_newer_program_is_one_keys_trouble;
             load::many_keys_are_there_when_it_is_opened_again;

@@ -116,7 +116,11 @@ pub fn parts(store: Arc<dyn LeaseStore>) -> Parts {
         node_ttl: Duration::from_secs(3),
         actors: Limits::default(),
         policies: Arc::default(),
-        calls: CallLimits { wait_max: Duration::from_secs(60), waiting_places: 1000 },
+        calls: CallLimits {
+            wait_max: Duration::from_secs(60),
+            waiting_places: 1000,
+            strict_prefixes: false,
+        },
         waiters_per_key: 10,
         inflight_per_key: 10,
         metrics: Arc::new(Metrics::register("embedded")),

@@ -140,7 +140,6 @@ impl LeaseStore for Handle {
     }
 
     fn forget(&self, key: &Key, expected: Revision) -> StoreFuture<Result<bool, StoreError>> {
-        assert!(key.is_session(), "only sessions are forgotten");
         if self.kind != Kind::Embedded {
             let work = shared::forget(self.server.clone(), self.process, key.clone(), expected);
             return self.run(work, Err);

@@ -1,6 +1,4 @@
-//! Records of sessions that are over are removed; no other's.
-
-use std::panic::{AssertUnwindSafe, catch_unwind};
+//! Records of sessions that are over, and of keys that were forgotten, are removed.
 
 use tenure::lease::{Key, Revision};
 
@@ -83,11 +81,34 @@ pub async fn a_forgotten_key_begins_anew(subject: &impl Subject) {
     assert_eq!(found(&later, &session).await.map(|found| found.revision), Some(third));
 }
 
-pub async fn only_sessions_are_forgotten(subject: &impl Subject) {
+/// Also a key that is no session's: what comes after is above all that was.
+pub async fn the_revisions_of_a_forgotten_key_go_on(subject: &impl Subject) {
     let stores = two(subject).await;
+    let mut listeners: Vec<_> = stores.iter().map(Listener::new).collect();
     let ordinary = key("ordinary");
-    let revision = commit(&stores[0], grant(&ordinary, Revision::ABSENT, 1)).await;
-    let tried = catch_unwind(AssertUnwindSafe(|| stores[0].forget(&ordinary, revision)));
-    assert!(tried.is_err(), "a token is never forgotten");
-    assert!(found(&stores[0], &ordinary).await.is_some());
+    let mut last = commit(&stores[0], grant(&ordinary, Revision::ABSENT, 1)).await;
+    for round in 0..3 {
+        let there = found(&stores[0], &ordinary).await.expect("it was written");
+        let over = tenure::store::Write {
+            expected: there.revision,
+            record: std::sync::Arc::new(released(&there)),
+            ..grant(&ordinary, there.revision, 2)
+        };
+        let end = commit(&stores[0], over).await;
+        assert!(end > last);
+        // Every handle has heard of its last change long before.
+        for (listener, store) in listeners.iter_mut().zip(&stores) {
+            listener.until(store, 2 * (round + 1)).await;
+        }
+        let by = &stores[round % 2];
+        eventually("it is forgotten", async || {
+            soon(by.forget(&ordinary, end)).await.is_ok_and(|gone| gone)
+        })
+        .await;
+        for store in &stores {
+            assert!(found(store, &ordinary).await.is_none());
+        }
+        last = commit(&stores[(round + 1) % 2], grant(&ordinary, Revision::ABSENT, 1)).await;
+        assert!(last > end, "{last:?} after {end:?}");
+    }
 }

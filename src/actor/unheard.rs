@@ -1,0 +1,48 @@
+//! Leases that were granted to callers who left before they were told.
+//!
+//! Guarantees: each is released soon, whoever found out, and on whichever thread.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::{StreamExt, stream};
+use tokio::sync::Notify;
+
+use super::{World, tasks::supervise};
+use crate::lease::{Key, LeaseId, Release, Request};
+
+/// Releases that are written at a time.
+const AT_ONCE: usize = 64;
+
+/// Those that are to be released.
+#[derive(Default)]
+pub struct UnheardGrants {
+    waiting: Mutex<Vec<(Key, LeaseId)>>,
+    added: Notify,
+}
+
+impl UnheardGrants {
+    /// Nobody will be told of this one.
+    pub(crate) fn give_back(&self, key: Key, lease_id: LeaseId) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push((key, lease_id));
+        self.added.notify_one();
+    }
+}
+
+/// Goes on for as long as the process does.
+pub(crate) fn start(world: &Arc<World>) {
+    supervise(world, "grants unheard of", |world| async move {
+        loop {
+            world.unheard.added.notified().await;
+            let waiting = &world.unheard.waiting;
+            let waiting =
+                std::mem::take(&mut *waiting.lock().unwrap_or_else(PoisonError::into_inner));
+            let releases = waiting.into_iter().map(async |(key, lease_id)| {
+                let release = || Request::Release(Release { lease_id, value: None });
+                if let Err(why) = world.ask(key.as_str(), world.now().into(), release).await {
+                    tracing::debug!(key = key.as_str(), ?why, "a grant that nobody heard of stays");
+                }
+            });
+            stream::iter(releases).buffer_unordered(AT_ONCE).collect::<()>().await;
+        }
+    });
+}

@@ -1,0 +1,47 @@
+//! Forgetting a key: a free one says so, and its record is removed once nothing that was sent before can land.
+
+use super::{
+    Answer, Call, Caller, Change, ChangeKind, Effect, Env, Lease, Request, Revision, State,
+    machine::{Effects, Flight},
+};
+
+impl<C: Caller> Lease<C> {
+    /// Whether the key holds nothing that anybody may need: neither an owner, nor a fence, a pin, an offer or a
+    /// caller who waits.
+    fn is_forgettable(&self) -> bool {
+        let record = &self.record;
+        let clean = record.aftermath.is_none() && record.offer.is_none() && record.pins.is_empty();
+        record.state == State::Free && clean && self.waiters_present() == 0
+    }
+
+    /// Writes that the key is forgotten. Value and request ids go at once, the record later.
+    pub(super) fn forget(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Request::Forget(reason, actor) = &call.request else { return };
+        if self.revision == Revision::ABSENT || !self.is_forgettable() {
+            let view = Box::new(self.view(env.now));
+            out.push(Effect::Reply(call.caller, Answer::NotForgotten(view)));
+            return;
+        }
+        if !self.may_grant(env) {
+            out.push(Effect::Reply(call.caller, Answer::Lapsed));
+            return;
+        }
+        let nonce = (env.nonces)();
+        let mut record = self.successor(nonce, env);
+        (record.value, record.request_marks) = (None, Box::default());
+        record.seq += 1;
+        let change = Change {
+            kind: ChangeKind::Forgotten,
+            seq: record.seq,
+            owner: None,
+            token: self.token,
+            previous: None,
+            reason: Some(reason.clone()),
+            actor: Some(actor.clone()),
+            session: None,
+        };
+        let mut flight = Flight::new(record, self.revision, vec![change]);
+        flight.cause = Some(call);
+        self.launch(flight, out);
+    }
+}
