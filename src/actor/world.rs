@@ -278,7 +278,7 @@ impl World {
     }
 
     /// Changes it; whoever reads it from now on sees all of the change.
-    pub(super) fn set_terms(&self, change: impl FnOnce(&mut Terms)) {
+    pub(crate) fn set_terms(&self, change: impl FnOnce(&mut Terms)) {
         let mut terms = self.terms.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut terms));
     }

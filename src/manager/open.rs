@@ -121,6 +121,11 @@ impl Manager {
         Ok(Arc::new(Self { world, limits, draining, serving, places, supervisor, node }))
     }
 
+    /// From here on nothing is granted, and no heartbeat is absorbed.
+    pub(crate) fn promise_nothing(&self) {
+        self.world.set_terms(|terms| terms.until = Moment::ZERO);
+    }
+
     /// The last step of a graceful stop, after [`Manager::drain`] and after the doors are shut: waits
     /// until the bus has published what the store committed, at most `patience`.
     pub async fn close(&self, patience: Duration) {

@@ -67,6 +67,38 @@ pub struct Found {
     pub record: Result<Arc<Record>, crate::lease::CodecError>,
 }
 
+/// How many records a store keeps. Sessions are bounded apart from keys: neither uses up the other's room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Keys of leases.
+    pub keys: u64,
+    /// Sessions, until five minutes after their end.
+    pub sessions: u64,
+}
+
+impl Counts {
+    /// One record more of this key's sort.
+    #[must_use]
+    pub fn one(key: &Key) -> Self {
+        let session = u64::from(key.is_session());
+        Self { keys: 1 - session, sessions: session }
+    }
+
+    /// How many there are of this key's sort.
+    #[must_use]
+    pub fn of(self, key: &Key) -> u64 {
+        if key.is_session() { self.sessions } else { self.keys }
+    }
+}
+
+impl std::ops::Add for Counts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { keys: self.keys + other.keys, sessions: self.sessions + other.sessions }
+    }
+}
+
 /// A committed change.
 #[derive(Clone, Debug)]
 pub struct Committed {

@@ -114,7 +114,8 @@ impl Observer for Syncs {
         self.nanos.fetch_add(1_000, Relaxed)
     }
     fn synced(&self, writes: usize, took: Duration) {
-        assert_eq!(took, Duration::from_micros(1));
+        // Others read the clock meanwhile.
+        assert!(took >= Duration::from_micros(1), "{took:?}");
         self.writes.fetch_add(writes as u64, Relaxed);
         self.calls.fetch_add(1, Relaxed);
     }

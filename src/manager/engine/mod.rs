@@ -106,6 +106,8 @@ impl Engine {
     /// After [`Self::leave`], and after the doors are shut: syncs, and lets go of the store.
     pub(crate) async fn stop(self) {
         self.manager.close(self.patience).await;
+        // Who still asks is promised nothing once another process may have the store.
+        self.manager.promise_nothing();
         self.remembering.abort();
         self.store.close().await;
     }

@@ -289,7 +289,8 @@ impl LeaseStore for DynamoStore {
         if let Some(why) = self.refuse() {
             return Box::pin(std::future::ready(Outcome::Refused(why)));
         }
-        if write.expected == Revision::ABSENT && self.stats().keys >= self.max_keys {
+        let full = || self.shared.state().count_like(&write.key) >= self.max_keys;
+        if write.expected == Revision::ABSENT && self.stats().keys >= self.max_keys && full() {
             let why = StoreError::TooManyKeys(self.max_keys);
             return Box::pin(std::future::ready(Outcome::Refused(why)));
         }

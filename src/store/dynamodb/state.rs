@@ -3,7 +3,10 @@
 //! The log is made free of duplicates and holes by those who append: an entry is appended behind the
 //! last only, so who appends knows all before it. Readers need no more than to read.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    ops::Bound,
+};
 
 use super::{
     layout::{Entry, LeaseItem, Line, Noted, Trail},
@@ -71,6 +74,15 @@ impl State {
             earliest: end_of(0),
             ties: Some(Vec::new()),
         }
+    }
+
+    /// How many items there are of this key's sort, sessions or not. Looks at all sessions.
+    pub fn count_like(&self, key: &Key) -> u64 {
+        let from = Key::session_prefix();
+        let sessions = self.keys.range::<str, _>((Bound::Included(from), Bound::Unbounded));
+        let sessions = sessions.take_while(|(key, _)| key.is_session()).count();
+        let count = if key.is_session() { sessions } else { self.keys.len() - sessions };
+        count as u64
     }
 
     /// Up to which of its writes a session has logged all; `None` for one that has logged everything.

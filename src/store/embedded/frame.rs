@@ -26,12 +26,14 @@ pub(super) enum Kind {
     /// The key has no record any more; there is none in the frame. It is never carried: everything before
     /// it about its key is in the same segment, or in an earlier one.
     Forgotten,
+    /// A newer program wrote it, and this one does not know what for. It is read, never written.
+    Newer,
 }
 
 impl Kind {
-    fn from_byte(byte: u8) -> Option<Self> {
+    fn from_byte(byte: u8) -> Self {
         let all = [Self::Write, Self::Carried, Self::Oldest, Self::Forgotten];
-        all.into_iter().find(|kind| *kind as u8 == byte)
+        all.into_iter().find(|kind| *kind as u8 == byte).unwrap_or(Self::Newer)
     }
 }
 
@@ -123,17 +125,23 @@ pub(super) fn claimed_len(bytes: &[u8]) -> Option<u32> {
     (len as usize >= HEAD).then_some(len)
 }
 
-/// The frame at the start of `bytes`, if there is a whole and sound one. Never panics.
-pub(super) fn parse(bytes: &[u8], seed: u32) -> Option<Frame<'_>> {
+/// What claims to be a frame at the start of `bytes`, with the lengths of its key and record: all that is wrong with it
+/// is its checksum, or nothing.
+fn claimed(bytes: &[u8]) -> Option<(&[u8], usize, usize)> {
     let len = claimed_len(bytes)?;
     let frame = bytes.get(..len as usize)?;
     let (key_len, record_len) = (usize::from(u16_at(frame, 32)?), u32_at(frame, 28)? as usize);
-    let content = &frame[HEAD..];
-    if key_len.checked_add(record_len)? > content.len()
-        || checksum(&frame[4..], seed) != u32_at(frame, 0)?
-    {
+    let fits = key_len.checked_add(record_len)? <= frame.len() - HEAD;
+    fits.then_some((frame, key_len, record_len))
+}
+
+/// The frame at the start of `bytes`, if there is a whole and sound one. Never panics.
+pub(super) fn parse(bytes: &[u8], seed: u32) -> Option<Frame<'_>> {
+    let (frame, key_len, record_len) = claimed(bytes)?;
+    if checksum(&frame[4..], seed) != u32_at(frame, 0)? {
         return None;
     }
+    let (len, content) = (u32_at(frame, 4)?, &frame[HEAD..]);
     let (key, rest) = content.split_at(key_len);
     let (record, changes) = rest.split_at(record_len);
     Some(Frame {
@@ -142,11 +150,64 @@ pub(super) fn parse(bytes: &[u8], seed: u32) -> Option<Frame<'_>> {
         at_ms: u64_at(frame, 16)?,
         group_start: u32_at(frame, 24)?,
         epoch: Epoch(u16_at(frame, 34)?),
-        kind: Kind::from_byte(frame[36])?,
+        kind: Kind::from_byte(frame[36]),
         key: std::str::from_utf8(key).ok()?,
         record,
         changes,
     })
+}
+
+/// Sound frames at any place of some bytes, found in a time that grows with the bytes alone: what a caller put into a value
+/// may claim at each place to be a frame of megabytes. A checksum of any part comes from those of two beginnings.
+pub(super) struct Search<'a> {
+    bytes: &'a [u8],
+    seed: u32,
+    /// The checksum of the bytes before each multiple of [`STEP`].
+    beginnings: Vec<u32>,
+}
+
+/// Bytes from one known checksum to the next.
+const STEP: usize = 64;
+
+impl<'a> Search<'a> {
+    pub fn new(bytes: &'a [u8], seed: u32) -> Self {
+        let mut hasher = crc32fast::Hasher::new();
+        let mut beginnings = vec![0];
+        for step in bytes.chunks_exact(STEP) {
+            hasher.update(step);
+            beginnings.push(hasher.clone().finalize());
+        }
+        Self { bytes, seed, beginnings }
+    }
+
+    /// Whether any sound frame is such a one.
+    pub fn any(&self, such: impl Fn(&Frame<'_>) -> bool) -> bool {
+        (0..self.bytes.len()).step_by(ALIGN as usize).any(|at| {
+            let there = &self.bytes[at..];
+            let Some((frame, ..)) = claimed(there) else { return false };
+            let sum = self.checksum(at + 4, at + frame.len());
+            u32_at(frame, 0) == Some(sum) && parse(there, self.seed).is_some_and(|f| such(&f))
+        })
+    }
+
+    /// [`checksum`] of a part: the checksum of what ends where it ends, less that of what it begins after.
+    fn checksum(&self, from: usize, to: usize) -> u32 {
+        let span = (to - from) as u64;
+        let shifted = |sum: u32| {
+            let mut hasher = crc32fast::Hasher::new_with_initial_len(sum, 0);
+            hasher.combine(&crc32fast::Hasher::new_with_initial_len(0, span));
+            hasher.finalize()
+        };
+        shifted(self.seed) ^ shifted(self.before(from)) ^ self.before(to)
+    }
+
+    /// The checksum of all that is before this place.
+    fn before(&self, at: usize) -> u32 {
+        let known = at / STEP;
+        let mut hasher = crc32fast::Hasher::new_with_initial(self.beginnings[known]);
+        hasher.update(&self.bytes[known * STEP..at]);
+        hasher.finalize()
+    }
 }
 
 impl Frame<'_> {

@@ -23,7 +23,7 @@ use super::{
     frame::{Frame, Kind, u64_at},
     index::Location,
     mark::{Durable, Mark},
-    segment::{HEADER, Header, Segment},
+    segment::{HEADER, Header, Segment, VERSION},
     spares::Spare,
     table::{Slot, Table},
 };
@@ -122,6 +122,9 @@ impl Recovery<'_> {
         };
         let (file, bytes, header) = open().map_err(OpenError::at(&path))?;
         let bytes = u32::try_from(bytes).map_err(|_| self.corrupt(id, 0, "it is too long"))?;
+        if let Some(found) = Header::newer(&header) {
+            return Err(OpenError::NewerVersion { path, found, known: VERSION });
+        }
         let header = Header::decode(&header, id, self.directory.meta.log_id);
         if header.is_some_and(|header| header.bytes != 0 && header.bytes != bytes) {
             return Err(self.corrupt(id, bytes, "it has not the size that it was made with"));
@@ -254,6 +257,10 @@ impl Recovery<'_> {
             let Some((offset, frame)) = next else { return Ok((frames.at().min(end), last_group)) };
             if frame.group_start > offset || frame.group_start < last_group {
                 return Err(self.corrupt(segment.id, offset, "records out of order"));
+            }
+            if frame.kind == Kind::Newer {
+                let (path, found) = (self.path(segment.id), VERSION + 1);
+                return Err(OpenError::NewerVersion { path, found, known: VERSION });
             }
             last_group = frame.group_start;
             let taken = self.take_in(segment.id, offset, &frame);

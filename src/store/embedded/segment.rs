@@ -16,8 +16,8 @@ use crate::lease::Revision;
 /// Where frames begin. The header has its sector for itself, so that appending never rewrites it.
 pub(super) const HEADER: u32 = 512;
 const MAGIC: &[u8; 8] = b"tenureSG";
-const VERSION: u32 = 1;
-const HEADER_CRC_AT: usize = 81;
+pub(super) const VERSION: u32 = 1;
+pub(super) const HEADER_CRC_AT: usize = 81;
 /// How much a [`Frames`] reads at once.
 const WINDOW: u32 = 256 * 1024;
 
@@ -57,6 +57,14 @@ impl Header {
         let crc = crc32fast::hash(&out[..HEADER_CRC_AT]);
         put(&mut out, HEADER_CRC_AT, &crc.to_le_bytes());
         out
+    }
+
+    /// The version of a whole header that a newer program wrote.
+    pub fn newer(bytes: &[u8]) -> Option<u32> {
+        let body = bytes.get(..HEADER_CRC_AT)?;
+        let whole =
+            body.starts_with(MAGIC) && u32_at(bytes, HEADER_CRC_AT)? == crc32fast::hash(body);
+        u32_at(body, 8).filter(|version| whole && *version > VERSION)
     }
 
     /// The header, when it is whole and that of segment `id` of this log.
@@ -131,8 +139,7 @@ impl Segment {
             return Ok(false);
         }
         let bytes = self.read(from, self.bytes - from)?;
-        let mut places = (0..bytes.len()).step_by(ALIGN as usize);
-        Ok(places.any(|at| frame::parse(&bytes[at..], self.seed).is_some_and(|frame| such(&frame))))
+        Ok(frame::Search::new(&bytes, self.seed).any(such))
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 use tokio::sync::broadcast;
 
 use super::{
-    super::{Health, Meta, News, Position, StoreError},
+    super::{Counts, Health, Meta, News, Position, StoreError},
     Observer, Options, Stats,
     directory::MetaFile,
     disk::Disk,
@@ -70,6 +70,7 @@ pub(super) struct Shared {
     /// Revision and index of the last change, packed.
     latest: AtomicU64,
     keys: AtomicU64,
+    sessions: AtomicU64,
     failure: OnceLock<StoreError>,
     /// When the write began that is under way, by the observer's clock; 0: there is none.
     writing_since: AtomicU64,
@@ -95,7 +96,8 @@ impl Shared {
             spares,
             feed: broadcast::Sender::new(FEED_GROUPS),
             counters: Counters::default(),
-            keys: AtomicU64::new(table.index.len() as u64),
+            keys: AtomicU64::new(table.counts().keys),
+            sessions: AtomicU64::new(table.counts().sessions),
             table: RwLock::new(table),
             latest: AtomicU64::new(0),
             failure: OnceLock::new(),
@@ -122,13 +124,16 @@ impl Shared {
         }
     }
 
-    pub fn keys(&self) -> u64 {
-        self.keys.load(Relaxed)
+    /// How many records are kept.
+    pub fn counts(&self) -> Counts {
+        Counts { keys: self.keys.load(Relaxed), sessions: self.sessions.load(Relaxed) }
     }
 
     /// Takes note of the table's sizes.
     pub fn note_sizes(&self, table: &Table) {
-        self.keys.store(table.index.len() as u64, Relaxed);
+        let Counts { keys, sessions } = table.counts();
+        self.keys.store(keys, Relaxed);
+        self.sessions.store(sessions, Relaxed);
     }
 
     pub fn latest(&self) -> Position {
@@ -190,7 +195,7 @@ impl Shared {
         let (live_bytes, files) = (table.live_bytes(), table.file_bytes());
         drop(table);
         Stats {
-            keys: self.keys(),
+            keys: self.counts().keys + self.counts().sessions,
             live_bytes,
             log_bytes: files + self.spares.file_bytes(),
             writes: self.counters.writes.load(Relaxed),

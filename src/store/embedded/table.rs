@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    super::Position,
+    super::{Counts, Position},
     index::{Index, Location},
     segment::{HEADER, Header, Segment},
 };
@@ -75,6 +75,8 @@ pub(super) enum Following {
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub index: Index,
+    /// How many keys of the index are sessions.
+    sessions: u64,
     /// Oldest first; their ids have no holes. The last one is being written.
     slots: VecDeque<Slot>,
     live_bytes: u64,
@@ -82,6 +84,11 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// How many keys have a record, and how many of them are sessions.
+    pub fn counts(&self) -> Counts {
+        Counts { keys: self.index.len() as u64 - self.sessions, sessions: self.sessions }
+    }
+
     /// Bytes of the current frames.
     pub fn live_bytes(&self) -> u64 {
         self.live_bytes
@@ -125,6 +132,7 @@ impl Table {
     /// A frame became the current one of its key.
     pub fn set(&mut self, key: &Key, location: Location) {
         let before = self.index.insert(key, location);
+        self.sessions += u64::from(before.is_none() && key.is_session());
         self.live_bytes += location.footprint();
         self.live_bytes -= before.map_or(0, Location::footprint);
     }
@@ -132,12 +140,14 @@ impl Table {
     /// A key has no record any more.
     pub fn remove(&mut self, key: &Key) {
         let before = self.index.remove(key.as_str());
+        self.sessions -= u64::from(before.is_some() && key.is_session());
         self.live_bytes -= before.map_or(0, Location::footprint);
     }
 
     /// Takes over what a recovery found.
     pub fn load(&mut self, current: HashMap<Key, Location>) {
         self.live_bytes = current.values().map(|l| l.footprint()).sum();
+        self.sessions = current.keys().filter(|key| key.is_session()).count() as u64;
         self.index = Index::from_map(current);
     }
 

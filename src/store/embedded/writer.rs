@@ -5,7 +5,7 @@ use std::{collections::HashMap, io, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 use super::{
-    super::{Committed, News, Outcome, Position, StoreError},
+    super::{Committed, Counts, News, Outcome, Position, StoreError},
     Shared,
     compaction::Compaction,
     frame::{self, Kind, Stamp, padded},
@@ -42,7 +42,7 @@ pub(super) struct Group {
     /// The revision that a key will have, for keys that the group writes.
     pub revisions: HashMap<Key, Revision>,
     conflicts: Vec<oneshot::Sender<Verdict>>,
-    new_keys: u64,
+    new_keys: Counts,
     writes: usize,
     at_ms: u64,
     /// The oldest segment is not needed once the group is durable.
@@ -117,14 +117,17 @@ impl Writer {
             return;
         }
         let known = known.filter(|revision| *revision != Revision::ABSENT);
-        if known.is_none() && self.shared.keys() + self.group.new_keys >= self.shared.max_keys {
+        let counts = self.shared.counts() + self.group.new_keys;
+        if known.is_none() && counts.of(&job.key) >= self.shared.max_keys {
             return refuse(job.reply, StoreError::TooManyKeys(self.shared.max_keys));
         }
         // A draft is shorter than 4 GiB by construction.
         if let Err(why) = self.make_room(job.draft.len() as u32) {
             return refuse(job.reply, why);
         }
-        self.group.new_keys += u64::from(known.is_none());
+        if known.is_none() {
+            self.group.new_keys = self.group.new_keys + Counts::one(&job.key);
+        }
         self.group.writes += 1;
         let revision = self.next_revision;
         self.next_revision = Revision(revision.0 + 1);
@@ -276,7 +279,7 @@ impl Writer {
         }
         self.group.bytes.clear();
         self.group.revisions.clear();
-        self.group.new_keys = 0;
+        self.group.new_keys = Counts::default();
         self.group.writes = 0;
     }
 

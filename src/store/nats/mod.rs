@@ -152,7 +152,8 @@ impl LeaseStore for NatsStore {
 
     /// The write is on its way when this returns, whether or not the future is polled.
     fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {
-        if write.expected == Revision::ABSENT && self.core.table().keys() >= self.max_keys {
+        let full = || self.core.table().counts().of(&write.key) >= self.max_keys;
+        if write.expected == Revision::ABSENT && full() {
             return Box::pin(ready(Outcome::Refused(StoreError::TooManyKeys(self.max_keys))));
         }
         let Some(encoded) = message::encode(&write, self.core.clock.wall_ms()) else {

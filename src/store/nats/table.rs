@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    super::{Committed, Found, Position, Range},
+    super::{Committed, Counts, Found, Position, Range},
     message,
     subject::Name,
 };
@@ -47,6 +47,7 @@ pub(super) struct Told {
 pub(super) struct Table {
     index: BTreeMap<Key, Entry>,
     live_bytes: u64,
+    sessions: u64,
     ring: VecDeque<Committed>,
     /// The ring has everything after it.
     floor: Position,
@@ -96,6 +97,10 @@ impl Table {
 
     pub fn keys(&self) -> u64 {
         self.index.len() as u64
+    }
+
+    pub fn counts(&self) -> Counts {
+        Counts { keys: self.keys() - self.sessions, sessions: self.sessions }
     }
 
     pub fn live_bytes(&self) -> u64 {
@@ -196,8 +201,9 @@ impl Table {
         // A copy: the message may be a slice of a much larger buffer.
         let entry = Entry { revision, bytes: bytes.into() };
         self.live_bytes += entry.bytes.len() as u64;
-        if let Some(old) = self.index.insert(key.clone(), entry) {
-            self.live_bytes -= old.bytes.len() as u64;
+        match self.index.insert(key.clone(), entry) {
+            Some(old) => self.live_bytes -= old.bytes.len() as u64,
+            None => self.sessions += u64::from(key.is_session()),
         }
     }
 
@@ -205,6 +211,7 @@ impl Table {
     pub fn remove(&mut self, key: &Key) {
         if let Some(old) = self.index.remove(key) {
             self.live_bytes -= old.bytes.len() as u64;
+            self.sessions -= u64::from(key.is_session());
         }
     }
 

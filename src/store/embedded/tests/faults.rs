@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
+    clock::{Clock, SystemClock},
     lease::CodecError,
     store::{
         Health, History, Position, StoreError,
         embedded::{
             frame::{self, Kind, Stamp},
-            segment::{HEADER, Header, Segment},
+            segment::{HEADER, HEADER_CRC_AT, Header, Segment},
         },
     },
 };
@@ -241,4 +242,85 @@ fn a_record_of_a_newer_program_is_quarantined() {
     let found = wait(store.read(&key(1))).unwrap().unwrap();
     assert_eq!(found.record, Err(CodecError::Version(9)));
     assert_eq!(found.revision, Revision(7));
+}
+
+/// What a newer program wrote is whole, and no damage.
+#[test]
+fn a_log_of_a_newer_program_is_told_from_a_damaged_one() {
+    let store_with = |change: &dyn Fn(&mut Vec<u8>, u32)| {
+        let dir = tempfile::tempdir().unwrap();
+        drop(open(dir.path(), &FaultyDisk::of(dir.path())).unwrap());
+        for id in 1..9 {
+            let _ = std::fs::remove_file(Segment::path(dir.path(), id));
+        }
+        let mut bytes = Vec::new();
+        record(1, 1).encode_into(&mut bytes);
+        carried_only(dir.path(), 1, Revision(60), &bytes);
+        let path = Segment::path(dir.path(), 1);
+        let file = std::fs::File::open(&path).unwrap();
+        let seed = Segment::new(1, options(dir.path()).fresh.identity.0, file, 0).seed;
+        let mut segment = std::fs::read(&path).unwrap();
+        change(&mut segment, seed);
+        std::fs::write(&path, segment).unwrap();
+        open(dir.path(), &FaultyDisk::of(dir.path()))
+    };
+    let header = |segment: &mut Vec<u8>, _: u32| {
+        segment[8] = 2;
+        let crc = crc32fast::hash(&segment[..HEADER_CRC_AT]);
+        segment[HEADER_CRC_AT..HEADER_CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+    };
+    let kind = |segment: &mut Vec<u8>, seed: u32| {
+        let frame = &mut segment[HEADER as usize..];
+        let len = frame::claimed_len(frame).unwrap() as usize;
+        frame[36] = 77;
+        let mut hasher = crc32fast::Hasher::new_with_initial(seed);
+        hasher.update(&frame[4..len]);
+        frame[..4].copy_from_slice(&hasher.finalize().to_le_bytes());
+    };
+    store_with(&|_, _| {}).unwrap();
+    for change in [&header as &dyn Fn(&mut Vec<u8>, u32), &kind] {
+        let opened = store_with(change);
+        assert!(
+            matches!(opened, Err(OpenError::NewerVersion { found: 2, known: 1, .. })),
+            "{opened:?}"
+        );
+    }
+}
+
+/// A value that claims at each place to be a long frame costs no more than another one.
+#[test]
+fn what_a_caller_wrote_does_not_slow_the_search_for_frames() {
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+    let mut rng = StdRng::seed_from_u64(3);
+    let mut bytes = vec![0; 1 << 20];
+    let long = bytes.len() / 4;
+    for (at, place) in bytes.chunks_exact_mut(8).enumerate() {
+        // A checksum, which is the key's length of the frame four places before; then a length, or that of a record.
+        place[..4].copy_from_slice(&rng.random::<u32>().to_le_bytes());
+        let claims: u32 = if at % 2 == 0 { long.try_into().unwrap() } else { 100 };
+        place[4..].copy_from_slice(&claims.to_le_bytes());
+    }
+    let seed = 77;
+    let began = SystemClock::new().now();
+    assert!(!frame::Search::new(&bytes, seed).any(|_| true));
+    let took = SystemClock::new().now().since(began);
+    assert!(took < Duration::from_secs(20), "{took:?}");
+
+    // And one that is there is found, wherever it begins.
+    let mut draft = Vec::new();
+    frame::draft_raw(&mut draft, "key", &[7; 100]).unwrap();
+    for at in [0, 8, 4096 - 8, 70_000, 1 << 19] {
+        let stamp = Stamp {
+            revision: Revision(9),
+            at_ms: 1,
+            epoch: Epoch(0),
+            kind: Kind::Write,
+            group_start: 5,
+        };
+        frame::seal(&mut draft, seed, stamp);
+        let mut with = bytes.clone();
+        with[at..at + draft.len()].copy_from_slice(&draft);
+        assert!(frame::Search::new(&with, seed).any(|frame| frame.group_start == 5), "at {at}");
+        assert!(!frame::Search::new(&with, seed ^ 1).any(|_| true), "of another segment");
+    }
 }
