@@ -6,7 +6,9 @@ use super::{AdminError, Asked, Invalid, Manager, SessionView, Trouble};
 use crate::{
     actor::orders,
     clock::HashSet,
-    lease::{Answer, Key, MAX_PIN_BYTES, Owner, Request, Revoke, State, Tenure, View},
+    lease::{
+        Answer, Key, MAX_KEY_BYTES, MAX_PIN_BYTES, Owner, Request, Revoke, State, Tenure, View,
+    },
     store::{Found, Range},
 };
 
@@ -83,9 +85,9 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<ForgottenKeys, AdminError> {
         check_text("reason", reason, MAX_REASON_BYTES)?;
-        if prefix.is_empty() {
-            let detail = "is empty: name what the keys start with".to_owned();
-            return Err(Invalid { field: "prefix", detail }.into());
+        check_text("prefix", prefix, MAX_KEY_BYTES)?;
+        if let Some(after) = &after {
+            check_text("after", after, MAX_KEY_BYTES)?;
         }
         let asked = asked.into();
         let mut done = ForgottenKeys::default();

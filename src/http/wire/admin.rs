@@ -26,7 +26,7 @@ pub struct ForgetBody {
     #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub reason: String,
     /// `next` of the call before: only keys after it.
-    #[schema(max_length = 512)]
+    #[schema(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub after: Option<String>,
 }
 
