@@ -16,7 +16,7 @@ use crate::{
         Acquire, Bond, ChangeKind, Key, Moment, Mutant, Nonce, Order, Owner, Record, Refusal,
         SessionId, State, View, arrange,
     },
-    store::{Committed, News},
+    store::{Committed, Found, News},
     telemetry::PoolMetrics,
 };
 
@@ -29,6 +29,8 @@ const SPARE: usize = 1_000;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Keys whose views are asked for at a time.
 const VIEWS_AT_ONCE: usize = 64;
+/// So many keys are tried one after another before records are read together: the first is free, mostly.
+const ALONE: usize = 8;
 /// The keys of an acquire-any.
 #[derive(Clone, Debug)]
 pub enum Candidates {
@@ -301,7 +303,10 @@ impl Manager {
             let mut tried = self.try_each(any, count, &keys, bond, true, received).await?;
             if tried.grants.is_empty() && wait_until.is_none() && self.node.is_some() {
                 // What this node knows of other nodes' keys may be a moment old: nobody is turned away by it.
-                tried = self.try_each(any, count, &keys, bond, false, received).await?;
+                let open = self.not_held(any, &keys).await?;
+                let again = self.try_each(any, count, &open, bond, false, received).await?;
+                let all = open.len() == keys.len();
+                tried = Tried { counts: if all { again.counts } else { tried.counts }, ..again };
             }
             let Tried { grants, counts, trouble } = tried;
             if !grants.is_empty() {
@@ -327,6 +332,22 @@ impl Manager {
         }
     }
 
+    /// Those of the keys that the store does not say another owner holds. It is asked about many at a time: one after
+    /// another, the looks at many keys of other nodes would take as many round trips.
+    async fn not_held(&self, any: &AcquireAny, keys: &[Key]) -> Result<Vec<Key>, Trouble> {
+        if keys.len() == 1 {
+            return Ok(keys.to_vec());
+        }
+        let found = self.world.store.read_many(keys).await.map_err(Trouble::Store)?;
+        let by_another = |found: &Option<Found>| {
+            let record = found.as_ref().and_then(|found| found.record.as_ref().ok());
+            let holder = record.and_then(|record| record.tenure.as_ref());
+            holder.is_some_and(|tenure| tenure.owner != any.owner)
+        };
+        let pairs = keys.iter().zip(&found);
+        Ok(pairs.filter(|(_, found)| !by_another(found)).map(|(key, _)| key.clone()).collect())
+    }
+
     /// Tries the keys in their order, until there are as many grants as were asked for.
     pub(super) async fn try_each(
         &self,
@@ -339,8 +360,13 @@ impl Manager {
     ) -> Result<Tried, AcquireAnyError> {
         let counts = Availability { keys: keys.len(), ..Availability::default() };
         let mut tried = Tried { grants: Vec::new(), counts, trouble: None };
-        let mut rest = keys;
+        let (mut rest, mut woken) = (keys, ALONE);
         while tried.grants.len() < count && !rest.is_empty() {
+            let at = keys.len() - rest.len();
+            if self.node.is_some() && at >= woken {
+                woken = keys.len().min(at + VIEWS_AT_ONCE);
+                self.wake(&keys[at..woken]).await;
+            }
             let width = self.at_once().min(count - tried.grants.len());
             let (wave, later) = rest.split_at(rest.len().min(width));
             rest = later;
@@ -370,6 +396,12 @@ impl Manager {
             }
         }
         Ok(tried)
+    }
+
+    /// Has the actors of these keys read their records, all at a time.
+    async fn wake(&self, keys: &[Key]) {
+        let asleep = keys.iter().filter(|key| !self.world.registry.contains(key.as_str()));
+        join_all(asleep.map(|key| self.ask_view(key))).await;
     }
 
     /// The candidates in the order in which they are tried; the first key's own chance shuffles them.

@@ -67,7 +67,7 @@ impl Manager {
         self.node.is_none() || home
     }
 
-    async fn ask_view(&self, key: &Key) -> Result<View, Trouble> {
+    pub(super) async fn ask_view(&self, key: &Key) -> Result<View, Trouble> {
         match self.ask(key.as_str(), self.now().into(), || Request::View).await? {
             Answer::Viewed(view) => Ok(*view),
             other => Err(Trouble::of(other)),

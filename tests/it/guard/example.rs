@@ -41,13 +41,15 @@ fn the_singleton_ticks_once_and_moves() {
     let second = as_told(&stage, "b");
     wait_for("b to be a standby", || second.said().contains("standby"));
     first.kill();
-    wait_for("ticks of b", || last() == "b 2");
+    // Its token is the next one where it stood in the queue just then, and else the one after.
+    wait_for("ticks of b", || last().starts_with("b "));
     second.signal(Signal::TERM);
     assert_eq!(second.wait().status.code(), Some(0));
     let ticks = ticks();
     let mut owners: Vec<_> = ticks.lines().collect();
     owners.dedup();
-    assert_eq!(owners, ["a 1", "b 2"], "never in between");
+    assert_eq!(owners.len(), 2, "never in between: {owners:?}");
+    assert!(owners[0] == "a 1" && ["b 2", "b 3"].contains(&owners[1]), "{owners:?}");
 }
 
 /// The keys of a unit, with their sections.

@@ -225,3 +225,24 @@ async fn a_death_a_return_and_ends_cost_what_the_sessions_keep() {
     let most = rest.len() as u64 * (1 + steady / 15);
     assert!(after.0 - before.0 <= most as f64 && after.1 == before.1, "{before:?} {after:?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_of_another_node_are_looked_at_together() {
+    let stage = Stage::new().await;
+    let keys: Vec<String> = (0..190).map(|n| format!("k/{n}")).collect();
+    let any = |owner: &str, count: usize| json!({ "keys": keys, "owner": owner, "ttl_ms": 60_000, "count": count });
+    let (status, grants) = stage.nodes[0].post("/v1/acquire-any", &any("w", 190)).await;
+    assert_eq!((status, grants["grants"].as_array().map(Vec::len)), (200, Some(190)));
+    let known = within(ms(10_000), async || {
+        let page = stage.nodes[1].get("/v1/leases?owner=w&limit=500").await;
+        page["leases"].as_array().is_some_and(|leases| leases.len() == 190)
+    });
+    assert!(known.await);
+    stage.proxy.rule(|_, _| Fate::Late(ms(20)));
+    let began = now();
+    let (status, none) = stage.nodes[1].post("/v1/acquire-any", &any("v", 1)).await;
+    let took = now().since(began);
+    assert_eq!((status, &none["counts"]["held"]), (409, &json!(190)), "{none}");
+    // One after another they would take 190 times 20 ms.
+    assert!(took < ms(2_000), "{took:?}");
+}
