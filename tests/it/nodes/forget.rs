@@ -43,6 +43,8 @@ async fn on_the_embedded_store() {
     let room = within(ms(15_000), async || node.post("/v1/acquire", &full).await.0 == 200);
     assert!(room.await, "the records go after a while");
     assert!(within(ms(5_000), async || take(100).await == 200).await);
+    let gone = within(ms(15_000), async || !is_known(&node, "tmp/0").await);
+    assert!(gone.await, "the last records go as well");
     node.kill();
     node.start().await;
     assert!(!is_known(&node, "tmp/0").await, "it is forgotten for good");
