@@ -43,6 +43,7 @@ fn open(dir: &std::path::Path, system: &actix::SystemRunner) -> Arc<Manager> {
                 wait_max: Duration::from_secs(600),
                 waiting_places: 1_000_000,
                 strict_prefixes: false,
+                weight: 1000,
             },
             waiters_per_key: 1000,
             inflight_per_key: 1000,

@@ -16,6 +16,7 @@ use super::{World, reaper::burial, tasks::supervise};
 use crate::{
     clock::HashMap,
     lease::{Key, Moment, Record, State},
+    store::StoreError,
 };
 
 /// Keys that were forgotten here, until their records are removed.
@@ -27,10 +28,10 @@ pub struct Forgotten {
 
 #[derive(Default)]
 struct Waiting {
-    /// When each is due, the first first.
-    due: VecDeque<(Moment, Key)>,
-    /// The number of the change that forgot it.
-    seqs: HashMap<Key, u64>,
+    /// When each is due, the first first, and the number of the change that forgot it.
+    due: VecDeque<(Moment, Key, u64)>,
+    /// The number of the latest such change of each.
+    latest: HashMap<Key, u64>,
 }
 
 impl Forgotten {
@@ -41,25 +42,30 @@ impl Forgotten {
     /// The key's change of this number said that it is forgotten.
     pub(crate) fn add(&self, key: &Key, seq: u64, now: Moment) {
         let mut waiting = self.waiting();
-        waiting.seqs.insert(key.clone(), seq);
-        waiting.due.push_back((now + burial(), key.clone()));
+        waiting.latest.insert(key.clone(), seq);
+        waiting.due.push_back((now + burial(), key.clone(), seq));
         self.added.notify_one();
     }
 
     /// Whether the key's latest change, of this number, forgot it.
     pub(crate) fn has(&self, key: &Key, seq: u64) -> bool {
-        self.waiting().seqs.get(key) == Some(&seq)
+        self.waiting().latest.get(key) == Some(&seq)
     }
 
-    fn first(&self) -> Option<(Moment, Key)> {
-        self.waiting().due.front().cloned()
+    /// When the next one is due.
+    fn next(&self) -> Option<Moment> {
+        self.waiting().due.front().map(|(due, ..)| *due)
     }
 
-    /// Takes the first, with its number; one that was forgotten twice goes once, the first time.
+    /// Takes the first, with its number; `None` where the key was forgotten once more since.
     fn take(&self) -> Option<(Key, u64)> {
         let mut waiting = self.waiting();
-        let (_, key) = waiting.due.pop_front()?;
-        waiting.seqs.remove(&key).map(|seq| (key, seq))
+        let (_, key, seq) = waiting.due.pop_front()?;
+        if waiting.latest.get(&key) != Some(&seq) {
+            return None;
+        }
+        waiting.latest.remove(&key);
+        Some((key, seq))
     }
 }
 
@@ -67,23 +73,27 @@ impl Forgotten {
 pub(crate) fn start(world: &Arc<World>) {
     supervise(world, "forgotten", |world| async move {
         loop {
-            let Some((due, _)) = world.forgotten.first() else {
+            let Some(due) = world.forgotten.next() else {
                 world.forgotten.added.notified().await;
                 continue;
             };
             tokio::time::sleep(due.since(world.clock.now())).await;
-            if let Some((key, seq)) = world.forgotten.take() {
-                remove(&world, &key, seq).await;
+            if let Some((key, seq)) = world.forgotten.take()
+                && let Err(error) = remove(&world, &key, seq).await
+            {
+                tracing::warn!(%key, %error, "the record of a forgotten key stays for now");
+                world.forgotten.add(&key, seq, world.clock.now());
             }
         }
     });
 }
 
-async fn remove(world: &World, key: &Key, seq: u64) {
-    let Ok(Some(found)) = world.store.read(key).await else { return };
+/// Removes the key's record, if it is as that change left it.
+async fn remove(world: &World, key: &Key, seq: u64) -> Result<(), StoreError> {
+    let Some(found) = world.store.read(key).await? else { return Ok(()) };
     let untouched = |record: &Arc<Record>| record.state == State::Free && record.seq == seq;
     if found.record.as_ref().is_ok_and(untouched) {
-        let gone = world.store.forget(key, found.revision).await;
-        tracing::debug!(key = key.as_str(), ?gone, "a key was forgotten");
+        world.store.forget(key, found.revision).await?;
     }
+    Ok(())
 }

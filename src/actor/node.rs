@@ -194,11 +194,8 @@ impl Node {
         let now = self.world.clock.now();
         let nonce = self.world.entropy.nonce();
         let load = self.world.homed.load(Ordering::Relaxed);
-        let rules = self.world.rules_digest();
-        let (expected, record) = self.with(|keeper| {
-            keeper.go_by(rules);
-            keeper.renewal(now, nonce, load)
-        });
+        let (expected, record) = self.with(|keeper| keeper.renewal(now, nonce, load));
+        let record = NodeRecord { rules: self.world.rules_digest(), ..record };
         if self.world.breaks(Mutant::PromiseBySentRecord) {
             self.world.set_terms(|terms| terms.until = record.until);
         }

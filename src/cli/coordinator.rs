@@ -59,7 +59,6 @@ impl Coordinator {
                 store: engine.store.store.clone(),
             }),
             exec_checks: settings.limits.exec_checks,
-            most_weight: settings.limits.weight,
             store_kind: settings.store.kind.as_str(),
             keep_alive: settings.events.heartbeat_interval.min(MAX_SILENCE).mul_f64(0.8),
             replays: Replays::of(&*engine.store.store),

@@ -55,8 +55,6 @@ pub struct App {
     pub replays: Replays,
     /// Whether sessions may have programs run as checks.
     pub exec_checks: bool,
-    /// Largest weight that a member of a pool may ask for.
-    pub most_weight: u32,
 }
 
 impl App {

@@ -23,6 +23,8 @@ use crate::{
 
 /// Most sessions of one page.
 const MAX_LIMIT: usize = 1000;
+/// The most keys that a member of a pool may say it can serve.
+const MAX_CAPACITY: u32 = 1_000_000;
 /// The shortest and longest span between two rounds of a check, and for one round, in milliseconds.
 const CHECK_SPANS: std::ops::RangeInclusive<u64> = 100..=3_600_000;
 /// The longest that one round may take, in milliseconds: it keeps one of the node's places meanwhile.
@@ -100,25 +102,15 @@ fn check(exec_checks: bool, at: usize, body: &CheckSpec) -> Result<Check, Proble
 }
 
 /// What a session is to be. Programs as checks are refused unless the settings allow them.
-pub fn read_spec(
-    exec_checks: bool,
-    most_weight: u32,
-    body: &SessionBody,
-) -> Result<SessionSpec, Problem> {
+pub fn read_spec(exec_checks: bool, body: &SessionBody) -> Result<SessionSpec, Problem> {
     if body.lock_delay_ms.is_some_and(|delay| delay > MAX_LOCK_DELAY_MS) {
         let detail = format!("must be from 0 to {MAX_LOCK_DELAY_MS}");
         return Err(Problem::field("lock_delay_ms", detail));
     }
-    let weight = body.weight.unwrap_or(1);
-    let bounds = [
-        ("weight", weight, most_weight, " (limits.weight)"),
-        ("capacity", body.capacity.unwrap_or(1), 1_000_000, ""),
-    ];
-    for (field, number, most, which) in bounds {
-        if !(1..=most).contains(&number) {
-            let detail = format!("is {number}; it must be from 1 to {most}{which}");
-            return Err(Problem::field(field, detail));
-        }
+    let capacity = body.capacity.unwrap_or(1);
+    if !(1..=MAX_CAPACITY).contains(&capacity) {
+        let detail = format!("is {capacity}; it must be from 1 to {MAX_CAPACITY}");
+        return Err(Problem::field("capacity", detail));
     }
     if body.pool.is_none() {
         let given = [("weight", body.weight), ("capacity", body.capacity)];
@@ -138,7 +130,7 @@ pub fn read_spec(
         },
         lock_delay_ms: body.lock_delay_ms,
         pool: body.pool.as_deref().map(Into::into),
-        weight,
+        weight: body.weight.unwrap_or(1),
         capacity: body.capacity,
         checks: checks.collect::<Result<_, _>>()?,
     })
@@ -160,7 +152,7 @@ pub async fn open(
     let received = app.manager.now();
     let result = async {
         let owner = owner("owner", &body.0.owner)?;
-        let spec = read_spec(app.exec_checks, app.most_weight, &body.0)?;
+        let spec = read_spec(app.exec_checks, &body.0)?;
         let opened = app.manager.open_session(&owner, body.0.ttl_ms, spec, received).await;
         opened.map_err(|error| Problem::session(&error))
     };

@@ -23,7 +23,8 @@ impl<C: Caller> Lease<C> {
             return;
         }
         if !self.may_grant(env) {
-            out.push(Effect::Reply(call.caller, Answer::Lapsed));
+            let answer = if self.is_frozen(env) { Answer::Frozen } else { Answer::Lapsed };
+            out.push(Effect::Reply(call.caller, answer));
             return;
         }
         let nonce = (env.nonces)();

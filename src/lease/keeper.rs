@@ -26,8 +26,6 @@ pub struct Keeper {
     revisions: BTreeMap<Nonce, Revision>,
     /// The first reading of the others' records is over.
     looked_around: bool,
-    /// A digest of the policies and plugins that the next renewal names.
-    rules: u64,
 }
 
 /// What came out of a renewal.
@@ -80,7 +78,6 @@ impl Keeper {
             peers: Peers::default(),
             revisions: BTreeMap::new(),
             looked_around: false,
-            rules: 0,
         }
     }
 
@@ -89,11 +86,6 @@ impl Keeper {
     pub fn at(mut self, place: u64) -> Self {
         self.record.place = place;
         self
-    }
-
-    /// The next renewal names these: see [`NodeRecord::rules`].
-    pub fn go_by(&mut self, rules: u64) {
-        self.rules = rules;
     }
 
     /// Its incarnation.
@@ -142,8 +134,7 @@ impl Keeper {
     #[must_use]
     pub fn renewal(&self, now: Moment, nonce: Nonce, load: u32) -> (Revision, NodeRecord) {
         let until = now + Duration::from_millis(self.record.ttl_ms);
-        let rules = self.rules;
-        let record = NodeRecord { nonce, load, rules, written: now, until, ..self.record.clone() };
+        let record = NodeRecord { nonce, load, written: now, until, ..self.record.clone() };
         (self.revision, record)
     }
 
@@ -286,14 +277,16 @@ impl Keeper {
 }
 
 /// Whether an address leads to whoever asks.
-fn is_loopback(url: &str) -> bool {
+#[must_use]
+pub fn is_loopback(url: &str) -> bool {
     let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = authority.split(['/', '?']).next().unwrap_or_default();
     let host = match authority.strip_prefix('[') {
         Some(v6) => v6.split(']').next().unwrap_or_default(),
         None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
     };
-    host.eq_ignore_ascii_case("localhost") || host.starts_with("127.") || host == "::1"
+    let v4 = host.starts_with("127.") && host.split('.').all(|part| part.parse::<u8>().is_ok());
+    v4 || host == "::1" || host.eq_ignore_ascii_case("localhost")
 }
 
 #[cfg(test)]
@@ -310,6 +303,18 @@ mod tests {
         let now = Moment::ZERO;
         let findings = after.read(&[(Revision(1), record)], now, now, || Nonce(8));
         !findings.bury.is_empty()
+    }
+
+    #[test]
+    fn a_name_that_begins_like_a_loopback_address_is_none() {
+        for url in
+            ["http://127.0.0.1", "http://127.8.9.1:80/x", "http://LOCALHOST", "http://[::1]:1"]
+        {
+            assert!(is_loopback(url), "{url}");
+        }
+        for url in ["http://127.0.0.1.example", "http://localhost.example", "http://[::2]", ""] {
+            assert!(!is_loopback(url), "{url}");
+        }
     }
 
     #[test]

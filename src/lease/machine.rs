@@ -56,11 +56,14 @@ pub struct Lease<C> {
     pub(super) busy: Option<Box<Busy<C>>>,
 }
 
-/// Why a record cannot be judged, and until when nobody looks at it again.
+/// A record that cannot be judged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Quarantine {
     pub(super) why: Box<str>,
+    /// Until when nobody looks at it again.
     pub(super) until: Moment,
+    /// Its session, or another node, may go on promising it: that it is gone from the store frees nothing.
+    pub(super) promised_elsewhere: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -272,7 +275,7 @@ impl<C: Caller> Lease<C> {
     }
 
     pub(super) fn handle(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
-        if let Some(Quarantine { why, until }) = &self.quarantine {
+        if let Some(Quarantine { why, until, .. }) = &self.quarantine {
             if env.now >= *until {
                 return self.look_for(call, env, out);
             }

@@ -57,7 +57,7 @@ pub use change::{Change, ChangeKind};
 pub use effect::{Alarm, Effect, Env, Input, Loaded, Settled, Terms, WriteEffect};
 pub use fence::{Fence, FenceReport, FenceResult, FenceRun, MAX_LATE_FENCES};
 pub use handover::Handover;
-pub use keeper::{Findings, Keeper, Renewal};
+pub use keeper::{Findings, Keeper, Renewal, is_loopback};
 pub use key::{InvalidName, Key, MAX_KEY_BYTES, MAX_OWNER_BYTES, Owner};
 pub use lease_id::{ClusterSecret, LeaseId, NotALeaseId};
 pub use machine::{Effects, Lease};

@@ -120,6 +120,8 @@ impl NodeRecord {
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         match codec::checked(bytes)? {
             (VERSION, content) => codec::parse(content),
+            // Place and rules were not there yet: tombstones that leases name are kept for long.
+            (3, content) => codec::parse(&[content, &[0, 0]].concat()),
             (version, _) => Err(CodecError::Version(version)),
         }
     }
@@ -261,5 +263,31 @@ impl Peers {
     /// No lease names it any more.
     pub fn forget(&mut self, incarnation: Nonce) {
         self.known.remove(&incarnation);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tombstones of nodes of an earlier program, which leases still name.
+    #[test]
+    fn a_record_without_place_and_rules_is_read() {
+        let record = NodeRecord {
+            url: "http://10.0.0.1:7373".into(),
+            written: Moment::ZERO + Duration::from_secs(7),
+            unseen: false,
+            ..NodeRecord::unseen(Nonce(1), Nonce(2))
+        };
+        let content = postcard::to_stdvec(&record).unwrap();
+        let mut bytes = vec![3];
+        bytes.extend_from_slice(content.strip_suffix(&[0, 0]).unwrap());
+        bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
+        assert_eq!(NodeRecord::decode(&bytes).unwrap(), record);
+        bytes[0] = 2;
+        let end = bytes.len() - 4;
+        let crc = crc32fast::hash(&bytes[..end]).to_le_bytes();
+        bytes[end..].copy_from_slice(&crc);
+        assert!(matches!(NodeRecord::decode(&bytes), Err(CodecError::Version(2))));
     }
 }

@@ -103,15 +103,18 @@ impl<C: Caller> Lease<C> {
         self.launch(flight, out);
     }
 
-    /// Whatever the record promised runs out before it is looked at again.
-    fn quarantine(&mut self, why: Box<str>, now: Moment) {
+    /// Whatever this node promised of the record runs out before it is looked at again.
+    fn quarantine(&mut self, why: Box<str>, before: Option<Quarantine>, now: Moment) {
         let span = promise_span(&self.record).max(QUARANTINE);
-        let until = (now + CLIENT_DRIFT.stretch(span)).max(self.promised);
+        let until = now + CLIENT_DRIFT.stretch(span);
+        let promised_elsewhere = self.home == Home::Living
+            || self.record.bond().is_some()
+            || before.is_some_and(|before| before.promised_elsewhere);
         self.forget_record();
         self.token = Token::default();
         self.lease_id = None;
         self.floor = Moment::ZERO;
-        self.quarantine = Some(Quarantine { why, until });
+        self.quarantine = Some(Quarantine { why, until, promised_elsewhere });
     }
 
     /// Nothing is known of the key any more, but how many changes it had.
@@ -121,16 +124,17 @@ impl<C: Caller> Lease<C> {
     }
 
     fn adopt(&mut self, there: Loaded, from: Inherited, env: &mut Env<'_>, out: &mut Effects<C>) {
-        self.quarantine = None;
+        let before = self.quarantine.take();
+        let promised = before.as_ref().is_some_and(|before| before.promised_elsewhere);
         match there {
             Loaded::Absent if self.revision == Revision::ABSENT => {}
-            Loaded::Absent if self.record.state == State::Free => {
+            Loaded::Absent if self.record.state == State::Free && !promised => {
                 // Nobody had it, and its record was removed. The store's revisions go on above what it was.
                 self.forget_record();
                 self.revision = Revision::ABSENT;
                 self.settled_on(env);
             }
-            Loaded::Absent => self.quarantine("the store lost the record".into(), env.now),
+            Loaded::Absent => self.quarantine("the store lost the record".into(), before, env.now),
             Loaded::Record(revision, record) => {
                 self.revision = revision;
                 self.record = record;
@@ -154,7 +158,7 @@ impl<C: Caller> Lease<C> {
             }
             Loaded::Quarantined(revision, why) => {
                 self.revision = revision;
-                self.quarantine(why.to_string().into(), env.now);
+                self.quarantine(why.to_string().into(), before, env.now);
                 out.push(Effect::Alarm(Alarm::Quarantined(why)));
             }
         }

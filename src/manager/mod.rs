@@ -71,6 +71,8 @@ pub struct CallLimits {
     pub waiting_places: usize,
     /// Only keys that some policy names are granted.
     pub strict_prefixes: bool,
+    /// The largest weight that a member of a pool may have.
+    pub weight: u32,
 }
 
 /// A coordinator of leases.

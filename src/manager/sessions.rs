@@ -84,6 +84,11 @@ impl Manager {
         if let Some(pool) = &spec.pool {
             self.check_pool(pool)?;
         }
+        let (weight, most) = (spec.weight, self.limits.weight);
+        if !(1..=most).contains(&weight) {
+            let detail = format!("is {weight}; it must be from 1 to {most} (limits.weight)");
+            return Err(Invalid { field: "weight", detail }.into());
+        }
         let digest = self.world.entropy.nonce();
         let value = serde_json::to_string(&spec)
             .map_err(|error| Invalid { field: "checks", detail: error.to_string() })?;

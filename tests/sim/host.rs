@@ -267,7 +267,12 @@ impl Life {
             },
             policies: site.policies.clone(),
             plugins,
-            calls: CallLimits { wait_max: WAIT_MAX, waiting_places: 1000, strict_prefixes: false },
+            calls: CallLimits {
+                wait_max: WAIT_MAX,
+                waiting_places: 1000,
+                strict_prefixes: false,
+                weight: 1000,
+            },
             waiters_per_key: 1000,
             inflight_per_key: 1000,
             metrics: Arc::new(Metrics::register("sim")),

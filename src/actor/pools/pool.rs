@@ -175,10 +175,10 @@ impl Pool {
 
     /// A key that nobody has since this tenure is none of the pool's any more.
     pub fn forget(&mut self, key: &Key, token: Token) {
-        let gone = |place: &mut Place| place.fact.by == By::Nobody && place.fact.token <= token;
-        if self.keys.get_mut(key).is_some_and(gone) {
-            let place = self.keys.remove(key).expect("it was there");
-            self.count(place.fact, -1);
+        let gone = |place: &&Place| place.fact.by == By::Nobody && place.fact.token <= token;
+        if let Some(fact) = self.keys.get(key).filter(gone).map(|place| place.fact) {
+            self.keys.remove(key);
+            self.count(fact, -1);
             self.moved();
         }
     }

@@ -72,6 +72,7 @@ impl Engine {
                 wait_max: settings.limits.wait_max,
                 waiting_places: settings.limits.waiting_places,
                 strict_prefixes: settings.limits.strict_prefixes,
+                weight: settings.limits.weight,
             },
             waiters_per_key: settings.limits.waiters_per_key,
             inflight_per_key: settings.limits.inflight_per_key,

@@ -18,6 +18,7 @@ use aws_smithy_http_client::{
 };
 
 use super::{OpenError, Options};
+use crate::lease::is_loopback;
 
 /// Connections that nobody used for so long are closed: balancers forget them after some time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -72,7 +73,7 @@ pub(super) struct Client {
 impl Client {
     /// The clients, by the settings and the usual chain of AWS for what they do not say.
     pub async fn new(options: &Options) -> Result<Self, OpenError> {
-        let local = options.endpoint.as_deref().is_some_and(is_loopback);
+        let local = options.endpoint.as_deref().is_some_and(is_stand_in);
         let http = if local {
             // Neither certificates nor a proxy are looked for.
             Builder::new().build_http()
@@ -131,9 +132,8 @@ impl Client {
     }
 }
 
-fn is_loopback(endpoint: &str) -> bool {
-    let rest = endpoint.strip_prefix("http://").unwrap_or("");
-    ["127.0.0.1", "localhost", "[::1]"].iter().any(|host| rest.starts_with(host))
+fn is_stand_in(endpoint: &str) -> bool {
+    endpoint.starts_with("http://") && is_loopback(endpoint)
 }
 
 fn classify<E>(what: &str, error: SdkError<E>) -> Failure<E>
@@ -216,8 +216,8 @@ mod tests {
 
     #[test]
     fn only_a_loopback_address_over_plain_http_is_a_stand_in() {
-        assert!(is_loopback("http://127.0.0.1:8000"));
-        assert!(!is_loopback("https://127.0.0.1:8000"));
-        assert!(!is_loopback("http://dynamodb.internal"));
+        assert!(is_stand_in("http://127.0.0.1:8000"));
+        assert!(!is_stand_in("https://127.0.0.1:8000"));
+        assert!(!is_stand_in("http://dynamodb.internal"));
     }
 }

@@ -151,11 +151,10 @@ impl Shared {
         let _ = self.failure.set(why);
     }
 
-    /// A write to the disk begins; its moment, where somebody observes.
-    pub fn begin_write(&self) -> Option<u64> {
-        let began = self.observer.as_ref().map(|observer| observer.nanos());
-        self.writing_since.store(began.unwrap_or(0), Relaxed);
-        began
+    /// A write to the disk begins.
+    pub fn begin_write(&self) {
+        let began = self.observer.as_ref().map_or(0, |observer| observer.nanos());
+        self.writing_since.store(began, Relaxed);
     }
 
     #[cfg(test)]

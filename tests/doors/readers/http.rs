@@ -107,7 +107,7 @@ pub const BODIES: [Door; 16] = [
         read: |bytes| {
             body::<SessionBody>(bytes, |body| {
                 owner("owner", &body.owner)?;
-                sessions::read_spec(true, 1000, body).map(drop)
+                sessions::read_spec(true, body).map(drop)
             })
         },
     },

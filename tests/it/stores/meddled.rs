@@ -120,6 +120,7 @@ pub fn parts(store: Arc<dyn LeaseStore>) -> Parts {
             wait_max: Duration::from_secs(60),
             waiting_places: 1000,
             strict_prefixes: false,
+            weight: 1000,
         },
         waiters_per_key: 10,
         inflight_per_key: 10,

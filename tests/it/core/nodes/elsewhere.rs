@@ -47,6 +47,20 @@ fn a_home_that_cannot_be_reached_is_released_without_it() {
     assert!(matches!(beat.answer(), Answer::Elsewhere(home) if home == world.incarnation(B)));
 }
 
+/// That node may promise it for as long as it likes.
+#[test]
+fn a_record_that_vanished_frees_nothing_that_another_node_has_at_home() {
+    let (mut world, _) = held_at_a(None);
+    let known = world.done(B, acquire("a").reclaiming());
+    passed_on(&world, &known);
+    world.cell.there = None;
+    for _ in 0..3 {
+        let next = world.done(B, acquire("b"));
+        assert!(matches!(next.answer(), Answer::Quarantined(_)), "{:?}", next.answer());
+        world.run(2 * TTL_MS);
+    }
+}
+
 #[test]
 fn nothing_but_consent_is_written_without_a_living_home() {
     let (mut world, holder) = held_at_a(None);

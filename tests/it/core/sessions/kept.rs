@@ -317,3 +317,25 @@ fn a_released_session_ends_what_it_kept() {
     duo.key.settle();
     assert_eq!(duo.key.state(), "free");
 }
+
+/// Its session promises it to its owner for as long as it lives.
+#[test]
+fn what_a_session_kept_is_not_free_because_its_record_vanished() {
+    let (mut duo, _) = Duo::kept(bond());
+    let there = duo.key.cell.there.take();
+    let pinned = duo.key.done(pin("x"));
+    assert!(matches!(pinned.answer(), Answer::Quarantined(_)), "{:?}", pinned.answer());
+    for _ in 0..3 {
+        duo.pass(1_000_000);
+        let b = duo.key.ask(acquire("b"));
+        duo.key.run(0);
+        assert!(matches!(b.answer(), Answer::Quarantined(_)), "{:?}", b.answer());
+    }
+    // Somebody put it back.
+    duo.key.cell.there = there;
+    duo.pass(1_000_000);
+    let b = duo.key.ask(acquire("b"));
+    duo.key.run(0);
+    assert!(matches!(b.answer(), Answer::Refused(..)), "{:?}", b.answer());
+    assert_eq!(duo.key.owner().as_deref(), Some("a"));
+}
