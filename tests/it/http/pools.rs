@@ -71,6 +71,7 @@ async fn members_share_a_pool_and_what_moves_is_what_must() {
     // One leaves: what it had goes to the others, and nothing else moves.
     let drained = found["a"];
     assert_eq!(workers[0].drain().await["draining"], true);
+    eventually("its share is none", async || pool(&url, "shards").await.1["a"].1 == 0).await;
     let found = settled(&server, 40).await;
     assert_eq!(found["a"], 0);
     assert_eq!((found["e"], found["b"] + found["c"] + found["d"]), (16, 24));
