@@ -84,6 +84,7 @@ impl World {
             grant_nonce,
             mark: None,
             bond: None,
+            place: false,
         };
         black_box(self.call(lease, Request::Acquire(Box::new(acquire))));
         self.commit(lease);
@@ -129,6 +130,7 @@ fn codec(criterion: &mut Criterion) {
         grant_nonce: Nonce(9),
         mark: None,
         bond: None,
+        place: false,
     };
     let effects = world.call(&mut lease, Request::Acquire(Box::new(grant)));
     let Some(Effect::Write(write)) = effects.into_iter().next() else { return };

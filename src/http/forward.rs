@@ -30,7 +30,7 @@ const HOME: &str = "x-tenure-node";
 /// How long another node may take to accept a connection.
 const CONNECT: Duration = Duration::from_millis(500);
 /// How long it may take to answer: its own calls of the store are bounded by about this.
-const ANSWER: Duration = Duration::from_secs(2);
+pub const ANSWER: Duration = Duration::from_secs(2);
 /// What is copied from the caller's request.
 const COPIED: [&str; 2] = ["x-request-id", "traceparent"];
 
@@ -58,7 +58,7 @@ impl Courier {
         body: Bytes,
     ) -> Option<reqwest::Response> {
         let carried = self.request(request, app, home, body)?;
-        send(app, home, carried).await
+        send(app, home, carried).await.ok()
     }
 
     /// [`Self::carry`] of an acquire-any, for what it was granted before.
@@ -70,10 +70,10 @@ impl Courier {
         body: Bytes,
     ) -> Option<reqwest::Response> {
         let carried = self.request(request, app, home, body)?.header(PART, "1");
-        send(app, home, carried).await
+        send(app, home, carried).await.ok()
     }
 
-    fn request(
+    pub(super) fn request(
         &self,
         request: &HttpRequest,
         app: &App,
@@ -101,17 +101,18 @@ impl Courier {
     }
 }
 
-async fn send(
+/// Sends it.
+pub async fn send(
     app: &App,
     home: &Home,
     carried: reqwest::RequestBuilder,
-) -> Option<reqwest::Response> {
+) -> Result<reqwest::Response, reqwest::Error> {
     let answered = carried.send().await;
     app.manager.world().metrics.forwarded(answered.is_ok());
     let url = home.url.as_deref();
     // The whole URL may hold the id of a session.
     let answered = answered.map_err(reqwest::Error::without_url);
-    answered.inspect_err(|error| tracing::debug!(%error, url, "a node cannot be reached")).ok()
+    answered.inspect_err(|error| tracing::debug!(%error, url, "a node cannot be reached"))
 }
 
 /// Whether another node passed the request on.
@@ -132,17 +133,6 @@ pub async fn act_at_home(
     body: &Bytes,
     act: impl AsyncFn(Asked) -> Result<HttpResponse, Problem>,
 ) -> HttpResponse {
-    act_at_home_waiting(request, app, body, Duration::ZERO, act).await
-}
-
-/// [`act_at_home`] of a call that may wait for so long.
-pub async fn act_at_home_waiting(
-    request: &HttpRequest,
-    app: &App,
-    body: &Bytes,
-    wait: Duration,
-    act: impl AsyncFn(Asked) -> Result<HttpResponse, Problem>,
-) -> HttpResponse {
     let received = app.manager.now();
     let problem = match act(received.into()).await {
         Ok(response) => return response,
@@ -151,12 +141,7 @@ pub async fn act_at_home_waiting(
     let Some(home) = problem.home().filter(|_| !was_forwarded(request)) else {
         return problem.respond(request);
     };
-    let relayed = if wait.is_zero() {
-        relay(request, app, home, body.clone()).await
-    } else {
-        relay_waiting(request, app, home, body.clone(), wait).await
-    };
-    if let Some(response) = relayed {
+    if let Some(response) = relay(request, app, home, body.clone()).await {
         return response;
     }
     match act(Asked { received, stranded: true }).await {
@@ -186,10 +171,11 @@ pub async fn relay_waiting(
 ) -> Option<HttpResponse> {
     // That node may ask others for their parts.
     let carried = app.courier.request(request, app, home, body)?.timeout(wait + 2 * ANSWER);
-    respond(request, home, send(app, home, carried).await?).await
+    respond(request, home, send(app, home, carried).await.ok()?).await
 }
 
-async fn respond(
+/// The answer of another node as our own.
+pub async fn respond(
     request: &HttpRequest,
     home: &Home,
     answered: reqwest::Response,

@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use super::{
     body::{Body, json, key, owner, percent_decode},
-    forward::{act_at_home_waiting, relay, was_forwarded},
+    forward::{relay, was_forwarded},
     gate,
     problem::Problem,
     query::query,
+    queue::{Queued, Waiting, asks_for_place, moved, wait_at_home},
     server::App,
     sessions::session_id,
     wire::{
@@ -19,7 +21,7 @@ use super::{
 };
 use crate::{
     lease::{Key, SessionId, State, Token, digest_of},
-    manager::{AcquireOne, Asked, Filter, Home},
+    manager::{AcquireError, AcquireOne, Filter, Home, Trouble},
 };
 
 /// Longest request id, in bytes.
@@ -81,20 +83,75 @@ pub async fn acquire(
     app: web::Data<App>,
     body: Body<AcquireBody>,
 ) -> HttpResponse {
-    // Under a session of another node it is that node's queue that the caller waits in.
     let wait = Duration::from_millis(body.0.wait_ms).min(app.manager.limits().wait_max);
-    act_at_home_waiting(&request, &app, &body.1, wait, async |asked| {
-        let grant = try_acquire(&app, &body.0, asked).await?;
-        Ok(json(&request, StatusCode::OK, &grant))
+    if asks_for_place(&request) {
+        return take_place(&request, &app, &body.0, wait).await;
+    }
+    let in_session = body.0.session.is_some();
+    wait_at_home(&request, &app, &body.1, wait, in_session, async |asked| {
+        let one = read_acquire(&body.0)?;
+        if in_session {
+            let waiting = Waiting::since(asked.received, wait);
+            return acquire_in_turn(&request, &app, &one, &body.1, waiting).await;
+        }
+        match app.manager.acquire(&one, asked).await {
+            Ok(grant) => Ok(json(&request, StatusCode::OK, &Grant::of(&app, &one.key, &grant))),
+            Err(error) => Err(Problem::acquire(&error, &app, &one.key)),
+        }
     })
     .await
 }
 
-async fn try_acquire(app: &App, body: &AcquireBody, asked: Asked) -> Result<Grant, Problem> {
-    let one = read_acquire(body)?;
-    match app.manager.acquire(&one, asked).await {
-        Ok(grant) => Ok(Grant::of(app, &one.key, &grant)),
-        Err(error) => Err(Problem::acquire(&error, app, &one.key)),
+/// A grant under a session is made at the session's home. Where the lease is at home elsewhere, the caller has a
+/// place in the queue there meanwhile.
+async fn acquire_in_turn(
+    request: &HttpRequest,
+    app: &App,
+    one: &AcquireOne,
+    body: &Bytes,
+    mut waiting: Waiting,
+) -> Result<HttpResponse, Problem> {
+    let mut asked = waiting.asked();
+    loop {
+        let error = match app.manager.acquire(one, asked).await {
+            Ok(grant) => {
+                return Ok(json(request, StatusCode::OK, &Grant::of(app, &one.key, &grant)));
+            }
+            Err(error) => error,
+        };
+        let problem = Problem::acquire(&error, app, &one.key);
+        let AcquireError::Trouble(Trouble::Elsewhere(home)) = &error else { return Err(problem) };
+        let queued = match waiting.take_place(request, app, home, body.clone()).await {
+            Queued::Answered(response) => return Ok(response),
+            queued => queued,
+        };
+        match waiting.again(app, &queued).await {
+            Some(again) => asked = again,
+            None => return Ok(problem.respond(request)),
+        }
+    }
+}
+
+/// A place in this node's queue, for a caller at another node: 204 when its turn has come.
+async fn take_place(
+    request: &HttpRequest,
+    app: &App,
+    body: &AcquireBody,
+    wait: Duration,
+) -> HttpResponse {
+    let asked = Waiting::of(request, app, wait).asked();
+    let one = match read_acquire(body) {
+        Ok(one) => one,
+        Err(problem) => return problem.respond(request),
+    };
+    match app.manager.take_place(&one, asked).await {
+        Ok(()) => HttpResponse::NoContent().finish(),
+        Err(error) => {
+            let problem = Problem::acquire(&error, app, &one.key);
+            let elsewhere = problem.home().is_some();
+            let response = problem.respond(request);
+            if elsewhere { moved(response) } else { response }
+        }
     }
 }
 

@@ -27,6 +27,7 @@ mod pages;
 mod pools;
 mod problem;
 mod query;
+mod queue;
 mod releases;
 mod replay;
 mod server;

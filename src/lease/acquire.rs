@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use super::{
     Acquire, Answer, Call, Caller, Change, ChangeKind, Effect, Env, Grant, Lease,
-    MAX_REQUEST_MARKS, Moment, Mutant, Record, Refusal, RequestMark, Revision, State, StoreError,
-    Tenure, Terms, Token,
+    MAX_REQUEST_MARKS, Moment, Mutant, Offer, Owner, Record, Refusal, RequestMark, Revision, State,
+    StoreError, Tenure, Terms, Token,
     ending::{Draft, End},
     machine::{Effects, Flight, Home, RETRY},
     valid_for,
     waiters::Waiter,
 };
+
+/// How long the key is kept for a caller at another node whose turn has come, in milliseconds.
+const TURN_MS: u64 = 2000;
 
 impl<C: Caller> Lease<C> {
     /// Nobody's promise stands in the way of ending the tenure.
@@ -19,7 +22,7 @@ impl<C: Caller> Lease<C> {
     }
 
     /// Whether a caller could be granted the key now.
-    fn open_to(&self, acquire: &Acquire, now: Moment) -> bool {
+    pub(super) fn open_to(&self, acquire: &Acquire, now: Moment) -> bool {
         match self.record.state {
             State::Free => true,
             State::Held => self.run_out(now),
@@ -117,7 +120,7 @@ impl<C: Caller> Lease<C> {
             return;
         }
         let record = self.record.clone();
-        let repeats = self.waiters().take(|acquire| repeated(&record, acquire).is_some());
+        let repeats = self.waiters().take(|waiter| repeated(&record, &waiter.acquire).is_some());
         for waiter in repeats.into_iter().rev() {
             self.busy().deferred.push_front(waiter.into());
         }
@@ -192,8 +195,8 @@ impl<C: Caller> Lease<C> {
         } else {
             self.granting(draft, waiter, env)
         };
-        (flight.ends, flight.due) = (ends, due);
-        if env.terms.breaks(Mutant::ReplyBeforeDurable) {
+        (flight.ends, flight.due) = (flight.ends || ends, due);
+        if env.terms.breaks(Mutant::ReplyBeforeDurable) && !keeps_a_place(&flight) {
             return self.reply_early(flight, env, out);
         }
         self.launch(flight, out);
@@ -210,6 +213,12 @@ impl<C: Caller> Lease<C> {
             self.write_cooled(&mut draft);
         }
         let Draft { mut record, mut changes } = draft;
+        if waiter.acquire.place {
+            keep_for(&mut record, &waiter.acquire.owner);
+            let mut flight = Flight::new(record, self.revision, changes);
+            (flight.grantee, flight.ends) = (Some(waiter), true);
+            return flight;
+        }
         install(&mut record, &waiter.acquire, env);
         changes.push(Change {
             kind: ChangeKind::Granted,
@@ -233,6 +242,12 @@ impl<C: Caller> Lease<C> {
 
     /// A write that grants was committed: the one moment at which a promise begins.
     pub(super) fn granted(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if waiter.acquire.place {
+            // It promises nothing.
+            let view = Box::new(self.view(env.now));
+            out.push(Effect::Reply(waiter.caller, Answer::Done(view)));
+            return;
+        }
         self.floor = Moment::ZERO;
         self.promised = self.first_promise(env.now);
         self.graced = false;
@@ -347,7 +362,9 @@ pub(super) fn accepting<C: Caller>(terms: &Terms) -> fn(&C) -> bool {
 /// Whether the last owner asks for its key while nobody else may have it.
 fn takes_back(record: &Record, acquire: &Acquire) -> bool {
     let ended = record.previous.as_ref();
-    acquire.reclaim && ended.is_some_and(|ended| ended.tenure.owner == acquire.owner)
+    acquire.reclaim
+        && !acquire.place
+        && ended.is_some_and(|ended| ended.tenure.owner == acquire.owner)
 }
 
 /// Whether this request was granted before: `Some(None)` when that grant still stands.
@@ -366,6 +383,21 @@ pub(super) fn repeated(record: &Record, acquire: &Acquire) -> Option<Option<Refu
     let previous = record.previous.as_ref().filter(|p| p.tenure.grant_nonce == nonce);
     let spent = known.is_some() || previous.is_some();
     spent.then_some(Some(Refusal::RequestSpent(previous.map(|previous| previous.reason))))
+}
+
+/// Whether the write keeps the key for a caller at another node.
+fn keeps_a_place<C>(flight: &Flight<C>) -> bool {
+    flight.grantee.as_ref().is_some_and(|waiter| waiter.acquire.place)
+}
+
+/// Keeps the key for a while, for somebody who takes it at another node.
+fn keep_for(record: &mut Record, to: &Owner) {
+    record.state = State::Offered;
+    record.offer = Some(Box::new(Offer { to: to.clone(), span_ms: TURN_MS }));
+    record.revocation = None;
+    record.handover = None;
+    record.floor_ms = 0;
+    record.cool();
 }
 
 /// Makes the caller of `acquire` the record's owner.

@@ -84,6 +84,9 @@ pub struct Acquire {
     /// The session that is to keep the lease. Whoever asks saw it alive, and sees to it again before the
     /// grant is told: the answer promises nothing.
     pub bond: Option<Bond>,
+    /// It is a place in the queue for a caller at another node: when its turn comes, the key is kept for its owner,
+    /// who takes it there.
+    pub place: bool,
 }
 
 /// A sign of life.

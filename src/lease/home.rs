@@ -9,6 +9,7 @@ use super::{
     State, StoreError,
     acquire::repeated,
     machine::{Effects, Flight, Home, RETRY},
+    waiters::Waiter,
 };
 
 impl<C: Caller> Lease<C> {
@@ -111,6 +112,34 @@ impl<C: Caller> Lease<C> {
             Request::Revoke(_) | Request::Pin(..) | Request::Unpin(..) => true,
             Request::FenceSkip(..) | Request::AskHandover(_) => true,
             Request::Forget(..) | Request::Bury | Request::View => false,
+        }
+    }
+
+    /// R9: who waits for a key that is at home at another, living node waits there, in the one queue. Who waits on
+    /// several keys waits here, and so does whom that node did not answer.
+    pub(super) fn queues_elsewhere(&self, waiter: &Waiter<C>, env: &Env<'_>) -> bool {
+        let acquire = &waiter.acquire;
+        let tenure = self.record.tenure.as_ref();
+        self.home == Home::Living
+            && self.record.state != State::Free
+            && waiter.deadline() > env.now
+            && !waiter.stranded
+            && !waiter.caller.is_registration()
+            && tenure.is_none_or(|tenure| tenure.owner != acquire.owner)
+            && repeated(&self.record, acquire).is_none()
+            && !self.open_to(acquire, env.now)
+    }
+
+    /// The key has another home now: its queue moves there.
+    pub(super) fn send_home(&mut self, env: &Env<'_>, out: &mut Effects<C>) {
+        if self.home != Home::Living || self.waiters_len() == 0 {
+            return;
+        }
+        let mut waiters = std::mem::take(self.waiters());
+        let moving = waiters.take(|waiter| self.queues_elsewhere(waiter, env));
+        *self.waiters() = waiters;
+        for waiter in moving {
+            out.push(Effect::Reply(waiter.caller, Answer::Elsewhere(self.record.node)));
         }
     }
 
@@ -239,6 +268,7 @@ impl<C: Caller> Lease<C> {
             Ok(there) => {
                 self.rebase(there, env, out);
                 self.recall_repeats();
+                self.send_home(env, out);
                 if self.flight().is_none() {
                     self.serve_waiters(env, out);
                 }

@@ -292,7 +292,13 @@ impl<C: Caller> Lease<C> {
         let Some(call) = self.refuse_kept(call, out) else { return };
         match call.request {
             Request::Acquire(acquire) => {
-                let waiter = Waiter { caller: call.caller, received: call.received, acquire };
+                let Call { caller, received, stranded, .. } = call;
+                let waiter = Waiter { caller, received, acquire, stranded };
+                if self.queues_elsewhere(&waiter, env) {
+                    let home = Answer::Elsewhere(self.record.node);
+                    out.push(Effect::Reply(waiter.caller, home));
+                    return;
+                }
                 self.acquire(waiter, env, out);
             }
             Request::Heartbeat(_) => self.heartbeat(call, env, out),

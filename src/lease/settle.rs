@@ -183,6 +183,7 @@ impl<C: Caller> Lease<C> {
             return;
         }
         self.recall_repeats();
+        self.send_home(env, out);
         if self.flight().is_none() {
             self.serve_waiters(env, out);
         }
@@ -226,7 +227,7 @@ impl<C: Caller> Lease<C> {
                 if acquire.wait_until.is_some_and(|until| until > now)
                     && repeated(&self.record, &acquire).is_none() =>
             {
-                self.waiters().put_back(Waiter { caller, received, acquire });
+                self.waiters().put_back(Waiter { caller, received, acquire, stranded });
                 Ok(())
             }
             request => Err(Call { caller, received, request, stranded }),
@@ -247,7 +248,9 @@ impl<C: Caller> Lease<C> {
         let stays = !env.terms.breaks(Mutant::ClaimKeptInDoubt);
         let leaves = |waiter: &mut Waiter<C>| !(stays && waiter.caller.is_registration());
         let grantee = flight.grantee.take_if(leaves);
-        if let Some(waiter) = &grantee {
+        if let Some(waiter) = &grantee
+            && !waiter.acquire.place
+        {
             flight.unheard = Some(waiter.acquire.mark.is_some());
         }
         let grantee = grantee.map(|waiter| waiter.caller);

@@ -13,6 +13,8 @@ pub struct Waiter<C> {
     pub received: Moment,
     /// What it asked for.
     pub acquire: Box<Acquire>,
+    /// The node at which the key is at home was asked first, and does not answer.
+    pub stranded: bool,
 }
 
 impl<C> Waiter<C> {
@@ -25,8 +27,9 @@ impl<C> Waiter<C> {
 /// Asked again from the start.
 impl<C> From<Waiter<C>> for Call<C> {
     fn from(waiter: Waiter<C>) -> Self {
-        let request = Request::Acquire(waiter.acquire);
-        Self { caller: waiter.caller, received: waiter.received, request, stranded: false }
+        let Waiter { caller, received, acquire, stranded } = waiter;
+        let request = Request::Acquire(acquire);
+        Self { caller, received, request, stranded }
     }
 }
 
@@ -70,7 +73,7 @@ impl<C: Caller> Waiters<C> {
         if self.queue.is_empty() { Moment::NEVER } else { self.earliest }
     }
 
-    /// Puts a caller at the end. Forgets those that left when the queue has doubled since it last
+    /// Puts a caller behind those whose requests arrived before. Forgets those that left when the queue has doubled since it last
     /// looked, so that it is bounded by twice the callers that are there.
     pub fn park(&mut self, waiter: Waiter<C>) {
         if self.queue.len() >= self.sweep_at {
@@ -78,7 +81,8 @@ impl<C: Caller> Waiters<C> {
             self.sweep_at = (self.queue.len() * 2).max(SWEEP_MIN);
         }
         self.earliest = self.earliest.min(waiter.deadline());
-        self.queue.push_back(waiter);
+        let before = self.queue.iter().rposition(|other| other.received <= waiter.received);
+        self.queue.insert(before.map_or(0, |at| at + 1), waiter);
     }
 
     /// Puts a caller back to where it stood.
@@ -129,14 +133,13 @@ impl<C: Caller> Waiters<C> {
         overdue.into()
     }
 
-    /// Takes out everybody whose request is `such`, in their order.
-    pub fn take(&mut self, such: impl Fn(&Acquire) -> bool) -> Vec<Waiter<C>> {
-        if !self.queue.iter().any(|waiter| such(&waiter.acquire)) {
+    /// Takes out everybody who is `such`, in their order.
+    pub fn take(&mut self, such: impl Fn(&Waiter<C>) -> bool) -> Vec<Waiter<C>> {
+        if !self.queue.iter().any(&such) {
             return Vec::new();
         }
-        let (taken, queue) = std::mem::take(&mut self.queue)
-            .into_iter()
-            .partition::<VecDeque<_>, _>(|waiter| such(&waiter.acquire));
+        let (taken, queue) =
+            std::mem::take(&mut self.queue).into_iter().partition::<VecDeque<_>, _>(such);
         self.queue = queue;
         taken.into()
     }

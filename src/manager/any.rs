@@ -494,6 +494,7 @@ impl AcquireOne {
             grant_nonce,
             mark: self.mark,
             bond,
+            place: false,
         }
     }
 }

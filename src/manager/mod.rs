@@ -50,8 +50,8 @@ use crate::{
     actor::{Node, NodeView, Unanswered, World, watch},
     clock::DashMap,
     lease::{
-        Answer, Bond, ChangeKind, Grant, Key, Moment, Mutant, Nonce, Owner, Policy, Refusal,
-        Request, SessionId, StoreError, TtlBounds,
+        Acquire, Answer, Bond, ChangeKind, Grant, Key, Moment, Mutant, Nonce, Owner, Policy,
+        Refusal, Request, SessionId, StoreError, TtlBounds,
     },
     telemetry::{AcquireOutcome, PoolMetrics},
 };
@@ -61,6 +61,9 @@ use unheard::Unheard;
 pub const MAX_VALUE_BYTES: usize = 16 * 1024;
 /// Writes that one call has under way over a network.
 const WRITES_AT_ONCE: usize = 128;
+
+/// How often a call that waits at another node looks whether that lives.
+const LOOK_FOR_DEATHS: Duration = Duration::from_millis(250);
 
 /// Bounds that callers meet.
 #[derive(Clone, Copy, Debug)]
@@ -223,6 +226,31 @@ impl Manager {
         bond: Option<Bond>,
         asked: Asked,
     ) -> Result<Grant, AcquireError> {
+        match self.ask_to_own(one, asked, |acquire| Acquire { bond, ..acquire }).await? {
+            Answer::Granted(grant) => Ok(*grant),
+            other => Err(Trouble::of(other).into()),
+        }
+    }
+
+    /// R9: a place in this node's queue for a caller that is granted the key at another one, where its session has
+    /// its home. Returns when its turn has come: the key is then kept for its owner for two seconds.
+    ///
+    /// # Errors
+    /// [`AcquireError`].
+    pub async fn take_place(&self, one: &AcquireOne, asked: Asked) -> Result<(), AcquireError> {
+        let one = AcquireOne { session: None, mark: None, ..one.clone() };
+        match self.ask_to_own(&one, asked, |acquire| Acquire { place: true, ..acquire }).await? {
+            Answer::Done(_) => Ok(()),
+            other => Err(Trouble::of(other).into()),
+        }
+    }
+
+    async fn ask_to_own(
+        &self,
+        one: &AcquireOne,
+        asked: Asked,
+        shape: impl Fn(Acquire) -> Acquire,
+    ) -> Result<Answer, AcquireError> {
         check_value(one.value.as_deref())?;
         self.check_named("key", &one.key)?;
         let wait_until = self.check_wait(one.wait_ms, asked.received)?;
@@ -234,8 +262,10 @@ impl Manager {
         }
         let _place = wait_until.map(|_| self.places(1)).transpose()?;
         let grant_nonce = self.world.entropy.nonce();
-        let make =
-            || Request::Acquire(Box::new(one.clone().into_acquire(bond, wait_until, grant_nonce)));
+        let make = || {
+            let acquire = one.clone().into_acquire(None, wait_until, grant_nonce);
+            Request::Acquire(Box::new(shape(acquire)))
+        };
         let answer = self.ask(one.key.as_str(), asked, make);
         let answer = if wait_until.is_some() {
             let pools = vec![self.world.metrics_of(one.key.as_str())];
@@ -243,11 +273,9 @@ impl Manager {
         } else {
             answer.await
         };
-        match answer {
-            Ok(Answer::Granted(grant)) => Ok(*grant),
-            Ok(Answer::Refused(why, view)) => Err(AcquireError::Refused(why, view)),
-            Ok(other) => Err(Trouble::of(other).into()),
-            Err(trouble) => Err(trouble.into()),
+        match answer? {
+            Answer::Refused(why, view) => Err(AcquireError::Refused(why, view)),
+            answer => Ok(answer),
         }
     }
 
@@ -390,6 +418,18 @@ impl Manager {
             Answer::Elsewhere(node) => Err(self.elsewhere(node)),
             Answer::Lapsed if self.is_draining() => Err(Trouble::Draining),
             answer => Ok(answer),
+        }
+    }
+
+    /// Waits until another node is known to be dead or to have left.
+    pub async fn gone(&self, node: Nonce) {
+        let gone = || {
+            let terms = self.world.terms();
+            let peer = terms.peers.as_ref().and_then(|peers| peers.get(node));
+            peer.is_some_and(|peer| peer.record.state.is_terminal())
+        };
+        while !gone() {
+            tokio::time::sleep(LOOK_FOR_DEATHS).await;
         }
     }
 

@@ -47,6 +47,10 @@ pub enum Got {
     No(String),
     /// A no that says to come again: it may have been carried out.
     Later(String),
+    /// To a node: its caller's turn has come.
+    Turn,
+    /// To a node: the lease has yet another home.
+    Moved,
 }
 
 /// A no, and who is to be asked instead.
@@ -143,13 +147,9 @@ impl Ask {
         }
     }
 
-    /// Acts at this node. An acquire-any is [`super::door`]'s.
+    /// Acts at this node. An acquire and an acquire-any are [`super::door`]'s.
     pub async fn act(&self, manager: &Manager, asked: Asked) -> Result<Got, Problem> {
         Ok(match self.clone() {
-            Self::Acquire(one) => {
-                let grant = manager.acquire(&one, asked).await?;
-                Got::Grants(vec![(one.key, grant)])
-            }
             Self::Any(any) => Got::Grants(manager.acquire_any(&any, asked.received).await?.grants),
             Self::Part(any) => Got::Grants(manager.granted_here(&any, asked.received).await?),
             Self::Beat(key, beat) => {

@@ -5,16 +5,23 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use tenure::{
     lease::{Key, Moment},
-    manager::{AcquireAny, AcquireAnyError, Asked, Elsewhere, Home, Manager, Trouble},
+    manager::{
+        AcquireAny, AcquireAnyError, AcquireError, AcquireOne, Asked, Elsewhere, Home, Manager,
+        Trouble,
+    },
 };
 
 use super::{
     ask::{Ask, Got, Problem},
-    net::{Net, Parcel, Place},
+    net::{Net, Parcel, Place, Unheard, Way},
 };
 
 /// How long another node may take to answer.
 const ANSWER: Duration = Duration::from_secs(2);
+/// Before a node that hears of a home's move later than another is asked again.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How often a call that has no time to wait is tried, while its lease moves from home to home.
+const TRIES: u32 = 3;
 
 pub struct Door {
     pub manager: Arc<Manager>,
@@ -30,17 +37,19 @@ pub fn url(node: usize) -> String {
 impl Door {
     /// Answers a call, for as long as its caller is there.
     pub async fn serve(self: Rc<Self>, parcel: Parcel) {
-        let Parcel { ask, forwarded, mut reply } = parcel;
+        let Parcel { ask, way, mut reply } = parcel;
         let got = tokio::select! {
             biased;
-            got = self.answer(&ask, forwarded) => got,
+            got = self.answer(&ask, way) => got,
             () = reply.closed() => return,
         };
         let _ = reply.send(got);
     }
 
-    async fn answer(&self, ask: &Ask, forwarded: bool) -> Got {
+    async fn answer(&self, ask: &Ask, way: Way) -> Got {
+        let forwarded = way != Way::Direct;
         match ask {
+            Ask::Acquire(one) => self.acquire(ask, one, way).await,
             Ask::Any(any) => {
                 let received = self.manager.now();
                 self.any(any, forwarded, received).await.unwrap_or_else(|problem| problem.got)
@@ -69,11 +78,89 @@ impl Door {
         stranded.unwrap_or_else(|problem| problem.got)
     }
 
+    /// In the one queue of its lease; under a session, the grant is made at the session's home.
+    async fn acquire(&self, ask: &Ask, one: &AcquireOne, way: Way) -> Got {
+        let wait = Duration::from_millis(one.wait_ms);
+        let waited = match way {
+            Way::Direct => Duration::ZERO,
+            Way::Passed(waited) | Way::Place(waited) => waited.min(wait),
+        };
+        let received = self.manager.now() - waited;
+        let mut asked = Asked::from(received);
+        if matches!(way, Way::Place(_)) {
+            let taken = self.manager.take_place(one, asked).await.map_err(Problem::from);
+            return match taken {
+                Ok(()) => Got::Turn,
+                Err(problem) if problem.home.is_some() => Got::Moved,
+                Err(problem) => problem.got,
+            };
+        }
+        let (mut tries, mut doubt) = (0, false);
+        loop {
+            let error = match self.manager.acquire(one, asked).await {
+                Ok(grant) => return Got::Grants(vec![(one.key.clone(), grant)]),
+                Err(error) => error,
+            };
+            let by_lease = matches!(error, AcquireError::Trouble(Trouble::Elsewhere(_)));
+            let problem = Problem::from(error);
+            let Some(home) = problem.home.filter(|_| !asked.stranded) else {
+                // The home may have granted it, and its answer was lost.
+                return if doubt {
+                    Got::Later("the home did not answer".into())
+                } else {
+                    problem.got
+                };
+            };
+            let place = by_lease && one.session.is_some();
+            if way != Way::Direct && !place {
+                return Got::Moved;
+            }
+            let now = self.manager.now();
+            let (waited, left) = (now.since(received), (received + wait).since(now));
+            let onward = if place { Way::Place(waited) } else { Way::Passed(waited) };
+            asked.stranded = match self.pass_on(&home, ask, onward, left).await {
+                Err(Unheard { sent, .. }) => {
+                    doubt |= sent && !place;
+                    true
+                }
+                Ok(Got::Later(_)) if by_lease => {
+                    doubt |= !place;
+                    true
+                }
+                Ok(Got::Turn) => false,
+                Ok(Got::Moved) => {
+                    tokio::time::sleep(PAUSE).await;
+                    false
+                }
+                Ok(got) => return got,
+            };
+            tries += 1;
+            if self.manager.now() >= received + wait && tries >= TRIES {
+                return problem.got;
+            }
+        }
+    }
+
     async fn relay(&self, home: &Home, ask: &Ask) -> Option<Got> {
-        let node = home.url.as_deref()?.strip_prefix("sim://")?.parse().ok()?;
         let wait = Duration::from_millis(ask.wait_ms());
+        self.pass_on(home, ask, Way::Passed(Duration::ZERO), wait).await.ok()
+    }
+
+    async fn pass_on(
+        &self,
+        home: &Home,
+        ask: &Ask,
+        way: Way,
+        wait: Duration,
+    ) -> Result<Got, Unheard> {
+        let number = home.url.as_deref().and_then(|url| url.strip_prefix("sim://")?.parse().ok());
+        let node = number.ok_or(Unheard { sent: false, unanswered: false })?;
         let limit = if wait.is_zero() { ANSWER } else { wait + 2 * ANSWER };
-        self.net.call(Place::Node(self.node), node, ask, true, limit).await.ok()
+        let call = self.net.call(Place::Node(self.node), node, ask, way, limit);
+        tokio::select! {
+            answer = call => answer,
+            () = self.manager.gone(home.node) => Err(Unheard { sent: true, unanswered: false }),
+        }
     }
 
     async fn any(

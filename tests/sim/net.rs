@@ -31,10 +31,20 @@ pub enum Place {
     Node(usize),
 }
 
+/// How a call came to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Direct,
+    /// Another node passed it on, where it had waited for so long.
+    Passed(Duration),
+    /// Another node asks for a place in the queue.
+    Place(Duration),
+}
+
 /// What arrives at a node.
 pub struct Parcel {
     pub ask: Ask,
-    pub forwarded: bool,
+    pub way: Way,
     pub reply: oneshot::Sender<Got>,
 }
 
@@ -143,10 +153,10 @@ impl Net {
         Fate { there, back, lost_there, lost_back, again }
     }
 
-    fn deliver(&self, to: usize, ask: &Ask, forwarded: bool) -> Option<oneshot::Receiver<Got>> {
+    fn deliver(&self, to: usize, ask: &Ask, way: Way) -> Option<oneshot::Receiver<Got>> {
         let (reply, heard) = oneshot::channel();
         let inbox = self.inboxes.borrow()[to].clone()?;
-        inbox.send(Parcel { ask: ask.clone(), forwarded, reply }).ok().map(|()| heard)
+        inbox.send(Parcel { ask: ask.clone(), way, reply }).ok().map(|()| heard)
     }
 
     /// Asks a node, and waits for its answer for so long.
@@ -155,13 +165,13 @@ impl Net {
         from: Place,
         to: usize,
         ask: &Ask,
-        forwarded: bool,
+        way: Way,
         limit: Duration,
     ) -> Result<Got, Unheard> {
         let fate = self.fate();
         let mut heard = None;
         let _relay = Relay::of(self, from);
-        let answered = timeout(limit, self.exchange(from, to, ask, forwarded, &fate, &mut heard));
+        let answered = timeout(limit, self.exchange(from, to, ask, way, &fate, &mut heard));
         let answered = answered.await.unwrap_or_else(|_| {
             let open = |heard: &mut oneshot::Receiver<Got>| {
                 matches!(heard.try_recv(), Err(oneshot::error::TryRecvError::Empty))
@@ -203,7 +213,7 @@ impl Net {
         from: Place,
         to: usize,
         ask: &Ask,
-        forwarded: bool,
+        way: Way,
         fate: &Fate,
         slot: &mut Option<oneshot::Receiver<Got>>,
     ) -> Result<Got, Unheard> {
@@ -211,7 +221,7 @@ impl Net {
         if fate.lost_there || self.is_cut(from, Place::Node(to)) {
             std::future::pending::<()>().await;
         }
-        let Some(heard) = self.deliver(to, ask, forwarded) else {
+        let Some(heard) = self.deliver(to, ask, way) else {
             sleep(fate.back).await;
             return Err(Unheard { sent: false, unanswered: false });
         };
@@ -220,7 +230,7 @@ impl Net {
             let (net, ask) = (self.clone(), ask.clone());
             spawn_local(async move {
                 sleep(later).await;
-                if let Some(heard) = net.deliver(to, &ask, forwarded) {
+                if let Some(heard) = net.deliver(to, &ask, way) {
                     let call = net.note_copy(&ask);
                     let _ = heard.await;
                     if let Some(call) = call {

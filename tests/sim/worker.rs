@@ -16,7 +16,7 @@ use super::{
     ask::{Ask, Got},
     dice::Dice,
     history::{Event, IN_DOUBT, Log, Op},
-    net::{Net, Place, Unheard},
+    net::{Net, Place, Unheard, Way},
     plan::Plan,
     time::{MS, SECOND, SimClock, ms, now},
 };
@@ -143,7 +143,7 @@ impl Worker {
             self.turn();
         }
         let net = &self.arena.net;
-        let got = net.call(self.place, self.node.get(), ask, false, limit).await;
+        let got = net.call(self.place, self.node.get(), ask, Way::Direct, limit).await;
         match &got {
             // The node has it, and could say something: it was never answered.
             Err(Unheard { unanswered: true, .. }) if counts => {}

@@ -15,6 +15,7 @@ mod pools;
 mod rules;
 mod scale;
 mod sessions;
+mod waiting;
 mod windows;
 
 /// One test for each store.

@@ -30,6 +30,7 @@ pub fn acquire(name: &str) -> Ask {
         grant_nonce: Nonce::default(),
         mark: None,
         bond: None,
+        place: false,
     })
 }
 
@@ -55,6 +56,12 @@ impl Ask {
     }
 
     /// To be kept by a session.
+    /// A place in the queue, for a caller at another node.
+    pub fn place(mut self) -> Self {
+        self.0.place = true;
+        self
+    }
+
     pub fn kept_by(mut self, bond: Bond) -> Self {
         self.0.bond = Some(bond);
         self

@@ -9,6 +9,7 @@ mod lapse;
 mod mutants;
 mod outdated;
 mod promise;
+mod queue;
 mod shell;
 mod world;
 

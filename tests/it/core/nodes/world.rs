@@ -107,15 +107,18 @@ impl World {
 
     /// Sends a request to a node as a new caller.
     pub fn ask(&mut self, at: usize, request: impl Into<Request>) -> Who {
-        let mut request = request.into();
+        let who = self.caller(request.into());
+        self.ask_as(at, &who, false);
+        who
+    }
+
+    fn caller(&mut self, mut request: Request) -> Who {
         if let Request::Acquire(acquire) = &mut request
             && acquire.grant_nonce == Nonce::default()
         {
             acquire.grant_nonce = self.nonce();
         }
-        let who = Who::new(self.real, request);
-        self.ask_as(at, &who, false);
-        who
+        Who::new(self.real, request)
     }
 
     pub fn ask_as(&mut self, at: usize, who: &Who, stranded: bool) {
@@ -134,7 +137,7 @@ impl World {
 
     /// A request whose home was asked and does not answer.
     pub fn stranded(&mut self, at: usize, request: impl Into<Request>) -> Who {
-        let who = Who::new(self.real, request.into());
+        let who = self.caller(request.into());
         self.ask_as(at, &who, true);
         self.settle(at);
         who
