@@ -4,8 +4,8 @@
 //! clocks run alike; a call whose home may have granted it without an answer is told to come again
 //! (`home-unreachable`), never that it was refused.
 //!
-//! Does not guarantee: a turn in that order while the home cannot be reached, and right after a move to another
-//! home; one queue for those who wait on several keys.
+//! Does not guarantee: that order while the home cannot be reached, and in the milliseconds in which the queue moves
+//! to another home; one queue for those who wait on several keys.
 //!
 //! Assumes: as in [`super::forward`].
 
@@ -30,7 +30,7 @@ const PLACE: &str = "x-tenure-place";
 const WAITED: &str = "x-tenure-waited-ms";
 /// On the answer to such a request: the lease has yet another home.
 const MOVED: &str = "x-tenure-moved";
-/// Before a node that hears of a home's move later than another is asked again.
+/// Before it is asked again once more: nodes hear of a home's move one after the other.
 const PAUSE: Duration = Duration::from_millis(20);
 /// How often a call that has no time to wait is tried, while its lease moves from home to home.
 const TRIES: u32 = 3;
@@ -52,6 +52,8 @@ pub struct Waiting {
     received: Moment,
     until: Moment,
     tries: u32,
+    /// How often in a row it was sent on.
+    moves: u32,
     /// Only that node can grant what is asked for.
     there: bool,
     /// A node that was asked may have granted it, and its answer was lost.
@@ -69,7 +71,7 @@ impl Waiting {
 
     /// From the moment at which it was received.
     pub fn since(received: Moment, wait: Duration) -> Self {
-        Self { received, until: received + wait, tries: 0, there: false, doubt: false }
+        Self { received, until: received + wait, tries: 0, moves: 0, there: false, doubt: false }
     }
 
     /// How it is asked next, after a pause where the lease moves; `None` when its time is over.
@@ -78,7 +80,8 @@ impl Waiting {
         if app.manager.now() >= self.until && self.tries >= TRIES {
             return None;
         }
-        if matches!(queued, Queued::Moved) {
+        self.moves = if matches!(queued, Queued::Moved) { self.moves + 1 } else { 0 };
+        if self.moves > 1 {
             tokio::time::sleep(PAUSE).await;
         }
         Some(Asked { received: self.received, stranded: matches!(queued, Queued::Stranded) })

@@ -18,6 +18,11 @@ impl<C: Caller> Lease<C> {
             Request::Unpin(by, actor) => (by.clone(), actor.clone(), false),
             _ => return,
         };
+        if self.is_frozen(env) {
+            // What is known here may be newer than what the store has.
+            out.push(Effect::Reply(call.caller, Answer::Frozen));
+            return;
+        }
         let mut pins = self.record.pins.to_vec();
         match (set, pins.iter().position(|pin| *pin == by)) {
             (true, Some(_)) | (false, None) => {

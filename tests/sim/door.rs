@@ -118,7 +118,11 @@ impl Door {
             let now = self.manager.now();
             let (waited, left) = (now.since(received), (received + wait).since(now));
             let onward = if place { Way::Place(waited) } else { Way::Passed(waited) };
-            asked.stranded = match self.pass_on(&home, ask, onward, left).await {
+            // The home may grant it, and its answer be lost; then it may be granted here.
+            let copy = if place { None } else { self.net.note_copy(ask) };
+            let answer = self.pass_on(&home, ask, onward, left).await;
+            self.net.note_answer(copy, answer.is_ok());
+            asked.stranded = match answer {
                 Err(Unheard { sent, .. }) => {
                     doubt |= sent && !place;
                     true

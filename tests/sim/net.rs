@@ -195,10 +195,10 @@ impl Net {
 
     /// What arrives twice may be granted when the first of the two was refused or, without a request id, granted; and
     /// nobody hears of it.
-    fn note_copy(&self, ask: &Ask) -> Option<u64> {
+    pub fn note_copy(&self, ask: &Ask) -> Option<u64> {
         let (owner, op, key) = match ask {
             Ask::Acquire(one) => (&one.owner, Op::Acquire, one.key.as_str()),
-            Ask::Any(any) if any.mark.is_none() => (&any.owner, Op::AcquireAny, ""),
+            Ask::Any(any) => (&any.owner, Op::AcquireAny, ""),
             _ => return None,
         };
         let call = self.copies.get();
@@ -206,6 +206,13 @@ impl Net {
         let (worker, key) = (owner.as_str().to_owned(), key.to_owned());
         self.log.push(now(), Event::Asked { call, worker, op, key, answer_by: None });
         Some(call)
+    }
+
+    /// Whether such a copy was answered.
+    pub fn note_answer(&self, copy: Option<u64>, answered: bool) {
+        let Some(call) = copy else { return };
+        let passed_on = || Event::Refused { call, why: "passed on".to_owned() };
+        self.log.push(now(), if answered { passed_on() } else { Event::Lost { call } });
     }
 
     async fn exchange(
@@ -233,9 +240,7 @@ impl Net {
                 if let Some(heard) = net.deliver(to, &ask, way) {
                     let call = net.note_copy(&ask);
                     let _ = heard.await;
-                    if let Some(call) = call {
-                        net.log.push(now(), Event::Lost { call });
-                    }
+                    net.note_answer(call, false);
                 }
             });
         }

@@ -75,3 +75,14 @@ fn a_pin_survives_a_restart() {
     bench.run(10 * TTL_MS);
     assert_eq!(bench.owner().as_deref(), Some("a"));
 }
+
+#[test]
+fn a_store_that_went_backwards_pins_and_unpins_nothing() {
+    let (mut bench, _) = held_by("a");
+    bench.done(pin("x"));
+    bench.terms.frozen = true;
+    for request in [pin("x"), pin("y"), unpin("x"), unpin("y")] {
+        let who = bench.done(request);
+        assert!(matches!(who.answer(), Answer::Frozen), "{who:?}");
+    }
+}
