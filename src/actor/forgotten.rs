@@ -12,11 +12,11 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{World, reaper::burial, tasks::supervise};
+use super::{World, tasks::supervise};
 use crate::{
     clock::HashMap,
     lease::{Key, Moment, Record, State},
-    store::StoreError,
+    store::{StoreError, burial},
 };
 
 /// Keys that were forgotten here, until their records are removed.

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     clock::{HashMap, HashSet},
     lease::{Answer, Call, Key, Loaded, Moment, Nonce, Request, Revoke, Standing, State},
-    store::{Found, StoreError},
+    store::{BURIAL, Found, StoreError, burial},
 };
 
 /// Keys told, or read, at a time: others get a turn in between.
@@ -28,8 +28,6 @@ const BATCH: usize = 500;
 const AT_ONCE: usize = 16;
 /// The leases of an ended session are looked for once more after this: a grant may have landed late.
 const SWEEP_AGAIN: Duration = Duration::from_secs(5);
-/// A session's record is removed when it has been over for so long.
-const BURIAL: Duration = Duration::from_secs(300);
 /// How often it is looked for sessions whose time has come.
 const ROUND: Duration = Duration::from_millis(500);
 /// Sessions are asked about at most so often.
@@ -45,15 +43,6 @@ pub(crate) fn start(world: &Arc<World>) {
     supervise(world, "session inquiries", |world| async move { inquire_for_ever(&world).await });
     handovers::start(world);
     supervise(world, "session orders", |world| async move { reorder_for_ever(&world).await });
-}
-
-/// [`BURIAL`], unless a test is in a hurry.
-pub(super) fn burial() -> Duration {
-    #[cfg(any(test, feature = "testing"))]
-    if let Some(ms) = std::env::var("TENURE_TEST_BURIAL_MS").ok().and_then(|ms| ms.parse().ok()) {
-        return Duration::from_millis(ms);
-    }
-    BURIAL
 }
 
 /// A session that is over.

@@ -301,6 +301,7 @@ impl World {
     /// Puts other policies into force. Held leases go on as they are: what changed holds from their next
     /// grant, change of ttl, or end.
     pub fn set_policies(&self, policies: Arc<Policies>) {
+        self.store.bound_keys(&policies);
         self.set_terms(|terms| {
             let version = self.rules.load().version() + 1;
             self.rules.store(Arc::new(Rules::new(policies.clone(), version)));

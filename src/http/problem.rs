@@ -147,14 +147,9 @@ impl Problem {
                 let status = StatusCode::INSUFFICIENT_STORAGE;
                 Self::new(status, "store-full", "The store is full", error.to_string()).retry(1000)
             }
-            StoreError::TooManyKeys(_) => {
+            StoreError::TooManyKeys(_) | StoreError::PolicyFull { .. } => {
                 let status = StatusCode::INSUFFICIENT_STORAGE;
-                Self::new(
-                    status,
-                    "too-many-keys",
-                    "The store holds too many keys",
-                    error.to_string(),
-                )
+                Self::new(status, "too-many-keys", "There are too many keys", error.to_string())
             }
             StoreError::Unavailable(_) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;

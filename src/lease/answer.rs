@@ -93,9 +93,24 @@ pub enum StoreError {
     /// The store holds as many keys as it may.
     #[error("the store holds {0} keys, which is its limit")]
     TooManyKeys(u64),
+    /// As many keys exist as the policy of the new one allows.
+    #[error("the policy of the prefix {prefix:?} has keys = {keys}, and as many keys of it exist")]
+    PolicyFull {
+        /// The policy's prefix.
+        prefix: Box<str>,
+        /// How many keys it allows.
+        keys: u64,
+    },
     /// The store is out of reach, or broke.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
+}
+
+impl StoreError {
+    /// Whether a bound on the number of keys forbids a new one: it stands until keys are forgotten.
+    pub(super) fn is_too_many_keys(&self) -> bool {
+        matches!(self, Self::TooManyKeys(_) | Self::PolicyFull { .. })
+    }
 }
 
 /// The answer to a [`super::Call`].

@@ -30,6 +30,8 @@ pub struct Policy {
     pub balance: bool,
     /// How long a holder that is asked to hand over has, in milliseconds.
     pub handover_timeout_ms: u64,
+    /// How many keys may exist whose policy it is; none: any number.
+    pub keys: Option<u64>,
 }
 
 /// What is to be done to a resource when its tenure ended.
@@ -85,8 +87,20 @@ impl Policies {
     /// What holds for a key: the policy with the longest prefix that fits.
     #[must_use]
     pub fn of(&self, key: &str) -> &Arc<Policy> {
-        let fits = |policy: &&Arc<Policy>| key.starts_with(&*policy.prefix);
-        self.sorted.iter().find(fits).expect("the last policy fits every key")
+        &self.sorted[self.place_of(key)]
+    }
+
+    /// The place of a key's policy in [`Self::iter`].
+    #[must_use]
+    pub fn place_of(&self, key: &str) -> usize {
+        let fits = |policy: &Arc<Policy>| key.starts_with(&*policy.prefix);
+        self.sorted.iter().position(fits).expect("the last policy fits every key")
+    }
+
+    /// The policy at a place that [`Self::place_of`] told.
+    #[must_use]
+    pub fn at(&self, place: usize) -> &Arc<Policy> {
+        &self.sorted[place]
     }
 
     /// Whether the leases of a pool are moved between its members.
@@ -123,6 +137,7 @@ impl Default for Policy {
             fence: None,
             balance: false,
             handover_timeout_ms: DEFAULT_HANDOVER_MS,
+            keys: None,
         }
     }
 }

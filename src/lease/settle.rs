@@ -199,7 +199,7 @@ impl<C: Caller> Lease<C> {
         let unattended = flight.cause.is_none();
         if let Some(waiter) = flight.grantee {
             waiter.caller.unclaim();
-            let passing = !matches!(error, StoreError::TooManyKeys(_));
+            let passing = !error.is_too_many_keys();
             if passing && waiter.acquire.wait_until.is_some_and(|until| until > env.now) {
                 self.waiters().put_back(waiter);
             } else {

@@ -67,6 +67,7 @@ impl Manager {
     /// # Errors
     /// [`OpenError`].
     pub async fn open(parts: Parts) -> Result<Arc<Self>, OpenError> {
+        parts.store.bound_keys(&parts.policies);
         let meta = parts.store.meta();
         let shared = parts.store.shared().is_some();
         let terms = Terms {

@@ -9,7 +9,7 @@ use super::{
     Fault, Limits,
     load::say,
     rows::{Row, as_setting},
-    scalar::{choice, duration, flag, text, texts},
+    scalar::{choice, duration, flag, text, texts, whole},
     units::{format_duration, serialize_duration},
 };
 use crate::lease::{
@@ -23,6 +23,8 @@ const MAX_POLICIES: usize = 256;
 const MAX_POOLS: usize = 16;
 /// Longest name of a pool.
 const MAX_POOL_CHARS: usize = 64;
+/// What may be said of a number of keys.
+pub(super) const NUMBERS_OF_KEYS: RangeInclusive<u64> = 1..=1_000_000_000;
 const TTLS: RangeInclusive<Duration> =
     Duration::from_millis(10)..=Duration::from_secs(86_400 * 366);
 const FENCE_TIMEOUTS: RangeInclusive<Duration> =
@@ -62,6 +64,9 @@ pub struct Policy {
     /// How long a holder that is asked to hand over may take.
     #[serde(serialize_with = "serialize_duration")]
     pub handover_timeout: Duration,
+    /// Most keys whose policy it is; none: as many as `limits.keys` allows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keys: Option<u64>,
 }
 
 impl Default for Policy {
@@ -79,11 +84,12 @@ impl Default for Policy {
             fence_on_release: false,
             balance: false,
             handover_timeout: Duration::from_millis(DEFAULT_HANDOVER_MS),
+            keys: None,
         }
     }
 }
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "prefix",
     "pool",
     "ttl_min",
@@ -96,6 +102,7 @@ const KEYS: [&str; 12] = [
     "fence_on_release",
     "balance",
     "handover_timeout",
+    "keys",
 ];
 
 const WHEN: [(&str, FenceWhen); 2] =
@@ -123,6 +130,7 @@ impl Policy {
             "fence_on_release" => self.fence_on_release = flag(value)?,
             "balance" => self.balance = flag(value)?,
             "handover_timeout" => self.handover_timeout = duration(value)?,
+            "keys" => self.keys = Some(whole(value)?),
             _ => {
                 let problem = format!("no such key; [[policy]] has {}", KEYS.join(", "));
                 return Err(ConfigError::Message(problem));
@@ -183,6 +191,10 @@ pub(super) fn faults(
         if pools.insert(&policy.pool) && pools.len() == MAX_POOLS + 2 {
             add("pool", format!("is one too many; at most {MAX_POOLS} pools are allowed"));
         }
+        if let Some(keys) = policy.keys.filter(|keys| !NUMBERS_OF_KEYS.contains(keys)) {
+            let (least, most) = NUMBERS_OF_KEYS.into_inner();
+            add("keys", format!("is {keys}; must be from {least} to {most}"));
+        }
         let mut span = |key, value: Duration, allowed: RangeInclusive<Duration>| {
             if !allowed.contains(&value) {
                 let [value, least, most] =
@@ -241,6 +253,7 @@ pub(super) fn to_lease(policies: &[Policy], limits: &Limits) -> Policies {
         fence: fence_plan(policy),
         balance: policy.balance,
         handover_timeout_ms: millis(policy.handover_timeout),
+        keys: policy.keys,
     };
     let otherwise =
         lease::Policy { ttl: bounds((limits.ttl_min, limits.ttl_max)), ..Default::default() };

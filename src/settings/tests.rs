@@ -42,12 +42,13 @@ fn the_commented_policy_has_the_defaults(path: &Path) {
     let keys: Vec<_> = lines.filter(|line| line.contains(" = ")).collect();
     let example = file(&format!("[[policy]]\n{}\n", keys.join("\n")));
     let loaded = sources(Some(example.path())).load().unwrap();
-    let Policy { ttl_min, ttl_max, .. } = loaded.settings.policies[0].clone();
+    let Policy { ttl_min, ttl_max, keys: most, .. } = loaded.settings.policies[0].clone();
     let limits = Limits::default();
     assert_eq!((ttl_min, ttl_max), (Some(limits.ttl_min), Some(limits.ttl_max)));
-    let expected = Policy { ttl_min, ttl_max, ..Policy::default() };
+    assert_eq!(most, Some(limits.keys));
+    let expected = Policy { ttl_min, ttl_max, keys: most, ..Policy::default() };
     assert_eq!(loaded.settings.policies, [expected]);
-    assert_eq!(keys.len(), 12);
+    assert_eq!(keys.len(), 13);
 }
 
 #[test]
@@ -264,7 +265,7 @@ fn what_is_shown_reads_back_as_the_same_settings() {
 fn policies_come_from_the_file_and_read_back() {
     let content = concat!(
         "[[policy]]\nprefix = \"jobs/\"\npool = \"jobs\"\nttl_min = \"1s\"\nttl_max = \"48h\"\n",
-        "lock_delay = \"2s\"\nbalance = true\nhandover_timeout = \"5s\"\n",
+        "lock_delay = \"2s\"\nbalance = true\nhandover_timeout = \"5s\"\nkeys = 7\n",
         "[limits]\nttl_min = \"50ms\"\n[[policy]]\nprefix = \"\"\nttl_max = \"1m\"\n",
     );
     let file = file(content);
@@ -278,8 +279,9 @@ fn policies_come_from_the_file_and_read_back() {
     assert_eq!(of("jobs/1"), ("jobs".into(), 1000, 48 * 3_600_000, 2000));
     assert_eq!(of("else"), ("default".into(), 50, 60_000, 0));
     assert!(loaded.settings.policies[0].balance);
+    assert_eq!([policies.of("jobs/1").keys, policies.of("else").keys], [Some(7), None]);
     let origin = loaded.origin("policy[1].ttl_max").to_string();
-    assert_eq!(origin, format!("{}:13", file.path().display()));
+    assert_eq!(origin, format!("{}:14", file.path().display()));
     for with_origin in [false, true] {
         let shown = self::file(&loaded.to_toml(with_origin));
         assert_eq!(sources(Some(shown.path())).load().unwrap().settings, loaded.settings);

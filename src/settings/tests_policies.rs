@@ -28,6 +28,10 @@ fn every_fault_of_a_policy_is_told_with_its_line() {
         "pool = \"p\"\n",                 // 18
         "ttl_max = \"1ms\"\n",            // 19
         "[[policy]]\n",                   // 20
+        "keys = 0\n",                     // 21
+        "[[policy]]\n",                   // 22
+        "prefix = \"c/\"\n",              // 23
+        "keys = 2.5\n",                   // 24
     ));
     let found = faults(&sources(Some(file.path())).set("policy.prefix=b"));
     let expected = [
@@ -47,6 +51,8 @@ fn every_fault_of_a_policy_is_told_with_its_line() {
         (19, "policy.ttl_max: is 1ms; must be from 10ms to 8784h"),
         (19, "policy.ttl_max: leaves no ttl: limits.ttl_min is 100ms, and ttl_max is 1ms"),
         (20, "policy.prefix: must be given"),
+        (21, "policy.keys: is 0; must be from 1 to 1000000000"),
+        (24, "policy.keys: invalid type: floating point `2.5`, expected a whole number"),
     ];
     for (line, problem) in &expected {
         let wanted = format!("{}:{line}: {problem}", file.path().display());

@@ -8,6 +8,7 @@ use crate::lease::MAX_NODE_TTL_MS;
 
 use super::{
     ByteSize, DynamoDb, Embedded, Nats, Node, Settings, StoreKind, Workers, format_duration,
+    policies::NUMBERS_OF_KEYS,
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -61,7 +62,7 @@ pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
         let (min, max) = (format_duration(limits.ttl_min), format_duration(limits.ttl_max));
         rules.add("limits.ttl_min", &format!("is {min}, more than limits.ttl_max, which is {max}"));
     }
-    rules.range("limits.keys", limits.keys, 1..=1_000_000_000);
+    rules.range("limits.keys", limits.keys, NUMBERS_OF_KEYS);
     rules.count("limits.waiters_per_key", limits.waiters_per_key, 1..=1_000_000);
     rules.count("limits.waiting_places", limits.waiting_places, 1..=100_000_000);
     rules.count("limits.weight", limits.weight as usize, 1..=1_000_000);

@@ -15,19 +15,32 @@ pub mod dynamodb;
 pub mod embedded;
 #[cfg(feature = "nats")]
 pub mod nats;
+mod quotas;
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 pub use crate::lease::StoreError;
 use crate::lease::{
-    Change, ChangeKind, ClusterSecret, CodecError, Epoch, Key, NodeRecord, Nonce, Record, Revision,
-    State,
+    Change, ChangeKind, ClusterSecret, CodecError, Epoch, Key, NodeRecord, Nonce, Policies, Record,
+    Revision, State,
 };
 
 /// Keys that are read at a time, where the store reads one by one.
 const READS_AT_ONCE: usize = 64;
+
+/// The record of a session that is over, or of a key that was forgotten, is removed after this time.
+pub(crate) const BURIAL: Duration = Duration::from_secs(300);
+
+/// [`BURIAL`], unless a test is in a hurry.
+pub(crate) fn burial() -> Duration {
+    #[cfg(any(test, feature = "testing"))]
+    if let Some(ms) = std::env::var("TENURE_TEST_BURIAL_MS").ok().and_then(|ms| ms.parse().ok()) {
+        return Duration::from_millis(ms);
+    }
+    BURIAL
+}
 
 /// A future that a store returns.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -330,6 +343,10 @@ pub trait LeaseStore: Send + Sync + 'static {
 
     /// Writes a record if the key's revision is the expected one. Resolves when the write is durable.
     fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome>;
+
+    /// Refuses new keys beyond what their policies allow from now on ([`StoreError::PolicyFull`]). A store that several
+    /// nodes use counts what it knows of. May look at all keys of the policies that have a bound.
+    fn bound_keys(&self, _policies: &Arc<Policies>) {}
 
     /// Removes the record of a session that is over, or of a key that was forgotten, if its revision is the expected
     /// one. Whether there is none any more. Not before every write that was sent earlier has landed or cannot: a first

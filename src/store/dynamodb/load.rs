@@ -152,6 +152,7 @@ impl Shared {
         let repairs = std::mem::replace(&mut fresh.outbox, std::mem::take(&mut state.outbox));
         fresh.outbox.wait_also(repairs);
         fresh.outbox.last_entry_ms = self.clock.wall_ms();
+        fresh.take_over(&mut state);
         *state = fresh;
     }
 

@@ -37,6 +37,7 @@ mod nodes;
 mod outbox;
 mod read;
 mod recover;
+mod removals;
 mod ring;
 mod shared;
 mod state;
@@ -72,7 +73,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    lease::{Epoch, Key, NodeRecord, Nonce, Revision, State},
+    lease::{Epoch, Key, NodeRecord, Nonce, Policies, Revision, State},
     telemetry::Metrics,
 };
 
@@ -219,6 +220,28 @@ impl DynamoStore {
     }
 }
 
+impl DynamoStore {
+    /// Has a new key counted while its write is on its way, where its policy bounds their number.
+    fn admit(&self, write: &Write) -> Result<Option<Admission>, StoreError> {
+        if write.expected != Revision::ABSENT || !self.shared.state().admit(&write.key)? {
+            return Ok(None);
+        }
+        Ok(Some(Admission { shared: Arc::clone(&self.shared), key: write.key.clone() }))
+    }
+}
+
+/// A new key counts for as long as this is there; from then on its item does.
+struct Admission {
+    shared: Arc<Shared>,
+    key: Key,
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.shared.state().settle(&self.key);
+    }
+}
+
 /// What is done on the store's own thread to open it.
 async fn open(
     options: Options,
@@ -254,6 +277,7 @@ async fn open(
     tokio::spawn(guard::identity(Arc::clone(&shared)));
     tokio::spawn(guard::doubts(Arc::clone(&shared)));
     tokio::spawn(guard::old_entries(Arc::clone(&shared)));
+    tokio::spawn(removals::look(Arc::clone(&shared)));
     Ok(shared)
 }
 
@@ -294,7 +318,20 @@ impl LeaseStore for DynamoStore {
             let why = StoreError::TooManyKeys(self.max_keys);
             return Box::pin(std::future::ready(Outcome::Refused(why)));
         }
-        self.run(|shared| async move { shared.compare_and_set(write).await }, Outcome::Unknown)
+        let admission = match self.admit(&write) {
+            Ok(admission) => admission,
+            Err(why) => return Box::pin(std::future::ready(Outcome::Refused(why))),
+        };
+        let work = |shared: Arc<Shared>| async move {
+            let outcome = shared.compare_and_set(write).await;
+            drop(admission);
+            outcome
+        };
+        self.run(work, Outcome::Unknown)
+    }
+
+    fn bound_keys(&self, policies: &Arc<Policies>) {
+        self.shared.state().bound_keys(policies);
     }
 
     fn forget(&self, key: &Key, expected: Revision) -> StoreFuture<Result<bool, StoreError>> {

@@ -6,6 +6,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     ops::Bound,
+    sync::Arc,
 };
 
 use super::{
@@ -14,8 +15,8 @@ use super::{
     ring::Ring,
 };
 use crate::{
-    lease::{Key, Nonce, Revision},
-    store::{Committed, News, Position, Tie},
+    lease::{ChangeKind, Key, Nonce, Policies, Revision},
+    store::{Committed, News, Position, StoreError, Tie, quotas::Quotas},
 };
 
 /// What is known of a key.
@@ -50,6 +51,9 @@ pub(super) struct State {
     pub earliest: Position,
     /// What sessions kept when all was read, and what changed since, until somebody asks.
     pub ties: Option<Vec<Tie>>,
+    /// Keys whose items are about to be removed, by whichever node: the log does not say when.
+    pub leaving: Vec<Key>,
+    quotas: Quotas,
 }
 
 /// After every change of an entry.
@@ -73,6 +77,8 @@ impl State {
             latest: end_of(0),
             earliest: end_of(0),
             ties: Some(Vec::new()),
+            leaving: Vec::new(),
+            quotas: Quotas::default(),
         }
     }
 
@@ -83,6 +89,31 @@ impl State {
         let sessions = sessions.take_while(|(key, _)| key.is_session()).count();
         let count = if key.is_session() { sessions } else { self.keys.len() - sessions };
         count as u64
+    }
+
+    /// The number of keys is bounded by these policies from now on.
+    pub fn bound_keys(&mut self, policies: &Arc<Policies>) {
+        self.quotas.set(policies, visitor(&self.keys));
+    }
+
+    /// Goes on from another one, which what was read takes the place of.
+    pub fn take_over(&mut self, other: &mut Self) {
+        let quotas = std::mem::take(&mut other.quotas);
+        self.quotas.take_over(quotas, visitor(&self.keys));
+        self.leaving.append(&mut other.leaving);
+    }
+
+    /// A key that is expected to have no item is to get one. Whether that was counted, and is to be settled.
+    pub fn admit(&mut self, key: &Key) -> Result<bool, StoreError> {
+        if !self.quotas.bounds(key) || self.keys.contains_key(key) {
+            return Ok(false);
+        }
+        self.quotas.admit(key).map(|()| true)
+    }
+
+    /// It is known what became of a write that was admitted.
+    pub fn settle(&mut self, key: &Key) {
+        self.quotas.settle(key);
     }
 
     /// Up to which of its writes a session has logged all; `None` for one that has logged everything.
@@ -133,6 +164,9 @@ impl State {
             ties.extend(Tie::of_record(&item.key, record));
         }
         let trail = item.trail;
+        if trail.changes.last().is_some_and(|noted| leaves(&item.key, noted)) {
+            self.leaving.push(item.key.clone());
+        }
         let (logged, unlogged) = match trail.changes.first() {
             // Not before the first; whether that one is logged by now, nobody says.
             Some(first) if behind => ((first.revision.0.saturating_sub(1), 0), trail.changes),
@@ -144,7 +178,7 @@ impl State {
     /// Takes in an item that was just read, or that a failed condition brought.
     pub fn observe(&mut self, item: &LeaseItem) {
         self.high = self.high.max(item.revision.0);
-        let state = self.keys.entry(item.key.clone()).or_default();
+        let state = known(&mut self.keys, &mut self.quotas, &item.key);
         if item.revision.0 >= state.revision {
             state.revision = item.revision.0;
             state.unlogged = missing(&item.trail.changes, state.logged);
@@ -156,6 +190,7 @@ impl State {
     pub fn observe_absent(&mut self, key: &Key, known: u64) {
         if self.keys.get(key).is_some_and(|state| state.revision == known) {
             self.keys.remove(key);
+            self.quotas.removed(key);
         }
         self.outbox.settle_absent(key);
     }
@@ -182,7 +217,7 @@ impl State {
                     news.push(News::Gap { resume: position });
                 }
                 Line::Change(key, noted) => {
-                    let state = self.keys.entry(key.clone()).or_default();
+                    let state = known(&mut self.keys, &mut self.quotas, key);
                     if noted.order() <= state.logged {
                         continue;
                     }
@@ -204,6 +239,9 @@ impl State {
                         state.unlogged = missing(&state.unlogged, state.logged);
                     }
                     self.high = self.high.max(noted.revision.0);
+                    if leaves(key, noted) {
+                        self.leaving.push(key.clone());
+                    }
                     if let Some(ties) = &mut self.ties {
                         ties.extend(Tie::of_change(key, &noted.change));
                     }
@@ -265,6 +303,33 @@ impl State {
             sessions.push((self.me, through));
         }
         Some(Entry { by: self.me, high: self.high, sessions, lines })
+    }
+}
+
+/// What is known of a key, which has an item.
+fn known<'a>(
+    keys: &'a mut BTreeMap<Key, KeyState>,
+    quotas: &mut Quotas,
+    key: &Key,
+) -> &'a mut KeyState {
+    keys.entry(key.clone()).or_insert_with_key(|key| {
+        quotas.added(key);
+        KeyState::default()
+    })
+}
+
+/// Whether the item is removed some time after this change, unless somebody needs it again.
+fn leaves(key: &Key, noted: &Noted) -> bool {
+    let kind = noted.change.kind;
+    kind == ChangeKind::Forgotten || key.is_session() && kind.ends_tenure()
+}
+
+/// Calls what it is given for each key that starts with a prefix.
+fn visitor(keys: &BTreeMap<Key, KeyState>) -> impl Fn(&str, &mut dyn FnMut(&Key)) {
+    |prefix, each| {
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let keys = keys.range::<str, _>(from).map(|(key, _)| key);
+        keys.take_while(|key| key.as_str().starts_with(prefix)).for_each(each);
     }
 }
 

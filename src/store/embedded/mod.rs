@@ -78,7 +78,7 @@ use super::{
     Feed, Found, Health, History, LeaseStore, Meta, Outcome, Position, Range, SecretBytes,
     StoreError, StoreFuture, Write,
 };
-use crate::lease::{Epoch, Key, Nonce, Revision};
+use crate::lease::{Epoch, Key, Nonce, Policies, Revision};
 
 /// Size of a log segment unless said otherwise, bytes.
 pub const DEFAULT_SEGMENT_BYTES: u64 = 4 << 20;
@@ -327,6 +327,10 @@ impl LeaseStore for EmbeddedStore {
                 }
             }
         })
+    }
+
+    fn bound_keys(&self, policies: &Arc<Policies>) {
+        self.shared.table_mut().bound_keys(policies);
     }
 
     fn forget(&self, key: &Key, expected: Revision) -> StoreFuture<Result<bool, StoreError>> {

@@ -6,11 +6,11 @@ use std::{
 };
 
 use super::{
-    super::{Counts, Position},
+    super::{Counts, Position, StoreError, quotas::Quotas},
     index::{Index, Location},
     segment::{HEADER, Header, Segment},
 };
-use crate::lease::{Key, Revision};
+use crate::lease::{Key, Policies, Revision};
 
 /// A [`Mark`] is made at most every so many bytes.
 const MARK_EVERY: u32 = 64 * 1024;
@@ -81,6 +81,7 @@ pub(super) struct Table {
     slots: VecDeque<Slot>,
     live_bytes: u64,
     file_bytes: u64,
+    quotas: Quotas,
 }
 
 impl Table {
@@ -132,7 +133,10 @@ impl Table {
     /// A frame became the current one of its key.
     pub fn set(&mut self, key: &Key, location: Location) {
         let before = self.index.insert(key, location);
-        self.sessions += u64::from(before.is_none() && key.is_session());
+        if before.is_none() {
+            self.sessions += u64::from(key.is_session());
+            self.quotas.added(key);
+        }
         self.live_bytes += location.footprint();
         self.live_bytes -= before.map_or(0, Location::footprint);
     }
@@ -140,8 +144,40 @@ impl Table {
     /// A key has no record any more.
     pub fn remove(&mut self, key: &Key) {
         let before = self.index.remove(key.as_str());
-        self.sessions -= u64::from(before.is_some() && key.is_session());
+        if before.is_some() {
+            self.sessions -= u64::from(key.is_session());
+            self.quotas.removed(key);
+        }
         self.live_bytes -= before.map_or(0, Location::footprint);
+    }
+
+    /// The number of keys is bounded by these policies from now on.
+    pub fn bound_keys(&mut self, policies: &Arc<Policies>) {
+        let index = &self.index;
+        self.quotas.set(policies, |prefix, each| {
+            index.visit_from(prefix, false, |key, _| {
+                let within = key.as_str().starts_with(prefix);
+                if within {
+                    each(key);
+                }
+                within
+            });
+        });
+    }
+
+    /// Whether a policy bounds the number of keys like this one.
+    pub fn bounds(&self, key: &Key) -> bool {
+        self.quotas.bounds(key)
+    }
+
+    /// A key without a record is to get one, if its policy has room for it.
+    pub fn admit(&mut self, key: &Key) -> Result<(), StoreError> {
+        self.quotas.admit(key)
+    }
+
+    /// A key that was admitted gets no record.
+    pub fn dismiss(&mut self, key: &Key) {
+        self.quotas.settle(key);
     }
 
     /// Takes over what a recovery found.

@@ -121,8 +121,15 @@ impl Writer {
         if known.is_none() && counts.of(&job.key) >= self.shared.max_keys {
             return refuse(job.reply, StoreError::TooManyKeys(self.shared.max_keys));
         }
+        let bounded = known.is_none() && self.shared.table().bounds(&job.key);
+        if bounded && let Err(why) = self.shared.table_mut().admit(&job.key) {
+            return refuse(job.reply, why);
+        }
         // A draft is shorter than 4 GiB by construction.
         if let Err(why) = self.make_room(job.draft.len() as u32) {
+            if bounded {
+                self.shared.table_mut().dismiss(&job.key);
+            }
             return refuse(job.reply, why);
         }
         if known.is_none() {

@@ -163,10 +163,11 @@ pub(super) async fn reload(core: &Arc<Core>, info: &Info, thawed: bool) -> Resul
         }
         *lock(&core.followed) = began;
     }
-    let result = table.map(|table| {
+    let result = table.map(|mut table| {
         let resume = table.latest();
         let consumed = table.consumed();
         let mut now = core.table_mut();
+        table.take_over(&mut now);
         *now = table;
         // Nobody listens yet when the store is opened.
         let _ = core.feed.send(News::Gap { resume });

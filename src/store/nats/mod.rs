@@ -63,7 +63,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    lease::{Epoch, Key, NodeRecord, Nonce, Revision, State},
+    lease::{Epoch, Key, NodeRecord, Nonce, Policies, Revision, State},
     telemetry::Metrics,
 };
 
@@ -126,6 +126,29 @@ impl NatsStore {
     }
 }
 
+impl NatsStore {
+    /// Has a new key counted while its write is on its way, where its policy bounds their number.
+    fn admit(&self, write: &Write) -> Result<Option<Admission>, StoreError> {
+        let new = write.expected == Revision::ABSENT && self.core.table().bounds(&write.key);
+        if !new || !self.core.table_mut().admit(&write.key)? {
+            return Ok(None);
+        }
+        Ok(Some(Admission { core: Arc::clone(&self.core), key: write.key.clone() }))
+    }
+}
+
+/// A new key counts for as long as this is there; from then on its record does.
+struct Admission {
+    core: Arc<Core>,
+    key: Key,
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.core.table_mut().settle(&self.key);
+    }
+}
+
 impl std::fmt::Debug for NatsStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NatsStore").field("options", &self.core.options).finish_non_exhaustive()
@@ -160,13 +183,26 @@ impl LeaseStore for NatsStore {
             let why = StoreError::Unavailable("the record is too long".to_owned());
             return Box::pin(ready(Outcome::Refused(why)));
         };
+        let admission = match self.admit(&write) {
+            Ok(admission) => admission,
+            Err(why) => return Box::pin(ready(Outcome::Refused(why))),
+        };
         let work = write::compare_and_set(Arc::clone(&self.core), write, encoded);
+        let work = async move {
+            let outcome = work.await;
+            drop(admission);
+            outcome
+        };
         self.core.run(
             work,
             |why, begun| {
                 if begun { Outcome::Unknown(why) } else { Outcome::Refused(why) }
             },
         )
+    }
+
+    fn bound_keys(&self, policies: &Arc<Policies>) {
+        self.core.table_mut().bound_keys(policies);
     }
 
     fn forget(&self, key: &Key, expected: Revision) -> StoreFuture<Result<bool, StoreError>> {

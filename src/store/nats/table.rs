@@ -7,11 +7,11 @@ use std::{
 };
 
 use super::{
-    super::{Committed, Counts, Found, Position, Range},
+    super::{Committed, Counts, Found, Position, Range, StoreError, quotas::Quotas},
     message,
     subject::Name,
 };
-use crate::lease::{Key, Revision};
+use crate::lease::{Key, Policies, Revision};
 
 /// So many of the latest changes are kept in memory: some 20 MiB.
 const RING: usize = 65_536;
@@ -58,6 +58,7 @@ pub(super) struct Table {
     consumed: u64,
     /// Runs of sequences that the stream dropped before they were seen, both ends included.
     missed: VecDeque<(u64, u64)>,
+    quotas: Quotas,
 }
 
 /// The place of a message.
@@ -203,7 +204,10 @@ impl Table {
         self.live_bytes += entry.bytes.len() as u64;
         match self.index.insert(key.clone(), entry) {
             Some(old) => self.live_bytes -= old.bytes.len() as u64,
-            None => self.sessions += u64::from(key.is_session()),
+            None => {
+                self.sessions += u64::from(key.is_session());
+                self.quotas.added(key);
+            }
         }
     }
 
@@ -212,7 +216,37 @@ impl Table {
         if let Some(old) = self.index.remove(key) {
             self.live_bytes -= old.bytes.len() as u64;
             self.sessions -= u64::from(key.is_session());
+            self.quotas.removed(key);
         }
+    }
+
+    /// The number of keys is bounded by these policies from now on.
+    pub fn bound_keys(&mut self, policies: &Arc<Policies>) {
+        self.quotas.set(policies, visitor(&self.index));
+    }
+
+    /// Goes on from another table, which what was loaded takes the place of.
+    pub fn take_over(&mut self, other: &mut Self) {
+        let quotas = std::mem::take(&mut other.quotas);
+        self.quotas.take_over(quotas, visitor(&self.index));
+    }
+
+    /// Whether a policy bounds the number of keys like this one.
+    pub fn bounds(&self, key: &Key) -> bool {
+        self.quotas.bounds(key)
+    }
+
+    /// A key that is expected to have no record is to get one. Whether that was counted, and is to be settled.
+    pub fn admit(&mut self, key: &Key) -> Result<bool, StoreError> {
+        if self.index.contains_key(key) {
+            return Ok(false);
+        }
+        self.quotas.admit(key).map(|()| true)
+    }
+
+    /// It is known what became of a write that was admitted.
+    pub fn settle(&mut self, key: &Key) {
+        self.quotas.settle(key);
     }
 
     /// Up to `want` records of a range, still encoded.
@@ -237,6 +271,15 @@ impl Table {
         }
         let first = self.ring.partition_point(|change| change.position <= after);
         Some(self.ring.iter().skip(first).take(limit).cloned().collect())
+    }
+}
+
+/// Calls what it is given for each key that starts with a prefix.
+fn visitor(index: &BTreeMap<Key, Entry>) -> impl Fn(&str, &mut dyn FnMut(&Key)) {
+    |prefix, each| {
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let keys = index.range::<str, _>(from).map(|(key, _)| key);
+        keys.take_while(|key| key.as_str().starts_with(prefix)).for_each(each);
     }
 }
 

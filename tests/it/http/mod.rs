@@ -22,6 +22,7 @@ mod inspect;
 mod keys;
 mod lock_delay;
 mod policies;
+mod policy_keys;
 mod pools;
 mod release;
 mod request_id;

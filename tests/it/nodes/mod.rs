@@ -11,6 +11,7 @@ mod gate;
 mod handover;
 mod home;
 mod pair;
+mod policy_keys;
 mod pools;
 mod rules;
 mod scale;
