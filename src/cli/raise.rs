@@ -40,7 +40,7 @@ pub(super) async fn in_place(
     let opened = OpenStore::open(&settings, surroundings).await.map_err(say_locked)?;
     let raised = match above(opened.epoch(), wanted) {
         Ok(epoch) if opened.store.shared().is_some() => {
-            shared(&*opened.store, surroundings, epoch).await.map(|()| epoch)
+            shared(&*opened.store, surroundings, epoch, false).await.map(|()| epoch)
         }
         other => other,
     };
@@ -54,21 +54,27 @@ pub(super) async fn in_place(
 }
 
 /// Gives a shared store this epoch and another identity, after it is sure that no node of a lower
-/// epoch is alive.
+/// epoch is alive. Where it is to be restored, no node opens it from then on before that has ended.
 pub(super) async fn shared(
     store: &dyn LeaseStore,
     surroundings: &Surroundings,
     epoch: Epoch,
+    restoring: bool,
 ) -> anyhow::Result<()> {
     let shared = store.shared().context("only one process uses this store")?;
     retire_nodes(shared, surroundings).await?;
-    let raised = shared.raise_epoch(surroundings.entropy.nonce(), epoch).await;
+    let identity = surroundings.entropy.nonce();
+    let raised = if restoring {
+        shared.begin_restore(identity, epoch).await
+    } else {
+        shared.raise_epoch(identity, epoch).await
+    };
     let there = shared.refresh_meta().await.context("the store cannot be read")?;
-    if there.epoch == epoch {
+    if there.epoch == epoch && there.identity == identity {
         return Ok(());
     }
     raised.context("the epoch cannot be raised")?;
-    anyhow::bail!("the epoch is {} and not {}: somebody else raises it too", there.epoch.0, epoch.0)
+    anyhow::bail!("somebody else raised the epoch meanwhile, to {}", there.epoch.0)
 }
 
 /// Looks for a span whether a node takes up the epoch that was raised. One that was frozen does so by

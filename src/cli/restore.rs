@@ -14,14 +14,18 @@ use super::{
     output, raise,
 };
 use crate::{
-    lease::{Epoch, Revision},
+    lease::{Epoch, Key, Revision},
     manager::engine::{OpenStore, Surroundings, place},
     settings::{Settings, StoreKind},
-    store::{Fresh, LeaseStore, Outcome, Range, Write, embedded::EmbeddedStore},
+    store::{
+        Found, Fresh, LeaseStore, Outcome, Range, SharedStore, Write, embedded::EmbeddedStore,
+    },
 };
 
 /// How many keys are written at a time.
 const IN_FLIGHT: usize = 64;
+/// How many keys are looked at at a time.
+const PAGE: usize = 1000;
 /// How often a write that was refused or is in doubt is tried.
 const ATTEMPTS: u32 = 10;
 /// How long to wait before the next try; each time as much longer.
@@ -90,8 +94,8 @@ impl RestoreArgs {
     }
 }
 
-/// Fills the empty store. The epoch is raised before the first key is written: a restore that broke
-/// off leaves no store that would give a token twice, and on the embedded store none that is served.
+/// Fills the empty store. The epoch is raised, and the store marked, before the first key is written: a restore that
+/// broke off leaves no store that would give a token twice, and none that is served.
 async fn restore(
     settings: &Settings,
     surroundings: &Surroundings,
@@ -101,21 +105,10 @@ async fn restore(
     let secret = backup.header.secret()?;
     let created_ms = backup.header.created_ms;
     let fresh = Fresh { identity: surroundings.entropy.nonce(), secret: secret.0, created_ms };
-    let open = || OpenStore::open_with(settings, surroundings, fresh.clone());
+    let open = || OpenStore::open_to_restore(settings, surroundings, fresh.clone());
     let mut opened = open().await.map_err(say_locked)?;
-    let checked = check_empty(settings, &*opened.store, backup).await;
-    let epoch = match checked {
-        Ok(()) => raise::above(backup.epoch.max(opened.epoch()), wanted),
-        Err(why) => Err(why),
-    };
-    let raised = match (epoch, opened.store.shared()) {
-        (Ok(epoch), Some(_)) => {
-            raise::shared(&*opened.store, surroundings, epoch).await.map(|()| epoch)
-        }
-        (epoch, _) => epoch,
-    };
-    let epoch = match raised {
-        Ok(epoch) => epoch,
+    let (epoch, rest) = match begin(settings, surroundings, &opened, backup, wanted).await {
+        Ok(begun) => begun,
         Err(why) => {
             opened.close().await;
             return Err(why);
@@ -129,23 +122,56 @@ async fn restore(
         EmbeddedStore::restamp(dir, surroundings.entropy.nonce(), epoch)?;
         opened = open().await?;
     }
-    let mut filled = fill(settings, surroundings, &opened.store, backup).await;
+    let mut filled = fill(settings, surroundings, &opened.store, backup, rest).await;
     if filled.is_ok() && embedded {
         filled = EmbeddedStore::end_restore(dir).map_err(Into::into);
     }
     opened.close().await;
     filled.with_context(|| {
-        format!("the restore is not complete: {}, and restore again", how_to_empty(settings))
+        let or_empty = how_to_empty(settings);
+        if embedded {
+            format!("the restore is not complete: {or_empty}, and restore again")
+        } else {
+            format!("the restore is not complete: restore again; or {or_empty}")
+        }
     })?;
     Ok(epoch)
 }
 
-/// A restore overwrites nothing, and mixes with nothing.
-async fn check_empty(
+/// What an earlier restore left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    Nothing,
+    /// It was cut off: what it wrote is to be removed.
+    Part,
+}
+
+/// Sees to it that the store may be filled, and marks a shared one under a raised epoch.
+async fn begin(
     settings: &Settings,
-    store: &dyn LeaseStore,
+    surroundings: &Surroundings,
+    opened: &OpenStore,
     backup: &Backup,
-) -> anyhow::Result<()> {
+    wanted: Option<u16>,
+) -> anyhow::Result<(Epoch, Rest)> {
+    let store = &*opened.store;
+    let rest = match store.shared() {
+        Some(shared) if shared.is_restoring().await? => Rest::Part,
+        _ => Rest::Nothing,
+    };
+    if rest == Rest::Nothing {
+        check_empty(settings, store).await?;
+    }
+    check_secret(settings, store, backup)?;
+    let epoch = raise::above(backup.epoch.max(opened.epoch()), wanted)?;
+    if store.shared().is_some() {
+        raise::shared(store, surroundings, epoch, true).await?;
+    }
+    Ok((epoch, rest))
+}
+
+/// A restore overwrites nothing, and mixes with nothing.
+async fn check_empty(settings: &Settings, store: &dyn LeaseStore) -> anyhow::Result<()> {
     let range = Range { limit: 1, ..Range::default() };
     let found = store.scan(range).await.context("the store cannot be read")?;
     anyhow::ensure!(
@@ -155,6 +181,14 @@ async fn check_empty(
         place(settings),
         how_to_empty(settings)
     );
+    Ok(())
+}
+
+fn check_secret(
+    settings: &Settings,
+    store: &dyn LeaseStore,
+    backup: &Backup,
+) -> anyhow::Result<()> {
     anyhow::ensure!(
         store.secret_bytes() == Some(backup.header.secret()?),
         "the {} store ({}) has a secret of its own, under which no holder's lease id of the backup \
@@ -189,9 +223,13 @@ async fn fill(
     surroundings: &Surroundings,
     store: &Arc<dyn LeaseStore>,
     backup: &Backup,
+    rest: Rest,
 ) -> anyhow::Result<()> {
     if let Some(shared) = store.shared() {
         raise::nobody_wakes(shared, surroundings, settings.node.ttl).await?;
+    }
+    if rest == Rest::Part {
+        remove_all(&**store).await?;
     }
     let bar = progress(Some(backup.keys));
     stream::iter(backup.items()?)
@@ -199,14 +237,95 @@ async fn fill(
         .buffer_unordered(IN_FLIGHT)
         .try_for_each(|()| {
             bar.inc(1);
+            #[cfg(any(test, feature = "testing"))]
+            cut_off(bar.position());
             std::future::ready(Ok(()))
         })
         .await?;
     bar.finish_and_clear();
-    match store.shared() {
-        Some(shared) => raise::nobody_wakes(shared, surroundings, Duration::ZERO).await,
-        None => Ok(()),
+    let Some(shared) = store.shared() else { return Ok(()) };
+    if rest == Rest::Part {
+        // A write that the restore before had on its way may have landed since.
+        let there = count(&**store).await?;
+        let keys = backup.keys;
+        anyhow::ensure!(there == keys, "the store holds {there} keys, and the backup has {keys}");
     }
+    raise::nobody_wakes(shared, surroundings, Duration::ZERO).await?;
+    end(shared).await
+}
+
+/// The last step: whoever opens the store from now on finds all of it.
+async fn end(shared: &dyn SharedStore) -> anyhow::Result<()> {
+    let mut trouble = None;
+    for attempt in 0..ATTEMPTS {
+        tokio::time::sleep(PAUSE * attempt).await;
+        match shared.end_restore().await {
+            Ok(()) => return Ok(()),
+            Err(why) => trouble = Some(why),
+        }
+    }
+    let why = trouble.map_or_else(String::new, |why| why.to_string());
+    anyhow::bail!("everything is there, but the mark of the restore cannot be removed: {why}")
+}
+
+/// Ends the process in the midst of the work, as `kill -9` would, where a test asks for it.
+#[cfg(any(test, feature = "testing"))]
+fn cut_off(written: u64) {
+    let told = std::env::var("TENURE_TEST_CUT_RESTORE").ok().and_then(|told| told.parse().ok());
+    if told == Some(written) {
+        let _ =
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    }
+}
+
+/// Calls `each` with the keys of the store, page by page.
+async fn pages(
+    store: &dyn LeaseStore,
+    mut each: impl AsyncFnMut(Vec<(Key, Found)>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut range = Range { limit: PAGE, ..Range::default() };
+    loop {
+        let page = store.scan(range.clone()).await.context("the store cannot be read")?;
+        let Some((last, _)) = page.last() else { return Ok(()) };
+        range.after = Some(last.as_str().to_owned());
+        each(page).await?;
+    }
+}
+
+async fn count(store: &dyn LeaseStore) -> anyhow::Result<u64> {
+    let mut count = 0;
+    pages(store, async |page| {
+        count += page.len() as u64;
+        Ok(())
+    })
+    .await?;
+    Ok(count)
+}
+
+/// Removes what a restore that was cut off wrote: it may have been of another backup.
+async fn remove_all(store: &dyn LeaseStore) -> anyhow::Result<()> {
+    pages(store, async |page| {
+        stream::iter(page)
+            .map(|(key, found)| async move { remove(store, &key, found.revision).await })
+            .buffer_unordered(IN_FLIGHT)
+            .try_collect::<()>()
+            .await
+    })
+    .await
+}
+
+async fn remove(store: &dyn LeaseStore, key: &Key, revision: Revision) -> anyhow::Result<()> {
+    let mut trouble = None;
+    for attempt in 0..ATTEMPTS {
+        tokio::time::sleep(PAUSE * attempt).await;
+        match store.forget(key, revision).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => anyhow::bail!("somebody else writes {:?}", key.as_str()),
+            Err(why) => trouble = Some(why),
+        }
+    }
+    let why = trouble.map_or_else(String::new, |why| why.to_string());
+    anyhow::bail!("{:?} of a restore that was cut off cannot be removed: {why}", key.as_str())
 }
 
 /// Writes one key's record; what is in doubt is settled by reading.

@@ -17,7 +17,13 @@ pub mod embedded;
 pub mod nats;
 mod quotas;
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::{Future, ready},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
@@ -423,6 +429,27 @@ pub trait SharedStore: Send + Sync {
     /// epoch is alive.
     fn raise_epoch(&self, identity: Nonce, epoch: Epoch) -> StoreFuture<Result<(), StoreError>>;
 
+    /// [`Self::raise_epoch`], and from then on the store counts as one that a restore is filling: until
+    /// [`Self::end_restore`] it is opened only to be restored, and who has it open is frozen.
+    fn begin_restore(&self, identity: Nonce, epoch: Epoch) -> StoreFuture<Result<(), StoreError>> {
+        self.raise_epoch(identity, epoch)
+    }
+
+    /// Everything is there. Fails where another restore was begun since.
+    fn end_restore(&self) -> StoreFuture<Result<(), StoreError>> {
+        Box::pin(ready(Ok(())))
+    }
+
+    /// Whether a restore was begun and has not ended.
+    fn is_restoring(&self) -> StoreFuture<Result<bool, StoreError>> {
+        Box::pin(ready(Ok(false)))
+    }
+
     /// What to remember of the store until the next run.
     fn witness(&self) -> Witness;
 }
+
+/// Why a node freezes that finds the mark of [`SharedStore::begin_restore`].
+#[cfg(any(feature = "nats", feature = "dynamodb"))]
+const RESTORING: &str = "a restore into it is under way, or was cut off: it does not hold everything. Where no restore \
+                         runs, run the same `tenure restore` again";

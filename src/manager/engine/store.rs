@@ -71,6 +71,16 @@ pub(crate) struct Surroundings {
     pub(crate) metrics: Arc<Metrics>,
 }
 
+/// How a store is opened.
+struct Opening {
+    /// What a new one is made with.
+    fresh: Fresh,
+    /// What was known of it before.
+    witness: Option<Witness>,
+    /// Whether a backup is to be brought in.
+    restore: bool,
+}
+
 impl Surroundings {
     /// What a store is made with when there is none.
     pub(crate) fn fresh(&self) -> Fresh {
@@ -114,21 +124,31 @@ impl OpenStore {
         settings: &Settings,
         surroundings: &Surroundings,
     ) -> anyhow::Result<Self> {
-        Self::open_with(settings, surroundings, surroundings.fresh()).await
+        Self::open_with(settings, surroundings, surroundings.fresh(), false).await
     }
 
-    /// Opens the store; a new one is made with `fresh`.
-    pub(crate) async fn open_with(
+    /// Opens the store to bring a backup in, also where a restore was cut off; a new one is made with `fresh`.
+    pub(crate) async fn open_to_restore(
         settings: &Settings,
         surroundings: &Surroundings,
         fresh: Fresh,
     ) -> anyhow::Result<Self> {
+        Self::open_with(settings, surroundings, fresh, true).await
+    }
+
+    async fn open_with(
+        settings: &Settings,
+        surroundings: &Surroundings,
+        fresh: Fresh,
+        restore: bool,
+    ) -> anyhow::Result<Self> {
         let remembered = witness_file(settings).map(|file| file.read()).transpose()?.flatten();
         let kind = settings.store.kind;
+        let opening = Opening { fresh, witness: remembered, restore };
         let opened = match kind {
-            StoreKind::Embedded => embedded::open(settings, surroundings, fresh, remembered).await,
-            StoreKind::Nats => nats::open(settings, surroundings, fresh, remembered).await,
-            StoreKind::DynamoDb => dynamodb::open(settings, surroundings, fresh, remembered).await,
+            StoreKind::Embedded => embedded::open(settings, surroundings, opening).await,
+            StoreKind::Nats => nats::open(settings, surroundings, opening).await,
+            StoreKind::DynamoDb => dynamodb::open(settings, surroundings, opening).await,
         };
         let opened = opened.with_context(|| {
             format!("the {} store ({}) cannot be opened", kind.as_str(), place(settings))

@@ -47,6 +47,15 @@ pub enum OpenError {
         /// What is wrong with it.
         why: String,
     },
+    /// A restore into it was begun and has not ended.
+    #[error(
+        "a restore into table {table:?} was cut off, or is under way: it does not hold everything. Run the same \
+         `tenure restore --file FILE --raise-epoch` again, or delete the table"
+    )]
+    Restoring {
+        /// Its name.
+        table: String,
+    },
     /// Out of reach, not allowed, throttled.
     #[error("table {table:?}: {why}")]
     Unavailable {

@@ -7,7 +7,10 @@ use aws_sdk_dynamodb::types::TimeToLiveStatus;
 use tokio::time::{sleep, timeout};
 
 use super::{client::Kind, shared::Shared, table, tail::Command};
-use crate::{lease::StoreError, store::Meta};
+use crate::{
+    lease::StoreError,
+    store::{Meta, RESTORING},
+};
 
 /// What is wrong when the item is not there.
 const GONE: &str = "the store's own record is gone";
@@ -69,6 +72,9 @@ async fn check(shared: &Shared, describe: bool) -> Result<(), StoreError> {
     }
     match own {
         None => shared.freeze(GONE.to_owned(), was.epoch),
+        Some(own) if own.restoring && !shared.options.restore => {
+            shared.freeze(RESTORING.to_owned(), was.epoch);
+        }
         Some(own) if own.meta.identity != was.identity || own.meta.epoch != was.epoch => {
             let why = format!(
                 "the store has another identity or epoch ({} was {}) than when it was opened",
@@ -107,6 +113,11 @@ impl Shared {
             self.freeze(GONE.to_owned(), was.epoch);
             return Err(StoreError::Unavailable(GONE.to_owned()));
         };
+        if own.restoring && !self.options.restore {
+            // It thaws once everything is there.
+            self.freeze(RESTORING.to_owned(), was.epoch);
+            return Err(StoreError::Unavailable(RESTORING.to_owned()));
+        }
         let frozen = self.trouble().frozen.clone();
         if own.meta.epoch <= was.epoch && own.meta.identity != was.identity {
             let why = "the store has another identity, and no higher epoch";

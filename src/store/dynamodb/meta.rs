@@ -14,12 +14,17 @@ use crate::{
     store::{Fresh, Meta, SecretBytes, Witness},
 };
 
+/// The attribute that is there while a restore fills the store; the wall clock of its beginning, for people.
+const RESTORING_SINCE: &str = "restoring_since_ms";
+
 /// The store's own record, and for which table it was written.
 #[derive(Clone, Debug)]
 pub(super) struct Own {
     pub meta: Meta,
     pub secret: SecretBytes,
     pub table_id: String,
+    /// A restore was begun and has not ended.
+    pub restoring: bool,
 }
 
 /// Reads the record, or makes it.
@@ -78,7 +83,8 @@ fn parse(item: &Item) -> Result<Own, String> {
         secret: ClusterSecret::new(secret),
     };
     let table_id = layout::text(item, "table_id").unwrap_or_default().to_owned();
-    Ok(Own { meta, secret: SecretBytes(*secret), table_id })
+    let restoring = item.contains_key(RESTORING_SINCE);
+    Ok(Own { meta, secret: SecretBytes(*secret), table_id, restoring })
 }
 
 /// Why a store that was just opened may not grant: it is another one than before, or an older one.
@@ -118,23 +124,43 @@ impl Shared {
         parse(&item).map(Some).map_err(|why| StoreError::Unavailable(format!("meta has {why}")))
     }
 
-    /// Gives the store another identity and a higher epoch, and makes it this table's.
-    pub async fn raise_epoch(&self, identity: Nonce, epoch: Epoch) -> Result<(), StoreError> {
+    /// Gives the store another identity and a higher epoch, and makes it this table's. Where it is to be restored, it
+    /// is marked as well; without that a store that is marked stays as it is.
+    pub async fn raise_epoch(
+        &self,
+        identity: Nonce,
+        epoch: Epoch,
+        restoring: bool,
+    ) -> Result<(), StoreError> {
         let table = super::table::describe(&self.client).await;
         let table = table.map_err(|failure| StoreError::Unavailable(failure.why))?;
         let table = super::table::identity(&table);
+        let set = "SET #identity = :identity, #epoch = :epoch, #table = :table";
+        let only = "attribute_exists(pk) AND #epoch < :epoch";
+        let (set, only) = if restoring {
+            (format!("{set}, #restoring = :now"), only.to_owned())
+        } else {
+            (set.to_owned(), format!("{only} AND attribute_not_exists(#restoring)"))
+        };
+        let now = restoring.then(|| n(self.clock.wall_ms()));
+        let values = [
+            (":identity", Some(s(identity.to_string()))),
+            (":epoch", Some(n(u64::from(epoch.0)))),
+            (":table", Some(s(&table.id))),
+            (":now", now),
+        ];
+        let values = values.into_iter().filter_map(|(name, value)| Some((name.into(), value?)));
         let update = self.client.db.update_item().table_name(&self.client.table);
         let update = update
             .key("pk", s(META))
             .key("sk", s(META))
-            .update_expression("SET #identity = :identity, #epoch = :epoch, #table = :table")
-            .condition_expression("attribute_exists(pk) AND #epoch < :epoch")
+            .update_expression(set)
+            .condition_expression(only)
             .expression_attribute_names("#identity", "identity")
             .expression_attribute_names("#epoch", "epoch")
             .expression_attribute_names("#table", "table_id")
-            .expression_attribute_values(":identity", s(identity.to_string()))
-            .expression_attribute_values(":epoch", n(u64::from(epoch.0)))
-            .expression_attribute_values(":table", s(&table.id))
+            .expression_attribute_names("#restoring", RESTORING_SINCE)
+            .set_expression_attribute_values(Some(values.collect()))
             .return_consumed_capacity(ReturnConsumedCapacity::Total)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         self.metrics.other_writes.increment(1);
@@ -144,8 +170,37 @@ impl Shared {
                 Ok(())
             }
             Err(failure) if failure.kind == Kind::Condition => {
-                let why = format!("the store's epoch is {} or above, or it has none", epoch.0);
+                let why = format!(
+                    "the store's epoch is {} or above, or it has none, or it is being restored",
+                    epoch.0
+                );
                 Err(StoreError::Unavailable(why))
+            }
+            Err(failure) => Err(StoreError::Unavailable(failure.why)),
+        }
+    }
+
+    /// Takes the mark of a restore off, if the store still is what that made of it.
+    pub async fn end_restore(&self) -> Result<(), StoreError> {
+        let update = self.client.db.update_item().table_name(&self.client.table);
+        let update = update
+            .key("pk", s(META))
+            .key("sk", s(META))
+            .update_expression("REMOVE #restoring")
+            .condition_expression("#identity = :identity")
+            .expression_attribute_names("#identity", "identity")
+            .expression_attribute_names("#restoring", RESTORING_SINCE)
+            .expression_attribute_values(":identity", s(self.meta().identity.to_string()))
+            .return_consumed_capacity(ReturnConsumedCapacity::Total);
+        self.metrics.other_writes.increment(1);
+        match self.send("UpdateItem meta", update.send()).await {
+            Ok(reply) => {
+                self.charge_write(reply.consumed_capacity());
+                Ok(())
+            }
+            Err(failure) if failure.kind == Kind::Condition => {
+                let why = "the store's own record is another one: was it restored twice?";
+                Err(StoreError::Unavailable(why.to_owned()))
             }
             Err(failure) => Err(StoreError::Unavailable(failure.why)),
         }

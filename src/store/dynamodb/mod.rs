@@ -106,6 +106,8 @@ pub struct Options {
     pub history: Duration,
     /// Most keys with a record, as far as this process knows: nodes that add keys at the same moment may go beyond it.
     pub max_keys: u64,
+    /// It is opened to bring a backup in: also where a restore was cut off.
+    pub restore: bool,
 }
 
 impl Options {
@@ -122,6 +124,7 @@ impl Options {
             flush_interval: Duration::from_millis(20),
             history: Duration::from_secs(24 * 3600),
             max_keys: u64::MAX,
+            restore: false,
         }
     }
 }
@@ -253,6 +256,9 @@ async fn open(
     let client = Client::new(&options).await?;
     let identity = table::open(&client, options.create_table).await?;
     let own = meta::open(&client, &fresh, &identity).await?;
+    if own.restoring && !options.restore {
+        return Err(OpenError::Restoring { table: client.table });
+    }
     let (commands, to_tail) = mpsc::channel(COMMANDS);
     let parts = (own.clone(), identity.clone());
     let bad = |why: StoreError| OpenError::Unavailable {
@@ -436,7 +442,22 @@ impl SharedStore for DynamoStore {
     }
 
     fn raise_epoch(&self, identity: Nonce, epoch: Epoch) -> StoreFuture<Result<(), StoreError>> {
-        self.run(move |shared| async move { shared.raise_epoch(identity, epoch).await }, Err)
+        self.run(move |shared| async move { shared.raise_epoch(identity, epoch, false).await }, Err)
+    }
+
+    fn begin_restore(&self, identity: Nonce, epoch: Epoch) -> StoreFuture<Result<(), StoreError>> {
+        self.run(move |shared| async move { shared.raise_epoch(identity, epoch, true).await }, Err)
+    }
+
+    fn end_restore(&self) -> StoreFuture<Result<(), StoreError>> {
+        self.run(|shared| async move { shared.end_restore().await }, Err)
+    }
+
+    fn is_restoring(&self) -> StoreFuture<Result<bool, StoreError>> {
+        let read = |shared: Arc<Shared>| async move {
+            Ok(shared.read_meta().await?.is_some_and(|own| own.restoring))
+        };
+        self.run(read, Err)
     }
 
     fn witness(&self) -> Witness {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    super::{Meta, StoreError},
+    super::{Meta, RESTORING, StoreError},
     bucket,
     core::{Core, lock},
     follow, guard,
@@ -31,6 +31,11 @@ pub(super) async fn refresh(core: Arc<Core>) -> Result<Arc<Meta>, StoreError> {
             return Err(unavailable(format!("the store's own record {why}")));
         }
     };
+    if record.restoring && !core.options.restore {
+        // It thaws once everything is there.
+        core.freeze(RESTORING.to_owned());
+        return Err(unavailable(RESTORING));
+    }
     let frozen = core.condition().frozen.clone();
     let below = frozen.as_ref().map_or_else(|| core.meta().epoch, |frozen| frozen.epoch);
     if record.epoch > below && record.stream_created == created(&info) {
@@ -62,11 +67,13 @@ pub(super) async fn refresh(core: Arc<Core>) -> Result<Arc<Meta>, StoreError> {
     Ok(core.meta())
 }
 
-/// Gives the store another identity and a higher epoch, and makes its bucket anew when it is gone.
+/// Gives the store another identity and a higher epoch, and makes its bucket anew when it is gone. Where it is to be
+/// restored, it is marked as well.
 pub(super) async fn raise(
     core: Arc<Core>,
     identity: Nonce,
     epoch: Epoch,
+    restoring: bool,
 ) -> Result<(), StoreError> {
     let info = bucket::ensure(&core.options, &core.link).await.map_err(unavailable)?;
     let known = lock(&core.origin).clone();
@@ -81,7 +88,11 @@ pub(super) async fn raise(
         let why = format!("the epoch must be above {} and below {END}", below.0);
         return Err(unavailable(why));
     }
-    let record = MetaRecord { identity, epoch, stream_created: created(&info), ..before };
+    if before.restoring && !restoring {
+        return Err(unavailable(RESTORING));
+    }
+    let stream_created = created(&info);
+    let record = MetaRecord { identity, epoch, stream_created, restoring, ..before };
     core.metrics.other_writes.increment(1);
     match meta::write(&core.link, expected, &record).await {
         Sent::Stored(_) => Ok(()),
@@ -92,4 +103,34 @@ pub(super) async fn raise(
             _ => Err(why),
         },
     }
+}
+
+/// Takes the mark of a restore off, if the store still is what that made of it.
+pub(super) async fn end_restore(core: Arc<Core>) -> Result<(), StoreError> {
+    let (expected, record) = match meta::read(&core.link).await? {
+        MetaState::Here(expected, record) if record.identity == core.meta().identity => {
+            (expected, record)
+        }
+        _ => {
+            return Err(unavailable(
+                "the store's own record is another one: was it restored twice?",
+            ));
+        }
+    };
+    if !record.restoring {
+        return Ok(());
+    }
+    let record = MetaRecord { restoring: false, ..record };
+    core.metrics.other_writes.increment(1);
+    match meta::write(&core.link, expected, &record).await {
+        Sent::Stored(_) => Ok(()),
+        Sent::WrongLast => Err(unavailable("somebody else wrote the store's own record meanwhile")),
+        Sent::Refused(why) | Sent::Unknown(why) => Err(why),
+    }
+}
+
+/// Whether a restore was begun and has not ended.
+pub(super) async fn is_restoring(core: Arc<Core>) -> Result<bool, StoreError> {
+    let found = meta::read(&core.link).await?;
+    Ok(matches!(found, MetaState::Here(_, record) if record.restoring))
 }

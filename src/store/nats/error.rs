@@ -89,6 +89,15 @@ pub enum OpenError {
         /// What is wrong with it.
         why: String,
     },
+    /// A restore into it was begun and has not ended.
+    #[error(
+        "a restore into the bucket {bucket:?} was cut off, or is under way: it does not hold everything. Run the same \
+         `tenure restore --file FILE --raise-epoch` again, or delete the bucket"
+    )]
+    Restoring {
+        /// Its name.
+        bucket: String,
+    },
     /// The store did not answer while it was opened.
     #[error("the store did not answer while it was opened: {why}; try again")]
     Interrupted {

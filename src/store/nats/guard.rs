@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 
 use super::{
+    super::RESTORING,
     core::{Core, lock},
     follow,
     link::{Asked, created},
@@ -100,6 +101,9 @@ impl Watch {
             Ok(MetaState::Missing(_)) => Look::Suspect("the store's own record is gone".to_owned()),
             Ok(MetaState::Damaged(_, why)) => {
                 Look::Suspect(format!("the store's own record {why}"))
+            }
+            Ok(MetaState::Here(_, now)) if now.restoring && !core.options.restore => {
+                Look::Wrong(RESTORING.to_owned())
             }
             Ok(MetaState::Here(_, now)) if now.epoch > known.epoch => Look::Wrong(format!(
                 "its epoch was raised from {} to {}, which this node has not taken up",

@@ -13,6 +13,8 @@ use super::{
 use crate::lease::{ClusterSecret, Epoch, Nonce, Revision, StoreError};
 
 const VERSION: u8 = 1;
+/// The same record while a restore fills the store. A program that does not know it opens no such store.
+const RESTORING: u8 = 2;
 
 /// The record as it is kept.
 #[derive(Clone, Serialize, Deserialize)]
@@ -24,6 +26,9 @@ pub(super) struct MetaRecord {
     /// When the server made the stream that the record was written for, nanoseconds since 1970. A
     /// stream that was deleted and made again numbers its writes from 1: it must not pass for this one.
     pub stream_created: i128,
+    /// A restore was begun and has not ended.
+    #[serde(skip)]
+    pub restoring: bool,
 }
 
 impl fmt::Debug for MetaRecord {
@@ -49,7 +54,8 @@ pub(super) enum MetaState {
 impl MetaRecord {
     pub fn fresh(fresh: &Fresh, stream_created: i128) -> Self {
         let Fresh { identity, secret, created_ms } = *fresh;
-        Self { identity, epoch: Epoch::default(), secret, created_ms, stream_created }
+        let epoch = Epoch::default();
+        Self { identity, epoch, secret, created_ms, stream_created, restoring: false }
     }
 
     pub fn meta(&self) -> Meta {
@@ -62,7 +68,7 @@ impl MetaRecord {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let mut out = vec![VERSION];
+        let mut out = vec![if self.restoring { RESTORING } else { VERSION }];
         postcard::to_io(self, &mut out).expect("numbers and bytes are always serialisable");
         let crc = crc32fast::hash(&out);
         out.extend_from_slice(&crc.to_le_bytes());
@@ -75,11 +81,13 @@ impl MetaRecord {
             return Err("has a wrong checksum".to_owned());
         }
         match body.split_first() {
-            Some((&VERSION, rest)) => {
-                postcard::from_bytes(rest).map_err(|why| format!("is malformed: {why}"))
+            Some((version @ (&VERSION | &RESTORING), rest)) => {
+                let read = postcard::from_bytes(rest);
+                let record: Self = read.map_err(|why| format!("is malformed: {why}"))?;
+                Ok(Self { restoring: *version == RESTORING, ..record })
             }
             Some((version, _)) => {
-                Err(format!("has version {version}, and this program knows {VERSION}"))
+                Err(format!("has version {version}, and this program knows {RESTORING}"))
             }
             None => Err("is truncated".to_owned()),
         }
@@ -126,6 +134,10 @@ mod tests {
         let bytes = record.encode();
         let read = MetaRecord::decode(&bytes).unwrap();
         assert_eq!((read.identity, read.secret, read.stream_created), (Nonce(7), [9; 32], -5));
+        assert!(!read.restoring);
+        let marked = MetaRecord { restoring: true, ..record.clone() }.encode();
+        let read = MetaRecord::decode(&marked).unwrap();
+        assert_eq!((read.restoring, read.identity), (true, Nonce(7)));
         assert!(!format!("{record:?}").contains("9, 9"));
         for cut in 0..bytes.len() {
             assert!(MetaRecord::decode(&bytes[..cut]).is_err());

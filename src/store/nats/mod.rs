@@ -292,7 +292,19 @@ impl SharedStore for NatsStore {
     }
 
     fn raise_epoch(&self, identity: Nonce, epoch: Epoch) -> StoreFuture<Result<(), StoreError>> {
-        self.core.run(epoch::raise(Arc::clone(&self.core), identity, epoch), unread)
+        self.core.run(epoch::raise(Arc::clone(&self.core), identity, epoch, false), unread)
+    }
+
+    fn begin_restore(&self, identity: Nonce, epoch: Epoch) -> StoreFuture<Result<(), StoreError>> {
+        self.core.run(epoch::raise(Arc::clone(&self.core), identity, epoch, true), unread)
+    }
+
+    fn end_restore(&self) -> StoreFuture<Result<(), StoreError>> {
+        self.core.run(epoch::end_restore(Arc::clone(&self.core)), unread)
+    }
+
+    fn is_restoring(&self) -> StoreFuture<Result<bool, StoreError>> {
+        self.core.run(epoch::is_restoring(Arc::clone(&self.core)), unread)
     }
 
     fn witness(&self) -> Witness {

@@ -97,6 +97,9 @@ async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
          without it a power failure of all copies at once loses acknowledged writes"
     );
     let origin = own_record(&link, &fresh, created(&info), &metrics).await?;
+    if origin.restoring && !options.restore {
+        return Err(OpenError::Restoring { bucket: options.bucket });
+    }
     let core = Arc::new(Core::new(options, link, origin.clone(), clock, metrics));
     core.metrics.frozen(false);
     load(&core, &info).await?;

@@ -53,6 +53,8 @@ pub struct Options {
     pub create_bucket: bool,
     /// Most keys with a record, as far as this process knows: nodes that add keys at the same moment may go beyond it.
     pub max_keys: u64,
+    /// It is opened to bring a backup in: also where a restore was cut off.
+    pub restore: bool,
 }
 
 impl Options {
@@ -73,6 +75,7 @@ impl Options {
             history: DEFAULT_HISTORY,
             create_bucket: true,
             max_keys: u64::MAX,
+            restore: false,
         }
     }
 }
@@ -103,6 +106,7 @@ impl Options {
             history: section.history,
             create_bucket: section.create_bucket,
             max_keys: u64::MAX,
+            restore: false,
         })
     }
 }

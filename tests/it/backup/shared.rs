@@ -53,22 +53,139 @@ async fn a_bucket_that_was_lost_is_brought_back() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_node_that_wakes_amid_a_restore_is_noticed_before_a_key_is_written() {
-    let mut server = nats_server::Server::start();
-    let place = nats(&server);
+/// A node that froze when the store was lost stays so while a restore is under way or was cut off, and goes on when all
+/// is there.
+async fn a_frozen_node_waits_for_the_end_of_a_restore(place: &Place, wipe: impl AsyncFnOnce()) {
     let file = place.file("backup.jsonl");
     let node = place.serve().await;
-    node.acquire_and_release("k").await;
+    let mut tokens = Vec::new();
+    for key in ["a", "b", "c"] {
+        tokens.push(node.acquire_and_release(key).await);
+    }
     place.tenure(&["backup", "--file", &file, "--output", "json"]).json();
+    wipe().await;
+    eventually("not ready", async || node.text("/readyz").await.0 == 503).await;
+    let mut restore = place.command(&["restore", "--file", &file, "--raise-epoch"]);
+    let killed = restore.env("TENURE_TEST_CUT_RESTORE", "2").output().expect("it runs");
+    assert_eq!(killed.status.code(), None, "{killed:?}");
+    let body = json!({"key": "c", "owner": "o", "ttl_ms": 1000});
+    for _ in 0..20 {
+        let (status, refused) = node.post("/v1/acquire", &body).await;
+        assert_eq!(status, 503, "{refused}");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    let said = place.tenure(&["restore", "--file", &file, "--raise-epoch", "--output", "json"]);
+    assert_eq!(said.json()["keys"], 3);
+    eventually("thawed", async || node.text("/readyz").await.0 == 200).await;
+    for (key, token) in ["a", "b", "c"].into_iter().zip(tokens) {
+        assert_ne!(node.get(&format!("/v1/leases/{key}")).await["token"], json!(null));
+        assert!(node.acquire_and_release(key).await > token + (1 << 42), "{key}");
+    }
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_bucket_was_lost_waits_for_the_end_of_a_restore() {
+    let mut server = nats_server::Server::start();
+    let place = nats(&server);
+    a_frozen_node_waits_for_the_end_of_a_restore(&place, async || lose(&mut server).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_table_was_lost_waits_for_the_end_of_a_restore() {
+    let table = Table::start();
+    a_frozen_node_waits_for_the_end_of_a_restore(&table.place, async || table.delete().await).await;
+}
+
+/// A restore that is killed in its midst leaves a store that nobody opens, until it is restored again.
+async fn a_cut_off_restore_is_done_again(place: &Place, wipe: impl AsyncFnOnce()) {
+    let file = place.file("backup.jsonl");
+    let node = place.serve().await;
+    let before = scenario::fill(&node).await;
+    place.tenure(&["backup", "--file", &file, "--output", "json"]).json();
+    node.stop().await;
+    wipe().await;
+    for keys in ["300", "450", "603"] {
+        let mut restore = place.command(&["restore", "--file", &file, "--raise-epoch"]);
+        let killed = restore.env("TENURE_TEST_CUT_RESTORE", keys).output().expect("it runs");
+        assert_eq!(killed.status.code(), None, "{killed:?}");
+        let words =
+            ["a restore into", "cut off", "tenure restore --file FILE --raise-epoch` again"];
+        place.tenure(&["serve", "--listen", "127.0.0.1:0"]).refused(1, &words);
+    }
+    let words = ["a restore into", "cut off"];
+    let part = place.file("of-a-part.jsonl");
+    place.tenure(&["backup", "--file", &part]).refused(1, &words);
+    place.tenure(&["restore", "--raise-epoch"]).refused(1, &words);
+    // Each of them raised the epoch.
+    scenario::restore(place, &file, 4);
+    let node = place.serve().await;
+    scenario::check(&node, &before, 4).await;
+    node.stop().await;
+    place
+        .tenure(&["restore", "--file", &file, "--raise-epoch"])
+        .refused(1, &["holds keys", "or name another"]);
+}
+
+/// What a restore of one backup left does not get mixed with another.
+async fn a_cut_off_restore_gives_way_to_that_of_another_backup(
+    place: &Place,
+    wipe: impl AsyncFnOnce(),
+) {
+    let [first, second] = ["first.jsonl", "second.jsonl"].map(|name| place.file(name));
+    let node = place.serve().await;
+    let token = node.acquire_and_release("in/both").await;
+    place.tenure(&["backup", "--file", &second, "--output", "json"]).json();
+    for n in 0..9 {
+        node.acquire_and_release(&format!("in/first/{n}")).await;
+    }
+    place.tenure(&["backup", "--file", &first, "--output", "json"]).json();
+    node.stop().await;
+    wipe().await;
+    let mut restore = place.command(&["restore", "--file", &first, "--raise-epoch"]);
+    let killed = restore.env("TENURE_TEST_CUT_RESTORE", "9").output().expect("it runs");
+    assert_eq!(killed.status.code(), None, "{killed:?}");
+    let said = place.tenure(&["restore", "--file", &second, "--raise-epoch", "--output", "json"]);
+    assert_eq!(said.json()["keys"], 1);
+    let node = place.serve().await;
+    let page = node.get("/v1/leases?prefix=in/").await;
+    assert_eq!(page["leases"].as_array().map(Vec::len), Some(1), "{page}");
+    assert!(node.acquire_and_release("in/both").await > token);
+    node.stop().await;
+}
+
+async fn lose(server: &mut nats_server::Server) {
     server.kill();
     server.wipe();
     server.run();
-    eventually("frozen", async || node.text("/readyz").await.1.contains("frozen")).await;
-    place
-        .tenure(&["restore", "--file", &file, "--raise-epoch"])
-        .refused(1, &["restore is not complete", "went on before", &node.url, "delete the bucket"]);
-    assert_eq!(node.text("/v1/leases/k").await.0, 404, "nothing was written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_into_a_bucket_that_was_cut_off_is_done_again() {
+    let mut server = nats_server::Server::start();
+    let place = nats(&server);
+    a_cut_off_restore_is_done_again(&place, async || lose(&mut server).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_into_a_table_that_was_cut_off_is_done_again() {
+    let table = Table::start();
+    a_cut_off_restore_is_done_again(&table.place, async || table.delete().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_of_another_backup_is_removed_from_a_bucket() {
+    let mut server = nats_server::Server::start();
+    let place = nats(&server);
+    let wipe = async || lose(&mut server).await;
+    a_cut_off_restore_gives_way_to_that_of_another_backup(&place, wipe).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_of_another_backup_is_removed_from_a_table() {
+    let table = Table::start();
+    let wipe = async || table.delete().await;
+    a_cut_off_restore_gives_way_to_that_of_another_backup(&table.place, wipe).await;
 }
 
 /// A node that died holds nobody up for longer than it takes to be sure, and what it left is its owner's to take.

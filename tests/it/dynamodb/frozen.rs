@@ -3,7 +3,10 @@
 use tenure::{
     clock::{Entropy, SystemEntropy},
     lease::{Epoch, Nonce, Revision},
-    store::{Health, LeaseStore, News, Outcome, SharedStore, Witness, dynamodb::DynamoStore},
+    store::{
+        Health, LeaseStore, News, Outcome, SharedStore, Witness,
+        dynamodb::{DynamoStore, OpenError, Options},
+    },
 };
 
 use crate::dynamodb::kit::*;
@@ -163,4 +166,35 @@ async fn an_epoch_that_another_node_raised_freezes_until_it_is_read() {
     assert_eq!(b.refresh_meta().await.unwrap().epoch, Epoch(3));
     assert_eq!(b.health(), Health::Ready);
     commit(&b, grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
+}
+
+#[tokio::test]
+async fn while_a_restore_fills_a_table_nobody_else_has_it() {
+    let endpoint = Endpoint::start();
+    let url = endpoint.url();
+    let to_restore = || open_with(Options { restore: true, ..options(&url) }, None);
+    let node = open(&url).await;
+    let (first, second) = (to_restore().await.unwrap(), to_restore().await.unwrap());
+    assert!(!first.is_restoring().await.unwrap());
+    first.begin_restore(Nonce(4), Epoch(1)).await.unwrap();
+    assert_eq!(first.refresh_meta().await.unwrap().epoch, Epoch(1));
+    assert_eq!(first.health(), Health::Ready, "who restores goes on");
+    assert!(second.is_restoring().await.unwrap());
+    eventually("the node sees it", async || matches!(node.health(), Health::Frozen(_))).await;
+    let refused = node.refresh_meta().await.unwrap_err();
+    assert!(refused.to_string().contains("a restore into it"), "{refused}");
+    assert!(node.raise_epoch(Nonce(9), Epoch(5)).await.is_err(), "the mark stays");
+    assert!(refuses(&node).await);
+    let opened = open_with(options(&url), None).await;
+    assert!(matches!(opened, Err(OpenError::Restoring { .. })), "{opened:?}");
+    // It is done again by another one, and the first has no say any more.
+    second.begin_restore(Nonce(5), Epoch(2)).await.unwrap();
+    second.refresh_meta().await.unwrap();
+    assert!(first.end_restore().await.is_err());
+    assert!(second.is_restoring().await.unwrap());
+    second.end_restore().await.unwrap();
+    second.end_restore().await.expect("once is as good as twice");
+    assert!(!second.is_restoring().await.unwrap());
+    assert_eq!(node.refresh_meta().await.unwrap().epoch, Epoch(2));
+    assert_eq!(node.health(), Health::Ready);
 }

@@ -2,12 +2,15 @@
 
 use tenure::{
     lease::{Epoch, Nonce, Revision, StoreError},
-    store::{Health, LeaseStore, News, Outcome, SharedStore, Witness},
+    store::{
+        Health, LeaseStore, News, Outcome, SharedStore, Witness,
+        nats::{OpenError, Options},
+    },
 };
 
 use crate::nats::harness::{
-    STREAM, committed, context, fresh, frozen, grant, held, key, open, open_with, options,
-    overwrite, ready,
+    STREAM, committed, context, eventually, fresh, frozen, grant, held, key, open, open_with,
+    options, overwrite, ready,
 };
 
 use crate::support::nats_server::Server;
@@ -83,6 +86,39 @@ async fn a_bucket_that_was_made_again_freezes_whoever_knew_the_first() {
     b.refresh_meta().await.unwrap();
     ready(&b).await;
     assert_eq!(b.meta().epoch, Epoch(8));
+}
+
+#[tokio::test]
+async fn while_a_restore_fills_a_bucket_nobody_else_has_it() {
+    let server = Server::start();
+    let open = |identity| {
+        let options = Options { restore: true, ..options(&server.url()) };
+        open_with(options, fresh(identity), None)
+    };
+    let node = super::harness::open(&server.url()).await;
+    let (first, second) = (open(3).await.unwrap(), open(3).await.unwrap());
+    assert!(!first.is_restoring().await.unwrap());
+    first.begin_restore(Nonce(4), Epoch(1)).await.unwrap();
+    assert_eq!(first.refresh_meta().await.unwrap().epoch, Epoch(1));
+    assert_eq!(first.health(), Health::Ready, "who restores goes on");
+    assert!(second.is_restoring().await.unwrap());
+    eventually("the node sees it", async || matches!(node.health(), Health::Frozen(_))).await;
+    let refused = node.refresh_meta().await.unwrap_err();
+    assert!(refused.to_string().contains("a restore into it"), "{refused}");
+    assert!(node.raise_epoch(Nonce(9), Epoch(5)).await.is_err(), "the mark stays");
+    refuses(&*node).await;
+    let opened = open_with(options(&server.url()), fresh(3), None).await;
+    assert!(matches!(opened, Err(OpenError::Restoring { .. })), "{opened:?}");
+    // It is done again by another one, and the first has no say any more.
+    second.begin_restore(Nonce(5), Epoch(2)).await.unwrap();
+    second.refresh_meta().await.unwrap();
+    assert!(first.end_restore().await.is_err());
+    assert!(second.is_restoring().await.unwrap());
+    second.end_restore().await.unwrap();
+    second.end_restore().await.expect("once is as good as twice");
+    assert!(!second.is_restoring().await.unwrap());
+    assert_eq!(node.refresh_meta().await.unwrap().epoch, Epoch(2));
+    assert_eq!(node.health(), Health::Ready);
 }
 
 #[tokio::test]

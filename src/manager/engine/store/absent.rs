@@ -1,16 +1,12 @@
 //! In the place of a kind of store that this build lacks.
 
-use super::{Opened, Surroundings};
-use crate::{
-    settings::{NotBuilt, Settings},
-    store::{Fresh, Witness},
-};
+use super::{Opened, Opening, Surroundings};
+use crate::settings::{NotBuilt, Settings};
 
 pub(super) async fn open(
     settings: &Settings,
     _surroundings: &Surroundings,
-    _fresh: Fresh,
-    _witness: Option<Witness>,
+    _opening: Opening,
 ) -> anyhow::Result<Opened> {
     Err(NotBuilt(settings.store.kind.as_str()).into())
 }

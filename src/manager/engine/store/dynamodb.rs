@@ -2,21 +2,18 @@
 
 use std::pin::Pin;
 
-use super::{Figures, Kind, Opened, Surroundings};
+use super::{Figures, Kind, Opened, Opening, Surroundings};
 use crate::{
     settings::Settings,
-    store::{
-        Fresh, Witness,
-        dynamodb::{DynamoStore, Options},
-    },
+    store::dynamodb::{DynamoStore, Options},
 };
 
 pub(super) async fn open(
     settings: &Settings,
     surroundings: &Surroundings,
-    fresh: Fresh,
-    witness: Option<Witness>,
+    opening: Opening,
 ) -> anyhow::Result<Opened> {
+    let Opening { fresh, witness, restore } = opening;
     let section = &settings.store.dynamodb;
     let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
     let options = Options {
@@ -29,6 +26,7 @@ pub(super) async fn open(
         flush_interval: section.flush_interval,
         history: section.history,
         max_keys: settings.limits.keys,
+        restore,
     };
     let Surroundings { clock, metrics, .. } = surroundings.clone();
     Ok(DynamoStore::open(options, fresh, witness, clock, metrics).await?)

@@ -2,14 +2,11 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use super::{Figures, Kind, Opened, Surroundings};
+use super::{Figures, Kind, Opened, Opening, Surroundings};
 use crate::{
     clock::Clock,
     settings::Settings,
-    store::{
-        Fresh, Witness,
-        embedded::{EmbeddedStore, Observer, Options, Stats as EmbeddedStats},
-    },
+    store::embedded::{EmbeddedStore, Observer, Options, Stats as EmbeddedStats},
     telemetry::Metrics,
 };
 
@@ -32,8 +29,7 @@ impl Observer for Syncs {
 pub(super) async fn open(
     settings: &Settings,
     surroundings: &Surroundings,
-    fresh: Fresh,
-    _witness: Option<Witness>,
+    opening: Opening,
 ) -> anyhow::Result<Opened> {
     let section = &settings.store.embedded;
     let (clock, metrics) = (surroundings.clock.clone(), surroundings.metrics.clone());
@@ -42,7 +38,7 @@ pub(super) async fn open(
         min_log_bytes: section.min_log_size.0,
         max_keys: settings.limits.keys,
         observer: Some(Arc::new(Syncs { clock, metrics })),
-        ..Options::new(&section.data_dir, fresh)
+        ..Options::new(&section.data_dir, opening.fresh)
     };
     let wall = surroundings.clock.clone();
     Ok(Arc::new(EmbeddedStore::open(options, Arc::new(move || wall.wall_ms()))?))

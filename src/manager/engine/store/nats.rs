@@ -2,22 +2,20 @@
 
 use std::pin::Pin;
 
-use super::{Figures, Kind, Opened, Surroundings};
+use super::{Figures, Kind, Opened, Opening, Surroundings};
 use crate::{
     settings::Settings,
-    store::{
-        Fresh, Witness,
-        nats::{NatsStore, OpenError, Options},
-    },
+    store::nats::{NatsStore, OpenError, Options},
 };
 
 pub(super) async fn open(
     settings: &Settings,
     surroundings: &Surroundings,
-    fresh: Fresh,
-    witness: Option<Witness>,
+    opening: Opening,
 ) -> anyhow::Result<Opened> {
-    let options = Options { max_keys: settings.limits.keys, ..Options::of(&settings.store.nats)? };
+    let Opening { fresh, witness, restore } = opening;
+    let max_keys = settings.limits.keys;
+    let options = Options { max_keys, restore, ..Options::of(&settings.store.nats)? };
     let Surroundings { clock, metrics, .. } = surroundings.clone();
     let opened = NatsStore::open(options, fresh, witness, clock, metrics).await;
     let opened = opened.map_err(|error| match &error {
