@@ -38,6 +38,7 @@ impl Quotas {
     }
 
     /// Goes on with what another one knows of policies and of keys on their way, where the records are others now.
+    #[cfg(any(test, feature = "nats", feature = "dynamodb"))]
     pub fn take_over(&mut self, other: Self, visit: impl Fn(&str, &mut dyn FnMut(&Key))) {
         *self = other;
         self.recount(visit);

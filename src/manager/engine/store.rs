@@ -71,7 +71,8 @@ pub(crate) struct Surroundings {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// How a store is opened.
+/// How a store is opened. The embedded one needs no more than the first.
+#[cfg_attr(not(any(feature = "nats", feature = "dynamodb")), expect(dead_code))]
 struct Opening {
     /// What a new one is made with.
     fresh: Fresh,

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use futures_util::future::join_all;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -15,7 +16,11 @@ use crate::support::{
     node::Node,
 };
 
-on_both_stores!(what_other_nodes_add_and_forget_counts, what_another_node_removed_counts_no_more,);
+on_both_stores!(
+    of_many_new_keys_at_one_node_just_as_many_are_granted_as_may_be,
+    what_other_nodes_add_and_forget_counts,
+    what_another_node_removed_counts_no_more,
+);
 
 const POLICY: &str = "[[policy]]\nprefix = \"few/\"\nkeys = 4\n";
 /// The records stay for 4 s, and after 10 s more another node knows that they went.
@@ -66,6 +71,14 @@ async fn reload(pair: &Pair) {
         let applied = "tenure_config_reloads_total{outcome=\"applied\"}";
         assert!(within(ms(5_000), async || node.metric(applied).await > 0.5).await);
     }
+}
+
+async fn of_many_new_keys_at_one_node_just_as_many_are_granted_as_may_be(pair: Pair) {
+    reload(&pair).await;
+    let keys: Vec<_> = (0..40).map(|n| format!("few/{n}")).collect();
+    let answers = join_all(keys.iter().map(|key| ask(&pair.a, key))).await;
+    let with = |wanted: u16| answers.iter().filter(|(status, _)| *status == wanted).count();
+    assert_eq!((with(200), with(507)), (4, 36), "{answers:?}");
 }
 
 async fn what_another_node_removed_counts_no_more(pair: Pair) {
