@@ -145,8 +145,8 @@ impl Waiting {
     }
 }
 
-/// [`act_at_home`] of a call that may wait for so long, in the one queue of its lease: where the home cannot be
-/// reached, it waits here. Under a session, only that session's home can grant it.
+/// [`act_at_home`](super::forward::act_at_home) of a call that may wait for so long, in the one queue of its lease:
+/// where the home cannot be reached, it waits here. Under a session, only that session's home can grant it.
 pub async fn wait_at_home(
     request: &HttpRequest,
     app: &App,
