@@ -84,6 +84,7 @@ impl World {
             grant_nonce,
             mark: None,
             bond: None,
+            spec: None,
             place: false,
         };
         black_box(self.call(lease, Request::Acquire(Box::new(acquire))));
@@ -130,6 +131,7 @@ fn codec(criterion: &mut Criterion) {
         grant_nonce: Nonce(9),
         mark: None,
         bond: None,
+        spec: None,
         place: false,
     };
     let effects = world.call(&mut lease, Request::Acquire(Box::new(grant)));

@@ -17,7 +17,7 @@ use crate::{
     clock::Chance,
     lease::{
         Alarm, Answer, Call, Effect, Effects, Epoch, Inherited, Input, Lease, Loaded, Moment,
-        Mutant, Nonce, Request, SessionSpec, Settled, StoreError, Token, WriteEffect,
+        Mutant, Nonce, Request, SessionOver, Settled, StoreError, Token, WriteEffect,
     },
     store::{Found, Outcome, Write},
     telemetry::PoolMetrics,
@@ -182,20 +182,17 @@ impl LeaseActor {
         };
         let fresh = lease.tenure_mark() != (self.held, self.token);
         let view = lease.view(self.world.clock.now());
-        let spec = view.value.as_deref().map(serde_json::from_str::<SessionSpec>);
-        if let Some(Ok(spec)) = &spec
-            && let Some(pool) =
-                spec.pool.as_deref().and_then(|pool| self.world.rules().named(pool).cloned())
-        {
+        let pool = view.spec.as_ref().and_then(|spec| spec.pool.as_deref());
+        if let Some(pool) = pool.and_then(|pool| self.world.rules().named(pool).cloned()) {
             self.pool = pool;
         }
         self.pool.sessions.increment(1.0);
-        let (Some(owner), Some(Ok(spec))) = (view.owner, spec) else {
+        let (Some(owner), Some(spec)) = (view.owner, view.spec) else {
             return tracing::error!(session = %digest, "the record of a session cannot be read");
         };
         let ttl_ms = view.ttl_ms.unwrap_or(0);
         self.world.pools.arrived(digest, &owner, &spec, self.world.terms().node);
-        let session = self.world.sessions.arrive(digest, (&owner, ttl_ms), spec, fresh);
+        let session = self.world.sessions.arrive(digest, (&owner, ttl_ms), *spec, fresh);
         self.warden = Warden::begin(&self.world, &session).map(Box::new);
     }
 
@@ -315,7 +312,7 @@ impl LeaseActor {
             && let Some(digest) = key.session()
             && changes.iter().any(|change| change.kind.ends_tenure())
         {
-            self.world.sessions.left(digest, super::sessions::End::unknown());
+            self.world.sessions.left(SessionOver::unknown(digest));
         }
         let write = if record.epoch < self.world.store.meta().epoch {
             // R7: what it is based on may be of what the store forgot.

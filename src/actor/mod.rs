@@ -48,7 +48,7 @@ pub use registry::{Registry, Unreachable};
 pub use reply::{AnyHeard, AnyWait, Place, Reply, Vacated};
 pub use roster::NodeView;
 pub use rules::Rules;
-pub use sessions::{Holdings, Session, Sessions};
+pub use sessions::{Session, Sessions};
 pub use supervisor::{Stop, Supervisor, SupervisorAddr};
 pub(crate) use supervisor::{awaken, inherit};
 pub use world::{Limits, World};

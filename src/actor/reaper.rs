@@ -12,22 +12,21 @@ use std::{
 use futures_util::{StreamExt, stream};
 
 use super::{
-    Mail, Unanswered, World, bonds, handovers, orders,
-    sessions::{End, Session},
-    tasks::supervise,
+    Mail, Unanswered, World, bonds, handovers, orders, sessions::Session, tasks::supervise,
 };
 use crate::{
     clock::{HashMap, HashSet},
-    lease::{Answer, Call, Key, Loaded, Moment, Nonce, Request, Revoke, Standing, State},
-    store::{BURIAL, Found, StoreError, burial},
+    lease::{
+        Answer, Call, Cleanup, CleanupEffect, Inquiry, KeptEffect, Key, Nonce, Request,
+        SessionOver, State,
+    },
+    store::{Found, StoreError, burial},
 };
 
 /// Keys told, or read, at a time: others get a turn in between.
 const BATCH: usize = 500;
 /// Sessions whose leases are looked for at a time.
 const AT_ONCE: usize = 16;
-/// The leases of an ended session are looked for once more after this: a grant may have landed late.
-const SWEEP_AGAIN: Duration = Duration::from_secs(5);
 /// How often it is looked for sessions whose time has come.
 const ROUND: Duration = Duration::from_millis(500);
 /// Sessions are asked about at most so often.
@@ -45,22 +44,10 @@ pub(crate) fn start(world: &Arc<World>) {
     supervise(world, "session orders", |world| async move { reorder_for_ever(&world).await });
 }
 
-/// A session that is over.
-struct Dead {
-    end: End,
-    /// Since when this is known: a grant may land for so long after it.
-    since: Moment,
-    /// When its leases are looked for next, and how long after that again if some are found.
-    next: Moment,
-    pause: Duration,
-    /// A search found none: with the next one that finds none, its record goes.
-    bare: bool,
-}
-
 struct Reaper {
     world: Arc<World>,
     burial: Duration,
-    dead: HashMap<Nonce, Dead>,
+    dead: HashMap<Nonce, Cleanup>,
 }
 
 async fn reap_for_ever(world: Arc<World>) {
@@ -82,10 +69,10 @@ impl Reaper {
             return;
         }
         let now = self.world.clock.now();
-        let due = self.dead.iter().filter(|(_, dead)| dead.next <= now);
-        let due: Vec<_> = due.map(|(digest, dead)| (*digest, dead.end.clone())).collect();
+        let due = self.dead.values().filter(|cleanup| cleanup.is_due(now));
+        let due: Vec<_> = due.map(|cleanup| cleanup.over.clone()).collect();
         let world = &self.world;
-        let search = async |(digest, end)| (digest, search(world, digest, &end).await);
+        let search = async |over: SessionOver| (over.session, search(world, &over).await);
         let mut searches = stream::iter(due.into_iter().map(search)).buffer_unordered(AT_ONCE);
         let mut found = Vec::new();
         while let Some(one) = searches.next().await {
@@ -93,15 +80,7 @@ impl Reaper {
         }
         drop(searches);
         for (digest, left) in found {
-            match left {
-                Ok(left) => self.searched(digest, left).await,
-                Err(error) => {
-                    tracing::warn!(session = %digest, %error, "its leases cannot be looked for");
-                    if let Some(dead) = self.dead.get_mut(&digest) {
-                        dead.next = self.world.clock.now() + RETRY;
-                    }
-                }
-            }
+            self.searched(digest, left).await;
         }
     }
 
@@ -110,42 +89,44 @@ impl Reaper {
         let sessions = &self.world.sessions;
         let ended =
             std::mem::take(&mut *sessions.ended.lock().unwrap_or_else(PoisonError::into_inner));
-        for (digest, end) in ended {
-            // One that was done with ends again where its store went backwards.
-            if self.dead.get(&digest).is_some_and(|dead| !dead.bare) {
+        for over in ended {
+            let digest = over.session;
+            if self.dead.get(&digest).is_some_and(|cleanup| !cleanup.is_bare()) {
                 continue;
             }
             let now = self.world.clock.now();
-            tell(&self.world, sessions.bonds.of(digest), digest, &end).await;
-            let next = if sessions.bonds.are_whole() { now + SWEEP_AGAIN } else { now };
-            self.dead
-                .insert(digest, Dead { end, since: now, next, pause: SWEEP_AGAIN, bare: false });
+            tell(&self.world, sessions.bonds.of(digest), &over).await;
+            let cleanup = Cleanup::new(over, now, sessions.bonds.are_whole(), self.burial);
+            self.dead.insert(digest, cleanup);
         }
     }
 
     /// Its leases were looked for; whether some are left.
-    async fn searched(&mut self, digest: Nonce, left: bool) {
-        let Some(dead) = self.dead.get_mut(&digest) else { return };
+    async fn searched(&mut self, digest: Nonce, left: Result<bool, StoreError>) {
+        let Some(cleanup) = self.dead.get_mut(&digest) else { return };
         let now = self.world.clock.now();
-        let settled = dead.since + SWEEP_AGAIN;
-        if left {
-            dead.next = now + dead.pause;
-            // A pinned one may stay for long.
-            dead.pause = (dead.pause * 2).min(BURIAL);
-        } else if now < settled {
-            dead.next = settled;
-        } else if !dead.bare {
-            self.world.sessions.forget(digest);
-            (dead.bare, dead.next) = (true, now + self.burial.max(SWEEP_AGAIN));
-        } else if self.bury(digest).await {
-            self.dead.remove(&digest);
-        } else if let Some(dead) = self.dead.get_mut(&digest) {
-            dead.next = now + SWEEP_AGAIN;
+        let left = match left {
+            Ok(left) => left,
+            Err(error) => {
+                tracing::warn!(session = %digest, %error, "its leases cannot be looked for");
+                return cleanup.failed(now);
+            }
+        };
+        match cleanup.searched(left, now) {
+            CleanupEffect::Wait => {}
+            CleanupEffect::Forget => self.world.sessions.forget(digest),
+            CleanupEffect::Remove => {
+                if self.remove(digest).await {
+                    self.dead.remove(&digest);
+                } else if let Some(cleanup) = self.dead.get_mut(&digest) {
+                    cleanup.stays(now);
+                }
+            }
         }
     }
 
     /// Removes the record of a session that nobody names any more. Whether it is gone.
-    async fn bury(&self, digest: Nonce) -> bool {
+    async fn remove(&self, digest: Nonce) -> bool {
         let key = Key::of_session(digest);
         match self.world.store.read(&key).await {
             Ok(None) => true,
@@ -159,11 +140,10 @@ impl Reaper {
     }
 }
 
-async fn tell(world: &Arc<World>, keys: Vec<Key>, session: Nonce, end: &End) {
+async fn tell(world: &Arc<World>, keys: Vec<Key>, over: &SessionOver) {
     for batch in keys.chunks(BATCH) {
         for key in batch {
-            let over = end.clone().of(session);
-            let _ = world.registry.post(world, key.as_str(), Mail::SessionOver(over));
+            let _ = world.registry.post(world, key.as_str(), Mail::SessionOver(over.clone()));
         }
         tokio::task::yield_now().await;
     }
@@ -192,10 +172,11 @@ async fn leases_of(world: &World, digest: Nonce) -> Result<Vec<(Key, Found)>, St
 }
 
 /// Tells the leases of an ended session that are left. Whether there are any.
-async fn search(world: &Arc<World>, digest: Nonce, end: &End) -> Result<bool, StoreError> {
-    let left: Vec<Key> = leases_of(world, digest).await?.into_iter().map(|(key, _)| key).collect();
+async fn search(world: &Arc<World>, over: &SessionOver) -> Result<bool, StoreError> {
+    let left = leases_of(world, over.session).await?.into_iter();
+    let left: Vec<Key> = left.map(|(key, _)| key).collect();
     let any = !left.is_empty();
-    tell(world, left, digest, end).await;
+    tell(world, left, over).await;
     Ok(any)
 }
 
@@ -226,7 +207,7 @@ async fn survey(world: &Arc<World>, session: Arc<Session>) {
         match leases_of(world, session.digest).await {
             Ok(leases) => {
                 leases.iter().for_each(|(key, found)| note(world, &session, key, found));
-                session.completed(doubts);
+                session.update(|kept| kept.completed(doubts));
             }
             Err(error) => {
                 tracing::warn!(session = %session.digest, %error, "its leases cannot be looked for");
@@ -242,13 +223,13 @@ async fn survey(world: &Arc<World>, session: Arc<Session>) {
 /// A lease that a session keeps.
 fn note(world: &Arc<World>, session: &Session, key: &Key, found: &Found) {
     let Ok(record) = &found.record else { return };
-    let (ordered, token) = (record.revocation.is_some(), record.token(found.revision));
-    session.found(key, token, ordered);
-    if let (Some(ask), false) = (&record.handover, ordered) {
-        world.asked_to_hand_over(key, token, Some(session.digest), ask);
-    }
-    if ordered && !world.is_present(record.node) {
-        world.sessions.reorder(session.digest, key);
+    let present = world.is_present(record.node);
+    match session.update(|kept| kept.found(key, found.revision, record, present)) {
+        None => {}
+        Some(KeptEffect::HandOver(token, ask)) => {
+            world.asked_to_hand_over(key, token, Some(session.digest), &ask);
+        }
+        Some(KeptEffect::Reissue) => world.sessions.reorder(session.digest, key),
     }
 }
 
@@ -261,8 +242,8 @@ async fn revisit(world: &World, session: &Session) {
             Err(_) => tokio::time::sleep(RETRY).await,
         }
     };
-    if Standing::of(&super::lease::loaded(there)) == Standing::Dead {
-        world.sessions.left(session.digest, End::unknown());
+    if let Inquiry::Over { over, .. } = Inquiry::of(session.digest, &super::lease::loaded(there)) {
+        world.sessions.left(over);
     }
 }
 
@@ -312,17 +293,7 @@ async fn reorder(world: &Arc<World>, digest: Nonce, key: &Key) -> bool {
             return false;
         }
     };
-    let kept = record.bond().is_some_and(|bond| bond.session == digest);
-    let Some(order) = record.revocation.as_ref().filter(|_| kept) else { return true };
-    let order = Revoke {
-        reason: order.reason.clone(),
-        actor: order.actor.clone(),
-        immediately: false,
-        owner: None,
-        // Its successor has no order against it.
-        token: Some(record.token(revision)),
-        floor: None,
-    };
+    let Some(order) = record.order_anew(revision, digest) else { return true };
     let answer = orders::revoke(world, key, order, world.now().into()).await;
     let again = match &answer {
         Ok(answer) => matches!(answer, Answer::Store(_) | Answer::Busy | Answer::Lapsed),
@@ -349,17 +320,15 @@ async fn inquire(world: &Arc<World>, digest: Nonce, keys: HashSet<Key>) {
             return again(keys);
         }
     };
-    match Standing::of(&found) {
-        Standing::Alive => {}
-        Standing::Dead => {
-            let Loaded::Record(_, record) = &found else { return };
-            let end = End::of_record(record);
-            tell(world, keys.into_iter().collect(), digest, &end).await;
-            if world.is_own(record.node) {
-                world.sessions.left(digest, end);
+    match Inquiry::of(digest, &found) {
+        Inquiry::Lives => {}
+        Inquiry::Over { over, home } => {
+            tell(world, keys.into_iter().collect(), &over).await;
+            if world.is_own(home) {
+                world.sessions.left(over);
             }
         }
-        Standing::Absent => {
+        Inquiry::Bury => {
             let (caller, answer) = super::Reply::one();
             let (received, request) = (world.now(), Request::Bury);
             let call = Call { caller, received, request, stranded: false };

@@ -8,10 +8,10 @@ use actix::{
 use futures_util::stream;
 use tokio::sync::{broadcast::error::RecvError, mpsc::UnboundedReceiver};
 
-use super::{Mail, Unreachable, World, bonds, obituary::Death, sessions::End, sweep::is_pending};
+use super::{Mail, Unreachable, World, bonds, obituary::Death, sweep::is_pending};
 use crate::{
     clock::HashMap,
-    lease::{Key, Moment, Mutant, State},
+    lease::{Key, Moment, Mutant, SessionOver, State},
     store::{Committed, Feed, History, News, Position, StoreError, Tie},
 };
 
@@ -197,11 +197,8 @@ fn announce(world: &World, committed: Committed) {
     if own || !world.breaks(Mutant::BondsOfOthersUnheard) {
         world.sessions.bonds.heard(Tie::of_change(&committed.key, &committed.change));
     }
-    if let Some(end) = world.sessions.heard(&committed, own)
-        && let Some(session) = committed.change.session
-    {
+    if let Some(over) = world.sessions.heard(&committed, own) {
         // Its grant landed after the session's end.
-        let over = end.of(session);
         world.registry.tell(committed.key.as_str(), || Mail::Stale(committed.change.seq));
         world.registry.tell(committed.key.as_str(), || Mail::SessionOver(over));
     }
@@ -235,7 +232,7 @@ pub(crate) async fn inherit(world: &World) -> Result<Vec<Key>, StoreError> {
         if let (Some(digest), Some(record)) = (key.session(), record)
             && record.state != State::Held
         {
-            world.sessions.left(digest, End::of_record(record));
+            world.sessions.left(SessionOver::of_record(digest, record));
         }
         if record.is_none_or(is_pending) {
             world.registry.inherit(key.clone());

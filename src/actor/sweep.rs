@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Mail, World, sessions::End};
+use super::{Mail, World};
 use crate::{
     clock::{HashMap, HashSet},
-    lease::{Key, Nonce, Record, State, StoreError},
+    lease::{Key, Nonce, Record, SessionOver, State, StoreError},
     store::Range,
 };
 
@@ -61,7 +61,7 @@ pub(super) async fn sweep(world: &Arc<World>, such: impl Fn(Nonce) -> bool) -> L
                     world.registry.tell(key.as_str(), || Mail::Nudge);
                     left.entry(record.node).or_default().insert(key.clone());
                 }
-                (None, Some(digest)) => world.sessions.left(digest, End::of_record(record)),
+                (None, Some(digest)) => world.sessions.left(SessionOver::of_record(digest, record)),
                 (None, None) => {}
             }
         });

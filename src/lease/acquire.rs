@@ -417,6 +417,7 @@ fn install(record: &mut Record, acquire: &Acquire, env: &Env<'_>) {
         acquired_at_ms: env.wall_ms,
         bond: acquire.bond.map(Box::new),
     });
+    record.spec.clone_from(&acquire.spec);
     if let Some(value) = &acquire.value {
         record.value = Some(value.clone());
     }

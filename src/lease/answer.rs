@@ -1,6 +1,6 @@
 //! What a lease answers.
 
-use super::{ChangeKind, LeaseId, Nonce, Owner, State, Token};
+use super::{ChangeKind, LeaseId, Nonce, Owner, SessionSpec, State, Token};
 
 /// The public view of a lease: nothing in it authorises anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct View {
     pub acquired_at_ms: Option<u64>,
     /// The key's value.
     pub value: Option<Box<str>>,
+    /// What the session says whose key this is, while it lives.
+    pub spec: Option<Box<SessionSpec>>,
     /// How many callers wait in the queue.
     pub waiters: usize,
     /// Who keeps the key from expiring.

@@ -33,30 +33,6 @@ pub struct Bond {
     pub behavior: Behavior,
 }
 
-/// What a session's record says about the session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It is not known to be over: what it keeps stays.
-    Alive,
-    /// Its tombstone is durable. It stays so.
-    Dead,
-    /// There is no record, which proves nothing: it is to be made as a tombstone.
-    Absent,
-}
-
-impl Standing {
-    /// What was read under a session's key. A stale read never says [`Standing::Dead`] of a session that
-    /// lives: nothing follows a tombstone.
-    #[must_use]
-    pub fn of(there: &Loaded) -> Self {
-        match there {
-            Loaded::Absent => Self::Absent,
-            Loaded::Record(_, record) if record.state != State::Held => Self::Dead,
-            Loaded::Record(..) | Loaded::Quarantined(..) => Self::Alive,
-        }
-    }
-}
-
 /// A session's end, as the leases that it kept are told of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionOver {
@@ -66,6 +42,78 @@ pub struct SessionOver {
     pub cause: Box<str>,
     /// Which administrator ordered it, where it was one.
     pub actor: Option<Box<str>>,
+}
+
+impl SessionOver {
+    /// As the leases of a session are told of this end of it.
+    #[must_use]
+    pub fn new(
+        session: Nonce,
+        kind: ChangeKind,
+        reason: Option<&str>,
+        actor: Option<&str>,
+    ) -> Self {
+        let cause = match (kind, reason) {
+            (ChangeKind::Released, _) => "the session was destroyed",
+            (ChangeKind::Expired, _) => "the session expired",
+            (_, Some(reason)) => reason,
+            (kind, None) => kind.as_str(),
+        };
+        Self { session, cause: cause.into(), actor: actor.map(Into::into) }
+    }
+
+    /// How it ended is not known.
+    #[must_use]
+    pub fn unknown(session: Nonce) -> Self {
+        Self { session, cause: "the session is over".into(), actor: None }
+    }
+
+    /// What the record of a session that is over says of its end.
+    #[must_use]
+    pub fn of_record(session: Nonce, record: &Record) -> Self {
+        let Some(ended) = &record.previous else { return Self::unknown(session) };
+        let order = record.revocation.as_ref();
+        let (reason, actor) = (order.map(|order| &*order.reason), order.map(|order| &*order.actor));
+        Self::new(session, ended.reason, reason, actor)
+    }
+}
+
+/// What is to be done about a lease that names a session, after that session's record was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inquiry {
+    /// The lease stays.
+    Lives,
+    /// The lease is told that its session is over. The other leases are looked for as well, where the session's last
+    /// home was this node.
+    Over {
+        /// As the lease is told.
+        over: SessionOver,
+        /// The node that wrote the tombstone.
+        home: Nonce,
+    },
+    /// The session's tombstone is to be made, and its record read again.
+    Bury,
+}
+
+impl Inquiry {
+    /// What follows from what was read under the session's key. A stale read never says that a session which lives is
+    /// over: nothing follows a tombstone.
+    #[must_use]
+    pub fn of(session: Nonce, there: &Loaded) -> Self {
+        match there {
+            Loaded::Absent => Self::Bury,
+            Loaded::Record(_, record) if record.state != State::Held => {
+                Self::Over { over: SessionOver::of_record(session, record), home: record.node }
+            }
+            Loaded::Record(..) | Loaded::Quarantined(..) => Self::Lives,
+        }
+    }
+
+    /// Whether the session's tombstone was read.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        matches!(self, Self::Over { .. })
+    }
 }
 
 impl<C: Caller> Lease<C> {

@@ -1,6 +1,6 @@
 //! What is asked of one lease.
 
-use super::{Bond, LeaseId, Moment, Nonce, Owner, Token};
+use super::{Bond, LeaseId, Moment, Nonce, Owner, SessionSpec, Token};
 
 /// Who waits for an answer; opaque to the protocol but for three questions.
 pub trait Caller {
@@ -84,6 +84,8 @@ pub struct Acquire {
     /// The session that is to keep the lease. Whoever asks saw it alive, and sees to it again before the
     /// grant is told: the answer promises nothing.
     pub bond: Option<Bond>,
+    /// What a session says, whose key this is.
+    pub spec: Option<Box<SessionSpec>>,
     /// It is a place in the queue for a caller at another node: when its turn comes, the key is kept for its owner,
     /// who takes it there.
     pub place: bool,

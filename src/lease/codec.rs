@@ -16,6 +16,14 @@ pub(super) fn encode<T: Serialize>(version: u8, record: &T, out: &mut Vec<u8>) {
     out.extend_from_slice(&crc.to_le_bytes());
 }
 
+/// How many bytes of a record a part of it takes.
+///
+/// # Panics
+/// Never, as for [`encode`].
+pub(super) fn size<T: Serialize>(part: &T) -> usize {
+    postcard::to_io(part, Vec::new()).expect("a part of a record is always serialisable").len()
+}
+
 /// The version and the content of a record. The checksum is judged before the version, so a version error
 /// is the word of another program and not of a broken disk.
 pub(super) fn checked(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {

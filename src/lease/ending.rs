@@ -125,6 +125,7 @@ impl<C: Caller> Lease<C> {
         };
         record.revocation = None;
         record.handover = None;
+        record.spec = None;
         if env.key.is_session()
             && let (Some(reason), Some(actor)) = (&change.reason, &change.actor)
         {

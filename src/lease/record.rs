@@ -3,16 +3,18 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bond, ChangeKind, Epoch, Fence, Handover, Moment, Nonce, Owner, Revision, Token, codec,
+    Bond, ChangeKind, Epoch, Fence, Handover, Moment, Nonce, Owner, Revision, SessionSpec, Token,
+    codec,
 };
 
 /// How many request ids a record remembers.
 pub const MAX_REQUEST_MARKS: usize = 4;
 
 /// The version of the form that this program writes.
-const VERSION: u8 = 4;
-/// The form before, which it reads: without [`Record::handover`].
-const VERSION_BEFORE: u8 = 3;
+const VERSION: u8 = 5;
+/// The forms before, which it reads: without [`Record::spec`], and without [`Record::handover`] as well.
+const BEFORE_SPEC: u8 = 4;
+const BEFORE_HANDOVER: u8 = 3;
 
 /// What a key is, as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -146,8 +148,10 @@ pub struct Record {
     pub aftermath: Option<Box<Aftermath>>,
     /// The latest granted request ids, oldest first.
     pub request_marks: Box<[RequestMark]>,
-    /// The request to hand the lease over. The last field: a record of the form before ends here.
+    /// The request to hand the lease over. A record of version 3 ends before it.
     pub handover: Option<Box<Handover>>,
+    /// What a session said when it was made, while it lives. A record of version 4 ends before it.
+    pub spec: Option<Box<SessionSpec>>,
 }
 
 /// Why bytes are not a record that this program may judge. Such a key counts as held by somebody
@@ -161,7 +165,7 @@ pub enum CodecError {
     #[error("the record's checksum is wrong")]
     Checksum,
     /// Written by another program.
-    #[error("the record has version {0}; this program knows 3 and 4")]
+    #[error("the record has version {0}; this program knows 3 to 5")]
     Version(u8),
     /// The checksum fits and the content does not.
     #[error("the record is malformed: {0}")]
@@ -182,10 +186,20 @@ impl Record {
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         match codec::checked(bytes)? {
             (VERSION, content) => codec::parse(content),
-            // It ended before the hand-over, of which there is none.
-            (VERSION_BEFORE, content) => codec::parse(&[content, &[0]].concat()),
+            // What a record of an earlier form ended before, it has none of.
+            (BEFORE_SPEC, content) => codec::parse(&[content, &[0]].concat()).map(Self::of_before),
+            (BEFORE_HANDOVER, content) => {
+                codec::parse(&[content, &[0, 0]].concat()).map(Self::of_before)
+            }
             (version, _) => Err(CodecError::Version(version)),
         }
+    }
+
+    /// A session's record had the specification as JSON in its value. Nobody asks for that of another record.
+    fn of_before(mut self) -> Self {
+        let spec = self.value.as_deref().map(serde_json::from_str);
+        self.spec = spec.and_then(Result::ok);
+        self
     }
 
     /// The session that keeps the present tenure.

@@ -62,6 +62,7 @@ impl Record {
             aftermath: None,
             request_marks: Box::default(),
             handover: None,
+            spec: None,
         }
     }
 }

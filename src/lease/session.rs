@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Behavior, LeaseId, Nonce};
+use super::{Behavior, LeaseId, Nonce, codec};
 
 /// Most checks of one session.
 pub const MAX_CHECKS: usize = 8;
 
-/// What a session said when it was made. Kept in its record as JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What a session said when it was made. Its record keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionSpec {
     /// What becomes of its keys' values at its end.
@@ -20,14 +20,13 @@ pub struct SessionSpec {
     /// Its share of the pool's work, beside other members.
     pub weight: u32,
     /// Most leases of the pool that it has at a time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
     /// What else must hold for it to live.
     pub checks: Vec<Check>,
 }
 
 /// A check that a session's home carries out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Check {
     /// What is checked.
     pub kind: CheckKind,
@@ -40,7 +39,7 @@ pub struct Check {
 }
 
 /// What a check looks at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CheckKind {
     /// A GET of this URL answers with a 2xx.
     Http(Box<str>),
@@ -65,6 +64,14 @@ pub struct SessionId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is no session id: those are 64 hexadecimal digits")]
 pub struct NotASessionId;
+
+impl SessionSpec {
+    /// How many bytes of a record it takes.
+    #[must_use]
+    pub fn stored_bytes(&self) -> usize {
+        codec::size(self)
+    }
+}
 
 impl CheckKind {
     /// The kind as the API names it.

@@ -27,6 +27,7 @@ impl<C: Caller> Lease<C> {
                 .then(|| u64::try_from(deadline.since(now).as_millis()).unwrap_or(u64::MAX)),
             acquired_at_ms: tenure.map(|tenure| tenure.acquired_at_ms),
             value: record.value.clone(),
+            spec: record.spec.clone(),
             waiters: self.waiters_present(),
             pins: record.pins.clone(),
             offered_to: match &record.offer {

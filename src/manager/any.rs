@@ -485,6 +485,7 @@ impl AcquireOne {
         grant_nonce: Nonce,
     ) -> Acquire {
         Acquire {
+            spec: None,
             owner: self.owner,
             ttl_ms: self.ttl_ms,
             value: self.value,

@@ -51,7 +51,7 @@ use crate::{
     clock::DashMap,
     lease::{
         Acquire, Answer, Bond, ChangeKind, Grant, Key, Moment, Mutant, Nonce, Owner, Policy,
-        Refusal, Request, SessionId, StoreError, TtlBounds,
+        Refusal, Request, SessionId, SessionSpec, StoreError, TtlBounds,
     },
     telemetry::{AcquireOutcome, PoolMetrics},
 };
@@ -170,6 +170,18 @@ impl Manager {
         Ok(self.acquire_kept(one, None, asked).await?.heard().1)
     }
 
+    /// Becomes the owner of a session's key.
+    async fn acquire_session(
+        &self,
+        one: &AcquireOne,
+        spec: &SessionSpec,
+        asked: Asked,
+    ) -> Result<Grant, AcquireError> {
+        self.check_ttl(one.key.as_str(), "ttl_ms", one.ttl_ms)?;
+        let shape = |acquire| Acquire { spec: Some(Box::new(spec.clone())), ..acquire };
+        Ok(self.acquire_as(one, asked, shape).await?.heard().1)
+    }
+
     /// Becomes the owner of a key, by a ttl that was checked or under a session that was seen alive.
     async fn acquire_kept(
         &self,
@@ -177,7 +189,20 @@ impl Manager {
         bond: Option<Bond>,
         asked: Asked,
     ) -> Result<Unheard, AcquireError> {
-        let result = self.acquire_with(one, bond, asked).await;
+        self.acquire_as(one, asked, |acquire| Acquire { bond, ..acquire }).await
+    }
+
+    async fn acquire_as(
+        &self,
+        one: &AcquireOne,
+        asked: Asked,
+        shape: impl Fn(Acquire) -> Acquire,
+    ) -> Result<Unheard, AcquireError> {
+        let result = match self.ask_to_own(one, asked, shape).await {
+            Ok(Answer::Granted(grant)) => Ok(*grant),
+            Ok(other) => Err(Trouble::of(other).into()),
+            Err(error) => Err(error),
+        };
         if !one.key.is_session() {
             self.count_acquire(one.key.as_str(), &result, asked.received);
         }
@@ -217,18 +242,6 @@ impl Manager {
                 self.world.sessions.inquire(id.digest, &one.key);
                 Err(Box::new(error).into())
             }
-        }
-    }
-
-    async fn acquire_with(
-        &self,
-        one: &AcquireOne,
-        bond: Option<Bond>,
-        asked: Asked,
-    ) -> Result<Grant, AcquireError> {
-        match self.ask_to_own(one, asked, |acquire| Acquire { bond, ..acquire }).await? {
-            Answer::Granted(grant) => Ok(*grant),
-            other => Err(Trouble::of(other).into()),
         }
     }
 

@@ -6,10 +6,10 @@ use super::{
     AcquireOne, Asked, HolderError, Invalid, MAX_VALUE_BYTES, Manager, Trouble, error::SessionError,
 };
 use crate::{
-    actor::{Holdings, Session},
+    actor::Session,
     lease::{
-        Answer, Bond, Heartbeat, Key, Lost, Mutant, Nonce, Owner, Release, SessionId, SessionSpec,
-        State, Token, View,
+        Answer, Bond, Heartbeat, Holdings, Key, Lost, Mutant, Nonce, Owner, Release, SessionId,
+        SessionSpec, State, Token, View,
     },
     store::Range,
 };
@@ -90,20 +90,16 @@ impl Manager {
             return Err(Invalid { field: "weight", detail }.into());
         }
         let digest = self.world.entropy.nonce();
-        let value = serde_json::to_string(&spec)
-            .map_err(|error| Invalid { field: "checks", detail: error.to_string() })?;
-        if value.len() > MAX_VALUE_BYTES {
+        let bytes = spec.stored_bytes();
+        if bytes > MAX_VALUE_BYTES {
             let detail = format!(
-                "and the rest are {} bytes long as they are kept; at most {MAX_VALUE_BYTES} are allowed",
-                value.len()
+                "and the rest are {bytes} bytes long as they are kept; at most {MAX_VALUE_BYTES} are allowed"
             );
             return Err(Invalid { field: "checks", detail }.into());
         }
-        let one = AcquireOne {
-            value: Some(value.into()),
-            ..AcquireOne::new(Key::of_session(digest), owner.clone(), ttl_ms)
-        };
-        let grant = self.acquire(&one, asked).await.map_err(SessionError::of_acquire)?;
+        let one = AcquireOne::new(Key::of_session(digest), owner.clone(), ttl_ms);
+        let grant = self.acquire_session(&one, &spec, asked.into()).await;
+        let grant = grant.map_err(SessionError::of_acquire)?;
         self.world.metrics.sessions_opened.increment(1);
         let id = SessionId { digest, proof: grant.lease_id };
         let holdings = Some(Holdings { count: 0, digest: 0 });
@@ -134,7 +130,7 @@ impl Manager {
         let (now, handovers) = (self.now(), &self.world.sessions.handovers);
         // One whose time is over is ordered to end at this moment.
         let left = |key: &Key| handovers.left_ms(key, now).unwrap_or(0);
-        let all = session.is_draining().then(|| left(&Key::of_session(session.digest)));
+        let all = session.drained_by().is_some().then(|| left(&Key::of_session(session.digest)));
         let ask = |(key, token): (Key, Token)| {
             let left = left(&key);
             (key, token, left)
@@ -242,7 +238,7 @@ impl Manager {
         if view.state != State::Held {
             return None;
         }
-        let spec = serde_json::from_str(view.value.as_deref()?).ok()?;
+        let spec = (**view.spec.as_ref()?).clone();
         let known = self.world.sessions.get(digest).filter(|_| !view.elsewhere);
         let holdings = known.map(|session| session.holdings());
         Some(SessionView { digest, view, spec, holdings })

@@ -50,6 +50,7 @@ pub fn held(owner: &str, seq: u64) -> Record {
         aftermath: None,
         request_marks: Box::default(),
         handover: None,
+        spec: None,
     }
 }
 

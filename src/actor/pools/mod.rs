@@ -86,9 +86,8 @@ impl State {
 
     /// What the record of a session that lives says.
     fn read(&mut self, digest: Nonce, record: &Record) {
-        let spec = record.value.as_deref().map(serde_json::from_str::<SessionSpec>);
-        let (Some(Ok(spec)), Some(tenure)) = (spec, &record.tenure) else { return };
-        let Some(name) = spec.pool else { return };
+        let (Some(spec), Some(tenure)) = (&record.spec, &record.tenure) else { return };
+        let Some(name) = &spec.pool else { return };
         let joined = Joined {
             owner: tenure.owner.clone(),
             weight: spec.weight,
@@ -96,7 +95,7 @@ impl State {
             node: record.node,
             draining: was_asked(record),
         };
-        self.join(digest, &name, joined);
+        self.join(digest, name, joined);
     }
 }
 

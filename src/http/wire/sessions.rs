@@ -9,8 +9,7 @@ use super::{
     strict::{objects, word},
 };
 use crate::{
-    actor::Holdings,
-    lease::{Behavior, Check, CheckKind, Key, Token},
+    lease::{Behavior, Check, CheckKind, Holdings, Key, Token},
     manager::{SessionAlive, SessionView},
 };
 

@@ -144,6 +144,7 @@ mod tests {
             aftermath: None,
             request_marks: Box::default(),
             handover: None,
+            spec: None,
         };
         let (key, record) = (Key::new(key).unwrap(), Arc::new(record));
         Write { key, expected: Revision(9), record, changes: Vec::new() }

@@ -1,7 +1,8 @@
 //! A holder that is asked to hand its lease over, and what it does then.
 
 use tenure::lease::{
-    Answer, ChangeKind, CodecError, FenceResult, Key, Lost, Nonce, Record, Request, Revoke, Token,
+    Answer, Behavior, ChangeKind, CodecError, FenceResult, Key, Lost, Nonce, Record, Request,
+    Revoke, SessionSpec, Token,
 };
 
 use crate::core::harness::*;
@@ -177,6 +178,29 @@ fn the_tombstone_of_a_session_says_who_ordered_it() {
     assert_eq!(bench.record().handover, None);
 }
 
+/// A session that was made before records had a place for its specification goes on.
+#[test]
+fn the_specification_of_an_earlier_session_is_read_from_its_value() {
+    let mut bench = Bench::of(Key::of_session(Nonce(0x5e55)), None);
+    let text = r#"{"behavior":"Delete","lock_delay_ms":5,"pool":"p","weight":2,"checks":[]}"#;
+    bench.done(acquire("a").value(text));
+    let mut bytes = Vec::new();
+    bench.record().encode_into(&mut bytes);
+    bytes.truncate(bytes.len() - 5);
+    bytes[0] = 4;
+    bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+    let spec = Record::decode(&bytes).expect("a record").spec.expect("what it said");
+    let expected = SessionSpec {
+        behavior: Behavior::Delete,
+        lock_delay_ms: Some(5),
+        pool: Some("p".into()),
+        weight: 2,
+        capacity: None,
+        checks: Vec::new(),
+    };
+    assert_eq!(*spec, expected);
+}
+
 #[test]
 fn records_of_the_form_before_are_read() {
     let (mut bench, _) = held_by("a");
@@ -185,14 +209,16 @@ fn records_of_the_form_before_are_read() {
     let mut now = Vec::new();
     record.encode_into(&mut now);
     assert_eq!(Record::decode(&now).as_ref(), Ok(&*record));
-    // The form before ended where the request begins, which is one zero byte when there is none.
-    let mut before = now[..now.len() - 5].to_vec();
-    assert_eq!((before[0], now[now.len() - 5]), (4, 0));
-    before[0] = 3;
-    before.extend(crc32fast::hash(&before).to_le_bytes());
-    assert_eq!(Record::decode(&before).as_ref(), Ok(&*record));
-    before.truncate(before.len() - 4);
-    before[0] = 2;
-    before.extend(crc32fast::hash(&before).to_le_bytes());
-    assert_eq!(Record::decode(&before), Err(CodecError::Version(2)));
+    // The forms before ended before the request, and before the specification; none is one zero byte each.
+    let content = &now[..now.len() - 4];
+    assert_eq!((content[0], &content[content.len() - 2..]), (5, &[0, 0][..]));
+    let of = |version: u8, missing: usize| {
+        let mut bytes = content[..content.len() - missing].to_vec();
+        bytes[0] = version;
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        Record::decode(&bytes)
+    };
+    assert_eq!(of(4, 1).as_ref(), Ok(&*record));
+    assert_eq!(of(3, 2).as_ref(), Ok(&*record));
+    assert_eq!(of(2, 2), Err(CodecError::Version(2)));
 }

@@ -1,9 +1,9 @@
 //! The seeds of the target `record`: one of each kind, with every field in use.
 
 use tenure::lease::{
-    Aftermath, Behavior, Bond, ChangeKind, Ended, Epoch, Fence, FenceWhen, Handover, Moment,
-    NodeRecord, NodeState, Nonce, Offer, OnFenceFailure, Owner, Record, RequestMark, Revocation,
-    State, Tenure, Token,
+    Aftermath, Behavior, Bond, ChangeKind, Check, CheckKind, Ended, Epoch, Fence, FenceWhen,
+    Handover, Moment, NodeRecord, NodeState, Nonce, Offer, OnFenceFailure, Owner, Record,
+    RequestMark, Revocation, SessionSpec, State, Tenure, Token,
 };
 
 /// Their names and bytes: what the target is to take them for, then the record without its checksum.
@@ -11,8 +11,10 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let mut coded = Vec::new();
     full().encode_into(&mut coded);
     let full = seed(0, &coded);
-    // The form before ends earlier, with nothing.
-    let mut before = full[..full.len() - handover_bytes()].to_vec();
+    // The forms before end earlier, with nothing.
+    let mut before_spec = full[..full.len() - spec_bytes()].to_vec();
+    before_spec[1] = 4;
+    let mut before = before_spec[..before_spec.len() - handover_bytes()].to_vec();
     before[1] = 3;
     let mut coded = Vec::new();
     free().encode_into(&mut coded);
@@ -24,6 +26,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("seed-full", full),
         ("seed-form-before", before),
+        ("seed-form-before-spec", before_spec),
         ("seed-free", free),
         ("seed-node", node),
         ("seed-with-checksum", with_checksum),
@@ -41,6 +44,28 @@ fn handover_bytes() -> usize {
     full().encode_into(&mut with);
     Record { handover: None, ..full() }.encode_into(&mut without);
     with.len() - without.len() + 1
+}
+
+fn spec_bytes() -> usize {
+    spec().stored_bytes() + 1
+}
+
+fn spec() -> SessionSpec {
+    let kinds = [
+        CheckKind::Http("http://127.0.0.1:1/".into()),
+        CheckKind::Tcp("127.0.0.1:1".into()),
+        CheckKind::Exec(vec!["true".into()]),
+        CheckKind::Progress,
+    ];
+    let check = |kind| Check { kind, interval_ms: 1000, timeout_ms: 500, fail_after: 3 };
+    SessionSpec {
+        behavior: Behavior::Delete,
+        lock_delay_ms: Some(1),
+        pool: Some("p".into()),
+        weight: 2,
+        capacity: Some(3),
+        checks: kinds.map(check).into(),
+    }
 }
 
 fn tenure(nonce: u128, bond: Option<Bond>) -> Tenure {
@@ -90,6 +115,7 @@ fn full() -> Record {
         aftermath: Some(Box::new(Aftermath { cooling_ms: 9, fences: vec![fence] })),
         request_marks: Box::new([RequestMark { id: 5, body: 6, grant_nonce: Nonce(7) }]),
         handover: Some(Box::new(Handover { reason: "r".into(), actor: "a".into(), span_ms: 4 })),
+        spec: Some(Box::new(spec())),
     }
 }
 
@@ -105,6 +131,7 @@ fn free() -> Record {
         aftermath: None,
         request_marks: Box::default(),
         handover: None,
+        spec: None,
         ..full()
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tenure::{
     clock::Chance,
     lease::{
-        ChangeKind, Ended, Epoch, Handover, MAX_OWNER_BYTES, MAX_PIN_BYTES, MAX_PINS,
-        MAX_REQUEST_MARKS, Moment, Nonce, Offer, Owner, Record, RequestMark, Revocation, State,
-        Tenure, Token,
+        Behavior, ChangeKind, Check, CheckKind, Ended, Epoch, Handover, MAX_OWNER_BYTES,
+        MAX_PIN_BYTES, MAX_PINS, MAX_REQUEST_MARKS, Moment, Nonce, Offer, Owner, Record,
+        RequestMark, Revocation, SessionSpec, State, Tenure, Token,
     },
     manager::MAX_VALUE_BYTES,
 };
@@ -122,6 +122,25 @@ impl Shapes {
                 let (reason, actor) = (s.text(256).into(), s.text(256).into());
                 Box::new(Handover { reason, actor, span_ms: s.number() })
             }),
+            spec: self.some(|s| Box::new(s.spec())),
+        }
+    }
+
+    fn spec(&mut self) -> SessionSpec {
+        let kind = match self.below(4) {
+            0 => CheckKind::Http(self.text(100).into()),
+            1 => CheckKind::Tcp(self.text(100).into()),
+            2 => CheckKind::Exec(vec![self.text(100).into(), self.text(100).into()]),
+            _ => CheckKind::Progress,
+        };
+        let (interval_ms, timeout_ms) = (self.number(), self.number());
+        SessionSpec {
+            behavior: if self.coin() { Behavior::Release } else { Behavior::Delete },
+            lock_delay_ms: self.some(|s| s.number() as u32),
+            pool: self.some(|s| s.text(100).into()),
+            weight: self.number() as u32,
+            capacity: self.some(|s| s.number() as u32),
+            checks: vec![Check { kind, interval_ms, timeout_ms, fail_after: 3 }],
         }
     }
 
@@ -170,6 +189,8 @@ impl Shapes {
                 actor: "a".repeat(256).into(),
                 span_ms: u64::MAX,
             })),
+            // A session's record has no value.
+            spec: None,
         })
     }
 }

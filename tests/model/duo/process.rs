@@ -1,7 +1,7 @@
 //! What the process does with the effects of its two leases, and what becomes of that.
 
 use tenure::lease::{
-    Answer, ChangeKind, Effect, Env, Input, Nonce, Revision, Standing, State, Token, WriteEffect,
+    Answer, ChangeKind, Effect, Env, Input, Nonce, Revision, State, Token, WriteEffect,
 };
 
 use super::{
@@ -82,7 +82,7 @@ impl World {
             return None;
         }
         let revision = Revision(write.expected.0 + 1);
-        let dead = self.standing() == Standing::Dead;
+        let dead = self.session_is_over();
         let before =
             self.stores[which].as_ref().map_or(Token::default(), |(at, record)| record.token(*at));
         let mut ended = false;

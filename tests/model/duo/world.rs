@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tenure::lease::{
-    Behavior, Bond, Call, Effect, Env, Inherited, Input, Key, Lease, LeaseId, Loaded, Nonce,
-    Record, Request, Revision, SessionOver, Settled, Standing, State, Token, WriteEffect,
+    Behavior, Bond, Call, Effect, Env, Inherited, Input, Inquiry, Key, Lease, LeaseId, Loaded,
+    Nonce, Record, Request, Revision, SessionOver, Settled, State, Token, WriteEffect,
 };
 
 use super::{
@@ -141,8 +141,8 @@ impl World {
         self.stores[which].as_ref().map_or(Revision::ABSENT, |(revision, _)| *revision)
     }
 
-    pub fn standing(&self) -> Standing {
-        Standing::of(&loaded(&self.stores[SESSION]))
+    pub fn session_is_over(&self) -> bool {
+        Inquiry::of(DIGEST, &loaded(&self.stores[SESSION])).is_over()
     }
 
     pub fn within(&self, bounds: &Bounds) -> bool {
@@ -169,7 +169,7 @@ impl World {
         }
         let seen_over = self.leases[SESSION].view(NOW).expires_in_ms == Some(0);
         let observed = model.sin == Some(Sin::ObservedExpiry) && seen_over;
-        if self.standing() == Standing::Dead || observed {
+        if self.session_is_over() || observed {
             out.push(Action::Tell);
         }
         for which in [SESSION, KEY] {

@@ -1,12 +1,11 @@
 //! What the two nodes share: their records, the key's, and its session's.
 
 use tenure::lease::{
-    ChangeKind, NodeRecord, NodeState, Nonce, Renewal, Revision, Standing, State, Token,
-    WriteEffect,
+    ChangeKind, Inquiry, NodeRecord, NodeState, Nonce, Renewal, Revision, State, Token, WriteEffect,
 };
 
 use super::{
-    KEY, NOW, SESSION, TICK_MS, TwoNodes,
+    DIGEST, KEY, NOW, SESSION, TICK_MS, TwoNodes,
     node::{Found, loaded},
     world::{Broken, Event, Fate, World},
 };
@@ -29,7 +28,7 @@ impl World {
 
     /// Whether the session's tombstone is durable.
     pub fn session_is_dead(&self) -> bool {
-        Standing::of(&loaded(&self.cells[SESSION])) == Standing::Dead
+        Inquiry::of(DIGEST, &loaded(&self.cells[SESSION])).is_over()
     }
 
     pub fn meet(&mut self, model: &TwoNodes, at: usize, which: usize, fate: Fate) {

@@ -66,6 +66,7 @@ fn record(seq: u64, nonce: u128) -> Record {
         aftermath: None,
         request_marks: Box::new([]),
         handover: None,
+        spec: None,
     }
 }
 

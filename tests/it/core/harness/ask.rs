@@ -30,6 +30,7 @@ pub fn acquire(name: &str) -> Ask {
         grant_nonce: Nonce::default(),
         mark: None,
         bond: None,
+        spec: None,
         place: false,
     })
 }

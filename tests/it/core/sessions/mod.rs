@@ -5,8 +5,8 @@ mod mutants;
 mod tombstone;
 
 use tenure::lease::{
-    Answer, Behavior, Bond, CLIENT_DRIFT, ChangeKind, Epoch, Input, Key, Moment, Mutant, Nonce,
-    Refusal, Request, SessionOver, Standing, Token,
+    Answer, Behavior, Bond, CLIENT_DRIFT, ChangeKind, Epoch, Input, Inquiry, Key, Moment, Mutant,
+    Nonce, Refusal, Request, SessionOver, Token,
 };
 
 use crate::core::harness::*;
@@ -106,14 +106,18 @@ impl Duo {
     }
 
     /// The shell looks at the session's record, and tells the lease if it is a tombstone.
-    fn look(&mut self) -> Standing {
-        let standing = Standing::of(&self.session.cell.load());
+    fn look(&mut self) -> bool {
+        let over = self.is_over();
         let view = self.session.lease.view(self.session.now);
         let observed = self.sins.observed_expiry && view.expires_in_ms == Some(0);
-        if standing == Standing::Dead || observed {
+        if over || observed {
             self.tell();
         }
-        standing
+        over
+    }
+
+    fn is_over(&self) -> bool {
+        Inquiry::of(DIGEST, &self.session.cell.load()).is_over()
     }
 
     fn tell(&mut self) {
@@ -124,7 +128,7 @@ impl Duo {
     /// The session ends by expiry, and the lease is told.
     fn end(&mut self) {
         self.run(TTL_MS);
-        assert_eq!(self.look(), Standing::Dead);
+        assert!(self.look());
     }
 
     /// I1 and I6: what a session kept goes to nobody else before its tombstone, nor while its holder
@@ -142,7 +146,7 @@ impl Duo {
         if !ended || self.verdict.is_err() {
             return;
         }
-        if Standing::of(&self.session.cell.load()) != Standing::Dead {
+        if !self.is_over() {
             self.verdict = Err(format!("I6: {next:?} before the tombstone"));
         } else if self.window > self.key.now {
             self.verdict = Err(format!("I1: {next:?} before {:?}", self.window));

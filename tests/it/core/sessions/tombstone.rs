@@ -10,13 +10,13 @@ fn a_spent_session_is_never_granted_or_revived() {
     assert_eq!(refused(&duo.session.done(acquire("a"))), Refusal::RequestSpent(None));
     assert_eq!(refused(&duo.session.done(acquire("a").reclaiming())), Refusal::RequestSpent(None));
     duo.run(TTL_MS);
-    assert_eq!(duo.look(), Standing::Dead);
+    assert!(duo.look());
     let beat = duo.session.done(heartbeat(duo.holder.proof()));
     assert!(matches!(beat.answer(), Answer::Lost(Lost::Ended(ChangeKind::Expired))));
     assert_eq!(refused(&duo.session.done(acquire("a"))), Refusal::RequestSpent(None));
     duo.session.restart(true, 0);
     assert_eq!(refused(&duo.session.done(acquire("a"))), Refusal::RequestSpent(None));
-    assert_eq!(duo.look(), Standing::Dead);
+    assert!(duo.look());
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn who_waits_for_the_key_of_a_session_is_not_granted_a_tombstone() {
     session.oracle = other.oracle.clone();
     session.settle();
     assert_eq!(refused(&late), Refusal::RequestSpent(None));
-    assert_eq!(Standing::of(&session.cell.load()), Standing::Dead);
+    assert!(Inquiry::of(DIGEST, &session.cell.load()).is_over());
 }
 
 #[test]
@@ -53,16 +53,16 @@ fn who_waits_for_a_session_that_the_store_refused_is_not_granted_its_tombstone()
     session.done(Request::Bury);
     session.run(60_000);
     assert!(matches!(late.answer(), Answer::Refused(..)), "{late:?}");
-    assert_eq!(Standing::of(&session.cell.load()), Standing::Dead);
+    assert!(Inquiry::of(DIGEST, &session.cell.load()).is_over());
 }
 
 #[test]
 fn a_session_without_a_record_is_made_a_tombstone() {
     let mut session = Bench::of(Key::of_session(DIGEST), None);
-    assert_eq!(Standing::of(&session.cell.load()), Standing::Absent);
+    assert_eq!(Inquiry::of(DIGEST, &session.cell.load()), Inquiry::Bury);
     let buried = session.done(Request::Bury);
     assert!(matches!(buried.answer(), Answer::Viewed(view) if view.known));
-    assert_eq!(Standing::of(&session.cell.load()), Standing::Dead);
+    assert!(Inquiry::of(DIGEST, &session.cell.load()).is_over());
     assert_eq!(refused(&session.done(acquire("a"))), Refusal::RequestSpent(None));
     assert!(session.events().is_empty());
 
@@ -91,15 +91,15 @@ fn a_session_and_its_burial_race_and_one_of_them_wins() {
 #[test]
 fn standing_is_what_the_store_proves() {
     let mut bench = Bench::new();
-    assert_eq!(Standing::of(&bench.cell.load()), Standing::Absent);
+    assert_eq!(Inquiry::of(DIGEST, &bench.cell.load()), Inquiry::Bury);
     bench.done(acquire("a"));
-    assert_eq!(Standing::of(&bench.cell.load()), Standing::Alive);
+    assert_eq!(Inquiry::of(DIGEST, &bench.cell.load()), Inquiry::Lives);
     bench.cell.spoilt = true;
-    assert_eq!(Standing::of(&bench.cell.load()), Standing::Alive, "held by somebody unknown");
+    assert_eq!(Inquiry::of(DIGEST, &bench.cell.load()), Inquiry::Lives, "held by somebody unknown");
     for state in [State::Free, State::Offered, State::Fencing, State::Cooling] {
         let record = Record { state, ..Record::absent() };
         let there = Loaded::Record(tenure::lease::Revision(1), record.into());
-        assert_eq!(Standing::of(&there), Standing::Dead);
+        assert!(Inquiry::of(DIGEST, &there).is_over());
     }
 }
 

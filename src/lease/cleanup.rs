@@ -1,0 +1,150 @@
+//! R6: what is left to be done for a session that is over: its leases are told, looked for again, and in the end its
+//! record goes.
+//!
+//! Decides only; the shell searches, tells and removes.
+//!
+//! Guarantees: the record is removed only after two searches in a row found no lease of the session, the second one
+//! at least a burial after the first.
+
+use std::time::Duration;
+
+use super::{Moment, SessionOver};
+
+/// The leases of an ended session are looked for once more after this: a grant may have landed late.
+const SEARCH_AGAIN: Duration = Duration::from_secs(5);
+/// After this they are looked for again, when that failed.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// While some are left, they are looked for at least so often.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// A session that is over, until nothing of it is left.
+#[derive(Clone, Debug)]
+pub struct Cleanup {
+    /// As its leases are told.
+    pub over: SessionOver,
+    /// Since when this is known: a grant may land for so long after it.
+    since: Moment,
+    /// When its leases are looked for next, and how long after that again if some are found.
+    next: Moment,
+    pause: Duration,
+    /// A search found none: with the next one that finds none, its record goes.
+    bare: bool,
+    /// For how long its record stays after the last lease was seen.
+    burial: Duration,
+}
+
+/// What follows from a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CleanupEffect {
+    /// Nothing, for now.
+    Wait,
+    /// What is known of the session is forgotten.
+    Forget,
+    /// Its record is to be removed; [`Cleanup::stays`] where that failed.
+    Remove,
+}
+
+impl Cleanup {
+    /// Begins when the leases that were known were told. `whole`: none was missing.
+    #[must_use]
+    pub fn new(over: SessionOver, now: Moment, whole: bool, burial: Duration) -> Self {
+        let next = if whole { now + SEARCH_AGAIN } else { now };
+        let burial = burial.max(SEARCH_AGAIN);
+        Self { over, since: now, next, pause: SEARCH_AGAIN, bare: false, burial }
+    }
+
+    /// Whether its leases are to be looked for.
+    #[must_use]
+    pub fn is_due(&self, now: Moment) -> bool {
+        self.next <= now
+    }
+
+    /// Whether a search found that no lease is left: an end that is heard of now is another one, of a store that
+    /// went backwards.
+    #[must_use]
+    pub fn is_bare(&self) -> bool {
+        self.bare
+    }
+
+    /// Its leases were looked for, and those that are left were told.
+    pub fn searched(&mut self, left: bool, now: Moment) -> CleanupEffect {
+        let settled = self.since + SEARCH_AGAIN;
+        if left {
+            self.next = now + self.pause;
+            // A pinned one may stay for long.
+            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        } else if now < settled {
+            self.next = settled;
+        } else if self.bare {
+            return CleanupEffect::Remove;
+        } else {
+            (self.bare, self.next) = (true, now + self.burial);
+            return CleanupEffect::Forget;
+        }
+        CleanupEffect::Wait
+    }
+
+    /// The search failed.
+    pub fn failed(&mut self, now: Moment) {
+        self.next = now + RETRY;
+    }
+
+    /// The record could not be removed.
+    pub fn stays(&mut self, now: Moment) {
+        self.next = now + SEARCH_AGAIN;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::{ChangeKind, Nonce};
+
+    const BURIAL: Duration = Duration::from_secs(300);
+
+    fn begun(whole: bool) -> (Cleanup, Moment) {
+        let over = SessionOver::new(Nonce(7), ChangeKind::Expired, None, None);
+        let now = Moment::ZERO + Duration::from_secs(1000);
+        (Cleanup::new(over, now, whole, BURIAL), now)
+    }
+
+    #[test]
+    fn the_record_goes_after_two_searches_that_are_a_burial_apart() {
+        let (mut cleanup, begun) = begun(true);
+        assert!(!cleanup.is_due(begun));
+        let first = begun + SEARCH_AGAIN;
+        assert_eq!(cleanup.searched(false, first), CleanupEffect::Forget);
+        assert!(cleanup.is_bare() && !cleanup.is_due(first + BURIAL - RETRY));
+        let second = first + BURIAL;
+        assert!(cleanup.is_due(second));
+        assert_eq!(cleanup.searched(false, second), CleanupEffect::Remove);
+        cleanup.stays(second);
+        assert!(!cleanup.is_due(second) && cleanup.is_due(second + SEARCH_AGAIN));
+    }
+
+    #[test]
+    fn a_search_that_is_too_early_to_see_a_late_grant_settles_nothing() {
+        let (mut cleanup, begun) = begun(false);
+        assert!(cleanup.is_due(begun));
+        assert_eq!(cleanup.searched(false, begun), CleanupEffect::Wait);
+        assert!(!cleanup.is_due(begun) && cleanup.is_due(begun + SEARCH_AGAIN));
+    }
+
+    #[test]
+    fn leases_that_stay_are_looked_for_more_and_more_seldom() {
+        let (mut cleanup, mut now) = begun(true);
+        let mut pauses = Vec::new();
+        for _ in 0..9 {
+            let from = now;
+            assert_eq!(cleanup.searched(true, now), CleanupEffect::Wait);
+            while !cleanup.is_due(now) {
+                now = now + RETRY;
+            }
+            pauses.push(now.since(from).as_secs());
+        }
+        assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
+        cleanup.failed(now);
+        assert!(cleanup.is_due(now + RETRY));
+    }
+}
