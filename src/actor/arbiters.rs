@@ -19,6 +19,11 @@ pub fn claim_this_thread(index: usize) {
     HERE.set(Some(index));
 }
 
+/// Which of the threads of lease actors this is.
+pub(super) fn here() -> usize {
+    HERE.get().unwrap_or(0)
+}
+
 impl Arbiters {
     /// Room for `count` arbiters, none of them known yet.
     #[must_use]
@@ -56,13 +61,28 @@ impl Arbiters {
         local: impl FnOnce() -> T,
         remote: impl FnOnce(&ArbiterHandle) -> T,
     ) -> Option<T> {
-        if self.slots.is_empty() {
-            return Some(local());
-        }
-        let index = usize::try_from(hash % self.slots.len() as u64).unwrap_or(0);
-        if HERE.get() == Some(index) {
+        let index = self.index(hash);
+        if self.is_here(index) {
             return Some(local());
         }
         self.slots[index].get().map(remote)
+    }
+
+    /// The number of the arbiter of `hash`.
+    pub(super) fn index(&self, hash: u64) -> usize {
+        usize::try_from(hash % self.slots.len().max(1) as u64).unwrap_or(0)
+    }
+
+    fn is_here(&self, index: usize) -> bool {
+        self.slots.is_empty() || HERE.get() == Some(index)
+    }
+
+    /// Runs `action` on an arbiter; at once, when that is this thread. Not so, where there is none yet.
+    pub(super) fn run(&self, index: usize, action: impl FnOnce() + Send + 'static) {
+        if self.is_here(index) {
+            action();
+        } else if let Some(arbiter) = self.slots[index].get() {
+            arbiter.spawn_fn(action);
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 /// How many ends of one thread are written at a time: enough for large groups of writes, few enough
 /// that a heartbeat between them waits for some milliseconds at most.
-const PERMITS: usize = 1024;
+const PERMITS: usize = 256;
 
 thread_local! {
     static GATE: Gate = Gate::default();

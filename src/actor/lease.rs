@@ -12,7 +12,13 @@ use actix::{
 
 pub use mail::Mail;
 
-use super::{Reply, World, gate::Permit, obituary::Obituary, warden::Warden};
+use super::{
+    Reply, World,
+    gate::Permit,
+    obituary::Obituary,
+    outcomes::{Landed, Pending},
+    warden::Warden,
+};
 use crate::{
     clock::Chance,
     lease::{
@@ -321,25 +327,28 @@ impl LeaseActor {
         } else {
             self.world.store.compare_and_set(Write { key, expected, record, changes })
         };
-        let generation = self.generation;
-        let settled = write.into_actor(self).map(move |outcome, actor, ctx| {
-            if actor.generation != generation {
-                return;
-            }
-            let (label, settled) = match outcome {
-                Outcome::Committed(revision) => (0, Settled::Committed(revision)),
-                Outcome::Conflict(found) => (1, Settled::Conflict(loaded(found))),
-                Outcome::Refused(error) => (2, Settled::Refused(error)),
-                Outcome::Unknown(error) => (2, Settled::Unknown(error)),
-            };
-            let reading = actor.world.reading();
-            let now = reading.0;
-            actor.world.metrics.store_cas(label, now.since(began));
-            actor.step_at(reading, Input::Settled(settled), ctx);
-            actor.observe_tenure(now);
-            actor.leave_gate();
-        });
-        ctx.spawn(settled);
+        let pending = Pending::new(write, ctx.address(), self.generation, began);
+        self.world.outcomes.report(pending);
+    }
+
+    /// A write is settled; one that was based on what was forgotten since is none of ours.
+    fn landed(&mut self, landed: Landed, ctx: &mut Context<Self>) {
+        let Landed { outcome, generation, began } = landed;
+        if self.generation != generation {
+            return;
+        }
+        let (label, settled) = match outcome {
+            Outcome::Committed(revision) => (0, Settled::Committed(revision)),
+            Outcome::Conflict(found) => (1, Settled::Conflict(loaded(found))),
+            Outcome::Refused(error) => (2, Settled::Refused(error)),
+            Outcome::Unknown(error) => (2, Settled::Unknown(error)),
+        };
+        let reading = self.world.reading();
+        let now = reading.0;
+        self.world.metrics.store_cas(label, now.since(began));
+        self.step_at(reading, Input::Settled(settled), ctx);
+        self.observe_tenure(now);
+        self.leave_gate();
     }
 
     fn alarm(&self, alarm: Alarm) {
@@ -436,6 +445,7 @@ impl Handler<Mail> for LeaseActor {
             Mail::SessionOver(over) => self.session_over(over, ctx),
             Mail::OverTurn(permit, over) => self.end_kept(permit, over, ctx),
             Mail::Reload => self.reload(ctx),
+            Mail::Landed(landed) => self.landed(landed, ctx),
             Mail::Turn(permit) => self.take_turn(permit, ctx),
             Mail::Shuffle(n, reply) => drop(reply.send(self.chance.permutation(n))),
             #[cfg(any(test, feature = "testing"))]

@@ -12,7 +12,8 @@ use std::{
 use futures_util::{StreamExt, stream};
 
 use super::{
-    Mail, Unanswered, World, bonds, handovers, orders, sessions::Session, tasks::supervise,
+    Mail, Registry, Unanswered, World, bonds, handovers, orders, sessions::Session,
+    tasks::supervise,
 };
 use crate::{
     clock::{HashMap, HashSet},
@@ -142,9 +143,8 @@ impl Reaper {
 
 async fn tell(world: &Arc<World>, keys: Vec<Key>, over: &SessionOver) {
     for batch in keys.chunks(BATCH) {
-        for key in batch {
-            let _ = world.registry.post(world, key.as_str(), Mail::SessionOver(over.clone()));
-        }
+        let over = over.clone();
+        Registry::post_all(world, batch, move || Mail::SessionOver(over.clone()));
         tokio::task::yield_now().await;
     }
 }

@@ -82,6 +82,40 @@ impl Registry {
         Ok(())
     }
 
+    /// Puts mail into the mailboxes of many keys' actors, which are started where there are none. Each thread is woken
+    /// once.
+    pub(super) fn post_all(
+        world: &Arc<World>,
+        keys: &[Key],
+        mail: impl Fn() -> Mail + Clone + Send + 'static,
+    ) {
+        let registry = &world.registry;
+        let mut by_arbiter = vec![Vec::new(); registry.arbiters.count().max(1)];
+        for key in keys {
+            by_arbiter[registry.arbiters.index(registry.hash(key))].push(key.clone());
+        }
+        for (index, keys) in by_arbiter.into_iter().enumerate().filter(|(_, keys)| !keys.is_empty())
+        {
+            let (world, mail) = (world.clone(), mail.clone());
+            registry.arbiters.run(index, move || {
+                for key in keys {
+                    let _ = world.registry.post(&world, key.as_str(), mail());
+                }
+            });
+        }
+    }
+
+    fn hash(&self, key: &Key) -> u64 {
+        let mut hasher = self.slots.hasher().build_hasher();
+        hasher.write(key.as_str().as_bytes());
+        hasher.finish()
+    }
+
+    /// How many threads there are for actors, if there are several.
+    pub(super) fn threads(&self) -> usize {
+        self.arbiters.count()
+    }
+
     /// Puts mail into the mailbox of the key's actor, if there is one.
     pub(super) fn tell(&self, key: &str, mail: impl FnOnce() -> Mail) {
         if let Some(slot) = self.slots.get(key)
@@ -138,11 +172,9 @@ impl Registry {
             Obituary::new(key.clone(), incarnation, world.clock.clone(), world.deaths.clone());
         let actor = LeaseActor::new(world.clone(), restarted, obituary);
         let mut actor = Some(actor);
-        let mut hasher = self.slots.hasher().build_hasher();
-        hasher.write(key.as_str().as_bytes());
         let cell = std::cell::RefCell::new(&mut actor);
         let addr = self.arbiters.place(
-            hasher.finish(),
+            self.hash(key),
             || cell.borrow_mut().take().map(Actor::start),
             |arbiter| {
                 let actor = cell.borrow_mut().take()?;

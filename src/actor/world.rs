@@ -13,7 +13,7 @@ use tokio::sync::{Notify, mpsc::UnboundedSender};
 
 use super::{
     Bus, Mail, NamedPlugin, Plugins, Pools, Registry, Rules, Sessions, forgotten::Forgotten,
-    obituary::Death, rules::digest, unheard::UnheardGrants,
+    obituary::Death, outcomes::Outcomes, rules::digest, unheard::UnheardGrants,
 };
 use crate::{
     clock::{Clock, Entropy, JumpDetector},
@@ -71,6 +71,8 @@ pub struct World {
     pub plugins: Plugins,
     /// Where every key's actor is found.
     pub registry: Registry,
+    /// Where the outcomes of writes arrive.
+    pub(super) outcomes: Outcomes,
     /// Where changes are published.
     pub bus: Bus,
     /// Handles to the metrics that have no pool.
@@ -177,6 +179,7 @@ impl World {
             unheard: UnheardGrants::default(),
             pools: Pools::default(),
             plugins,
+            outcomes: Outcomes::new(registry.threads()),
             registry,
             bus,
             metrics,

@@ -2,7 +2,7 @@
 
 use actix::Message;
 
-use super::super::{Reply, gate::Permit};
+use super::super::{Reply, gate::Permit, outcomes::Landed};
 use crate::lease::{Call, FenceReport, SessionOver};
 
 /// Mail for a lease actor.
@@ -22,6 +22,8 @@ pub enum Mail {
     Stale(u64),
     /// The store is another one than before: start again from what it holds.
     Reload,
+    /// A write is settled.
+    Landed(Landed),
     /// The gate of ends lets this actor in.
     Turn(Permit),
     /// The gate of ends lets this actor in, to end what a session kept.
