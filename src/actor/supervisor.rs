@@ -144,9 +144,7 @@ async fn publish(world: Arc<World>, mut feed: Feed, mut position: Position) {
                 if !world.breaks(Mutant::GapUnsaid) {
                     world.bus.lose(resume);
                 }
-                world.sessions.doubt();
-                world.pools.doubt();
-                world.registry.tell_all(|| Mail::Stale(u64::MAX));
+                missed_some(&world);
             }
             Ok(News::Changes(batch)) => {
                 for committed in batch.iter() {
@@ -163,6 +161,15 @@ async fn publish(world: Arc<World>, mut feed: Feed, mut position: Position) {
     }
 }
 
+/// Changes were missed: what is known from changes alone is looked for again.
+fn missed_some(world: &World) {
+    if !world.breaks(Mutant::GhostsAfterGap) {
+        world.sessions.doubt();
+        world.pools.doubt();
+    }
+    world.registry.tell_all(|| Mail::Stale(u64::MAX));
+}
+
 async fn catch_up(world: &World, mut position: Position) -> Position {
     loop {
         match world.store.history(position, CATCH_UP).await {
@@ -177,9 +184,7 @@ async fn catch_up(world: &World, mut position: Position) -> Position {
                 tracing::error!("changes were compacted away before they were published");
                 world.metrics.feed_gaps.increment(1);
                 world.bus.lose(resume);
-                world.sessions.doubt();
-                world.pools.doubt();
-                world.registry.tell_all(|| Mail::Stale(u64::MAX));
+                missed_some(world);
                 return resume;
             }
             Err(error) => {

@@ -95,6 +95,8 @@ mutants! {
         BondsOfOthersUnheard,
         /// R6: leases of sessions whose grants a feed's gap hid are not looked for.
         BondsNotReadAnew,
+        /// R6: sessions and members of pools whose end a feed's gap hid are not looked for.
+        GhostsAfterGap,
         /// R7: a tenure, and so a session, goes on after its store went backwards.
         TenureOutlivesEpoch,
         /// R8: a fence that was being run when its node died is run by nobody else.

@@ -3,6 +3,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeSet,
     future::poll_fn,
     pin::Pin,
     rc::Rc,
@@ -14,9 +15,9 @@ use std::{
 use tenure::{
     actor::{Arbiters, Heard, Limits, Mail, NamedPlugin, Promise, Witnessed},
     clock::{Clock, SeededEntropy},
-    lease::{Mutant, Policies},
+    lease::{Key, Mutant, Nonce, Policies, State},
     manager::{CallLimits, Manager, Parts},
-    store::LeaseStore,
+    store::{Found, LeaseStore},
     telemetry::{Metrics, OwnershipLog},
 };
 use tokio::{
@@ -37,6 +38,9 @@ use super::{
 
 /// The longest that a caller may wait in a queue.
 pub const WAIT_MAX: Duration = Duration::from_secs(120);
+
+/// Between two looks for ghosts.
+const LOOKS: Duration = Duration::from_secs(10);
 
 /// Polls of one process at one instant.
 const MOST_POLLS: u32 = 5_000;
@@ -168,6 +172,22 @@ impl Host {
             }
         }
         self.crash();
+    }
+
+    /// Members of the pool that this node knows of and whose session is over, a while after that.
+    pub async fn ghosts(&self) -> Vec<String> {
+        let manager = self.process.borrow().as_ref().and_then(|p| p.manager.borrow().clone());
+        let Some(manager) = manager else { return Vec::new() };
+        let looked = self.process.borrow().as_ref().and_then(|process| {
+            let local = process.local.borrow();
+            local.as_ref().map(|local| local.spawn_local(ghosts(manager)))
+        });
+        let Some(looked) = looked else { return Vec::new() };
+        let ghosts = timeout(6 * LOOKS, looked).await.ok().and_then(Result::ok);
+        let ghosts = ghosts.unwrap_or_default().into_iter();
+        ghosts
+            .map(|ghost| format!("I8: node {} has the ghost {ghost} in its pool", self.number))
+            .collect()
     }
 
     /// The actors of all its keys panic.
@@ -323,6 +343,32 @@ impl Life {
             }
         });
     }
+}
+
+/// Members that are over at every look of a while.
+async fn ghosts(manager: Arc<Manager>) -> BTreeSet<Nonce> {
+    let world = manager.world();
+    let mut ghosts: Option<BTreeSet<Nonce>> = None;
+    for _ in 0..3 {
+        let mut over = BTreeSet::new();
+        for member in world.pools.view("pool").map(|pool| pool.members).unwrap_or_default() {
+            let there = world.store.read(&Key::of_session(member.digest)).await;
+            let lives = |found: Found| found.record.is_ok_and(|record| record.state == State::Held);
+            if there.is_ok_and(|found| !found.is_some_and(lives)) {
+                over.insert(member.digest);
+            }
+        }
+        let left = match &ghosts {
+            Some(before) => before & &over,
+            None => over,
+        };
+        if left.is_empty() {
+            return left;
+        }
+        ghosts = Some(left);
+        sleep(LOOKS).await;
+    }
+    ghosts.unwrap_or_default()
 }
 
 fn promised(node: &str, promise: &Promise<'_>) -> Event {

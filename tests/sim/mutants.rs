@@ -67,6 +67,9 @@ pub fn fits(mutant: Mutant, plan: &Plan) -> bool {
         Mutant::GapUnsaid => plan.kind == Kind::Nats,
         Mutant::BondsOfOthersUnheard => several && lapses() && plan.sessions > 0,
         Mutant::BondsNotReadAnew => plan.kind == Kind::Nats && plan.sessions > 0,
+        Mutant::GhostsAfterGap => {
+            plan.kind == Kind::DynamoDb && several && plan.sessions > 0 && plan.pool
+        }
         Mutant::SessionRises
         | Mutant::SessionFreedBeforeTombstone
         | Mutant::GrantUnderEndingSession => plan.sessions > 0,
@@ -116,10 +119,13 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
             plan.impatience = 500;
         }
         // A node that is cut off from the store for so long that the stream forgets what it missed.
-        Mutant::BondsNotReadAnew => {
+        Mutant::BondsNotReadAnew | Mutant::GhostsAfterGap => {
             let way = Direction::Both;
             let cut = |_| Fault::StoreCut { node: node(chance), way, span: long };
             more.extend((0..4).map(cut));
+            if mutant == Mutant::GhostsAfterGap {
+                plan.shape.history = 8;
+            }
         }
         // A node that does not come to read what others write about themselves.
         Mutant::EndOfHomeFromOlderCopy => {

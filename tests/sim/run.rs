@@ -127,7 +127,10 @@ async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, 
     }
     let probe = |n| Rc::new(Worker::new(count + 1 + n, "probe", &arena, chance.fork()));
     let probes: Vec<_> = (0..3).map(probe).collect();
-    let stuck = admin::probe(&probes, bound_ms(&arena.plan)).await;
+    let mut stuck = admin::probe(&probes, bound_ms(&arena.plan)).await;
+    for host in &hosts {
+        stuck.extend(host.ghosts().await);
+    }
     // What is on its way to subscribers arrives, and whoever asked without a wait was to be answered by now.
     let answered = arena.plan.calm + SETTLED + arena.plan.answer_within(Op::AcquireAny) + SECOND;
     until((now() + UNHEARD + SECOND).max(answered)).await;
