@@ -23,7 +23,7 @@ use crate::{
     clock::Chance,
     lease::{
         Alarm, Answer, Call, Effect, Effects, Epoch, Inherited, Input, Lease, Loaded, Moment,
-        Mutant, Nonce, Request, SessionOver, Settled, StoreError, Token, WriteEffect,
+        Mutant, Nonce, Request, SessionOver, Settled, State, StoreError, Token, View, WriteEffect,
     },
     store::{Found, Outcome, Write},
     telemetry::PoolMetrics,
@@ -181,8 +181,15 @@ impl LeaseActor {
     fn count_session(&mut self, digest: Nonce) {
         self.warden = None;
         let Some(lease) = self.lease.as_ref().filter(|_| self.homed) else {
-            if self.lease.as_ref().is_none_or(|lease| lease.tenure_mark().0) {
+            let view = self.lease.as_ref().map(|lease| lease.view(self.world.clock.now()));
+            // Of its end the feed tells.
+            let over = |view: View| view.known && !view.quarantined && view.state != State::Held;
+            if !view.is_some_and(over) {
                 self.world.sessions.depart(digest);
+                // A store that went backwards may have no record of it, and no feed tells of that.
+                if self.world.pools.has(digest) {
+                    self.world.sessions.inquire(digest, []);
+                }
             }
             return self.pool.sessions.decrement(1.0);
         };
@@ -282,7 +289,7 @@ impl LeaseActor {
                 }
                 Effect::Inquire(node) => self.world.inquire(node),
                 Effect::InquireSession(digest) => {
-                    self.world.sessions.inquire(digest, self.obituary.key());
+                    self.world.sessions.inquire(digest, [self.obituary.key().clone()]);
                 }
                 Effect::Reorder(digest) => {
                     self.world.sessions.reorder(digest, self.obituary.key());

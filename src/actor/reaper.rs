@@ -310,9 +310,7 @@ async fn reorder(world: &Arc<World>, digest: Nonce, key: &Key) -> bool {
 /// R6: whoever reads a lease of a dead session ends it; a session without a record gets a tombstone first.
 async fn inquire(world: &Arc<World>, digest: Nonce, keys: HashSet<Key>) {
     let key = Key::of_session(digest);
-    let again = |keys: HashSet<Key>| {
-        keys.iter().for_each(|key| world.sessions.inquire(digest, key));
-    };
+    let again = |keys: HashSet<Key>| world.sessions.inquire(digest, keys);
     let found = match world.store.read(&key).await {
         Ok(found) => super::lease::loaded(found),
         Err(error) => {
@@ -323,6 +321,7 @@ async fn inquire(world: &Arc<World>, digest: Nonce, keys: HashSet<Key>) {
     match Inquiry::of(digest, &found) {
         Inquiry::Lives => {}
         Inquiry::Over { over, home } => {
+            world.pools.left(digest);
             tell(world, keys.into_iter().collect(), &over).await;
             if world.is_own(home) {
                 world.sessions.left(over);

@@ -327,14 +327,14 @@ impl Sessions {
         self.ordered.notify_one();
     }
 
-    /// Has it found out whether a session lives that keeps a lease.
-    pub fn inquire(&self, digest: Nonce, key: &Key) {
+    /// Has it found out whether a session lives that keeps these leases, or was a member here.
+    pub fn inquire(&self, digest: Nonce, keys: impl IntoIterator<Item = Key>) {
         let lives = |session: Arc<Session>| !session.kept().is_over();
         if self.get(digest).is_some_and(lives) {
             return;
         }
         let mut asked = self.inquiries.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.entry(digest).or_default().insert(key.clone());
+        asked.entry(digest).or_default().extend(keys);
         self.inquired.notify_one();
     }
 }

@@ -55,7 +55,7 @@ pub(super) async fn sweep(world: &Arc<World>, such: impl Fn(Nonce) -> bool) -> L
         let looked = look(world, |key, record| {
             let Some(record) = record.filter(|record| such(record.node)) else { return };
             match (record.bond().filter(|_| is_kept(record)), key.session()) {
-                (Some(bond), _) => world.sessions.inquire(bond.session, key),
+                (Some(bond), _) => world.sessions.inquire(bond.session, [key.clone()]),
                 (None, _) if is_pending(record) => {
                     let _ = world.registry.start(world, key);
                     world.registry.tell(key.as_str(), || Mail::Nudge);

@@ -168,7 +168,7 @@ impl Manager {
             Err(error) => {
                 // Its sweep may have been before these grants.
                 let sessions = &self.world.sessions;
-                grants.iter().for_each(|one| sessions.inquire(session.digest, &one.key));
+                sessions.inquire(session.digest, grants.iter().map(|one| one.key.clone()));
                 Err(Box::new(error))
             }
         }

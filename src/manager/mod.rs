@@ -239,7 +239,7 @@ impl Manager {
             }
             Err(error) => {
                 // Its sweep may have been before this grant.
-                self.world.sessions.inquire(id.digest, &one.key);
+                self.world.sessions.inquire(id.digest, [one.key.clone()]);
                 Err(Box::new(error).into())
             }
         }

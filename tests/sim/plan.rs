@@ -221,6 +221,13 @@ fn policies(dice: &mut Chance) -> Arc<Policies> {
 }
 
 impl Plan {
+    /// Whether an old leader may answer with what a restored store forgot. Who restores a real one stops it before.
+    pub fn recalls(&self) -> bool {
+        let has = |such: fn(&Fault) -> bool| self.faults.iter().any(|(_, fault)| such(fault));
+        has(|fault| matches!(fault, Fault::Regress { .. }))
+            && has(|fault| matches!(fault, Fault::StepDown))
+    }
+
     /// How long a call without a wait may take: longer where the store loses one request in thirty for good. Who asks
     /// for any of many keys that others keep is refused after a look at each of them.
     pub fn answer_within(&self, op: Op) -> u64 {

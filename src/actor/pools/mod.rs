@@ -118,6 +118,17 @@ impl Pools {
         self.work.notify_one();
     }
 
+    /// Whether a session is a member of a pool, as far as is known.
+    pub(super) fn has(&self, digest: Nonce) -> bool {
+        self.state().joined.contains_key(&digest)
+    }
+
+    /// A session was found to be over.
+    pub(super) fn left(&self, digest: Nonce) {
+        self.state().leave(digest);
+        self.work.notify_one();
+    }
+
     /// The feed brought a change.
     pub(super) fn heard(&self, world: &World, committed: &Committed, own: bool) {
         let Committed { key, change, .. } = committed;
