@@ -101,8 +101,8 @@ impl Shared {
         })
         .await?;
         let whole = self.read_back(&mut state, oldest).await?;
-        if start == 0 && node_head > 0 {
-            // All of the log was thrown away while no node was alive.
+        if state.head == 0 && node_head > 0 {
+            // All of the log was thrown away while no node was alive. (One that begins it meanwhile was read above.)
             state.head = node_head + SLACK;
         }
         let head = state.head;

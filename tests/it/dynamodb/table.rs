@@ -1,10 +1,12 @@
 //! Which tables are opened.
 
+use std::time::Duration;
+
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 use tenure::{
-    lease::Revision,
+    lease::{NodeState, Revision},
     store::{
         Health, LeaseStore, Outcome, StoreError,
         dynamodb::{OpenError, Options},
@@ -12,8 +14,10 @@ use tenure::{
 };
 
 use crate::dynamodb::kit::*;
-
-use crate::support::dynamo_endpoint::Endpoint;
+use crate::support::{
+    dynamo_endpoint::Endpoint,
+    proxy::{Fate, HttpProxy},
+};
 
 #[tokio::test]
 async fn a_missing_table_is_made_only_when_that_is_allowed() {
@@ -74,4 +78,28 @@ async fn the_number_of_keys_is_bounded() {
     let third = store.compare_and_set(grant(&key("c"), Revision::ABSENT, "w", 1)).await;
     assert!(matches!(third, Outcome::Refused(StoreError::TooManyKeys(2))), "{third:?}");
     commit(&store, grant(&key("a"), a, "w2", 2)).await;
+}
+
+#[tokio::test]
+async fn who_opens_a_new_table_while_another_begins_its_log_writes_the_same_one() {
+    let endpoint = Endpoint::start();
+    let proxy = HttpProxy::to(endpoint.addr()).await;
+    // After its look at the log, the later one is slow to read the items.
+    let slow = |operation: &str, _: &str| match operation {
+        "Scan" => Fate::Late(Duration::from_secs(1)),
+        _ => Fate::Pass,
+    };
+    proxy.rule(slow);
+    let url = proxy.url();
+    let later = tokio::spawn(async move { open(&url).await });
+    eventually("it reads the items", async || proxy.count("Scan") > 0).await;
+    let first = open(&endpoint.url()).await;
+    write_node(&first, Revision::ABSENT, node(1, NodeState::Alive)).await;
+    let later = later.await.unwrap();
+    let (mut heard_by_first, mut heard_by_later) = (first.feed(), later.feed());
+    commit(&first, grant(&key("a"), Revision::ABSENT, "w1", 1)).await;
+    assert_eq!(listen(&mut heard_by_later, 1).await.seqs[&key("a")], [1]);
+    commit(&later, grant(&key("b"), Revision::ABSENT, "w2", 1)).await;
+    assert_eq!(listen(&mut heard_by_first, 2).await.seqs[&key("b")], [1]);
+    assert_eq!(first.latest(), later.latest());
 }
