@@ -22,8 +22,8 @@ use super::{bonds::Bonds, handovers::Handovers, warden::Beat, watch};
 use crate::{
     clock::{DashMap, HashMap, HashSet, dash_map},
     lease::{
-        Change, ChangeKind, Handover, Holdings, Kept, Key, Nonce, Owner, SessionOver, SessionSpec,
-        Survey, Token,
+        Change, ChangeKind, Handover, Holdings, Kept, Key, Moment, Nonce, Owner, Repeats,
+        SessionOver, SessionSpec, Survey, Token,
     },
     store::Committed,
 };
@@ -108,6 +108,8 @@ pub struct Session {
     /// What its heartbeats said last.
     pub(super) beat: Beat,
     kept: Mutex<Kept>,
+    /// Its calls for a share of its pool.
+    repeats: Mutex<Repeats>,
     /// Whether its end is known.
     ended: watch::Sender<bool>,
     survey: watch::Sender<Survey>,
@@ -162,6 +164,11 @@ impl Session {
     /// Resolves when the session is known to be over: whoever waits under it is granted nothing more.
     pub async fn ended(&self) {
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+
+    /// It asks for its share under this request id: whether it may have done so before.
+    pub fn may_repeat(&self, id: u128, now: Moment) -> bool {
+        self.repeats.lock().unwrap_or_else(PoisonError::into_inner).may_be_one(id, now)
     }
 
     /// A heartbeat said how far the work has come.
@@ -272,6 +279,7 @@ impl Sessions {
                 beat: Beat::default(),
                 ended: watch::Sender::new(false),
                 kept: Mutex::new(kept),
+                repeats: Mutex::new(Repeats::new(fresh)),
                 survey: watch::Sender::new(survey),
             });
             if !fresh {

@@ -14,6 +14,9 @@ use super::{
 /// How long to wait before a write or read that nobody waits for is tried again.
 pub(super) const RETRY: Duration = Duration::from_millis(250);
 
+/// For how long callers wait for a write at most.
+pub(super) const LATE: Duration = Duration::from_secs(10);
+
 /// The effects of one step.
 pub type Effects<C> = Vec<Effect<C>>;
 
@@ -129,6 +132,8 @@ pub(super) struct Flight<C> {
     pub(super) doubted: bool,
     /// The outcome is unknown, and the store is being read.
     pub(super) reading: bool,
+    /// It took longer than [`LATE`]: nobody waits for it any more.
+    pub(super) late: bool,
 }
 
 impl<C> Flight<C> {
@@ -143,7 +148,13 @@ impl<C> Flight<C> {
             unheard: None,
             doubted: false,
             reading: false,
+            late: false,
         }
+    }
+
+    /// When callers stop waiting for it.
+    pub(super) fn late_at(&self) -> Moment {
+        self.write.record.written + LATE
     }
 }
 
@@ -187,7 +198,8 @@ impl<C: Caller> Lease<C> {
         let Some(busy) = &self.busy else { return self.own_deadline() };
         let own = match &busy.flight {
             Some(flight) if flight.reading => busy.retry_at,
-            Some(_) => Moment::NEVER,
+            Some(flight) if flight.late => Moment::NEVER,
+            Some(flight) => flight.late_at(),
             None if busy.retry_at != Moment::ZERO => busy.retry_at,
             None => self.own_deadline(),
         };
@@ -264,7 +276,7 @@ impl<C: Caller> Lease<C> {
             || env.terms.breaks(Mutant::HeartbeatAbsorbedWhileEnding);
         if absorbs && self.is_plain_heartbeat(&call.request) {
             self.handle(call, env, out);
-        } else if flight.reading {
+        } else if flight.reading || flight.late {
             let error = StoreError::Unavailable("an earlier write is not settled yet".into());
             out.push(Effect::Reply(call.caller, Answer::Store(error)));
         } else if self.busy().deferred.len() >= env.terms.inflight_per_key {
@@ -345,6 +357,7 @@ impl<C: Caller> Lease<C> {
 
     fn tick(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
         self.refuse_overdue(env, out);
+        self.leave_late(env, out);
         if self.sits_out(env) {
             return;
         }

@@ -44,6 +44,7 @@ mod pin;
 mod policy;
 mod record;
 mod recover;
+mod repeats;
 mod session;
 mod settle;
 mod token;
@@ -79,5 +80,6 @@ pub use record::{
     Tenure,
 };
 pub use recover::Inherited;
+pub use repeats::Repeats;
 pub use session::{Check, CheckKind, MAX_CHECKS, NotASessionId, SessionId, SessionSpec, digest_of};
 pub use token::{Epoch, Revision, Token};

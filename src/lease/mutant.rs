@@ -45,6 +45,8 @@ mutants! {
         ClaimKeptInDoubt,
         /// An acquire-any goes on to the next key while the write of a grant is in doubt.
         AnyGoesOnInDoubt,
+        /// Whose write takes long waits for its outcome, however long.
+        LateWriteAwaited,
         /// R1: the node promises after its own record ran out.
         PromiseAfterUntil,
         /// R3: a lease is taken over when its home's record ran out, not when it is terminal.

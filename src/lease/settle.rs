@@ -6,7 +6,7 @@ use super::{
     Alarm, Answer, Call, Caller, Effect, Env, Lease, Loaded, Moment, Mutant, Request, Revision,
     Settled, State, StoreError,
     acquire::repeated,
-    machine::{Effects, Flight, Home, Quarantine, RETRY},
+    machine::{Effects, Flight, Home, LATE, Quarantine, RETRY},
     waiters::Waiter,
 };
 
@@ -232,6 +232,28 @@ impl<C: Caller> Lease<C> {
             }
             request => Err(Call { caller, received, request, stranded }),
         }
+    }
+
+    /// §1: callers do not wait for a write without bound. One that takes long is in doubt for them, and stays the one
+    /// in flight: nothing else is written until its outcome is known.
+    pub(super) fn leave_late(&mut self, env: &Env<'_>, out: &mut Effects<C>) {
+        let Some(busy) = &mut self.busy else { return };
+        let late = |flight: &mut Flight<C>| !flight.late && flight.late_at() <= env.now;
+        let Some(mut flight) = busy.flight.take_if(late) else { return };
+        flight.late = true;
+        if env.terms.breaks(Mutant::LateWriteAwaited) {
+            busy.flight = Some(flight);
+            return;
+        }
+        let deferred = std::mem::take(&mut busy.deferred);
+        let why = format!("a write has had no outcome for {} s", LATE.as_secs());
+        let error = StoreError::Unavailable(why);
+        self.answer_in_doubt(&mut flight, &error, env, out);
+        for call in deferred {
+            out.push(Effect::Reply(call.caller, Answer::Store(error.clone())));
+        }
+        flight.doubted = true;
+        self.busy().flight = Some(flight);
     }
 
     /// The callers of an ambiguous write hear at once that it is ambiguous; the key stays shut until

@@ -105,4 +105,10 @@ impl<C: Caller> Lease<C> {
     pub fn is_writing(&self) -> bool {
         self.flight().is_some()
     }
+
+    /// Whether a write is in flight whose outcome is likely to come soon.
+    #[must_use]
+    pub fn is_writing_in_time(&self) -> bool {
+        self.flight().is_some_and(|flight| !flight.reading && !flight.late)
+    }
 }

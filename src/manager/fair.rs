@@ -72,11 +72,16 @@ impl Manager {
             return Err(Trouble::InFlight.into());
         }
         let _guard = Serving(self, id);
-        let keys = self.marked_keys(&pool, id).await.map_err(Trouble::Store)?;
-        match self.granted_before(any, &keys, Some(bond), (id, body), received).await? {
-            Some(served) => Ok(served),
-            None => Ok(self.take_share(&member).await?.into()),
+        let session = self.world.sessions.get(bond.session);
+        if session.is_none_or(|session| session.may_repeat(id, self.now())) {
+            // The one look at all of the pool, which on some stores is dear.
+            let keys = self.marked_keys(&pool, id).await.map_err(Trouble::Store)?;
+            let before = self.granted_before(any, &keys, Some(bond), (id, body), received);
+            if let Some(served) = before.await? {
+                return Ok(served);
+            }
         }
+        Ok(self.take_share(&member).await?.into())
     }
 
     /// The pool of a call for a fair share, which its session joined.

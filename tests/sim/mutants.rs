@@ -64,6 +64,7 @@ pub fn fits(mutant: Mutant, plan: &Plan) -> bool {
         Mutant::ClockStopIgnored => {
             several && has(|fault| matches!(fault, Fault::Pause { missed: true, .. }))
         }
+        Mutant::LateWriteAwaited => plan.kind == Kind::Embedded,
         Mutant::GapUnsaid => plan.kind == Kind::Nats,
         Mutant::BondsOfOthersUnheard => several && lapses() && plan.sessions > 0,
         Mutant::BondsNotReadAnew => plan.kind == Kind::Nats && plan.sessions > 0,
@@ -136,6 +137,12 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
         Mutant::ClockStopIgnored => {
             let pause = |_| Fault::Pause { node: node(chance), span: long, missed: true };
             more.extend((0..3).map(pause));
+        }
+        // A disk that hangs for so long that who waits for it should have heard.
+        Mutant::LateWriteAwaited => {
+            more.push(Fault::StoreStop(Duration::from_secs(30)));
+            plan.calm += 30 * SECOND;
+            plan.stop += 30 * SECOND;
         }
         // A store that is restored from a copy, under another epoch.
         Mutant::TenureOutlivesEpoch => {

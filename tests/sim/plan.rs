@@ -220,6 +220,10 @@ fn policies(dice: &mut Chance) -> Arc<Policies> {
     Arc::new(Policies::new(all, Policy::default()))
 }
 
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
 impl Plan {
     /// Whether an old leader may answer with what a restored store forgot. Who restores a real one stops it before.
     pub fn recalls(&self) -> bool {
@@ -235,14 +239,21 @@ impl Plan {
         (if self.shape.lost > 0.01 { 2 * ANSWER } else { ANSWER }) + looks * 50 * MS
     }
 
+    /// The disk of the embedded store hangs at some time between: calls are answered later, but they are.
+    pub fn disk_hangs(&self, from: u64, to: u64) -> bool {
+        let hangs = |at: u64, span: Duration| at < to && from < at.saturating_add(nanos(span));
+        let stops = |(at, fault): &(u64, Fault)| matches!(fault, Fault::StoreStop(span) if hangs(*at, *span));
+        !self.kind.is_shared() && self.faults.iter().any(stops)
+    }
+
     /// A node or this worker stands still, or the store does not answer as it should, at some time between.
     pub fn delays(&self, place: Place, from: u64, to: u64) -> bool {
-        let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         let slow_store = self.shape.hop.1 > ms(500);
         slow_store
             || self.faults.iter().any(|(at, fault)| {
                 let span = match fault {
                     Fault::Pause { span, .. } | Fault::StoreCut { span, .. } => *span,
+                    Fault::StoreStop(_) if !self.kind.is_shared() => return false,
                     Fault::StoreStop(span) | Fault::StoreSlow(_, span) => *span,
                     Fault::Throttle(span) | Fault::LateWrites(span) => *span,
                     Fault::LostReplies { span, .. } => *span,

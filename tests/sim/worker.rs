@@ -23,6 +23,8 @@ use super::{
 
 /// How long a call without a wait may take.
 pub const ANSWER: u64 = 8 * SECOND;
+/// A call waits for so long for a write that is late.
+const LATE_WRITE: u64 = 10 * SECOND;
 /// So long after the faults calls are answered in time.
 pub const SETTLED: u64 = 10 * SECOND;
 
@@ -127,7 +129,11 @@ impl Worker {
         let call = self.arena.calls.get();
         self.arena.calls.set(call + 1);
         let (asked, sent) = (now(), self.local());
-        let within = wait + self.arena.plan.answer_within(op);
+        let plan = &self.arena.plan;
+        let mut within = wait + plan.answer_within(op);
+        if plan.disk_hangs(asked, asked + within + SECOND) {
+            within += LATE_WRITE;
+        }
         let mut limit = Duration::from_nanos(within + SECOND);
         let impatient = !calm && self.per_mille(self.arena.plan.impatience);
         // A node that stands still makes its callers wait for so much longer, and so may a store that does not answer.

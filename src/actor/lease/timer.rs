@@ -43,8 +43,13 @@ impl LeaseActor {
         }
     }
 
-    /// Something is due. Ends that fall due together take turns.
+    /// Something is due. Ends that fall due together take turns. Who has a write in flight ends nothing: it sees to its
+    /// callers at once.
     fn tick(&mut self, ctx: &mut Context<Self>) {
+        if self.lease.as_ref().is_some_and(|lease| lease.is_writing()) {
+            self.step(Input::Tick, ctx);
+            return self.leave_gate();
+        }
         match gate::enter() {
             Some(permit) => self.take_turn(permit, ctx),
             None => {
@@ -81,8 +86,9 @@ impl LeaseActor {
         }
     }
 
+    /// Who waits long for an outcome lets the next one in.
     pub(super) fn leave_gate(&mut self) {
-        if !self.lease.as_ref().is_some_and(|lease| lease.is_writing()) {
+        if !self.lease.as_ref().is_some_and(|lease| lease.is_writing_in_time()) {
             self.permit = None;
         }
     }

@@ -185,3 +185,76 @@ fn a_settled_report_that_nobody_waits_for_is_ignored() {
     assert_eq!(bench.owner().as_deref(), Some("a"));
     assert_eq!(bench.lease.next_wake(), START + ms(TTL_MS));
 }
+
+/// Past the time for which a caller waits for a write.
+const LONG_MS: u64 = 10_000;
+
+#[test]
+fn callers_do_not_wait_for_a_late_write_which_stays_the_one_in_flight() {
+    let mut bench = Bench::new();
+    let a = bench.ask(acquire("a").id(1, 1));
+    let behind = bench.ask(acquire("b"));
+    bench.pass(LONG_MS - 1);
+    bench.wake();
+    assert!(a.waits() && behind.waits());
+    bench.pass(1);
+    bench.wake();
+    assert!(matches!(a.answer(), Answer::Store(StoreError::Unavailable(_))), "it is in doubt");
+    assert!(matches!(behind.answer(), Answer::Store(StoreError::Unavailable(_))));
+    let next = bench.ask(acquire("c").waiting_until(bench.now + ms(60_000)));
+    assert!(
+        matches!(next.answer(), Answer::Store(StoreError::Unavailable(_))),
+        "it has no queue to wait in"
+    );
+    assert_eq!(bench.reads, 0, "its outcome is awaited, and nothing else is sent");
+    bench.commit();
+    let again = bench.ask(acquire("a").id(1, 1));
+    assert_eq!(again.token(), bench.cell.history[0].token.0);
+    assert_eq!(bench.events(), ["granted"]);
+}
+
+#[test]
+fn a_late_grant_that_nobody_can_ask_for_again_is_taken_back() {
+    let mut bench = Bench::new();
+    bench.ask(acquire("a"));
+    bench.pass(LONG_MS);
+    bench.wake();
+    bench.commit();
+    bench.settle();
+    assert_eq!(bench.events(), ["granted", "released"]);
+    assert!(bench.lease.is_idle());
+}
+
+#[test]
+fn a_late_write_that_is_refused_after_all_may_have_landed() {
+    let (mut bench, a) = held_by("a");
+    let released = bench.ask(release(a.proof()));
+    bench.pass(LONG_MS);
+    bench.wake();
+    assert!(matches!(released.answer(), Answer::Store(_)));
+    bench.refuse();
+    bench.run(1_000);
+    assert_eq!(bench.events(), ["granted", "released"]);
+}
+
+#[test]
+fn who_waits_in_the_queue_or_behind_a_doubt_is_answered_in_time() {
+    let (mut bench, a) = held_by("a");
+    let granted = bench.ask(acquire("b").waiting_until(bench.now + ms(60_000)));
+    let queued = bench.ask(acquire("d").waiting_until(bench.now + ms(2_000)));
+    bench.ask(release(a.proof()));
+    let behind = bench.ask(acquire("c"));
+    bench.pass(2_000);
+    bench.wake();
+    assert!(!queued.waits() && granted.waits());
+    bench.lose_reply(false);
+    assert!(!granted.waits(), "its grant is in doubt");
+    for _ in 0..50 {
+        while bench.reads > 0 {
+            bench.read_fails();
+        }
+        bench.pass(250);
+        bench.wake();
+    }
+    assert!(!behind.waits(), "the store has been away for long");
+}

@@ -16,9 +16,9 @@ use super::{
 };
 use crate::history::{Event, Sight};
 
-/// A disk that hangs does so for at most so many syncs' pauses.
+/// A disk that hangs looks up so often, and for at most so many times.
 const HANG_MS: u64 = 250;
-const HANGS: u32 = 16;
+const HANGS: u32 = 240;
 
 /// What became of a job.
 #[derive(Debug)]
