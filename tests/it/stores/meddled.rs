@@ -29,6 +29,8 @@ pub struct Meddled {
     pub unreadable: AtomicBool,
     /// Reads that failed.
     pub refused: AtomicUsize,
+    /// How often many records were read.
+    pub scans: AtomicUsize,
     /// What becomes of a write.
     write: Box<Meddle>,
 }
@@ -42,8 +44,9 @@ impl Meddled {
         inner: Arc<dyn LeaseStore>,
         write: impl Fn(&Arc<dyn LeaseStore>, Write) -> StoreFuture<Outcome> + Send + Sync + 'static,
     ) -> Arc<Self> {
-        let (unreadable, refused) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Arc::new(Self { inner, unreadable, refused, write: Box::new(write) })
+        let (refused, scans) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (unreadable, write) = (AtomicBool::new(false), Box::new(write));
+        Arc::new(Self { inner, unreadable, refused, scans, write })
     }
 }
 
@@ -69,6 +72,7 @@ impl LeaseStore for Meddled {
     }
 
     fn scan(&self, range: Range) -> StoreFuture<Result<Vec<(Key, Found)>, StoreError>> {
+        self.scans.fetch_add(1, SeqCst);
         self.inner.scan(range)
     }
 

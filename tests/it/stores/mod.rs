@@ -10,11 +10,13 @@ mod embedded;
 mod faulty;
 mod jump;
 pub mod lab;
+mod late;
 mod meddled;
 mod nats;
 mod reorder;
 mod settle;
 pub mod shapes;
+mod share;
 pub mod subject;
 pub mod suite;
 
