@@ -100,6 +100,12 @@ async fn who_listens_follows_a_store_that_went_backwards() {
     server.run();
     let ready = within(ms(DEATH_MS), async || reasons(&pair).await.is_empty());
     assert!(ready.await, "{}", reasons(&pair).await);
+    // A node that was quick to say so may not have noticed yet that the server was gone.
+    let probe = json!({
+        "keys": ["probe"], "count": 1, "owner": "w1", "ttl_ms": 60_000, "request_id": "probe",
+    });
+    let granted = async || pair.a.post("/v1/acquire-any", &probe).await.0 == 200;
+    assert!(within(ms(DEATH_MS), granted).await, "nothing is granted");
     // More changes than the nodes make by themselves until the store is used again.
     for n in 0..3 {
         let keys: Vec<String> = (0..100).map(|key| format!("lost/{n}/{key}")).collect();
