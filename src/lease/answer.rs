@@ -45,6 +45,8 @@ pub struct View {
     pub fence_failed: bool,
     /// The latest granted request ids: digest of the id, and whether its grant still stands.
     pub marks: Box<[(u128, bool)]>,
+    /// The digest of the request id of a grant that is on its way.
+    pub granting: Option<u128>,
 }
 
 /// What the holder gets.

@@ -76,6 +76,13 @@ impl ChangeKind {
         )
     }
 
+    /// Whether anybody may be granted the key after it who was not before.
+    #[must_use]
+    pub fn may_open(self) -> bool {
+        let opens = [Self::Fenced, Self::FenceFailed, Self::FenceSkipped, Self::Cooled];
+        self.ends_tenure() || opens.contains(&self)
+    }
+
     /// The kind as events, metrics and errors name it.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -1,6 +1,6 @@
 //! What everybody may see of a lease.
 
-use super::{Caller, Lease, Moment, Revision, State, View};
+use super::{Caller, Lease, Moment, Record, Revision, State, View};
 
 impl<C: Caller> Lease<C> {
     /// The public view at a moment.
@@ -46,6 +46,7 @@ impl<C: Caller> Lease<C> {
                 .collect(),
             fence_failed: record.fences().iter().any(|fence| !fence.failed.is_empty()),
             marks: self.marks(),
+            granting: self.mark_on_its_way(),
         }
     }
 }
@@ -58,6 +59,14 @@ impl<C: Caller> Lease<C> {
         let standing = record.tenure.as_ref().map(|tenure| tenure.grant_nonce);
         let marks = record.request_marks.iter();
         marks.map(|mark| (mark.id, Some(mark.grant_nonce) == standing)).collect()
+    }
+
+    /// The request id of the grant on its way: no store says anything of it yet.
+    fn mark_on_its_way(&self) -> Option<u128> {
+        let nonce = |record: &Record| record.tenure.as_ref().map(|tenure| tenure.grant_nonce);
+        let record = &self.flight()?.write.record;
+        let granted = nonce(record).filter(|granted| nonce(&self.record) != Some(*granted))?;
+        record.request_marks.iter().find(|mark| mark.grant_nonce == granted).map(|mark| mark.id)
     }
 
     /// Whether somebody holds the key, and the present or last token: changes with every tenure.

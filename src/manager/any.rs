@@ -16,7 +16,7 @@ use crate::{
         Acquire, Bond, ChangeKind, Key, Moment, Mutant, Nonce, Order, Owner, Record, Refusal,
         SessionId, State, View, arrange,
     },
-    store::{Committed, Found, News},
+    store::{Committed, Feed, Found, News},
     telemetry::PoolMetrics,
 };
 
@@ -61,6 +61,13 @@ pub struct AcquireAny {
     pub wait_ms: u64,
     /// Digests of the request id and of the rest of the request.
     pub mark: Option<(u128, u64)>,
+}
+
+/// The candidates of a call.
+pub(super) struct Resolved {
+    pub keys: Vec<Key>,
+    /// What changed since before they were listed, where there are more than are tried at a time.
+    others: Option<Feed>,
 }
 
 /// What a call was granted, and has not been answered yet.
@@ -124,7 +131,7 @@ impl Manager {
                 return Err(Invalid { field: "session", detail }.into());
             }
             let candidates = self.resolve(any).await?;
-            self.check_ttls(any, &candidates.0)?;
+            self.check_ttls(any, &candidates.keys)?;
             return Ok(self.serve_any(any, candidates, None, wait_until, received).await?.into());
         };
         // R6: seen alive before any grant is written, and again before they are told.
@@ -177,7 +184,7 @@ impl Manager {
     async fn serve_any(
         &self,
         any: &AcquireAny,
-        candidates: (Vec<Key>, bool),
+        candidates: Resolved,
         bond: Option<Bond>,
         wait_until: Option<Moment>,
         received: Moment,
@@ -192,7 +199,7 @@ impl Manager {
             return Err(Trouble::InFlight.into());
         }
         let _guard = Serving(self, id);
-        match self.granted_before(any, &candidates.0, bond, (id, body), received).await? {
+        match self.granted_before(any, &candidates.keys, bond, (id, body), received).await? {
             Some(served) => Ok(served),
             None => {
                 Ok(self.try_then_wait(any, candidates, bond, wait_until, received).await?.into())
@@ -235,11 +242,9 @@ impl Manager {
         keys.await.map_err(Trouble::Store)
     }
 
-    /// The candidates of a call, and whether there are more than are tried at a time.
-    pub(super) async fn resolve(
-        &self,
-        any: &AcquireAny,
-    ) -> Result<(Vec<Key>, bool), AcquireAnyError> {
+    /// The candidates of a call.
+    pub(super) async fn resolve(&self, any: &AcquireAny) -> Result<Resolved, AcquireAnyError> {
+        let feed = self.world.store.feed();
         let (keys, cut) = match &any.candidates {
             Candidates::Keys(keys) => {
                 let mut seen = HashSet::default();
@@ -260,13 +265,12 @@ impl Manager {
             let detail = format!("names {} keys; at most {MAX_CANDIDATES} are allowed", keys.len());
             return Err(Invalid { field: "keys", detail }.into());
         }
-        Ok((keys, cut))
+        Ok(Resolved { keys, others: cut.then_some(feed) })
     }
 
     /// Resolves when a candidate that is not among these may have become free.
-    async fn others_freed(&self, any: &AcquireAny, tried: &[Key]) {
+    async fn others_freed(&self, any: &AcquireAny, tried: &[Key], mut feed: Feed) {
         let tried: HashSet<&Key> = tried.iter().collect();
-        let mut feed = self.world.store.feed();
         tokio::time::sleep(LOOK_AGAIN).await;
         let fits = |one: &Committed| {
             let fits = match &any.candidates {
@@ -274,7 +278,7 @@ impl Manager {
                 Candidates::Prefix(prefix) => one.key.as_str().starts_with(prefix.as_str()),
                 Candidates::Pool(pool) => self.world.rules().is_of(one.key.as_str(), pool),
             };
-            fits && one.change.kind != ChangeKind::Granted && !tried.contains(&one.key)
+            fits && one.change.kind.may_open() && !tried.contains(&one.key)
         };
         while let Ok(News::Changes(batch)) = feed.recv().await {
             if batch.iter().any(fits) {
@@ -291,14 +295,14 @@ impl Manager {
     async fn try_then_wait(
         &self,
         any: &AcquireAny,
-        mut candidates: (Vec<Key>, bool),
+        mut candidates: Resolved,
         bond: Option<Bond>,
         wait_until: Option<Moment>,
         received: Moment,
     ) -> Result<Vec<Unheard>, AcquireAnyError> {
         let Count::UpTo(count) = any.count else { return Ok(Vec::new()) };
         loop {
-            let (keys, cut) = candidates;
+            let Resolved { keys, others } = candidates;
             let keys = self.order(any, keys).await?;
             let mut tried = self.try_each(any, count, &keys, bond, true, received).await?;
             if tried.grants.is_empty() && wait_until.is_none() && self.node.is_some() {
@@ -314,18 +318,16 @@ impl Manager {
             }
             let none = || trouble.map_or(AcquireAnyError::NoneAvailable(counts), Into::into);
             let Some(until) = wait_until.filter(|_| !keys.is_empty()) else { return Err(none()) };
-            let others = Cell::new(false);
+            let freed = Cell::new(false);
             let leave = async {
-                if !cut {
-                    return std::future::pending().await;
-                }
-                self.others_freed(any, &keys).await;
-                others.set(true);
+                let Some(feed) = others else { return std::future::pending().await };
+                self.others_freed(any, &keys, feed).await;
+                freed.set(true);
             };
             if let Some(grant) = self.park(any, &keys, bond, until, received, leave).await? {
                 return Ok(vec![grant]);
             }
-            if !others.get() || self.now() >= until {
+            if !freed.get() || self.now() >= until {
                 return Err(none());
             }
             candidates = self.resolve(any).await?;

@@ -57,7 +57,7 @@ impl Manager {
     ) -> Result<Served, AcquireAnyError> {
         let pool = self.pool_joined(any, bond)?;
         let named = match &any.candidates {
-            Candidates::Keys(_) => self.resolve(any).await?.0,
+            Candidates::Keys(_) => self.resolve(any).await?.keys,
             _ => Vec::new(),
         };
         let surveyed = tokio::time::timeout(PATIENCE, self.world.pools.surveyed(&pool)).await;
@@ -75,7 +75,7 @@ impl Manager {
         let session = self.world.sessions.get(bond.session);
         if session.is_none_or(|session| session.may_repeat(id, self.now())) {
             // The one look at all of the pool, which on some stores is dear.
-            let keys = self.marked_keys(&pool, id).await.map_err(Trouble::Store)?;
+            let keys = self.marked_keys(&pool, &named, id).await?;
             let before = self.granted_before(any, &keys, Some(bond), (id, body), received);
             if let Some(served) = before.await? {
                 return Ok(served);

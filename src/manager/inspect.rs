@@ -52,8 +52,9 @@ impl Manager {
                 return Ok(view);
             }
             let found = self.world.store.read(key).await?;
-            let waiters = view.waiters;
-            return Ok(View { waiters, ..self.world.view_of(key, found) });
+            // Only the actor knows of these.
+            let (waiters, granting) = (view.waiters, view.granting);
+            return Ok(View { waiters, granting, ..self.world.view_of(key, found) });
         }
         let found = self.world.store.read(key).await?;
         Ok(self.world.view_of(key, found))
@@ -176,13 +177,13 @@ impl Manager {
         &self,
         pool: &str,
         limit: usize,
-        such: impl Fn(&Found) -> bool,
+        mut such: impl FnMut(&Key, &Found) -> bool,
     ) -> Result<Vec<Key>, StoreError> {
         let mut keys = Vec::new();
         let mut scan = self.scan(Some(pool.to_owned()), "", None);
         while scan.looked_at < SCAN_MAX && keys.len() < limit {
             let Some(page) = scan.page(self).await? else { break };
-            let fit = page.into_iter().filter(|(key, found)| !key.is_session() && such(found));
+            let fit = page.into_iter().filter(|(key, found)| !key.is_session() && such(key, found));
             keys.extend(fit.map(|(key, _)| key));
             tokio::task::yield_now().await;
         }

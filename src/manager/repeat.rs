@@ -9,6 +9,8 @@
 //!
 //! Assumes: a look at a key that another node may have changed is a look into the store.
 
+use std::sync::Arc;
+
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -16,8 +18,9 @@ use super::{
 };
 use crate::{
     actor::NodeView,
-    lease::{Bond, Grant, Key, Moment, Refusal, View},
-    store::{Found, StoreError},
+    clock::HashSet,
+    lease::{Bond, Grant, Key, Moment, Record, Refusal},
+    store::Found,
 };
 
 /// What an acquire-any was granted.
@@ -59,14 +62,19 @@ impl Manager {
         received: Moment,
     ) -> Result<Option<Served>, AcquireAnyError> {
         let views = self.views(keys).await?;
-        let marks = |view: &View| view.marks.iter().find(|(id, _)| *id == mark.0).copied();
-        let seen: Vec<_> =
-            keys.iter().zip(&views).filter_map(|(key, view)| Some((key, marks(view)?.1))).collect();
-        if seen.is_empty() {
-            return Ok(None);
+        let (mut standing, mut seen) = (Vec::new(), false);
+        for (key, view) in keys.iter().zip(&views) {
+            let marked = view.marks.iter().find(|(id, _)| *id == mark.0);
+            if view.granting == Some(mark.0) {
+                // It may come yet, or never.
+                standing.push(key);
+            } else if let Some((_, stands)) = marked {
+                seen = true;
+                standing.extend(stands.then_some(key));
+            }
         }
         let mut served = Served::default();
-        for (key, _) in seen.into_iter().filter(|(_, standing)| *standing) {
+        for key in standing {
             match self.acquire_kept(&any.one(key, Some(mark)), bond, received.into()).await {
                 Ok(unheard) => served.grants.push(unheard),
                 Err(AcquireError::Refused(Refusal::RequestReused, _)) => {
@@ -81,19 +89,40 @@ impl Manager {
                 Err(_) => {}
             }
         }
-        if served.grants.is_empty() && served.elsewhere.is_empty() {
-            return Err(AcquireAnyError::Refused(Refusal::RequestSpent(None)));
+        if !served.grants.is_empty() || !served.elsewhere.is_empty() {
+            return Ok(Some(served));
         }
-        Ok(Some(served))
+        if seen { Err(AcquireAnyError::Refused(Refusal::RequestSpent(None))) } else { Ok(None) }
     }
 
-    /// Keys of a pool at which a request id was granted lately.
-    pub(super) async fn marked_keys(&self, pool: &str, id: u128) -> Result<Vec<Key>, StoreError> {
-        let such = |found: &Found| {
-            let record = found.record.as_ref();
-            record.is_ok_and(|record| record.request_marks.iter().any(|mark| mark.id == id))
+    /// Keys of a pool at which a request id was granted lately, or is about to be.
+    pub(super) async fn marked_keys(
+        &self,
+        pool: &str,
+        named: &[Key],
+        id: u128,
+    ) -> Result<Vec<Key>, Trouble> {
+        // The store does not say what is on its way, nor that there is a key which this call names first.
+        let mut awake: HashSet<Key> = named.iter().cloned().collect();
+        let marked = |key: &Key, found: &Found| {
+            let of_it =
+                |record: &Arc<Record>| record.request_marks.iter().any(|mark| mark.id == id);
+            let marked = found.record.as_ref().is_ok_and(of_it);
+            if !marked && self.world.registry.contains(key.as_str()) {
+                awake.insert(key.clone());
+            }
+            marked
         };
-        self.keys_such(pool, MAX_CANDIDATES, such).await
+        let marked = self.keys_such(pool, MAX_CANDIDATES, marked).await;
+        let mut marked = marked.map_err(Trouble::Store)?;
+        for key in awake {
+            if self.world.registry.contains(key.as_str())
+                && self.ask_view(&key).await?.granting == Some(id)
+            {
+                marked.push(key);
+            }
+        }
+        Ok(marked)
     }
 
     /// What an earlier call with the same mark was granted, as far as it is at home here; nothing is
@@ -107,7 +136,7 @@ impl Manager {
         received: Moment,
     ) -> Result<Vec<(Key, Grant)>, AcquireAnyError> {
         let Some(mark) = any.mark else { return Ok(Vec::new()) };
-        let keys = self.resolve(any).await?.0;
+        let keys = self.resolve(any).await?.keys;
         match self.granted_before(any, &keys, None, mark, received).await {
             Ok(served) => Ok(Taken::from(served.unwrap_or_default()).grants),
             Err(AcquireAnyError::Refused(Refusal::RequestSpent(_))) => Ok(Vec::new()),

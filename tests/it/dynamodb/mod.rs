@@ -7,7 +7,7 @@ mod faults;
 mod frozen;
 mod gate;
 mod history;
-mod kit;
+pub mod kit;
 mod leave;
 mod nodes;
 mod order;

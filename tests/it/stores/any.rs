@@ -10,15 +10,21 @@ use std::{
 
 use tempfile::TempDir;
 use tenure::{
-    lease::{Order, Owner},
-    manager::{AcquireAny, AcquireAnyError, Candidates, Count, Manager, Trouble},
-    store::{LeaseStore, Outcome, StoreError},
+    lease::{Order, Owner, Release},
+    manager::{AcquireAny, AcquireAnyError, AcquireOne, Candidates, Count, Manager, Trouble},
+    store::{LeaseStore, Outcome, StoreError, dynamodb::Options},
 };
 use tokio::sync::Semaphore;
 
 use crate::{
+    dynamodb::kit::{open_with, options},
     stores::meddled::{Meddled, open},
-    support::{clock::eventually, records::key},
+    support::{
+        clock::eventually,
+        dynamo_endpoint::Endpoint,
+        proxy::{Fate, HttpProxy},
+        records::key,
+    },
 };
 
 const MARK: Option<(u128, u64)> = Some((7, 7));
@@ -133,5 +139,79 @@ fn a_caller_that_hangs_up_may_ask_again_by_its_request_id() {
         let taken = again.expect("its grants");
         let keys: Vec<_> = taken.grants.iter().map(|(key, _)| key.as_str()).collect();
         assert_eq!(keys, ["a", "b"]);
+    });
+}
+
+#[test]
+fn a_repeated_call_takes_no_other_key_while_its_grant_is_in_doubt() {
+    let endpoint = Endpoint::start();
+    actix::System::new().block_on(async {
+        let proxy = HttpProxy::to(endpoint.addr()).await;
+        let options =
+            Options { request_timeout: Duration::from_millis(300), ..options(&proxy.url()) };
+        let store = open_with(options, None).await.expect("it opens");
+        let manager = open(store).await;
+        // Whatever is written of `a` is lost on its way, and nobody knows; reads go on.
+        let lost = Arc::new(AtomicBool::new(true));
+        let loses = lost.clone();
+        proxy.rule(move |operation, body| {
+            let of_a = operation == "PutItem" && body.contains("\"l#a\"");
+            if of_a && loses.load(SeqCst) { Fate::Hang } else { Fate::Pass }
+        });
+        let first = manager.acquire_any(&any(1, MARK), manager.now()).await;
+        assert!(matches!(first, Err(AcquireAnyError::Trouble(_))), "{first:?}");
+        // As chance orders them, too.
+        let other = Candidates::Keys(vec![key("b"), key("a")]);
+        let again = AcquireAny { candidates: other, ..any(1, MARK) };
+        for _ in 0..3 {
+            let answer = manager.acquire_any(&again, manager.now()).await;
+            assert!(matches!(answer, Err(AcquireAnyError::Trouble(_))), "{answer:?}");
+        }
+        lost.store(false, SeqCst);
+        let mut told = Vec::new();
+        eventually("the grant comes", async || {
+            let again = manager.acquire_any(&any(1, MARK), manager.now()).await;
+            let grants = again.map(|taken| taken.grants).unwrap_or_default();
+            told = grants.into_iter().map(|(key, _)| key).collect();
+            !told.is_empty()
+        })
+        .await;
+        assert_eq!(told, [key("a")]);
+        assert_eq!(held(&manager).await, ["a"], "and nothing besides");
+    });
+}
+
+/// Some more than are tried at a time.
+const MANY: usize = 10_100;
+
+#[test]
+fn a_key_that_comes_free_while_the_keys_are_listed_is_granted() {
+    let (_dir, inner) = inner();
+    actix::System::new().block_on(async {
+        let manager = open(inner).await;
+        let owner = |name| Owner::new(name).expect("a name");
+        let one = |n: usize| AcquireOne::new(key(&format!("big/{n:05}")), owner("h"), 600_000);
+        let ones: Vec<_> = (0..MANY).map(one).collect();
+        let grants = ones.iter().map(|one| manager.acquire(one, manager.now()));
+        let grants = futures_util::future::join_all(grants).await;
+        let waiting = AcquireAny {
+            candidates: Candidates::Prefix("big/".into()),
+            wait_ms: 5_000,
+            ..AcquireAny::new(owner("w"), 60_000)
+        };
+        for (n, after_ms) in [0, 5, 10, 20, 40, 80, 160].into_iter().enumerate() {
+            let n = MANY - 1 - n;
+            let lease_id = grants[n].as_ref().expect("a grant").lease_id;
+            let release = async {
+                tokio::time::sleep(Duration::from_millis(after_ms)).await;
+                let release = Release { lease_id, value: None };
+                manager.release(ones[n].key.as_str(), release, manager.now()).await
+            };
+            let call = manager.acquire_any(&waiting, manager.now());
+            let (taken, released) = futures_util::future::join(call, release).await;
+            assert!(matches!(released, Ok(true)), "{released:?}");
+            let taken = taken.unwrap_or_else(|e| panic!("after {after_ms} ms: {e:?}"));
+            assert_eq!(taken.grants[0].0, ones[n].key);
+        }
     });
 }

@@ -122,7 +122,7 @@ pub fn parts(store: Arc<dyn LeaseStore>) -> Parts {
         policies: Arc::default(),
         calls: CallLimits {
             wait_max: Duration::from_secs(60),
-            waiting_places: 1000,
+            waiting_places: 100_000,
             strict_prefixes: false,
             weight: 1000,
         },
