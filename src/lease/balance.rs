@@ -6,7 +6,7 @@
 //! Does not guarantee: exact targets while no member is short by more than its dead band, see [`band`].
 //!
 //! Assumes: a member that is short of leases waits for them, and takes those that come free. One that does not is
-//! [set aside](Standing).
+//! [set aside](Standing); and a member that has none yet is given one to begin with, and the others once it took that.
 
 use std::{cmp::Reverse, time::Duration};
 
@@ -104,6 +104,15 @@ pub struct Damping {
     pub at_once: usize,
 }
 
+/// The keys of a pool that nobody has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unheld {
+    /// All of them.
+    pub keys: usize,
+    /// Those that whoever is short of leases will have taken soon: none that is shut, or that was left untaken.
+    pub fresh: usize,
+}
+
 /// What is to be done for a pool. Everything in the order of the members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -166,33 +175,54 @@ fn split(members: &[Member], weights: &[u32], keys: usize) -> Vec<usize> {
     targets
 }
 
-/// What is to be done for a pool of so many keys, which are those that members have and `free` others.
+/// What is to be done for a pool of so many keys, which are those that members have and those that nobody has.
 ///
-/// Nothing, while the free keys and the leases of those that leave suffice to bring every member to within
+/// Nothing, while the unheld keys and the leases of those that leave suffice to bring every member to within
 /// its [`band`]. Else every member above its target is asked for all that it has too many, at most
 /// `at_once` or half of its leases at a time. Those that leave are asked for everything at once, whatever else.
+///
+/// For a member that has nothing yet, the others are asked for one lease. So a member that never takes any costs
+/// the pool one key for each node that asks, whatever its weight. Who is first by `order` is asked: not always the
+/// same member, for some leases cannot move.
 #[must_use]
-pub fn plan(members: &[Member], free: usize, damping: Damping) -> Plan {
-    let keys = free + members.iter().map(|member| member.held).sum::<usize>();
+pub fn plan<O: Ord>(
+    members: &[Member],
+    unheld: Unheld,
+    damping: Damping,
+    order: impl Fn(&Member) -> O,
+) -> Plan {
+    let keys = unheld.keys + members.iter().map(|member| member.held).sum::<usize>();
     let targets = targets(members, keys);
     let pairs = || members.iter().zip(&targets);
     let surplus = |(member, target): (&Member, &usize)| member.held.saturating_sub(*target);
-    let moves = pairs().map(surplus).sum();
-    let leaving = members.iter().filter(|member| member.draining).map(|member| member.held);
-    let coming = free + leaving.sum::<usize>();
+    let moves: usize = pairs().map(surplus).sum();
+    let leaving: usize =
+        members.iter().filter(|member| member.draining).map(|member| member.held).sum();
     let short = |(member, target): (&Member, &usize)| {
         target.saturating_sub(member.held).saturating_sub(band(*target))
     };
-    let balanced = pairs().map(short).sum::<usize>() <= coming;
-    let ask = |(member, target): (&Member, &usize)| {
-        let most = match (member.draining, balanced) {
-            (true, _) => usize::MAX,
-            (false, true) => 0,
-            (false, false) => damping.at_once.max(member.held / 2),
+    let balanced = pairs().map(short).sum::<usize>() <= unheld.keys + leaving;
+
+    let newcomers = || pairs().filter(|(member, target)| member.held == 0 && **target > 0);
+    let kept_back: usize = newcomers().map(|(_, target)| target - 1).sum();
+    let first = newcomers().count().saturating_sub(unheld.fresh + leaving);
+    let mut left =
+        if balanced { 0 } else { (moves - leaving).saturating_sub(kept_back).max(first) };
+    let mut asks = vec![0; members.len()];
+    let mut all: Vec<usize> = (0..members.len()).collect();
+    all.sort_unstable_by_key(|&at| (members[at].asked == 0, order(&members[at])));
+    for at in all {
+        let (member, surplus) = (&members[at], surplus((&members[at], &targets[at])));
+        let most = if member.draining {
+            surplus
+        } else {
+            surplus.min(damping.at_once.max(member.held / 2)).min(left)
         };
-        surplus((member, target)).min(most).saturating_sub(member.asked)
-    };
-    let asks = pairs().map(ask).collect();
+        if !member.draining {
+            left -= most;
+        }
+        asks[at] = most.saturating_sub(member.asked);
+    }
     Plan { targets, asks, moves }
 }
 

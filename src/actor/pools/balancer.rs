@@ -228,7 +228,9 @@ async fn balance(world: &Arc<World>, name: &str, damping: Damping) -> bool {
         if !searched || !pool.surveyed.get() {
             return false;
         }
-        let (aside, watched) = pool.judge(now);
+        let shut_for =
+            |key: &Key| Duration::from_millis(rules.of(key.as_str()).0.lock_delay_ms.into());
+        let (aside, watched) = pool.judge(now, shut_for);
         for session in aside {
             tracing::warn!(
                 pool = name,
@@ -236,7 +238,7 @@ async fn balance(world: &Arc<World>, name: &str, damping: Damping) -> bool {
                 "a member takes none of the leases that it is to have: others get them until it asks for some"
             );
         }
-        let plan = pool.plan(damping);
+        let plan = pool.plan(here, now, damping);
         if let Some(metrics) = rules.named(name) {
             metrics.balance(pool.members.len(), plan.moves);
         }

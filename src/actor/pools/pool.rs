@@ -44,6 +44,8 @@ pub(super) struct Fact {
     pub seq: u64,
     /// The holder was asked to hand it over.
     pub asked: bool,
+    /// Nobody is granted it now: its last tenure is being fenced, or its lock-delay is not over.
+    pub shut: bool,
 }
 
 impl Fact {
@@ -54,7 +56,8 @@ impl Fact {
             _ => By::Nobody,
         };
         let asked = super::was_asked(record);
-        Self { by, token: record.token(revision), seq: record.seq, asked }
+        let shut = matches!(record.state, State::Fencing | State::Cooling);
+        Self { by, token: record.token(revision), seq: record.seq, asked, shut }
     }
 
     fn is_of_another(&self, digest: Nonce) -> bool {
@@ -64,13 +67,17 @@ impl Fact {
     /// `None`: it says nothing about who has the key.
     pub fn of_change(change: &Change) -> Option<Self> {
         let held = || change.session.map_or(By::Other, By::Session);
-        let (by, asked) = match change.kind {
-            ChangeKind::Granted => (held(), false),
-            ChangeKind::HandoverRequested => (held(), true),
-            kind if kind.ends_tenure() => (By::Nobody, false),
+        let (by, asked, shut) = match change.kind {
+            ChangeKind::Granted => (held(), false, false),
+            ChangeKind::HandoverRequested => (held(), true, false),
+            ChangeKind::Fencing => (By::Nobody, false, true),
+            // A fence may also be confirmed once somebody else has the key.
+            kind if kind.ends_tenure() || kind.may_open() && change.owner.is_none() => {
+                (By::Nobody, false, false)
+            }
             _ => return None,
         };
-        Some(Self { by, token: change.token, seq: change.seq, asked })
+        Some(Self { by, token: change.token, seq: change.seq, asked, shut })
     }
 }
 
@@ -79,6 +86,13 @@ pub(super) struct Place {
     /// Since when it is so, on this node's clock, or since this node knows it.
     pub since: Moment,
     survey: u64,
+}
+
+impl Place {
+    /// Nobody has the key, and nothing is known that keeps it from being granted.
+    pub fn is_open(&self) -> bool {
+        self.fact.by == By::Nobody && !self.fact.shut
+    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -161,7 +175,8 @@ impl Pool {
             Some((old, _)) if (old.token, old.seq) >= (fact.token, fact.seq) => return,
             Some((old, since)) => {
                 self.count(old, -1);
-                if (old.by, old.token) == (fact.by, fact.token) { since } else { now }
+                let same = (old.by, old.token, old.shut) == (fact.by, fact.token, fact.shut);
+                if same { since } else { now }
             }
             None => now,
         };
@@ -187,7 +202,8 @@ impl Pool {
     pub fn granted(&mut self, key: &Key, digest: Nonce, token: Token, now: Moment) {
         let newer = self.keys.get(key).is_none_or(|place| place.fact.token < token);
         if newer {
-            let fact = Fact { by: By::Session(digest), token, seq: 0, asked: false };
+            let by = By::Session(digest);
+            let fact = Fact { by, token, seq: 0, asked: false, shut: false };
             self.learn(key, fact, now);
         }
     }

@@ -1,13 +1,18 @@
 //! What the members of a pool are to have: shares, places that are reserved, plans.
 
+use std::time::Duration;
+
 use super::pool::{By, Joined, Place, Pool};
 use crate::{
-    clock::HashMap,
+    clock::{Chance, HashMap},
     lease::{
         Key, Moment, Nonce,
-        balance::{Damping, Member, Plan, Standing, UNTAKEN, band, choose, plan, targets},
+        balance::{Damping, Member, Plan, Standing, UNTAKEN, Unheld, band, choose, plan, targets},
     },
 };
+
+/// A free key that stands untaken for so long is not on its way to whoever is short of leases.
+const FRESH: Duration = Duration::from_secs(20);
 
 /// What a member has, and is to have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,10 +78,16 @@ impl Pool {
     }
 
     /// Sets members aside that leave what they are to have untaken, and others back; which were set aside now,
-    /// and whether somebody is to be looked at again.
-    pub fn judge(&mut self, now: Moment) -> (Vec<Nonce>, bool) {
-        let old = |place: &Place| place.fact.by == By::Nobody && now.since(place.since) >= UNTAKEN;
-        let ripe = self.free > 0 && self.keys.values().any(old);
+    /// and whether somebody is to be looked at again. A key stays shut after an expiry for as long as `shut_for` it.
+    pub fn judge(
+        &mut self,
+        now: Moment,
+        shut_for: impl Fn(&Key) -> Duration,
+    ) -> (Vec<Nonce>, bool) {
+        let old = |(key, place): (&Key, &Place)| {
+            place.is_open() && now.since(place.since) >= UNTAKEN + shut_for(key)
+        };
+        let ripe = self.free > 0 && self.keys.iter().any(old);
         let (mut aside, mut again, mut moved) = (Vec::new(), false, false);
         let members = self.counted();
         let keys = self.free + members.iter().map(|member| member.held).sum::<usize>();
@@ -179,8 +190,18 @@ impl Pool {
         self.changed.send_modify(|count| *count += 1);
     }
 
-    pub fn plan(&self, damping: Damping) -> Plan {
-        plan(&self.counted(), self.free, damping)
+    /// What is to be done by a node at which the sessions `here` are at home.
+    pub fn plan(&self, here: impl Fn(Nonce) -> bool, now: Moment, damping: Damping) -> Plan {
+        // Some keys are shut, which this node was not told; a fence may take hours.
+        let fresh = |place: &&Place| place.is_open() && now.since(place.since) < FRESH;
+        let unheld = Unheld { keys: self.free, fresh: self.keys.values().filter(fresh).count() };
+        // A node asks its own members, and each of them in turn.
+        let turn = now.since(Moment::ZERO).as_secs() / damping.min_hold.as_secs().max(1);
+        let order = |member: &Member| {
+            let mut chance = Chance::new(turn ^ (member.id.0 >> 64) as u64);
+            (!here(member.id), chance.next_u64())
+        };
+        plan(&self.counted(), unheld, damping, order)
     }
 
     /// The leases that members `here` are to be asked for now.

@@ -156,5 +156,5 @@ async fn no_two_sessions_hold_a_key_at_a_time(mut pair: Pair) {
     let report = check(&notes.log.lines());
     assert!(report.violations.is_empty(), "{report}");
     println!("{}", report.counts);
-    report.demand(&Needs { grants: 30, ..Needs::default() }).expect("a fight");
+    report.demand(&Needs { grants: 15, ..Needs::default() }).expect("a fight");
 }

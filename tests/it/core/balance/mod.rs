@@ -7,7 +7,7 @@ use pool::{DAMPING, Pool};
 use proptest::prelude::*;
 use tenure::lease::{
     Moment, Nonce,
-    balance::{Damping, Member, band, choose, plan, targets},
+    balance::{self, Damping, Member, Plan, Unheld, band, choose, targets},
 };
 
 const KEYS: usize = 1000;
@@ -15,6 +15,11 @@ const MEMBERS: u32 = 20;
 
 fn member(id: u128, weight: u32, held: usize) -> Member {
     Member { id: Nonce(id), weight, capacity: usize::MAX, held, asked: 0, draining: false }
+}
+
+/// A plan for a pool whose free keys will be taken soon.
+fn plan(members: &[Member], free: usize, damping: Damping) -> Plan {
+    balance::plan(members, Unheld { keys: free, fresh: free }, damping, |member| member.id)
 }
 
 #[test]
@@ -38,11 +43,39 @@ fn free_keys_are_waited_for_and_nothing_is_moved_in_their_place() {
         let members = [member(1, 1, 4), member(2, 1, 4), member(3, 1, taken)];
         assert_eq!(plan(&members, 4 - taken, DAMPING).asks, [0, 0, 0]);
     }
-    let members = [member(1, 1, 6), member(2, 1, 6), member(3, 1, 0)];
+    let members = [member(1, 1, 7), member(2, 1, 7), member(3, 1, 1)];
     assert_eq!(plan(&members, 0, DAMPING).asks, [2, 2, 0]);
     // What was asked for already is on its way.
     let asked = members.map(|member| Member { asked: member.held / 6, ..member });
     assert_eq!(plan(&asked, 0, DAMPING).asks, [1, 1, 0]);
+}
+
+#[test]
+fn for_who_has_nothing_yet_one_lease_is_asked_for_whatever_its_weight() {
+    let asks = |members: &[Member], keys, fresh, first: u128| {
+        let order = |member: &Member| (member.id.0 < first, member.id);
+        balance::plan(members, Unheld { keys, fresh }, DAMPING, order).asks
+    };
+    let heavy = member(9, 1000, 0);
+    assert_eq!(asks(&[member(1, 1, 10), heavy], 0, 0, 0), [1, 0]);
+    // It is asked for once, and while the key waits for the newcomer no other is.
+    assert_eq!(asks(&[Member { asked: 1, ..member(1, 1, 10) }, heavy], 0, 0, 0), [0, 0]);
+    assert_eq!(asks(&[member(1, 1, 9), heavy], 1, 1, 0), [0, 0]);
+    // A key that nobody can take is none that the newcomer gets.
+    assert_eq!(asks(&[member(1, 1, 9), heavy], 1, 0, 0), [1, 0]);
+    assert_eq!(asks(&[member(1, 1, 9), member(9, 1000, 1)], 0, 0, 0), [9, 0]);
+    // One lease for each of them, beside what others are short of.
+    let two = [member(1, 1, 30), member(2, 1, 30), heavy, member(8, 1000, 0)];
+    assert_eq!(asks(&two, 0, 0, 0).iter().sum::<usize>(), 2);
+    let with_known = [member(1, 1, 30), member(2, 1, 2), member(3, 1, 0)];
+    assert_eq!(asks(&with_known, 0, 0, 0), [10, 0, 0]);
+
+    // Of equals, who is first is asked; but while one is asked, no other is beside it.
+    let mut equals: Vec<Member> = (1..=8).map(|id| member(id, 1, 1)).chain([heavy]).collect();
+    let asked = |first| asks(&equals, 0, 0, first).iter().position(|ask| *ask == 1);
+    assert_eq!([1, 2, 8].map(asked), [Some(0), Some(1), Some(7)]);
+    equals[4].asked = 1;
+    assert!((1..=8).all(|first| asks(&equals, 0, 0, first).iter().sum::<usize>() == 0));
 }
 
 #[test]
@@ -59,11 +92,11 @@ fn within_the_dead_band_nothing_moves_and_beyond_it_everything_does() {
 
 #[test]
 fn a_member_gives_up_half_of_its_leases_at_a_time_and_one_that_leaves_all() {
-    let mut members = [member(1, 1, 100), member(2, 9, 0)];
+    let mut members = [member(1, 1, 100), member(2, 9, 1)];
     assert_eq!(plan(&members, 0, DAMPING).asks, [50, 0]);
     members[0].asked = 50;
     assert_eq!(plan(&members, 0, DAMPING).asks, [0, 0]);
-    let few = [member(1, 1, 20), member(2, 9, 0)];
+    let few = [member(1, 1, 20), member(2, 9, 1)];
     assert_eq!(plan(&few, 0, DAMPING).asks, [16, 0]);
     members[0].draining = true;
     assert_eq!(plan(&members, 0, DAMPING).asks, [50, 0]);
@@ -167,7 +200,8 @@ proptest! {
         let asked: usize = planned.asks.iter().sum();
         prop_assert!(asked <= planned.moves);
         let leaving: usize = members.iter().filter(|m| m.draining).map(|m| m.held).sum();
-        prop_assert!(asked == planned.moves || asked == leaving);
+        let newcomer = members.iter().any(|member| member.held == 0 && !member.draining);
+        prop_assert!(newcomer || asked == planned.moves || asked == leaving);
         for ((member, ask), target) in members.iter().zip(&planned.asks).zip(&planned.targets) {
             prop_assert!(*ask == 0 || member.held - ask >= *target);
         }
@@ -303,8 +337,8 @@ fn members_of_any_weight_that_come_and_go_never_set_leases_to_flapping() {
                 _ => {}
             }
             let least = pool.must_move();
-            // A hand-over takes up to two rounds here, and news as long.
-            pool.run(6);
+            // A hand-over takes up to two rounds here, and news as long; a newcomer is given one first, then the others.
+            pool.run(12);
             pool.settle(24);
             let steady = pool.moved;
             pool.run(50);

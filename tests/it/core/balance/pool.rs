@@ -7,7 +7,7 @@ use tenure::{
     clock::Chance,
     lease::{
         Moment, Nonce,
-        balance::{Damping, Member, band, choose, plan, targets},
+        balance::{Damping, Member, Unheld, band, choose, plan, targets},
     },
 };
 
@@ -36,6 +36,11 @@ struct Lease {
 struct Seen {
     members: Vec<Member>,
     free: usize,
+}
+
+/// Here every free key is taken soon.
+fn unheld(free: usize) -> Unheld {
+    Unheld { keys: free, fresh: free }
 }
 
 pub struct Pool {
@@ -131,7 +136,7 @@ impl Pool {
     /// Leases that have to move at least.
     pub fn must_move(&self) -> usize {
         let Seen { members, free } = self.look();
-        plan(&members, free, DAMPING).moves
+        plan(&members, unheld(free), DAMPING, |member| member.id).moves
     }
 
     /// Nobody is short by more than its dead band, no key is free, and nobody is to hand anything over.
@@ -159,7 +164,9 @@ impl Pool {
                 member.asked +=
                     own.filter(|(when, by, _)| *when >= since && *by == member.id).count();
             }
-            let plan = plan(&members, free, DAMPING);
+            let here = |id| self.workers.get(&id).is_some_and(|worker| worker.node == node);
+            let order = |member: &Member| (!here(member.id), member.id);
+            let plan = plan(&members, unheld(free), DAMPING, order);
             for (member, ask) in members.iter().zip(plan.asks) {
                 let Some(worker) = self.workers.get(&member.id).cloned() else { continue };
                 if worker.node == node && ask > 0 {
