@@ -151,6 +151,11 @@ impl Problem {
                 let status = StatusCode::INSUFFICIENT_STORAGE;
                 Self::new(status, "too-many-keys", "There are too many keys", error.to_string())
             }
+            StoreError::TooManySessions(_) => {
+                let status = StatusCode::INSUFFICIENT_STORAGE;
+                let title = "There are too many sessions";
+                Self::new(status, "too-many-keys", title, error.to_string())
+            }
             StoreError::Unavailable(_) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 let title = "The store is unavailable";

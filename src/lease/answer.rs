@@ -1,6 +1,6 @@
 //! What a lease answers.
 
-use super::{ChangeKind, LeaseId, Nonce, Owner, SessionSpec, State, Token};
+use super::{ChangeKind, Key, LeaseId, Nonce, Owner, SessionSpec, State, Token};
 
 /// The public view of a lease: nothing in it authorises anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +97,11 @@ pub enum StoreError {
     /// The store holds as many keys as it may.
     #[error("the store holds {0} keys, which is its limit")]
     TooManyKeys(u64),
+    /// The store holds as many sessions as it may.
+    #[error(
+        "the store holds {0} sessions, ended ones of the last minutes included, which is its limit"
+    )]
+    TooManySessions(u64),
     /// As many keys exist as the policy of the new one allows.
     #[error("the policy of the prefix {prefix:?} has keys = {keys}, and as many keys of it exist")]
     PolicyFull {
@@ -111,9 +116,15 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Refuses a new key, or session: so many are there.
+    #[must_use]
+    pub fn too_many(key: &Key, most: u64) -> Self {
+        if key.is_session() { Self::TooManySessions(most) } else { Self::TooManyKeys(most) }
+    }
+
     /// Whether a bound on the number of keys forbids a new one: it stands until keys are forgotten.
     pub(super) fn is_too_many_keys(&self) -> bool {
-        matches!(self, Self::TooManyKeys(_) | Self::PolicyFull { .. })
+        matches!(self, Self::TooManyKeys(_) | Self::TooManySessions(_) | Self::PolicyFull { .. })
     }
 }
 

@@ -321,7 +321,7 @@ impl LeaseStore for DynamoStore {
         }
         let full = || self.shared.state().count_like(&write.key) >= self.max_keys;
         if write.expected == Revision::ABSENT && self.stats().keys >= self.max_keys && full() {
-            let why = StoreError::TooManyKeys(self.max_keys);
+            let why = StoreError::too_many(&write.key, self.max_keys);
             return Box::pin(std::future::ready(Outcome::Refused(why)));
         }
         let admission = match self.admit(&write) {

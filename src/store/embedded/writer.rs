@@ -119,7 +119,8 @@ impl Writer {
         let known = known.filter(|revision| *revision != Revision::ABSENT);
         let counts = self.shared.counts() + self.group.new_keys;
         if known.is_none() && counts.of(&job.key) >= self.shared.max_keys {
-            return refuse(job.reply, StoreError::TooManyKeys(self.shared.max_keys));
+            let why = StoreError::too_many(&job.key, self.shared.max_keys);
+            return refuse(job.reply, why);
         }
         let bounded = known.is_none() && self.shared.table().bounds(&job.key);
         if bounded && let Err(why) = self.shared.table_mut().admit(&job.key) {

@@ -177,7 +177,10 @@ impl LeaseStore for NatsStore {
     fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {
         let full = || self.core.table().counts().of(&write.key) >= self.max_keys;
         if write.expected == Revision::ABSENT && full() {
-            return Box::pin(ready(Outcome::Refused(StoreError::TooManyKeys(self.max_keys))));
+            return Box::pin(ready(Outcome::Refused(StoreError::too_many(
+                &write.key,
+                self.max_keys,
+            ))));
         }
         let Some(encoded) = message::encode(&write, self.core.clock.wall_ms()) else {
             let why = StoreError::Unavailable("the record is too long".to_owned());

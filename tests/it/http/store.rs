@@ -113,6 +113,13 @@ async fn the_number_of_keys_is_bounded() {
     }
     server.acquire("k1", "w2", 60_000).await;
     server.get("/readyz").await.ok();
+    // Sessions have a bound of their own, and the answer says which it is.
+    for n in 0..3 {
+        server.session(&format!("w{n}"), 60_000, json!({})).await;
+    }
+    let body = json!({ "owner": "w3", "ttl_ms": 1000 });
+    let full = server.post("/v1/sessions", &body).await.problem(507, "too-many-keys");
+    assert!(full["detail"].as_str().expect("why").contains("3 sessions"), "{full}");
 }
 
 /// A file system of so many MiB, unmounted at the end. `None` where this process may not mount.

@@ -5,7 +5,9 @@
 //! nodes on one store, with a session, a fence before the next grant, stale reads and crashes together.
 //!
 //! How far they go is told by `MODEL`: nothing for a debug build, `ci` for five million states, `full` for fifty
-//! million. Both want a release build, a light one will do: `make model`.
+//! million. Both want an optimised build: `make model`.
+
+#![cfg(test)]
 
 #[allow(dead_code, unused_imports, reason = "the tests of the core use more of it")]
 #[path = "../it/core/harness/mod.rs"]
