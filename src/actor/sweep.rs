@@ -38,12 +38,6 @@ pub(super) fn is_pending(record: &Record) -> bool {
     record.state != State::Free || !record.fences().is_empty()
 }
 
-/// Whether all that is to be done about a lease is its session's to do (R6).
-fn is_kept(record: &Record) -> bool {
-    let kept = record.state == State::Held && record.bond().is_some();
-    kept && record.fences().is_empty() && record.revocation.is_none()
-}
-
 /// Keys that homes left with something to do.
 pub(super) type Left = HashMap<Nonce, HashSet<Key>>;
 
@@ -54,7 +48,7 @@ pub(super) async fn sweep(world: &Arc<World>, such: impl Fn(Nonce) -> bool) -> L
         let mut left = Left::default();
         let looked = look(world, |key, record| {
             let Some(record) = record.filter(|record| such(record.node)) else { return };
-            match (record.bond().filter(|_| is_kept(record)), key.session()) {
+            match (record.bond().filter(|_| record.is_left_to_session()), key.session()) {
                 (Some(bond), _) => world.sessions.inquire(bond.session, [key.clone()]),
                 (None, _) if is_pending(record) => {
                     let _ = world.registry.start(world, key);
@@ -86,7 +80,8 @@ pub(super) async fn named(
 ) -> Result<HashSet<Key>, StoreError> {
     let keys: Vec<Key> = keys.into_iter().collect();
     let found = world.store.read_many(&keys).await?;
-    let names = |record: &Record| record.node == home && is_pending(record) && !is_kept(record);
+    let names =
+        |record: &Record| record.node == home && is_pending(record) && !record.is_left_to_session();
     let named = keys.into_iter().zip(found).filter(|(_, found)| match found {
         // One that cannot be judged may.
         Some(found) => found.record.as_deref().is_ok_and(names) || found.record.is_err(),

@@ -47,7 +47,8 @@ impl<C: Caller> Lease<C> {
                 (self.promised, self.floor, self.opens_at) = (Moment::ZERO, end, end);
             }
             None => {
-                if peer.is_none() && self.home != Home::Living {
+                // What a session keeps needs no home: the record of one that died may be gone by now.
+                if peer.is_none() && !self.record.is_left_to_session() {
                     out.push(Effect::Inquire(self.record.node));
                 }
                 self.home = Home::Living;

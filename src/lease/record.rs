@@ -208,6 +208,13 @@ impl Record {
         self.tenure.as_ref()?.bond.as_deref()
     }
 
+    /// Whether all that is to be done about it is its session's to do (R6), and nothing its home's.
+    #[must_use]
+    pub fn is_left_to_session(&self) -> bool {
+        let kept = self.state == State::Held && self.bond().is_some();
+        kept && self.fences().is_empty() && self.revocation.is_none()
+    }
+
     /// Whether this session keeps the lease.
     #[must_use]
     pub fn is_kept_by(&self, session: Nonce) -> bool {

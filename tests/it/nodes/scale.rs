@@ -141,13 +141,16 @@ async fn open(node: &Node, keeper: &Keeper, sessions: u64, leases: u64) -> Vec<S
         let (owner, keys) = (format!("w{n}"), (0..leases).map(|k| format!("s{n}/{k}")));
         let asks =
             json!({ "owner": owner, "ttl_ms": TTL_MS, "behavior": "release", "lock_delay_ms": 0 });
-        let (status, opened) = node.post_patiently("/v1/sessions", &asks, ms(60_000)).await;
+        // A busy endpoint may let some writes fail.
+        let (mut status, mut opened) = (503, json!(null));
+        while status == 503 {
+            (status, opened) = node.post_patiently("/v1/sessions", &asks, ms(60_000)).await;
+        }
         assert_eq!(status, 201, "{opened}");
         let id = opened["id"].as_str().expect("an id").to_owned();
         keeper.keep(&id);
         let keys: Vec<String> = keys.collect();
         let asks = json!({ "keys": keys, "count": leases, "owner": owner, "session": id });
-        // A busy endpoint may let some writes fail.
         let mut granted = 0;
         while granted < leases {
             let (status, told) = node.post_patiently("/v1/acquire-any", &asks, ms(60_000)).await;

@@ -209,6 +209,27 @@ fn a_kept_lease_outlives_the_node_that_granted_it_and_ends_at_any_other() {
 }
 
 #[test]
+fn for_a_kept_lease_nobody_looks_for_a_home_whose_record_is_gone_but_for_an_order_of_its() {
+    for order in [false, true] {
+        let (mut world, _) = kept();
+        let home = world.home();
+        if order {
+            let floor = world.clock(A) + ms(TTL_MS);
+            ordered(&mut world, A, floor);
+        }
+        world.crash(A);
+        world.records.remove(&home);
+        world.start(B, "http://b");
+        world.tell(B);
+        world.watch(B);
+        assert_eq!(world.records.contains_key(&home), order);
+        world.input(B, over());
+        assert!(world.run_until(200_000, |world| world.owner().is_none()), "it ends all the same");
+        assert_eq!(world.events(), ["granted", "session-ended"]);
+    }
+}
+
+#[test]
 fn a_kept_lease_is_pinned_and_revoked_where_it_is_not_at_home() {
     for pinned in [false, true] {
         let (mut world, _) = kept();
