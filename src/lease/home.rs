@@ -48,7 +48,8 @@ impl<C: Caller> Lease<C> {
             }
             None => {
                 // What a session keeps needs no home: the record of one that died may be gone by now.
-                if peer.is_none() && !self.record.is_left_to_session() {
+                let unknown = peer.is_none() && self.home != Home::Living;
+                if unknown && !self.record.is_left_to_session() {
                     out.push(Effect::Inquire(self.record.node));
                 }
                 self.home = Home::Living;
