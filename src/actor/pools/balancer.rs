@@ -228,9 +228,7 @@ async fn balance(world: &Arc<World>, name: &str, damping: Damping) -> bool {
         if !searched || !pool.surveyed.get() {
             return false;
         }
-        let shut_for =
-            |key: &Key| Duration::from_millis(rules.of(key.as_str()).0.lock_delay_ms.into());
-        let (aside, watched) = pool.judge(now, shut_for);
+        let (aside, watched) = pool.judge(now);
         for session in aside {
             tracing::warn!(
                 pool = name,

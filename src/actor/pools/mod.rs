@@ -13,9 +13,12 @@ mod balancer;
 mod pool;
 mod shares;
 
-use std::sync::{
-    Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use tokio::sync::Notify;
@@ -145,9 +148,14 @@ impl Pools {
             }
             return;
         }
-        let Some(fact) = Fact::of_change(change) else { return };
         let rules = world.rules();
-        let name = &rules.of(key.as_str()).0.pool;
+        let (policy, name) = {
+            let of = rules.of(key.as_str()).0;
+            (of.lock_delay_ms, &of.pool)
+        };
+        let Some(fact) = Fact::of_change(change, Duration::from_millis(policy.into())) else {
+            return;
+        };
         let mut state = self.state();
         if let Some(pool) = state.pools.get_mut(name) {
             pool.learn(key, fact, world.clock.now());
@@ -358,7 +366,7 @@ impl Drop for Reservation<'_> {
 }
 
 /// Many changes come at once: who waits for them looks once.
-const SETTLE: std::time::Duration = std::time::Duration::from_millis(10);
+const SETTLE: Duration = Duration::from_millis(10);
 
 /// Resolves a moment after the next change.
 ///

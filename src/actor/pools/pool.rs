@@ -1,6 +1,6 @@
 //! One pool: its members, and which of its keys who has.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     actor::watch,
@@ -46,6 +46,8 @@ pub(super) struct Fact {
     pub asked: bool,
     /// Nobody is granted it now: its last tenure is being fenced, or its lock-delay is not over.
     pub shut: bool,
+    /// Nobody is granted it for so long: the lock-delay that its policy has for such an end.
+    pub lock_delay: Duration,
 }
 
 impl Fact {
@@ -57,15 +59,17 @@ impl Fact {
         };
         let asked = super::was_asked(record);
         let shut = matches!(record.state, State::Fencing | State::Cooling);
-        Self { by, token: record.token(revision), seq: record.seq, asked, shut }
+        let (token, seq) = (record.token(revision), record.seq);
+        Self { by, token, seq, asked, shut, lock_delay: Duration::ZERO }
     }
 
     fn is_of_another(&self, digest: Nonce) -> bool {
         self.by != By::Nobody && self.by != By::Session(digest)
     }
 
-    /// `None`: it says nothing about who has the key.
-    pub fn of_change(change: &Change) -> Option<Self> {
+    /// `None`: it says nothing about who has the key. `policy` is the key's lock-delay; one that a session has of
+    /// its own is not known here.
+    pub fn of_change(change: &Change, policy: Duration) -> Option<Self> {
         let held = || change.session.map_or(By::Other, By::Session);
         let (by, asked, shut) = match change.kind {
             ChangeKind::Granted => (held(), false, false),
@@ -77,7 +81,9 @@ impl Fact {
             }
             _ => return None,
         };
-        Some(Self { by, token: change.token, seq: change.seq, asked, shut })
+        let delays = matches!(change.kind, ChangeKind::Expired | ChangeKind::SessionEnded);
+        let lock_delay = if delays { policy } else { Duration::ZERO };
+        Some(Self { by, token: change.token, seq: change.seq, asked, shut, lock_delay })
     }
 }
 
@@ -89,9 +95,10 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Nobody has the key, and nothing is known that keeps it from being granted.
-    pub fn is_open(&self) -> bool {
-        self.fact.by == By::Nobody && !self.fact.shut
+    /// For how long anybody could have been granted the key, as far as is known; `None` while nobody can.
+    pub fn open_for(&self, now: Moment) -> Option<Duration> {
+        let open = self.fact.by == By::Nobody && !self.fact.shut;
+        open.then(|| now.since(self.since).checked_sub(self.fact.lock_delay)).flatten()
     }
 }
 
@@ -175,7 +182,8 @@ impl Pool {
             Some((old, _)) if (old.token, old.seq) >= (fact.token, fact.seq) => return,
             Some((old, since)) => {
                 self.count(old, -1);
-                let same = (old.by, old.token, old.shut) == (fact.by, fact.token, fact.shut);
+                let state = |fact: Fact| (fact.by, fact.token, fact.shut, fact.lock_delay);
+                let same = state(old) == state(fact);
                 if same { since } else { now }
             }
             None => now,
@@ -203,7 +211,8 @@ impl Pool {
         let newer = self.keys.get(key).is_none_or(|place| place.fact.token < token);
         if newer {
             let by = By::Session(digest);
-            let fact = Fact { by, token, seq: 0, asked: false, shut: false };
+            let lock_delay = Duration::ZERO;
+            let fact = Fact { by, token, seq: 0, asked: false, shut: false, lock_delay };
             self.learn(key, fact, now);
         }
     }
@@ -320,3 +329,56 @@ impl Pool {
 
 /// The name of a pool.
 pub(super) type Name = Arc<str>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::Epoch;
+
+    const DELAY: Duration = Duration::from_secs(30);
+
+    /// A pool that hears one key's changes, one second after the other.
+    fn hear(kinds: &[ChangeKind]) -> Place {
+        let (mut pool, key) = (Pool::default(), Key::new("a").expect("a key"));
+        for (seq, kind) in (1..).zip(kinds) {
+            let token = Token::of(Epoch(1), Revision(1));
+            let (owner, previous) = (None, None);
+            let (reason, actor, session) = (None, None, None);
+            let change =
+                Change { kind: *kind, seq, owner, token, previous, reason, actor, session };
+            let fact = Fact::of_change(&change, DELAY).expect("it says who has the key");
+            pool.learn(&key, fact, Moment::ZERO + Duration::from_secs(seq));
+        }
+        pool.keys.remove(&key).expect("the key is known")
+    }
+
+    fn open_at(place: &Place, second: u64) -> Option<u64> {
+        place.open_for(Moment::ZERO + Duration::from_secs(second)).map(|open| open.as_secs())
+    }
+
+    #[test]
+    fn a_lock_delay_follows_an_expiry_and_the_end_of_a_session_only() {
+        use ChangeKind::{Expired, Reclaimed, Released, Revoked, SessionEnded, Transferred};
+        for kind in [Released, Revoked, Reclaimed, Transferred] {
+            let place = hear(&[kind]);
+            assert_eq!([1, 11].map(|at| open_at(&place, at)), [Some(0), Some(10)], "{kind:?}");
+        }
+        for kind in [Expired, SessionEnded] {
+            let place = hear(&[kind]);
+            let seen = [1, 30, 31, 41].map(|at| open_at(&place, at));
+            assert_eq!(seen, [None, None, Some(0), Some(10)], "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_open_from_when_its_lock_delay_or_its_fence_is_over() {
+        use ChangeKind::{Cooled, Expired, Fenced, Fencing, Granted, Released};
+        let cooled = hear(&[Expired, Cooled]);
+        assert_eq!([1, 2, 12].map(|at| open_at(&cooled, at)), [Some(0), Some(0), Some(10)]);
+        let fencing = hear(&[Released, Fencing]);
+        assert_eq!(open_at(&fencing, 3_600), None);
+        let fenced = hear(&[Released, Fencing, Fenced]);
+        assert_eq!([3, 13].map(|at| open_at(&fenced, at)), [Some(0), Some(10)]);
+        assert_eq!(open_at(&hear(&[Granted]), 3_600), None);
+    }
+}

@@ -78,16 +78,13 @@ impl Pool {
     }
 
     /// Sets members aside that leave what they are to have untaken, and others back; which were set aside now,
-    /// and whether somebody is to be looked at again. A key stays shut after an expiry for as long as `shut_for` it.
-    pub fn judge(
-        &mut self,
-        now: Moment,
-        shut_for: impl Fn(&Key) -> Duration,
-    ) -> (Vec<Nonce>, bool) {
-        let old = |(key, place): (&Key, &Place)| {
-            place.is_open() && now.since(place.since) >= UNTAKEN + shut_for(key)
-        };
-        let ripe = self.free > 0 && self.keys.iter().any(old);
+    /// and whether somebody is to be looked at again.
+    pub fn judge(&mut self, now: Moment) -> (Vec<Nonce>, bool) {
+        let ripe = self.free > 0
+            && self
+                .keys
+                .values()
+                .any(|place| place.open_for(now).is_some_and(|open| open >= UNTAKEN));
         let (mut aside, mut again, mut moved) = (Vec::new(), false, false);
         let members = self.counted();
         let keys = self.free + members.iter().map(|member| member.held).sum::<usize>();
@@ -193,8 +190,9 @@ impl Pool {
     /// What is to be done by a node at which the sessions `here` are at home.
     pub fn plan(&self, here: impl Fn(Nonce) -> bool, now: Moment, damping: Damping) -> Plan {
         // Some keys are shut, which this node was not told; a fence may take hours.
-        let fresh = |place: &&Place| place.is_open() && now.since(place.since) < FRESH;
-        let unheld = Unheld { keys: self.free, fresh: self.keys.values().filter(fresh).count() };
+        let is_fresh = |place: &&Place| place.open_for(now).is_some_and(|open| open < FRESH);
+        let fresh = if self.free > 0 { self.keys.values().filter(is_fresh).count() } else { 0 };
+        let unheld = Unheld { keys: self.free, fresh };
         // A node asks its own members, and each of them in turn.
         let turn = now.since(Moment::ZERO).as_secs() / damping.min_hold.as_secs().max(1);
         let order = |member: &Member| {

@@ -318,14 +318,24 @@ async fn pools_are_listed_and_survive_a_restart() {
 
 #[tokio::test]
 async fn a_member_that_takes_nothing_gives_way_and_counts_once_it_asks() {
-    let server = Server::configured(BALANCED);
-    let url = url(&server);
+    gives_way(&Server::configured(BALANCED)).await;
+}
+
+/// No tenure expires here: nothing keeps a key from being granted.
+#[tokio::test]
+async fn a_lock_delay_does_not_keep_one_that_takes_nothing() {
+    let delayed = BALANCED.replace("balance = true", "balance = true\nlock_delay = \"1m\"");
+    gives_way(&Server::configured(&delayed)).await;
+}
+
+async fn gives_way(server: &Server) {
+    let url = url(server);
     let mut workers = Vec::new();
     for owner in ["a", "b"] {
         workers.push(Worker::join(&url, "shards", owner, 1, 2000).await);
     }
     workers.iter_mut().for_each(|worker| worker.work(shards("shards", 20)));
-    settled(&server, 20).await;
+    settled(server, 20).await;
     // All of the pool would be its own, and it asks for nothing.
     let heavy = json!({ "pool": "shards", "weight": 1000 });
     let stuck = server.session("stuck", 60_000, heavy).await;

@@ -10,7 +10,7 @@ use std::{
 
 use tempfile::TempDir;
 use tenure::{
-    lease::{Order, Owner, Release},
+    lease::{Key, Order, Owner, Release},
     manager::{AcquireAny, AcquireAnyError, AcquireOne, Candidates, Count, Manager, Trouble},
     store::{LeaseStore, Outcome, StoreError, dynamodb::Options},
 };
@@ -57,6 +57,19 @@ async fn held(manager: &Manager) -> Vec<&'static str> {
     held
 }
 
+/// Repeats the call until it is told what it was granted.
+async fn told_at_last(manager: &Manager) -> Vec<Key> {
+    let mut told = Vec::new();
+    eventually("the repeated call is told", async || {
+        let again = manager.acquire_any(&any(1, MARK), manager.now()).await;
+        let grants = again.map(|taken| taken.grants).unwrap_or_default();
+        told = grants.into_iter().map(|(key, _)| key).collect();
+        !told.is_empty()
+    })
+    .await;
+    told
+}
+
 #[test]
 fn a_grant_in_doubt_is_followed_by_no_other() {
     let (_dir, inner) = inner();
@@ -75,15 +88,7 @@ fn a_grant_in_doubt_is_followed_by_no_other() {
         let manager = open(store).await;
         let first = manager.acquire_any(&any(1, MARK), manager.now()).await;
         assert!(matches!(first, Err(AcquireAnyError::Trouble(Trouble::Store(_)))), "{first:?}");
-        let mut told = Vec::new();
-        eventually("the repeated call is told", async || {
-            let again = manager.acquire_any(&any(1, MARK), manager.now()).await;
-            let grants = again.map(|taken| taken.grants).unwrap_or_default();
-            told = grants.into_iter().map(|(key, _)| key).collect();
-            !told.is_empty()
-        })
-        .await;
-        assert_eq!(told, [key("a")]);
+        assert_eq!(told_at_last(&manager).await, [key("a")]);
         assert_eq!(held(&manager).await, ["a"], "and nothing that nobody was told of");
     });
 }
@@ -168,15 +173,7 @@ fn a_repeated_call_takes_no_other_key_while_its_grant_is_in_doubt() {
             assert!(matches!(answer, Err(AcquireAnyError::Trouble(_))), "{answer:?}");
         }
         lost.store(false, SeqCst);
-        let mut told = Vec::new();
-        eventually("the grant comes", async || {
-            let again = manager.acquire_any(&any(1, MARK), manager.now()).await;
-            let grants = again.map(|taken| taken.grants).unwrap_or_default();
-            told = grants.into_iter().map(|(key, _)| key).collect();
-            !told.is_empty()
-        })
-        .await;
-        assert_eq!(told, [key("a")]);
+        assert_eq!(told_at_last(&manager).await, [key("a")]);
         assert_eq!(held(&manager).await, ["a"], "and nothing besides");
     });
 }
