@@ -49,7 +49,7 @@ fn open(dir: &std::path::Path, system: &actix::SystemRunner) -> Arc<Manager> {
             inflight_per_key: 1000,
             metrics: Arc::new(Metrics::register("embedded")),
             ownership_log: OwnershipLog::new(1),
-            #[cfg(any(test, feature = "testing"))]
+            #[cfg(feature = "testing")]
             broken: None,
         })
         .await
