@@ -248,7 +248,7 @@ fn stage() {
 
 #[test]
 fn mutants() {
-    let within = number("WITHIN").unwrap_or(60);
+    let within = number("WITHIN").unwrap_or(30);
     let short = within > 0;
     let tries = number("TRIES").unwrap_or(TRIES[usize::from(short)]);
     let until = (within > 0).then(|| Instant::now() + Duration::from_secs(within));
