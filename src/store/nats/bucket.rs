@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::stream::{
-    Compression, Config, DiscardPolicy, Info, RetentionPolicy, StorageType,
+use async_nats::jetstream::{
+    ErrorCode,
+    context::{CreateStreamError, CreateStreamErrorKind},
+    stream::{Compression, Config, DiscardPolicy, Info, RetentionPolicy, StorageType},
 };
 
 use super::{
@@ -19,6 +21,8 @@ const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 const ATTEMPTS: u32 = 3;
 /// The pause before a stream is looked for again: some refusals come at once.
 const AGAIN: Duration = Duration::from_millis(250);
+/// How often a cluster is asked for a new stream while it has too few servers for it: they may just be starting.
+const PEERS: u32 = 40;
 
 const SINGLE_COPY: &str = "it keeps a single copy, on a cluster of servers";
 
@@ -61,6 +65,26 @@ async fn ask(link: &Link, made: bool) -> Asked {
     link.info().await
 }
 
+/// Makes the stream.
+async fn make(options: &Options, link: &Link) -> Result<(), CreateStreamError> {
+    let lacks_peers = |why: &CreateStreamError| match why.kind() {
+        CreateStreamErrorKind::JetStream(error) => {
+            error.error_code() == ErrorCode::CLUSTER_NO_PEERS
+        }
+        _ => false,
+    };
+    for _ in 1..PEERS {
+        match link.context.create_stream(config(options, link)).await {
+            Err(why) if lacks_peers(&why) => {
+                tracing::debug!(%why, "the cluster has too few servers yet");
+                tokio::time::sleep(AGAIN).await;
+            }
+            made => return made.map(drop),
+        }
+    }
+    link.context.create_stream(config(options, link)).await.map(drop)
+}
+
 /// The stream, made when it is missing.
 pub(super) async fn ensure(options: &Options, link: &Link) -> Result<Info, OpenError> {
     match ask(link, false).await {
@@ -74,7 +98,7 @@ pub(super) async fn ensure(options: &Options, link: &Link) -> Result<Info, OpenE
         let (bucket, faults) = (options.bucket.clone(), vec![SINGLE_COPY.to_owned()]);
         return Err(OpenError::Unfit { bucket, faults });
     }
-    let made = link.context.create_stream(config(options, link)).await;
+    let made = make(options, link).await;
     // Another node may have made it meanwhile, with other settings even: what is there counts.
     match (ask(link, true).await, made) {
         (Asked::Here(info), _) => Ok(*info),
