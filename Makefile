@@ -48,7 +48,7 @@ fmt: ## formatting
 
 lint: ## clippy, warnings are errors
 	$(CARGO) clippy --workspace --all-targets $(FEATURES) -- -D warnings
-	$(CARGO) clippy --workspace -- -D warnings
+	$(CARGO) clippy -- -D warnings
 	$(CARGO) clippy --no-default-features --features server -- -D warnings
 	$(CARGO) clippy --lib --no-default-features --features client -- -D warnings
 
@@ -59,7 +59,7 @@ advisories: tools-deny ## known vulnerabilities of dependencies; fetches the adv
 	$(CARGO) deny --workspace check advisories
 
 docs: ## the documentation builds without a warning
-	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --no-deps --document-private-items
 
 bench: ## the load tool's short run, beside a bare echo handler
 	$(CARGO) build --release -p tenure -p tenure-load

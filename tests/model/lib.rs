@@ -4,7 +4,7 @@
 //! `model`: one key, one process that crashes. `duo`: a session and what it keeps in one process. `pair`: two
 //! nodes on one store, with a session, a fence before the next grant, stale reads and crashes together.
 //!
-//! How far they go is told by `MODEL`: nothing for a debug build, `ci` for five million states, `full` for fifty
+//! How far they go is told by `MODEL`: nothing for a debug build, `ci` for eight million states, `full` for eighty
 //! million. Both want an optimised build: `make model`.
 
 #![cfg(test)]

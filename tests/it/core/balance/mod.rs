@@ -277,7 +277,7 @@ fn what_moves_is_what_must_and_a_change_settles_within_three_rounds() {
     println!("| --- | --- | --- | --- |");
     for (name, change) in CHANGES {
         let (mut least, mut moves, mut rounds) = (Vec::new(), Vec::new(), Vec::new());
-        for seed in 0..12 {
+        for seed in 0..20 {
             let mut pool = settled(seed, 3, (0, 0));
             let wait = change(&mut pool);
             pool.run(wait);
@@ -309,7 +309,7 @@ fn a_steady_pool_moves_nothing_however_late_its_nodes_see_it() {
 
 #[test]
 fn members_of_any_weight_that_come_and_go_never_set_leases_to_flapping() {
-    for seed in 0..4 {
+    for seed in 0..6 {
         let mut pool = Pool::new(seed, KEYS, 3, (2, 2));
         for _ in 0..MEMBERS {
             let weight = u32::try_from(1 + pool.draw(5)).expect("small");
