@@ -95,7 +95,7 @@ async fn who_hands_over_in_time_leaves_its_successor_in_peace() {
         server.acquire("jobs/2", "v", 60_000).await,
     ];
     assert_eq!(next[0].lease["value"], "page 8");
-    assert_eq!(notices(&server, &session).await, json!([]));
+    eventually("no notice is left", async || notices(&server, &session).await == json!([])).await;
     tokio::time::sleep(ms(1500)).await;
     for grant in next {
         server.post("/v1/heartbeat", &grant.proof()).await.ok();
