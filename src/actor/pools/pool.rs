@@ -46,8 +46,17 @@ pub(super) struct Fact {
     pub asked: bool,
     /// Nobody is granted it now: its last tenure is being fenced, or its lock-delay is not over.
     pub shut: bool,
-    /// Nobody is granted it for so long: the lock-delay that its policy has for such an end.
-    pub lock_delay: Duration,
+    pub cooling: Cooling,
+}
+
+/// What is said of a key's lock-delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cooling {
+    /// Nobody is granted the key for so long: its policy has that for such an end.
+    Begins(Duration),
+    /// Nothing: one that began goes on.
+    Unchanged,
+    Over,
 }
 
 impl Fact {
@@ -60,7 +69,7 @@ impl Fact {
         let asked = super::was_asked(record);
         let shut = matches!(record.state, State::Fencing | State::Cooling);
         let (token, seq) = (record.token(revision), record.seq);
-        Self { by, token, seq, asked, shut, lock_delay: Duration::ZERO }
+        Self { by, token, seq, asked, shut, cooling: Cooling::Over }
     }
 
     fn is_of_another(&self, digest: Nonce) -> bool {
@@ -81,9 +90,12 @@ impl Fact {
             }
             _ => return None,
         };
-        let delays = matches!(change.kind, ChangeKind::Expired | ChangeKind::SessionEnded);
-        let lock_delay = if delays { policy } else { Duration::ZERO };
-        Some(Self { by, token: change.token, seq: change.seq, asked, shut, lock_delay })
+        let cooling = match change.kind {
+            ChangeKind::Expired | ChangeKind::SessionEnded => Cooling::Begins(policy),
+            ChangeKind::Fencing | ChangeKind::Fenced => Cooling::Unchanged,
+            _ => Cooling::Over,
+        };
+        Some(Self { by, token: change.token, seq: change.seq, asked, shut, cooling })
     }
 }
 
@@ -91,14 +103,17 @@ pub(super) struct Place {
     pub fact: Fact,
     /// Since when it is so, on this node's clock, or since this node knows it.
     pub since: Moment,
+    /// When its lock-delay is over, as far as is known.
+    cooled: Moment,
     survey: u64,
 }
 
 impl Place {
     /// For how long anybody could have been granted the key, as far as is known; `None` while nobody can.
     pub fn open_for(&self, now: Moment) -> Option<Duration> {
-        let open = self.fact.by == By::Nobody && !self.fact.shut;
-        open.then(|| now.since(self.since).checked_sub(self.fact.lock_delay)).flatten()
+        let opened = self.since.max(self.cooled);
+        let open = self.fact.by == By::Nobody && !self.fact.shut && opened <= now;
+        open.then(|| now.since(opened))
     }
 }
 
@@ -173,26 +188,30 @@ impl Pool {
     /// Something was said of a key; of no effect when something newer was said before.
     pub fn learn(&mut self, key: &Key, fact: Fact, now: Moment) {
         let survey = self.survey;
-        let known = self.keys.get_mut(key);
-        let before = known.map(|place| {
-            place.survey = survey;
-            (place.fact, place.since)
-        });
-        let since = match before {
-            Some((old, _)) if (old.token, old.seq) >= (fact.token, fact.seq) => return,
-            Some((old, since)) => {
-                self.count(old, -1);
-                let state = |fact: Fact| (fact.by, fact.token, fact.shut, fact.lock_delay);
-                let same = state(old) == state(fact);
-                if same { since } else { now }
+        let mut place = Place { fact, since: now, cooled: Moment::ZERO, survey };
+        if let Some(known) = self.keys.get_mut(key) {
+            known.survey = survey;
+            let (old, since, cooled) = (known.fact, known.since, known.cooled);
+            if (old.token, old.seq) >= (fact.token, fact.seq) {
+                return;
             }
-            None => now,
-        };
+            self.count(old, -1);
+            place.cooled = cooled;
+            let state = |fact: Fact| (fact.by, fact.token, fact.shut);
+            if state(old) == state(fact) {
+                place.since = since;
+            }
+        }
+        match fact.cooling {
+            Cooling::Begins(span) => place.cooled = now + span,
+            Cooling::Unchanged => {}
+            Cooling::Over => place.cooled = place.cooled.min(now),
+        }
         if fact.by == By::Nobody || fact.asked {
             self.opened += 1;
         }
         self.count(fact, 1);
-        self.keys.insert(key.clone(), Place { fact, since, survey });
+        self.keys.insert(key.clone(), place);
         self.moved();
     }
 
@@ -211,8 +230,8 @@ impl Pool {
         let newer = self.keys.get(key).is_none_or(|place| place.fact.token < token);
         if newer {
             let by = By::Session(digest);
-            let lock_delay = Duration::ZERO;
-            let fact = Fact { by, token, seq: 0, asked: false, shut: false, lock_delay };
+            let cooling = Cooling::Over;
+            let fact = Fact { by, token, seq: 0, asked: false, shut: false, cooling };
             self.learn(key, fact, now);
         }
     }
@@ -374,11 +393,23 @@ mod tests {
     fn a_key_is_open_from_when_its_lock_delay_or_its_fence_is_over() {
         use ChangeKind::{Cooled, Expired, Fenced, Fencing, Granted, Released};
         let cooled = hear(&[Expired, Cooled]);
-        assert_eq!([1, 2, 12].map(|at| open_at(&cooled, at)), [Some(0), Some(0), Some(10)]);
+        assert_eq!([1, 2, 12].map(|at| open_at(&cooled, at)), [None, Some(0), Some(10)]);
         let fencing = hear(&[Released, Fencing]);
         assert_eq!(open_at(&fencing, 3_600), None);
         let fenced = hear(&[Released, Fencing, Fenced]);
         assert_eq!([3, 13].map(|at| open_at(&fenced, at)), [Some(0), Some(10)]);
         assert_eq!(open_at(&hear(&[Granted]), 3_600), None);
+    }
+
+    #[test]
+    fn a_fence_that_ends_before_the_lock_delay_does_not_open_the_key() {
+        use ChangeKind::{Cooled, Expired, Fenced, Fencing, SessionEnded};
+        for end in [Expired, SessionEnded] {
+            let fenced = hear(&[end, Fencing, Fenced]);
+            let seen = [3, 30, 31, 41].map(|at| open_at(&fenced, at));
+            assert_eq!(seen, [None, None, Some(0), Some(10)], "{end:?}");
+            let cooled = hear(&[end, Fencing, Fenced, Cooled]);
+            assert_eq!([4, 14].map(|at| open_at(&cooled, at)), [Some(0), Some(10)], "{end:?}");
+        }
     }
 }

@@ -73,10 +73,12 @@ async fn make(options: &Options, link: &Link) -> Result<(), CreateStreamError> {
         }
         _ => false,
     };
-    for _ in 1..PEERS {
+    for attempt in 1..PEERS {
         match link.context.create_stream(config(options, link)).await {
             Err(why) if lacks_peers(&why) => {
-                tracing::debug!(%why, "the cluster has too few servers yet");
+                if attempt == 1 {
+                    tracing::info!(%why, "the cluster has too few servers; trying again for 10 s");
+                }
                 tokio::time::sleep(AGAIN).await;
             }
             made => return made.map(drop),
