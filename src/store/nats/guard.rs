@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use async_nats::jetstream::stream::{ClusterInfo, PeerInfo};
 use tokio::time::sleep;
 
 use super::{
@@ -16,8 +17,10 @@ use crate::lease::Revision;
 /// How often the store is looked at.
 pub(super) const EVERY: Duration = Duration::from_millis(500);
 /// So many looks in a row have to show the same before a stream that seems gone, or to have gone
-/// backwards, is believed to be: a cluster that elects its leaders may say so for a moment.
-pub(super) const CONFIRM: u32 = 4;
+/// backwards, is believed to be: a cluster that elects its leaders may say so for a moment. Nothing is written meanwhile.
+pub(super) const CONFIRM: u32 = 8;
+/// A leader hears from its followers each second. One that was not heard of for so long may follow another leader.
+const HEARD: Duration = Duration::from_millis(2500);
 /// So many looks in a row without a message that the stream has, and the consumer is made anew.
 const STALE: u32 = 4;
 
@@ -63,7 +66,10 @@ impl Watch {
                 self.suspicions = 0;
                 (condition.suspect, condition.trouble) = (None, None);
             }
-            Look::Silent(why) => condition.trouble = Some(why),
+            Look::Silent(why) => {
+                self.suspicions = 0;
+                condition.trouble = Some(why);
+            }
             Look::Suspect(why) => {
                 self.suspicions += 1;
                 condition.suspect = Some(why.clone());
@@ -92,7 +98,12 @@ impl Watch {
         }
         let last = info.state.last_sequence;
         if last < highest {
-            return Look::Suspect(less_than_seen(last, highest));
+            return match leads(info.cluster.as_ref()) {
+                true => Look::Suspect(less_than_seen(last, highest)),
+                false => {
+                    Look::Silent("the stream's leader has lost touch with the others".to_owned())
+                }
+            };
         }
         self.keep_up(core, last);
         let known = core.meta();
@@ -135,6 +146,14 @@ impl Watch {
     }
 }
 
+/// Whether the server that answered for a stream leads most of those that have it. One that was cut off believes that it
+/// leads until it hears otherwise, and knows less than they do.
+fn leads(cluster: Option<&ClusterInfo>) -> bool {
+    let peers = cluster.map_or(&[][..], |cluster| &cluster.replicas);
+    let follows = |peer: &&PeerInfo| !peer.offline && peer.active < HEARD;
+    2 * (1 + peers.iter().filter(follows).count()) > 1 + peers.len()
+}
+
 /// Whether a store that a node remembers is this one, as it was or further on.
 pub(super) fn went_backwards(
     witness: &super::super::Witness,
@@ -157,4 +176,27 @@ pub(super) fn went_backwards(
 /// Why a stream is suspected, for people.
 pub(super) fn less_than_seen(last: u64, highest: u64) -> String {
     format!("the stream went backwards: its last sequence is {last}, and {highest} was seen")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Whether a server leads that heard of its followers so many milliseconds ago.
+    fn leads_after(heard_ms: &[u64]) -> bool {
+        let peer = |ms: &u64| json!({ "name": "n", "current": true, "active": ms * 1_000_000 });
+        let peers: Vec<_> = heard_ms.iter().map(peer).collect();
+        let cluster = json!({ "name": "c", "leader": "n0", "replicas": peers });
+        leads(Some(&serde_json::from_value(cluster).expect("as a server says it")))
+    }
+
+    #[test]
+    fn a_leader_that_was_cut_off_is_not_believed_to_know_the_end_of_the_stream() {
+        assert!(leads(None), "one server alone");
+        assert!(leads_after(&[]) && leads_after(&[900, 1100]) && leads_after(&[900, 60_000]));
+        assert!(!leads_after(&[3000, 60_000]) && !leads_after(&[3000]));
+        assert!(leads_after(&[1, 1, 9000, 9000]) && !leads_after(&[1, 9000, 9000, 9000]));
+    }
 }
