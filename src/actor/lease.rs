@@ -117,6 +117,12 @@ impl LeaseActor {
         self.since = age.map_or(Moment::ZERO, |age| now - Duration::from_millis(age));
         self.lease = Some(Box::new(lease));
         self.count_home();
+        if let Some(digest) =
+            self.obituary.key().session().filter(|_| self.restarted && !self.homed)
+        {
+            // An actor before this one may have been its home, and died before it read what is there now.
+            self.leave_session(digest);
+        }
         self.perform(now, effects, ctx);
         self.settled(now, ctx);
     }
@@ -181,16 +187,7 @@ impl LeaseActor {
     fn count_session(&mut self, digest: Nonce) {
         self.warden = None;
         let Some(lease) = self.lease.as_ref().filter(|_| self.homed) else {
-            let view = self.lease.as_ref().map(|lease| lease.view(self.world.clock.now()));
-            // Of its end the feed tells.
-            let over = |view: View| view.known && !view.quarantined && view.state != State::Held;
-            if !view.is_some_and(over) {
-                self.world.sessions.depart(digest);
-                // A store that went backwards may have no record of it, and no feed tells of that.
-                if self.world.pools.has(digest) {
-                    self.world.sessions.inquire(digest, []);
-                }
-            }
+            self.leave_session(digest);
             return self.pool.sessions.decrement(1.0);
         };
         let fresh = lease.tenure_mark() != (self.held, self.token);
@@ -207,6 +204,22 @@ impl LeaseActor {
         self.world.pools.arrived(digest, &owner, &spec, self.world.terms().node);
         let session = self.world.sessions.arrive(digest, (&owner, ttl_ms), *spec, fresh);
         self.warden = Warden::begin(&self.world, &session).map(Box::new);
+    }
+
+    /// This session is not at home here.
+    fn leave_session(&self, digest: Nonce) {
+        let view = self.lease.as_ref().map(|lease| lease.view(self.world.clock.now()));
+        let over = |view: View| view.known && !view.quarantined && view.state != State::Held;
+        if !view.is_some_and(over) {
+            self.world.sessions.depart(digest);
+            // A store that went backwards may have no record of it, and no feed tells of that.
+            if self.world.pools.has(digest) {
+                self.world.sessions.inquire(digest, []);
+            }
+        } else if self.restarted {
+            // The feed tells of its end, and may have done so before this actor read that it lives.
+            self.world.sessions.inquire_anew(digest, []);
+        }
     }
 
     fn read(&self) -> crate::store::StoreFuture<Result<Loaded, StoreError>> {

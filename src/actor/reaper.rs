@@ -243,7 +243,8 @@ async fn revisit(world: &World, session: &Session) {
         }
     };
     if let Inquiry::Over { over, .. } = Inquiry::of(session.digest, &super::lease::loaded(there)) {
-        world.sessions.left(over);
+        world.sessions.ends(over, true);
+        world.pools.left(session.digest);
     }
 }
 
@@ -323,9 +324,7 @@ async fn inquire(world: &Arc<World>, digest: Nonce, keys: HashSet<Key>) {
         Inquiry::Over { over, home } => {
             world.pools.left(digest);
             tell(world, keys.into_iter().collect(), &over).await;
-            if world.is_own(home) {
-                world.sessions.left(over);
-            }
+            world.sessions.ends(over, world.is_own(home));
         }
         Inquiry::Bury => {
             let (caller, answer) = super::Reply::one();

@@ -301,7 +301,7 @@ impl Sessions {
         match change.kind {
             ChangeKind::Granted => session.update(|kept| kept.granted(key, change.token)),
             kind if kind.ends_tenure() => {
-                session.update(|kept| kept.ended(key));
+                session.update(|kept| kept.ended(key, change.token));
                 None
             }
             _ => None,
@@ -312,16 +312,20 @@ impl Sessions {
         if !change.kind.ends_tenure() {
             return;
         }
-        let session = self.get(digest);
+        let (reason, actor) = (change.reason.as_deref(), change.actor.as_deref());
+        self.ends(SessionOver::new(digest, change.kind, reason, actor), own);
+    }
+
+    /// The end of a session is durable, and was written by this node or by another.
+    pub(super) fn ends(&self, over: SessionOver, own: bool) {
+        let session = self.get(over.session);
         if let Some(session) = &session {
             session.ended.send_replace(true);
         }
         if !own {
             // Whoever wrote it tells the leases.
-            return self.forget(digest);
+            return self.forget(over.session);
         }
-        let (reason, actor) = (change.reason.as_deref(), change.actor.as_deref());
-        let over = SessionOver::new(digest, change.kind, reason, actor);
         if let Some(session) = session {
             session.update(|kept| kept.ends(over.clone()));
         }
@@ -338,9 +342,13 @@ impl Sessions {
     /// Has it found out whether a session lives that keeps these leases, or was a member here.
     pub fn inquire(&self, digest: Nonce, keys: impl IntoIterator<Item = Key>) {
         let lives = |session: Arc<Session>| !session.kept().is_over();
-        if self.get(digest).is_some_and(lives) {
-            return;
+        if !self.get(digest).is_some_and(lives) {
+            self.inquire_anew(digest, keys);
         }
+    }
+
+    /// The same, also of one that is known here to live.
+    pub fn inquire_anew(&self, digest: Nonce, keys: impl IntoIterator<Item = Key>) {
         let mut asked = self.inquiries.lock().unwrap_or_else(PoisonError::into_inner);
         asked.entry(digest).or_default().extend(keys);
         self.inquired.notify_one();

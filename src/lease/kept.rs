@@ -4,11 +4,12 @@
 //! Decides only; the shell brings what its feed and its searches find, and performs what is decided.
 //!
 //! Guarantees: while a lease of the session may be unknown, it says so; an end that was heard of during a search is
-//! not undone by what the search read before; a grant that follows the session's end is told of it.
+//! not undone by what the search read before; what is heard late of one tenure changes nothing about a later one of the
+//! same key; a grant that follows the session's end is told of it.
 //!
 //! Assumes: changes are brought in the order of the feed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
@@ -26,8 +27,8 @@ pub struct Kept {
     asked: BTreeMap<Key, Token>,
     /// Who asked to hand over all of them.
     draining: Option<Box<str>>,
-    /// Ended while the store was being searched: what the search finds of them is old.
-    gone: BTreeSet<Key>,
+    /// Tenures that ended while the store was being searched: what the search finds of them is old.
+    gone: BTreeMap<Key, Token>,
     /// The session's end.
     over: Option<SessionOver>,
     /// How often changes were missed.
@@ -142,21 +143,27 @@ impl Kept {
 
     /// A grant under the session is durable. What the lease is to be told, where the session ended before.
     pub fn granted(&mut self, key: &Key, token: Token) -> Option<SessionOver> {
-        self.gone.remove(key);
         self.revoked.retain(|revoked, ordered| revoked != key || *ordered >= token);
-        self.insert(key, token);
+        if self.leases.get(key).is_none_or(|known| *known < token) {
+            self.insert(key, token);
+        }
         self.over.clone()
     }
 
     /// A tenure that it kept ended.
-    pub fn ended(&mut self, key: &Key) {
-        if let Some(token) = self.leases.remove(key) {
+    pub fn ended(&mut self, key: &Key, token: Token) {
+        let over = |known: &mut BTreeMap<Key, Token>| match known.get(key) {
+            Some(known_token) if *known_token <= token => known.remove(key),
+            _ => None,
+        };
+        if let Some(token) = over(&mut self.leases) {
             self.sum ^= share(key, token);
         }
-        self.revoked.remove(key);
-        self.asked.remove(key);
+        over(&mut self.revoked);
+        over(&mut self.asked);
         if self.survey != Survey::Done {
-            self.gone.insert(key.clone());
+            let gone = self.gone.entry(key.clone()).or_default();
+            *gone = token.max(*gone);
         }
     }
 
@@ -174,13 +181,14 @@ impl Kept {
         present: bool,
     ) -> Option<KeptEffect> {
         let (token, ordered) = (record.token(revision), record.revocation.is_some());
-        if !self.gone.contains(key) && !self.leases.contains_key(key) {
+        let is_old = self.gone.get(key).is_some_and(|gone| token <= *gone);
+        if !is_old && self.leases.get(key).is_none_or(|known| *known < token) {
             self.insert(key, token);
         }
         if !ordered {
             return record.handover.as_deref().map(|ask| KeptEffect::HandOver(token, ask.clone()));
         }
-        if self.leases.contains_key(key) {
+        if self.leases.get(key) == Some(&token) {
             self.revoked.insert(key.clone(), token);
         }
         (!present).then_some(KeptEffect::Reissue)
@@ -306,13 +314,44 @@ mod tests {
     #[test]
     fn what_ended_during_a_search_is_not_brought_back_by_it() {
         let mut kept = adopted(&[]);
-        kept.ended(&key("k"));
+        kept.ended(&key("k"), Token(3));
         kept.found(&key("k"), Revision(3), &record(true), false);
         assert_eq!((kept.holdings().count, kept.revoked()), (0, vec![]));
         // It was granted anew: that is heard of in order.
         assert_eq!(kept.granted(&key("k"), Token(9)), None);
         kept.completed(0);
         assert_eq!((kept.survey(), kept.holdings().count), (Survey::Done, 1));
+    }
+
+    #[test]
+    fn what_is_late_of_an_earlier_tenure_leaves_the_order_against_the_next_one() {
+        // The feed stands still: the key's end and its next grant under the session are not heard of yet.
+        let mut kept = Kept::new(true, BTreeMap::new());
+        kept.granted(&key("k"), Token(9));
+        kept.announce_revoked(&key("k"), Token(11));
+        kept.ended(&key("k"), Token(9));
+        assert!(kept.is_revoked(&key("k"), Token(11)), "its heartbeats would keep it");
+        kept.granted(&key("k"), Token(11));
+        assert_eq!(kept.revoked(), [(key("k"), Token(11))]);
+        kept.ended(&key("k"), Token(11));
+        assert_eq!((kept.revoked(), kept.holdings().count), (vec![], 0));
+
+        // A search reads the next tenure before the feed brings the end of the one before.
+        let mut kept = adopted(&[]);
+        let at = Revision(11);
+        let anew = Record { tenure: None, ..record(true) };
+        let anew = Record {
+            tenure: record(true).tenure.map(|t| Tenure { token: Token(11), ..t }),
+            ..anew
+        };
+        let token = anew.token(at);
+        kept.found(&key("k"), at, &anew, true);
+        kept.ended(&key("k"), Token(9));
+        assert_eq!(kept.revoked(), [(key("k"), token)]);
+        assert_eq!(kept.holdings().count, 1);
+        kept.granted(&key("k"), Token(9));
+        kept.ended(&key("k"), Token(9));
+        assert_eq!((kept.revoked().len(), kept.holdings().count), (1, 1));
     }
 
     #[test]
@@ -366,8 +405,8 @@ mod tests {
         assert_ne!(one.holdings(), other.holdings());
         other.granted(&key("l"), Token(4));
         assert_eq!(one.holdings(), other.holdings());
-        other.ended(&key("k"));
-        other.ended(&key("l"));
+        other.ended(&key("k"), Token(3));
+        other.ended(&key("l"), Token(4));
         assert_eq!(other.holdings(), Holdings { count: 0, digest: 0 });
     }
 }
