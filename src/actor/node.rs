@@ -48,6 +48,8 @@ pub struct Node {
     stopping: AtomicBool,
     /// Its record is terminal because the store is frozen.
     parked: AtomicBool,
+    /// It was said that its record is older than it was written.
+    forgotten: AtomicBool,
 }
 
 impl Node {
@@ -58,9 +60,15 @@ impl Node {
         let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
         let version = env!("CARGO_PKG_VERSION");
         let keeper = Keeper::new(terms.node, url, version, ttl_ms, terms.epoch).at(place());
-        let (stopping, parked) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (keeper, left) = (Mutex::new(keeper), Arc::default());
-        Arc::new(Self { world, keeper, left, ttl, stopping, parked })
+        Arc::new(Self {
+            world,
+            keeper: Mutex::new(keeper),
+            left: Arc::default(),
+            ttl,
+            stopping: AtomicBool::new(false),
+            parked: AtomicBool::new(false),
+            forgotten: AtomicBool::new(false),
+        })
     }
 
     /// Writes the first record and reads those of others, then goes on in the background.
@@ -230,17 +238,22 @@ impl Node {
     /// The own record is not what was thought: an earlier renewal landed after all, or others found
     /// this node dead.
     async fn look_at_oneself(&self) {
-        let (incarnation, known, leaving) =
-            self.with(|k| (k.incarnation(), k.is_committed(), k.is_leaving()));
+        let (incarnation, known, leaving, wrote) =
+            self.with(|k| (k.incarnation(), k.is_committed(), k.is_leaving(), k.revision()));
         match self.shared().read_node(incarnation).await {
             Ok(Some(FoundNode { revision, record: Ok(record), .. }))
                 if !record.state.is_terminal() =>
             {
+                if revision < wrote {
+                    self.say_forgotten();
+                }
                 // Nobody else writes a living record of this incarnation.
                 self.renewed(record, revision);
             }
             Ok(None) if !known => {}
             Ok(_) if leaving => {}
+            // The store went backwards. Whoever raises its epoch writes that such a node is dead, and counts on it.
+            Ok(Some(found)) if found.revision <= wrote => self.say_forgotten(),
             Ok(_) => {
                 if !self.is_frozen() {
                     tracing::warn!("this node was found dead: it goes on as another incarnation");
@@ -249,6 +262,15 @@ impl Node {
                 }
             }
             Err(error) => self.not_renewed(&error),
+        }
+    }
+
+    fn say_forgotten(&self) {
+        if !self.forgotten.swap(true, Ordering::AcqRel) {
+            tracing::error!(
+                "this node's record is older than it was written: the store went backwards, and nothing is promised \
+                 until its epoch is raised"
+            );
         }
     }
 
@@ -262,12 +284,13 @@ impl Node {
         let (before, last) = self.with(|keeper| {
             let before = keeper.record().epoch;
             let last = keeper.record().terminal(NodeState::Dead, self.world.entropy.nonce());
-            let expected = keeper.renewal(Moment::ZERO, Nonce::default(), 0).0;
+            let expected = keeper.revision();
             keeper.reborn(self.world.entropy.nonce(), meta.epoch, self.world.clock.now());
             (before, (expected, last))
         });
         self.world.jumped.store(false, Ordering::Release);
         self.parked.store(false, Ordering::Release);
+        self.forgotten.store(false, Ordering::Release);
         self.publish();
         if meta.epoch > before {
             self.begin_epoch(meta.epoch);

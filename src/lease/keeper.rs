@@ -100,6 +100,12 @@ impl Keeper {
         &self.record
     }
 
+    /// The revision of that write.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
     /// R1: D of its last committed record; nothing may be promised from then on.
     #[must_use]
     pub fn until(&self) -> Moment {

@@ -74,7 +74,8 @@ impl Shared {
         Ok((reply.items().iter().filter_map(parse).collect(), reply.last_evaluated_key))
     }
 
-    /// Writes a node's record, once. Who writes that another one is dead leaves the rest of its item.
+    /// Writes a node's record, once. Who writes that another one is dead leaves the rest of its item. A terminal record
+    /// stays: in a table that went back its revision may be one that the node itself wrote under before.
     pub async fn write_node(&self, expected: Revision, record: NodeRecord) -> NodeOutcome {
         let mut bytes = Vec::with_capacity(256);
         record.encode_into(&mut bytes);
@@ -113,8 +114,9 @@ impl Shared {
             update.condition_expression("attribute_not_exists(pk)")
         } else {
             update
-                .condition_expression("#rev = :expected")
+                .condition_expression("#rev = :expected AND #state = :alive")
                 .expression_attribute_values(":expected", n(expected.0))
+                .expression_attribute_values(":alive", s(NodeState::Alive.as_str()))
         };
         self.metrics.node_writes.increment(1);
         match self.send("UpdateItem node", update.send()).await {

@@ -30,6 +30,9 @@ async fn a_nodes_record_is_written_by_compare_and_set_and_seen_by_all() {
     all.sort_by_key(|node| node.incarnation);
     let states: Vec<_> = all.iter().map(|node| node.record.as_ref().unwrap().state).collect();
     assert_eq!(states, [NodeState::Dead, NodeState::Alive]);
+    // Its item went back by a write, and was found dead: the revision is one that the node knows.
+    let revived = a.write_node(third, node(7, NodeState::Alive)).await;
+    assert_eq!(revived, NodeOutcome::Conflict, "a terminal record stays");
     assert!(a.forget_node(Nonce(7), second).await.is_err(), "another revision");
     a.forget_node(Nonce(7), third).await.unwrap();
     a.forget_node(Nonce(7), third).await.unwrap();

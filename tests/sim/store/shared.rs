@@ -384,7 +384,9 @@ pub(super) async fn write_node(
 ) -> NodeOutcome {
     let work = move |server: &Server, state: &mut State| {
         let there = state.data.nodes.get(&record.incarnation);
-        if there.map_or(Revision::ABSENT, |node| node.revision) != expected {
+        let of_item = state.kind == Kind::DynamoDb;
+        let is_final = there.is_some_and(|node| of_item && node.record.state.is_terminal());
+        if is_final || there.map_or(Revision::ABSENT, |node| node.revision) != expected {
             return None;
         }
         let (kind, keep) = (state.kind, state.shape.keep);
