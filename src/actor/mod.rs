@@ -21,6 +21,7 @@ mod node;
 mod obituary;
 pub(crate) mod orders;
 mod outcomes;
+mod places;
 mod plugins;
 pub(crate) mod pools;
 pub(crate) mod reaper;

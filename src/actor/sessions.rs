@@ -18,7 +18,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{bonds::Bonds, handovers::Handovers, warden::Beat, watch};
+use super::{bonds::Bonds, handovers::Handovers, places::Places, warden::Beat, watch};
 use crate::{
     clock::{DashMap, HashMap, HashSet, dash_map},
     lease::{
@@ -44,7 +44,7 @@ pub struct Sessions {
     /// There are such.
     pub(super) inquired: Notify,
     /// Places for rounds of checks: whoever may make a session may name an address that never answers.
-    pub(super) checks: Places,
+    pub(super) checks: Arc<Places>,
     /// Who was asked to hand over.
     pub handovers: Handovers,
     /// Kept leases whose end is to be ordered anew, with their sessions.
@@ -67,7 +67,7 @@ impl Default for Sessions {
             announced: dash_map(),
             inquiries: Mutex::default(),
             inquired: Notify::new(),
-            checks: Places::default(),
+            checks: Places::new(CHECKS_AT_ONCE, CHECKS_OF_ONE),
             handovers: Handovers::default(),
             orders: Mutex::default(),
             ordered: Notify::new(),
@@ -79,21 +79,8 @@ impl Default for Sessions {
 
 /// Most rounds of checks under way at a time, of all sessions together: each may hold a socket or a program.
 const CHECKS_AT_ONCE: usize = 256;
-
-/// Bounds what is under way.
-pub(super) struct Places(tokio::sync::Semaphore);
-
-impl Default for Places {
-    fn default() -> Self {
-        Self(tokio::sync::Semaphore::new(CHECKS_AT_ONCE))
-    }
-}
-
-impl Places {
-    pub async fn acquire(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
-        self.0.acquire().await.ok()
-    }
-}
+/// Most of them of the sessions of one owner.
+const CHECKS_OF_ONE: usize = 32;
 
 /// One session.
 pub struct Session {

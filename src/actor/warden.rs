@@ -65,9 +65,9 @@ async fn watch(world: Weak<World>, session: Weak<Session>, check: Check) {
             }
             kind => {
                 // Waiting for a place is no failure of whoever is checked.
-                let _place = world.sessions.checks.acquire().await;
+                let _place = world.sessions.checks.take(&session.owner).await;
                 let limit = Duration::from_millis(check.timeout_ms);
-                let tried = tokio::time::timeout(limit, carry_out(kind)).await;
+                let tried = tokio::time::timeout(limit, carry_out(&world, kind)).await;
                 tried.unwrap_or_else(|_| Err(format!("no answer within {} ms", check.timeout_ms)))
             }
         };
@@ -85,7 +85,7 @@ async fn watch(world: Weak<World>, session: Weak<Session>, check: Check) {
 }
 
 /// One round, which ends with its future.
-async fn carry_out(kind: &CheckKind) -> Result<(), String> {
+async fn carry_out(world: &World, kind: &CheckKind) -> Result<(), String> {
     match kind {
         CheckKind::Http(url) => {
             let client = reqwest::Client::builder().no_proxy().build();
@@ -97,6 +97,10 @@ async fn carry_out(kind: &CheckKind) -> Result<(), String> {
         CheckKind::Tcp(address) => {
             let connected = tokio::net::TcpStream::connect(&**address).await;
             connected.map(drop).map_err(|error| error.to_string())
+        }
+        // Judged here: a session of an earlier run, or of another node, was made under other settings.
+        CheckKind::Exec(_) if !world.limits.exec_checks => {
+            Err("this coordinator runs no programs (limits.exec_checks)".to_owned())
         }
         CheckKind::Exec(command) => exec(command).await,
         CheckKind::Progress => Ok(()),

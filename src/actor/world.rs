@@ -35,6 +35,8 @@ pub struct Limits {
     pub subscribers: usize,
     /// Changes that the bus keeps for slow subscribers.
     pub bus_buffer: usize,
+    /// Whether programs are run as checks of sessions, whoever made the session, and wherever.
+    pub exec_checks: bool,
 }
 
 impl Default for Limits {
@@ -45,6 +47,7 @@ impl Default for Limits {
             restart_window: Duration::from_secs(10),
             subscribers: 2048,
             bus_buffer: 16_384,
+            exec_checks: false,
         }
     }
 }

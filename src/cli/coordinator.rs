@@ -13,7 +13,7 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 use crate::{
     actor::Arbiters,
-    http::{App, Courier, Replays, Server, ServerOptions, Source},
+    http::{App, Courier, Door, Names, Replays, Seal, Server, ServerOptions, Source},
     lease::Nonce,
     manager::{Manager, engine::Engine},
     settings::Settings,
@@ -49,19 +49,18 @@ impl Coordinator {
         let url = settings.advertise_url(bound);
         let engine = Engine::start(settings, url, arbiters.clone()).await?;
         let manager = engine.manager.clone();
+        let url = settings.advertise_url(bound);
+        let seal = Arc::new(Seal::new(&engine.store.store.meta().secret, &url));
         let app = App {
             manager: manager.clone(),
-            courier: Courier::new().context("no HTTP client can be made")?,
+            courier: Courier::new(seal.clone()).context("no HTTP client can be made")?,
             recorder: recorder.clone(),
             before_scrape: gauges(&engine),
-            source: Arc::new(Source {
-                node: settings.advertise_url(bound),
-                store: engine.store.store.clone(),
-            }),
-            exec_checks: settings.limits.exec_checks,
+            source: Arc::new(Source { node: url.clone(), store: engine.store.store.clone() }),
             store_kind: settings.store.kind.as_str(),
             keep_alive: settings.events.heartbeat_interval.min(MAX_SILENCE).mul_f64(0.8),
             replays: Replays::of(&*engine.store.store),
+            door: Door::new(Names::new(&settings.server.hosts, &url), seal),
         };
         let options = ServerOptions {
             workers,

@@ -8,8 +8,9 @@ use actix_web::{
 
 use super::{
     body::{Body, json, key, owner},
-    forward::{FORWARDED_FOR, act_at_home, was_forwarded},
+    forward::{FORWARDED_FOR, act_at_home},
     problem::Problem,
+    seal::was_forwarded,
     server::App,
     wire::{
         DrainBody, Drained, FenceSkipBody, ForgetBody, Forgot, Lease, LeaseAnswer, PinBody,
@@ -25,7 +26,8 @@ use crate::{
 fn actor(request: &HttpRequest) -> String {
     let peer =
         request.peer_addr().map_or_else(|| "unknown".to_owned(), |peer| peer.ip().to_string());
-    match request.headers().get(FORWARDED_FOR).map(HeaderValue::to_str) {
+    let asked = request.headers().get(FORWARDED_FOR).filter(|_| was_forwarded(request));
+    match asked.map(HeaderValue::to_str) {
         Some(Ok(asked)) => format!("{:.64} via {peer}", asked),
         _ => peer,
     }

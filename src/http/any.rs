@@ -11,9 +11,10 @@ use futures_util::future::join_all;
 
 use super::{
     body::{Body, json, owner},
-    forward::{asks_for_part, relay_waiting, was_forwarded},
+    forward::{asks_for_part, relay_waiting},
     leases::{kept_by, mark},
     problem::Problem,
+    seal::was_forwarded,
     server::App,
     wire::{AcquireAnyBody, AnyGrant, AnyOrder, Grant, Grants, GrantsOfOthers},
 };

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::{
     body::{json, lease_id},
-    forward::was_forwarded,
     problem::Problem,
+    seal::was_forwarded,
     server::App,
     wire::{BatchBody, BatchRefs, Item, LeaseRef, Verdict, Verdicts},
 };

@@ -3,14 +3,14 @@
 use std::{future::Future, pin::Pin, time::Duration};
 
 use actix_web::{
-    FromRequest, HttpRequest, HttpResponse,
+    FromRequest, HttpMessage as _, HttpRequest, HttpResponse,
     dev::Payload,
     http::{StatusCode, header},
     web,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{problem::Problem, wire::Object, words};
+use super::{problem::Problem, seal::Sealed, wire::Object, words};
 use crate::lease::{Key, Owner};
 
 /// Largest body of a request, in bytes.
@@ -79,6 +79,9 @@ fn read<T>(
                 .map_err(|_| Problem::too_slow(BODY_TIMEOUT))?
                 .map_err(|_| Problem::too_large(MAX_BODY_BYTES))?
                 .map_err(|error| Problem::malformed(error.to_string(), None))?;
+            if request.extensions().get::<Sealed>().is_some_and(|sealed| !sealed.has(&bytes)) {
+                return Err(Problem::forged_header());
+            }
             parse(bytes)
         };
         // The handler, which would put the request's ids on its answer, is not reached.
@@ -157,6 +160,8 @@ pub fn json<T: Serialize>(request: &HttpRequest, status: StatusCode, body: &T) -
     let bytes = serde_json::to_vec(body).unwrap_or_default();
     let mut response = HttpResponse::build(status)
         .insert_header((header::CONTENT_TYPE, header::HeaderValue::from_static("application/json")))
+        // Many an answer has a secret in it.
+        .insert_header((header::CACHE_CONTROL, header::HeaderValue::from_static("no-store")))
         .body(bytes);
     echo_request_id(request, response.headers_mut());
     response

@@ -8,19 +8,18 @@
 //!
 //! Assumes: nodes reach each other at the URLs that they advertise.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use actix_web::{
-    HttpRequest, HttpResponse,
-    http::{StatusCode, header},
-};
+use actix_web::{HttpRequest, HttpResponse, http::StatusCode};
 use bytes::Bytes;
 
-use super::{problem::Problem, server::App};
+use super::{
+    problem::Problem,
+    seal::{Seal, was_forwarded},
+    server::App,
+};
 use crate::manager::{Asked, Home};
 
-/// On a request that was passed on: it is answered where it arrived.
-pub const FORWARDED: header::HeaderName = header::HeaderName::from_static("x-tenure-forwarded");
 /// On such an acquire-any: only what an earlier call was granted is asked for, where it is at home.
 pub const PART: &str = "x-tenure-part";
 /// On such a request: the address that it first came from.
@@ -37,6 +36,7 @@ const COPIED: [&str; 2] = ["x-request-id", "traceparent"];
 /// Carries requests to other nodes.
 pub struct Courier {
     client: reqwest::Client,
+    seal: Arc<Seal>,
 }
 
 impl Courier {
@@ -44,9 +44,23 @@ impl Courier {
     ///
     /// # Errors
     /// When no client can be made.
-    pub fn new() -> Result<Self, reqwest::Error> {
+    pub fn new(seal: Arc<Seal>) -> Result<Self, reqwest::Error> {
         let client = reqwest::Client::builder().connect_timeout(CONNECT).timeout(ANSWER);
-        Ok(Self { client: client.tcp_nodelay(true).no_proxy().build()? })
+        // A redirect would take a call and its secrets to whoever is named.
+        let client = client.redirect(reqwest::redirect::Policy::none());
+        Ok(Self { client: client.tcp_nodelay(true).no_proxy().build()?, seal })
+    }
+
+    async fn send(
+        &self,
+        app: &App,
+        home: &Home,
+        carried: reqwest::RequestBuilder,
+    ) -> Result<reqwest::Response, reqwest::Error> {
+        let mut request = carried.build()?;
+        let from = app.manager.world().terms().node;
+        self.seal.seal(from, home.url.as_deref().unwrap_or_default(), &mut request);
+        self.client.execute(request).await
     }
 
     /// Passes a request on; `None` when the home cannot be reached, or does not answer in time.
@@ -57,7 +71,7 @@ impl Courier {
         home: &Home,
         body: Bytes,
     ) -> Option<reqwest::Response> {
-        let carried = self.request(request, app, home, body)?;
+        let carried = self.request(request, home, body)?;
         send(app, home, carried).await.ok()
     }
 
@@ -69,14 +83,13 @@ impl Courier {
         home: &Home,
         body: Bytes,
     ) -> Option<reqwest::Response> {
-        let carried = self.request(request, app, home, body)?.header(PART, "1");
+        let carried = self.request(request, home, body)?.header(PART, "1");
         send(app, home, carried).await.ok()
     }
 
     pub(super) fn request(
         &self,
         request: &HttpRequest,
-        app: &App,
         home: &Home,
         body: Bytes,
     ) -> Option<reqwest::RequestBuilder> {
@@ -86,7 +99,6 @@ impl Courier {
         let mut carried = self
             .client
             .request(method, format!("{}{path}", url.trim_end_matches('/')))
-            .header(FORWARDED.as_str(), app.source.node.as_str())
             .header("content-type", "application/json")
             .body(body);
         if let Some(peer) = request.peer_addr() {
@@ -107,17 +119,12 @@ pub async fn send(
     home: &Home,
     carried: reqwest::RequestBuilder,
 ) -> Result<reqwest::Response, reqwest::Error> {
-    let answered = carried.send().await;
+    let answered = app.courier.send(app, home, carried).await;
     app.manager.world().metrics.forwarded(answered.is_ok());
     let url = home.url.as_deref();
     // The whole URL may hold the id of a session.
     let answered = answered.map_err(reqwest::Error::without_url);
     answered.inspect_err(|error| tracing::debug!(%error, url, "a node cannot be reached"))
-}
-
-/// Whether another node passed the request on.
-pub fn was_forwarded(request: &HttpRequest) -> bool {
-    request.headers().contains_key(FORWARDED)
 }
 
 /// Whether only what an earlier call was granted is asked for.
@@ -170,7 +177,7 @@ pub async fn relay_waiting(
     wait: Duration,
 ) -> Option<HttpResponse> {
     // That node may ask others for their parts.
-    let carried = app.courier.request(request, app, home, body)?.timeout(wait + 2 * ANSWER);
+    let carried = app.courier.request(request, home, body)?.timeout(wait + 2 * ANSWER);
     respond(request, home, send(app, home, carried).await.ok()?).await
 }
 

@@ -8,11 +8,12 @@ use sha2::{Digest, Sha256};
 
 use super::{
     body::{Body, json, key, owner, percent_decode},
-    forward::{relay, was_forwarded},
+    forward::relay,
     gate,
     problem::Problem,
     query::query,
     queue::{Queued, Waiting, asks_for_place, moved, wait_at_home},
+    seal::was_forwarded,
     server::App,
     sessions::session_id,
     wire::{

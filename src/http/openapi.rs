@@ -43,12 +43,14 @@ impl Modify for Problems {
         let items = spec.paths.paths.values_mut();
         let operations = items.flat_map(|item| [&mut item.get, &mut item.post, &mut item.delete]);
         for operation in operations.flatten() {
-            if operation.request_body.is_some() {
+            let bodies: &[_] = if operation.request_body.is_some() { &OF_BODIES } else { &[] };
+            for (status, description) in OF_ALL.iter().chain(bodies) {
                 let schema = Some(Ref::from_schema_name("Problem"));
-                let slow = Response::builder()
-                    .description("`request-timeout`: the body did not come in time")
+                let problem = Response::builder()
+                    .description(*description)
                     .content(JSON, Content::new(schema));
-                operation.responses.responses.insert("408".into(), slow.build().into());
+                let responses = &mut operation.responses.responses;
+                responses.entry((*status).into()).or_insert_with(|| problem.build().into());
             }
             for response in operation.responses.responses.values_mut() {
                 let RefOr::T(response) = response else { continue };
@@ -64,6 +66,17 @@ impl Modify for Problems {
 }
 
 const JSON: &str = "application/json";
+/// What every call may be answered.
+const OF_ALL: [(&str, &str); 3] = [
+    ("400", "`forged-header`: a header that only a node may send"),
+    ("403", "`foreign-origin`: a web page of another origin sent it"),
+    ("421", "`unknown-host`: the coordinator is not known by this name"),
+];
+/// What every call with a body may be answered.
+const OF_BODIES: [(&str, &str); 2] = [
+    ("408", "`request-timeout`: the body did not come in time"),
+    ("415", "`not-json`: a browser sent it without `content-type: application/json`"),
+];
 
 /// What a grant and a session are good for: the calls that take what they bring.
 struct Links;

@@ -131,6 +131,34 @@ impl Problem {
         Self::new(status, "method-not-allowed", "The path does not take this method", detail)
     }
 
+    pub fn unknown_host(host: &str) -> Self {
+        let detail = format!(
+            "this coordinator is not known as {host:?}: call it by an IP address, as localhost, by the name in \
+             node.advertise_url, or by one of server.hosts"
+        );
+        let status = StatusCode::MISDIRECTED_REQUEST;
+        Self::new(status, "unknown-host", "The host is unknown", detail)
+    }
+
+    pub fn foreign_origin(origin: &str) -> Self {
+        let detail = format!("a page of {origin} may not call this coordinator");
+        let title = "The page is of another origin";
+        Self::new(StatusCode::FORBIDDEN, "foreign-origin", title, detail)
+    }
+
+    pub fn forged_header() -> Self {
+        let detail = "headers that begin with x-tenure- are for calls between coordinators of one store: this call is \
+                      not from one, or was altered on its way, or is repeated";
+        let title = "A header is not to be believed";
+        Self::new(StatusCode::BAD_REQUEST, "forged-header", title, detail.into())
+    }
+
+    pub fn not_json() -> Self {
+        let detail = "a browser is to send content-type: application/json";
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        Self::new(status, "not-json", "The body is not said to be JSON", detail.into())
+    }
+
     pub fn too_many_subscribers(limit: usize) -> Self {
         let detail = format!("there are {limit} subscribers, which is the limit");
         let status = StatusCode::TOO_MANY_REQUESTS;

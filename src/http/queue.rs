@@ -15,8 +15,9 @@ use actix_web::{HttpRequest, HttpResponse, http::header};
 use bytes::Bytes;
 
 use super::{
-    forward::{ANSWER, respond, send, was_forwarded},
+    forward::{ANSWER, respond, send},
     problem::Problem,
+    seal::was_forwarded,
     server::App,
 };
 use crate::{
@@ -25,9 +26,9 @@ use crate::{
 };
 
 /// On such an acquire: a place in the queue is asked for, and the caller is granted the key where it came from.
-const PLACE: &str = "x-tenure-place";
+pub const PLACE: &str = "x-tenure-place";
 /// On such a request that may wait: for how many milliseconds it waited elsewhere.
-const WAITED: &str = "x-tenure-waited-ms";
+pub const WAITED: &str = "x-tenure-waited-ms";
 /// On the answer to such a request: the lease has yet another home.
 const MOVED: &str = "x-tenure-moved";
 /// Before it is asked again once more: nodes hear of a home's move one after the other.
@@ -100,7 +101,7 @@ impl Waiting {
         home: &Home,
         body: Bytes,
     ) -> Queued {
-        let carried = app.courier.request(request, app, home, body);
+        let carried = app.courier.request(request, home, body);
         let queued =
             self.send(request, app, home, carried.map(|carried| carried.header(PLACE, "1"))).await;
         // Nothing is granted there.
@@ -169,7 +170,7 @@ pub async fn wait_at_home(
         if was_forwarded(request) {
             return moved(problem.respond(request));
         }
-        let carried = app.courier.request(request, app, home, body.clone());
+        let carried = app.courier.request(request, home, body.clone());
         let queued = match waiting.send(request, app, home, carried).await {
             Queued::Answered(response) => return response,
             queued => queued,

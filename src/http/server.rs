@@ -18,6 +18,7 @@ use actix_web::{
 use super::{
     admin, any,
     cloud_event::{self, Setting},
+    door::Door,
     events,
     forward::Courier,
     heartbeats, leases, pages, pools, releases,
@@ -53,8 +54,8 @@ pub struct App {
     pub keep_alive: Duration,
     /// Reads the history for streams.
     pub replays: Replays,
-    /// Whether sessions may have programs run as checks.
-    pub exec_checks: bool,
+    /// Which requests reach a handler.
+    pub door: Door,
 }
 
 impl App {
@@ -126,13 +127,14 @@ impl Server {
         });
         let app = web::Data::new(app);
         let workers = Arc::new(AtomicUsize::new(0));
+        let door = app.door.clone();
         let server = HttpServer::new(move || {
             let index = workers.fetch_add(1, Ordering::Relaxed);
             if index < arbiters.count() {
                 claim_this_thread(index);
                 arbiters.set(index, actix::Arbiter::current());
             }
-            actix_web::App::new().app_data(app.clone()).configure(routes)
+            actix_web::App::new().app_data(app.clone()).configure(routes).wrap(door.clone())
         });
         let running = server
             .workers(options.workers)

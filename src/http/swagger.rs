@@ -14,7 +14,7 @@ use bytes::Bytes;
 use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED;
 use zip::ZipArchive;
 
-use super::openapi::document;
+use super::{openapi::document, pages};
 
 /// The folder of the archive that a browser needs, within the folder of the release.
 const FOLDER: &str = "/dist/";
@@ -61,7 +61,7 @@ fn unpack(zip: &[u8]) -> HashMap<&'static str, Asset> {
 async fn page(name: web::Path<String>) -> HttpResponse {
     let name = if name.is_empty() { FILES[0].0 } else { name.as_str() };
     match ASSETS.get(name) {
-        Some((kind, body)) => HttpResponse::Ok().content_type(*kind).body(body.clone()),
+        Some((kind, body)) => pages::docs(kind).body(body.clone()),
         None => HttpResponse::NotFound().finish(),
     }
 }

@@ -22,6 +22,14 @@ impl ClusterSecret {
         Self(Hmac::new_from_slice(bytes).expect("HMAC takes keys of any length"))
     }
 
+    /// A key of its own for another purpose, which is named without a NUL: no lease id is derived from such a name.
+    #[must_use]
+    pub fn key_of(&self, purpose: &'static str) -> Hmac<Sha256> {
+        let mut mac = self.0.clone();
+        mac.update(purpose.as_bytes());
+        Hmac::new_from_slice(&mac.finalize().into_bytes()).expect("HMAC takes keys of any length")
+    }
+
     /// `HMAC-SHA-256(secret, key ‖ 0 ‖ grant nonce)`, the first 128 bits. Any coordinator that knows
     /// the secret gives the same id for the same grant; the record alone gives none.
     #[must_use]

@@ -86,6 +86,12 @@ pub struct Server {
     /// Address and port to listen on; port 0 takes any free one.
     #[serde(deserialize_with = "address")]
     pub listen: SocketAddr,
+    /// Names by which it may be called, with commas between, beside IP addresses and that of `node.advertise_url`.
+    #[serde(deserialize_with = "text")]
+    pub hosts: String,
+    /// Whoever reaches the port owns every lease, and that is meant so.
+    #[serde(deserialize_with = "flag")]
+    pub accept_no_auth: bool,
     /// HTTP worker threads; lease actors live on them.
     #[serde(deserialize_with = "workers")]
     pub workers: Workers,
@@ -235,6 +241,8 @@ impl Default for Server {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7373)),
+            hosts: String::new(),
+            accept_no_auth: false,
             workers: Workers::Auto,
             max_connections: 20_000,
             keep_alive: Duration::from_secs(75),

@@ -196,7 +196,10 @@ fn every_rule_about_nodes_and_shared_stores_is_told_with_its_line() {
         assert!(found.iter().any(|f| f.starts_with(&wanted)), "{wanted}\nin {found:#?}");
     }
     assert_eq!(found.len(), expected.len(), "{found:#?}");
-    let anywhere = || sources(None).set("server.listen=0.0.0.0:7373").set("store.kind=nats");
+    let set = |key| sources(None).set("server.listen=0.0.0.0:7373").set(key);
+    let told = faults(&set("store.kind=embedded"));
+    assert!(told.len() == 1 && told[0].contains("owns every lease"), "{told:?}");
+    let anywhere = || set("server.accept_no_auth=true").set("store.kind=nats");
     assert!(faults(&anywhere())[0].contains("node.advertise_url: must be set"));
     anywhere().set("node.advertise_url=http://10.0.0.7:7373").load().unwrap();
     let urls = ["", "127.0.0.1:4222", "http://a", "nats://a,", "nats://"];

@@ -37,6 +37,13 @@ pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
         plugins: _,
     } = settings;
 
+    if !server.listen.ip().is_loopback() && !server.accept_no_auth {
+        let problem = "is not a loopback address, and there are no accounts: whoever reaches the port owns every lease. \
+                       Listen on 127.0.0.1, or let only those in who may (a firewall, a private network) and set \
+                       server.accept_no_auth = true";
+        rules.add("server.listen", problem);
+    }
+    of_hosts(&mut rules, &server.hosts);
     if let Workers::Count(count) = server.workers {
         rules.count("server.workers", count, 1..=MAX_WORKERS);
     }
@@ -79,6 +86,20 @@ pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
     }
     rules.span("actors.restart_window", actors.restart_window, Duration::from_millis(10)..=DAY);
     rules.0
+}
+
+fn of_hosts(rules: &mut Rules, hosts: &str) {
+    let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let names = hosts.split(',').map(str::trim).filter(|_| !hosts.trim().is_empty());
+    for name in names {
+        let rest = name.strip_prefix("*.").unwrap_or(name);
+        if rest.is_empty() || !rest.chars().all(letter) {
+            let problem = format!(
+                "{name:?} is no name such as tenure.example.com or *.example.com, without a port"
+            );
+            rules.add("server.hosts", &problem);
+        }
+    }
 }
 
 fn of_node(rules: &mut Rules, node: &Node) {

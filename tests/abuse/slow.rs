@@ -30,9 +30,13 @@ const BODY: Duration = Duration::from_secs(20 + 10);
 /// What is sent at once, what is dripped, and how long the server may put up with it.
 const KINDS: [(&str, &str, Duration); 3] = [
     ("", "GET /v1/leases?prefix=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", HEAD),
-    ("POST /v1/acquire HTTP/1.1\r\nHost: x\r\n", "X-Slow: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", HEAD),
     (
-        "POST /v1/acquire HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n",
+        "POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\n",
+        "X-Slow: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        HEAD,
+    ),
+    (
+        "POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n",
         "{\"key\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
         BODY,
     ),

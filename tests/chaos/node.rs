@@ -53,6 +53,7 @@ impl Node {
         let disk = (servers.kind == Kind::Embedded).then(|| Disk::mount(&dir.join(&place)));
         let mut sets = servers.settings(disk.as_ref());
         sets.push(format!("node.advertise_url=http://{listen}"));
+        sets.push("server.accept_no_auth=true".to_owned());
         sets.push(format!("node.ttl={NODE_TTL_MS}ms"));
         sets.push(format!("node.witness={}", dir.join(format!("{place}.witness")).display()));
         sets.push("telemetry.log=warn,tenure=info".to_owned());

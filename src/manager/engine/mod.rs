@@ -131,5 +131,6 @@ fn actor_limits(settings: &Settings) -> Limits {
         restart_window: settings.actors.restart_window,
         subscribers: settings.limits.subscribers,
         bus_buffer: settings.events.buffer,
+        exec_checks: settings.limits.exec_checks,
     }
 }

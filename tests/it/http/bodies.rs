@@ -176,7 +176,8 @@ async fn a_chunked_body_is_read_and_bounded_too() {
     let send = async |chunk: &str, times: usize| {
         let mut connection = Connection::open(server.addr).await;
         let mut bytes =
-            b"POST /v1/acquire HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+            b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+                .to_vec();
         for _ in 0..times {
             bytes.extend(format!("{:x}\r\n{chunk}\r\n", chunk.len()).into_bytes());
         }
@@ -226,11 +227,11 @@ async fn a_flood_of_nonsense_harms_nobody() {
     let junk: [&[u8]; 7] = [
         b"\x16\x03\x01\x02\x00\x01\x00\x01",
         b"GET\r\n\r\n",
-        b"POST /v1/acquire HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n",
-        b"POST /v1/acquire HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"POST /v1/acquire HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n{}",
-        b"POST /v1/acquire HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        b"GET /v1/leases/\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n",
+        b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n{}",
+        b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"GET /v1/leases/\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ];
     for bytes in junk {
         let mut connection = Connection::open(server.addr).await;

@@ -172,6 +172,25 @@ async fn an_exec_check_is_refused_unless_the_settings_allow_it() {
 }
 
 #[tokio::test]
+async fn a_session_of_earlier_runs_no_program_here() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("ran");
+    let server = Server::at(&dir.path().join("data"), &["limits.exec_checks=true"]);
+    let check = exec(&format!("echo ran >> {}", file.display()), 5000, 3);
+    let session = server.session("w", TTL_MS, json!({ "checks": [check] })).await;
+    server.acquire_under("k", "w", &session).await;
+    stays(&server, &session, &passed("exec"), 1.0).await;
+    server.kill();
+    let server = Server::at(&dir.path().join("data"), &[]);
+    std::fs::remove_file(&file).expect("it ran before");
+    failed(&server, &session, "k", "exec").await;
+    let events = server.events_of("k").await;
+    let reason = events[1]["data"]["reason"].as_str().expect("a reason");
+    assert!(reason.contains("limits.exec_checks"), "{reason}");
+    assert!(!file.exists(), "the program ran");
+}
+
+#[tokio::test]
 async fn an_exec_check_that_exits_otherwise_than_with_0_ends_the_session() {
     let server = Server::with(&["limits.exec_checks=true"]);
     let dir = tempfile::tempdir().expect("a directory");

@@ -12,6 +12,7 @@ mod acquire;
 mod admin;
 mod any;
 mod bodies;
+mod browsers;
 mod checks;
 mod events;
 mod fences;

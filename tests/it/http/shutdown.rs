@@ -134,7 +134,7 @@ async fn those_that_neither_read_nor_finish_are_not_waited_for_beyond_the_bound(
     let server = Server::with(&["server.shutdown_timeout=2s", "events.buffer=64"]);
     let grant = server.acquire("k", "w", 60_000).await;
     // One that sent half a request, and one that subscribed and reads nothing.
-    let half = b"POST /v1/acquire HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
+    let half = b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{";
     let mut slow = Connection::open(server.addr).await;
     tokio::io::AsyncWriteExt::write_all(slow.stream.get_mut(), half).await.expect("sent");
     let deaf = crate::http::slow::deaf(&server).await;
@@ -151,7 +151,7 @@ async fn those_that_neither_read_nor_finish_are_not_waited_for_beyond_the_bound(
 #[tokio::test]
 async fn told_twice_it_stops_at_once() {
     let server = Server::start();
-    let half = b"POST /v1/acquire HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
+    let half = b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{";
     let mut slow = Connection::open(server.addr).await;
     tokio::io::AsyncWriteExt::write_all(slow.stream.get_mut(), half).await.expect("sent");
     let grant = server.acquire("k", "w", 60_000).await;

@@ -20,6 +20,7 @@ use crate::support::{
 on_both_stores!(
     any_node_takes_a_sessions_calls,
     a_session_of_a_dead_node_lives_on,
+    an_heir_runs_no_program_that_it_does_not_allow,
     a_session_of_a_node_that_leaves_is_adopted_at_once,
     a_session_of_a_node_that_slept_is_one_nodes,
     a_session_that_nobody_keeps_ends_with_its_leases,
@@ -160,6 +161,33 @@ async fn a_session_of_a_dead_node_lives_on(mut pair: Pair) {
         let free = within(ms(DEATH_MS), async || state(&pair.a, &grant.key).await == "free");
         assert!(free.await, "{}", grant.key);
     }
+}
+
+async fn an_heir_runs_no_program_that_it_does_not_allow(pair: Pair) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("ran");
+    let sets = [pair.sets.as_slice(), &["limits.exec_checks=true".to_owned()]].concat();
+    let mut first = Node::new("c", &sets, &ENVIRONMENT).configured(&pair.settings());
+    first.start().await;
+    let script = format!("echo ran >> {}", file.display());
+    let check = json!({ "type": "exec", "command": ["/bin/sh", "-c", script], "interval_ms": 100,
+        "timeout_ms": 5000, "fail_after": 3 });
+    let body = json!({ "owner": "w", "ttl_ms": 20_000, "checks": [check] });
+    let (status, session) = first.post("/v1/sessions", &body).await;
+    assert_eq!(status, 201, "{session}");
+    assert!(within(ms(DEATH_MS), async || file.exists()).await, "it runs where it may");
+    first.kill();
+    sleep_ms(200).await;
+    std::fs::remove_file(&file).expect("it is there");
+    let beat = format!("/v1/sessions/{}/heartbeat", session["id"].as_str().expect("an id"));
+    let mut last = (0, Value::Null);
+    let adopted_and_lost = within(ms(2 * DEATH_MS), async || {
+        last = pair.b.try_post(&beat, &json!({})).await;
+        last.0 == 409
+    });
+    assert!(adopted_and_lost.await, "{last:?}");
+    assert_eq!(last.1["reason"], "revoked", "{last:?}");
+    assert!(!file.exists(), "an heir ran the program");
 }
 
 async fn a_session_of_a_node_that_leaves_is_adopted_at_once(mut pair: Pair) {
