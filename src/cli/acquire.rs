@@ -1,17 +1,18 @@
 //! `tenure acquire`: one key, or some of several.
 
-use std::time::Duration;
+use std::{ops::Deref, time::Duration};
 
 use clap::{ArgGroup, Args, ValueEnum};
+use serde::Serialize;
 
 use super::{
     Context, Exit, Failure,
-    args::{default_owner, duration, millis},
+    args::{duration, millis, person, secret},
     output::{lease_rows, shown, span},
 };
 use crate::{
     client::{Acquire, AcquireAny, Grant, Owner},
-    clock::{Entropy, SystemEntropy},
+    clock::{Entropy, SystemEntropy, boottime_ms},
 };
 
 /// Acquire a lease and print it with its lease_id, the secret that keeps and releases it.
@@ -29,14 +30,14 @@ pub struct AcquireArgs {
     /// Any known key that starts with this
     #[arg(long)]
     prefix: Option<String>,
-    /// Who acquires; by default the host's name and the number of this process
+    /// Who acquires; by default USER@HOSTNAME
     #[arg(long, env = "TENURE_OWNER")]
     owner: Option<String>,
     /// How long the lease lasts without a heartbeat
     #[arg(long, value_parser = duration, default_value = "15s", conflicts_with = "session")]
     ttl: Duration,
     /// The id of the session that is to keep the lease, in place of a ttl
-    #[arg(long, env = "TENURE_SESSION_ID", hide_env_values = true, value_name = "ID")]
+    #[arg(long, env = "TENURE_SESSION_ID", hide_env_values = true, value_name = "ID", value_parser = secret)]
     session: Option<String>,
     /// How long to wait in the queue when it is not to be had now
     #[arg(long, value_parser = duration)]
@@ -71,13 +72,18 @@ enum Order {
 
 impl AcquireArgs {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        // What the server says counts from here, before the wait for the lease.
+        let asked = boottime_ms();
         match self.key {
             Some(ref key) => {
                 let grant = context.client.acquire(&self.one(key)).await?;
+                let grant = Printed::now(grant, asked);
                 context.output.record(&grant, &grant_rows(&grant))?;
             }
             None => {
-                let found = context.client.acquire_any(&self.some()).await?;
+                let found = context.client.acquire_any(&self.some()).await?.grants;
+                let grants = found.into_iter().map(|grant| Printed::now(grant, asked)).collect();
+                let found = PrintedAll { grants };
                 let heading = ["KEY", "OWNER", "TOKEN", "VALID_FOR", "LEASE_ID"];
                 context.output.list(&found, &found.grants, &heading, grant_row)?;
             }
@@ -111,7 +117,7 @@ impl AcquireArgs {
     }
 
     fn owner(&self) -> Owner {
-        let owner = self.owner.clone().unwrap_or_else(default_owner);
+        let owner = self.owner.clone().unwrap_or_else(person);
         let ttl_ms = self.session.is_none().then(|| millis(self.ttl));
         Owner { owner, ttl_ms, session: self.session.clone() }
     }
@@ -122,6 +128,40 @@ impl AcquireArgs {
     }
 }
 
+/// A grant as a reader of the output needs it: `valid_for_ms` is what is left when it is printed.
+#[derive(Debug, PartialEq, Serialize)]
+struct Printed {
+    #[serde(flatten)]
+    grant: Grant,
+    /// When it is over unless somebody keeps it, in milliseconds of `CLOCK_BOOTTIME` on this machine.
+    deadline_boottime_ms: u64,
+}
+
+#[derive(Serialize)]
+struct PrintedAll {
+    grants: Vec<Printed>,
+}
+
+impl Deref for Printed {
+    type Target = Grant;
+
+    fn deref(&self) -> &Grant {
+        &self.grant
+    }
+}
+
+impl Printed {
+    fn now(grant: Grant, asked: u64) -> Self {
+        Self::at(boottime_ms(), grant, asked)
+    }
+
+    fn at(now: u64, mut grant: Grant, asked: u64) -> Self {
+        let left = asked.saturating_add(grant.valid_for_ms).saturating_sub(now);
+        grant.valid_for_ms = grant.lease.ttl_ms.map_or(left, |ttl| left.min(ttl));
+        Self { deadline_boottime_ms: now.saturating_add(grant.valid_for_ms), grant }
+    }
+}
+
 fn grant_rows(grant: &Grant) -> Vec<(String, String)> {
     let mut rows = lease_rows(&grant.lease);
     rows.push(("lease_id".into(), shown(&grant.lease_id)));
@@ -129,7 +169,7 @@ fn grant_rows(grant: &Grant) -> Vec<(String, String)> {
     rows
 }
 
-fn grant_row(grant: &Grant) -> Vec<String> {
+fn grant_row(grant: &Printed) -> Vec<String> {
     vec![
         shown(&grant.lease.key),
         shown(grant.lease.owner.as_deref().unwrap_or("-")),
@@ -137,4 +177,26 @@ fn grant_row(grant: &Grant) -> Vec<String> {
         span(Some(grant.valid_for_ms)),
         shown(&grant.lease_id),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_printed_and_never_more_than_the_ttl() {
+        let printed = |now: u64, valid_for_ms: u64| {
+            let grant = json!({ "key": "k", "state": "held", "ttl_ms": 10_000, "token": 7, "waiters": 0,
+                "pinned": false, "lease_id": "00ff", "valid_for_ms": valid_for_ms });
+            let grant = serde_json::from_value(grant).expect("a grant");
+            let printed = Printed::at(now, grant, 1_000);
+            (printed.valid_for_ms, printed.deadline_boottime_ms)
+        };
+        assert_eq!(printed(1_020, 10_000), (9_980, 11_000), "at once");
+        assert_eq!(printed(2_720, 11_700), (9_980, 12_700), "after a wait");
+        assert_eq!(printed(1_000, 11_700), (10_000, 11_000), "a server that errs");
+        assert_eq!(printed(90_000, 10_000), (0, 90_000), "a machine that slept");
+    }
 }

@@ -1,6 +1,6 @@
 //! Arguments that several commands share, and how their values are read.
 
-use std::{path::PathBuf, time::Duration};
+use std::{io, path::PathBuf, time::Duration};
 
 use clap::Args;
 
@@ -54,20 +54,44 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     Ok(span)
 }
 
+/// A secret: `-` is the first line of the standard input, `@FILE` that of a file. Arguments are seen by every user of
+/// the machine.
+pub(super) fn secret(text: &str) -> Result<String, String> {
+    let read = match (text, text.strip_prefix('@')) {
+        ("-", _) => io::read_to_string(io::stdin()),
+        (_, Some(path)) => std::fs::read_to_string(path),
+        _ => return Ok(text.to_owned()),
+    };
+    let read = read.map_err(|error| format!("cannot be read: {error}"))?;
+    match read.lines().next().map(str::trim).filter(|line| !line.is_empty()) {
+        Some(line) => Ok(line.to_owned()),
+        None => Err("there is nothing in it".into()),
+    }
+}
+
 /// Whole milliseconds for a request body.
 pub(super) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// `<host>:<pid>`: who acquires where nobody said.
+/// `<host>:<pid>`: who holds, for as long as this process runs, where nobody said.
 pub(super) fn default_owner() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
+    format!("{}:{}", host(), std::process::id())
+}
+
+/// `<user>@<host>`: who acquires what outlives this process, where nobody said.
+pub(super) fn person() -> String {
+    let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
+    user.map_or_else(host, |user| format!("{user}@{}", host()))
+}
+
+fn host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
         .ok()
         .or_else(|| std::env::var("HOSTNAME").ok())
         .map(|name| name.trim().to_owned())
         .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "localhost".to_owned());
-    format!("{host}:{}", std::process::id())
+        .unwrap_or_else(|| "localhost".to_owned())
 }
 
 #[cfg(test)]
@@ -83,9 +107,21 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_may_be_in_a_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let named = format!("@{}", file.path().display());
+        assert!(secret(&named).unwrap_err().contains("nothing"));
+        std::fs::write(file.path(), "00ff \nmore\n").unwrap();
+        assert_eq!((secret(&named), secret("00ff")), (Ok("00ff".into()), Ok("00ff".into())));
+        assert!(secret("@/no/such/file").unwrap_err().contains("cannot be read"));
+    }
+
+    #[test]
     fn the_owner_names_host_and_process() {
         let owner = default_owner();
         assert!(owner.ends_with(&format!(":{}", std::process::id())), "{owner}");
         assert!(crate::lease::Owner::new(&owner).is_ok());
+        let person = person();
+        assert!(person.ends_with(&host()) && crate::lease::Owner::new(&person).is_ok(), "{person}");
     }
 }

@@ -3,12 +3,13 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, BufRead, BufReader, Read as _, Seek as _, Write},
-    os::unix::fs::OpenOptionsExt as _,
+    os::{fd::AsFd, unix::fs::OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use anyhow::Context as _;
+use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -103,6 +104,17 @@ struct Trailer {
     sha256: String,
 }
 
+/// A shell makes files that everybody may read.
+fn refuse_if_others_read(out: &impl AsFd) -> anyhow::Result<()> {
+    let stat = rustix::fs::fstat(out).context("stdout cannot be looked at")?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    anyhow::ensure!(
+        !is_file || stat.st_mode & 0o077 == 0,
+        "others may read the file that stdout is, and a backup holds the cluster's secret: use --file, or umask 077"
+    );
+    Ok(())
+}
+
 /// Writes a backup. A file that was not finished is removed again.
 pub(super) struct Writer {
     out: Box<dyn Write>,
@@ -116,7 +128,10 @@ impl Writer {
     /// To a new file, which only its owner may read, or to stdout.
     pub(super) fn create(path: Option<&Path>, header: &Header) -> anyhow::Result<Self> {
         let (out, file): (Box<dyn Write>, _) = match path {
-            None => (Box::new(io::BufWriter::new(io::stdout())), None),
+            None => {
+                refuse_if_others_read(&io::stdout())?;
+                (Box::new(io::BufWriter::new(io::stdout())), None)
+            }
             Some(path) => {
                 let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
                 let file = file.map_err(|error| match error.kind() {

@@ -14,6 +14,8 @@ pub enum Exit {
     Other,
     /// The command line, or what it asked for, is wrong; repeating it cannot help.
     Usage,
+    /// There is no such key, session or pool.
+    Unknown,
     /// The server cannot be reached, or what answers is no tenure.
     Unreachable,
     /// The lease was not acquired, or is not the caller's.
@@ -30,10 +32,11 @@ pub enum Exit {
 
 impl Exit {
     /// Every code, ascending.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Done,
         Self::Other,
         Self::Usage,
+        Self::Unknown,
         Self::Unreachable,
         Self::NotAcquired,
         Self::Lost,
@@ -49,6 +52,7 @@ impl Exit {
             Self::Done => 0,
             Self::Other => 1,
             Self::Usage => 64,
+            Self::Unknown => 66,
             Self::Unreachable => 69,
             Self::NotAcquired => 73,
             Self::Lost => 74,
@@ -65,6 +69,7 @@ impl Exit {
             Self::Done => "done",
             Self::Other => "failed in a way that has no code of its own",
             Self::Usage => "usage: the command line or the request is wrong",
+            Self::Unknown => "no such key, session or pool",
             Self::Unreachable => "server unreachable",
             Self::NotAcquired => {
                 "not acquired, or not the caller's; `check`: the token is not current"
@@ -139,7 +144,8 @@ fn of_client(error: &ClientError) -> Exit {
             401 | 403 => Exit::Forbidden,
             409 | 423 => Exit::NotAcquired,
             429 | 503 => Exit::TryAgain,
-            400 | 413 | 415 | 422 => Exit::Usage,
+            400 | 413 | 415 | 421 | 422 => Exit::Usage,
+            404 => Exit::Unknown,
             _ if problem.retryable => Exit::TryAgain,
             _ => Exit::Other,
         },
@@ -160,9 +166,9 @@ mod tests {
     fn every_refusal_has_its_code() {
         assert_eq!([409, 423].map(|status| refused(status, true)), [73, 73]);
         assert_eq!([429, 503].map(|status| refused(status, true)), [75, 75]);
-        assert_eq!([400, 413, 422].map(|status| refused(status, false)), [64, 64, 64]);
+        assert_eq!([400, 413, 421, 422].map(|status| refused(status, false)), [64; 4]);
         assert_eq!([401, 403].map(|status| refused(status, false)), [77, 77]);
-        assert_eq!((refused(500, true), refused(500, false), refused(404, false)), (75, 1, 1));
+        assert_eq!((refused(500, true), refused(500, false), refused(404, false)), (75, 1, 66));
     }
 
     #[test]

@@ -138,7 +138,10 @@ impl Context {
 #[must_use]
 pub fn main() -> ExitCode {
     match Cli::try_parse() {
-        Ok(cli) => run(cli).unwrap_or_else(|failure| report(&failure).into()),
+        Ok(cli) => {
+            let output = Output::new(cli.output);
+            run(cli, output).unwrap_or_else(|failure| report(&failure, output).into())
+        }
         Err(error) => {
             // Help and version are what was asked for, everything else is a usage error.
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
@@ -148,8 +151,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Result<ExitCode, Failure> {
-    let output = Output::new(cli.output);
+fn run(cli: Cli, output: Output) -> Result<ExitCode, Failure> {
     let client = || Client::new(&cli.server);
     let context = || Ok::<_, Failure>(Context { client: client()?, output });
     let exit = match cli.command {
@@ -189,12 +191,18 @@ fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, F
     runtime.map_err(anyhow::Error::from)?.block_on(command)
 }
 
-/// Says what failed, and what to do about it where the server knows.
-fn report(failure: &Failure) -> Exit {
+/// Says what failed, and what to do about it where the server knows: in words, or as the server's problem document
+/// where JSON was asked for.
+fn report(failure: &Failure, output: Output) -> Exit {
     let exit = failure.exit();
-    if exit != Exit::Done {
-        output::talk(&failure.to_string());
+    if exit == Exit::Done {
+        return exit;
     }
+    if output.format != Format::Table {
+        output.problem(failure, exit);
+        return exit;
+    }
+    output::talk(&failure.to_string());
     if let Failure::Client(error) = failure
         && let Some(ms) = error.problem().and_then(|problem| problem.retry_after_ms)
     {

@@ -6,8 +6,9 @@ use std::{
 };
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::{Exit, Failure};
 use crate::{client::LeaseView, settings::format_duration};
 
 /// The form of the output.
@@ -82,6 +83,19 @@ impl Output {
         }?;
         text.push('\n');
         self.text(&text)
+    }
+
+    /// Writes a failure to stderr as JSON on one line: the server's problem document, or one of that shape.
+    pub(super) fn problem(self, failure: &Failure, exit: Exit) {
+        let problem = match failure {
+            Failure::Client(error) => error.problem().and_then(|p| serde_json::to_value(p).ok()),
+            _ => None,
+        };
+        let problem = problem.unwrap_or_else(|| {
+            json!({ "title": exit.meaning(), "detail": failure.to_string(), "exit_code": exit.code() })
+        });
+        // That nobody listens is no failure.
+        let _ = writeln!(io::stderr().lock(), "{problem}");
     }
 
     /// Writes text as it is, at once: a reader of a stream gets each line when it is there.

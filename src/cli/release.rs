@@ -2,15 +2,15 @@
 
 use clap::Args;
 
-use super::{Context, Exit, Failure, output::talk};
+use super::{Context, Exit, Failure, args::secret, output::talk};
 
 /// Give a lease back; that it is over already is no failure.
 #[derive(Clone, Debug, Args)]
 pub struct ReleaseArgs {
     /// The key
     key: String,
-    /// The secret that acquire printed
-    #[arg(long, env = "TENURE_LEASE_ID", hide_env_values = true)]
+    /// The secret that acquire printed: `@FILE` or `-` (standard input), since arguments are seen by all
+    #[arg(long, env = "TENURE_LEASE_ID", hide_env_values = true, value_parser = secret)]
     lease_id: String,
     /// What the next owner will read
     #[arg(long)]

@@ -11,6 +11,7 @@ use crate::{
         fits,
         guardian::RunError,
         run::{Outcome, Run, RunFailure},
+        usual_grace,
     },
 };
 
@@ -41,9 +42,9 @@ pub struct RunArgs {
     /// How long the lease lasts without a heartbeat
     #[arg(long, value_parser = args::duration, default_value = "15s")]
     ttl: Duration,
-    /// How long the program gets between SIGTERM and SIGKILL when the lease is lost
-    #[arg(long, value_parser = args::duration, default_value = "5s")]
-    grace: Duration,
+    /// How long the program gets between SIGTERM and SIGKILL when the lease is lost; by default 5s, or what fits into the ttl
+    #[arg(long, value_parser = args::duration)]
+    grace: Option<Duration>,
     /// How long to wait for the lease: a duration, or `forever`; not at all by default
     #[arg(long, value_parser = wait)]
     wait: Option<Duration>,
@@ -61,12 +62,13 @@ fn wait(text: &str) -> Result<Duration, String> {
 
 impl RunArgs {
     pub(super) async fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        fits(self.ttl, self.grace).map_err(Failure::Usage)?;
+        let grace = self.grace.unwrap_or_else(|| usual_grace(self.ttl));
+        fits(self.ttl, grace).map_err(Failure::Usage)?;
         let run = Run {
             client: context.client.clone(),
             hold: self.hold(),
             inherits: self.value.is_none(),
-            grace: self.grace,
+            grace,
             command: self.command,
         };
         match run.run(talk).await {

@@ -1,6 +1,7 @@
 //! `tenure serve`: runs a coordinator until it is told to stop.
 
 use anyhow::Context as _;
+use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Exit, Failure, SettingsArgs, coordinator::Coordinator};
@@ -35,6 +36,8 @@ async fn serve(args: &SettingsArgs, mut settings: Settings) -> anyhow::Result<()
     {
         eprintln!("listening on http://{}", coordinator.bound);
     }
+    // That nobody listens is no failure: it may not have been started by a service manager.
+    let _ = sd_notify::notify(&[NotifyState::Ready]);
     loop {
         tokio::select! {
             ended = coordinator.ended() => return ended.context("the server ended"),
@@ -47,6 +50,7 @@ async fn serve(args: &SettingsArgs, mut settings: Settings) -> anyhow::Result<()
         }
         break;
     }
+    let _ = sd_notify::notify(&[NotifyState::Stopping]);
     tokio::select! {
         () = coordinator.stop() => tracing::info!("stopped"),
         _ = terminate.recv() => tracing::warn!("told twice to stop: requests in flight are cut off"),

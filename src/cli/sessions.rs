@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 
 use super::{
     Context, Exit, Failure,
+    args::secret,
     output::{dash, plain, shown, span},
 };
 use crate::client::{SessionView, Sessions};
@@ -25,14 +26,14 @@ pub struct SessionsArgs {
 enum Action {
     /// End a session by its id, and every lease of it
     Destroy {
-        /// The id, which its holder has; to end another's, drain its owner
-        #[arg(env = "TENURE_SESSION_ID", hide_env_values = true)]
+        /// The id, which its holder has, as `@FILE` or `-`; to end another's, drain its owner
+        #[arg(env = "TENURE_SESSION_ID", hide_env_values = true, value_parser = secret)]
         id: String,
     },
     /// Have a session hand over all that it keeps, by its id
     Drain {
-        /// The id, which its holder has; to drain another's, drain its owner
-        #[arg(env = "TENURE_SESSION_ID", hide_env_values = true)]
+        /// The id, which its holder has, as `@FILE` or `-`; to drain another's, drain its owner
+        #[arg(env = "TENURE_SESSION_ID", hide_env_values = true, value_parser = secret)]
         id: String,
     },
 }

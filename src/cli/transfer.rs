@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{
     Context, Exit, Failure,
-    args::{duration, millis},
+    args::{duration, millis, secret},
 };
 
 /// Hand a lease over.
@@ -17,8 +17,8 @@ use super::{
 pub struct TransferArgs {
     /// The key
     key: String,
-    /// The secret that acquire printed
-    #[arg(long, env = "TENURE_LEASE_ID", hide_env_values = true)]
+    /// The secret that acquire printed: `@FILE` or `-` (standard input), since arguments are seen by all
+    #[arg(long, env = "TENURE_LEASE_ID", hide_env_values = true, value_parser = secret)]
     lease_id: String,
     /// Who is to have it; whoever waits first, unless said
     #[arg(long, value_name = "OWNER")]

@@ -10,6 +10,7 @@ use crate::{
     worker::{
         fits,
         restart::Restart,
+        usual_grace,
         work::{Event, Work, WorkFailure},
     },
 };
@@ -50,9 +51,9 @@ pub struct WorkArgs {
     /// How long the leases last without a heartbeat
     #[arg(long, value_parser = args::duration, default_value = "15s")]
     ttl: Duration,
-    /// How long a program gets between SIGTERM and SIGKILL
-    #[arg(long, value_parser = args::duration, default_value = "5s")]
-    grace: Duration,
+    /// How long a program gets between SIGTERM and SIGKILL; by default 5s, or what fits into the ttl
+    #[arg(long, value_parser = args::duration)]
+    grace: Option<Duration>,
     /// Which programs are started again when they end
     #[arg(long, value_enum, default_value_t = When::Always)]
     restart: When,
@@ -83,7 +84,8 @@ impl From<When> for Restart {
 
 impl WorkArgs {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        fits(self.ttl, self.grace).map_err(Failure::Usage)?;
+        let grace = self.grace.unwrap_or_else(|| usual_grace(self.ttl));
+        fits(self.ttl, grace).map_err(Failure::Usage)?;
         let keys = self.keys(context).await?;
         let pool = WorkerPool::new(context.client.clone(), self.pool.as_str())
             .owner(self.owner.clone().unwrap_or_else(args::default_owner))
@@ -98,7 +100,7 @@ impl WorkArgs {
         let work = Work {
             pool,
             server: context.client.servers(),
-            grace: self.grace,
+            grace,
             restart: self.restart.into(),
             command: self.command,
             talk: Arc::new(move |event| say(event, as_json)),

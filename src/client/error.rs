@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{LeaseView, quote};
@@ -42,7 +42,7 @@ pub enum ClientError {
 }
 
 /// A problem document (RFC 9457) with tenure's extensions.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Problem {
     /// The HTTP status.
@@ -50,24 +50,32 @@ pub struct Problem {
     /// What kind of problem, in a few words.
     pub title: String,
     /// What happened this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// The stable name of the kind: `held`, `lease-lost`…
     pub code: String,
     /// Whether the same call may succeed later.
     pub retryable: bool,
     /// When to try again, where the server knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
     /// The lease that stands in the way.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<LeaseView>,
     /// Why a lease was lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The field that is at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// How many of the keys are in which state.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Value>,
     /// The session's share of its pool, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<u64>,
     /// What the session holds of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub held_by_session: Option<u64>,
 }
 

@@ -90,8 +90,17 @@ impl Sources {
     pub fn set(mut self, assignment: &str) -> Self {
         let argument = format!("--set {assignment}");
         match assignment.split_once('=') {
-            Some((path, value)) if SECRETS.contains(&path.trim()) => {
-                self.push_flag(format!("--set {}=…", path.trim()), path.trim(), value.trim());
+            Some((path, _)) if SECRETS.contains(&path.trim()) => {
+                let path = path.trim();
+                let variable = format!("TENURE__{}", path.to_ascii_uppercase().replace('.', "__"));
+                self.misread.push(Fault {
+                    origin: Origin::Flag { argument: format!("--set {path}=…") },
+                    key: Some(path.to_owned()),
+                    problem: format!(
+                        "is a secret, and arguments are seen by every user of this machine: use {path}_file, the \
+                         settings file or {variable}"
+                    ),
+                });
             }
             Some((path, value)) => self.push_flag(argument, path.trim(), value.trim()),
             None => self.misread.push(Fault {

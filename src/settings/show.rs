@@ -107,11 +107,24 @@ fn list(plugin: &Plugin) -> String {
     line(&mut text, "concurrency", &plugin.concurrency.into());
     match &plugin.kind {
         PluginKind::Exec { command, environment } => {
-            line(&mut text, "command", &command.clone().into());
+            match command.as_slice() {
+                // Its arguments may hold a password.
+                [program, _, ..] => {
+                    let _ = writeln!(text, "# command is set, and not shown beyond {program:?}");
+                }
+                _ => line(&mut text, "command", &command.clone().into()),
+            }
             hidden(&mut text, "environment", !environment.is_empty());
         }
         PluginKind::Webhook { url, secrets } => {
-            given(&mut text, "url", url);
+            // Of many a service whoever knows the path may post.
+            match url.splitn(4, '/').nth(3).filter(|path| !path.is_empty()) {
+                Some(path) => {
+                    let shown = url.strip_suffix(path).unwrap_or_default();
+                    let _ = writeln!(text, "# url is set, and not shown beyond {shown:?}");
+                }
+                None => given(&mut text, "url", url),
+            }
             hidden(&mut text, "secrets", !secrets.is_empty());
         }
         PluginKind::Nats { servers, subject, mode } => {

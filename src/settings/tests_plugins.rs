@@ -126,15 +126,17 @@ fn plugins_are_shown_so_that_they_read_back_but_for_their_secrets() {
         assert_eq!(sources(Some(shown.path())).load().unwrap().settings, loaded.settings);
     }
     let content = format!(
-        "[[plugin]]\nname = \"h\"\nkind = \"webhook\"\nurl = \"http://a\"\n\
+        "[[plugin]]\nname = \"h\"\nkind = \"webhook\"\nurl = \"https://a/T0/swordfish\"\n\
          secrets = [\"{SECRET}\"]\n[[plugin]]\nname = \"p\"\nkind = \"postgres\"\n\
          url = \"postgres://u:hunter2@a\"\n[[plugin]]\nname = \"e\"\nkind = \"exec\"\n\
-         command = [\"x\"]\nenvironment = {{ A = \"hunter2\" }}\n[[plugin]]\nname = \"n\"\n\
+         command = [\"x\", \"--password=swordfish\"]\nenvironment = {{ A = \"hunter2\" }}\n[[plugin]]\nname = \"n\"\n\
          kind = \"nats\"\nsubject = \"f\"\nurl = \"nats://a\"\ntoken = \"hunter2\"\n"
     );
     let loaded = sources(Some(file(&content).path())).load().unwrap();
     let shown = loaded.to_toml(true);
-    assert_eq!(shown.matches(" is set, and not shown").count(), 4, "{shown}");
+    assert_eq!(shown.matches(" is set, and not shown").count(), 6, "{shown}");
+    assert!(shown.contains("beyond \"https://a/\"") && shown.contains("beyond \"x\""), "{shown}");
+    assert!(!shown.contains("swordfish"), "{shown}");
     let everything = format!("{shown}{loaded:?}");
     assert!(!everything.contains(SECRET) && !everything.contains("hunter2"), "{everything}");
 }

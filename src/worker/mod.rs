@@ -42,6 +42,12 @@ pub fn margin(ttl: Duration) -> Duration {
     (ttl / 10).clamp(LEAST_MARGIN, MOST_MARGIN)
 }
 
+/// How long a program gets to end where nobody says: five seconds, or what [`fits`] into the ttl.
+#[must_use]
+pub fn usual_grace(ttl: Duration) -> Duration {
+    (ttl / 2).saturating_sub(margin(ttl)).min(Duration::from_secs(5))
+}
+
 /// Whether programs can be ended in time: grace and margin must fit into half of the ttl, so that one
 /// heartbeat may fail before anything has to be stopped.
 ///
@@ -74,6 +80,14 @@ mod tests {
     #[test]
     fn the_margin_follows_the_ttl_within_bounds() {
         assert_eq!([300, 4000, 60_000].map(|ttl| margin(ms(ttl))), [ms(100), ms(400), ms(1000)]);
+    }
+
+    #[test]
+    fn the_usual_grace_fits_into_every_ttl_that_leaves_any() {
+        for ttl in [200, 250, 300, 1000, 5000, 15_000, 86_400_000] {
+            assert_eq!(fits(ms(ttl), usual_grace(ms(ttl))), Ok(()), "{ttl}");
+        }
+        assert_eq!([5000, 15_000].map(|ttl| usual_grace(ms(ttl))), [ms(2000), ms(5000)]);
     }
 
     #[test]

@@ -48,7 +48,13 @@ impl Papers {
         // A program that is started again goes on from what the one before it left.
         let own = self.value().ok().flatten();
         let left = own.or_else(|| lease.value().filter(|_| inherits).map(str::to_owned));
-        variables.extend(left.map(|value| ("TENURE_VALUE", value.into())));
+        match left {
+            // No variable can have it. The program finds it where it is to leave its own.
+            Some(value) if value.contains('\0') => {
+                let _ = self.dir.write(&self.value, value.as_bytes());
+            }
+            left => variables.extend(left.map(|value| ("TENURE_VALUE", value.into()))),
+        }
         variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 

@@ -3,7 +3,9 @@
 use std::{
     fs, io,
     io::Write as _,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::{
+        DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+    },
     path::{Path, PathBuf},
 };
 
@@ -11,6 +13,9 @@ use crate::clock::{Entropy, SystemEntropy};
 
 /// Where the kernel's limit for the address of a socket lies, less the longest name of ours.
 const LONGEST: usize = 90;
+
+/// What its name begins with; a number of 128 bits follows.
+const NAME: &str = "tenure-";
 
 /// A directory of mode 0700 under `XDG_RUNTIME_DIR` or the directory for temporary files. It is removed
 /// when this is dropped; when the process is killed, its guardian removes it.
@@ -25,7 +30,7 @@ impl PrivateDir {
     pub fn new() -> io::Result<Self> {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let places = runtime.into_iter().chain([std::env::temp_dir(), "/tmp".into()]);
-        let name = format!("tenure-{}", SystemEntropy::new().nonce());
+        let name = format!("{NAME}{}", SystemEntropy::new().nonce());
         let mut why = io::Error::from(io::ErrorKind::NotFound);
         for place in places {
             let path = place.join(&name);
@@ -38,6 +43,21 @@ impl PrivateDir {
             }
         }
         Err(why)
+    }
+
+    /// Removes what a process that was killed left of one; of any other directory nothing.
+    pub(super) fn clear(path: &Path) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let number = name.strip_prefix(NAME).unwrap_or_default();
+        let named = number.len() == 32 && number.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let own = |found: fs::Metadata| {
+            let own = rustix::process::geteuid().as_raw() == found.uid();
+            found.is_dir() && own && found.permissions().mode() & 0o777 == 0o700
+        };
+        // A link to a directory is none.
+        if named && fs::symlink_metadata(path).is_ok_and(own) {
+            let _ = fs::remove_dir_all(path);
+        }
     }
 
     /// Where it is.
@@ -73,9 +93,34 @@ impl Drop for PrivateDir {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
+
+    #[test]
+    fn no_directory_of_others_is_cleared() {
+        let place = tempfile::tempdir().unwrap();
+        let make = |name: &str, mode: u32| {
+            let path = place.path().join(name);
+            fs::DirBuilder::new().mode(mode).create(&path).unwrap();
+            fs::write(path.join("precious"), "").unwrap();
+            path
+        };
+        let number = "0123456789abcdef0123456789abcdef";
+        let kept = [
+            make("mine", 0o700),
+            make(&format!("tenure-{number}x"), 0o700),
+            make("tenure-0123", 0o700),
+            make(&format!("tenure-{}", number.replace('0', "1")), 0o755),
+        ];
+        let link = place.path().join(format!("tenure-{}", number.replace('1', "2")));
+        std::os::unix::fs::symlink(&kept[0], &link).unwrap();
+        for path in kept.iter().chain([&link]) {
+            PrivateDir::clear(path);
+            assert!(path.join("precious").exists(), "{}", path.display());
+        }
+        let own = make(&format!("tenure-{number}"), 0o700);
+        PrivateDir::clear(&own);
+        assert!(!own.exists());
+    }
 
     #[test]
     fn nobody_else_can_look_into_it_and_it_is_removed() {

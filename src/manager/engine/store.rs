@@ -143,7 +143,9 @@ impl OpenStore {
         fresh: Fresh,
         restore: bool,
     ) -> anyhow::Result<Self> {
-        let remembered = witness_file(settings).map(|file| file.read()).transpose()?.flatten();
+        let file = witness_file(settings);
+        file.as_ref().map(WitnessFile::check).transpose()?;
+        let remembered = file.map(|file| file.read()).transpose()?.flatten();
         let kind = settings.store.kind;
         let opening = Opening { fresh, witness: remembered, restore };
         let opened = match kind {

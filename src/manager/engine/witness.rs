@@ -7,6 +7,7 @@
 use std::{
     fs,
     io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -88,6 +89,18 @@ impl WitnessFile {
         .transpose()
     }
 
+    /// Whether it can be written. A coordinator that cannot remember would not notice a store that went backwards.
+    pub(in crate::manager::engine) fn check(&self) -> anyhow::Result<()> {
+        let tried = self.make_part().and_then(|(part, _)| fs::remove_file(part));
+        tried.with_context(|| {
+            format!(
+                "{} (node.witness) cannot be written: name a file in a directory of this process, or set it to \"\" to \
+                 do without",
+                self.path.display()
+            )
+        })
+    }
+
     /// Remembers what was seen of the store, durably; does nothing when that is known already. What is
     /// seen of a frozen store replaces nothing: it has to be frozen at the next start too.
     pub(in crate::manager::engine) fn save(
@@ -139,22 +152,34 @@ impl WitnessFile {
 
     /// By rename: whoever reads sees the old content or the new one.
     fn replace(&self, content: &Content) -> io::Result<()> {
-        let dir = self.path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let dir = dir.unwrap_or(Path::new("."));
-        fs::create_dir_all(dir)?;
-        // Several processes may share the file, and none the name of what is not finished.
-        let part = self.path.with_extension(format!("{}.part", std::process::id()));
-        let mut file = fs::File::create(&part)?;
+        let (part, mut file) = self.make_part()?;
         file.write_all(&serde_json::to_vec_pretty(content)?)?;
         file.write_all(b"\n")?;
         file.sync_all()?;
         fs::rename(&part, &self.path)?;
-        fs::File::open(dir)?.sync_all()
+        fs::File::open(self.dir())?.sync_all()
+    }
+
+    fn dir(&self) -> &Path {
+        let dir = self.path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        dir.unwrap_or(Path::new("."))
+    }
+
+    /// What takes the file's place once it is written.
+    fn make_part(&self) -> io::Result<(PathBuf, fs::File)> {
+        fs::create_dir_all(self.dir())?;
+        // Several processes may share the file, and none the name of what is not finished.
+        let part = self.path.with_extension(format!("{}.part", std::process::id()));
+        let mut options = fs::OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+        Ok((part, file))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn seen(identity: u128, epoch: u16, highest: u64) -> Witness {
@@ -184,6 +209,20 @@ mod tests {
         assert!(b.read().unwrap().is_some());
         let names: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
         assert_eq!(names.len(), 1, "{names:?}");
+    }
+
+    #[test]
+    fn it_is_known_at_once_whether_it_can_be_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("below/witness.json");
+        let file = WitnessFile::new(&path, "nats", "x".into());
+        file.check().unwrap();
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
+        file.save(seen(1, 0, 1), false).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let below_a_file = path.join("witness.json");
+        let refused = WitnessFile::new(&below_a_file, "nats", "x".into()).check().unwrap_err();
+        assert!(format!("{refused:#}").contains("node.witness"), "{refused:#}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
     io,
     os::unix::process::CommandExt as _,
     path::Path,
@@ -22,7 +23,10 @@ use super::{
     plan::{Deed, Plan},
     wire::{Exit, Order, Report, RunError, Task, Why},
 };
-use crate::{clock::boottime_ms, worker::group::pid};
+use crate::{
+    clock::boottime_ms,
+    worker::{group::pid, private_dir::PrivateDir},
+};
 
 /// The longest sleep while there is a deadline: timers stand still while the machine sleeps, and the
 /// deadline does not.
@@ -95,7 +99,7 @@ pub async fn serve(socket: &Path, mark: String) -> io::Result<()> {
     }
     guardian.kill_the_rest().await;
     if let Some(dir) = socket.parent().filter(|_| guardian.link.is_closed()) {
-        let _ = std::fs::remove_dir_all(dir);
+        PrivateDir::clear(dir);
     }
     Ok(())
 }
@@ -359,6 +363,12 @@ fn to_group(leader: u32, signal: Signal) {
     }
 }
 
+/// Whether a variable may hold a secret of the agent's: settings, or what proves its session and its lease.
+fn is_ours(name: &OsStr) -> bool {
+    let secret = ["TENURE_SESSION_ID", "TENURE_LEASE_ID"].map(OsStr::new).contains(&name);
+    secret || name.as_encoded_bytes().starts_with(b"TENURE__")
+}
+
 /// Starts it in a group of its own.
 fn spawn(task: &Task, mark: &str) -> Result<u32, RunError> {
     let program = task.argv.first().map(|name| name.to_string_lossy().into_owned());
@@ -366,6 +376,9 @@ fn spawn(task: &Task, mark: &str) -> Result<u32, RunError> {
     let stdin = if task.stdin { Stdio::inherit() } else { Stdio::null() };
     let mut command = Command::new(super::handle::own_program());
     command.arg("guarded").arg(std::process::id().to_string()).arg("--").args(&task.argv);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
+        command.env_remove(name);
+    }
     command.envs(task.env.iter().map(|(name, value)| (name, value)));
     command.env(kin::MARK, mark).stdin(stdin).process_group(0);
     let unable = |error: io::Error| RunError::Unable {

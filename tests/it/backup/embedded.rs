@@ -1,6 +1,6 @@
 //! The embedded store.
 
-use std::fs;
+use std::{fs, os::unix::fs::OpenOptionsExt as _};
 
 use crate::backup::{
     node::{Place, exists},
@@ -43,6 +43,27 @@ async fn a_backup_brings_everything_back_under_a_higher_epoch() {
     fs::remove_dir_all(place.data()).expect("the disk is lost again");
     let said = place.tenure(&["restore", "--input", &second, "--raise-epoch", "--output", "json"]);
     assert_eq!(said.json()["epoch"], 2);
+}
+
+#[tokio::test]
+async fn a_file_that_others_may_read_gets_no_backup() {
+    let place = Place::embedded();
+    let node = place.serve().await;
+    node.acquire_and_release("k").await;
+    node.stop().await;
+    for (name, mode) in [("open.jsonl", 0o644), ("group.jsonl", 0o640), ("own.jsonl", 0o600)] {
+        let mut options = fs::OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(mode).open(place.file(name));
+        let file = file.expect("a file");
+        let ended = place.command(&["backup"]).stdout(file).output().expect("it runs");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        let written = fs::metadata(place.file(name)).expect("the file").len();
+        if mode == 0o600 {
+            assert!(ended.status.success() && written > 0, "{said}");
+        } else {
+            assert!(said.contains("umask 077") && written == 0, "{name}: {said}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ mod any;
 mod bodies;
 mod browsers;
 mod checks;
+mod command_line;
 mod events;
 mod fences;
 mod handover;

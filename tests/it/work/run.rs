@@ -91,6 +91,37 @@ async fn the_program_knows_its_lease_and_reads_the_agents_standard_input() {
 }
 
 #[tokio::test]
+async fn a_value_that_no_variable_can_have_stops_nobody() {
+    let (server, place) = (Server::start(), Place::new());
+    let body = json!({ "key": "k", "owner": "m", "ttl_ms": 60_000, "value": "x\0y" });
+    let grant = server.post("/v1/acquire", &body).await.ok();
+    let proof = json!({ "key": "k", "lease_id": grant["lease_id"] });
+    server.post("/v1/release", &proof).await.ok();
+    let line = "cat $TENURE_VALUE_FILE > $D/value; echo ${TENURE_VALUE-unset} > $D/variable";
+    let over = place.agent(server.addr, "run --key k --owner w", line).over().await;
+    assert_eq!(over.code(), 0, "{}", over.stderr);
+    assert_eq!(
+        (place.read("value").as_str(), place.read("variable").as_str()),
+        ("x\0y", "unset\n")
+    );
+    assert_eq!(lease(server.addr, "k").await["value"], "x\0y", "it stays for the next one");
+}
+
+#[tokio::test]
+async fn a_program_inherits_no_secret_of_the_agent() {
+    let (server, place) = (Server::start(), Place::new());
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tenure"));
+    command.args(["--server", &format!("http://{}", server.addr), "run", "--key", "k", "--"]);
+    command.args(["/bin/sh", "-c", "env > $D/env"]);
+    command.env("TENURE__STORE__NATS__PASSWORD", "hunter2").env("TENURE_SESSION_ID", "hunter2");
+    command.env("TENURE_LEASE_ID", "hunter2").env("MINE", "kept");
+    assert_eq!(place.start(command).over().await.code(), 0);
+    let env = place.read("env");
+    assert!(env.contains("MINE=kept") && env.contains("TENURE_TOKEN=1"), "{env}");
+    assert!(!env.contains("hunter2") && !env.contains("TENURE__"), "{env}");
+}
+
+#[tokio::test]
 async fn signals_reach_the_program() {
     let (server, place) = (Server::start(), Place::new());
     let line = "trap 'echo usr1 >> $D/heard' USR1; trap 'echo int >> $D/heard' INT; \
