@@ -208,7 +208,10 @@ impl Node {
             self.world.set_terms(|terms| terms.until = record.until);
         }
         match self.shared().write_node(expected, record.clone()).await {
-            NodeOutcome::Committed(revision) => self.renewed(record, revision),
+            NodeOutcome::Committed(revision) => {
+                self.forgotten.store(false, Ordering::Release);
+                self.renewed(record, revision);
+            }
             NodeOutcome::Refused(error) => self.not_renewed(&error),
             NodeOutcome::Conflict => self.look_at_oneself().await,
             NodeOutcome::Unknown(error) => {
@@ -268,8 +271,8 @@ impl Node {
     fn say_forgotten(&self) {
         if !self.forgotten.swap(true, Ordering::AcqRel) {
             tracing::error!(
-                "this node's record is older than it was written: the store went backwards, and nothing is promised \
-                 until its epoch is raised"
+                "this node's record is older than it was written: the store seems to have gone backwards, and nothing \
+                 is promised until the record can be renewed or the epoch is raised"
             );
         }
     }

@@ -311,7 +311,7 @@ async fn reorder(world: &Arc<World>, digest: Nonce, key: &Key) -> bool {
 /// R6: whoever reads a lease of a dead session ends it; a session without a record gets a tombstone first.
 async fn inquire(world: &Arc<World>, digest: Nonce, keys: HashSet<Key>) {
     let key = Key::of_session(digest);
-    let again = |keys: HashSet<Key>| world.sessions.inquire(digest, keys);
+    let again = |keys: HashSet<Key>| world.sessions.inquire_anew(digest, keys);
     let found = match world.store.read(&key).await {
         Ok(found) => super::lease::loaded(found),
         Err(error) => {

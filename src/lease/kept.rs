@@ -338,16 +338,11 @@ mod tests {
 
         // A search reads the next tenure before the feed brings the end of the one before.
         let mut kept = adopted(&[]);
-        let at = Revision(11);
-        let anew = Record { tenure: None, ..record(true) };
-        let anew = Record {
-            tenure: record(true).tenure.map(|t| Tenure { token: Token(11), ..t }),
-            ..anew
-        };
-        let token = anew.token(at);
-        kept.found(&key("k"), at, &anew, true);
+        let next = record(true);
+        let tenure = next.tenure.clone().map(|tenure| Tenure { token: Token(11), ..tenure });
+        kept.found(&key("k"), Revision(11), &Record { tenure, ..next }, true);
         kept.ended(&key("k"), Token(9));
-        assert_eq!(kept.revoked(), [(key("k"), token)]);
+        assert_eq!(kept.revoked(), [(key("k"), Token(11))]);
         assert_eq!(kept.holdings().count, 1);
         kept.granted(&key("k"), Token(9));
         kept.ended(&key("k"), Token(9));

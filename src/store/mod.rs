@@ -408,8 +408,8 @@ pub trait SharedStore: Send + Sync {
     fn read_node(&self, incarnation: Nonce) -> StoreFuture<Result<Option<FoundNode>, StoreError>>;
 
     /// Writes the record of the incarnation that it names, if its revision is the expected one;
-    /// [`Revision::ABSENT`] for a new one. Sent once. A terminal record is never written over, also where the store went
-    /// backwards and gives revisions anew.
+    /// [`Revision::ABSENT`] for a new one. Sent once. Where each record counts its own writes, a terminal record is never
+    /// written over: a store that went backwards gives its revision twice.
     fn write_node(&self, expected: Revision, record: NodeRecord) -> StoreFuture<NodeOutcome>;
 
     /// Removes a node's record, if its revision is the expected one.

@@ -148,7 +148,7 @@ impl Watch {
 
 /// Whether the server that answered for a stream leads most of those that have it. One that was cut off believes that it
 /// leads until it hears otherwise, and knows less than they do.
-fn leads(cluster: Option<&ClusterInfo>) -> bool {
+pub(super) fn leads(cluster: Option<&ClusterInfo>) -> bool {
     let peers = cluster.map_or(&[][..], |cluster| &cluster.replicas);
     let follows = |peer: &&PeerInfo| !peer.offline && peer.active < HEARD;
     2 * (1 + peers.iter().filter(follows).count()) > 1 + peers.len()

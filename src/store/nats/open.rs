@@ -11,7 +11,7 @@ use super::{
     core::{Core, MAX_ON_THEIR_WAY},
     error::OpenError,
     follow, guard,
-    link::{Link, Sent, created},
+    link::{Asked, Link, Sent, created},
     meta::{self, MetaRecord, MetaState},
     options::Options,
 };
@@ -25,6 +25,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// For so long a loading that failed is begun again: a request to a consumer that was just made finds
 /// nobody until the servers have told each other of it, and a stream may be electing its leader.
 const LOAD: Duration = Duration::from_secs(10);
+/// So often a stream that seems to have gone backwards is looked at before one is told that it has no leader.
+const LEADERLESS: u32 = 40;
 /// How long a client that is drained may take.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -105,14 +107,23 @@ async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
     load(&core, &info).await?;
     let remember = witness.unwrap_or_else(|| core.witness());
     let look = || guard::went_backwards(&remember, &origin, Revision(core.table().consumed()));
-    let mut backwards = look();
-    for _ in 1..guard::CONFIRM {
-        if backwards.is_none() {
+    let (mut backwards, mut confirmed) = (look(), 1);
+    for _ in 0..LEADERLESS {
+        if backwards.is_none() || confirmed >= guard::CONFIRM {
             break;
         }
         // A server that was just elected may know less than it has; the feed brings the rest.
         tokio::time::sleep(guard::EVERY).await;
         backwards = look();
+        if let Asked::Here(info) = core.link.info().await
+            && guard::leads(info.cluster.as_ref())
+        {
+            confirmed += 1;
+        }
+    }
+    if backwards.is_some() && confirmed < guard::CONFIRM {
+        let why = "the stream's leader has lost touch with the others".to_owned();
+        return Err(OpenError::JetStream { why });
     }
     let other = (origin.stream_created != created(&info)).then(|| {
         "the bucket is another one than its record was made for: made again, copied or restored"
