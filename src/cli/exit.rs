@@ -69,7 +69,7 @@ impl Exit {
             Self::Done => "done",
             Self::Other => "failed in a way that has no code of its own",
             Self::Usage => "usage: the command line or the request is wrong",
-            Self::Unknown => "no such key, session or pool",
+            Self::Unknown => "no such key, session, pool or path",
             Self::Unreachable => "server unreachable",
             Self::NotAcquired => {
                 "not acquired, or not the caller's; `check`: the token is not current"

@@ -1,7 +1,7 @@
 //! Browsers may only act for pages of this coordinator.
 //!
-//! Guarantees: no page of another origin reaches a handler, by whichever method, and none whose name was pointed at this
-//! address after it was loaded (DNS rebinding).
+//! Guarantees: no page of another origin changes or reads anything, nor does one whose name was pointed at this address
+//! after it was loaded (DNS rebinding).
 //!
 //! Does not guarantee: anything against programs. There are no accounts: whoever reaches the port owns every lease.
 //!
@@ -20,7 +20,8 @@ use actix_web::{
 use futures_util::future::Either;
 
 use super::{
-    problem::Problem,
+    forward::UNPROVEN,
+    problem::{FORGED, Problem},
     seal::{Forged, Seal},
 };
 
@@ -55,25 +56,33 @@ impl Door {
 
 /// The names by which this coordinator may be called, beside IP addresses and `localhost`.
 #[derive(Clone, Debug, Default)]
-pub struct Names(Arc<[Box<str>]>);
+pub struct Names {
+    own: Arc<str>,
+    configured: Arc<[Box<str>]>,
+}
 
 impl Names {
     /// These names, with commas between (`*.example.com`: all below), and that of this URL.
     #[must_use]
     pub fn new(hosts: &str, url: &str) -> Self {
-        let own = url.split_once("://").map(|(_, rest)| rest.split('/').next().unwrap_or(rest));
-        let named = hosts.split(',').map(str::trim).filter(|name| !name.is_empty());
-        Self(named.chain(own.map(host_of)).map(Box::from).collect())
+        let own =
+            url.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or(rest));
+        let plain = |name: &'_ str| name.trim().trim_end_matches('.').to_owned();
+        let named = hosts.split(',').map(plain).filter(|name| !name.is_empty());
+        Self { own: plain(host_of(own)).into(), configured: named.map(Box::from).collect() }
     }
 
     fn knows(&self, authority: &str) -> bool {
         let host = host_of(authority).trim_end_matches('.');
         // A page at an address is no page of a name that was pointed at it.
-        host.parse::<IpAddr>().is_ok() || is_below(host, "localhost") || self.names(host)
+        host.parse::<IpAddr>().is_ok()
+            || is_below(host, "localhost")
+            || host.eq_ignore_ascii_case(&self.own) && !host.is_empty()
+            || self.names(host)
     }
 
     fn names(&self, host: &str) -> bool {
-        self.0.iter().any(|name| match name.strip_prefix("*.") {
+        self.configured.iter().any(|name| match name.strip_prefix("*.") {
             Some(parent) => is_below(host, parent) && host.len() > parent.len(),
             None => host.eq_ignore_ascii_case(name),
         })
@@ -94,7 +103,8 @@ impl Names {
         if let Some(origin) = origin {
             let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
             let own = host.is_some_and(|host| host.eq_ignore_ascii_case(authority));
-            if !own && !self.names(host_of(authority)) {
+            let foreign = matches!(site, Some("cross-site" | "same-site"));
+            if !own && (foreign || !self.names(host_of(authority).trim_end_matches('.'))) {
                 return Err(Problem::foreign_origin(origin));
             }
         } else if matches!(site, Some("cross-site" | "same-site"))
@@ -108,7 +118,7 @@ impl Names {
             origin.or(site).or_else(|| text(&header::REFERER)).is_some()
                 || text(&header::USER_AGENT).is_some_and(|agent| agent.starts_with("Mozilla/"))
         };
-        // What else a page may send to anybody; for JSON its browser asks first, and is refused.
+        // A page may send any other type to any server. Before it sends JSON, its browser asks, and is refused.
         if request.method() == Method::POST && !is_json(text(&header::CONTENT_TYPE)) && is_browser()
         {
             return Err(Problem::not_json());
@@ -172,7 +182,12 @@ where
         match self.door.judge(&request) {
             Ok(()) => Either::Left(self.inner.call(request)),
             Err(problem) => {
-                let response = problem.respond(request.request());
+                let is_forged = problem.code == FORGED;
+                let mut response = problem.respond(request.request());
+                if is_forged {
+                    let name = header::HeaderName::from_static(UNPROVEN);
+                    response.headers_mut().insert(name, header::HeaderValue::from_static("1"));
+                }
                 Either::Right(future::ready(Ok(request.into_response(response))))
             }
         }
@@ -187,7 +202,7 @@ mod tests {
 
     /// What a GET and a POST with these headers are answered.
     fn judged(headers: &[(&'static str, &str)]) -> [Option<&'static str>; 2] {
-        let door = Names::new("tenure.example, *.corp.example", "http://node-1:7373");
+        let door = Names::new("tenure.example., *.corp.example", "http://node-1.:7373");
         [Method::GET, Method::POST].map(|method| {
             let mut request = TestRequest::default().method(method);
             for header in headers {
@@ -215,8 +230,13 @@ mod tests {
     #[test]
     fn a_page_of_another_origin_reaches_nothing() {
         let host = ("host", "127.0.0.1:7373");
-        let foreign =
-            ["https://evil.example", "null", "http://127.0.0.1:8080", "http://evil.example:7373"];
+        let foreign = [
+            "https://evil.example",
+            "null",
+            "http://127.0.0.1:8080",
+            "http://node-1:8080",
+            "http://evil.example:7373",
+        ];
         for origin in foreign {
             let judged = judged(&[host, ("origin", origin), ("content-type", "application/json")]);
             assert_eq!(judged, [Some("foreign-origin"); 2], "{origin}");

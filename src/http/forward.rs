@@ -24,6 +24,8 @@ use crate::manager::{Asked, Home};
 pub const PART: &str = "x-tenure-part";
 /// On such a request: the address that it first came from.
 pub const FORWARDED_FOR: &str = "x-tenure-forwarded-for";
+/// On the answer to a call that does not prove that a node of the store passed it on.
+pub const UNPROVEN: &str = "x-tenure-unproven";
 /// On an answer that was relayed: the node that gave it, which is best asked next time.
 const HOME: &str = "x-tenure-node";
 /// How long another node may take to accept a connection.
@@ -119,7 +121,17 @@ pub async fn send(
     home: &Home,
     carried: reqwest::RequestBuilder,
 ) -> Result<reqwest::Response, reqwest::Error> {
-    let answered = app.courier.send(app, home, carried).await;
+    let answered = match app.courier.send(app, home, carried).await {
+        // Nothing was done there, and it is no fault of the caller's.
+        Ok(answer) if answer.headers().contains_key(UNPROVEN) => {
+            tracing::warn!(
+                url = home.url.as_deref(),
+                "a node does not believe that this one is of its store: their versions or node.advertise_url differ"
+            );
+            answer.error_for_status()
+        }
+        answered => answered,
+    };
     app.manager.world().metrics.forwarded(answered.is_ok());
     let url = home.url.as_deref();
     // The whole URL may hold the id of a session.

@@ -18,6 +18,9 @@ use crate::{
 /// A dead node's leases can be adopted after some seconds; sooner attempts cost little.
 const HOME_RETRY_MS: u64 = 500;
 
+/// The code of a header that only a node may send.
+pub const FORGED: &str = "forged-header";
+
 /// A problem document.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Problem {
@@ -150,7 +153,7 @@ impl Problem {
         let detail = "headers that begin with x-tenure- are for calls between coordinators of one store: this call is \
                       not from one, or was altered on its way, or is repeated";
         let title = "A header is not to be believed";
-        Self::new(StatusCode::BAD_REQUEST, "forged-header", title, detail.into())
+        Self::new(StatusCode::BAD_REQUEST, FORGED, title, detail.into())
     }
 
     pub fn not_json() -> Self {

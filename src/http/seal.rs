@@ -1,7 +1,7 @@
 //! Proves that a call was passed on by a node of the same store.
 //!
 //! Guarantees: the headers in [`SEALED`] are believed of nobody who does not know the store's secret; a call that was
-//! passed on is believed once, at the node that it was meant for, with the body that it was sent with.
+//! passed on is believed once in a run of the node that it was meant for, with the body that it was sent with.
 //!
 //! Does not guarantee: that nobody reads what is passed on.
 //!
@@ -16,6 +16,7 @@ use std::{
 };
 
 use actix_web::{HttpMessage as _, HttpRequest, http::header::HeaderName};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use hmac::{Hmac, Mac as _};
 use sha2::{Digest as _, Sha256};
 
@@ -149,11 +150,11 @@ struct Claim {
 
 impl Claim {
     fn text(&self) -> String {
-        format!("{VERSION}.{}.{}.{}", self.from, self.number, hex(&self.body))
+        format!("{VERSION}.{}.{}.{}", self.from, self.number, BASE64.encode(self.body))
     }
 
     fn with(&self, tag: &[u8]) -> String {
-        format!("{}.{}", self.text(), hex(tag))
+        format!("{}.{}", self.text(), BASE64.encode(tag))
     }
 
     fn read(proof: &str) -> Option<(Self, [u8; 32])> {
@@ -161,7 +162,7 @@ impl Claim {
         let version = parts.next()?;
         let from = Nonce(u128::from_str_radix(parts.next()?, 16).ok()?);
         let number = parts.next()?.parse().ok()?;
-        let (body, tag) = (unhex(parts.next()?)?, unhex(parts.next()?)?);
+        let (body, tag) = (decode(parts.next()?)?, decode(parts.next()?)?);
         let whole = version == VERSION && parts.next().is_none();
         whole.then_some((Self { from, number, body }, tag))
     }
@@ -171,19 +172,8 @@ fn digest(body: &[u8]) -> [u8; 32] {
     Sha256::digest(body).into()
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 2 * bytes.len() || !text.is_ascii() {
-        return None;
-    }
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
-    }
-    Some(bytes)
+fn decode(text: &str) -> Option<[u8; 32]> {
+    BASE64.decode(text).ok()?.try_into().ok()
 }
 
 /// The numbers that were heard of one node.

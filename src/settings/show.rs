@@ -118,12 +118,14 @@ fn list(plugin: &Plugin) -> String {
         }
         PluginKind::Webhook { url, secrets } => {
             // Of many a service whoever knows the path may post.
-            match url.splitn(4, '/').nth(3).filter(|path| !path.is_empty()) {
-                Some(path) => {
-                    let shown = url.strip_suffix(path).unwrap_or_default();
-                    let _ = writeln!(text, "# url is set, and not shown beyond {shown:?}");
-                }
-                None => given(&mut text, "url", url),
+            let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+            let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+            let (_, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+            if rest.trim_end_matches('/') == host {
+                given(&mut text, "url", url);
+            } else {
+                let shown = format!("{scheme}://{host}");
+                let _ = writeln!(text, "# url is set, and not shown beyond {shown:?}");
             }
             hidden(&mut text, "secrets", !secrets.is_empty());
         }

@@ -4,7 +4,7 @@ use std::{ffi::OsString, fs, io::Read as _, sync::Arc};
 
 use serde_json::json;
 
-use super::PrivateDir;
+use super::{PrivateDir, guardian::RunError};
 use crate::client::Lease;
 
 /// The longest value that a lease takes, in bytes.
@@ -27,13 +27,15 @@ impl Papers {
 
     /// The variables of a program under this lease; `server` is where it asks, and `inherits` whether the
     /// lease's value is one that an owner before left.
-    #[must_use]
+    ///
+    /// # Errors
+    /// When a value that fits no variable cannot be written to its file.
     pub fn environment(
         &self,
         lease: &Lease,
         server: &str,
         inherits: bool,
-    ) -> Vec<(String, OsString)> {
+    ) -> Result<Vec<(String, OsString)>, RunError> {
         let path = |name: &str| self.dir.path().join(name).into_os_string();
         let ttl = lease.ttl().as_millis().to_string();
         let mut variables = vec![
@@ -49,13 +51,18 @@ impl Papers {
         let own = self.value().ok().flatten();
         let left = own.or_else(|| lease.value().filter(|_| inherits).map(str::to_owned));
         match left {
-            // No variable can have it. The program finds it where it is to leave its own.
+            // A variable cannot hold a NUL. The program finds the value where it leaves its own.
             Some(value) if value.contains('\0') => {
-                let _ = self.dir.write(&self.value, value.as_bytes());
+                let written = self.dir.write(&self.value, value.as_bytes());
+                written.map_err(|error| RunError::Unable {
+                    program: "a program on the value that was left".to_owned(),
+                    missing: false,
+                    problem: error.to_string(),
+                })?;
             }
             left => variables.extend(left.map(|value| ("TENURE_VALUE", value.into()))),
         }
-        variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        Ok(variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
     /// Writes the lease's file anew; the deadline is a reading of `CLOCK_BOOTTIME`.

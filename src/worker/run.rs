@@ -98,7 +98,8 @@ impl Run {
         signals: &mut mpsc::Receiver<Signal>,
         talk: &impl Fn(&str),
     ) -> Result<Outcome, RunFailure> {
-        let env = tenancy.papers.environment(&tenancy.lease, &self.client.servers(), self.inherits);
+        let env =
+            tenancy.papers.environment(&tenancy.lease, &self.client.servers(), self.inherits)?;
         let task =
             Task { argv: self.command.clone(), env, stdin: true, limit_ms: None, leaves: false };
         let mut running = tenancy.run(task).await?;

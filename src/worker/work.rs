@@ -249,6 +249,7 @@ impl Tended {
     async fn start(&mut self) -> Result<Option<Duration>, String> {
         let lease = &self.tenancy.lease;
         let env = self.tenancy.papers.environment(lease, &self.agent.server, true);
+        let env = env.map_err(|error| error.to_string())?;
         let argv = self.agent.command.clone();
         match self.tenancy.run(Task { argv, env, stdin: false, ..Task::default() }).await {
             Ok(running) => {
