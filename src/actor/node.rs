@@ -210,7 +210,7 @@ impl Node {
         match self.shared().write_node(expected, record.clone()).await {
             NodeOutcome::Committed(revision) => {
                 self.forgotten.store(false, Ordering::Release);
-                self.renewed(record, revision);
+                self.renewed(record, revision).await;
             }
             NodeOutcome::Refused(error) => self.not_renewed(&error),
             NodeOutcome::Conflict => self.look_at_oneself().await,
@@ -222,7 +222,10 @@ impl Node {
         self.publish();
     }
 
-    fn renewed(&self, record: NodeRecord, revision: Revision) {
+    async fn renewed(&self, record: NodeRecord, revision: Revision) {
+        if !self.with(|keeper| keeper.is_committed()) && !self.register(&record, revision).await {
+            return;
+        }
         let now = self.world.clock.now();
         self.world.metrics.renewed(true);
         if self.with(|keeper| keeper.renewed(record, revision, now)) == Renewal::Resumed {
@@ -231,6 +234,25 @@ impl Node {
             self.publish();
             self.world.lapsed();
         }
+    }
+
+    /// R7: nothing is promised by an incarnation before the store's own record counts it. Whoever raises the epoch
+    /// either sees that, or is seen here.
+    async fn register(&self, record: &NodeRecord, revision: Revision) -> bool {
+        if self.world.breaks(Mutant::PromiseUnregistered) {
+            return true;
+        }
+        match self.shared().register(record.epoch).await {
+            Ok(true) => return true,
+            Ok(false) => {
+                // Nobody needs to wait until it runs out. Whether this is written does not matter to us.
+                let dead = record.terminal(NodeState::Dead, self.world.entropy.nonce());
+                let _ = self.shared().write_node(revision, dead).await;
+                self.be_reborn().await;
+            }
+            Err(error) => self.not_renewed(&error),
+        }
+        false
     }
 
     fn not_renewed(&self, error: &StoreError) {
@@ -251,7 +273,7 @@ impl Node {
                     self.say_forgotten();
                 }
                 // Nobody else writes a living record of this incarnation.
-                self.renewed(record, revision);
+                self.renewed(record, revision).await;
             }
             Ok(None) if !known => {}
             Ok(_) if leaving => {}

@@ -62,12 +62,14 @@ pub(super) async fn shared(
     restoring: bool,
 ) -> anyhow::Result<()> {
     let shared = store.shared().context("only one process uses this store")?;
+    // Read before the nodes are looked at: one that starts later changes it.
+    let seen = shared.own_revision().await.context("the store cannot be read")?;
     retire_nodes(shared, surroundings).await?;
     let identity = surroundings.entropy.nonce();
     let raised = if restoring {
-        shared.begin_restore(identity, epoch).await
+        shared.begin_restore(identity, epoch, seen).await
     } else {
-        shared.raise_epoch(identity, epoch).await
+        shared.raise_epoch(identity, epoch, seen).await
     };
     let there = shared.refresh_meta().await.context("the store cannot be read")?;
     if there.epoch == epoch && there.identity == identity {

@@ -99,6 +99,8 @@ mutants! {
         BondsNotReadAnew,
         /// R6: sessions and members of pools whose end a feed's gap hid are not looked for.
         GhostsAfterGap,
+        /// R7: a node promises before the store's own record counts it, so that a raise of the epoch does not see it.
+        PromiseUnregistered,
         /// R7: a tenure, and so a session, goes on after its store went backwards.
         TenureOutlivesEpoch,
         /// R8: a fence that was being run when its node died is run by nobody else.

@@ -426,14 +426,34 @@ pub trait SharedStore: Send + Sync {
     /// frozen thaws when its epoch is above the one under which it froze.
     fn refresh_meta(&self) -> StoreFuture<Result<Arc<Meta>, StoreError>>;
 
-    /// Gives the store another identity and a higher epoch. Only to be done when no node of a lower
-    /// epoch is alive.
-    fn raise_epoch(&self, identity: Nonce, epoch: Epoch) -> StoreFuture<Result<(), StoreError>>;
+    /// The revision of the store's own record. Each [`Self::register`] and each raised epoch changes it.
+    fn own_revision(&self) -> StoreFuture<Result<Revision, StoreError>>;
+
+    /// Changes [`Self::own_revision`] if the store's epoch is this one. Returns whether it is.
+    ///
+    /// A node registers after its first record is durable and before it promises anything. Of a node that registers
+    /// and an operator who raises the epoch at the same time, one notices the other: either the raise fails, or the
+    /// node is told `false`.
+    fn register(&self, epoch: Epoch) -> StoreFuture<Result<bool, StoreError>>;
+
+    /// Gives the store another identity and a higher epoch, if [`Self::own_revision`] still is `seen`. The caller must
+    /// have found that no node of a lower epoch is alive after it read `seen`.
+    fn raise_epoch(
+        &self,
+        identity: Nonce,
+        epoch: Epoch,
+        seen: Revision,
+    ) -> StoreFuture<Result<(), StoreError>>;
 
     /// [`Self::raise_epoch`], and from then on the store counts as one that a restore is filling: until
     /// [`Self::end_restore`] it is opened only to be restored, and who has it open is frozen.
-    fn begin_restore(&self, identity: Nonce, epoch: Epoch) -> StoreFuture<Result<(), StoreError>> {
-        self.raise_epoch(identity, epoch)
+    fn begin_restore(
+        &self,
+        identity: Nonce,
+        epoch: Epoch,
+        seen: Revision,
+    ) -> StoreFuture<Result<(), StoreError>> {
+        self.raise_epoch(identity, epoch, seen)
     }
 
     /// Everything is there. Fails where another restore was begun since.
@@ -449,6 +469,11 @@ pub trait SharedStore: Send + Sync {
     /// What to remember of the store until the next run.
     fn witness(&self) -> Witness;
 }
+
+/// Why a raise of the epoch fails that did not see a node which registered since.
+#[cfg(any(feature = "nats", feature = "dynamodb"))]
+const REGISTERED: &str =
+    "a node started meanwhile. Stop every coordinator of the store, and run the command again";
 
 /// Why a node freezes that finds the mark of [`SharedStore::begin_restore`].
 #[cfg(any(feature = "nats", feature = "dynamodb"))]

@@ -15,7 +15,7 @@ use std::{
 use tenure::{
     actor::{Arbiters, Heard, Limits, Mail, NamedPlugin, Promise, Witnessed},
     clock::{Clock, SeededEntropy},
-    lease::{Key, Mutant, Nonce, Policies, State},
+    lease::{Epoch, Key, Mutant, Nonce, Policies, State},
     manager::{CallLimits, Manager, Parts},
     store::{Found, LeaseStore},
     telemetry::{Metrics, OwnershipLog},
@@ -188,6 +188,14 @@ impl Host {
         ghosts
             .map(|ghost| format!("I8: node {} has the ghost {ghost} in its pool", self.number))
             .collect()
+    }
+
+    /// Under which epoch it may promise now.
+    pub fn promises_under(&self) -> Option<Epoch> {
+        let process = self.process.borrow().clone()?;
+        let terms = process.manager.borrow().as_ref()?.world().terms();
+        let may = !terms.frozen && self.clock.now() < terms.until;
+        may.then_some(terms.epoch)
     }
 
     /// The actors of all its keys panic.

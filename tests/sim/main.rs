@@ -23,6 +23,7 @@ mod panics;
 mod plain;
 mod plan;
 mod plugin;
+mod raise;
 mod rules;
 mod run;
 mod seeds;

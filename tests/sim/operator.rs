@@ -47,6 +47,7 @@ impl Nemesis {
         let clock: Arc<dyn Clock> = Arc::new(SimClock::new(1, 0, 0));
         let Ok(store) = self.site.server.open(OPERATOR, clock).await else { return false };
         let Some(shared) = store.shared() else { return true };
+        let Ok(seen) = shared.own_revision().await else { return false };
         let Some(first) = living(shared).await else { return false };
         sleep(2 * NODE_TTL).await;
         let Some(then) = living(shared).await else { return false };
@@ -64,7 +65,7 @@ impl Nemesis {
             }
         }
         let epoch = Epoch(self.site.server.epoch().0 + 1);
-        shared.raise_epoch(nonce(), epoch).await.is_ok()
+        shared.raise_epoch(nonce(), epoch, seen).await.is_ok()
     }
 }
 

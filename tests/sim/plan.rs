@@ -232,11 +232,13 @@ impl Plan {
             && has(|fault| matches!(fault, Fault::StepDown))
     }
 
-    /// How long a call without a wait may take: longer where the store loses one request in thirty for good. Who asks
-    /// for any of many keys that others keep is refused after a look at each of them.
+    /// How long a call without a wait may take: longer where the store loses one request in thirty for good, and where
+    /// one of two requests that it waits for may be slow both ways. Who asks for any of many keys that others keep is
+    /// refused after a look at each of them.
     pub fn answer_within(&self, op: Op) -> u64 {
         let looks = if op == Op::AcquireAny { self.keys.len() as u64 } else { 0 };
-        (if self.shape.lost > 0.01 { 2 * ANSWER } else { ANSWER }) + looks * 50 * MS
+        let lost = if self.shape.lost > 0.01 { ANSWER } else { 0 };
+        ANSWER + lost + 2 * nanos(self.shape.slowest()) + looks * 50 * MS
     }
 
     /// The disk of the embedded store hangs at some time between: calls are answered later, but they are.

@@ -158,7 +158,7 @@ fn bound_ms(plan: &Plan) -> u64 {
     (hold + LONGEST_LOCK_DELAY + 2 * FENCE_MS + HANDOVER_MS + 10_000).min(119_000)
 }
 
-fn site(
+pub fn site(
     seed: u64,
     mutant: Option<Mutant>,
     plan: &Plan,

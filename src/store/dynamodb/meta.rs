@@ -1,8 +1,11 @@
 //! The store's own record.
 
-use aws_sdk_dynamodb::types::{ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure};
+use aws_sdk_dynamodb::{
+    operation::update_item::builders::UpdateItemFluentBuilder, types::ReturnConsumedCapacity,
+};
 
 use super::{
+    super::REGISTERED,
     OpenError,
     client::{Client, Failure, Kind},
     layout::{self, Item, META, b, n, s},
@@ -10,12 +13,15 @@ use super::{
     table::Identity,
 };
 use crate::{
-    lease::{ClusterSecret, Epoch, Nonce, StoreError},
+    lease::{ClusterSecret, Epoch, Nonce, Revision, StoreError},
     store::{Fresh, Meta, SecretBytes, Witness},
 };
 
 /// The attribute that is there while a restore fills the store; the wall clock of its beginning, for people.
 const RESTORING_SINCE: &str = "restoring_since_ms";
+
+/// The attribute that counts nodes that registered, and raises of the epoch.
+const CHANGES: &str = "changes";
 
 /// The store's own record, and for which table it was written.
 #[derive(Clone, Debug)]
@@ -25,6 +31,8 @@ pub(super) struct Own {
     pub table_id: String,
     /// A restore was begun and has not ended.
     pub restoring: bool,
+    /// How often a node registered, or the epoch was raised.
+    pub revision: Revision,
 }
 
 /// Reads the record, or makes it.
@@ -84,7 +92,8 @@ fn parse(item: &Item) -> Result<Own, String> {
     };
     let table_id = layout::text(item, "table_id").unwrap_or_default().to_owned();
     let restoring = item.contains_key(RESTORING_SINCE);
-    Ok(Own { meta, secret: SecretBytes(*secret), table_id, restoring })
+    let revision = Revision(layout::number(item, CHANGES).unwrap_or(0));
+    Ok(Own { meta, secret: SecretBytes(*secret), table_id, restoring, revision })
 }
 
 /// Why a store that was just opened may not grant: it is another one than before, or an older one.
@@ -130,15 +139,21 @@ impl Shared {
         &self,
         identity: Nonce,
         epoch: Epoch,
+        seen: Revision,
         restoring: bool,
     ) -> Result<(), StoreError> {
         let table = super::table::describe(&self.client).await;
         let table = table.map_err(|failure| StoreError::Unavailable(failure.why))?;
         let table = super::table::identity(&table);
-        let set = "SET #identity = :identity, #epoch = :epoch, #table = :table";
-        let only = "attribute_exists(pk) AND #epoch < :epoch";
+        let set = "SET #identity = :identity, #epoch = :epoch, #table = :table, #changes = :next";
+        let unseen = if seen == Revision::ABSENT {
+            "attribute_not_exists(#changes)"
+        } else {
+            "#changes = :seen"
+        };
+        let only = format!("attribute_exists(pk) AND #epoch < :epoch AND {unseen}");
         let (set, only) = if restoring {
-            (format!("{set}, #restoring = :now"), only.to_owned())
+            (format!("{set}, #restoring = :now"), only)
         } else {
             (set.to_owned(), format!("{only} AND attribute_not_exists(#restoring)"))
         };
@@ -148,60 +163,79 @@ impl Shared {
             (":epoch", Some(n(u64::from(epoch.0)))),
             (":table", Some(s(&table.id))),
             (":now", now),
+            (":next", Some(n(seen.0 + 1))),
+            (":seen", (seen != Revision::ABSENT).then(|| n(seen.0))),
         ];
         let values = values.into_iter().filter_map(|(name, value)| Some((name.into(), value?)));
-        let update = self.client.db.update_item().table_name(&self.client.table);
+        let update = self.client.db.update_item();
         let update = update
-            .key("pk", s(META))
-            .key("sk", s(META))
             .update_expression(set)
             .condition_expression(only)
             .expression_attribute_names("#identity", "identity")
             .expression_attribute_names("#epoch", "epoch")
             .expression_attribute_names("#table", "table_id")
             .expression_attribute_names("#restoring", RESTORING_SINCE)
-            .set_expression_attribute_values(Some(values.collect()))
-            .return_consumed_capacity(ReturnConsumedCapacity::Total)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        self.metrics.other_writes.increment(1);
-        match self.send("UpdateItem meta", update.send()).await {
-            Ok(reply) => {
-                self.charge_write(reply.consumed_capacity());
-                Ok(())
-            }
-            Err(failure) if failure.kind == Kind::Condition => {
-                let why = format!(
-                    "the store's epoch is {} or above, or it has none, or it is being restored",
-                    epoch.0
-                );
-                Err(StoreError::Unavailable(why))
-            }
-            Err(failure) => Err(StoreError::Unavailable(failure.why)),
+            .expression_attribute_names("#changes", CHANGES)
+            .set_expression_attribute_values(Some(values.collect()));
+        if self.update(update).await? {
+            return Ok(());
         }
+        let now = self.read_meta().await?;
+        let registered = now.is_some_and(|now| now.meta.epoch < epoch && now.revision != seen);
+        let why = if registered {
+            REGISTERED.to_owned()
+        } else {
+            format!(
+                "the store's epoch is {} or above, or it has none, or it is being restored",
+                epoch.0
+            )
+        };
+        Err(StoreError::Unavailable(why))
+    }
+
+    /// Counts a node that wrote its first record, if the store's epoch is this one. Whether it is.
+    pub async fn register(&self, epoch: Epoch) -> Result<bool, StoreError> {
+        let update = self.client.db.update_item();
+        let update = update
+            .update_expression("ADD #changes :one")
+            .condition_expression("#epoch = :epoch")
+            .expression_attribute_names("#changes", CHANGES)
+            .expression_attribute_names("#epoch", "epoch")
+            .expression_attribute_values(":one", n(1))
+            .expression_attribute_values(":epoch", n(u64::from(epoch.0)));
+        self.update(update).await
     }
 
     /// Takes the mark of a restore off, if the store still is what that made of it.
     pub async fn end_restore(&self) -> Result<(), StoreError> {
-        let update = self.client.db.update_item().table_name(&self.client.table);
+        let update = self.client.db.update_item();
         let update = update
-            .key("pk", s(META))
-            .key("sk", s(META))
             .update_expression("REMOVE #restoring")
             .condition_expression("#identity = :identity")
             .expression_attribute_names("#identity", "identity")
             .expression_attribute_names("#restoring", RESTORING_SINCE)
-            .expression_attribute_values(":identity", s(self.meta().identity.to_string()))
+            .expression_attribute_values(":identity", s(self.meta().identity.to_string()));
+        if self.update(update).await? {
+            return Ok(());
+        }
+        let why = "the store's own record is another one: was it restored twice?";
+        Err(StoreError::Unavailable(why.to_owned()))
+    }
+
+    /// Sends an update of the record. Whether its condition held.
+    async fn update(&self, update: UpdateItemFluentBuilder) -> Result<bool, StoreError> {
+        let update = update
+            .table_name(&self.client.table)
+            .key("pk", s(META))
+            .key("sk", s(META))
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
         self.metrics.other_writes.increment(1);
         match self.send("UpdateItem meta", update.send()).await {
             Ok(reply) => {
                 self.charge_write(reply.consumed_capacity());
-                Ok(())
+                Ok(true)
             }
-            Err(failure) if failure.kind == Kind::Condition => {
-                let why = "the store's own record is another one: was it restored twice?";
-                Err(StoreError::Unavailable(why.to_owned()))
-            }
+            Err(failure) if failure.kind == Kind::Condition => Ok(false),
             Err(failure) => Err(StoreError::Unavailable(failure.why)),
         }
     }

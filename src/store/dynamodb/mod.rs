@@ -441,12 +441,40 @@ impl SharedStore for DynamoStore {
         self.run(|shared| async move { shared.refresh_meta().await }, Err)
     }
 
-    fn raise_epoch(&self, identity: Nonce, epoch: Epoch) -> StoreFuture<Result<(), StoreError>> {
-        self.run(move |shared| async move { shared.raise_epoch(identity, epoch, false).await }, Err)
+    fn own_revision(&self) -> StoreFuture<Result<Revision, StoreError>> {
+        let read = |shared: Arc<Shared>| async move {
+            let own = shared.read_meta().await?;
+            Ok(own.map_or(Revision::ABSENT, |own| own.revision))
+        };
+        self.run(read, Err)
     }
 
-    fn begin_restore(&self, identity: Nonce, epoch: Epoch) -> StoreFuture<Result<(), StoreError>> {
-        self.run(move |shared| async move { shared.raise_epoch(identity, epoch, true).await }, Err)
+    fn register(&self, epoch: Epoch) -> StoreFuture<Result<bool, StoreError>> {
+        self.run(move |shared| async move { shared.register(epoch).await }, Err)
+    }
+
+    fn raise_epoch(
+        &self,
+        identity: Nonce,
+        epoch: Epoch,
+        seen: Revision,
+    ) -> StoreFuture<Result<(), StoreError>> {
+        let raise = move |shared: Arc<Shared>| async move {
+            shared.raise_epoch(identity, epoch, seen, false).await
+        };
+        self.run(raise, Err)
+    }
+
+    fn begin_restore(
+        &self,
+        identity: Nonce,
+        epoch: Epoch,
+        seen: Revision,
+    ) -> StoreFuture<Result<(), StoreError>> {
+        let raise = move |shared: Arc<Shared>| async move {
+            shared.raise_epoch(identity, epoch, seen, true).await
+        };
+        self.run(raise, Err)
     }
 
     fn end_restore(&self) -> StoreFuture<Result<(), StoreError>> {

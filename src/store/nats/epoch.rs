@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    super::{Meta, RESTORING, StoreError},
+    super::{Meta, REGISTERED, RESTORING, StoreError},
     bucket,
     core::{Core, lock},
     follow, guard,
@@ -14,6 +14,8 @@ use crate::lease::{Epoch, Nonce, Revision};
 
 /// Epochs are below it (R7).
 const END: u16 = 1 << 10;
+/// Nodes that register at one moment write the same record: each try succeeds for one of them.
+const TRIES: u32 = 8;
 
 /// Reads the store's own record again, and thaws the store when its epoch was raised.
 pub(super) async fn refresh(core: Arc<Core>) -> Result<Arc<Meta>, StoreError> {
@@ -67,12 +69,48 @@ pub(super) async fn refresh(core: Arc<Core>) -> Result<Arc<Meta>, StoreError> {
     Ok(core.meta())
 }
 
+/// The revision of the store's own record, whatever is in it.
+pub(super) async fn own_revision(core: Arc<Core>) -> Result<Revision, StoreError> {
+    if matches!(core.link.info().await, Asked::Gone) {
+        return Ok(Revision::ABSENT);
+    }
+    Ok(match meta::read(&core.link).await? {
+        MetaState::Here(revision, _)
+        | MetaState::Missing(revision)
+        | MetaState::Damaged(revision, _) => revision,
+    })
+}
+
+/// Writes the store's own record again as it is, if its epoch is this one.
+pub(super) async fn register(core: Arc<Core>, epoch: Epoch) -> Result<bool, StoreError> {
+    for _ in 0..TRIES {
+        let (revision, record) = match meta::read(&core.link).await? {
+            MetaState::Here(revision, record) => (revision, record),
+            MetaState::Missing(_) => return Err(unavailable("the store's own record is gone")),
+            MetaState::Damaged(_, why) => {
+                return Err(unavailable(format!("the store's own record {why}")));
+            }
+        };
+        if record.epoch != epoch {
+            return Ok(false);
+        }
+        core.metrics.other_writes.increment(1);
+        match meta::write(&core.link, revision, &record).await {
+            Sent::Stored(_) => return Ok(true),
+            Sent::WrongLast => {}
+            Sent::Refused(why) | Sent::Unknown(why) => return Err(why),
+        }
+    }
+    Err(unavailable("the store's own record is being written by others"))
+}
+
 /// Gives the store another identity and a higher epoch, and makes its bucket anew when it is gone. Where it is to be
 /// restored, it is marked as well.
 pub(super) async fn raise(
     core: Arc<Core>,
     identity: Nonce,
     epoch: Epoch,
+    seen: Revision,
     restoring: bool,
 ) -> Result<(), StoreError> {
     let info = bucket::ensure(&core.options, &core.link).await.map_err(unavailable)?;
@@ -91,12 +129,15 @@ pub(super) async fn raise(
     if before.restoring && !restoring {
         return Err(unavailable(RESTORING));
     }
+    if expected != seen {
+        return Err(unavailable(REGISTERED));
+    }
     let stream_created = created(&info);
     let record = MetaRecord { identity, epoch, stream_created, restoring, ..before };
     core.metrics.other_writes.increment(1);
     match meta::write(&core.link, expected, &record).await {
         Sent::Stored(_) => Ok(()),
-        Sent::WrongLast => Err(unavailable("somebody else wrote the store's own record meanwhile")),
+        Sent::WrongLast => Err(unavailable(REGISTERED)),
         Sent::Refused(why) => Err(why),
         Sent::Unknown(why) => match meta::read(&core.link).await? {
             MetaState::Here(_, now) if now.identity == identity => Ok(()),

@@ -294,12 +294,30 @@ impl SharedStore for NatsStore {
         self.core.run(epoch::refresh(Arc::clone(&self.core)), unread)
     }
 
-    fn raise_epoch(&self, identity: Nonce, epoch: Epoch) -> StoreFuture<Result<(), StoreError>> {
-        self.core.run(epoch::raise(Arc::clone(&self.core), identity, epoch, false), unread)
+    fn own_revision(&self) -> StoreFuture<Result<Revision, StoreError>> {
+        self.core.run(epoch::own_revision(Arc::clone(&self.core)), unread)
     }
 
-    fn begin_restore(&self, identity: Nonce, epoch: Epoch) -> StoreFuture<Result<(), StoreError>> {
-        self.core.run(epoch::raise(Arc::clone(&self.core), identity, epoch, true), unread)
+    fn register(&self, epoch: Epoch) -> StoreFuture<Result<bool, StoreError>> {
+        self.core.run(epoch::register(Arc::clone(&self.core), epoch), unread)
+    }
+
+    fn raise_epoch(
+        &self,
+        identity: Nonce,
+        epoch: Epoch,
+        seen: Revision,
+    ) -> StoreFuture<Result<(), StoreError>> {
+        self.core.run(epoch::raise(Arc::clone(&self.core), identity, epoch, seen, false), unread)
+    }
+
+    fn begin_restore(
+        &self,
+        identity: Nonce,
+        epoch: Epoch,
+        seen: Revision,
+    ) -> StoreFuture<Result<(), StoreError>> {
+        self.core.run(epoch::raise(Arc::clone(&self.core), identity, epoch, seen, true), unread)
     }
 
     fn end_restore(&self) -> StoreFuture<Result<(), StoreError>> {

@@ -402,7 +402,10 @@ fn a_regress_freezes() {
                 let store = opened(&server, 0).await;
                 assert!(matches!(store.health(), Health::Frozen(_)), "it remembers");
                 let shared = store.shared().expect("shared");
-                shared.raise_epoch(Nonce(9), Epoch(1)).await.expect("raised");
+                shared
+                    .raise_epoch(Nonce(9), Epoch(1), shared.own_revision().await.unwrap())
+                    .await
+                    .expect("raised");
                 shared.refresh_meta().await.expect("read");
                 assert_eq!(store.health(), Health::Ready);
                 let there = store.read(&key).await.expect("read").expect("the older one");

@@ -31,6 +31,7 @@ macro_rules! demands {
             load::every_future_resolves_while_the_store_is_out_of_reach;
             meta::every_handle_sees_the_same_store;
             meta::a_raised_epoch_is_seen;
+            meta::a_raised_epoch_and_a_node_that_registers_notice_each_other;
             meta::a_store_that_went_backwards_is_frozen_until_its_epoch_is_raised;
             nodes::a_node_record_is_written_under_its_revision;
             nodes::a_terminal_record_stays_until_it_is_forgotten;

@@ -10,9 +10,8 @@ use tokio::{sync::oneshot, time::sleep};
 
 use super::{
     Server, State,
-    shape::{Kind, Sin, happens, span},
+    shape::{Kind, Sin, TAIL, happens, span},
     state::ProcessId,
-    wire::TAIL,
 };
 use crate::history::{Event, Sight};
 

@@ -240,8 +240,21 @@ impl SharedStore for Handle {
         self.run(shared::refresh_meta(self.server.clone(), self.process), Err)
     }
 
-    fn raise_epoch(&self, identity: Nonce, epoch: Epoch) -> StoreFuture<Result<(), StoreError>> {
-        self.run(shared::raise_epoch(self.server.clone(), self.process, identity, epoch), Err)
+    fn own_revision(&self) -> StoreFuture<Result<Revision, StoreError>> {
+        self.run(shared::own_revision(self.server.clone(), self.process), Err)
+    }
+
+    fn register(&self, epoch: Epoch) -> StoreFuture<Result<bool, StoreError>> {
+        self.run(shared::register(self.server.clone(), self.process, epoch), Err)
+    }
+
+    fn raise_epoch(
+        &self,
+        identity: Nonce,
+        epoch: Epoch,
+        seen: Revision,
+    ) -> StoreFuture<Result<(), StoreError>> {
+        self.run(shared::raise_epoch(self.server.clone(), self.process, identity, epoch, seen), Err)
     }
 
     fn witness(&self) -> Witness {

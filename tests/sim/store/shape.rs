@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use tenure::{clock::Chance, lease::Mutant};
 
+/// What takes long takes no longer: connections end before.
+pub(super) const TAIL: Duration = Duration::from_secs(3);
+
 /// Which of the real stores it behaves like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
@@ -117,6 +120,11 @@ impl Shape {
             history: 100_000,
             sin: Sin::None,
         }
+    }
+
+    /// The longest that one way over the network takes on an ordinary day.
+    pub fn slowest(&self) -> Duration {
+        if self.tail > 0.0 { (self.hop.1 * 100).min(TAIL) } else { self.hop.1 }
     }
 
     /// One that seeds may meet: faster, slower, with a long tail, with little memory.

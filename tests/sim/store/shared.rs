@@ -474,17 +474,43 @@ pub(super) async fn refresh_meta(
     meta.ok_or_else(|| unavailable("the store is closed"))
 }
 
+pub(super) async fn own_revision(
+    server: Server,
+    process: ProcessId,
+) -> Result<Revision, StoreError> {
+    server.ask_read(process, |_: &Server, state: &mut State| state.data.own_revision).await
+}
+
+pub(super) async fn register(
+    server: Server,
+    process: ProcessId,
+    epoch: Epoch,
+) -> Result<bool, StoreError> {
+    let work = move |_: &Server, state: &mut State| {
+        let same = state.data.meta.epoch == epoch;
+        if same {
+            state.data.own_revision.0 += 1;
+        }
+        same
+    };
+    server.ask(process, Class::Write, work).await.map_err(Failure::into_error)
+}
+
 pub(super) async fn raise_epoch(
     server: Server,
     process: ProcessId,
     identity: Nonce,
     epoch: Epoch,
+    seen: Revision,
 ) -> Result<(), StoreError> {
     let work = move |server: &Server, state: &mut State| {
         let frozen = state.processes.get(&process).and_then(|view| view.frozen.as_ref());
         let below = frozen.map_or(Epoch(0), |frozen| frozen.epoch).max(state.data.meta.epoch);
         if epoch <= below || epoch.0 >= END {
             return Err(unavailable("an epoch only rises"));
+        }
+        if state.data.own_revision != seen {
+            return Err(unavailable("a node started meanwhile"));
         }
         state.data.raise(identity, epoch);
         server.have_doubts(state);

@@ -77,6 +77,8 @@ pub(super) struct Data {
     pub latest: Position,
     pub unlogged: VecDeque<Unlogged>,
     pub meta: Arc<Meta>,
+    /// Changes with each node that registers, and with each raise of the epoch.
+    pub own_revision: Revision,
     /// Differs between a stream or table and one that was made anew.
     pub made: u64,
     /// The one that the store's own record was made for.
@@ -120,6 +122,7 @@ impl Data {
             latest: Position::default(),
             unlogged: VecDeque::new(),
             meta: Arc::new(meta),
+            own_revision: Revision::ABSENT,
             made: 1,
             made_for: 1,
             subjects: BTreeMap::new(),
@@ -290,6 +293,7 @@ impl Data {
     pub fn raise(&mut self, identity: Nonce, epoch: Epoch) {
         let meta = Meta::clone(&self.meta);
         self.meta = Arc::new(Meta { identity, epoch, ..meta });
+        self.own_revision.0 += 1;
         self.made_for = self.made;
     }
 

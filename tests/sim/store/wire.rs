@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{
     Server, State,
-    shape::{Direction, Kind, below, happens, span},
+    shape::{Direction, Kind, TAIL, below, happens, span},
     state::ProcessId,
 };
 
@@ -20,9 +20,6 @@ const PATIENT: f64 = 0.25;
 const NOTICED: f64 = 0.5;
 /// A late write comes up to so much later than its time-out.
 const LATE: Duration = Duration::from_secs(4);
-
-/// What takes long takes no longer: connections end before.
-pub(super) const TAIL: Duration = Duration::from_secs(3);
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
