@@ -10,7 +10,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix_web::{HttpRequest, HttpResponse, http::StatusCode};
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::{StatusCode, Uri},
+};
 use bytes::Bytes;
 
 use super::{
@@ -96,7 +99,7 @@ impl Courier {
         body: Bytes,
     ) -> Option<reqwest::RequestBuilder> {
         let url = home.url.as_deref()?;
-        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let path = target(request.uri());
         let method = reqwest::Method::from_bytes(request.method().as_str().as_bytes()).ok()?;
         let mut carried = self
             .client
@@ -113,6 +116,15 @@ impl Courier {
         }
         Some(carried)
     }
+}
+
+/// The path and query to pass on. A URL resolves the segments `.` and `..`, which a key may have: so each `/` of a key is
+/// encoded.
+fn target(uri: &Uri) -> String {
+    let key = uri.path().strip_prefix("/v1/leases/");
+    let path = key.map(|key| format!("/v1/leases/{}", key.replace('/', "%2F")));
+    let path = path.unwrap_or_else(|| uri.path().to_owned());
+    uri.query().map_or_else(|| path.clone(), |query| format!("{path}?{query}"))
 }
 
 /// Sends it.

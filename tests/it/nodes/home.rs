@@ -7,10 +7,14 @@ use crate::nodes::{
     pair::{Grant, Pair, acquire},
 };
 
-use crate::support::clock::{ms, within};
+use crate::support::{
+    clock::{ms, within},
+    harness::Connection,
+};
 
 on_both_stores!(
     holders_calls_reach_the_home_from_any_node,
+    a_key_with_dots_is_not_taken_for_another,
     a_batch_is_answered_by_each_leases_home,
     a_repeated_request_finds_its_grant_at_any_node,
     a_release_at_one_node_frees_the_key_for_all_at_once,
@@ -55,6 +59,18 @@ async fn holders_calls_reach_the_home_from_any_node(pair: Pair) {
     assert_eq!((status, &taken["value"]), (200, &json!("at 7")), "{taken}");
     assert_eq!(taken["node"], b.url, "who takes an offer is at home where it took it");
     assert!(a.metric("tenure_leases_held").await + b.metric("tenure_leases_held").await == 1.0);
+}
+
+/// A URL would resolve `..`; a client that sends the path as it is does not.
+async fn a_key_with_dots_is_not_taken_for_another(pair: Pair) {
+    let Pair { a, b, .. } = &pair;
+    for key in ["dots/../orders", "orders", "./orders", "dots/orders/.."] {
+        let grant = acquire(a, key, "w1", 30_000).await;
+        let address = b.url.trim_start_matches("http://").parse().expect("an address");
+        let path = format!("/v1/leases/{key}?gate=1");
+        let reply = Connection::open(address).await.call("GET", &path, &[], b"").await.ok();
+        assert_eq!((&reply["key"], &reply["token"]), (&json!(key), &json!(grant.token)), "{reply}");
+    }
 }
 
 async fn a_batch_is_answered_by_each_leases_home(pair: Pair) {
