@@ -67,9 +67,10 @@ async fn a_key_with_dots_is_not_taken_for_another(pair: Pair) {
     for key in ["dots/../orders", "orders", "./orders", "dots/orders/.."] {
         let grant = acquire(a, key, "w1", 30_000).await;
         let address = b.url.trim_start_matches("http://").parse().expect("an address");
-        let path = format!("/v1/leases/{key}?gate=1");
+        let path = format!("/v1/leases/{key}");
         let reply = Connection::open(address).await.call("GET", &path, &[], b"").await.ok();
         assert_eq!((&reply["key"], &reply["token"]), (&json!(key), &json!(grant.token)), "{reply}");
+        assert!(reply["expires_in_ms"].is_u64(), "its home answered: {reply}");
     }
 }
 
