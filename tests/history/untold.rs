@@ -14,7 +14,8 @@ const MAY_LAND: u64 = 60_000_000_000;
 
 /// Faults after which the node that granted a lease may not be there, or not reach its store, to give it back; and for
 /// how long they last, in nanoseconds.
-const TAKES_AWAY: [&str; 6] = ["alone", "crash", "crash-and-boot", "leave", "panic", "store-cut"];
+const TAKES_AWAY: [&str; 7] =
+    ["alone", "crash", "crash-and-boot", "failed-sync", "leave", "panic", "store-cut"];
 const LASTS: u64 = 15_000_000_000;
 
 /// A refusal that begins so says no more than that the caller is to come again.

@@ -13,7 +13,7 @@ use super::{
     history::{Event, Op},
     plain::{a_key, release},
     run,
-    time::{MS, SECOND, now, until},
+    time::{MS, SECOND, now},
     worker::Worker,
 };
 
@@ -63,7 +63,6 @@ async fn revoke(me: &Worker, key: Key, immediately: bool) {
 
 /// Lets every key go: pins and failed fences would hold it for ever.
 pub async fn clear(me: &Worker) {
-    until(me.arena.plan.calm + SECOND).await;
     for key in me.arena.plan.keys.clone() {
         let skips = me.arena.plan.skips_fences.then(|| Ask::SkipFences(key.clone()));
         for ask in [Ask::Unpin(key.clone())].into_iter().chain(skips) {
@@ -84,10 +83,14 @@ pub async fn probe(probes: &[Rc<Worker>], bound_ms: u64) -> Vec<String> {
         let me = &probes[n % probes.len()];
         async move {
             let (end, mut last) = (now() + bound_ms * MS, String::new());
+            // A call without a final answer may have been granted the key: the same call again is told of that.
+            let a_mark = || me.draw(|chance| (u128::from(chance.next_u64()), n as u64));
+            let mut mark = a_mark();
             while now() < end {
                 let wait_ms = (end - now()) / MS;
                 let one = AcquireOne {
                     wait_ms,
+                    mark: Some(mark),
                     ..AcquireOne::new(key.clone(), me.owner.clone(), 30_000)
                 };
                 let answer = me.call(Op::Acquire, key.as_str(), &Ask::Acquire(one)).await;
@@ -99,6 +102,9 @@ pub async fn probe(probes: &[Rc<Worker>], bound_ms: u64) -> Vec<String> {
                     return None;
                 }
                 last = format!("{:?}", answer.got);
+                if matches!(answer.got, Ok(Got::Grants(_) | Got::No(_))) {
+                    mark = a_mark();
+                }
                 me.sleep(50, 300).await;
             }
             Some(format!("I8: {} cannot be had within {bound_ms} ms: {last}", key.as_str()))

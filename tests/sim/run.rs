@@ -120,8 +120,11 @@ async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, 
         Rc::new(Nemesis { site: site.clone(), hosts: others, workers, chance: own, over });
     nemesis.rage(&arena.plan).await;
     let _ = ordering.await;
+    until(arena.plan.calm + SECOND).await;
     admin::clear(&admin).await;
     until(arena.plan.stop).await;
+    // An order that nobody answered may have arrived late.
+    admin::clear(&admin).await;
     for task in tasks {
         task.await.expect("workers do not panic");
     }
