@@ -9,7 +9,7 @@ use crate::{
     lease::{Epoch, MAX_NODE_TTL_MS, NodeRecord, NodeState, Nonce, Revision},
     manager::engine::{OpenStore, Surroundings},
     settings::{Settings, StoreKind},
-    store::{FoundNode, LeaseStore, NodeOutcome, SharedStore, embedded::EmbeddedStore},
+    store::{FoundNode, LeaseStore, NodeOutcome, Raise, SharedStore, embedded::EmbeddedStore},
 };
 
 /// Epochs are below this: a token has ten bits for them.
@@ -66,11 +66,7 @@ pub(super) async fn shared(
     let seen = shared.own_revision().await.context("the store cannot be read")?;
     retire_nodes(shared, surroundings).await?;
     let identity = surroundings.entropy.nonce();
-    let raised = if restoring {
-        shared.begin_restore(identity, epoch, seen).await
-    } else {
-        shared.raise_epoch(identity, epoch, seen).await
-    };
+    let raised = shared.raise_epoch(Raise { identity, epoch, seen, restoring }).await;
     let there = shared.refresh_meta().await.context("the store cannot be read")?;
     if there.epoch == epoch && there.identity == identity {
         return Ok(());

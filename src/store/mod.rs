@@ -402,6 +402,20 @@ pub trait LeaseStore: Send + Sync + 'static {
     }
 }
 
+/// How an epoch is raised.
+#[derive(Clone, Copy, Debug)]
+pub struct Raise {
+    /// The store's new identity.
+    pub identity: Nonce,
+    /// The new epoch, which must be above the one of before.
+    pub epoch: Epoch,
+    /// [`SharedStore::own_revision`] must still be this one.
+    pub seen: Revision,
+    /// A restore fills the store from now on: until [`SharedStore::end_restore`] it is opened only to be restored, and
+    /// who has it open is frozen.
+    pub restoring: bool,
+}
+
 /// What a store that several nodes use offers besides.
 pub trait SharedStore: Send + Sync {
     /// Reads one node's record; as fresh as [`LeaseStore::read`].
@@ -436,27 +450,11 @@ pub trait SharedStore: Send + Sync {
     /// node is told `false`.
     fn register(&self, epoch: Epoch) -> StoreFuture<Result<bool, StoreError>>;
 
-    /// Gives the store another identity and a higher epoch, if [`Self::own_revision`] still is `seen`. The caller must
-    /// have found that no node of a lower epoch is alive after it read `seen`.
-    fn raise_epoch(
-        &self,
-        identity: Nonce,
-        epoch: Epoch,
-        seen: Revision,
-    ) -> StoreFuture<Result<(), StoreError>>;
+    /// Gives the store another identity and a higher epoch. The caller must have found that no node of a lower epoch is
+    /// alive after it read [`Raise::seen`].
+    fn raise_epoch(&self, raise: Raise) -> StoreFuture<Result<(), StoreError>>;
 
-    /// [`Self::raise_epoch`], and from then on the store counts as one that a restore is filling: until
-    /// [`Self::end_restore`] it is opened only to be restored, and who has it open is frozen.
-    fn begin_restore(
-        &self,
-        identity: Nonce,
-        epoch: Epoch,
-        seen: Revision,
-    ) -> StoreFuture<Result<(), StoreError>> {
-        self.raise_epoch(identity, epoch, seen)
-    }
-
-    /// Everything is there. Fails where another restore was begun since.
+    /// Everything is there, after a [`Raise`] for a restore. Fails where another restore was begun since.
     fn end_restore(&self) -> StoreFuture<Result<(), StoreError>> {
         Box::pin(ready(Ok(())))
     }
@@ -475,7 +473,7 @@ pub trait SharedStore: Send + Sync {
 const REGISTERED: &str =
     "a node started meanwhile. Stop every coordinator of the store, and run the command again";
 
-/// Why a node freezes that finds the mark of [`SharedStore::begin_restore`].
+/// Why a node freezes that finds the mark of a [`Raise`] for a restore.
 #[cfg(any(feature = "nats", feature = "dynamodb"))]
 const RESTORING: &str = "a restore into it is under way, or was cut off: it does not hold everything. Where no restore \
                          runs, run the same `tenure restore` again";

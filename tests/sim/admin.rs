@@ -13,7 +13,7 @@ use super::{
     history::{Event, Op},
     plain::{a_key, release},
     run,
-    time::{MS, SECOND, now},
+    time::{MS, now},
     worker::Worker,
 };
 

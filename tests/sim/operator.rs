@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tenure::{
     clock::Clock,
     lease::{Epoch, NodeRecord, NodeState, Nonce, Revision},
-    store::{FoundNode, NodeOutcome, SharedStore},
+    store::{FoundNode, NodeOutcome, Raise, SharedStore},
 };
 use tokio::time::sleep;
 
@@ -65,7 +65,8 @@ impl Nemesis {
             }
         }
         let epoch = Epoch(self.site.server.epoch().0 + 1);
-        shared.raise_epoch(nonce(), epoch, seen).await.is_ok()
+        let raise = Raise { identity: nonce(), epoch, seen, restoring: false };
+        shared.raise_epoch(raise).await.is_ok()
     }
 }
 

@@ -5,7 +5,7 @@ use std::{rc::Rc, sync::Arc, time::Duration};
 use tenure::{
     clock::{Chance, Clock},
     lease::{Epoch, Mutant, Nonce},
-    store::LeaseStore,
+    store::{LeaseStore, Raise},
 };
 use tokio::{
     task::{LocalSet, spawn_local},
@@ -83,7 +83,8 @@ async fn raise(store: &dyn LeaseStore) -> bool {
     let shared = store.shared().expect("several nodes use it");
     let seen = shared.own_revision().await.expect("it answers");
     let nodes = shared.scan_nodes().await.expect("it answers");
-    nodes.is_empty() && shared.raise_epoch(Nonce(5), Epoch(1), seen).await.is_ok()
+    let raise = Raise { identity: Nonce(5), epoch: Epoch(1), seen, restoring: false };
+    nodes.is_empty() && shared.raise_epoch(raise).await.is_ok()
 }
 
 fn all(kind: Kind, broken: Option<Mutant>) -> Vec<Came> {

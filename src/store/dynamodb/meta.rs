@@ -13,8 +13,8 @@ use super::{
     table::Identity,
 };
 use crate::{
-    lease::{ClusterSecret, Epoch, Nonce, Revision, StoreError},
-    store::{Fresh, Meta, SecretBytes, Witness},
+    lease::{ClusterSecret, Epoch, Revision, StoreError},
+    store::{Fresh, Meta, Raise, SecretBytes, Witness},
 };
 
 /// The attribute that is there while a restore fills the store; the wall clock of its beginning, for people.
@@ -135,13 +135,8 @@ impl Shared {
 
     /// Gives the store another identity and a higher epoch, and makes it this table's. Where it is to be restored, it
     /// is marked as well; without that a store that is marked stays as it is.
-    pub async fn raise_epoch(
-        &self,
-        identity: Nonce,
-        epoch: Epoch,
-        seen: Revision,
-        restoring: bool,
-    ) -> Result<(), StoreError> {
+    pub async fn raise_epoch(&self, raise: Raise) -> Result<(), StoreError> {
+        let Raise { identity, epoch, seen, restoring } = raise;
         let table = super::table::describe(&self.client).await;
         let table = table.map_err(|failure| StoreError::Unavailable(failure.why))?;
         let table = super::table::identity(&table);

@@ -69,7 +69,7 @@ use self::{
 };
 use super::{
     Feed, Found, FoundNode, Fresh, Gate, Health, History, LeaseStore, Meta, NodeOutcome, Outcome,
-    Position, Range, SecretBytes, SharedStore, StoreError, StoreFuture, Tie, Witness, Write,
+    Position, Raise, Range, SecretBytes, SharedStore, StoreError, StoreFuture, Tie, Witness, Write,
 };
 use crate::{
     clock::Clock,
@@ -453,28 +453,8 @@ impl SharedStore for DynamoStore {
         self.run(move |shared| async move { shared.register(epoch).await }, Err)
     }
 
-    fn raise_epoch(
-        &self,
-        identity: Nonce,
-        epoch: Epoch,
-        seen: Revision,
-    ) -> StoreFuture<Result<(), StoreError>> {
-        let raise = move |shared: Arc<Shared>| async move {
-            shared.raise_epoch(identity, epoch, seen, false).await
-        };
-        self.run(raise, Err)
-    }
-
-    fn begin_restore(
-        &self,
-        identity: Nonce,
-        epoch: Epoch,
-        seen: Revision,
-    ) -> StoreFuture<Result<(), StoreError>> {
-        let raise = move |shared: Arc<Shared>| async move {
-            shared.raise_epoch(identity, epoch, seen, true).await
-        };
-        self.run(raise, Err)
+    fn raise_epoch(&self, raise: Raise) -> StoreFuture<Result<(), StoreError>> {
+        self.run(move |shared| async move { shared.raise_epoch(raise).await }, Err)
     }
 
     fn end_restore(&self) -> StoreFuture<Result<(), StoreError>> {

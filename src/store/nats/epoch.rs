@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::{
-    super::{Meta, REGISTERED, RESTORING, StoreError},
+    super::{Meta, REGISTERED, RESTORING, Raise, StoreError},
     bucket,
     core::{Core, lock},
     follow, guard,
     link::{Asked, Sent, created, unavailable},
     meta::{self, MetaRecord, MetaState},
 };
-use crate::lease::{Epoch, Nonce, Revision};
+use crate::lease::{Epoch, Revision};
 
 /// Epochs are below it (R7).
 const END: u16 = 1 << 10;
@@ -106,13 +106,8 @@ pub(super) async fn register(core: Arc<Core>, epoch: Epoch) -> Result<bool, Stor
 
 /// Gives the store another identity and a higher epoch, and makes its bucket anew when it is gone. Where it is to be
 /// restored, it is marked as well.
-pub(super) async fn raise(
-    core: Arc<Core>,
-    identity: Nonce,
-    epoch: Epoch,
-    seen: Revision,
-    restoring: bool,
-) -> Result<(), StoreError> {
+pub(super) async fn raise(core: Arc<Core>, raise: Raise) -> Result<(), StoreError> {
+    let Raise { identity, epoch, seen, restoring } = raise;
     let info = bucket::ensure(&core.options, &core.link).await.map_err(unavailable)?;
     let known = lock(&core.origin).clone();
     let (expected, before) = match meta::read(&core.link).await? {

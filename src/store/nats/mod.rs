@@ -59,7 +59,7 @@ pub use self::{
 };
 use super::{
     Feed, Found, FoundNode, Fresh, Gate, Health, History, LeaseStore, Meta, NodeOutcome, Outcome,
-    Position, Range, SecretBytes, SharedStore, StoreError, StoreFuture, Witness, Write,
+    Position, Raise, Range, SecretBytes, SharedStore, StoreError, StoreFuture, Witness, Write,
 };
 use crate::{
     clock::Clock,
@@ -302,22 +302,8 @@ impl SharedStore for NatsStore {
         self.core.run(epoch::register(Arc::clone(&self.core), epoch), unread)
     }
 
-    fn raise_epoch(
-        &self,
-        identity: Nonce,
-        epoch: Epoch,
-        seen: Revision,
-    ) -> StoreFuture<Result<(), StoreError>> {
-        self.core.run(epoch::raise(Arc::clone(&self.core), identity, epoch, seen, false), unread)
-    }
-
-    fn begin_restore(
-        &self,
-        identity: Nonce,
-        epoch: Epoch,
-        seen: Revision,
-    ) -> StoreFuture<Result<(), StoreError>> {
-        self.core.run(epoch::raise(Arc::clone(&self.core), identity, epoch, seen, true), unread)
+    fn raise_epoch(&self, raise: Raise) -> StoreFuture<Result<(), StoreError>> {
+        self.core.run(epoch::raise(Arc::clone(&self.core), raise), unread)
     }
 
     fn end_restore(&self) -> StoreFuture<Result<(), StoreError>> {

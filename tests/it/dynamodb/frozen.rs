@@ -11,7 +11,7 @@ use tenure::{
 
 use crate::dynamodb::kit::*;
 
-use crate::support::dynamo_endpoint::Endpoint;
+use crate::{stores::lab::raise, support::dynamo_endpoint::Endpoint};
 
 async fn refuses(store: &DynamoStore) -> bool {
     let frozen = matches!(store.health(), Health::Frozen(_));
@@ -27,14 +27,8 @@ async fn thaw(store: &DynamoStore, epoch: u16) {
     store.refresh_meta().await.unwrap();
     assert!(refuses(store).await, "the epoch was not raised yet");
     let identity = SystemEntropy::new().nonce();
-    store.raise_epoch(identity, Epoch(epoch), store.own_revision().await.unwrap()).await.unwrap();
-    assert!(
-        store
-            .raise_epoch(Nonce(1), Epoch(epoch), store.own_revision().await.unwrap())
-            .await
-            .is_err(),
-        "not a second time"
-    );
+    raise(store, identity, Epoch(epoch), false).await.unwrap();
+    assert!(raise(store, Nonce(1), Epoch(epoch), false).await.is_err(), "not a second time");
     assert!(refuses(store).await, "the raised epoch was not read yet");
     let meta = store.refresh_meta().await.unwrap();
     assert_eq!((meta.identity, meta.epoch), (identity, Epoch(epoch)));
@@ -165,7 +159,7 @@ async fn an_epoch_that_another_node_raised_freezes_until_it_is_read() {
     let endpoint = Endpoint::start();
     let (a, b) = (open(&endpoint.url()).await, open(&endpoint.url()).await);
     let identity = SystemEntropy::new().nonce();
-    a.raise_epoch(identity, Epoch(3), a.own_revision().await.unwrap()).await.unwrap();
+    raise(&*a, identity, Epoch(3), false).await.unwrap();
     a.refresh_meta().await.unwrap();
     assert_eq!(a.health(), Health::Ready, "who raised it goes on");
     eventually("frozen", async || matches!(b.health(), Health::Frozen(_))).await;
@@ -182,22 +176,19 @@ async fn while_a_restore_fills_a_table_nobody_else_has_it() {
     let node = open(&url).await;
     let (first, second) = (to_restore().await.unwrap(), to_restore().await.unwrap());
     assert!(!first.is_restoring().await.unwrap());
-    first.begin_restore(Nonce(4), Epoch(1), first.own_revision().await.unwrap()).await.unwrap();
+    raise(&*first, Nonce(4), Epoch(1), true).await.unwrap();
     assert_eq!(first.refresh_meta().await.unwrap().epoch, Epoch(1));
     assert_eq!(first.health(), Health::Ready, "who restores goes on");
     assert!(second.is_restoring().await.unwrap());
     eventually("the node sees it", async || matches!(node.health(), Health::Frozen(_))).await;
     let refused = node.refresh_meta().await.unwrap_err();
     assert!(refused.to_string().contains("a restore into it"), "{refused}");
-    assert!(
-        node.raise_epoch(Nonce(9), Epoch(5), node.own_revision().await.unwrap()).await.is_err(),
-        "the mark stays"
-    );
+    assert!(raise(&*node, Nonce(9), Epoch(5), false).await.is_err(), "the mark stays");
     assert!(refuses(&node).await);
     let opened = open_with(options(&url), None).await;
     assert!(matches!(opened, Err(OpenError::Restoring { .. })), "{opened:?}");
     // It is done again by another one, and the first has no say any more.
-    second.begin_restore(Nonce(5), Epoch(2), second.own_revision().await.unwrap()).await.unwrap();
+    raise(&*second, Nonce(5), Epoch(2), true).await.unwrap();
     second.refresh_meta().await.unwrap();
     assert!(first.end_restore().await.is_err());
     assert!(second.is_restoring().await.unwrap());

@@ -13,7 +13,7 @@ use crate::nats::harness::{
     options, overwrite, ready,
 };
 
-use crate::support::nats_server::Server;
+use crate::{stores::lab::raise, support::nats_server::Server};
 
 async fn refuses(store: &impl LeaseStore) {
     let outcome = store.compare_and_set(grant("k", Revision::ABSENT, "w", 9)).await;
@@ -38,8 +38,8 @@ async fn a_deleted_bucket_freezes_and_a_raised_epoch_thaws() {
     assert!(a.refresh_meta().await.is_err());
 
     let mut feed = b.feed();
-    assert!(a.raise_epoch(Nonce(4), Epoch(0), a.own_revision().await.unwrap()).await.is_err());
-    a.raise_epoch(Nonce(4), Epoch(1), a.own_revision().await.unwrap()).await.unwrap();
+    assert!(raise(&*a, Nonce(4), Epoch(0), false).await.is_err());
+    raise(&*a, Nonce(4), Epoch(1), false).await.unwrap();
     for store in [&a, &b] {
         let meta = store.refresh_meta().await.unwrap();
         assert_eq!((meta.identity, meta.epoch), (Nonce(4), Epoch(1)));
@@ -77,8 +77,8 @@ async fn a_bucket_that_was_made_again_freezes_whoever_knew_the_first() {
     // An epoch that is not above what it knew does not do; see the next test for one that does.
     let known = Witness { epoch: Epoch(7), ..known };
     let a = open_with(options(&server.url()), fresh(5), Some(known)).await.unwrap();
-    assert!(a.raise_epoch(Nonce(9), Epoch(7), a.own_revision().await.unwrap()).await.is_err());
-    a.raise_epoch(Nonce(9), Epoch(8), a.own_revision().await.unwrap()).await.unwrap();
+    assert!(raise(&*a, Nonce(9), Epoch(7), false).await.is_err());
+    raise(&*a, Nonce(9), Epoch(8), false).await.unwrap();
     a.refresh_meta().await.unwrap();
     ready(&a).await;
     // The other one was not told: it freezes until it takes the epoch up.
@@ -98,22 +98,19 @@ async fn while_a_restore_fills_a_bucket_nobody_else_has_it() {
     let node = super::harness::open(&server.url()).await;
     let (first, second) = (open(3).await.unwrap(), open(3).await.unwrap());
     assert!(!first.is_restoring().await.unwrap());
-    first.begin_restore(Nonce(4), Epoch(1), first.own_revision().await.unwrap()).await.unwrap();
+    raise(&*first, Nonce(4), Epoch(1), true).await.unwrap();
     assert_eq!(first.refresh_meta().await.unwrap().epoch, Epoch(1));
     assert_eq!(first.health(), Health::Ready, "who restores goes on");
     assert!(second.is_restoring().await.unwrap());
     eventually("the node sees it", async || matches!(node.health(), Health::Frozen(_))).await;
     let refused = node.refresh_meta().await.unwrap_err();
     assert!(refused.to_string().contains("a restore into it"), "{refused}");
-    assert!(
-        node.raise_epoch(Nonce(9), Epoch(5), node.own_revision().await.unwrap()).await.is_err(),
-        "the mark stays"
-    );
+    assert!(raise(&*node, Nonce(9), Epoch(5), false).await.is_err(), "the mark stays");
     refuses(&*node).await;
     let opened = open_with(options(&server.url()), fresh(3), None).await;
     assert!(matches!(opened, Err(OpenError::Restoring { .. })), "{opened:?}");
     // It is done again by another one, and the first has no say any more.
-    second.begin_restore(Nonce(5), Epoch(2), second.own_revision().await.unwrap()).await.unwrap();
+    raise(&*second, Nonce(5), Epoch(2), true).await.unwrap();
     second.refresh_meta().await.unwrap();
     assert!(first.end_restore().await.is_err());
     assert!(second.is_restoring().await.unwrap());
@@ -139,7 +136,7 @@ async fn a_stream_below_what_was_seen_freezes() {
     assert_eq!(store.witness(), more);
     let other = Witness { identity: Nonce(8), ..known };
     assert!(matches!(open(other).await.unwrap().health(), Health::Frozen(_)));
-    store.raise_epoch(Nonce(6), Epoch(1), store.own_revision().await.unwrap()).await.unwrap();
+    raise(&*store, Nonce(6), Epoch(1), false).await.unwrap();
     store.refresh_meta().await.unwrap();
     assert_eq!(store.health(), Health::Ready);
     assert_eq!(open(known).await.unwrap().health(), Health::Ready, "a higher epoch explains it");

@@ -15,7 +15,7 @@ use crate::history::{Event, Line, Log, Sight};
 use crate::simstore::store::{Direction, Kind, Server, Shape};
 
 use crate::stores::lab::{
-    Listener, assert_whole, change, commit, grant, held, history, key, released,
+    Listener, assert_whole, change, commit, grant, held, history, key, raise, released,
 };
 
 const NODES: usize = 3;
@@ -402,10 +402,7 @@ fn a_regress_freezes() {
                 let store = opened(&server, 0).await;
                 assert!(matches!(store.health(), Health::Frozen(_)), "it remembers");
                 let shared = store.shared().expect("shared");
-                shared
-                    .raise_epoch(Nonce(9), Epoch(1), shared.own_revision().await.unwrap())
-                    .await
-                    .expect("raised");
+                raise(shared, Nonce(9), Epoch(1), false).await.expect("raised");
                 shared.refresh_meta().await.expect("read");
                 assert_eq!(store.health(), Health::Ready);
                 let there = store.read(&key).await.expect("read").expect("the older one");

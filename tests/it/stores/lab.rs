@@ -3,10 +3,10 @@
 use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
 
 use tenure::{
-    lease::{Change, ChangeKind, Ended, Key, Record, Revision, State},
+    lease::{Change, ChangeKind, Ended, Epoch, Key, Nonce, Record, Revision, State, StoreError},
     store::{
-        Committed, Feed, Found, History, LeaseStore, News, Outcome, Position, Range, StoreFuture,
-        Write,
+        Committed, Feed, Found, History, LeaseStore, News, Outcome, Position, Raise, Range,
+        SharedStore, StoreFuture, Write,
     },
 };
 use tokio::sync::broadcast::error::RecvError;
@@ -17,6 +17,17 @@ pub use crate::support::{
     records::{key, nonce},
     seed::{from_environment, seed},
 };
+
+/// Raises the epoch, whichever nodes there are; `restoring`: for a restore.
+pub async fn raise(
+    shared: &(impl SharedStore + ?Sized),
+    identity: Nonce,
+    epoch: Epoch,
+    restoring: bool,
+) -> Result<(), StoreError> {
+    let seen = shared.own_revision().await?;
+    shared.raise_epoch(Raise { identity, epoch, seen, restoring }).await
+}
 
 /// Every future of a store resolves within this.
 pub const SOON: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use tenure::{
     lease::{Epoch, Key, NodeRecord, Nonce, Revision, StoreError},
     store::{
         Feed, Found, FoundNode, Health, History, LeaseStore, Meta, NodeOutcome, Outcome, Position,
-        Range, SecretBytes, SharedStore, StoreFuture, Witness, Write,
+        Raise, Range, SecretBytes, SharedStore, StoreFuture, Witness, Write,
     },
 };
 use tokio::{sync::oneshot, time::Instant};
@@ -248,13 +248,8 @@ impl SharedStore for Handle {
         self.run(shared::register(self.server.clone(), self.process, epoch), Err)
     }
 
-    fn raise_epoch(
-        &self,
-        identity: Nonce,
-        epoch: Epoch,
-        seen: Revision,
-    ) -> StoreFuture<Result<(), StoreError>> {
-        self.run(shared::raise_epoch(self.server.clone(), self.process, identity, epoch, seen), Err)
+    fn raise_epoch(&self, raise: Raise) -> StoreFuture<Result<(), StoreError>> {
+        self.run(shared::raise_epoch(self.server.clone(), self.process, raise), Err)
     }
 
     fn witness(&self) -> Witness {

@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::Duration};
 
 use tenure::{
     lease::{Epoch, Key, NodeRecord, Nonce, Revision, StoreError},
-    store::{Found, FoundNode, History, Meta, News, NodeOutcome, Outcome, Position, Range, Write},
+    store::{
+        Found, FoundNode, History, Meta, News, NodeOutcome, Outcome, Position, Raise, Range, Write,
+    },
 };
 use tokio::time::{Instant, sleep};
 
@@ -499,10 +501,9 @@ pub(super) async fn register(
 pub(super) async fn raise_epoch(
     server: Server,
     process: ProcessId,
-    identity: Nonce,
-    epoch: Epoch,
-    seen: Revision,
+    raise: Raise,
 ) -> Result<(), StoreError> {
+    let Raise { identity, epoch, seen, .. } = raise;
     let work = move |server: &Server, state: &mut State| {
         let frozen = state.processes.get(&process).and_then(|view| view.frozen.as_ref());
         let below = frozen.map_or(Epoch(0), |frozen| frozen.epoch).max(state.data.meta.epoch);

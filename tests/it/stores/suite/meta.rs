@@ -2,11 +2,11 @@
 
 use tenure::{
     lease::{Epoch, Nonce, Revision},
-    store::{Health, Outcome, Witness},
+    store::{Health, Outcome, Raise, Witness},
 };
 
 use crate::stores::{
-    lab::{commit, eventually, grant, key, nonce, soon},
+    lab::{commit, eventually, grant, key, nonce, raise, soon},
     subject::{Subject, two},
 };
 
@@ -29,9 +29,7 @@ pub async fn a_raised_epoch_is_seen(subject: &impl Subject) {
     let before = stores[0].meta();
     let raised = Epoch(before.epoch.0 + 1);
     let identity = nonce();
-    soon(first.raise_epoch(identity, raised, first.own_revision().await.unwrap()))
-        .await
-        .expect("it is raised");
+    soon(raise(first, identity, raised, false)).await.expect("it is raised");
     let meta = soon(second.refresh_meta()).await.expect("it is read");
     assert_eq!((meta.identity, meta.epoch), (identity, raised));
     assert_eq!((stores[1].meta().identity, stores[1].meta().epoch), (identity, raised));
@@ -39,8 +37,7 @@ pub async fn a_raised_epoch_is_seen(subject: &impl Subject) {
     let lease_id = |meta: &tenure::store::Meta| meta.secret.lease_id(&key("k"), Nonce(7));
     assert!(lease_id(&meta) == lease_id(&before), "lease ids stay what they were");
     for back in [raised, before.epoch] {
-        let refused =
-            soon(second.raise_epoch(nonce(), back, second.own_revision().await.unwrap())).await;
+        let refused = soon(raise(second, nonce(), back, false)).await;
         assert!(refused.is_err(), "an epoch only rises");
     }
     let again = subject.open().await;
@@ -59,15 +56,17 @@ pub async fn a_raised_epoch_and_a_node_that_registers_notice_each_other(subject:
 
     // The node is faster.
     assert!(soon(node.register(before)).await.expect("it is counted"));
-    let refused = soon(operator.raise_epoch(nonce(), raised, first)).await;
-    assert!(refused.is_err(), "a raise that did not see the node");
-    let refused = soon(operator.begin_restore(nonce(), raised, first)).await;
-    assert!(refused.is_err(), "a restore that did not see the node");
+    let unseen = Raise { identity: nonce(), epoch: raised, seen: first, restoring: false };
+    for restoring in [false, true] {
+        let refused = soon(operator.raise_epoch(Raise { restoring, ..unseen })).await;
+        assert!(refused.is_err(), "a raise that did not see the node");
+    }
 
     // The operator is faster.
     let second = own().await;
     assert_ne!(second, first);
-    soon(operator.raise_epoch(nonce(), raised, second)).await.expect("it is raised");
+    let seen = Raise { seen: second, ..unseen };
+    soon(operator.raise_epoch(seen)).await.expect("it is raised");
     assert!(!soon(node.register(before)).await.expect("it is judged"), "of an earlier epoch");
     assert_ne!(own().await, second);
     assert!(soon(node.register(raised)).await.expect("it is counted"));
@@ -108,9 +107,7 @@ pub async fn a_store_that_went_backwards_is_frozen_until_its_epoch_is_raised(
     }
     let raised = Epoch(witness.epoch.0 + 2);
     let shared = store.shared().expect("shared");
-    soon(shared.raise_epoch(nonce(), raised, shared.own_revision().await.unwrap()))
-        .await
-        .expect("raised");
+    soon(raise(shared, nonce(), raised, false)).await.expect("raised");
     let mut highest = first;
     for (n, store) in frozen.iter().enumerate() {
         soon(store.shared().expect("shared").refresh_meta()).await.expect("read");
