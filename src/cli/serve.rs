@@ -7,8 +7,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{Exit, Failure, SettingsArgs, coordinator::Coordinator};
 use crate::{
     manager::engine,
-    settings::{LogFormat, Settings},
+    settings::{LogFormat, Plugin, PluginKind, Settings},
     telemetry::init_logs,
+    worker::company,
 };
 
 /// Runs the server.
@@ -28,6 +29,13 @@ async fn serve(args: &SettingsArgs, mut settings: Settings) -> anyhow::Result<()
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+    // A fence or a check that outlived this process would run beside that of its successor.
+    company::keep();
+    let exec = |plugin: &Plugin| matches!(plugin.kind, PluginKind::Exec { .. });
+    if settings.limits.exec_checks || settings.plugins.iter().any(exec) {
+        // The first of them is not to wait for the guardian in its own time.
+        drop(company::badge().await);
+    }
     let mut coordinator = Coordinator::start(&settings).await?;
     let (store, place) = (settings.store.kind.as_str(), engine::place(&settings));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), store, place, "serving");

@@ -12,7 +12,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::worker::Group;
+use crate::worker::{Group, company, guardian::Badge};
 
 /// So much of the end of its standard error is kept, in bytes.
 const KEPT_STDERR: usize = 1024;
@@ -30,7 +30,8 @@ pub struct Ended {
 }
 
 /// Runs a program in a process group of its own, with this on its standard input, and these variables
-/// besides the few that it inherits. When the future is dropped the whole group is killed.
+/// besides the few that it inherits. When the future is dropped the whole group is killed; also when this process is
+/// gone, where [`company::keep`] was called.
 ///
 /// # Errors
 /// In words for people: the program could not be started, or was lost.
@@ -42,12 +43,15 @@ pub async fn run_group(
 ) -> Result<Ended, String> {
     let inherited =
         INHERITED.into_iter().filter_map(|name| Some((name, std::env::var(name).ok()?)));
+    // Kept until it is reaped, or its group is killed.
+    let badge = company::badge().await;
     let mut command = Command::new(program);
     command
         .args(arguments)
         .env_clear()
         .envs(inherited)
         .envs(environment)
+        .envs(badge.as_ref().map(Badge::variable))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

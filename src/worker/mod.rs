@@ -11,6 +11,7 @@
 
 #[cfg(feature = "server")]
 pub mod agent;
+pub mod company;
 mod group;
 pub mod guard;
 pub mod guardian;

@@ -16,6 +16,7 @@ pub mod pool_worker;
 pub mod ports;
 pub mod postgres_server;
 pub mod process;
+pub mod processes;
 pub mod proxy;
 pub mod records;
 pub mod seed;

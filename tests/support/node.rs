@@ -82,7 +82,7 @@ impl Node {
     pub fn launch_by(&mut self, mut command: Command) {
         assert!(self.process.is_none(), "{} runs", self.name);
         command.args(&self.args).envs(self.env.iter().cloned());
-        self.process = Some(Process::start(&self.name, &mut command));
+        self.process = Some(Process::start(&self.name, &mut command).leaves_nothing());
     }
 
     /// Starts it, and waits until it accepts connections. Blocks. `Err`: it ended instead, or was ended for its

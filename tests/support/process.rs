@@ -8,21 +8,28 @@ use std::{
     io::{BufRead, BufReader},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use super::processes::{self, Known};
 
 /// The lines of stderr that are kept.
 const LINES: usize = 200_000;
 /// Of them, what a failed test shows of each process.
 const SHOWN: usize = 60;
 
+/// How long what a process started may live on, on a busy machine.
+const COMPANY: Duration = Duration::from_secs(10);
+
 #[derive(Debug)]
 pub struct Process {
     name: String,
     child: Child,
     said: Arc<Said>,
+    /// What it had started when it was last looked at; none of it is to be left at its end.
+    company: Option<Mutex<Vec<Known>>>,
 }
 
 /// What a process said on stderr, line by line.
@@ -58,7 +65,40 @@ impl Process {
             heard.lock().1 = true;
             heard.more.notify_all();
         });
-        Self { name: name.to_owned(), child, said }
+        Self { name: name.to_owned(), child, said, company: None }
+    }
+
+    /// One with which all ends that it started: when this is dropped, something else fails the test.
+    pub fn leaves_nothing(mut self) -> Self {
+        self.company = Some(Mutex::default());
+        self
+    }
+
+    fn look(&self) {
+        if let Some(company) = &self.company {
+            let mut company = company.lock().unwrap_or_else(PoisonError::into_inner);
+            company.extend(processes::descendants(self.child.id()));
+        }
+    }
+
+    /// What it started and left, after a while in which that may end; it is killed.
+    fn left_behind(&mut self) -> Vec<String> {
+        let company = self.company.take().unwrap_or_default();
+        let mut left = company.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let end = Instant::now() + COMPANY;
+        loop {
+            left = processes::left(&left);
+            if left.is_empty() || Instant::now() > end {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let name = |(pid, _): &Known| {
+            let name = processes::command(*pid);
+            processes::kill(*pid);
+            name
+        };
+        left.iter().map(name).collect()
     }
 
     pub fn said(&self) -> String {
@@ -81,6 +121,7 @@ impl Process {
     }
 
     pub fn signal(&self, signal: Signal) {
+        self.look();
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a pid");
         kill_process(pid, signal).unwrap_or_else(|why| panic!("{}: {why}", self.name));
     }
@@ -91,6 +132,7 @@ impl Process {
 
     /// SIGKILL, and waits. One that ended before has the status of its own end.
     pub fn end(mut self) -> Ended {
+        self.look();
         let _ = self.child.kill();
         self.wait()
     }
@@ -121,6 +163,7 @@ pub struct Ended {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        self.look();
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
@@ -129,5 +172,7 @@ impl Drop for Process {
             let last: Vec<&str> = last.into_iter().rev().collect();
             eprintln!("--- {} said at last:\n{}\n---", self.name, last.join("\n"));
         }
+        let left = self.left_behind();
+        assert!(left.is_empty() || std::thread::panicking(), "{} left behind {left:?}", self.name);
     }
 }

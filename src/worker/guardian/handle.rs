@@ -88,6 +88,27 @@ pub struct Ward {
     stopping: watch::Receiver<Option<Why>>,
 }
 
+/// What a program wears that ends with this process, for as long as this is kept.
+#[derive(Debug)]
+pub struct Badge {
+    id: u64,
+    shared: Arc<Shared>,
+}
+
+impl Badge {
+    /// A variable of its environment: a name and a value.
+    #[must_use]
+    pub fn variable(&self) -> (&'static str, String) {
+        (kin::MARK, kin::mark(&self.shared.mark, self.id))
+    }
+}
+
+impl Drop for Badge {
+    fn drop(&mut self) {
+        self.shared.tell(Order::Leave { id: self.id });
+    }
+}
+
 /// A program that was started.
 #[derive(Debug)]
 pub struct Running {
@@ -198,6 +219,14 @@ impl Guardian {
         locked(&self.0.wards).insert(id, known);
         self.0.tell(order);
         Ward { id, grace, shared: self.0.clone(), willed: will_seen, stopping: stop_seen }
+    }
+
+    /// For a program that this process starts itself, and that is to end with this process.
+    #[must_use]
+    pub fn badge(&self) -> Badge {
+        let id = self.0.next.fetch_add(1, Ordering::Relaxed);
+        self.0.tell(Order::Attend { id });
+        Badge { id, shared: self.0.clone() }
     }
 
     /// The guarantee of all wards ends at this reading of [`boottime_ms`], or not at all.
@@ -331,7 +360,7 @@ impl Shared {
         for leader in groups.iter().copied().filter_map(pid) {
             let _ = kill_process_group(leader, Signal::KILL);
         }
-        kin::kill_wearers_of_any(&self.mark) || !groups.is_empty()
+        kin::kill_wearers(&self.mark, |_| true) || !groups.is_empty()
     }
 }
 

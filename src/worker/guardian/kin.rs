@@ -3,7 +3,7 @@
 use std::fs;
 
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpgid, kill_process,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpgid, kill_process, kill_process_group,
     test_kill_process_group, waitid, waitpid,
 };
 
@@ -59,17 +59,24 @@ fn processes() -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Sends SIGKILL to all processes that a guardian with this mark started, for whichever ward, and to what these
-/// started; whether there was any. To each when it is seen: before it starts another, if that can be. The newest
-/// first: one that only starts its successor and ends would be gone before an old list has come to it.
-pub fn kill_wearers_of_any(guardian: &str) -> bool {
+/// Sends SIGKILL to all processes with a guardian's mark and a number that is meant, and to their groups; whether there
+/// was any. To each when it is seen: before it starts another, if that can be. The newest first: one that only starts
+/// its successor and ends would be gone before an old list has come to it.
+pub fn kill_wearers(guardian: &str, is_meant: impl Fn(u64) -> bool) -> bool {
     let worn = format!("{MARK}={guardian}-");
     let mut any = false;
     let listed: Vec<u32> = processes().collect();
     for process in listed.into_iter().rev() {
         let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-        let mut variables = environment.split(|&byte| byte == 0);
-        if variables.any(|variable| variable.starts_with(worn.as_bytes())) {
+        let number = |variable: &[u8]| {
+            let number = variable.strip_prefix(worn.as_bytes())?;
+            str::from_utf8(number).ok()?.parse().ok()
+        };
+        if environment.split(|&byte| byte == 0).filter_map(number).any(&is_meant) {
+            // What is in a group of its own may have cleared its environment.
+            if let Some(leader) = pid(process).filter(|_| group_of(process) == Some(process)) {
+                let _ = kill_process_group(leader, Signal::KILL);
+            }
             signal(process, Signal::KILL);
             any = true;
         }

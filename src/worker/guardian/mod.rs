@@ -22,7 +22,7 @@ mod wire;
 
 #[cfg(feature = "server")]
 pub(super) use handle::own_program;
-pub use handle::{Guardian, Running, Ward};
+pub use handle::{Badge, Guardian, Running, Ward};
 pub use serve::serve;
 pub use shim::become_program;
 pub use wire::{Exit, RunError, Task, Why};

@@ -35,6 +35,11 @@ const SLICE_MS: u64 = 100;
 const STEP: Duration = Duration::from_millis(20);
 /// How often at the end, before they are left to the system.
 const STEPS: u32 = 50;
+/// After so many looks in a row nothing is left of what the agent started: it may have been killed at the very moment
+/// at which it started something, which wears the mark a moment later.
+const LOOKS: u32 = 5;
+/// After so many looks what is still there cannot be killed, and is left to the system.
+const MOST_LOOKS: u32 = 500;
 
 /// What runs for a ward.
 struct Running {
@@ -55,8 +60,11 @@ struct Ward {
 struct Guardian {
     link: Link,
     wards: BTreeMap<u64, Ward>,
-    /// Known to nobody but our wards.
+    /// Known to nobody but our wards, and what the agent starts itself.
     mark: String,
+    /// The numbers of the programs that the agent started itself, and the newest that there was.
+    attended: BTreeSet<u64>,
+    newest: Option<u64>,
 }
 
 /// Serves the agent that listens on this socket, until it is gone and everything that it ran is too.
@@ -82,7 +90,8 @@ pub async fn serve(socket: &Path, mark: String) -> io::Result<()> {
     let _heard_and_forgotten = kinds.into_iter().map(signal).collect::<io::Result<Vec<_>>>()?;
     let mut child = signal(SignalKind::child())?;
     let link = Link::new(UnixStream::connect(socket).await?);
-    let mut guardian = Guardian { link, wards: BTreeMap::new(), mark };
+    let mut guardian =
+        Guardian { link, wards: BTreeMap::new(), mark, attended: BTreeSet::new(), newest: None };
     loop {
         guardian.turn();
         if guardian.is_done() {
@@ -144,6 +153,11 @@ impl Guardian {
     fn obey(&mut self, order: Order) {
         let now = boottime_ms();
         match order {
+            Order::Attend { id } => {
+                self.attended.insert(id);
+                self.newest = self.newest.max(Some(id));
+            }
+            Order::Leave { id } => drop(self.attended.remove(&id)),
             Order::Ward { id, grace_ms, margin_ms } => {
                 let plan = Plan::new(grace_ms, margin_ms);
                 self.wards.entry(id).or_insert(Ward {
@@ -338,8 +352,20 @@ impl Guardian {
         }
     }
 
-    /// Whatever broke out of its group and its environment.
+    /// Whatever broke out of its group and its environment; and what the agent started.
     async fn kill_the_rest(&mut self) {
+        if let Some(newest) = self.newest {
+            // Of a newer one the agent had no time to tell.
+            let ends = |id| id > newest || self.attended.contains(&id);
+            let mut quiet = 0;
+            for _ in 0..MOST_LOOKS {
+                if quiet == LOOKS {
+                    break;
+                }
+                quiet = if kin::kill_wearers(&self.mark, ends) { 0 } else { quiet + 1 };
+                sleep(STEP).await;
+            }
+        }
         for _ in 0..STEPS {
             let rest: Vec<u32> =
                 kin::children().into_iter().filter(|&child| !kin::reap(child)).collect();

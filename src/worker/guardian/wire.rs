@@ -27,6 +27,10 @@ pub struct Task {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "tell", rename_all = "kebab-case")]
 pub(super) enum Order {
+    /// The agent starts a program itself, which wears the mark of this number: what wears it ends with the agent.
+    Attend { id: u64 },
+    /// That program has ended. What it left goes on.
+    Leave { id: u64 },
     /// A new ward.
     Ward { id: u64, grace_ms: u64, margin_ms: u64 },
     /// What to run when the ward is stopped without the agent.

@@ -15,6 +15,7 @@ mod bodies;
 mod browsers;
 mod checks;
 mod command_line;
+mod company;
 mod events;
 mod fences;
 mod handover;
