@@ -47,20 +47,6 @@ pub(super) fn cloud_event(plugin: &str, order: &FenceOrder, wall_ms: u64) -> Vec
     event.to_string().into_bytes()
 }
 
-/// An error with what caused it.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
-}
-
 #[cfg(test)]
 pub(super) fn order(key: &str, token: u64) -> FenceOrder {
     use crate::lease::{ChangeKind, Key, Owner, Token};

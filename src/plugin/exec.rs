@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{FenceError, FenceOrder, FencePlugin, Fencing, event, run_group};
+use super::{FailureKind, FenceError, FenceOrder, FencePlugin, Fencing, event, run_group};
 use crate::settings::Secret;
 
 /// Runs a program for each try, in a process group of its own. Exit status 0 confirms. When its time is
@@ -52,12 +52,10 @@ impl Program {
         let stdin = format!("{}\n", event::data(order));
         let arguments = arguments.iter().map(String::as_str);
         let ended = run_group(program, arguments, own.chain(of_order), stdin.as_bytes()).await;
-        let ended = ended.map_err(FenceError::new)?;
+        let ended = ended.map_err(|why| FenceError::of(FailureKind::CannotStart, why))?;
         if ended.status.success() {
             return Ok(());
         }
-        let said = ended.complaint;
-        let colon = if said.is_empty() { "" } else { ": " };
-        Err(FenceError::new(format!("{program} ended with {}{colon}{said}", ended.status)))
+        Err(FenceError::of(FailureKind::of_exit(ended.status), ended.complaint))
     }
 }

@@ -56,6 +56,7 @@ mod absent;
 mod build;
 mod event;
 mod exec;
+mod failure;
 mod log;
 #[cfg(feature = "nats")]
 mod nats;
@@ -72,6 +73,7 @@ use absent as nats;
 #[cfg(not(feature = "postgres"))]
 use absent as postgres;
 pub use build::{BuildError, build};
+pub use failure::{FailureKind, chain, excerpt};
 pub use process::run_group;
 
 use crate::lease::{ChangeKind, Key, Nonce, Owner, Token};
@@ -96,25 +98,32 @@ pub struct FenceOrder {
     pub attempt: u32,
 }
 
-/// Why a fence was not confirmed, in words for people.
+/// Why a fence was not confirmed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{why}")]
+#[error("{kind}: {detail}")]
 pub struct FenceError {
-    /// The words.
-    pub why: String,
+    /// What everybody may know: events and listings show it.
+    pub kind: FailureKind,
+    /// What is known beside, in words for people. It may quote the other side, and goes to the log alone.
+    pub detail: String,
     /// Another try would end the same way.
     pub permanent: bool,
 }
 
 impl FenceError {
     /// A failure that another try may mend.
-    pub fn new(why: impl fmt::Display) -> Self {
-        Self { why: why.to_string(), permanent: false }
+    pub fn new(detail: impl fmt::Display) -> Self {
+        Self::of(FailureKind::Failed, detail)
     }
 
     /// A failure that no other try will mend: the order fails at once.
-    pub fn permanent(why: impl fmt::Display) -> Self {
-        Self { why: why.to_string(), permanent: true }
+    pub fn permanent(detail: impl fmt::Display) -> Self {
+        Self { permanent: true, ..Self::new(detail) }
+    }
+
+    /// A failure of a known kind, which another try may mend.
+    pub fn of(kind: FailureKind, detail: impl fmt::Display) -> Self {
+        Self { kind, detail: detail.to_string(), permanent: false }
     }
 }
 

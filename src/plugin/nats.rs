@@ -9,7 +9,7 @@ use async_nats::{
 use bytes::Bytes;
 use tokio::sync::Mutex;
 
-use super::{BuildError, FenceError, FenceOrder, FencePlugin, Fencing, event};
+use super::{BuildError, FailureKind, FenceError, FenceOrder, FencePlugin, Fencing, chain, event};
 use crate::{
     clock::Clock,
     settings::{self, NatsMode, PluginKind},
@@ -82,7 +82,8 @@ impl Inner {
         if let Some(client) = &*kept {
             return Ok(client.clone());
         }
-        let client = nats::client(&self.options).await.map_err(FenceError::new)?;
+        let client = nats::client(&self.options).await;
+        let client = client.map_err(|error| FenceError::of(FailureKind::CannotConnect, error))?;
         Ok(kept.insert(client).clone())
     }
 
@@ -90,13 +91,15 @@ impl Inner {
         let id = event::id(&self.plugin, order);
         let payload = event::cloud_event(&self.plugin, order, self.clock.wall_ms());
         let payload = Bytes::from(payload);
+        let refused =
+            |error: &dyn std::error::Error| FenceError::of(FailureKind::Unconfirmed, chain(error));
         match self.mode {
             NatsMode::Request => {
                 let mut headers = async_nats::HeaderMap::new();
                 headers.insert(async_nats::header::NATS_MESSAGE_ID, id.as_str());
                 let request = Request::new().payload(payload).headers(headers).timeout(Some(LONG));
                 let answer = client.send_request(self.subject.clone(), request).await;
-                let answer = answer.map_err(|error| FenceError::new(event::chain(&error)))?;
+                let answer = answer.map_err(|error| refused(&error))?;
                 judge(&answer.payload)
             }
             NatsMode::Publish => {
@@ -104,9 +107,9 @@ impl Inner {
                     ContextBuilder::new().timeout(LONG).ack_timeout(LONG).build(client.clone());
                 let message = PublishMessage::build().payload(payload).message_id(id);
                 let sent = stream.send_publish(self.subject.clone(), message).await;
-                let sent = sent.map_err(|error| FenceError::new(event::chain(&error)))?;
+                let sent = sent.map_err(|error| refused(&error))?;
                 let stored = sent.await;
-                stored.map(drop).map_err(|error| FenceError::new(event::chain(&error)))
+                stored.map(drop).map_err(|error| refused(&error))
             }
         }
     }
@@ -123,7 +126,8 @@ fn judge(answer: &[u8]) -> Result<(), FenceError> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&answer[..answer.len().min(KEPT_ANSWER)]);
-    Err(FenceError::new(format!("answered {:?}, neither +OK nor ok", said.trim())))
+    let why = format!("answered {:?}, neither +OK nor ok", said.trim());
+    Err(FenceError::of(FailureKind::Unconfirmed, why))
 }
 
 #[cfg(test)]

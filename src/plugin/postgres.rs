@@ -15,7 +15,7 @@ use tokio_postgres::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream as Stream};
 
-use super::{BuildError, FenceError, FenceOrder, FencePlugin, Fencing, event, tls};
+use super::{BuildError, FailureKind, FenceError, FenceOrder, FencePlugin, Fencing, chain, tls};
 use crate::{
     clock::Clock,
     settings::{Nats, Plugin, PluginKind},
@@ -74,7 +74,15 @@ impl FencePlugin for Postgres {
     fn fence(&self, order: FenceOrder) -> Fencing {
         let inner = self.0.clone();
         Box::pin(async move {
-            let fault = |error: tokio_postgres::Error| FenceError::new(event::chain(&error));
+            let fault = |error: tokio_postgres::Error| {
+                let refused = error.as_db_error().is_some();
+                let kind = if refused {
+                    FailureKind::Unconfirmed
+                } else {
+                    FailureKind::of_connection(&error)
+                };
+                FenceError::of(kind, chain(&error))
+            };
             let client = inner.client().await.map_err(fault)?;
             let token = i64::try_from(order.token.0).map_err(FenceError::permanent)?;
             client.execute(&inner.raise, &[&order.key.as_str(), &token]).await.map_err(fault)?;

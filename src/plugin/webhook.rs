@@ -13,7 +13,9 @@ use hyper_util::{
 };
 use sha2::Sha256;
 
-use super::{BuildError, FenceError, FenceOrder, FencePlugin, Fencing, event, tls};
+use super::{
+    BuildError, FailureKind, FenceError, FenceOrder, FencePlugin, Fencing, chain, event, tls,
+};
 use crate::{
     clock::Clock,
     settings::{Secret, WEBHOOK_SECRET},
@@ -92,7 +94,9 @@ impl FencePlugin for Webhook {
         Box::pin(async move {
             let request = request.map_err(FenceError::permanent)?;
             let answer = client.request(request).await;
-            let answer = answer.map_err(|error| FenceError::new(event::chain(&error)))?;
+            let answer = answer.map_err(|error| {
+                FenceError::of(FailureKind::of_connection(&error), chain(&error))
+            })?;
             let status = answer.status();
             if status.is_success() {
                 return Ok(());
@@ -114,13 +118,7 @@ impl FencePlugin for Webhook {
 fn refusal(status: ::http::StatusCode, said: &[u8]) -> FenceError {
     use ::http::StatusCode;
     let said = String::from_utf8_lossy(said);
-    let said = said.trim();
-    let colon = if said.is_empty() { "" } else { ": " };
-    let why = format!("answered {status}{colon}{said}");
     let again = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(&status);
-    if status.is_server_error() || again {
-        FenceError::new(why)
-    } else {
-        FenceError::permanent(why)
-    }
+    let error = FenceError::of(FailureKind::Status(status.as_u16()), said.trim());
+    FenceError { permanent: !status.is_server_error() && !again, ..error }
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     clock::{Chance, Clock},
     lease::Moment,
-    plugin::{FenceOrder, FencePlugin},
+    plugin::{FailureKind, FenceError, FenceOrder, FencePlugin, excerpt},
     settings::format_duration,
     telemetry::{FenceMetrics, FenceTry},
 };
@@ -66,47 +66,46 @@ impl Order {
         let places = self.places.clone();
         let Ok(_place) = places.acquire().await else { return FenceOutcome::Interrupted };
         self.deadline = self.clock.now() + self.budget;
-        let mut why = String::from("its time was over");
+        let mut kind = FailureKind::TimedOut;
         for attempt in 1..=self.limits.retries.saturating_add(1) {
             let span = self.limits.timeout.min(self.left());
             if span.is_zero() {
-                return FenceOutcome::Failed(why);
+                break;
             }
             self.order.attempt = attempt;
-            let permanent;
-            (why, permanent) = match self.attempt(span).await {
-                None => return FenceOutcome::Confirmed,
-                Some(failure) => failure,
-            };
+            let Some(failure) = self.attempt(span).await else { return FenceOutcome::Confirmed };
+            kind = failure.kind;
             let (key, token) = (self.order.key.as_str(), self.order.token.0);
-            tracing::warn!(plugin = &*self.name, key, token, attempt, why, "a fence failed");
+            // What the other side said may hold secrets: the log alone has it, and not all of it.
+            let detail = excerpt(&failure.detail);
+            tracing::warn!(plugin = &*self.name, key, token, attempt, %kind, detail, "a fence failed");
             let pause = pause(attempt, &mut self.chance);
-            if permanent || attempt > self.limits.retries || pause >= self.left() {
+            if failure.permanent || attempt > self.limits.retries || pause >= self.left() {
                 let tries = if attempt == 1 { "try" } else { "tries" };
-                return FenceOutcome::Failed(format!("after {attempt} {tries}: {why}"));
+                return FenceOutcome::Failed(format!("after {attempt} {tries}: {kind}"));
             }
             sleep(pause).await;
         }
-        FenceOutcome::Failed(why)
+        FenceOutcome::Failed(kind.to_string())
     }
 
     fn left(&self) -> Duration {
         self.deadline.since(self.clock.now())
     }
 
-    /// Why a try failed, and whether for good; `None` when it was confirmed.
-    async fn attempt(&self, span: Duration) -> Option<(String, bool)> {
+    /// Why a try failed; `None` when it was confirmed.
+    async fn attempt(&self, span: Duration) -> Option<FenceError> {
         let from = self.clock.now();
         let tried = self.worker.attempt(self.plugin.clone(), self.order.clone(), span).await;
         let (how, failure) = match tried {
             Tried::Confirmed => (FenceTry::Confirmed, None),
-            Tried::Failed(error) => (FenceTry::Failed, Some((error.why, error.permanent))),
+            Tried::Failed(error) => (FenceTry::Failed, Some(error)),
             Tried::TimedOut => {
-                let why = format!("no answer within {}", format_duration(span));
-                (FenceTry::TimedOut, Some((why, false)))
+                let detail = format!("no answer within {}", format_duration(span));
+                (FenceTry::TimedOut, Some(FenceError::of(FailureKind::TimedOut, detail)))
             }
             Tried::Panicked(said) => {
-                (FenceTry::Panicked, Some((format!("it panicked: {said}"), false)))
+                (FenceTry::Panicked, Some(FenceError::of(FailureKind::Panicked, said)))
             }
         };
         self.metrics.tried(how, self.clock.now().since(from));

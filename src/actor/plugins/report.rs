@@ -5,7 +5,8 @@
 pub enum FenceOutcome {
     /// The plugin confirmed.
     Confirmed,
-    /// It did not, with all tries and within the time that there was; why, for people.
+    /// It did not, with all tries and within the time that there was. Why, as events show it to everybody: a kind of
+    /// failure, and nothing that a program or a server said.
     Failed(String),
     /// Nobody knows: its actor died, is resting, or was taken away. To be ordered again, after a pause.
     Interrupted,

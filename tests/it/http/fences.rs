@@ -251,3 +251,36 @@ async fn every_order_of_an_administrator_is_still_told_after_a_crash() {
         assert_eq!(data["reason"], reason, "{data}");
     }
 }
+
+#[tokio::test]
+async fn what_a_fence_program_complains_of_is_in_the_log_alone() {
+    let complaint = "echo 'ipmitool -P s3cr3t-bmc' >&2; head -c 900 /dev/zero | tr '\\0' x >&2; printf '\\033[2J\\nend' >&2";
+    let server = Server::configured(&format!(
+        "[[plugin]]\nname = \"power\"\nkind = \"exec\"\nretries = 0\n\
+         command = [\"/bin/sh\", \"-c\", \"\"\"{complaint}; exit 3\"\"\"]\n\
+         [[policy]]\nprefix = \"f/\"\nfence = [\"power\"]\n"
+    ));
+    server.acquire("f/k", "w", 300).await;
+    eventually("it failed", async || server.lease("f/k").await["fence_failed"] == true).await;
+    let events = server.events_of("f/k").await;
+    assert_eq!(kinds(&events), ["granted", "expired", "fencing", "fence-failed"]);
+    assert_eq!(events[3]["data"]["reason"], "power: after 1 try: exit status 3");
+    let paths = ["/v1/leases", "/v1/leases/f%2Fk", "/v1/pools", "/v1/events?format=json&after=0"];
+    for path in paths {
+        let shown = server.get(path).await.text();
+        assert!(!shown.contains("s3cr3t"), "{path}: {shown}");
+    }
+    let refused = server.post("/v1/acquire", &acquire("f/k", "v")).await.problem(423, "fencing");
+    assert!(!refused.to_string().contains("s3cr3t"), "{refused}");
+    let said = server.said();
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("s3cr3t")).collect();
+    let [line] = lines[..] else { panic!("{said}") };
+    assert!(line.contains("WARN") && line.contains("exit status 3"), "{line}");
+    assert!(line.len() < 900 && !line.contains('\u{1b}'), "{line}");
+    // Nor is it in what a backup, or a reader of the directory, sees.
+    let stopped = server.kill();
+    let mut files = std::fs::read_dir(stopped.dir()).expect("the store").flatten();
+    let holds =
+        |path: &Path| std::fs::read(path).is_ok_and(|b| b.windows(6).any(|w| w == b"s3cr3t"));
+    assert!(!files.any(|file| holds(&file.path())), "it is in the store");
+}

@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use tenure::{actor::FenceOutcome, plugin::FencePlugin};
+use tenure::{
+    actor::FenceOutcome,
+    plugin::{FailureKind, FencePlugin},
+};
 
 use crate::plugins::kit::*;
 
@@ -61,16 +64,17 @@ async fn a_program_reads_the_order_from_its_environment_and_its_input() {
 #[tokio::test]
 async fn a_program_that_fails_says_why_at_the_end_of_its_complaint() {
     let error = shell("echo no power >&2; exit 3").fence(order("k", 1)).await.unwrap_err();
-    assert_eq!(error.why, "/bin/sh ended with exit status: 3: no power");
+    assert_eq!((error.kind, error.detail.as_str()), (FailureKind::Exit(3), "no power"));
     assert!(!error.permanent);
     let long = shell("i=0; while [ $i -lt 20000 ]; do echo line $i >&2; i=$((i+1)); done; exit 1");
-    let why = long.fence(order("k", 1)).await.unwrap_err().why;
+    let why = long.fence(order("k", 1)).await.unwrap_err().detail;
     assert!(why.ends_with("line 19999") && why.len() < 1200, "{why}");
     let killed = shell("kill -9 $$").fence(order("k", 1)).await.unwrap_err();
-    assert!(killed.why.contains("signal: 9"), "{killed}");
+    assert_eq!(killed.kind, FailureKind::Killed(9));
     let missing = built("kind = \"exec\"\ncommand = [\"/nowhere/fence\"]\n");
-    let why = missing.fence(order("k", 1)).await.unwrap_err().why;
-    assert!(why.starts_with("/nowhere/fence cannot be started: "), "{why}");
+    let error = missing.fence(order("k", 1)).await.unwrap_err();
+    assert_eq!(error.kind, FailureKind::CannotStart);
+    assert!(error.detail.starts_with("/nowhere/fence cannot be started: "), "{error}");
 }
 
 #[tokio::test]
@@ -104,7 +108,7 @@ fn when_its_time_is_over_a_program_dies_with_its_children_and_theirs() {
         let (plugins, _) =
             plugins(vec![("p".into(), plugin, limits(Duration::from_millis(700), 0, 1))]);
         let outcome = ask(&plugins, "p", PATIENCE).await;
-        let why = String::from("after 1 try: no answer within 700ms");
+        let why = String::from("after 1 try: timed out");
         assert_eq!(outcome, FenceOutcome::Failed(why));
         let pids = ["a", "b", "c"]
             .map(|name| fs::read_to_string(dir.path().join(name)).expect("a number"));

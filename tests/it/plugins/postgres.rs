@@ -113,7 +113,7 @@ async fn a_fence_waits_for_a_write_that_is_under_way() {
     let rows = stuck.execute(&guarded, &[&"a", &9i64, &1i64, &20i64]).await;
     assert_eq!(rows.expect("a write"), 1);
     let error = plugin.fence(order("a", 9)).await.unwrap_err();
-    assert!(error.why.contains("statement timeout") && !error.permanent, "{error}");
+    assert!(error.detail.contains("statement timeout") && !error.permanent, "{error}");
     stuck.rollback().await.expect("rolled back");
     assert_eq!(plugin.fence(order("a", 9)).await, Ok(()));
 }
@@ -175,7 +175,7 @@ fn a_server_that_was_away_is_found_again_and_its_password_stays_unsaid() {
             (wrong, "password authentication failed"),
             (tls, "server does not support TLS"),
         ] {
-            let why = plugin.fence(order("a", 5)).await.unwrap_err().why;
+            let why = plugin.fence(order("a", 5)).await.unwrap_err().detail;
             assert!(why.contains(expected) && !why.contains("hunter"), "{why}");
         }
         let (plugins, _) = plugins(vec![("p".into(), plugin, limits)]);

@@ -104,7 +104,7 @@ async fn in_a_process_of_its_own() {
         let outcome = built(&section).fence(order("k", 1)).await;
         match expected {
             "ok" => assert_eq!(outcome, Ok(())),
-            why => assert!(outcome.as_ref().unwrap_err().why.contains(why), "{outcome:?}"),
+            why => assert!(outcome.as_ref().unwrap_err().detail.contains(why), "{outcome:?}"),
         }
     }
 }

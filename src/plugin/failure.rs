@@ -1,0 +1,108 @@
+//! Why something failed, as everybody may know it.
+
+use std::{fmt, io, os::unix::process::ExitStatusExt, process::ExitStatus};
+
+/// Most characters of a foreign text in a log line.
+const EXCERPT: usize = 512;
+
+/// The kind of a failure. It quotes nothing that a program, a server or a library said: events and listings show it
+/// to everybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// It must not be connected to from here.
+    NotAllowed,
+    /// Its name has no address.
+    UnknownName,
+    /// Nobody listens there.
+    Refused,
+    /// It cannot be connected to, for another reason, or the connection broke.
+    CannotConnect,
+    /// There was no answer in time.
+    TimedOut,
+    /// It answered with this HTTP status.
+    Status(u16),
+    /// It answered, and the answer does not confirm.
+    Unconfirmed,
+    /// The program could not be started.
+    CannotStart,
+    /// The program ended with this status.
+    Exit(i32),
+    /// The program was killed by this signal.
+    Killed(i32),
+    /// Its code panicked.
+    Panicked,
+    /// The progress that was reported did not change.
+    Unchanged,
+    /// Nothing is known but that it failed.
+    Failed,
+}
+
+impl FailureKind {
+    /// How a program ended that did not end with 0.
+    #[must_use]
+    pub fn of_exit(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Exit(code),
+            (None, Some(signal)) => Self::Killed(signal),
+            (None, None) => Self::Failed,
+        }
+    }
+
+    /// Why there is no connection, or no longer: what an error of the system says that is among the causes of this
+    /// one.
+    #[must_use]
+    pub fn of_connection(error: &(dyn std::error::Error + 'static)) -> Self {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            match error.downcast_ref::<io::Error>().map(io::Error::kind) {
+                Some(io::ErrorKind::ConnectionRefused) => return Self::Refused,
+                Some(io::ErrorKind::TimedOut) => return Self::TimedOut,
+                _ => cause = error.source(),
+            }
+        }
+        Self::CannotConnect
+    }
+}
+
+impl fmt::Display for FailureKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotAllowed => "not allowed",
+            Self::UnknownName => "unknown name",
+            Self::Refused => "connection refused",
+            Self::CannotConnect => "cannot connect",
+            Self::TimedOut => "timed out",
+            Self::Status(status) => return write!(f, "HTTP status {status}"),
+            Self::Unconfirmed => "not confirmed",
+            Self::CannotStart => "cannot be started",
+            Self::Exit(status) => return write!(f, "exit status {status}"),
+            Self::Killed(signal) => return write!(f, "killed by signal {signal}"),
+            Self::Panicked => "panicked",
+            Self::Unchanged => "no progress",
+            Self::Failed => "failed",
+        })
+    }
+}
+
+/// The beginning of what a program, a server or a library said, for one line of the log, which escapes it.
+#[must_use]
+pub fn excerpt(text: &str) -> &str {
+    let end = text.char_indices().nth(EXCERPT).map_or(text.len(), |(at, _)| at);
+    &text[..end]
+}
+
+/// An error with all its causes.
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
