@@ -2,15 +2,27 @@
 //! nothing more, and ends when what it was promised has run out, however well its heartbeats are.
 
 use std::{
+    io,
+    net::SocketAddr,
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
-use super::{Mail, World, sessions::Session};
-use crate::lease::{Call, Check, CheckKind, Key, Request, Revoke};
+use reqwest::{
+    Url,
+    dns::{Addrs, Name, Resolve, Resolving},
+    redirect::Policy,
+};
 
-/// How much of a program's complaint is kept, in bytes.
-const COMPLAINT: usize = 256;
+use super::{
+    Mail, Reach, Target, World,
+    reach::{Failed, look_up},
+    sessions::Session,
+};
+use crate::{
+    lease::{Call, Check, CheckKind, Key, Request, Revoke},
+    plugin::{FailureKind, chain, excerpt},
+};
 
 /// What the heartbeats of a session say about its work.
 #[derive(Default)]
@@ -61,62 +73,109 @@ async fn watch(world: Weak<World>, session: Weak<Session>, check: Check) {
             CheckKind::Progress => {
                 let now = session.beat.steps();
                 let idle = now == std::mem::replace(&mut steps, now);
-                if idle { Err("the reported progress did not change".to_owned()) } else { Ok(()) }
+                if idle { Err((FailureKind::Unchanged, String::new())) } else { Ok(()) }
             }
             kind => {
                 // Waiting for a place is no failure of whoever is checked.
                 let _place = world.sessions.checks.take(&session.owner).await;
                 let limit = Duration::from_millis(check.timeout_ms);
                 let tried = tokio::time::timeout(limit, carry_out(&world, kind)).await;
-                tried.unwrap_or_else(|_| Err(format!("no answer within {} ms", check.timeout_ms)))
+                tried.unwrap_or_else(|_| Err((FailureKind::TimedOut, String::new())))
             }
         };
         world.metrics.checked(check.kind.as_str(), verdict.is_ok());
-        let Err(why) = verdict else {
+        let Err((failure, detail)) = verdict else {
             failures = 0;
             continue;
         };
         failures += 1;
-        tracing::info!(session = %session.digest, check = check.kind.as_str(), failures, why, "a check failed");
+        // At `debug`: whoever makes a session says how often there is such a line.
+        let (kind, detail) = (check.kind.as_str(), excerpt(&detail));
+        tracing::debug!(session = %session.digest, check = kind, failures, %failure, detail, "a check failed");
         if failures >= check.fail_after {
-            revoke(&world, &session, &format!("check {}: {why}", check.kind.as_str()));
+            revoke(&world, &session, &format!("check {kind}: {failure}"));
         }
     }
 }
 
 /// One round, which ends with its future.
-async fn carry_out(world: &World, kind: &CheckKind) -> Result<(), String> {
+async fn carry_out(world: &World, kind: &CheckKind) -> Result<(), Failed> {
+    // Judged here: a session of an earlier run, or of another node, was made under other settings.
+    let reach = &world.limits.reach;
     match kind {
         CheckKind::Http(url) => {
-            let client = reqwest::Client::builder().no_proxy().build();
-            let client = client.map_err(|error| error.to_string())?;
-            let answer = client.get(&**url).send().await.map_err(|error| error.to_string())?;
-            let status = answer.status();
-            if status.is_success() { Ok(()) } else { Err(format!("{status}")) }
+            let url = Url::parse(url).map_err(|error| (FailureKind::Failed, error.to_string()))?;
+            http(reach, url, look_up).await
         }
-        CheckKind::Tcp(address) => {
-            let connected = tokio::net::TcpStream::connect(&**address).await;
-            connected.map(drop).map_err(|error| error.to_string())
-        }
-        // Judged here: a session of an earlier run, or of another node, was made under other settings.
+        CheckKind::Tcp(address) => tcp(reach, address, look_up).await,
         CheckKind::Exec(_) if !world.limits.exec_checks => {
-            Err("this coordinator runs no programs (limits.exec_checks)".to_owned())
+            let why = "this coordinator runs no programs (limits.exec_checks)".to_owned();
+            Err((FailureKind::NotAllowed, why))
         }
         CheckKind::Exec(command) => exec(command).await,
         CheckKind::Progress => Ok(()),
     }
 }
 
+/// Gives the addresses that were judged, whichever name is asked for.
+struct Judged(Vec<SocketAddr>);
+
+impl Resolve for Judged {
+    fn resolve(&self, _: Name) -> Resolving {
+        let addresses: Addrs = Box::new(self.0.clone().into_iter());
+        Box::pin(std::future::ready(Ok(addresses)))
+    }
+}
+
+/// A GET. A redirect is not followed, for it may lead anywhere: it is a failure as any other status is.
+async fn http(
+    reach: &Reach,
+    url: Url,
+    lookup: impl AsyncFn(&str, u16) -> io::Result<Vec<SocketAddr>>,
+) -> Result<(), Failed> {
+    let Some(target) = Target::of_url(&url) else {
+        return Err((FailureKind::Failed, "the URL names no host and port".to_owned()));
+    };
+    let addresses = reach.addresses(&target, lookup).await?;
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .redirect(Policy::none())
+        .dns_resolver(Arc::new(Judged(addresses)))
+        .build();
+    let client = client.map_err(|error| (FailureKind::Failed, chain(&error)))?;
+    let answer = client.get(url).send().await;
+    let answer = answer
+        .map_err(|error| (FailureKind::of_connection(&error), chain(&error.without_url())))?;
+    let status = answer.status();
+    if status.is_success() {
+        return Ok(());
+    }
+    Err((FailureKind::Status(status.as_u16()), String::new()))
+}
+
+async fn tcp(
+    reach: &Reach,
+    address: &str,
+    lookup: impl AsyncFn(&str, u16) -> io::Result<Vec<SocketAddr>>,
+) -> Result<(), Failed> {
+    let Some(target) = Target::of_address(address) else {
+        return Err((FailureKind::Failed, "the address is not host:port".to_owned()));
+    };
+    let addresses = reach.addresses(&target, lookup).await?;
+    let connected = tokio::net::TcpStream::connect(&*addresses).await;
+    connected.map(drop).map_err(|error| (FailureKind::of_connection(&error), error.to_string()))
+}
+
 /// Runs a program in a process group of its own, which ends with the future.
-async fn exec(command: &[Box<str>]) -> Result<(), String> {
+async fn exec(command: &[Box<str>]) -> Result<(), Failed> {
     let Some((program, arguments)) = command.split_first() else { return Ok(()) };
     let arguments = arguments.iter().map(|argument| &**argument);
-    let ended = crate::plugin::run_group(program, arguments, [], b"").await?;
+    let ended = crate::plugin::run_group(program, arguments, [], b"").await;
+    let ended = ended.map_err(|why| (FailureKind::CannotStart, why))?;
     if ended.status.success() {
         return Ok(());
     }
-    let complaint: String = ended.complaint.chars().take(COMPLAINT).collect();
-    Err(format!("{}: {complaint}", ended.status))
+    Err((FailureKind::of_exit(ended.status), ended.complaint))
 }
 
 fn revoke(world: &Arc<World>, session: &Session, reason: &str) {
@@ -133,4 +192,83 @@ fn revoke(world: &Arc<World>, session: &Session, reason: &str) {
     let call = Call { caller, received: world.now(), request, stranded: false };
     let key = Key::of_session(session.digest);
     let _ = world.registry.post(world, key.as_str(), Mail::Call(call));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, future::Future};
+
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    use super::*;
+    use crate::settings::CheckTargets;
+
+    fn reach() -> Reach {
+        Reach::new(&CheckTargets::Auto, None)
+    }
+
+    fn run<T>(test: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(test)
+    }
+
+    /// A port where every connection is answered with this status, and how many there were.
+    async fn web(status: &'static str) -> (u16, Arc<Mutex<u32>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let seen = Arc::new(Mutex::new(0));
+        let count = seen.clone();
+        tokio::spawn(async move {
+            while let Ok((mut socket, _)) = listener.accept().await {
+                *count.lock().expect("no panic") += 1;
+                let _ = socket.read(&mut [0; 1024]).await;
+                let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+                let _ = socket.write_all(answer.as_bytes()).await;
+            }
+        });
+        (port, seen)
+    }
+
+    #[test]
+    fn the_address_that_was_judged_is_connected_to_and_the_name_is_not_looked_up_again() {
+        run(async {
+            let (port, seen) = web("200 OK").await;
+            let (lookups, harmless) = (Cell::new(0), SocketAddr::from(([127, 0, 0, 1], port)));
+            // A name server that changes its answer; nobody else knows the name.
+            let lookup = async |_: &str, port| {
+                lookups.set(lookups.get() + 1);
+                let evil = SocketAddr::from(([169, 254, 169, 254], port));
+                Ok(vec![if lookups.get() % 2 == 1 { harmless } else { evil }])
+            };
+            let url = Url::parse(&format!("http://Rebound.invalid:{port}/")).expect("a URL");
+            let address = format!("rebound.invalid:{port}");
+            assert_eq!(http(&reach(), url.clone(), lookup).await, Ok(()));
+            assert_eq!(lookups.get(), 1);
+            let (kind, _) = http(&reach(), url, lookup).await.expect_err("it is not allowed");
+            assert_eq!((kind, lookups.get()), (FailureKind::NotAllowed, 2));
+            assert_eq!(tcp(&reach(), &address, lookup).await, Ok(()));
+            let (kind, _) = tcp(&reach(), &address, lookup).await.expect_err("it is not allowed");
+            assert_eq!((kind, lookups.get()), (FailureKind::NotAllowed, 4));
+            let seen = *seen.lock().expect("no panic");
+            assert!((1..=2).contains(&seen), "{seen} connections");
+        });
+    }
+
+    #[test]
+    fn no_redirect_is_followed() {
+        run(async {
+            let (inner, seen) = web("200 OK").await;
+            for status in [301, 302, 303, 307, 308] {
+                let head = format!("{status} x\r\nLocation: http://127.0.0.1:{inner}/");
+                let (outer, _) = web(head.leak()).await;
+                let url = Url::parse(&format!("http://127.0.0.1:{outer}/")).expect("a URL");
+                let failed = http(&reach(), url, look_up).await.expect_err("it is a failure");
+                assert_eq!(failed.0, FailureKind::Status(status));
+            }
+            assert_eq!(*seen.lock().expect("no panic"), 0, "it was followed");
+        });
+    }
 }

@@ -12,7 +12,7 @@ use arc_swap::{ArcSwap, Guard};
 use tokio::sync::{Notify, mpsc::UnboundedSender};
 
 use super::{
-    Bus, Mail, NamedPlugin, Plugins, Pools, Registry, Rules, Sessions, forgotten::Forgotten,
+    Bus, Mail, NamedPlugin, Plugins, Pools, Reach, Registry, Rules, Sessions, forgotten::Forgotten,
     obituary::Death, outcomes::Outcomes, rules::digest, unheard::UnheardGrants,
 };
 use crate::{
@@ -37,6 +37,8 @@ pub struct Limits {
     pub bus_buffer: usize,
     /// Whether programs are run as checks of sessions, whoever made the session, and wherever.
     pub exec_checks: bool,
+    /// Where checks of sessions may connect to, whoever made the session, and wherever.
+    pub reach: Reach,
 }
 
 impl Default for Limits {
@@ -48,6 +50,7 @@ impl Default for Limits {
             subscribers: 2048,
             bus_buffer: 16_384,
             exec_checks: false,
+            reach: Reach::default(),
         }
     }
 }

@@ -47,7 +47,7 @@ impl Coordinator {
         let workers = settings.server.workers.resolve(cores);
         let arbiters = Arc::new(Arbiters::new(workers));
         let url = settings.advertise_url(bound);
-        let engine = Engine::start(settings, url, arbiters.clone()).await?;
+        let engine = Engine::start(settings, url, Some(bound), arbiters.clone()).await?;
         let manager = engine.manager.clone();
         let url = settings.advertise_url(bound);
         let seal = Arc::new(Seal::new(&engine.store.store.meta().secret, &url));

@@ -14,6 +14,7 @@ use super::{
     },
 };
 use crate::{
+    actor::{Limits, Target},
     lease::{
         Behavior, Check, CheckKind, MAX_CHECKS, MAX_LOCK_DELAY_MS, NotASessionId, SessionId,
         SessionSpec, digest_of,
@@ -44,31 +45,40 @@ fn span(field: &str, at: usize, value: u64, max: u64) -> Result<u64, Problem> {
     Err(Problem::field(&format!("checks[{at}].{field}"), detail))
 }
 
-fn check(exec_checks: bool, at: usize, body: &CheckSpec) -> Result<Check, Problem> {
+fn check(limits: &Limits, at: usize, body: &CheckSpec) -> Result<Check, Problem> {
     let wrong =
         |field: &str, detail: &str| Err(Problem::field(&format!("checks[{at}].{field}"), detail));
+    // A name is judged when it is looked up, each time.
+    let reachable = |field: &str, target: &Target| match target.literal() {
+        Some(address) if !limits.reach.allows(address) => {
+            let detail = "names an address that checks of this coordinator may not connect to (checks.allow)";
+            Err(Problem::field(&format!("checks[{at}].{field}"), detail))
+        }
+        _ => Ok(()),
+    };
     let (kind, interval_ms, timeout_ms, fail_after) = match body {
         CheckSpec::Http { url, interval_ms, timeout_ms, fail_after } => {
             let known = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
             // The parser would leave out some of them.
             let control = url.contains(char::is_control);
-            if !known || control || url.len() > 2048 || reqwest::Url::parse(url).is_err() {
+            let target = reqwest::Url::parse(url).ok().and_then(|url| Target::of_url(&url));
+            let Some(target) = target.filter(|_| known && !control && url.len() <= 2048) else {
                 return wrong("url", "must be an http:// or https:// URL of at most 2048 bytes");
-            }
+            };
+            reachable("url", &target)?;
             (CheckKind::Http(url.as_str().into()), *interval_ms, *timeout_ms, *fail_after)
         }
         CheckSpec::Tcp { address, interval_ms, timeout_ms, fail_after } => {
-            let port = address.rsplit_once(':').map(|(_, port)| port);
-            let port = port.filter(|port| port.bytes().all(|b| b.is_ascii_digit()));
-            let port = port.and_then(|port| port.parse::<u16>().ok());
+            let target = Target::of_address(address);
             let control = address.contains(char::is_control);
-            if control || port.is_none_or(|port| port == 0) || address.len() > 256 {
+            let Some(target) = target.filter(|_| !control && address.len() <= 256) else {
                 return wrong("address", "must be host:port, of at most 256 bytes");
-            }
+            };
+            reachable("address", &target)?;
             (CheckKind::Tcp(address.as_str().into()), *interval_ms, *timeout_ms, *fail_after)
         }
         CheckSpec::Exec { command, interval_ms, timeout_ms, fail_after } => {
-            if !exec_checks {
+            if !limits.exec_checks {
                 return wrong(
                     "type",
                     "is exec, which this coordinator does not allow (limits.exec_checks)",
@@ -101,8 +111,8 @@ fn check(exec_checks: bool, at: usize, body: &CheckSpec) -> Result<Check, Proble
     Ok(Check { kind, interval_ms, timeout_ms, fail_after })
 }
 
-/// What a session is to be. Programs as checks are refused unless the settings allow them.
-pub fn read_spec(exec_checks: bool, body: &SessionBody) -> Result<SessionSpec, Problem> {
+/// What a session is to be. Checks are refused that the settings do not allow.
+pub fn read_spec(limits: &Limits, body: &SessionBody) -> Result<SessionSpec, Problem> {
     if body.lock_delay_ms.is_some_and(|delay| delay > MAX_LOCK_DELAY_MS) {
         let detail = format!("must be from 0 to {MAX_LOCK_DELAY_MS}");
         return Err(Problem::field("lock_delay_ms", detail));
@@ -122,7 +132,7 @@ pub fn read_spec(exec_checks: bool, body: &SessionBody) -> Result<SessionSpec, P
         let detail = format!("are {}; at most {MAX_CHECKS} are allowed", body.checks.len());
         return Err(Problem::field("checks", detail));
     }
-    let checks = body.checks.iter().enumerate().map(|(at, body)| check(exec_checks, at, body));
+    let checks = body.checks.iter().enumerate().map(|(at, body)| check(limits, at, body));
     Ok(SessionSpec {
         behavior: match body.behavior {
             BehaviorName::Release => Behavior::Release,
@@ -152,7 +162,7 @@ pub async fn open(
     let received = app.manager.now();
     let result = async {
         let owner = owner("owner", &body.0.owner)?;
-        let spec = read_spec(app.manager.world().limits.exec_checks, &body.0)?;
+        let spec = read_spec(&app.manager.world().limits, &body.0)?;
         let opened = app.manager.open_session(&owner, body.0.ttl_ms, spec, received).await;
         opened.map_err(|error| Problem::session(&error))
     };

@@ -18,6 +18,7 @@ mod files;
 pub(crate) mod fuzzing;
 mod layers;
 mod load;
+mod networks;
 mod plugins;
 mod policies;
 mod rows;
@@ -44,12 +45,14 @@ pub use build::NotBuilt;
 pub use fault::{Fault, Faults, Origin};
 pub use layers::Sources;
 pub use load::Loaded;
+pub use networks::{CheckTargets, Network, is_link_local};
 pub use plugins::{FENCE_TABLE, NatsMode, Plugin, PluginKind, WEBHOOK_SECRET};
 pub use policies::Policy;
 pub use secret::{FileError, Secret};
 pub use stores::{DynamoDb, Embedded, Nats, Store, StoreKind};
 pub use units::{ByteSize, format_duration, parse_duration};
 
+use networks::check_targets;
 use scalar::{address, duration, flag, log_format, path, text, whole, workers};
 use units::serialize_duration;
 
@@ -65,6 +68,8 @@ pub struct Settings {
     pub store: Store,
     /// Bounds of what callers may ask for and hold.
     pub limits: Limits,
+    /// Checks of sessions.
+    pub checks: Checks,
     /// The event stream.
     pub events: Events,
     /// Logs.
@@ -187,6 +192,15 @@ pub struct Limits {
     pub exec_checks: bool,
 }
 
+/// `[checks]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Checks {
+    /// Where `http` and `tcp` checks may connect to.
+    #[serde(deserialize_with = "check_targets")]
+    pub allow: CheckTargets,
+}
+
 /// `[events]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -278,6 +292,12 @@ impl Default for Limits {
             strict_prefixes: false,
             exec_checks: false,
         }
+    }
+}
+
+impl Default for Checks {
+    fn default() -> Self {
+        Self { allow: CheckTargets::Auto }
     }
 }
 

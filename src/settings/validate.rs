@@ -30,6 +30,7 @@ pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
         node,
         store,
         limits,
+        checks: _,
         events,
         telemetry,
         actors,

@@ -13,7 +13,7 @@ mod store;
 mod thread;
 mod witness;
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 pub(crate) use store::{OpenStore, Surroundings, place};
@@ -21,7 +21,7 @@ pub use thread::{StartError, Tenure};
 
 use super::{CallLimits, Manager, Parts};
 use crate::{
-    actor::{Arbiters, Limits, NamedPlugin},
+    actor::{Arbiters, Limits, NamedPlugin, Reach},
     clock::{Clock, Entropy, SystemClock, SystemEntropy},
     plugin,
     settings::Settings,
@@ -42,10 +42,11 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Opens the store and the manager. To be called inside an actix system; `url` is where other nodes reach
-    /// this one, `arbiters` where lease actors live.
+    /// this one, `listens` where its door is, if it has one, `arbiters` where lease actors live.
     pub(crate) async fn start(
         settings: &Settings,
         url: String,
+        listens: Option<SocketAddr>,
         arbiters: Arc<Arbiters>,
     ) -> anyhow::Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -66,7 +67,7 @@ impl Engine {
             arbiters,
             url,
             node_ttl: settings.node.ttl,
-            actors: actor_limits(settings),
+            actors: actor_limits(settings, listens),
             policies: Arc::new(settings.lease_policies()),
             calls: CallLimits {
                 wait_max: settings.limits.wait_max,
@@ -124,7 +125,7 @@ fn plugins(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Vec<Na
     settings.plugins.iter().map(make).collect()
 }
 
-fn actor_limits(settings: &Settings) -> Limits {
+fn actor_limits(settings: &Settings, listens: Option<SocketAddr>) -> Limits {
     Limits {
         passivate_after: settings.node.passivate_after,
         restart_intensity: settings.actors.restart_intensity as usize,
@@ -132,5 +133,6 @@ fn actor_limits(settings: &Settings) -> Limits {
         subscribers: settings.limits.subscribers,
         bus_buffer: settings.events.buffer,
         exec_checks: settings.limits.exec_checks,
+        reach: Reach::new(&settings.checks.allow, listens),
     }
 }

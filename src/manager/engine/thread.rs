@@ -83,7 +83,7 @@ async fn run(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let places = Arc::new(Arbiters::new(settings.server.workers.resolve(cores)));
     let threads: Vec<_> = (0..places.count()).map(|index| place(&places, index)).collect();
-    match Engine::start(&settings, String::new(), places).await {
+    match Engine::start(&settings, String::new(), None, places).await {
         Ok(engine) => {
             if started.send(Ok(engine.manager.clone())).is_ok() {
                 // Sent or dropped: both say that it is time.

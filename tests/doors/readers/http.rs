@@ -18,9 +18,17 @@ use super::{
     },
 };
 use crate::{
+    actor::{Limits, Reach},
     lease::MAX_PIN_BYTES,
     manager::{Invalid, MAX_REASON_BYTES, check_progress, check_text, check_value},
+    settings::CheckTargets,
 };
+
+/// Those of a coordinator that runs every kind of check.
+fn limits() -> Limits {
+    let reach = Reach::new(&CheckTargets::Auto, None);
+    Limits { exec_checks: true, reach, ..Limits::default() }
+}
 
 /// Why a door did not take what was sent.
 #[derive(Debug)]
@@ -107,7 +115,7 @@ pub const BODIES: [Door; 16] = [
         read: |bytes| {
             body::<SessionBody>(bytes, |body| {
                 owner("owner", &body.owner)?;
-                sessions::read_spec(true, body).map(drop)
+                sessions::read_spec(&limits(), body).map(drop)
             })
         },
     },

@@ -13,6 +13,7 @@ mod admin;
 mod any;
 mod bodies;
 mod browsers;
+mod check_reach;
 mod checks;
 mod command_line;
 mod company;

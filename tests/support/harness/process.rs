@@ -70,12 +70,16 @@ fn owned(sets: &[&str]) -> Vec<String> {
 }
 
 fn node(dir: &Path, sets: &[String], environment: &[(&str, &str)]) -> Node {
+    node_at([127, 0, 0, 1], dir, sets, environment)
+}
+
+fn node_at(ip: [u8; 4], dir: &Path, sets: &[String], environment: &[(&str, &str)]) -> Node {
     // Leases of pools may move as soon as they are granted.
     let mut environment = environment.to_vec();
     environment.push(("TENURE_TEST_MIN_HOLD_MS", "0"));
     let mut all = vec![format!("store.embedded.data_dir={}", dir.display())];
     all.extend_from_slice(sets);
-    let node = Node::at(SocketAddr::from(([127, 0, 0, 1], 0)), "the server", &all, &environment);
+    let node = Node::at(SocketAddr::from((ip, 0)), "the server", &all, &environment);
     if dir.ends_with(DATA) { node.configured(&dir.with_file_name(CONFIG)) } else { node }
 }
 
@@ -88,6 +92,15 @@ impl Server {
     /// A new store, and settings (`section.key=value`) that differ from the default.
     pub fn with(sets: &[&str]) -> Self {
         Self::on(Dir::Own(tempfile::tempdir().expect("a directory")), owned(sets))
+    }
+
+    /// [`Self::with`], at another address.
+    pub fn listening(ip: [u8; 4], sets: &[&str]) -> Self {
+        let (started, sets) = (Instant::now(), owned(sets));
+        let dir = Dir::Own(tempfile::tempdir().expect("a directory"));
+        let mut node = node_at(ip, dir.path(), &sets, &[]);
+        let addr = node.listens().unwrap_or_else(|ended| panic!("it ended: {}", ended.said));
+        Self { addr, started, node, dir, sets }
     }
 
     /// A new store, and this settings file.

@@ -1,0 +1,291 @@
+//! Where checks of sessions may connect to: whoever can make a session has this node connect to what it names.
+//!
+//! Guarantees: what [`Reach::addresses`] gives is allowed. Whoever connects to these addresses, and to nothing that is
+//! looked up again, stays within what is allowed, whatever a name server answers later.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+};
+
+use reqwest::Url;
+
+use crate::{
+    plugin::FailureKind,
+    settings::{CheckTargets, Network, is_link_local},
+};
+
+/// How a NAT64 gateway's addresses begin, which stand for an IPv4 address (RFC 6052).
+const NAT64: [u16; 6] = [0x64, 0xff9b, 0, 0, 0, 0];
+
+/// What checks may connect to.
+#[derive(Clone, Debug, Default)]
+pub struct Reach {
+    networks: Vec<Network>,
+    /// The port of this coordinator. It is shut at every address: which of them lead here, as through a gateway, is not
+    /// known, and other coordinators often have the same.
+    own_port: Option<u16>,
+}
+
+/// What a check names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    host: Host,
+    port: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Host {
+    Address(IpAddr),
+    Name(String),
+}
+
+/// A kind of failure, and what is known of it beside, which is not for everybody.
+pub(super) type Failed = (FailureKind, String);
+
+impl Reach {
+    /// As the settings say, for a coordinator that listens there; `None`: nowhere.
+    #[must_use]
+    pub fn new(targets: &CheckTargets, listens: Option<SocketAddr>) -> Self {
+        let own_port = listens.map(|address| address.port());
+        let networks = match targets {
+            CheckTargets::Only(networks) => networks.clone(),
+            CheckTargets::Auto if listens.is_none_or(|address| address.ip().is_loopback()) => {
+                let loopback = ["127.0.0.0/8", "[::1]/128"];
+                loopback.iter().filter_map(|text| text.parse().ok()).collect()
+            }
+            CheckTargets::Auto => Vec::new(),
+        };
+        Self { networks, own_port }
+    }
+
+    /// Whether a check may connect there.
+    #[must_use]
+    pub fn allows(&self, address: SocketAddr) -> bool {
+        let (ip, port) = (meant(address.ip()), address.port());
+        let never =
+            is_link_local(ip) || is_link_local(behind_nat64(ip)) || self.own_port == Some(port);
+        !never && self.networks.iter().any(|network| network.contains(ip, port))
+    }
+
+    /// The addresses of a target that may be connected to; `lookup` is asked once.
+    pub(super) async fn addresses(
+        &self,
+        target: &Target,
+        lookup: impl AsyncFn(&str, u16) -> io::Result<Vec<SocketAddr>>,
+    ) -> Result<Vec<SocketAddr>, Failed> {
+        let found = match &target.host {
+            Host::Address(ip) => vec![SocketAddr::new(*ip, target.port)],
+            Host::Name(name) => {
+                let found = lookup(name, target.port).await;
+                found.map_err(|error| (FailureKind::UnknownName, error.to_string()))?
+            }
+        };
+        let (allowed, refused): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|address| self.allows(*address));
+        match (allowed.is_empty(), refused.is_empty()) {
+            (false, _) => Ok(allowed),
+            (true, true) => Err((FailureKind::UnknownName, "it has no address".to_owned())),
+            (true, false) => {
+                let why = format!("{refused:?}: checks.allow has none of them");
+                Err((FailureKind::NotAllowed, why))
+            }
+        }
+    }
+}
+
+/// What the system connects to when it is told this address.
+fn meant(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        address => address,
+    }
+}
+
+/// What a gateway would connect to.
+fn behind_nat64(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(v6) if v6.segments().starts_with(&NAT64) => {
+            let [.., a, b, c, d] = v6.octets();
+            Ipv4Addr::new(a, b, c, d).into()
+        }
+        address => address,
+    }
+}
+
+impl Target {
+    /// Of a URL; `None` for one that names no host and port.
+    #[must_use]
+    pub fn of_url(url: &Url) -> Option<Self> {
+        let (host, port) = (url.host_str()?, url.port_or_known_default()?);
+        // The parser has made one spelling of all: decimal, octal, hexadecimal, other scripts.
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let host = match bare.parse() {
+            Ok(address) => Host::Address(address),
+            Err(_) => Host::Name(host.to_owned()),
+        };
+        Some(Self { host, port })
+    }
+
+    /// Of `host:port`; `None` for other text.
+    #[must_use]
+    pub fn of_address(text: &str) -> Option<Self> {
+        let (host, port) = text.rsplit_once(':')?;
+        let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+        let port = digits.then(|| port.parse().ok()).flatten().filter(|&port| port > 0)?;
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        // The zone matters to link-local addresses alone, which nothing connects to.
+        let address = bare.split_once('%').map_or(bare, |(address, _)| address);
+        if let Ok(address) = address.parse::<Ipv6Addr>() {
+            return Some(Self { host: Host::Address(address.into()), port });
+        }
+        let url = Url::parse(&format!("http://{host}/")).ok()?;
+        let only_host = url.username().is_empty()
+            && url.password().is_none()
+            && url.port().is_none()
+            && url.path() == "/"
+            && url.query().is_none()
+            && url.fragment().is_none();
+        only_host.then(|| Self::of_url(&url)).flatten().map(|target| Self { port, ..target })
+    }
+
+    /// The address that it names; `None` where it names a name.
+    #[must_use]
+    pub fn literal(&self) -> Option<SocketAddr> {
+        match self.host {
+            Host::Address(ip) => Some(SocketAddr::new(ip, self.port)),
+            Host::Name(_) => None,
+        }
+    }
+}
+
+/// Asks the system's resolver.
+pub(super) async fn look_up(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    Ok(tokio::net::lookup_host((name, port)).await?.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(address: &str) -> Option<SocketAddr> {
+        Some(address.parse().expect("an address"))
+    }
+
+    fn only(networks: &[&str]) -> Reach {
+        let networks = networks.iter().map(|text| text.parse().expect("a network")).collect();
+        Reach::new(&CheckTargets::Only(networks), at("127.0.0.1:7373"))
+    }
+
+    /// Whether a session may name it; `None`: that is found out when it is looked up.
+    fn names(reach: &Reach, target: &Target) -> Option<bool> {
+        target.literal().map(|address| reach.allows(address))
+    }
+
+    #[test]
+    fn loopback_is_allowed_by_itself_where_the_coordinator_listens_on_nothing_else() {
+        let allows = |listens, address: &str| {
+            Reach::new(&CheckTargets::Auto, listens).allows(address.parse().expect("an address"))
+        };
+        for listens in [at("127.0.0.1:7373"), at("[::1]:7373"), None] {
+            assert!(allows(listens, "127.0.0.1:80") && allows(listens, "[::1]:80"));
+            assert!(!allows(listens, "10.0.0.1:80") && !allows(listens, "[fd00::1]:80"));
+        }
+        for listens in [at("0.0.0.0:7373"), at("[::]:7373"), at("10.0.0.1:7373")] {
+            assert!(!allows(listens, "127.0.0.1:80") && !allows(listens, "10.0.0.1:80"));
+        }
+    }
+
+    #[test]
+    fn its_own_port_and_link_local_addresses_are_never_allowed() {
+        let all = only(&["0.0.0.0/0", "[::]/0"]);
+        let allows = |address: &str| all.allows(address.parse().expect(address));
+        assert!(allows("10.1.2.3:80") && allows("[fd00::1]:80") && allows("169.253.0.1:80"));
+        let never = [
+            "127.0.0.1:7373",
+            "0.0.0.0:7373",
+            "10.0.0.1:7373",
+            "[::1]:7373",
+            "[::ffff:127.0.0.1]:7373",
+            "169.254.169.254:80",
+            "[::ffff:169.254.169.254]:80",
+            "[64:ff9b::a9fe:a9fe]:80",
+            "[fe80::1]:80",
+            "[febf::1]:80",
+        ];
+        for address in never {
+            assert!(!allows(address), "{address}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_judged_as_what_it_means_however_it_is_spelt() {
+        let reach = only(&["127.0.0.0/8:80", "[fd00::]/8:80"]);
+        let spelt = [
+            "127.0.0.1",
+            "2130706433",
+            "0177.0.0.1",
+            "0x7f.1",
+            "127.1",
+            "[::ffff:127.0.0.1]",
+            "0.0.0.0",
+            "[::ffff:7f00:1]",
+            "①27.0.0.1",
+            "[fd00::7]",
+        ];
+        let elsewhere = [
+            "10.0.0.1",
+            "167772161",
+            "012.0.0.1",
+            "0xa9fea9fe",
+            "2852039166",
+            "[::ffff:10.0.0.1]",
+            "[::1]",
+            "[::]",
+            "[fe80::1]",
+        ];
+        let both = |host: &str| {
+            let url = Url::parse(&format!("http://{host}/")).expect(host);
+            let target = Target::of_url(&url).expect(host);
+            assert_eq!(Target::of_address(&format!("{host}:80")).as_ref(), Some(&target), "{host}");
+            names(&reach, &target)
+        };
+        for host in spelt {
+            assert_eq!(both(host), Some(true), "{host}");
+        }
+        for host in elsewhere {
+            assert_eq!(both(host), Some(false), "{host}");
+        }
+        for zone in ["[fe80::1%eth0]:80", "fe80::1%eth0:80", "[fe80::1%25eth0]:80"] {
+            assert_eq!(
+                names(&reach, &Target::of_address(zone).expect(zone)),
+                Some(false),
+                "{zone}"
+            );
+        }
+        assert_eq!(names(&reach, &Target::of_address("localhost:80").expect("a name")), None);
+        for text in [
+            "a", "a:", "a:0", "a:65536", "a:+1", ":80", "u@a:80", "a/b:80", "a?b:80", "a#b:80",
+            "a:1:80",
+        ] {
+            assert_eq!(Target::of_address(text), None, "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn of_a_name_only_what_is_allowed_is_connected_to() {
+        let reach = only(&["127.0.0.0/8"]);
+        let target = Target::of_address("service:80").expect("a name");
+        let both = async |_: &str, port| {
+            Ok(vec![([10, 0, 0, 1], port).into(), ([127, 0, 0, 1], port).into()])
+        };
+        assert_eq!(reach.addresses(&target, both).await, Ok(vec![([127, 0, 0, 1], 80).into()]));
+        let foreign = async |_: &str, port| Ok(vec![([169, 254, 169, 254], port).into()]);
+        let (kind, _) = reach.addresses(&target, foreign).await.expect_err("it is not allowed");
+        assert_eq!(kind, FailureKind::NotAllowed);
+        let nobody = async |_: &str, _| Ok(Vec::new());
+        let (kind, _) = reach.addresses(&target, nobody).await.expect_err("there is none");
+        assert_eq!(kind, FailureKind::UnknownName);
+    }
+}
