@@ -2,24 +2,58 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tracing_subscriber::{EnvFilter, fmt, prelude::*};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::{
+    EnvFilter, Layer,
+    filter::{FilterExt, Targets, filter_fn},
+    fmt,
+    layer::Context,
+    prelude::*,
+};
 
 use crate::lease::{Change, ChangeKind, Key, Moment, Owner};
 
-/// Sends logs to stderr, as text or as one JSON object a line. A second call changes nothing.
+/// What says at `ERROR` that a connection broke off…
+const DISPATCHER: &str = "actix_http::h1::dispatcher";
+/// …or that its request was too long.
+const DECODER: &str = "actix_http::h1::decoder";
+
+/// Whether a line is about a connection that broke off. Whoever reaches the port brings about as many as they like, by
+/// bytes that are no HTTP.
+fn is_of_a_connection(line: &Metadata<'_>) -> bool {
+    [DISPATCHER, DECODER].contains(&line.target()) && *line.level() == Level::ERROR
+}
+
+/// Counts connections that broke off, whichever lines are written.
+struct BrokenConnections;
+
+impl<S: Subscriber> Layer<S> for BrokenConnections {
+    fn on_event(&self, line: &Event<'_>, _: Context<'_, S>) {
+        if line.metadata().target() == DISPATCHER {
+            metrics::counter!("tenure_http_connections_broken_total").increment(1);
+        }
+    }
+}
+
+/// Sends logs to stderr, as text or as one JSON object a line. Lines about connections that broke off are counted, and
+/// written where `filter` asks for those of the HTTP server at `debug`. A second call changes nothing.
 ///
 /// # Errors
 /// When `filter` is not a filter of `tracing_subscriber`'s form.
 pub fn init_logs(filter: &str, json: bool) -> Result<(), tracing_subscriber::filter::ParseError> {
-    let filter = EnvFilter::builder().parse(filter)?;
+    let targets = filter.parse::<Targets>();
+    let verbose = targets.is_ok_and(|targets| targets.would_enable(DISPATCHER, &Level::DEBUG));
+    let shown = filter_fn(move |line| verbose || !is_of_a_connection(line));
+    let filter = EnvFilter::builder().parse(filter)?.and(shown);
     let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr())
         && std::env::var_os("NO_COLOR").is_none();
     let layer = fmt::layer().with_writer(std::io::stderr).with_ansi(ansi).with_target(false);
-    let registry = tracing_subscriber::registry().with(filter);
+    let broken = BrokenConnections.with_filter(filter_fn(is_of_a_connection));
+    let registry = tracing_subscriber::registry().with(broken);
     let _ = if json {
-        registry.with(layer.json().flatten_event(true)).try_init()
+        registry.with(layer.json().flatten_event(true).with_filter(filter)).try_init()
     } else {
-        registry.with(layer).try_init()
+        registry.with(layer.with_filter(filter)).try_init()
     };
     Ok(())
 }

@@ -108,6 +108,8 @@ impl Metrics {
         let restart =
             |reason| counter!("tenure_actor_restarts_total", "kind" => "lease", "reason" => reason);
         gauge!("tenure_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+        // The log counts it.
+        let _ = counter!("tenure_http_connections_broken_total");
         Self {
             lateness_seconds: histogram!("tenure_lease_expiry_lateness_seconds"),
             lease_actors: gauge!("tenure_actors", "kind" => "lease"),

@@ -241,6 +241,11 @@ pub const TABLE: &[Series] = &[
         "Subscribers cut off because they did not read.",
     ),
     counter(
+        "tenure_http_connections_broken_total",
+        &[],
+        "Connections that ended with an error: what was sent is no HTTP, or it broke off.",
+    ),
+    counter(
         "tenure_config_reloads_total",
         &["outcome"],
         "Times that the file was read again on SIGHUP: its policies were applied, or refused.",

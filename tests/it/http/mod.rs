@@ -12,6 +12,7 @@ mod acquire;
 mod admin;
 mod any;
 mod bodies;
+mod broken_heads;
 mod browsers;
 mod check_reach;
 mod checks;
