@@ -1,6 +1,6 @@
 //! What to acquire, and the acquire itself.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use serde_json::json;
 
@@ -135,6 +135,15 @@ impl Hold {
         Self { reclaim, ..self }
     }
 
+    /// The key, where it is for one.
+    #[must_use]
+    pub fn one_key(&self) -> Option<&str> {
+        match &self.what {
+            What::Key(key) => Some(key),
+            What::Any(_) | What::Prefix(_) | What::Pool(_) => None,
+        }
+    }
+
     /// The same, but for one lease.
     pub(super) fn one(self) -> Self {
         Self { count: None, ..self }
@@ -175,6 +184,18 @@ impl Hold {
             What::Key(_) => {}
         }
         Ask { path: "acquire-any", body: json!(body) }
+    }
+}
+
+/// What it is for, on one line.
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.what {
+            What::Key(key) => write!(f, "{}", key.escape_debug()),
+            What::Any(keys) => write!(f, "one of {} keys", keys.len()),
+            What::Prefix(prefix) => write!(f, "a key that starts with {}", prefix.escape_debug()),
+            What::Pool(pool) => write!(f, "a key of the pool {}", pool.escape_debug()),
+        }
     }
 }
 

@@ -84,7 +84,7 @@ pub use events::{Event, EventFilter, EventStream, StreamItem};
 pub use guarantee::{Deadline, Loss};
 pub use hold::{Hold, Order};
 pub use lease::Lease;
-pub use pool::{Done, DrainHandle, Ended, Handover, WorkerPool};
+pub use pool::{Done, DrainHandle, Ended, Handover, Waiting, WorkerPool};
 pub use pools::{Pool, PoolMember, Pools};
 pub use session::{HealthCheck, Session, SessionOptions};
 pub use types::{

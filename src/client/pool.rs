@@ -50,6 +50,8 @@ use crate::{
 const WAIT: Duration = Duration::from_secs(30);
 /// The first and the longest pause after a call that failed.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
+/// How long a member is without a lease before that is told, and how often it is told again.
+const WORDS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
 /// How long a key rests here after its task failed: at first, and at most.
 const RESTS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
@@ -99,7 +101,17 @@ pub enum Ended {
     Lost(Loss),
 }
 
+/// Why a member has nothing to do yet.
+#[derive(Debug)]
+pub enum Waiting<'a> {
+    /// No server can be reached, or it refuses for now. It is asked again.
+    Failed(&'a ClientError),
+    /// It has a session, and no lease: others have them all, or nobody named a key.
+    NoLease,
+}
+
 type Watcher = Arc<dyn Fn(&str, &Ended) + Send + Sync>;
+type WaitWatcher = Arc<dyn Fn(Waiting<'_>) + Send + Sync>;
 
 /// A member of a pool.
 pub struct WorkerPool {
@@ -112,6 +124,7 @@ pub struct WorkerPool {
     ttl: Duration,
     order: Order,
     watcher: Watcher,
+    waits: WaitWatcher,
     drain: Arc<watch::Sender<bool>>,
 }
 
@@ -140,6 +153,7 @@ impl WorkerPool {
             ttl: Duration::from_secs(15),
             order: Order::Random,
             watcher: Arc::new(|_, _| {}),
+            waits: Arc::new(|_| {}),
             drain: Arc::new(watch::Sender::new(false)),
         }
     }
@@ -184,6 +198,12 @@ impl WorkerPool {
     #[must_use]
     pub fn on_end(self, watcher: impl Fn(&str, &Ended) + Send + Sync + 'static) -> Self {
         Self { watcher: Arc::new(watcher), ..self }
+    }
+
+    /// Is told of every call that failed and is repeated, and now and again that there is nothing to do.
+    #[must_use]
+    pub fn on_wait(self, watcher: impl Fn(Waiting<'_>) + Send + Sync + 'static) -> Self {
+        Self { waits: Arc::new(watcher), ..self }
     }
 
     /// What ends it in good order.
@@ -261,10 +281,18 @@ impl Member {
                 opened = pool.client.open_session(options) => match opened {
                     Ok(session) => return Ok(Some(Arc::new(session))),
                     Err(error) if is_final(&error) => return Err(error),
-                    Err(error) => tracing::warn!(%error, "no session"),
+                    Err(error) => {
+                        tracing::warn!(%error, "no session");
+                        (pool.waits)(Waiting::Failed(&error));
+                    }
                 },
             }
-            sleep(pause + self.chance.jitter(pause)).await;
+            let rest = pause + self.chance.jitter(pause);
+            tokio::select! {
+                biased;
+                () = asked_to_leave(&mut drain) => return Ok(None),
+                () = sleep(rest) => {}
+            }
             pause = (pause * 2).min(PAUSES[1]);
         }
     }
@@ -275,6 +303,7 @@ impl Member {
         let mut drain = self.pool.drain.subscribe();
         let mut asking: Option<Acquiring<'_>> = None;
         let (mut pause, mut leaving) = (Duration::ZERO, false);
+        let mut word = Box::pin(sleep(WORDS[0]));
         loop {
             if leaving && tasks.is_empty() {
                 let _ = session.close().await;
@@ -319,8 +348,17 @@ impl Member {
                             }
                             Duration::ZERO
                         }
-                        Err(error) => refused(error, pause)?,
+                        Err(error) => {
+                            if error.problem().is_none() {
+                                (self.pool.waits)(Waiting::Failed(&error));
+                            }
+                            refused(error, pause)?
+                        }
                     };
+                }
+                () = &mut word, if tasks.is_empty() && !leaving => {
+                    (self.pool.waits)(Waiting::NoLease);
+                    word = Box::pin(sleep(WORDS[1]));
                 }
             }
         }

@@ -1,16 +1,24 @@
 //! `tenure run`: one program under one lease.
 
-use std::{ffi::OsString, io, sync::Arc, time::Duration};
+use std::{convert::Infallible, ffi::OsString, io, sync::Arc, time::Duration};
 
 use rustix::process::Signal;
-use tokio::sync::mpsc;
+use tokio::{
+    sync::mpsc,
+    time::{sleep, timeout},
+};
 
 use super::{
     PrivateDir, Tenancy,
     guardian::{Exit, Guardian, RunError, Task, Why},
     signals, terminal,
 };
-use crate::client::{Client, ClientError, Hold, Lease, Loss};
+use crate::client::{Client, ClientError, Hold, Lease, LeaseFilter, Loss};
+
+/// How long nothing is said while the lease does not come, and how often it is said again.
+const WORDS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
+/// How long it may take to find out who has it.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// What to run, under what.
 #[derive(Debug)]
@@ -77,10 +85,12 @@ impl Run {
         talk: impl Fn(&str),
     ) -> Result<Outcome, RunFailure> {
         let acquire = self.client.hold(self.hold.clone());
-        tokio::pin!(acquire);
+        let waiting = self.say_why(&talk);
+        tokio::pin!(acquire, waiting);
         let lease = loop {
             tokio::select! {
                 lease = &mut acquire => break Arc::new(lease?),
+                never = &mut waiting => match never {},
                 Some(signal) = signals.recv() => if signals::is_ending(signal) {
                     return Ok(Outcome::Signalled(signal));
                 }
@@ -90,6 +100,37 @@ impl Run {
         let outcome = self.keep(&tenancy, signals, &talk).await;
         self.give_back(&lease, &tenancy, &talk).await;
         outcome
+    }
+
+    /// Says what is waited for, for as long as it does not come.
+    async fn say_why(&self, talk: &impl Fn(&str)) -> Infallible {
+        sleep(WORDS[0]).await;
+        loop {
+            let why = timeout(LOOK, self.why()).await;
+            let silent = |_| format!("no answer from {} yet; trying again", self.client.servers());
+            talk(&why.unwrap_or_else(silent));
+            sleep(WORDS[1]).await;
+        }
+    }
+
+    async fn why(&self) -> String {
+        let (client, hold) = (&self.client, &self.hold);
+        let looked = match hold.one_key() {
+            Some(key) => client.lease(key).await.map(Some),
+            // Whether anybody answers.
+            None => {
+                let first = LeaseFilter { limit: Some(1), ..LeaseFilter::default() };
+                client.leases(&first).await.map(|_| None)
+            }
+        };
+        match looked {
+            Ok(Some(lease)) => match &lease.owner {
+                Some(owner) => format!("waiting for {hold}: held by {}", owner.escape_debug()),
+                None => format!("waiting for {hold}: {}", lease.state.escape_debug()),
+            },
+            Ok(None) | Err(ClientError::Refused(_)) => format!("waiting for {hold}"),
+            Err(error) => format!("{error}; trying again"),
+        }
     }
 
     async fn keep(

@@ -1,6 +1,12 @@
 //! `tenure work`: a member of a pool that runs one program for each lease it holds.
 
-use std::{ffi::OsString, fmt::Display, io, sync::Arc, time::Duration};
+use std::{
+    ffi::OsString,
+    fmt::Display,
+    io,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use rustix::process::Signal;
 use serde::Serialize;
@@ -13,12 +19,15 @@ use super::{
     signals,
 };
 use crate::{
-    client::{ClientError, DrainHandle, Ended, Lease, WorkerPool},
+    client::{ClientError, DrainHandle, Ended, Lease, Waiting, WorkerPool},
     clock::{Chance, Entropy, SystemEntropy, boottime_ms},
 };
 
 /// How long to wait for a renewal before a program is started under a guarantee that is almost over.
 const RENEWAL: Duration = Duration::from_millis(100);
+
+/// How often it is said that nothing can be done yet, in milliseconds; at most a little less than that.
+const WORDS_MS: u64 = 9_500;
 
 /// Something that happened, for people and for programs.
 #[derive(Clone, Debug, Serialize)]
@@ -133,6 +142,13 @@ impl Work {
         });
         let ended = talk.clone();
         let pool = pool.on_end(move |key, how| ended(&of_end(key, how)));
+        let (waits, pace) = (talk.clone(), Mutex::new(Pace::default()));
+        let pool = pool.on_wait(move |why| {
+            let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
+            if pace.is_due(matches!(why, Waiting::Failed(_)), boottime_ms()) {
+                waits(&of_wait(&why));
+            }
+        });
         let tended = agent.clone();
         let working = pool.run(move |lease| tend(tended.clone(), lease));
         tokio::pin!(working);
@@ -157,6 +173,29 @@ fn of_end(key: &str, how: &Ended) -> Event {
         Ended::Lost(loss) => ("lost", loss.to_string()),
     };
     Event { key: Some(key.to_owned()), token: None, pid: None, what, why }
+}
+
+fn of_wait(waiting: &Waiting<'_>) -> Event {
+    let why = match waiting {
+        Waiting::Failed(error) => format!("{error}; trying again"),
+        Waiting::NoLease => "no key of the pool is to be had yet".to_owned(),
+    };
+    Event { key: None, token: None, pid: None, what: "waiting", why }
+}
+
+/// When the last word about waiting was said, and whether it was about a failure.
+#[derive(Default)]
+struct Pace(Option<(bool, u64)>);
+
+impl Pace {
+    /// Whether there is something new to say, or the last word was long ago. Then it is said.
+    fn is_due(&mut self, failed: bool, now_ms: u64) -> bool {
+        let said = self.0.is_some_and(|(last, at)| last == failed && now_ms < at + WORDS_MS);
+        if !said {
+            self.0 = Some((failed, now_ms));
+        }
+        !said
+    }
 }
 
 impl Agent {

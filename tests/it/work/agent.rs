@@ -1,9 +1,10 @@
 //! A `tenure run` or `tenure work` as a child process.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::SocketAddr,
     process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, Mutex},
 };
 
 use rustix::process::Signal;
@@ -44,11 +45,18 @@ impl Place {
     pub fn start(&self, mut command: Command) -> Agent {
         command.env("D", self.0.path()).env_remove("TENURE_OWNER");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Agent(Some(command.spawn().expect("the program starts")))
+        Agent { child: Some(command.spawn().expect("the program starts")), said: None }
     }
 }
 
-pub struct Agent(Option<Child>);
+pub struct Agent {
+    child: Option<Child>,
+    /// What it says on standard error, where that is listened to while it runs.
+    said: Option<Said>,
+}
+
+/// Lines, as they come.
+pub type Said = Arc<Mutex<Vec<String>>>;
 
 /// How an agent ended, and what it said.
 pub struct Over {
@@ -66,7 +74,7 @@ impl Over {
 
 impl Agent {
     fn child(&mut self) -> &mut Child {
-        self.0.as_mut().expect("it was not waited for")
+        self.child.as_mut().expect("it was not waited for")
     }
 
     pub fn pid(&mut self) -> u32 {
@@ -82,6 +90,21 @@ impl Agent {
         stdin.write_all(text.as_bytes()).expect("it reads");
     }
 
+    /// Listens to what it says on standard error.
+    pub fn said(&mut self) -> Said {
+        if self.said.is_none() {
+            let stderr = self.child().stderr.take().expect("a pipe");
+            let said = Said::default();
+            self.said = Some(said.clone());
+            std::thread::spawn(move || {
+                for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                    said.lock().expect("no panic").push(line);
+                }
+            });
+        }
+        self.said.clone().expect("just set")
+    }
+
     pub fn has_ended(&mut self) -> bool {
         self.child().try_wait().expect("it is our child").is_some()
     }
@@ -93,18 +116,23 @@ impl Agent {
             assert!(tenure::clock::boottime_ms() < end, "it does not end");
             tokio::time::sleep(ms(10)).await;
         }
-        let mut child = self.0.take().expect("it was not waited for");
+        let mut child = self.child.take().expect("it was not waited for");
         let status = child.wait().expect("it is our child");
         let (mut stdout, mut stderr) = (String::new(), String::new());
         child.stdout.take().expect("a pipe").read_to_string(&mut stdout).expect("text");
-        child.stderr.take().expect("a pipe").read_to_string(&mut stderr).expect("text");
+        match self.said.take() {
+            Some(said) => stderr = said.lock().expect("no panic").join("\n"),
+            None => {
+                child.stderr.take().expect("a pipe").read_to_string(&mut stderr).expect("text");
+            }
+        }
         Over { status, stdout, stderr }
     }
 }
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
+        if let Some(child) = &mut self.child {
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -12,3 +12,4 @@ mod guardian;
 mod process;
 mod programs;
 mod run;
+mod waiting;
