@@ -28,7 +28,7 @@ pub enum BehaviorName {
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum CheckSpec {
-    /// A GET of the URL is to answer with a 2xx.
+    /// A GET of the URL is to answer with a 2xx; a redirect is not followed. Only where `checks.allow` lets it connect.
     Http {
         /// `http://` or `https://`.
         #[schema(max_length = 2048, pattern = "^https?://")]
@@ -43,7 +43,7 @@ pub enum CheckSpec {
         #[schema(minimum = 1, maximum = 1000)]
         fail_after: u32,
     },
-    /// The address is to accept a connection.
+    /// The address is to accept a connection. Only where `checks.allow` lets it connect.
     Tcp {
         /// `host:port`.
         #[schema(max_length = 256, pattern = ":[0-9]+$")]
