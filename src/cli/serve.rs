@@ -6,6 +6,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Exit, Failure, SettingsArgs, coordinator::Coordinator};
 use crate::{
+    http,
     manager::engine,
     settings::{LogFormat, Plugin, PluginKind, Settings},
     telemetry::init_logs,
@@ -18,7 +19,7 @@ pub(super) fn run(args: &SettingsArgs) -> Result<Exit, Failure> {
     loaded.check_files()?;
     let settings = loaded.settings;
     let json = settings.telemetry.log_format == LogFormat::Json;
-    init_logs(&settings.telemetry.log, json)
+    init_logs(&settings.telemetry.log, json, http::CONNECTION_LINES)
         .map_err(|error| Failure::Usage(format!("telemetry.log: {error}")))?;
     log_panics();
     actix::System::new().block_on(serve(args, settings))?;

@@ -47,4 +47,4 @@ pub use forward::Courier;
 pub use openapi::document;
 pub use replay::Replays;
 pub use seal::Seal;
-pub use server::{App, Server, ServerOptions, Source};
+pub use server::{App, CONNECTION_LINES, Server, ServerOptions, Source};

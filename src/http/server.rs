@@ -30,9 +30,12 @@ use crate::{
     lease::Nonce,
     manager::Manager,
     store::LeaseStore,
-    telemetry::Recorder,
+    telemetry::{ConnectionLines, Recorder},
 };
 
+/// What the library writes at `ERROR` about connections that bring no HTTP.
+pub const CONNECTION_LINES: ConnectionLines =
+    ConnectionLines { broken: "actix_http::h1::dispatcher", more: "actix_http::h1::decoder" };
 /// How long a client may take for the head of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -13,23 +13,28 @@ use tracing_subscriber::{
 
 use crate::lease::{Change, ChangeKind, Key, Moment, Owner};
 
-/// What says at `ERROR` that a connection broke off…
-const DISPATCHER: &str = "actix_http::h1::dispatcher";
-/// …or that its request was too long.
-const DECODER: &str = "actix_http::h1::decoder";
+/// The targets of lines at `ERROR` about connections. Whoever reaches the port brings about as many of them as they
+/// like, by bytes that are no HTTP.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionLines {
+    /// Where a line says that a connection broke off.
+    pub broken: &'static str,
+    /// Where a line says more about it.
+    pub more: &'static str,
+}
 
-/// Whether a line is about a connection that broke off. Whoever reaches the port brings about as many as they like, by
-/// bytes that are no HTTP.
-fn is_of_a_connection(line: &Metadata<'_>) -> bool {
-    [DISPATCHER, DECODER].contains(&line.target()) && *line.level() == Level::ERROR
+impl ConnectionLines {
+    fn has(self, line: &Metadata<'_>) -> bool {
+        [self.broken, self.more].contains(&line.target()) && *line.level() == Level::ERROR
+    }
 }
 
 /// Counts connections that broke off, whichever lines are written.
-struct BrokenConnections;
+struct BrokenConnections(ConnectionLines);
 
 impl<S: Subscriber> Layer<S> for BrokenConnections {
     fn on_event(&self, line: &Event<'_>, _: Context<'_, S>) {
-        if line.metadata().target() == DISPATCHER {
+        if line.metadata().target() == self.0.broken {
             metrics::counter!("tenure_http_connections_broken_total").increment(1);
         }
     }
@@ -40,15 +45,21 @@ impl<S: Subscriber> Layer<S> for BrokenConnections {
 ///
 /// # Errors
 /// When `filter` is not a filter of `tracing_subscriber`'s form.
-pub fn init_logs(filter: &str, json: bool) -> Result<(), tracing_subscriber::filter::ParseError> {
+pub fn init_logs(
+    filter: &str,
+    json: bool,
+    connections: ConnectionLines,
+) -> Result<(), tracing_subscriber::filter::ParseError> {
     let targets = filter.parse::<Targets>();
-    let verbose = targets.is_ok_and(|targets| targets.would_enable(DISPATCHER, &Level::DEBUG));
-    let shown = filter_fn(move |line| verbose || !is_of_a_connection(line));
+    let verbose =
+        targets.is_ok_and(|targets| targets.would_enable(connections.broken, &Level::DEBUG));
+    let shown = filter_fn(move |line| verbose || !connections.has(line));
     let filter = EnvFilter::builder().parse(filter)?.and(shown);
     let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr())
         && std::env::var_os("NO_COLOR").is_none();
     let layer = fmt::layer().with_writer(std::io::stderr).with_ansi(ansi).with_target(false);
-    let broken = BrokenConnections.with_filter(filter_fn(is_of_a_connection));
+    let broken = BrokenConnections(connections);
+    let broken = broken.with_filter(filter_fn(move |line| connections.has(line)));
     let registry = tracing_subscriber::registry().with(broken);
     let _ = if json {
         registry.with(layer.json().flatten_event(true).with_filter(filter)).try_init()

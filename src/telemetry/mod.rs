@@ -13,7 +13,7 @@ mod recorder;
 mod table;
 
 pub use fences::{FenceMetrics, FenceTry};
-pub use log::{OwnershipLog, init_logs};
+pub use log::{ConnectionLines, OwnershipLog, init_logs};
 pub use metrics::{AcquireOutcome, HeartbeatOutcome, Metrics};
 pub use pool::PoolMetrics;
 pub use recorder::{Recorder, RecorderError};

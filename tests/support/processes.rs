@@ -27,24 +27,30 @@ pub fn kill(pid: u32) {
     }
 }
 
-/// Those whose parent it is.
-pub fn children(parent: u32) -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|&pid: &u32| stat(pid).is_some_and(|(_, of, _)| of == parent)).collect()
-}
-
 /// A process and when it was started: its number may be another's later.
 pub type Known = (u32, u64);
 
+/// Every process with its parent, in one look.
+fn all() -> Vec<(Known, u32)> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(|pid: u32| stat(pid).map(|(_, parent, started)| ((pid, started), parent)))
+        .collect()
+}
+
+/// Those whose parent it is.
+pub fn children(parent: u32) -> Vec<u32> {
+    all().into_iter().filter(|(_, of)| *of == parent).map(|((pid, _), _)| pid).collect()
+}
+
 /// All that it started, and what these started.
 pub fn descendants(of: u32) -> Vec<Known> {
-    let mut found: Vec<Known> = Vec::new();
-    let mut next = vec![of];
+    let all = all();
+    let (mut found, mut next): (Vec<Known>, _) = (Vec::new(), vec![of]);
     while let Some(parent) = next.pop() {
-        for child in children(parent) {
-            found.extend(stat(child).map(|(.., started)| (child, started)));
-            next.push(child);
+        for (known, _) in all.iter().filter(|(_, of)| *of == parent) {
+            found.push(*known);
+            next.push(known.0);
         }
     }
     found

@@ -257,7 +257,7 @@ async fn what_a_fence_program_complains_of_is_in_the_log_alone() {
     let complaint = "echo 'ipmitool -P s3cr3t-bmc' >&2; head -c 900 /dev/zero | tr '\\0' x >&2; printf '\\033[2J\\nend' >&2";
     let server = Server::configured(&format!(
         "[[plugin]]\nname = \"power\"\nkind = \"exec\"\nretries = 0\n\
-         command = [\"/bin/sh\", \"-c\", \"\"\"{complaint}; exit 3\"\"\"]\n\
+         command = [\"/bin/sh\", \"-c\", '''{complaint}; exit 3''']\n\
          [[policy]]\nprefix = \"f/\"\nfence = [\"power\"]\n"
     ));
     server.acquire("f/k", "w", 300).await;

@@ -150,7 +150,7 @@ fn the_budget_bounds_tries_and_pauses_and_begins_with_a_place() {
         let second = failed(second);
         assert!(second.starts_with("after 1 try: timed out"), "{second}");
         let third = failed(third);
-        assert!(third.ends_with(" tries: no") && !third.contains("101"), "{third}");
+        assert!(third.ends_with(" tries: failed") && !third.contains("101"), "{third}");
     });
 }
 
