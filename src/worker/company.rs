@@ -15,12 +15,23 @@ use super::{
     PrivateDir,
     guardian::{Badge, Guardian},
 };
+use crate::clock::boottime_ms;
 
-/// The guardian of this process, and the directory that it removes at its end.
+/// How long after a guardian that did not start another is tried, in milliseconds.
+const AGAIN_MS: u64 = 10_000;
+
 struct Company {
     /// Lives as long as the process; the threads of plugins do not.
     runtime: Handle,
-    guardian: Mutex<Option<(Guardian, PrivateDir)>>,
+    guardian: Mutex<Kept>,
+}
+
+/// The guardian of this process.
+enum Kept {
+    /// None was started yet, or it may be tried anew from this reading of the boot clock on.
+    Absent { from_ms: u64 },
+    /// It runs, unless it was killed; and the directory that it removes at its end.
+    Present(Guardian, PrivateDir),
 }
 
 static COMPANY: OnceLock<Company> = OnceLock::new();
@@ -29,28 +40,42 @@ static COMPANY: OnceLock<Company> = OnceLock::new();
 /// be called inside of the runtime that lives as long as the process.
 pub fn keep() {
     let runtime = Handle::current();
-    COMPANY.get_or_init(|| Company { runtime, guardian: Mutex::default() });
+    COMPANY.get_or_init(|| Company { runtime, guardian: Mutex::new(Kept::Absent { from_ms: 0 }) });
 }
 
-/// For a program that is to end with this process; `None` without [`keep`].
+/// For a program that is to end with this process; `None` without [`keep`], and where no guardian can be started, which
+/// is said.
 pub async fn badge() -> Option<Badge> {
     let company = COMPANY.get()?;
     // On its own: who waits for it may give up in the middle, and the guardian is for all.
-    let badge = company.runtime.spawn(company.badge()).await;
-    badge.map_err(io::Error::other).flatten().map_err(|error| {
-        // A fence that is not begun does more harm than one that may outlive this process.
-        tracing::warn!(%error, "no guardian: a program that is started now may outlive this process");
-    }).ok()
+    company.runtime.spawn(company.badge()).await.ok().flatten()
 }
 
 impl Company {
-    async fn badge(&self) -> io::Result<Badge> {
+    async fn badge(&self) -> Option<Badge> {
         let mut kept = self.guardian.lock().await;
-        if let Some((guardian, _)) = kept.as_ref().filter(|(guardian, _)| !guardian.is_gone()) {
-            return Ok(guardian.badge());
+        match &*kept {
+            Kept::Present(guardian, _) if !guardian.is_gone() => return Some(guardian.badge()),
+            Kept::Absent { from_ms } if boottime_ms() < *from_ms => return None,
+            _ => {}
         }
-        let dir = PrivateDir::new()?;
-        let guardian = Guardian::start(&dir).await?;
-        Ok(kept.insert((guardian, dir)).0.badge())
+        match start().await {
+            Ok((guardian, dir)) => {
+                let badge = guardian.badge();
+                *kept = Kept::Present(guardian, dir);
+                Some(badge)
+            }
+            Err(error) => {
+                // A fence that is not begun does more harm than one that may outlive this process.
+                tracing::warn!(%error, "no guardian: a program that is started now may outlive this process");
+                *kept = Kept::Absent { from_ms: boottime_ms() + AGAIN_MS };
+                None
+            }
+        }
     }
+}
+
+async fn start() -> io::Result<(Guardian, PrivateDir)> {
+    let dir = PrivateDir::new()?;
+    Ok((Guardian::start(&dir).await?, dir))
 }
