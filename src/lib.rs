@@ -3,7 +3,7 @@
 //!
 //! The crate is both the `tenure` binary and a library. Floors, top to bottom, and an arrow may only
 //! point down: `cli` → `http` → `manager` → `actor` → `store`, `plugin`, `worker` → `client` → `clock`,
-//! `settings`, `telemetry` → `lease`. `ARCHITECTURE.md` is the map.
+//! `settings`, `telemetry`, `tls` → `lease`. `ARCHITECTURE.md` is the map.
 
 #[cfg(feature = "server")]
 pub mod actor;
@@ -28,5 +28,7 @@ pub mod settings;
 pub mod store;
 #[cfg(feature = "server")]
 pub mod telemetry;
+#[cfg(feature = "client")]
+pub mod tls;
 #[cfg(feature = "server")]
 pub mod worker;

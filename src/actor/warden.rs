@@ -13,6 +13,7 @@ use reqwest::{
     dns::{Addrs, Name, Resolve, Resolving},
     redirect::Policy,
 };
+use rustls::ClientConfig;
 
 use super::{
     Mail, Reach, Target, World,
@@ -22,6 +23,7 @@ use super::{
 use crate::{
     lease::{Call, Check, CheckKind, Key, Request, Revoke},
     plugin::{FailureKind, chain, excerpt},
+    tls,
 };
 
 /// What the heartbeats of a session say about its work.
@@ -105,7 +107,9 @@ async fn carry_out(world: &World, kind: &CheckKind) -> Result<(), Failed> {
     match kind {
         CheckKind::Http(url) => {
             let url = Url::parse(url).map_err(|error| (FailureKind::Failed, error.to_string()))?;
-            http(reach, url, look_up).await
+            let vouching = world.vouching_for(&url).await;
+            let vouching = vouching.map_err(|why| (FailureKind::Failed, why))?;
+            http(reach, url, vouching, look_up).await
         }
         CheckKind::Tcp(address) => tcp(reach, address, look_up).await,
         CheckKind::Exec(_) if !world.limits.exec_checks => {
@@ -131,21 +135,22 @@ impl Resolve for Judged {
 async fn http(
     reach: &Reach,
     url: Url,
+    vouching: ClientConfig,
     lookup: impl AsyncFn(&str, u16) -> io::Result<Vec<SocketAddr>>,
 ) -> Result<(), Failed> {
     let Some(target) = Target::of_url(&url) else {
         return Err((FailureKind::Failed, "the URL names no host and port".to_owned()));
     };
     let addresses = reach.addresses(&target, lookup).await?;
-    let client = reqwest::Client::builder()
-        .no_proxy()
+    let client = tls::http(vouching)
         .redirect(Policy::none())
         .dns_resolver(Arc::new(Judged(addresses)))
         .build();
     let client = client.map_err(|error| (FailureKind::Failed, chain(&error)))?;
     let answer = client.get(url).send().await;
-    let answer = answer
-        .map_err(|error| (FailureKind::of_connection(&error), chain(&error.without_url())))?;
+    let answer = answer.map_err(|error| {
+        (FailureKind::of_connection(&error), tls::explain(&error.without_url(), "checks.ca"))
+    })?;
     let status = answer.status();
     if status.is_success() {
         return Ok(());
@@ -245,9 +250,10 @@ mod tests {
             };
             let url = Url::parse(&format!("http://Rebound.invalid:{port}/")).expect("a URL");
             let address = format!("rebound.invalid:{port}");
-            assert_eq!(http(&reach(), url.clone(), lookup).await, Ok(()));
+            assert_eq!(http(&reach(), url.clone(), tls::none(), lookup).await, Ok(()));
             assert_eq!(lookups.get(), 1);
-            let (kind, _) = http(&reach(), url, lookup).await.expect_err("it is not allowed");
+            let (kind, _) =
+                http(&reach(), url, tls::none(), lookup).await.expect_err("it is not allowed");
             assert_eq!((kind, lookups.get()), (FailureKind::NotAllowed, 2));
             assert_eq!(tcp(&reach(), &address, lookup).await, Ok(()));
             let (kind, _) = tcp(&reach(), &address, lookup).await.expect_err("it is not allowed");
@@ -265,7 +271,8 @@ mod tests {
                 let head = format!("{status} x\r\nLocation: http://127.0.0.1:{inner}/");
                 let (outer, _) = web(head.leak()).await;
                 let url = Url::parse(&format!("http://127.0.0.1:{outer}/")).expect("a URL");
-                let failed = http(&reach(), url, look_up).await.expect_err("it is a failure");
+                let failed =
+                    http(&reach(), url, tls::none(), look_up).await.expect_err("it is a failure");
                 assert_eq!(failed.0, FailureKind::Status(status));
             }
             assert_eq!(*seen.lock().expect("no panic"), 0, "it was followed");

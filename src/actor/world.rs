@@ -1,6 +1,7 @@
 //! What every actor shares.
 
 use std::{
+    path::PathBuf,
     sync::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU32, Ordering},
@@ -9,7 +10,9 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, Guard};
-use tokio::sync::{Notify, mpsc::UnboundedSender};
+use reqwest::Url;
+use rustls::ClientConfig;
+use tokio::sync::{Notify, OnceCell, mpsc::UnboundedSender};
 
 use super::{
     Bus, Mail, NamedPlugin, Plugins, Pools, Reach, Registry, Rules, Sessions, forgotten::Forgotten,
@@ -20,6 +23,7 @@ use crate::{
     lease::{Env, Inherited, Key, Lease, Moment, Mutant, Nonce, Policies, Terms, View},
     store::{Found, LeaseStore},
     telemetry::{Metrics, OwnershipLog, PoolMetrics},
+    tls::{self, Roots},
 };
 
 /// Bounds of the actors.
@@ -39,6 +43,8 @@ pub struct Limits {
     pub exec_checks: bool,
     /// Where checks of sessions may connect to, whoever made the session, and wherever.
     pub reach: Reach,
+    /// A PEM file of authorities that vouch for what `https` checks ask, beside those of the system; empty: none.
+    pub checks_ca: PathBuf,
 }
 
 impl Default for Limits {
@@ -51,6 +57,7 @@ impl Default for Limits {
             bus_buffer: 16_384,
             exec_checks: false,
             reach: Reach::default(),
+            checks_ca: PathBuf::new(),
         }
     }
 }
@@ -108,6 +115,8 @@ pub struct World {
     pub(super) seed: u64,
     jumps: JumpDetector,
     lapses: AtomicU32,
+    /// Who vouches for what `https` checks ask, once there was such a check.
+    vouching: OnceCell<ClientConfig>,
     /// Who is told of what no answer shows, for tests.
     #[cfg(any(test, feature = "testing"))]
     witness: std::sync::OnceLock<Witness>,
@@ -195,9 +204,29 @@ impl World {
             seed,
             jumps,
             lapses: AtomicU32::new(0),
+            vouching: OnceCell::new(),
             #[cfg(any(test, feature = "testing"))]
             witness: std::sync::OnceLock::new(),
         }
+    }
+
+    /// How what is at a URL proves who it is, for a check.
+    pub(super) async fn vouching_for(&self, url: &Url) -> Result<ClientConfig, String> {
+        if url.scheme() != "https" {
+            return Ok(tls::none());
+        }
+        let file = self.limits.checks_ca.clone();
+        let read = move || {
+            let beside = !file.as_os_str().is_empty();
+            tls::client(if beside { Roots::SystemAnd(&file) } else { Roots::System })
+        };
+        let read = async || {
+            // Leases live on this thread, and hundreds of certificates take their time.
+            let read =
+                tokio::task::spawn_blocking(read).await.map_err(|error| error.to_string())?;
+            read.map_err(|error| error.to_string())
+        };
+        self.vouching.get_or_try_init(read).await.cloned()
     }
 
     /// For tests: has everything told from now on. The first to ask is heard.

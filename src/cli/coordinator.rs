@@ -10,14 +10,16 @@ use std::{
 use actix_web::dev::ServerHandle;
 use anyhow::Context as _;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+use rustls::ClientConfig;
 
 use crate::{
     actor::Arbiters,
     http::{App, Courier, Door, Names, Replays, Seal, Server, ServerOptions, Source},
     lease::Nonce,
     manager::{Manager, engine::Engine},
-    settings::Settings,
+    settings::{Settings, StoreKind},
     telemetry::Recorder,
+    tls::{self, Roots, TlsError},
 };
 
 /// How often observed values are moved into their buckets.
@@ -53,7 +55,8 @@ impl Coordinator {
         let seal = Arc::new(Seal::new(&engine.store.store.meta().secret, &url));
         let app = App {
             manager: manager.clone(),
-            courier: Courier::new(seal.clone()).context("no HTTP client can be made")?,
+            courier: Courier::new(seal.clone(), tls_to_nodes(settings)?)
+                .context("no HTTP client can be made")?,
             recorder: recorder.clone(),
             before_scrape: gauges(&engine),
             source: Arc::new(Source { node: url.clone(), store: engine.store.store.clone() }),
@@ -109,6 +112,22 @@ impl Coordinator {
         self.engine.leave().await;
         self.server.stop(true).await;
         self.engine.stop().await;
+    }
+}
+
+/// How other nodes prove who they are, where their addresses are `https`.
+fn tls_to_nodes(settings: &Settings) -> anyhow::Result<ClientConfig> {
+    let ca = &settings.node.ca;
+    if settings.store.kind == StoreKind::Embedded && ca.as_os_str().is_empty() {
+        return Ok(tls::none());
+    }
+    match tls::client(Roots::of(ca)) {
+        // Most nodes need none: one whose address is `https` is refused when it is called.
+        Err(error @ TlsError::System(_)) => {
+            tracing::info!(%error, "coordinators with https addresses cannot be called");
+            Ok(tls::none())
+        }
+        made => made.context("node.ca"),
     }
 }
 

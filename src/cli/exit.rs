@@ -138,7 +138,9 @@ impl Failure {
 
 fn of_client(error: &ClientError) -> Exit {
     match error {
-        ClientError::Address { .. } => Exit::Usage,
+        ClientError::Address { .. } | ClientError::Proxy { .. } | ClientError::Tls(_) => {
+            Exit::Usage
+        }
         ClientError::Unreachable { .. } | ClientError::NotUnderstood { .. } => Exit::Unreachable,
         ClientError::Refused(problem) => match problem.status {
             401 | 403 => Exit::Forbidden,

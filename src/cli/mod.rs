@@ -39,7 +39,11 @@ mod transfer;
 mod watch;
 mod work;
 
-use std::{future::Future, process::ExitCode};
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::{Parser, Subcommand};
 
@@ -47,7 +51,7 @@ pub use args::SettingsArgs;
 pub use exit::{Exit, Failure};
 pub use output::{Format, Output};
 
-use crate::client::{Client, LeaseView};
+use crate::client::{Client, ClientBuilder, ClientError, LeaseView};
 
 /// The lease manager: every shard, job or singleton has exactly one owner, proven by a fencing token.
 #[derive(Debug, Parser)]
@@ -64,6 +68,25 @@ pub struct Cli {
         default_value = "http://127.0.0.1:7373"
     )]
     server: String,
+    /// A PEM file of authorities' certificates that vouch for https servers, in place of the system's
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        env = "TENURE_CA",
+        value_name = "FILE"
+    )]
+    ca: Option<PathBuf>,
+    /// Call the server through this HTTP proxy; HTTP_PROXY and its like are not used
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        env = "TENURE_PROXY",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    proxy: Option<String>,
     /// The form of the output
     #[arg(
         long,
@@ -151,8 +174,17 @@ pub fn main() -> ExitCode {
     }
 }
 
+fn client(servers: &str, ca: Option<&Path>, proxy: Option<&str>) -> Result<Client, ClientError> {
+    // A variable that is empty is none.
+    let ca = ca.filter(|file| !file.as_os_str().is_empty());
+    let proxy = proxy.filter(|url| !url.is_empty());
+    let client = Client::builder(servers);
+    let client = ca.into_iter().fold(client, ClientBuilder::ca);
+    proxy.into_iter().fold(client, ClientBuilder::proxy).build()
+}
+
 fn run(cli: Cli, output: Output) -> Result<ExitCode, Failure> {
-    let client = || Client::new(&cli.server);
+    let client = || client(&cli.server, cli.ca.as_deref(), cli.proxy.as_deref());
     let context = || Ok::<_, Failure>(Context { client: client()?, output });
     let exit = match cli.command {
         Command::Work(args) => block_on(args.run(&context()?)),

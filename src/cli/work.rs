@@ -99,7 +99,7 @@ impl WorkArgs {
         let as_json = context.output.format != Format::Table;
         let work = Work {
             pool,
-            server: context.client.servers(),
+            servers: context.client.environment().to_vec(),
             grace,
             restart: self.restart.into(),
             command: self.command,

@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{LeaseView, quote};
+use crate::tls::{self, TlsError};
+
+/// How a user of this client names another authority.
+const CA: &str = "--ca, TENURE_CA or ClientBuilder::ca";
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +22,15 @@ pub enum ClientError {
         /// What is wrong with it.
         problem: String,
     },
+    /// The address of the proxy cannot be used. It may hold a password, and is not shown.
+    #[error("the proxy's address {problem}")]
+    Proxy {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Nobody vouches for servers.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// There was no answer.
     #[error("{}{}", transport(.source), if *.sent { "; the call may have been carried out" } else { "" })]
     Unreachable {
@@ -140,10 +153,7 @@ impl ClientError {
 
 /// Where the call went, and the first cause, which is what a person needs ("connection refused").
 fn transport(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
+    let cause = tls::explain(error, CA);
     let server = error.url().map_or("the server".into(), |url| url.origin().ascii_serialization());
     let failed = match error {
         _ if error.is_connect() => "cannot reach",

@@ -177,7 +177,7 @@ impl EventStream {
 fn is_passing(error: &ClientError) -> bool {
     match error {
         ClientError::Refused(problem) => problem.retryable,
-        ClientError::Address { .. } => false,
+        ClientError::Address { .. } | ClientError::Proxy { .. } | ClientError::Tls(_) => false,
         ClientError::Unreachable { .. } | ClientError::NotUnderstood { .. } => true,
     }
 }

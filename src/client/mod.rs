@@ -15,7 +15,11 @@
 //! that a task stops when its lease is lost: it has to look, and what it writes to has to refuse lower
 //! tokens. A plain call that failed after it was sent may have been carried out.
 //!
-//! Assumes: plain HTTP; servers on one store that speak `/v1`; a tokio runtime with time and I/O that runs
+//! Servers are asked by HTTP, or by HTTPS where their URLs say so ([`Client::builder`] takes an authority of
+//! your own); once one of them is `https`, none that only an answer named is asked in plain text. No proxy of
+//! the environment (`HTTP_PROXY`…) is used.
+//!
+//! Assumes: servers on one store that speak `/v1`; a tokio runtime with time and I/O that runs
 //! its tasks; a clock that runs within 1 % of the server's. Fields that it does not know are kept, not
 //! judged.
 //!
@@ -52,6 +56,7 @@
 //! ```
 
 pub mod blocking;
+mod builder;
 mod call;
 mod error;
 mod events;
@@ -75,10 +80,9 @@ mod tests_settle;
 mod types;
 mod wire;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{ffi::OsString, fmt, sync::Arc};
 
-use reqwest::redirect;
-
+pub use builder::ClientBuilder;
 pub use error::{ClientError, Problem};
 pub use events::{Event, EventFilter, EventStream, StreamItem};
 pub use guarantee::{Deadline, Loss};
@@ -93,15 +97,9 @@ pub use types::{
     Sessions,
 };
 
-use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
 use servers::Servers;
 
-/// How long to wait for a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same, where there are others to ask.
-const CONNECT_TIMEOUT_OF_SEVERAL: Duration = Duration::from_secs(1);
-/// A connection on which nothing comes for so long is asked whether it lives.
-const KEEPALIVE: Duration = Duration::from_secs(10);
 /// How much of an answer that is no JSON an error quotes, in characters.
 const QUOTED: usize = 200;
 
@@ -110,6 +108,8 @@ const QUOTED: usize = 200;
 pub struct Client {
     http: reqwest::Client,
     servers: Arc<Servers>,
+    /// The variables by which programs reach the same servers in the same way.
+    environment: Arc<[(&'static str, OsString)]>,
     clock: Arc<dyn Clock>,
 }
 
@@ -120,29 +120,19 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client of the server at a URL such as `http://127.0.0.1:7373`, or of several, with commas between
-    /// them.
+    /// A client of the server at a URL such as `http://127.0.0.1:7373` or `https://tenure.example.com`, or of
+    /// several, with commas between them. The operating system's authorities vouch for those of `https`.
     ///
     /// # Errors
-    /// [`ClientError::Address`] when one of them is no `http` URL.
+    /// [`ClientError::Address`] when one of them is no such URL, [`ClientError::Tls`] when the system has no
+    /// authorities and one is `https`.
     pub fn new(servers: &str) -> Result<Self, ClientError> {
-        let known = Servers::parse(servers)?;
-        let connect = if known.len() > 1 { CONNECT_TIMEOUT_OF_SEVERAL } else { CONNECT_TIMEOUT };
-        let http = reqwest::Client::builder()
-            .connect_timeout(connect)
-            .tcp_keepalive(KEEPALIVE)
-            .tcp_nodelay(true)
-            .redirect(redirect::Policy::none())
-            // A conditional write is never repeated by a library.
-            .retry(reqwest::retry::never())
-            .user_agent(concat!("tenure/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| ClientError::Address {
-                url: servers.to_owned(),
-                problem: error.to_string(),
-            })?;
-        let clock = Arc::new(SystemClock::new());
-        Ok(Self { http, servers: Arc::new(known), clock })
+        Self::builder(servers).build()
+    }
+
+    /// A client of these servers, with what [`Self::new`] leaves as it is.
+    pub fn builder(servers: &str) -> ClientBuilder {
+        ClientBuilder::new(servers)
     }
 
     /// The clock that guarantees are reckoned on.
@@ -155,6 +145,13 @@ impl Client {
     #[must_use]
     pub fn servers(&self) -> String {
         self.servers.to_string()
+    }
+
+    /// The variables of the environment by which `tenure`, as a program, reaches the same servers in the same
+    /// way: `TENURE_SERVER`, and `TENURE_CA` and `TENURE_PROXY` where they were set.
+    #[must_use]
+    pub fn environment(&self) -> &[(&'static str, OsString)] {
+        &self.environment
     }
 
     /// The stream of events that pass the filter, from the filter's cursor or from now on.

@@ -36,6 +36,11 @@ impl Servers {
         self.all.len()
     }
 
+    /// Whether one of them is asked by TLS.
+    pub(super) fn any_secure(&self) -> bool {
+        self.all.iter().any(|url| url.scheme() == "https")
+    }
+
     /// The one to ask first.
     pub(super) fn current(&self) -> &Url {
         &self.all[self.current.load(Ordering::Relaxed) % self.all.len()]
@@ -52,14 +57,16 @@ impl Servers {
     }
 
     /// Whom to ask about something that is at home at `home`: that one if it is known, then those that
-    /// are known, and a home that nobody configured at last.
+    /// are known, and a home that nobody configured at last. Who asks by TLS tells a stranger nothing in
+    /// plain text.
     pub(super) fn order(&self, home: Option<&Url>) -> Vec<Target> {
         let known = |url: &Url| self.all.contains(url);
         let target = |url: &Url| Target { url: url.clone(), stranger: !known(url) };
         let first = home.filter(|home| known(home));
         let at = self.current.load(Ordering::Relaxed);
         let turn = (0..self.all.len()).map(|n| &self.all[(at + n) % self.all.len()]);
-        let last = home.filter(|home| !known(home));
+        let secret = self.any_secure();
+        let last = home.filter(|home| !known(home) && (!secret || home.scheme() == "https"));
         let rest = turn.filter(|url| Some(*url) != first);
         first.into_iter().chain(rest).chain(last).map(target).collect()
     }
@@ -78,8 +85,14 @@ pub(super) fn server_url(text: &str) -> Result<Url, ClientError> {
     let bad =
         |why: &dyn Display| ClientError::Address { url: text.to_owned(), problem: why.to_string() };
     let url = Url::parse(text).map_err(|error| bad(&error))?;
-    if url.scheme() != "http" || !url.has_host() {
-        return Err(bad(&"must be written http://host:port"));
+    if !["http", "https"].contains(&url.scheme()) || !url.has_host() {
+        return Err(bad(&"must be written http://host:port or https://host:port"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(ClientError::Address {
+            url: url.origin().ascii_serialization(),
+            problem: "must not name a user: there are no accounts".into(),
+        });
     }
     Ok(url)
 }
@@ -116,8 +129,21 @@ mod tests {
 
     #[test]
     fn every_one_of_them_is_an_address() {
-        for list in ["", "http://a,", "http://a,b", "https://a", "http://a,,http://b"] {
-            assert!(matches!(Servers::parse(list), Err(ClientError::Address { .. })), "{list}");
+        for list in ["", "http://a,", "http://a,b", "ftp://a", "http://a,,http://b", "http://u:p@a"]
+        {
+            let fault = Servers::parse(list).unwrap_err();
+            assert!(matches!(fault, ClientError::Address { .. }), "{list}");
+            assert!(!fault.to_string().contains("u:p"), "{fault}");
         }
+    }
+
+    #[test]
+    fn a_stranger_is_told_nothing_in_plain_text_by_who_asks_by_tls() {
+        let servers = Servers::parse("https://a,http://b").unwrap();
+        assert_eq!(order(&servers, Some("http://c")), known(&["a", "b"]));
+        assert_eq!(order(&servers, Some("http://b")), known(&["b", "a"]), "it is known");
+        assert_eq!(order(&servers, Some("https://c")).len(), 3);
+        let plain = Servers::parse("http://a").unwrap();
+        assert_eq!(order(&plain, Some("http://c")).len(), 2);
     }
 }

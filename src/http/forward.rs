@@ -8,20 +8,28 @@
 //!
 //! Assumes: nodes reach each other at the URLs that they advertise.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use actix_web::{
     HttpRequest, HttpResponse,
     http::{StatusCode, Uri},
 };
 use bytes::Bytes;
+use rustls::ClientConfig;
 
 use super::{
     problem::Problem,
     seal::{Seal, was_forwarded},
     server::App,
 };
-use crate::manager::{Asked, Home};
+use crate::{
+    lease::Moment,
+    manager::{Asked, Home},
+    tls,
+};
 
 /// On such an acquire-any: only what an earlier call was granted is asked for, where it is at home.
 pub const PART: &str = "x-tenure-part";
@@ -35,6 +43,8 @@ const HOME: &str = "x-tenure-node";
 const CONNECT: Duration = Duration::from_millis(500);
 /// How long it may take to answer: its own calls of the store are bounded by about this.
 pub const ANSWER: Duration = Duration::from_secs(2);
+/// What lies between two warnings about nodes that cannot be trusted.
+const WARNING: Duration = Duration::from_secs(10);
 /// What is copied from the caller's request.
 const COPIED: [&str; 2] = ["x-request-id", "traceparent"];
 
@@ -42,18 +52,30 @@ const COPIED: [&str; 2] = ["x-request-id", "traceparent"];
 pub struct Courier {
     client: reqwest::Client,
     seal: Arc<Seal>,
+    /// When it was last said that a node cannot be trusted.
+    warned: Mutex<Option<Moment>>,
 }
 
 impl Courier {
-    /// A courier with its own connections.
+    /// A courier with its own connections, by this configuration to nodes whose addresses are `https`.
     ///
     /// # Errors
     /// When no client can be made.
-    pub fn new(seal: Arc<Seal>) -> Result<Self, reqwest::Error> {
-        let client = reqwest::Client::builder().connect_timeout(CONNECT).timeout(ANSWER);
+    pub fn new(seal: Arc<Seal>, tls: ClientConfig) -> Result<Self, reqwest::Error> {
+        let client = tls::http(tls).connect_timeout(CONNECT).timeout(ANSWER).tcp_nodelay(true);
         // A redirect would take a call and its secrets to whoever is named.
         let client = client.redirect(reqwest::redirect::Policy::none());
-        Ok(Self { client: client.tcp_nodelay(true).no_proxy().build()?, seal })
+        Ok(Self { client: client.build()?, seal, warned: Mutex::default() })
+    }
+
+    /// Whether it is time to say it again: there may be thousands of calls a second.
+    fn may_warn(&self, now: Moment) -> bool {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = warned.is_none_or(|last| now.since(last) >= WARNING);
+        if due {
+            *warned = Some(now);
+        }
+        due
     }
 
     async fn send(
@@ -148,7 +170,14 @@ pub async fn send(
     let url = home.url.as_deref();
     // The whole URL may hold the id of a session.
     let answered = answered.map_err(reqwest::Error::without_url);
-    answered.inspect_err(|error| tracing::debug!(%error, url, "a node cannot be reached"))
+    answered.inspect_err(|error| {
+        if tls::fault(error).is_some() && app.courier.may_warn(app.manager.now()) {
+            let why = tls::explain(error, "node.ca");
+            tracing::warn!(url, why, "a node cannot prove who it is: no call is passed on to it");
+        } else {
+            tracing::debug!(%error, url, "a node cannot be reached");
+        }
+    })
 }
 
 /// Whether only what an earlier call was granted is asked for.

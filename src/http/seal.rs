@@ -217,6 +217,7 @@ mod tests {
     use actix_web::test::TestRequest;
 
     use super::*;
+    use crate::tls;
 
     const URL: &str = "http://127.0.0.1:7373";
 
@@ -226,7 +227,7 @@ mod tests {
 
     /// A call that a node passes on to [`URL`].
     fn passed_on(by: &Seal, body: &str) -> reqwest::Request {
-        let client = reqwest::Client::new();
+        let client = tls::http(tls::none()).build().expect("a client");
         let call = client.post(format!("{URL}/v1/acquire?a=b")).body(body.to_owned());
         let mut call = call.header(SEALED[0].as_str(), "10.0.0.7").build().expect("a request");
         by.seal(Nonce(7), URL, &mut call);

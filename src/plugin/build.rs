@@ -6,6 +6,7 @@ use super::{FencePlugin, exec::Exec, log::Log, nats, postgres, webhook::Webhook}
 use crate::{
     clock::Clock,
     settings::{self, FileError, NotBuilt, PluginKind},
+    tls::TlsError,
 };
 
 /// Why a plugin cannot be made.
@@ -19,7 +20,7 @@ pub enum BuildError {
     NotBuilt(#[from] NotBuilt),
     /// TLS cannot be set up.
     #[error("TLS cannot be set up: {0}")]
-    Tls(String),
+    Tls(#[from] TlsError),
     /// A value that looked right cannot be used.
     #[error("{key} cannot be used: {why}")]
     Setting {

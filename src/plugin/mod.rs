@@ -63,7 +63,6 @@ mod nats;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod process;
-mod tls;
 mod webhook;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};

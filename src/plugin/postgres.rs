@@ -15,10 +15,11 @@ use tokio_postgres::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream as Stream};
 
-use super::{BuildError, FailureKind, FenceError, FenceOrder, FencePlugin, Fencing, chain, tls};
+use super::{BuildError, FailureKind, FenceError, FenceOrder, FencePlugin, Fencing, chain};
 use crate::{
     clock::Clock,
     settings::{Nats, Plugin, PluginKind},
+    tls::{self, Roots},
 };
 
 /// Connections that are kept while nobody needs them.
@@ -58,7 +59,7 @@ impl Postgres {
         let mut config: Config = url.parse().map_err(fault)?;
         config.application_name("tenure");
         let required = config.get_ssl_mode() == SslMode::Require;
-        let tls = required.then(tls::client).transpose()?;
+        let tls = required.then(|| tls::client(Roots::System)).transpose()?;
         let table: Vec<String> = table.split('.').map(|name| format!("\"{name}\"")).collect();
         let table = table.join(".");
         let raise = format!(

@@ -13,12 +13,11 @@ use hyper_util::{
 };
 use sha2::Sha256;
 
-use super::{
-    BuildError, FailureKind, FenceError, FenceOrder, FencePlugin, Fencing, chain, event, tls,
-};
+use super::{BuildError, FailureKind, FenceError, FenceOrder, FencePlugin, Fencing, chain, event};
 use crate::{
     clock::Clock,
     settings::{Secret, WEBHOOK_SECRET},
+    tls::{self, Roots},
 };
 
 /// So much of a refusal is kept, in bytes.
@@ -46,7 +45,8 @@ impl Webhook {
     ) -> Result<Self, BuildError> {
         let fault = |key, why: &str| BuildError::Setting { key, why: why.to_owned() };
         let uri: ::http::Uri = url.parse().map_err(|_| fault("url", "it is no URL"))?;
-        let config = if uri.scheme_str() == Some("https") { tls::client()? } else { tls::none() };
+        let secure = uri.scheme_str() == Some("https");
+        let config = if secure { tls::client(Roots::System)? } else { tls::none() };
         let connector =
             HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1();
         let key = |secret: &Secret| {

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::{Fault, Faults, Loaded, StoreKind};
+use super::{Fault, Faults, Loaded, Settings, StoreKind};
 
 /// What a file is to hold.
 #[derive(Clone, Copy)]
@@ -16,13 +16,16 @@ enum Holds {
 }
 
 impl Loaded {
-    /// Looks at every file that the store in use would read, also those that it reads only when a server
-    /// asks for them.
+    /// Looks at every file that this coordinator would read, those of a store that is not in use left out; also at
+    /// those that it reads only when somebody asks for them.
     ///
     /// # Errors
     /// Everything that is wrong with any of them.
     pub fn check_files(&self) -> Result<(), Faults> {
-        let nats = &self.settings.store.nats;
+        let Settings { node, checks, store, .. } = &self.settings;
+        let nats = &store.nats;
+        let authorities = [("node.ca", &*node.ca), ("checks.ca", &*checks.ca)];
+        let authorities = authorities.map(|(key, path)| (key, path, Holds::Pem("CERTIFICATE")));
         let named: [(&str, &Path, Holds); 6] = [
             ("store.nats.credentials", &nats.credentials, Holds::Pem("JWT")),
             ("store.nats.password_file", &nats.password_file, Holds::Line),
@@ -31,9 +34,10 @@ impl Loaded {
             ("store.nats.tls_cert", &nats.tls_cert, Holds::Pem("CERTIFICATE")),
             ("store.nats.tls_key", &nats.tls_key, Holds::Pem("PRIVATE KEY")),
         ];
-        let in_use = self.settings.store.kind == StoreKind::Nats;
-        let named = named.into_iter().filter(|(_, path, _)| in_use && !path.as_os_str().is_empty());
+        let of_store = named.into_iter().filter(|_| store.kind == StoreKind::Nats);
+        let named = authorities.into_iter().chain(of_store);
         let faults: Vec<Fault> = named
+            .filter(|(_, path, _)| !path.as_os_str().is_empty())
             .filter_map(|(key, path, holds)| {
                 let problem = look(path, holds).err()?;
                 let problem = format!("names {}, which {problem}", path.display());

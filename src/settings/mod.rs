@@ -141,6 +141,9 @@ pub struct Node {
     /// Where clients and other coordinators reach it; empty: derived from `server.listen`.
     #[serde(deserialize_with = "text")]
     pub advertise_url: String,
+    /// Certificates that vouch for other coordinators whose addresses are `https`; empty: those of the system.
+    #[serde(deserialize_with = "path")]
+    pub ca: PathBuf,
     /// How long it may answer after it last renewed its own record in a store that several share.
     #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
     pub ttl: Duration,
@@ -199,6 +202,9 @@ pub struct Checks {
     /// Where `http` and `tcp` checks may connect to.
     #[serde(deserialize_with = "check_targets")]
     pub allow: CheckTargets,
+    /// Certificates that vouch for what `https` checks ask, beside those of the system; empty: none.
+    #[serde(deserialize_with = "path")]
+    pub ca: PathBuf,
 }
 
 /// `[events]`.
@@ -270,6 +276,7 @@ impl Default for Node {
         Self {
             name: String::new(),
             advertise_url: String::new(),
+            ca: PathBuf::new(),
             ttl: Duration::from_secs(3),
             witness: "./tenure-data/witness.json".into(),
             passivate_after: Duration::from_secs(30),
@@ -297,7 +304,7 @@ impl Default for Limits {
 
 impl Default for Checks {
     fn default() -> Self {
-        Self { allow: CheckTargets::Auto }
+        Self { allow: CheckTargets::Auto, ca: PathBuf::new() }
     }
 }
 

@@ -25,7 +25,7 @@ impl Papers {
         Self { dir, lease: format!("lease-{number}.json"), value: format!("value-{number}") }
     }
 
-    /// The variables of a program under this lease; `server` is where it asks, and `inherits` whether the
+    /// The variables of a program under this lease; `servers` are those by which it asks, and `inherits` whether the
     /// lease's value is one that an owner before left.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl Papers {
     pub fn environment(
         &self,
         lease: &Lease,
-        server: &str,
+        servers: &[(&'static str, OsString)],
         inherits: bool,
     ) -> Result<Vec<(String, OsString)>, RunError> {
         let path = |name: &str| self.dir.path().join(name).into_os_string();
@@ -43,10 +43,10 @@ impl Papers {
             ("TENURE_TOKEN", lease.token().to_string().into()),
             ("TENURE_OWNER", lease.owner().into()),
             ("TENURE_TTL_MS", ttl.into()),
-            ("TENURE_SERVER", server.into()),
             ("TENURE_LEASE_FILE", path(&self.lease)),
             ("TENURE_VALUE_FILE", path(&self.value)),
         ];
+        variables.extend_from_slice(servers);
         // A program that is started again goes on from what the one before it left.
         let own = self.value().ok().flatten();
         let left = own.or_else(|| lease.value().filter(|_| inherits).map(str::to_owned));

@@ -140,7 +140,7 @@ impl Run {
         talk: &impl Fn(&str),
     ) -> Result<Outcome, RunFailure> {
         let env =
-            tenancy.papers.environment(&tenancy.lease, &self.client.servers(), self.inherits)?;
+            tenancy.papers.environment(&tenancy.lease, self.client.environment(), self.inherits)?;
         let task =
             Task { argv: self.command.clone(), env, stdin: true, limit_ms: None, leaves: false };
         let mut running = tenancy.run(task).await?;

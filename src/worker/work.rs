@@ -71,8 +71,8 @@ pub type Talk = Arc<dyn Fn(&Event) + Send + Sync>;
 pub struct Work {
     /// The member of the pool.
     pub pool: WorkerPool,
-    /// Where programs ask.
-    pub server: String,
+    /// The variables by which programs ask the same servers ([`crate::client::Client::environment`]).
+    pub servers: Vec<(&'static str, OsString)>,
     /// How long a program gets between SIGTERM and SIGKILL.
     pub grace: Duration,
     /// Which programs are started again.
@@ -111,7 +111,7 @@ enum Leaving {
 struct Agent {
     guardian: Guardian,
     dir: Arc<PrivateDir>,
-    server: String,
+    servers: Vec<(&'static str, OsString)>,
     grace: Duration,
     restart: Restart,
     command: Vec<OsString>,
@@ -125,7 +125,7 @@ impl Work {
     /// # Errors
     /// [`WorkFailure`].
     pub async fn run(self) -> Result<(), WorkFailure> {
-        let Self { pool, server, grace, restart, command, talk } = self;
+        let Self { pool, servers, grace, restart, command, talk } = self;
         let mut signals = signals::received()?;
         let dir = Arc::new(PrivateDir::new()?);
         let guardian = Guardian::start(&dir).await?;
@@ -133,7 +133,7 @@ impl Work {
         let agent = Arc::new(Agent {
             guardian: guardian.clone(),
             dir,
-            server,
+            servers,
             grace,
             restart,
             command,
@@ -287,7 +287,7 @@ impl Tended {
 
     async fn start(&mut self) -> Result<Option<Duration>, String> {
         let lease = &self.tenancy.lease;
-        let env = self.tenancy.papers.environment(lease, &self.agent.server, true);
+        let env = self.tenancy.papers.environment(lease, &self.agent.servers, true);
         let env = env.map_err(|error| error.to_string())?;
         let argv = self.agent.command.clone();
         match self.tenancy.run(Task { argv, env, stdin: false, ..Task::default() }).await {

@@ -10,6 +10,7 @@ use futures_util::StreamExt;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
+use crate::support::http;
 use crate::{
     clock::{ms, now, sleep_ms},
     history::{Event, Log, committed},
@@ -108,7 +109,7 @@ impl Listener {
     pub fn start(name: &str, url: &str, log: Log, heard: Heard) -> Self {
         let (name, url) = (name.to_owned(), url.to_owned());
         let task = tokio::spawn(async move {
-            let http = reqwest::Client::builder().no_proxy().connect_timeout(ms(1_000));
+            let http = http::builder().connect_timeout(ms(1_000));
             let http = http.build().expect("a client");
             let mut cursor = "0".to_owned();
             loop {
@@ -165,7 +166,7 @@ fn take(block: &str, cursor: &mut String, name: &str, log: &Log, heard: &Heard) 
 
 /// Adds what the store's own history has, as a node reads it from the beginning. How many changes it has.
 pub async fn read_history(url: &str, heard: &Heard) -> Result<usize, String> {
-    let http = reqwest::Client::builder().no_proxy().timeout(ms(PAGE_PATIENCE_MS));
+    let http = http::builder().timeout(ms(PAGE_PATIENCE_MS));
     let http = http.build().expect("a client");
     let (mut cursor, mut count) = ("0".to_owned(), 0);
     loop {

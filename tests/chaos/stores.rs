@@ -16,7 +16,7 @@ use crate::{
     net::Net,
 };
 
-use crate::support::{nats_server, process::Process};
+use crate::support::{http, nats_server, process::Process};
 
 /// The bucket, and the table.
 const NAME: &str = "chaos";
@@ -136,7 +136,7 @@ impl Servers {
     pub async fn is_ready(&mut self, n: usize, patience_ms: u64) -> bool {
         let (kind, server) = (self.kind, &self.all[n]);
         let health = format!("http://{}:8222/healthz", server.addr.ip());
-        let http = reqwest::Client::builder().no_proxy().timeout(ms(2_000));
+        let http = http::builder().timeout(ms(2_000));
         let http = http.build().expect("a client");
         within(ms(patience_ms), async || match kind {
             Kind::Nats => {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tenure::clock::Chance;
 use tokio::sync::watch;
 
+use crate::support::http;
 use crate::{
     clock::{ms, nanos, now, sleep_ms},
     counter::Way,
@@ -85,7 +86,7 @@ impl Worker {
         let name = format!("w{}-{number:02}", orders.number);
         // A node that does not answer in a quarter of a ttl has to be left in time for the others.
         let patience = ms((orders.ttl_ms / 4).clamp(500, 2_000));
-        let http = reqwest::Client::builder().no_proxy().timeout(patience);
+        let http = http::builder().timeout(patience);
         let http = http.connect_timeout(ms(400)).build().expect("a client");
         let chance = Chance::of(orders.seed, &name);
         let counter = Way::to(orders.counter);

@@ -15,7 +15,7 @@ const FLOORS: [&[&str]; 9] = [
     &["actor"],
     &["store", "plugin", "worker"],
     &["client"],
-    &["clock", "settings", "telemetry"],
+    &["clock", "settings", "telemetry", "tls"],
     &["lease"],
 ];
 /// Where actix may be used.

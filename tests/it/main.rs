@@ -29,5 +29,6 @@ mod schemathesis;
 mod simstore;
 mod stores;
 mod tables;
+mod tls;
 mod work;
 mod work_chaos;

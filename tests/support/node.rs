@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::support::{
     clock::{PATIENCE, ms, within},
+    http,
     ports::free_port,
     process::{Ended, Process},
 };
@@ -51,7 +52,7 @@ impl Node {
         for set in sets {
             args.extend(["--set".to_owned(), set.clone()]);
         }
-        let http = reqwest::Client::builder().no_proxy().timeout(ms(5_000)).build();
+        let http = http::builder().timeout(ms(5_000)).build();
         Self {
             url: format!("http://{listen}"),
             args,

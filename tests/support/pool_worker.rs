@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use crate::support::http;
 use serde_json::{Value, json};
 
 /// How often a worker sends its heartbeat.
@@ -42,7 +43,7 @@ struct Hand {
 impl Worker {
     /// Joins the pool, and takes nothing yet.
     pub async fn join(url: &str, pool: &str, owner: &str, weight: u32, ttl_ms: u64) -> Self {
-        let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let http = http::builder().build().expect("a client");
         let body = json!({ "owner": owner, "ttl_ms": ttl_ms, "pool": pool, "weight": weight });
         let answer = http.post(format!("{url}/v1/sessions")).json(&body).send().await;
         let made: Value = answer.expect("an answer").json().await.expect("JSON");
@@ -153,7 +154,8 @@ impl Hand {
 
 /// A pool as the node at this URL sees it: by owner, what each has and is to have.
 pub async fn pool(url: &str, name: &str) -> (Value, BTreeMap<String, (u64, u64)>) {
-    let answer = reqwest::get(format!("{url}/v1/pools/{name}")).await.expect("an answer");
+    let answer =
+        http::client().get(format!("{url}/v1/pools/{name}")).send().await.expect("an answer");
     let pool: Value = answer.json().await.expect("JSON");
     let number = |member: &Value, name: &str| member[name].as_u64().expect("a number");
     let members = pool["members"].as_array().unwrap_or_else(|| panic!("{pool}")).iter();

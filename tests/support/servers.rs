@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use crate::support::{
     clock::{ms, within},
     dynamo_endpoint::Endpoint,
-    nats_server,
+    http, nats_server,
     ports::free_port,
     process::Process,
 };
@@ -50,7 +50,7 @@ impl NatsServer {
 
     async fn ready(&self) {
         let url = format!("http://{}/healthz", self.monitor);
-        let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let http = http::builder().build().expect("a client");
         let is_ready = within(ms(START_MS), async || {
             http.get(&url).send().await.is_ok_and(|answer| answer.status().is_success())
         })

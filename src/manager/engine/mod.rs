@@ -134,5 +134,6 @@ fn actor_limits(settings: &Settings, listens: Option<SocketAddr>) -> Limits {
         bus_buffer: settings.events.buffer,
         exec_checks: settings.limits.exec_checks,
         reach: Reach::new(&settings.checks.allow, listens),
+        checks_ca: settings.checks.ca.clone(),
     }
 }

@@ -20,7 +20,8 @@ const LEASE_FILE: &str = "lease.json";
 
 pub(super) struct Staff {
     charge: Arc<Charge>,
-    server: String,
+    /// The variables by which scripts ask the same servers.
+    servers: Vec<(&'static str, OsString)>,
     program: Option<PathBuf>,
     events: mpsc::Sender<Event>,
     dir: PrivateDir,
@@ -39,7 +40,7 @@ pub(super) struct Staff {
 impl Staff {
     pub(super) async fn new(
         charge: Arc<Charge>,
-        server: String,
+        servers: &[(&'static str, OsString)],
         program: Option<PathBuf>,
         events: mpsc::Sender<Event>,
     ) -> Result<Self, String> {
@@ -50,7 +51,7 @@ impl Staff {
         let (armed, token) = (false, None);
         Ok(Self {
             charge,
-            server,
+            servers: servers.to_vec(),
             program,
             events,
             dir,
@@ -178,9 +179,9 @@ impl Staff {
             ("TENURE_OWNER".to_owned(), OsString::from(&self.charge.owner)),
             ("TENURE_STATE".to_owned(), OsString::from(state)),
             ("TENURE_TTL_MS".to_owned(), OsString::from(ttl)),
-            ("TENURE_SERVER".to_owned(), OsString::from(&self.server)),
             ("TENURE_LEASE_FILE".to_owned(), file.into_os_string()),
         ];
+        env.extend(self.servers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         env.extend(self.token.map(|token| ("TENURE_TOKEN".to_owned(), token.to_string().into())));
         let limit_ms = u64::try_from(timeout.as_millis()).ok();
         // What the service consists of may be what these two started.

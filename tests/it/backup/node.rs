@@ -9,6 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 pub use crate::support::clock::eventually;
+use crate::support::http;
 use crate::support::node;
 
 /// A store, as settings, and a directory for files.
@@ -95,7 +96,7 @@ impl Place {
         let mut process =
             node::Node::at(SocketAddr::from(([127, 0, 0, 1], 0)), "the node", &self.settings, &[]);
         process.listens().unwrap_or_else(|ended| panic!("it does not serve: {ended:?}"));
-        Node { url: process.url.clone(), process, client: reqwest::Client::new() }
+        Node { url: process.url.clone(), process, client: http::client() }
     }
 }
 

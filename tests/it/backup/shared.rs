@@ -7,7 +7,7 @@ use crate::backup::{
     scenario,
 };
 
-use crate::support::{dynamo_endpoint, nats_server};
+use crate::support::{dynamo_endpoint, http, nats_server};
 
 /// Nodes that answer within a short time after the one before them was killed.
 const TTL: &str = "node.ttl=1s";
@@ -300,7 +300,7 @@ impl Table {
 
     /// Deletes the table, as an operator's slip does.
     async fn delete(&self) {
-        let request = reqwest::Client::new()
+        let request = http::client()
             .post(self.endpoint.url())
             .header("content-type", "application/x-amz-json-1.0")
             .header("x-amz-target", "DynamoDB_20120810.DeleteTable")

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 /// What nobody needs who only holds leases.
-const HEAVY: [&str; 14] = [
+const HEAVY: [&str; 13] = [
     "actix",
     "actix-web",
     "async-nats",
@@ -14,7 +14,6 @@ const HEAVY: [&str; 14] = [
     "dashmap",
     "metrics",
     "mimalloc",
-    "rustls",
     "tokio-postgres",
     "tracing-subscriber",
     "utoipa",

@@ -16,6 +16,7 @@ use crate::fences::{
 };
 
 use crate::support::clock::{ms, sleep_ms, within};
+use crate::support::http;
 
 /// Leases of each session.
 const LEASES: usize = 4;
@@ -43,7 +44,7 @@ fn settings(program: &Path, journal: &Path, gate: &Path) -> String {
 fn keep_alive(url: &str, id: &str) -> JoinHandle<()> {
     let url = format!("{url}/v1/sessions/{id}/heartbeat");
     tokio::spawn(async move {
-        let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let http = http::builder().build().expect("a client");
         loop {
             let _ = http.post(&url).json(&json!({})).timeout(ms(1_000)).send().await;
             sleep_ms(HEARTBEAT_MS).await;

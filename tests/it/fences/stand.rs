@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::fences::{journal::Journal, plan};
 
-use crate::support::{dynamo_endpoint::Endpoint, nats_server::Server, node::Node};
+use crate::support::{dynamo_endpoint::Endpoint, http, nats_server::Server, node::Node};
 
 enum Store {
     Embedded,
@@ -95,7 +95,7 @@ impl Stand {
         for node in &mut nodes {
             node.ready().await;
         }
-        let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build();
+        let http = http::builder().timeout(PATIENCE).build();
         Self { nodes, journal, http: http.expect("a client"), _dir: dir, store }
     }
 

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::support::clock::{ms, sleep_ms};
+use crate::support::http;
 
 /// Long enough for a node's death, and a heartbeat after it.
 const TTL_MS: u64 = 30_000;
@@ -45,7 +46,7 @@ fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
 }
 
 fn client() -> reqwest::Client {
-    reqwest::Client::builder().no_proxy().build().expect("a client")
+    http::builder().build().expect("a client")
 }
 
 impl Waiters {

@@ -12,10 +12,11 @@ use serde_json::json;
 use crate::nodes::pair::{DEATH_MS, Pair, Store, acquire};
 
 use crate::support::clock::{ms, within};
+use crate::support::http;
 
 /// Whether both nodes are ready, and say why they are not.
 async fn reasons(pair: &Pair) -> String {
-    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let http = http::builder().build().expect("a client");
     let answer = http.get(format!("{}/readyz", pair.b.url)).send().await.expect("an answer");
     let ready = answer.status().is_success();
     if ready { String::new() } else { answer.text().await.unwrap_or_default() }
@@ -74,7 +75,7 @@ fn listen(url: &str) -> Arc<Mutex<String>> {
     let (heard, url) = (Arc::new(Mutex::new(String::new())), format!("{url}/v1/events?after=0"));
     let to = heard.clone();
     tokio::spawn(async move {
-        let mut stream = reqwest::get(url).await.expect("a stream").bytes_stream();
+        let mut stream = http::client().get(url).send().await.expect("a stream").bytes_stream();
         while let Some(Ok(chunk)) = stream.next().await {
             to.lock().expect("not poisoned").push_str(&String::from_utf8_lossy(&chunk));
         }

@@ -4,6 +4,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tenure::{clock::Chance, lease::Moment};
 
+use crate::support::http;
 use crate::{
     history::{Event, Needs, Notes, Op, check},
     nodes::{on_both_stores, pair::Pair},
@@ -103,8 +104,7 @@ impl Worker {
             // From the moment before it is sent nothing is believed any more.
             self.shut("it ends the session");
             let url = format!("{}/v1/sessions/{id}", self.nodes[self.chance.index(2)].url);
-            let http =
-                reqwest::Client::builder().no_proxy().timeout(ms(3_000)).build().expect("a client");
+            let http = http::builder().timeout(ms(3_000)).build().expect("a client");
             let _ = http.delete(url).send().await;
         } else {
             // Left to run out.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use serde_json::Value;
 
 pub use crate::support::clock::{PATIENCE, eventually};
+use crate::support::http;
 use crate::{observability::scrape::Scrape, support::node};
 
 /// A running node; it ends with this value.
@@ -27,7 +28,7 @@ impl Node {
             node::Node::at(SocketAddr::from(([127, 0, 0, 1], 0)), "the node", &sets, &[]);
         process.listens().unwrap_or_else(|ended| panic!("{ended:?}"));
         process.ready().await;
-        Self { url: process.url.clone(), process, client: reqwest::Client::new(), _dir: dir }
+        Self { url: process.url.clone(), process, client: http::client(), _dir: dir }
     }
 
     /// Its port.

@@ -15,6 +15,7 @@ use crate::observability::{
     workload,
 };
 
+use crate::support::http;
 use crate::support::ports::free_port;
 
 const MISSING: &str = "it is needed: apt-get install -y --no-install-recommends prometheus";
@@ -57,7 +58,7 @@ impl Prometheus {
         std::fs::write(dir.path().join("prometheus.yml"), config).expect("written");
         std::fs::write(dir.path().join("alerts.yml"), alerts::read("alerts.yml")).expect("written");
         let (child, url) = Self::spawn(dir.path());
-        let mut prometheus = Self { url, child, client: reqwest::Client::new(), dir };
+        let mut prometheus = Self { url, child, client: http::client(), dir };
         eventually("Prometheus is ready", async || prometheus.is_ready().await).await;
         prometheus
     }

@@ -1,17 +1,6 @@
 //! Webhooks and PostgreSQL over TLS. Who vouches for a server is the operating system's affair, here that of
 //! `SSL_CERT_FILE`, which a process reads once: each case is one of its own.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-    sync::Arc,
-};
-
-use rustls::{
-    ServerConfig,
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
@@ -20,39 +9,12 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::plugins::kit::*;
 
-use crate::support::postgres_server::Server;
+use crate::support::{postgres_server::Server, tls::Certificates};
 
 const CASE: &str = "TENURE_TEST_TLS";
 
-fn openssl(dir: &Path, arguments: &str) {
-    let ran = Command::new("openssl").args(arguments.split(' ')).current_dir(dir).output();
-    let ran = ran.expect("openssl; `make debian` fetches it");
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-}
-
-/// An authority, one that nobody asked, and a server's certificate by the first.
-fn certificates(dir: &Path) {
-    let new = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2";
-    for name in ["ca", "stranger"] {
-        openssl(dir, &format!("{new} -subj /CN={name} -keyout {name}.key -out {name}.pem"));
-    }
-    let signed = "-CA ca.pem -CAkey ca.key -addext basicConstraints=critical,CA:FALSE";
-    let address = "-addext subjectAltName=IP:127.0.0.1";
-    let files = "-keyout server.key -out server.pem";
-    openssl(dir, &format!("{new} -subj /CN=server {signed} {address} {files}"));
-}
-
 /// A receiver that answers every request with 204.
-async fn receiver(certificate: PathBuf, key: PathBuf) -> String {
-    let chain = vec![CertificateDer::from_pem_file(certificate).expect("a certificate")];
-    let key = PrivateKeyDer::from_pem_file(key).expect("a key");
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .expect("a pair");
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+async fn receiver(acceptor: TlsAcceptor) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("https://{}/", listener.local_addr().expect("bound"));
     tokio::spawn(async move {
@@ -70,10 +32,9 @@ async fn receiver(certificate: PathBuf, key: PathBuf) -> String {
 
 #[tokio::test]
 async fn a_server_proves_who_it_is_or_is_told_nothing() {
-    let dir = tempfile::tempdir().expect("a directory");
-    certificates(dir.path());
-    let path = |name: &str| dir.path().join(name);
-    let url = receiver(path("server.pem"), path("server.key")).await;
+    let certificates = Certificates::make();
+    let path = |name: &str| certificates.path(name);
+    let url = receiver(certificates.acceptor("server")).await;
     let mut server = Server::start().await;
     let table = "CREATE TABLE tenure_fence (key text PRIMARY KEY, token bigint NOT NULL)";
     server.client().await.batch_execute(table).await.expect("a table");

@@ -11,6 +11,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::support::http;
 use crate::work::process::{PATIENCE, ms, number_in, signal};
 
 /// A place for what programs write, which they find as `$D`.
@@ -141,12 +142,16 @@ impl Drop for Agent {
 
 /// What a server knows of a key.
 pub async fn lease(server: SocketAddr, key: &str) -> Value {
-    let answer = reqwest::get(format!("http://{server}/v1/leases/{key}")).await.expect("an answer");
+    let answer = http::client()
+        .get(format!("http://{server}/v1/leases/{key}"))
+        .send()
+        .await
+        .expect("an answer");
     answer.json().await.unwrap_or_default()
 }
 
 pub async fn post(server: SocketAddr, path: &str, body: &Value) -> Value {
-    let client = reqwest::Client::new();
+    let client = http::client();
     let answer = client.post(format!("http://{server}/v1/{path}")).json(body).send().await;
     answer.expect("an answer").json().await.unwrap_or_default()
 }

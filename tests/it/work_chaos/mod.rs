@@ -10,6 +10,7 @@ use std::path::Path;
 
 use crate::history::check;
 use crate::support::clock::{ms, now, within};
+use crate::support::http;
 use crate::support::node::Node;
 use crate::support::seed::{from_environment, seed};
 use crate::support::servers::Servers;
@@ -61,7 +62,7 @@ async fn nodes(servers: &Servers, witnesses: &Path, count: usize) -> (Vec<Node>,
 async fn held(node: &Node, keys: usize) -> usize {
     // A busy machine may answer late; what counts is what it answers in time.
     let url = format!("{}/v1/leases?state=held&limit={}", node.url, keys + 1);
-    let Ok(answer) = reqwest::get(url).await else { return 0 };
+    let Ok(answer) = http::client().get(url).send().await else { return 0 };
     let page: serde_json::Value = answer.json().await.unwrap_or_default();
     page["leases"].as_array().map_or(0, Vec::len)
 }

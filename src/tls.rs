@@ -1,0 +1,218 @@
+//! TLS as a client: who vouches for a server, and what is to be done about a handshake that failed.
+//!
+//! Guarantees: a server that nobody vouches for, or whose certificate is for other names, is told nothing; a
+//! connection that is to use TLS never falls back to plain text; no proxy of the environment is used.
+//!
+//! Does not guarantee: that a certificate was not revoked: no list of such is read.
+//!
+//! Assumes: the files of authorities are read once, when a configuration is made.
+
+use std::{error::Error, io, path::Path, path::PathBuf, sync::Arc};
+
+use rustls::{
+    CertificateError, ClientConfig, RootCertStore,
+    crypto::ring,
+    pki_types::{CertificateDer, pem::PemObject},
+};
+
+/// Whose certificates vouch for servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Roots<'a> {
+    /// Those of the operating system, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+    System,
+    /// Those of a PEM file, and no others.
+    Only(&'a Path),
+    /// Those of the operating system, and those of a PEM file.
+    SystemAnd(&'a Path),
+}
+
+impl<'a> Roots<'a> {
+    /// A file alone; the operating system's where no file is named.
+    #[must_use]
+    pub fn of(file: &'a Path) -> Self {
+        if file.as_os_str().is_empty() { Self::System } else { Self::Only(file) }
+    }
+}
+
+/// Why TLS cannot be set up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TlsError {
+    /// The operating system vouches for nobody.
+    #[error(
+        "the system has no certificates of authorities ({0}): install them (the package is often called \
+         ca-certificates), or name a file of them"
+    )]
+    System(String),
+    /// A file is of no use.
+    #[error("{path} cannot be used as a file of authorities' certificates: {why}", path = .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// A configuration for servers that these vouch for.
+///
+/// # Errors
+/// [`TlsError`] when the file is of no use, or there is nobody to vouch.
+pub fn client(roots: Roots<'_>) -> Result<ClientConfig, TlsError> {
+    let mut store = RootCertStore::empty();
+    match roots {
+        Roots::System => add_system(&mut store)?,
+        Roots::Only(path) => add_file(&mut store, path)?,
+        Roots::SystemAnd(path) => {
+            add_file(&mut store, path)?;
+            // The file may be all that there is.
+            let _ = add_system(&mut store);
+        }
+    }
+    Ok(trusting(store))
+}
+
+/// A configuration that trusts nobody: every handshake fails. For connections that are not to use TLS.
+#[must_use]
+pub fn none() -> ClientConfig {
+    trusting(RootCertStore::empty())
+}
+
+fn trusting(roots: RootCertStore) -> ClientConfig {
+    ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("the provider has these versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth()
+}
+
+fn add_system(store: &mut RootCertStore) -> Result<(), TlsError> {
+    let found = rustls_native_certs::load_native_certs();
+    let (added, _) = store.add_parsable_certificates(found.certs);
+    if added > 0 {
+        return Ok(());
+    }
+    let why = found.errors.first().map(ToString::to_string);
+    Err(TlsError::System(why.unwrap_or_else(|| "none was found".into())))
+}
+
+fn add_file(store: &mut RootCertStore, path: &Path) -> Result<(), TlsError> {
+    let fault = |why: String| TlsError::File { path: path.to_owned(), why };
+    let certificates =
+        CertificateDer::pem_file_iter(path).map_err(|error| fault(error.to_string()))?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| fault(error.to_string()))?;
+        store.add(certificate).map_err(|error| fault(error.to_string()))?;
+    }
+    if store.is_empty() { Err(fault("it has no certificate in PEM form".into())) } else { Ok(()) }
+}
+
+/// An HTTP client to go on with: by this configuration where a URL is `https`, and past every proxy that the
+/// environment names.
+pub fn http(config: ClientConfig) -> reqwest::ClientBuilder {
+    #[expect(clippy::disallowed_methods, reason = "this is the place")]
+    reqwest::Client::builder().no_proxy().tls_backend_preconfigured(config)
+}
+
+/// What went wrong, from the first cause, and what to do about it where TLS is the reason. `ca` says how a user
+/// names another authority.
+#[must_use]
+pub fn explain(error: &(dyn Error + 'static), ca: &str) -> String {
+    if let Some(fault) = fault(error) {
+        return format!("{fault}; {}", advice(fault, ca));
+    }
+    let (mut cause, mut unreadable) = (error, false);
+    while let Some(inner) = cause.source() {
+        unreadable |= inner.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse);
+        cause = inner;
+    }
+    if unreadable {
+        return format!("{cause}; its answer is no HTTP: if TLS is spoken there, write https://");
+    }
+    cause.to_string()
+}
+
+/// The error of TLS among the causes.
+#[must_use]
+pub fn fault<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    let mut cause = Some(error);
+    while let Some(at) = cause {
+        if let Some(fault) = at.downcast_ref() {
+            return Some(fault);
+        }
+        // What an I/O error wraps is not its source.
+        let wrapped = at.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        cause = match wrapped {
+            Some(inner) => Some(inner),
+            None => at.source(),
+        };
+    }
+    None
+}
+
+fn advice(fault: &rustls::Error, ca: &str) -> String {
+    use CertificateError as Bad;
+    match fault {
+        rustls::Error::InvalidCertificate(Bad::UnknownIssuer) => {
+            format!("no authority that is trusted here issued its certificate: name the file of the right one ({ca})")
+        }
+        rustls::Error::InvalidCertificate(Bad::NotValidForName | Bad::NotValidForNameContext { .. }) => {
+            "its certificate is for other names: use one of them in the address, or have one issued for this name"
+                .to_owned()
+        }
+        rustls::Error::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. }) => {
+            "its certificate has expired: renew it, or set this machine's clock".to_owned()
+        }
+        rustls::Error::InvalidCertificate(Bad::NotValidYet | Bad::NotValidYetContext { .. }) => {
+            "its certificate is not valid yet: set this machine's clock".to_owned()
+        }
+        rustls::Error::InvalidCertificate(_) => "its certificate cannot be used: have another one issued".to_owned(),
+        rustls::Error::InvalidMessage(_) => {
+            "what answers speaks no TLS: turn TLS on there, or write http:// if plain text is meant".to_owned()
+        }
+        rustls::Error::AlertReceived(_) => {
+            "the server ended the handshake: its log says why (it may ask for a client's certificate)".to_owned()
+        }
+        _ => "no secure connection was made".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn wrapped(fault: rustls::Error) -> io::Error {
+        // As the layers between a socket and a caller do.
+        io::Error::other(io::Error::new(io::ErrorKind::InvalidData, fault))
+    }
+
+    #[test]
+    fn an_error_of_tls_says_what_to_do_however_deep_it_is() {
+        let unknown = wrapped(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer));
+        let said = explain(&unknown, "--ca");
+        assert!(said.contains("UnknownIssuer") && said.contains("(--ca)"), "{said}");
+        let name = wrapped(rustls::Error::InvalidCertificate(CertificateError::NotValidForName));
+        assert!(explain(&name, "--ca").contains("for other names"));
+        let plain =
+            wrapped(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType));
+        assert!(explain(&plain, "--ca").contains("speaks no TLS"));
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        assert_eq!(explain(&refused, "--ca"), "connection refused");
+    }
+
+    #[test]
+    fn a_file_of_no_use_says_so() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        let fault = client(Roots::Only(file.path())).unwrap_err().to_string();
+        assert!(fault.contains("no certificate in PEM form"), "{fault}");
+        file.write_all(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+            .expect("written");
+        assert!(matches!(client(Roots::Only(file.path())), Err(TlsError::File { .. })));
+        assert!(matches!(
+            client(Roots::SystemAnd(Path::new("/no/such"))),
+            Err(TlsError::File { .. })
+        ));
+        assert_eq!(Roots::of(Path::new("")), Roots::System);
+    }
+}

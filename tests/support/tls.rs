@@ -1,0 +1,126 @@
+//! Certificates, made by `openssl` for the occasion, and fronts that speak TLS for a server that does not.
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use rustls::{
+    ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+
+/// `ca.pem` is an authority, and `stranger.pem` one that issued nothing. Of the certificates by the first, `server.pem`
+/// is for 127.0.0.1, `elsewhere.pem` for another name and `client.pem` for a client.
+#[derive(Debug)]
+pub struct Certificates(TempDir);
+
+impl Certificates {
+    pub fn make() -> Self {
+        let made = Self(tempfile::tempdir().expect("a directory"));
+        let new = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2";
+        for name in ["ca", "stranger"] {
+            made.openssl(&format!("{new} -subj /CN={name} -keyout {name}.key -out {name}.pem"));
+        }
+        let signed = "-CA ca.pem -CAkey ca.key -addext basicConstraints=critical,CA:FALSE";
+        let issued = [
+            ("server", "IP:127.0.0.1"),
+            ("elsewhere", "DNS:elsewhere.example"),
+            ("client", "DNS:client"),
+        ];
+        for (name, who) in issued {
+            let files = format!("-keyout {name}.key -out {name}.pem");
+            let address = format!("-addext subjectAltName={who}");
+            made.openssl(&format!("{new} -subj /CN={name} {signed} {address} {files}"));
+        }
+        made
+    }
+
+    fn openssl(&self, arguments: &str) {
+        let mut command = Command::new("openssl");
+        let ran = command.args(arguments.split(' ')).current_dir(self.0.path()).output();
+        let ran = ran.expect("openssl; `make debian` fetches it");
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.0.path().join(file)
+    }
+
+    /// What a server speaks TLS with that shows the certificate of this name.
+    pub fn acceptor(&self, name: &str) -> TlsAcceptor {
+        let chain = CertificateDer::from_pem_file(self.path(&format!("{name}.pem")));
+        let key = PrivateKeyDer::from_pem_file(self.path(&format!("{name}.key"))).expect("a key");
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![chain.expect("a certificate")], key)
+            .expect("a pair");
+        TlsAcceptor::from(Arc::new(config))
+    }
+}
+
+/// Speaks TLS for a server, in a thread of its own that ends with the process.
+#[derive(Debug)]
+pub struct Front {
+    pub addr: SocketAddr,
+    heard: Arc<AtomicU64>,
+}
+
+impl Front {
+    /// In front of `upstream`, which need not listen yet, with the certificate of this name.
+    pub fn start(certificates: &Certificates, name: &str, upstream: SocketAddr) -> Self {
+        let acceptor = certificates.acceptor(name);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let addr = listener.local_addr().expect("bound");
+        listener.set_nonblocking(true).expect("a socket");
+        let heard = Arc::new(AtomicU64::new(0));
+        let counter = heard.clone();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(serve(listener, acceptor, upstream, counter));
+        });
+        Self { addr, heard }
+    }
+
+    pub fn url(&self) -> String {
+        format!("https://{}", self.addr)
+    }
+
+    /// How many connections told it something.
+    pub fn heard(&self) -> u64 {
+        self.heard.load(Ordering::SeqCst)
+    }
+}
+
+async fn serve(
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    upstream: SocketAddr,
+    heard: Arc<AtomicU64>,
+) {
+    let listener = tokio::net::TcpListener::from_std(listener).expect("a socket");
+    while let Ok((socket, _)) = listener.accept().await {
+        let (acceptor, heard) = (acceptor.clone(), heard.clone());
+        tokio::spawn(async move {
+            let Ok(mut outside) = acceptor.accept(socket).await else { return };
+            let Ok(mut inside) = TcpStream::connect(upstream).await else { return };
+            heard.fetch_add(1, Ordering::SeqCst);
+            let _ = tokio::io::copy_bidirectional(&mut outside, &mut inside).await;
+        });
+    }
+}
