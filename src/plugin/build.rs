@@ -44,7 +44,9 @@ pub fn build(
     let name = &plugin.name;
     Ok(match &plugin.kind {
         PluginKind::Exec { command, environment } => Arc::new(Exec::new(command, environment)),
-        PluginKind::Webhook { url, secrets } => Arc::new(Webhook::new(name, url, secrets, clock)?),
+        PluginKind::Webhook { url, secrets, .. } => {
+            Arc::new(Webhook::new(name, url, secrets, clock)?)
+        }
         PluginKind::Nats { .. } => nats::build(plugin, store, clock)?,
         PluginKind::Postgres { .. } => postgres::build(plugin, store, clock)?,
         PluginKind::Log => Arc::new(Log::new(name)),

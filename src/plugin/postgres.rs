@@ -18,7 +18,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream as Stream};
 use super::{BuildError, FailureKind, FenceError, FenceOrder, FencePlugin, Fencing, chain};
 use crate::{
     clock::Clock,
-    settings::{Nats, Plugin, PluginKind},
+    settings::{self, Nats, Plugin, PluginKind},
     tls::{self, Roots},
 };
 
@@ -31,11 +31,11 @@ pub(super) fn build(
     _store: &Nats,
     _clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn FencePlugin>, BuildError> {
-    let PluginKind::Postgres { url, url_file, table } = &plugin.kind else {
+    let PluginKind::Postgres { url, url_file, table, accept_plaintext } = &plugin.kind else {
         unreachable!("a plugin of another kind is built elsewhere")
     };
     let url = url.or_file("url_file", url_file)?.unwrap_or_default();
-    Ok(Arc::new(Postgres::new(&url, table, plugin.timeout)?))
+    Ok(Arc::new(Postgres::new(&url, table, plugin.timeout, *accept_plaintext)?))
 }
 
 /// Raises the key's token in a table, where guarded writes look for it. A write that is under way holds
@@ -52,11 +52,20 @@ struct Inner {
 }
 
 impl Postgres {
-    pub(super) fn new(url: &str, table: &str, timeout: Duration) -> Result<Self, BuildError> {
+    pub(super) fn new(
+        url: &str,
+        table: &str,
+        timeout: Duration,
+        accept_plaintext: bool,
+    ) -> Result<Self, BuildError> {
         // The library's error may quote what is wrong.
         let fault =
             |_| BuildError::Setting { key: "url", why: "it is no URL of PostgreSQL".into() };
         let mut config: Config = url.parse().map_err(fault)?;
+        // It may have come from a file that was written anew since the settings were read.
+        if let Some(why) = settings::of_postgres(&config).filter(|_| !accept_plaintext) {
+            return Err(BuildError::Setting { key: "url", why });
+        }
         config.application_name("tenure");
         let required = config.get_ssl_mode() == SslMode::Require;
         let tls = required.then(|| tls::client(Roots::System)).transpose()?;

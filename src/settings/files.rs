@@ -5,6 +5,8 @@
 use std::path::Path;
 
 use super::{Fault, Faults, Loaded, Settings, StoreKind};
+#[cfg(feature = "postgres")]
+use super::{Plugin, PluginKind};
 
 /// What a file is to hold.
 #[derive(Clone, Copy)]
@@ -43,8 +45,35 @@ impl Loaded {
                 let problem = format!("names {}, which {problem}", path.display());
                 Some(Fault { origin: self.origin(key), key: Some(key.to_owned()), problem })
             })
+            .chain(self.postgres_files())
             .collect();
         if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
+    }
+}
+
+impl Loaded {
+    /// What is wrong with the URLs of databases that stand in files.
+    #[cfg(feature = "postgres")]
+    fn postgres_files(&self) -> Vec<Fault> {
+        let plugins = self.settings.plugins.iter().enumerate();
+        let fault = |(at, plugin): (usize, &Plugin)| {
+            let PluginKind::Postgres { url_file, accept_plaintext: false, url, .. } = &plugin.kind
+            else {
+                return None;
+            };
+            // One that cannot be read is told when the plugin is made.
+            let url = url.or_file("url_file", url_file).ok().flatten()?;
+            let problem = super::of_postgres(&url.parse().ok()?)?;
+            let key = format!("plugin[{at}].url_file");
+            let problem = format!("names {}, whose URL {problem}", url_file.display());
+            Some(Fault { origin: self.origin(&key), key: Some(key), problem })
+        };
+        plugins.filter_map(fault).collect()
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    fn postgres_files(&self) -> Vec<Fault> {
+        Vec::new()
     }
 }
 

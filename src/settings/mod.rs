@@ -19,6 +19,7 @@ pub(crate) mod fuzzing;
 mod layers;
 mod load;
 mod networks;
+mod plaintext;
 mod plugins;
 mod policies;
 mod rows;
@@ -30,6 +31,8 @@ mod stores;
 mod tests;
 #[cfg(test)]
 mod tests_build;
+#[cfg(test)]
+mod tests_plaintext;
 #[cfg(test)]
 mod tests_plugins;
 #[cfg(test)]
@@ -46,6 +49,9 @@ pub use fault::{Fault, Faults, Origin};
 pub use layers::Sources;
 pub use load::Loaded;
 pub use networks::{CheckTargets, Network, is_link_local};
+#[cfg(feature = "postgres")]
+pub use plaintext::of_postgres;
+pub use plaintext::{all_loopback, has_tls_address};
 pub use plugins::{FENCE_TABLE, NatsMode, Plugin, PluginKind, WEBHOOK_SECRET};
 pub use policies::Policy;
 pub use secret::{FileError, Secret};

@@ -116,7 +116,7 @@ fn list(plugin: &Plugin) -> String {
             }
             hidden(&mut text, "environment", !environment.is_empty());
         }
-        PluginKind::Webhook { url, secrets } => {
+        PluginKind::Webhook { url, secrets, accept_plaintext } => {
             // Of many a service whoever knows the path may post.
             let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
             let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -128,6 +128,7 @@ fn list(plugin: &Plugin) -> String {
                 let _ = writeln!(text, "# url is set, and not shown beyond {shown:?}");
             }
             hidden(&mut text, "secrets", !secrets.is_empty());
+            line(&mut text, "accept_plaintext", &(*accept_plaintext).into());
         }
         PluginKind::Nats { servers, subject, mode } => {
             given(&mut text, "subject", subject);
@@ -151,12 +152,14 @@ fn list(plugin: &Plugin) -> String {
                     given(&mut text, key, &path.to_string_lossy());
                 }
                 line(&mut text, "tls_required", &nats.tls_required.into());
+                line(&mut text, "accept_plaintext", &nats.accept_plaintext.into());
             }
         }
-        PluginKind::Postgres { url, url_file, table } => {
+        PluginKind::Postgres { url, url_file, table, accept_plaintext } => {
             hidden(&mut text, "url", !url.is_empty());
             given(&mut text, "url_file", &url_file.to_string_lossy());
             given(&mut text, "table", table);
+            line(&mut text, "accept_plaintext", &(*accept_plaintext).into());
         }
         PluginKind::Log => {}
         #[cfg(feature = "testing")]

@@ -117,9 +117,12 @@ pub struct Nats {
     /// The key of this client's certificate; empty: none.
     #[serde(deserialize_with = "path")]
     pub tls_key: PathBuf,
-    /// Talk TLS only.
+    /// Talk TLS only; so it is also where another of the settings of TLS is made, or an address is `tls://`.
     #[serde(deserialize_with = "flag")]
     pub tls_required: bool,
+    /// Tell other machines in plain text who this client is.
+    #[serde(deserialize_with = "flag")]
+    pub accept_plaintext: bool,
     /// How long a request may take.
     #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
     pub request_timeout: Duration,
@@ -184,6 +187,7 @@ impl Default for Nats {
             tls_cert: PathBuf::new(),
             tls_key: PathBuf::new(),
             tls_required: false,
+            accept_plaintext: false,
             request_timeout: Duration::from_secs(2),
         }
     }

@@ -98,7 +98,10 @@ fn every_fault_of_a_plugin_is_told_with_its_line() {
         (26, "plugin.url: either url or url_file must be given"),
         (27, "plugin.name: another plugin has this name"),
         (29, "plugin.table: must be the name of a table"),
-        (30, "plugin.colour: no such key; a plugin of kind postgres has concurrency, kind, name"),
+        (
+            30,
+            "plugin.colour: no such key; a plugin of kind postgres has accept_plaintext, concurrency, kind, name",
+        ),
         (31, "plugin.name: is missing"),
         (32, "plugin.kind: must be \"exec\", \"webhook\""),
         (36, "plugin.url: must be a URL such as postgres://"),
@@ -128,9 +131,9 @@ fn plugins_are_shown_so_that_they_read_back_but_for_their_secrets() {
     let content = format!(
         "[[plugin]]\nname = \"h\"\nkind = \"webhook\"\nurl = \"https://a/T0/swordfish\"\n\
          secrets = [\"{SECRET}\"]\n[[plugin]]\nname = \"p\"\nkind = \"postgres\"\n\
-         url = \"postgres://u:hunter2@a\"\n[[plugin]]\nname = \"e\"\nkind = \"exec\"\n\
+         url = \"postgres://u:hunter2@a/?sslmode=require\"\n[[plugin]]\nname = \"e\"\nkind = \"exec\"\n\
          command = [\"x\", \"--password=swordfish\"]\nenvironment = {{ A = \"hunter2\" }}\n[[plugin]]\nname = \"n\"\n\
-         kind = \"nats\"\nsubject = \"f\"\nurl = \"nats://a\"\ntoken = \"hunter2\"\n"
+         kind = \"nats\"\nsubject = \"f\"\nurl = \"tls://a\"\ntoken = \"hunter2\"\n"
     );
     let loaded = sources(Some(file(&content).path())).load().unwrap();
     let shown = loaded.to_toml(true);

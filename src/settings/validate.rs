@@ -8,7 +8,7 @@ use crate::lease::MAX_NODE_TTL_MS;
 
 use super::{
     ByteSize, DynamoDb, Embedded, Nats, Node, Settings, StoreKind, Workers, format_duration,
-    policies::NUMBERS_OF_KEYS,
+    plaintext, policies::NUMBERS_OF_KEYS,
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -143,6 +143,9 @@ pub(super) fn of_nats(nats: &Nats) -> Vec<(&'static str, String)> {
     rules.range("store.nats.history", nats.history, 1..=64);
     rules.span("store.nats.request_timeout", nats.request_timeout, REQUEST_TIMEOUTS);
     of_nats_identity(&mut rules, nats);
+    if let Some(problem) = plaintext::of_nats(nats) {
+        rules.add("store.nats.url", &problem);
+    }
     rules.0
 }
 

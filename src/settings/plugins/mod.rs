@@ -44,6 +44,8 @@ pub enum PluginKind {
         url: String,
         /// What it is signed with, the newest first; all of them sign.
         secrets: Vec<Secret>,
+        /// Post to other machines in plain text.
+        accept_plaintext: bool,
     },
     /// Asks or tells on a subject of NATS.
     Nats {
@@ -63,6 +65,8 @@ pub enum PluginKind {
         url_file: PathBuf,
         /// The table, perhaps with its schema.
         table: String,
+        /// Tell another machine the password in plain text.
+        accept_plaintext: bool,
     },
     /// Writes a line to the log.
     Log,

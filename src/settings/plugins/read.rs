@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     super::{
-        Fault, Nats, Secret, format_duration,
+        Fault, Nats, Secret, format_duration, plaintext,
         rows::{Reader, Row, span, text, texts},
         validate,
     },
@@ -57,6 +57,11 @@ const KINDS: &[&str] = &[
 ];
 
 impl Reader<'_> {
+    /// A flag that is off where it is left out.
+    fn flag(&mut self, key: &'static str) -> bool {
+        self.optional(key, "true or false", Value::as_bool).unwrap_or_default()
+    }
+
     fn is(&self, kind: &str) -> bool {
         self.peek("kind").and_then(Value::as_str) == Some(kind)
     }
@@ -151,7 +156,12 @@ fn webhook(reader: &mut Reader<'_>) -> Option<PluginKind> {
         let secrets: Option<Vec<_>> = texts(value)?.into_iter().map(secret).collect();
         secrets.filter(|secrets| !secrets.is_empty())
     });
-    Some(PluginKind::Webhook { url: url?, secrets: secrets? })
+    let accept_plaintext = reader.flag("accept_plaintext");
+    let open = url.as_deref().filter(|_| !accept_plaintext).and_then(plaintext::of_webhook);
+    if let Some(problem) = open {
+        reader.fault("url", problem);
+    }
+    Some(PluginKind::Webhook { url: url?, secrets: secrets?, accept_plaintext })
 }
 
 fn nats(reader: &mut Reader<'_>) -> Option<PluginKind> {
@@ -168,7 +178,6 @@ fn nats(reader: &mut Reader<'_>) -> Option<PluginKind> {
             .into_iter()
             .find(|mode| value.as_str() == Some(mode.as_str()))
     });
-    let tls_required = reader.optional("tls_required", "true or false", Value::as_bool);
     let url = reader.text("url");
     let section = Nats {
         url: url.clone().unwrap_or_default(),
@@ -181,7 +190,8 @@ fn nats(reader: &mut Reader<'_>) -> Option<PluginKind> {
         tls_ca: reader.path("tls_ca"),
         tls_cert: reader.path("tls_cert"),
         tls_key: reader.path("tls_key"),
-        tls_required: tls_required.unwrap_or_default(),
+        tls_required: reader.flag("tls_required"),
+        accept_plaintext: reader.flag("accept_plaintext"),
         ..Nats::default()
     };
     let servers = if reader.has("url") {
@@ -202,6 +212,7 @@ fn nats(reader: &mut Reader<'_>) -> Option<PluginKind> {
             "tls_cert",
             "tls_key",
             "tls_required",
+            "accept_plaintext",
         ];
         for key in alone.into_iter().filter(|key| reader.has(key)).collect::<Vec<_>>() {
             reader.fault(key, "needs url; without one the servers of [store.nats] are meant");
@@ -236,5 +247,12 @@ fn postgres(reader: &mut Reader<'_>) -> Option<PluginKind> {
         text(value).filter(|table| table.split('.').count() <= 2 && table.split('.').all(name))
     });
     let table = table.unwrap_or_else(|| FENCE_TABLE.to_owned());
-    Some(PluginKind::Postgres { url: url.unwrap_or_default(), url_file, table })
+    let (url, accept_plaintext) = (url.unwrap_or_default(), reader.flag("accept_plaintext"));
+    #[cfg(feature = "postgres")]
+    if !accept_plaintext
+        && let Some(problem) = url.reveal().parse().ok().as_ref().and_then(plaintext::of_postgres)
+    {
+        reader.fault("url", problem);
+    }
+    Some(PluginKind::Postgres { url, url_file, table, accept_plaintext })
 }

@@ -15,6 +15,7 @@ use super::{
     options::{MAX_HISTORY, Options},
     subject::Subjects,
 };
+use crate::settings;
 
 /// An idle connection is tried so often; after three without an answer it is given up. A server that
 /// stopped without closing its connections costs about that, the time to live of a node.
@@ -67,6 +68,10 @@ async fn connect_options(
     options: &Options,
     connections: watch::Sender<u64>,
 ) -> Result<ConnectOptions, OpenError> {
+    if options.keeps_to_loopback() && !settings::all_loopback(&options.url) {
+        let why = "is plain text to another machine, and credentials are given: ask for TLS, or accept that".into();
+        return Err(OpenError::Setting { setting: "store.nats.url", why });
+    }
     let connections = Arc::new(connections);
     let mut connect = ConnectOptions::new()
         .name("tenure")
@@ -79,7 +84,7 @@ async fn connect_options(
             MAX_DELAY.min(Duration::from_millis(25).saturating_mul(attempts.saturating_sub(1)))
         })
         .client_capacity(MAX_ON_THEIR_WAY as usize)
-        .require_tls(options.tls.required)
+        .require_tls(options.requires_tls())
         .event_callback(move |event| {
             if matches!(event, Event::Connected) {
                 connections.send_modify(|count| *count += 1);
@@ -90,6 +95,10 @@ async fn connect_options(
             }
             ready(())
         });
+    if options.keeps_to_loopback() {
+        // A server names its neighbours, which may be other machines.
+        connect = connect.ignore_discovered_servers();
+    }
     if let Some(path) = &options.credentials {
         connect = connect
             .credentials_file(path)

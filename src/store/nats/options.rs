@@ -20,8 +20,10 @@ pub struct Tls {
     pub cert: Option<PathBuf>,
     /// The client's private key, PEM. Goes with `cert`.
     pub key: Option<PathBuf>,
-    /// Refuse a connection without TLS.
+    /// Refuse a connection without TLS. So it is too where one of the others is given, or an address is `tls://`.
     pub required: bool,
+    /// Tell other machines in plain text who this client is.
+    pub accept_plaintext: bool,
 }
 
 /// How to open a store.
@@ -100,7 +102,8 @@ impl Options {
                 ca: given(&section.tls_ca),
                 cert: given(&section.tls_cert),
                 key: given(&section.tls_key),
-                required: section.tls_required,
+                required: section.requires_tls(),
+                accept_plaintext: section.accept_plaintext,
             },
             request_timeout: section.request_timeout,
             history: section.history,
@@ -108,6 +111,26 @@ impl Options {
             max_keys: u64::MAX,
             restore: false,
         })
+    }
+}
+
+impl Options {
+    /// Whether a server without TLS is told nothing.
+    pub(super) fn requires_tls(&self) -> bool {
+        let Tls { ca, cert, key, required, .. } = &self.tls;
+        let named = [ca, cert, key].iter().any(|path| path.is_some());
+        *required || named || settings::has_tls_address(&self.url)
+    }
+
+    /// Whether servers are told who this client is.
+    pub(super) fn has_credentials(&self) -> bool {
+        let files = self.credentials.is_some() || self.token.is_some() || self.password.is_some();
+        files || self.url.contains('@')
+    }
+
+    /// Credentials that are to go no further than this machine.
+    pub(super) fn keeps_to_loopback(&self) -> bool {
+        self.has_credentials() && !self.requires_tls() && !self.tls.accept_plaintext
     }
 }
 
