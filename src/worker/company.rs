@@ -31,7 +31,7 @@ enum Kept {
     /// None was started yet, or it may be tried anew from this reading of the boot clock on.
     Absent { from_ms: u64 },
     /// It runs, unless it was killed; and the directory that it removes at its end.
-    Present(Guardian, PrivateDir),
+    Present { guardian: Guardian, _dir: PrivateDir },
 }
 
 static COMPANY: OnceLock<Company> = OnceLock::new();
@@ -55,14 +55,14 @@ impl Company {
     async fn badge(&self) -> Option<Badge> {
         let mut kept = self.guardian.lock().await;
         match &*kept {
-            Kept::Present(guardian, _) if !guardian.is_gone() => return Some(guardian.badge()),
+            Kept::Present { guardian, .. } if !guardian.is_gone() => return Some(guardian.badge()),
             Kept::Absent { from_ms } if boottime_ms() < *from_ms => return None,
             _ => {}
         }
         match start().await {
             Ok((guardian, dir)) => {
                 let badge = guardian.badge();
-                *kept = Kept::Present(guardian, dir);
+                *kept = Kept::Present { guardian, _dir: dir };
                 Some(badge)
             }
             Err(error) => {
