@@ -14,7 +14,7 @@ use rustls::ClientConfig;
 
 use crate::{
     actor::Arbiters,
-    http::{App, Courier, Door, Names, Replays, Seal, Server, ServerOptions, Source},
+    http::{App, Budget, Courier, Door, Names, Replays, Seal, Server, ServerOptions, Source},
     lease::Nonce,
     manager::{Manager, engine::Engine},
     settings::{Settings, StoreKind},
@@ -53,6 +53,8 @@ impl Coordinator {
         let manager = engine.manager.clone();
         let url = settings.advertise_url(bound);
         let seal = Arc::new(Seal::new(&engine.store.store.meta().secret, &url));
+        let most = usize::try_from(settings.limits.body_bytes.0).unwrap_or(usize::MAX);
+        let bodies = Budget::new(most);
         let app = App {
             manager: manager.clone(),
             courier: Courier::new(seal.clone(), tls_to_nodes(settings)?)
@@ -64,10 +66,12 @@ impl Coordinator {
             keep_alive: settings.events.heartbeat_interval.min(MAX_SILENCE).mul_f64(0.8),
             replays: Replays::of(&*engine.store.store),
             door: Door::new(Names::new(&settings.server.hosts, &url), seal),
+            bodies,
         };
         let options = ServerOptions {
             workers,
             max_connections: settings.server.max_connections.div_ceil(workers),
+            per_address: settings.limits.connections_per_address,
             keep_alive: settings.server.keep_alive,
             shutdown_timeout: settings.server.shutdown_timeout,
         };

@@ -13,6 +13,7 @@ use super::{
     body::{Body, json, owner},
     forward::{asks_for_part, relay_waiting},
     leases::{kept_by, mark},
+    places::Waiting,
     problem::Problem,
     seal::was_forwarded,
     server::App,
@@ -68,6 +69,11 @@ async fn try_acquire_any(
         return Ok(json(request, StatusCode::OK, &told(app, &here)));
     }
     let wait = Duration::from_millis(any.wait_ms).min(manager.limits().wait_max);
+    let place = if wait.is_zero() { Ok(None) } else { Waiting::of(request).map(Some) };
+    let _place = match place {
+        Ok(place) => place,
+        Err(full) => return acquire_any_at_once(request, app, any, received, full).await,
+    };
     // The calls under a session are served by its home.
     if let Some((id, _)) = any.mark.filter(|_| any.session.is_none())
         && !was_forwarded(request)
@@ -96,6 +102,33 @@ async fn try_acquire_any(
         gather(request, app, bytes, id, taken.elsewhere, &mut answer).await?;
     }
     Ok(json(request, StatusCode::OK, &answer))
+}
+
+/// Where no more calls may wait, one that need not is granted, here.
+async fn acquire_any_at_once(
+    request: &HttpRequest,
+    app: &App,
+    any: AcquireAny,
+    received: Moment,
+    full: Problem,
+) -> Result<HttpResponse, Problem> {
+    let manager = &app.manager;
+    let server = any.mark.filter(|_| any.session.is_none() && !was_forwarded(request));
+    if !manager.is_draining() && server.is_some_and(|(id, _)| manager.server_of(id).is_some()) {
+        return Err(full);
+    }
+    match manager.acquire_any(&AcquireAny { wait_ms: 0, ..any }, received).await {
+        Ok(taken) if taken.elsewhere.is_empty() => {
+            Ok(json(request, StatusCode::OK, &told(app, &taken.grants)))
+        }
+        Ok(_) | Err(AcquireAnyError::NoneAvailable(_) | AcquireAnyError::NoneOfShare(..)) => {
+            Err(full)
+        }
+        Err(error) => {
+            let problem = Problem::acquire_any(&error);
+            Err(if problem.home().is_some() { full } else { problem })
+        }
+    }
 }
 
 /// Adds what other nodes answer for of a repeated call's grants: all of it, or the caller is to come

@@ -1,6 +1,13 @@
 //! Reading requests strictly and writing answers.
+//!
+//! Guarantees: a body is kept as it comes, within what its call and all bodies together may take.
 
-use std::{future::Future, pin::Pin, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    rc::Rc,
+    time::Duration,
+};
 
 use actix_web::{
     FromRequest, HttpMessage as _, HttpRequest, HttpResponse,
@@ -8,42 +15,63 @@ use actix_web::{
     http::{StatusCode, header},
     web,
 };
+use bytes::Bytes;
+use futures_util::StreamExt as _;
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{problem::Problem, seal::Sealed, wire::Object, words};
+use super::{
+    budget::{Budget, Buffer, FREE},
+    places::Seat,
+    problem::Problem,
+    seal::Sealed,
+    server::App,
+    wire::Object,
+    words,
+};
 use crate::lease::{Key, Owner};
 
-/// Largest body of a request, in bytes.
-pub const MAX_BODY_BYTES: usize = 1024 * 1024;
+/// Largest body of a call about one lease or one session, in bytes: a value of 16 KiB of which each byte is escaped, and
+/// as much for the rest.
+pub const SINGLE_BODY_BYTES: usize = 128 * 1024;
+/// Largest body of a call about many leases.
+pub const BATCH_BODY_BYTES: usize = 1024 * 1024;
 
 /// How long a client may take for a body, once its head is there.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// What a body of a call may be.
+pub trait Bounded {
+    /// Its largest length in bytes.
+    const MOST: usize = SINGLE_BODY_BYTES;
+    /// Whether others depend on the call: it is served when others are refused.
+    const IS_VITAL: bool = false;
+}
+
 /// A JSON body: unknown and duplicate fields, wrong types and excess are refused.
 ///
 /// The bytes are kept, to be passed on to the node that the lease is at home at.
-pub struct Body<T>(pub T, pub bytes::Bytes);
+pub struct Body<T>(pub T, pub Bytes);
 
 /// A [`Body`] that may be left out.
-pub struct OptionalBody<T>(pub T, pub bytes::Bytes);
+pub struct OptionalBody<T>(pub T, pub Bytes);
 
 type Reading<T> = Pin<Box<dyn Future<Output = Result<T, Problem>>>>;
 
-impl<T: DeserializeOwned + 'static> FromRequest for Body<T> {
+impl<T: Bounded + DeserializeOwned + 'static> FromRequest for Body<T> {
     type Error = Problem;
     type Future = Reading<Self>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        read(request, payload, |bytes| Ok(Self(parse(&bytes)?, bytes)))
+        read::<T, _>(request, payload, |bytes| Ok(Self(parse(&bytes)?, bytes)))
     }
 }
 
-impl<T: DeserializeOwned + Default + 'static> FromRequest for OptionalBody<T> {
+impl<T: Bounded + DeserializeOwned + Default + 'static> FromRequest for OptionalBody<T> {
     type Error = Problem;
     type Future = Reading<Self>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        read(request, payload, |bytes| Ok(Self(parse_optional(&bytes)?, bytes)))
+        read::<T, _>(request, payload, |bytes| Ok(Self(parse_optional(&bytes)?, bytes)))
     }
 }
 
@@ -62,23 +90,19 @@ pub fn parse_optional<T: DeserializeOwned + Default>(bytes: &[u8]) -> Result<T, 
     Ok(read?.map_or_else(T::default, |Object(body)| body))
 }
 
-fn read<T>(
+fn read<T: Bounded, R>(
     request: &HttpRequest,
     payload: &mut Payload,
-    parse: impl FnOnce(bytes::Bytes) -> Result<T, Problem> + 'static,
-) -> Reading<T> {
-    let bytes = web::Payload::from_request(request, payload);
+    parse: impl FnOnce(Bytes) -> Result<R, Problem> + 'static,
+) -> Reading<R> {
+    let mut payload = payload.take();
     let request = request.clone();
     Box::pin(async move {
         let read = async {
-            let payload =
-                bytes.await.map_err(|error| Problem::malformed(error.to_string(), None))?;
-            let bytes = payload.to_bytes_limited(MAX_BODY_BYTES);
+            let bytes = gather::<T>(&request, &mut payload);
             let bytes = actix_web::rt::time::timeout(BODY_TIMEOUT, bytes)
                 .await
-                .map_err(|_| Problem::too_slow(BODY_TIMEOUT))?
-                .map_err(|_| Problem::too_large(MAX_BODY_BYTES))?
-                .map_err(|error| Problem::malformed(error.to_string(), None))?;
+                .map_err(|_| Problem::too_slow(BODY_TIMEOUT))??;
             if request.extensions().get::<Sealed>().is_some_and(|sealed| !sealed.has(&bytes)) {
                 return Err(Problem::forged_header());
             }
@@ -87,6 +111,57 @@ fn read<T>(
         // The handler, which would put the request's ids on its answer, is not reached.
         read.await.map_err(|problem| problem.answering(&request))
     })
+}
+
+/// All of a body. One that came at once and is short, as those of heartbeats are, is not copied.
+async fn gather<T: Bounded>(
+    request: &HttpRequest,
+    payload: &mut Payload,
+) -> Result<Bytes, Problem> {
+    let said = request.headers().get(header::CONTENT_LENGTH).and_then(|said| said.to_str().ok());
+    let length: usize = said.and_then(|said| said.parse().ok()).unwrap_or(0);
+    if length > T::MOST {
+        return Err(Problem::too_large(T::MOST));
+    }
+    let Some(first) = chunk(request, payload, length).await? else { return Ok(Bytes::new()) };
+    let left = |read: usize| length.saturating_sub(read);
+    let mut next = chunk(request, payload, left(first.len())).await?;
+    if next.is_none() && first.len() <= FREE {
+        return Ok(first);
+    }
+    let app = request.app_data::<web::Data<App>>();
+    let bodies = app.map_or_else(|| Budget::new(2 * T::MOST), |app| app.bodies.clone());
+    let mut buffer = Buffer::new(bodies, T::IS_VITAL);
+    buffer.add(&first)?;
+    drop(first);
+    while let Some(bytes) = next {
+        if buffer.len() + bytes.len() > T::MOST {
+            return Err(Problem::too_large(T::MOST));
+        }
+        buffer.add(&bytes)?;
+        drop(bytes);
+        next = chunk(request, payload, left(buffer.len())).await?;
+    }
+    Ok(buffer.freeze())
+}
+
+/// The next piece of a body, of which so many bytes are left, where that is known. While it is waited for, the
+/// connection counts as one that has nothing to say.
+async fn chunk(
+    request: &HttpRequest,
+    payload: &mut Payload,
+    left: usize,
+) -> Result<Option<Bytes>, Problem> {
+    let mut reading = None;
+    let chunk = poll_fn(|context| {
+        let chunk = payload.poll_next_unpin(context);
+        if chunk.is_pending() && reading.is_none() {
+            let seat = request.conn_data::<Rc<Seat>>();
+            reading = seat.map(|seat| seat.read(left as u64));
+        }
+        chunk
+    });
+    chunk.await.transpose().map_err(|error| Problem::malformed(error.to_string(), None))
 }
 
 /// Says what is wrong with a body, and where; read a second time, since the first reading is the one

@@ -9,18 +9,27 @@
 //!
 //! Assumes: a browser says `Mozilla/` as its user agent, or sends `Origin`, `Referer` or `Sec-Fetch-Site`.
 
-use std::{future, net::IpAddr, rc::Rc, sync::Arc};
+use std::{
+    future::{self, Future},
+    net::IpAddr,
+    pin::Pin,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
 
 use actix_web::{
     Error, HttpMessage as _,
     body::BoxBody,
     dev::{Service, ServiceRequest, ServiceResponse, Transform, forward_ready},
-    http::{Method, header},
+    http::{ConnectionType, Method, header},
 };
 use futures_util::future::Either;
+use pin_project_lite::pin_project;
 
 use super::{
     forward::UNPROVEN,
+    places::{Seat, Serving},
     problem::{FORGED, Problem},
     seal::{Forged, Seal},
 };
@@ -174,16 +183,27 @@ where
 {
     type Response = S::Response;
     type Error = Error;
-    type Future = Either<S::Future, future::Ready<Result<S::Response, Error>>>;
+    type Future = Either<Served<S::Future>, future::Ready<Result<S::Response, Error>>>;
 
     forward_ready!(inner);
 
     fn call(&self, request: ServiceRequest) -> Self::Future {
-        match self.door.judge(&request) {
-            Ok(()) => Either::Left(self.inner.call(request)),
+        let seat = request.conn_data::<Rc<Seat>>();
+        let serving = seat.map(Seat::serve);
+        let is_refused = seat.is_some_and(|seat| seat.is_reserved()) && !is_vital(request.path());
+        let judged = if is_refused {
+            Err(Problem::too_many_connections())
+        } else {
+            self.door.judge(&request)
+        };
+        match judged {
+            Ok(()) => Either::Left(Served { inner: self.inner.call(request), serving }),
             Err(problem) => {
                 let is_forged = problem.code == FORGED;
                 let mut response = problem.respond(request.request());
+                if serving.is_some_and(|serving| serving.is_last()) {
+                    response.head_mut().set_connection_type(ConnectionType::Close);
+                }
                 if is_forged {
                     let name = header::HeaderName::from_static(UNPROVEN);
                     response.headers_mut().insert(name, header::HeaderValue::from_static("1"));
@@ -191,6 +211,42 @@ where
                 Either::Right(future::ready(Ok(request.into_response(response))))
             }
         }
+    }
+}
+
+/// Whether others depend on a call: it is served when there are no places for calls.
+pub fn is_vital(path: &str) -> bool {
+    match path {
+        "/livez" | "/readyz" | "/metrics" => true,
+        "/v1/heartbeat" | "/v1/heartbeats" | "/v1/release" | "/v1/releases" => true,
+        _ => path.starts_with("/v1/sessions/") && path.ends_with("/heartbeat"),
+    }
+}
+
+pin_project! {
+    /// The answer to a call that has a place.
+    pub struct Served<F> {
+        #[pin]
+        inner: F,
+        serving: Option<Serving>,
+    }
+}
+
+impl<F, B> Future for Served<F>
+where
+    F: Future<Output = Result<ServiceResponse<B>, Error>>,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let mut answer = ready!(this.inner.poll(context));
+        if this.serving.take().is_some_and(|serving| serving.is_last())
+            && let Ok(response) = &mut answer
+        {
+            response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
+        }
+        Poll::Ready(answer)
     }
 }
 

@@ -21,6 +21,7 @@ use super::{
     cloud_event::{Setting, cursor, parse_cursor, render, render_frozen, render_reset},
     event_filter::Filter,
     follow::follow,
+    places::Waiting,
     problem::Problem,
     query::query,
     replay::{Piece, Replays},
@@ -80,6 +81,8 @@ pub struct EventsPage {
 pub struct Reader {
     app: web::Data<App>,
     filter: Arc<Filter>,
+    /// It has a place as long as it lives.
+    _place: Option<Waiting>,
     subscriber: Subscriber,
     position: Position,
     /// The store that the position is of.
@@ -195,7 +198,7 @@ impl Reader {
     (status = 200, description = "Server-sent events, or with `format=json` a page", content(
         (String = "text/event-stream"), (EventsPage = "application/json"))),
     (status = 400, description = "A parameter is not valid", body = Problem),
-    (status = 429, description = "`too-many-subscribers`", body = Problem),
+    (status = 429, description = "`too-many-subscribers`, or `busy`: too many calls wait or stream", body = Problem),
     (status = 503, description = "`store-unavailable`", body = Problem),
 ))]
 pub async fn events(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
@@ -219,6 +222,9 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
         Some(text) => Some(parse_cursor(&app, text)?),
         None => None,
     };
+    let is_poll = query.format.as_deref() == Some("json");
+    let waits = !is_poll || query.wait_ms.is_some_and(|wait_ms| wait_ms > 0);
+    let place = waits.then(|| Waiting::of(request)).transpose()?;
     let subscriber =
         app.manager.subscribe().map_err(|error| Problem::too_many_subscribers(error.0))?;
     let latest = app.manager.latest();
@@ -237,6 +243,7 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
     let mut reader = Reader {
         app,
         filter,
+        _place: place,
         subscriber,
         position,
         store,

@@ -1,9 +1,7 @@
 //! The stream of one subscriber: its reader while it reads, and the end of it when it does not.
 //!
 //! Guarantees: a subscriber that fell behind the bus and takes nothing loses its place within two
-//! looks; if it ever reads again, it finds a reset and the end of the stream.
-//!
-//! Does not guarantee: that the connection of such a subscriber is closed before it reads or leaves.
+//! looks; if it reads again before its connection is closed, it finds a reset and the end of the stream.
 //!
 //! Assumes: the server asks for a chunk only when the one before went out.
 

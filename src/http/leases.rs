@@ -10,6 +10,7 @@ use super::{
     body::{Body, json, key, owner, percent_decode},
     forward::relay,
     gate,
+    places::Waiting as Waits,
     problem::Problem,
     query::query,
     queue::{Queued, Waiting, asks_for_place, moved, wait_at_home},
@@ -21,7 +22,7 @@ use super::{
     },
 };
 use crate::{
-    lease::{Key, SessionId, State, Token, digest_of},
+    lease::{Key, Refusal, SessionId, State, Token, digest_of},
     manager::{AcquireError, AcquireOne, Filter, Home, Trouble},
 };
 
@@ -85,6 +86,14 @@ pub async fn acquire(
     body: Body<AcquireBody>,
 ) -> HttpResponse {
     let wait = Duration::from_millis(body.0.wait_ms).min(app.manager.limits().wait_max);
+    let place = if wait.is_zero() { Ok(None) } else { Waits::of(&request).map(Some) };
+    let _place = match place {
+        Ok(place) => place,
+        Err(full) => {
+            let answer = acquire_at_once(&request, &app, &body.0, full).await;
+            return answer.unwrap_or_else(|problem| problem.respond(&request));
+        }
+    };
     if asks_for_place(&request) {
         return take_place(&request, &app, &body.0, wait).await;
     }
@@ -101,6 +110,28 @@ pub async fn acquire(
         }
     })
     .await
+}
+
+/// Where no more calls may wait, one that need not is granted, here.
+async fn acquire_at_once(
+    request: &HttpRequest,
+    app: &App,
+    body: &AcquireBody,
+    full: Problem,
+) -> Result<HttpResponse, Problem> {
+    if asks_for_place(request) {
+        return Err(full);
+    }
+    let one = AcquireOne { wait_ms: 0, ..read_acquire(body)? };
+    match app.manager.acquire(&one, app.manager.now()).await {
+        Ok(grant) => Ok(json(request, StatusCode::OK, &Grant::of(app, &one.key, &grant))),
+        Err(AcquireError::Refused(Refusal::Held | Refusal::Cooling | Refusal::Fencing, _))
+        | Err(AcquireError::Trouble(Trouble::Elsewhere(_))) => Err(full),
+        Err(error) => {
+            let problem = Problem::acquire(&error, app, &one.key);
+            Err(if problem.home().is_some() { full } else { problem })
+        }
+    }
 }
 
 /// A grant under a session is made at the session's home. Where the lease is at home elsewhere, the caller has a

@@ -7,10 +7,13 @@
 //!
 //! Assumes: each worker runs on an arbiter of its own, on which lease actors live too.
 
+mod addresses;
 mod admin;
 mod any;
 mod batch;
 mod body;
+mod bounds;
+mod budget;
 mod cloud_event;
 mod door;
 mod event_filter;
@@ -23,8 +26,10 @@ pub(crate) mod fuzzing;
 mod gate;
 mod heartbeats;
 mod leases;
+mod line;
 mod openapi;
 mod pages;
+mod places;
 mod pools;
 mod problem;
 mod query;
@@ -42,6 +47,7 @@ mod testing;
 mod wire;
 mod words;
 
+pub use budget::Budget;
 pub use door::{Door, Names};
 pub use forward::Courier;
 pub use openapi::document;

@@ -3,10 +3,12 @@
 use serde_json::json;
 use utoipa::{
     Modify, OpenApi,
-    openapi::{Content, OpenApi as Spec, Ref, RefOr, Response, link::Link},
+    openapi::{Content, OpenApi as Spec, Ref, RefOr, Response, link::Link, path::Operation},
 };
 
-use super::{admin, any, events, heartbeats, leases, pools, releases, service, sessions};
+use super::{
+    admin, any, door::is_vital, events, heartbeats, leases, pools, releases, service, sessions,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -40,9 +42,13 @@ struct Problems;
 
 impl Modify for Problems {
     fn modify(&self, spec: &mut Spec) {
-        let items = spec.paths.paths.values_mut();
-        let operations = items.flat_map(|item| [&mut item.get, &mut item.post, &mut item.delete]);
-        for operation in operations.flatten() {
+        let operations = spec.paths.paths.iter_mut().flat_map(|(path, item)| {
+            [&mut item.get, &mut item.post, &mut item.delete]
+                .into_iter()
+                .flatten()
+                .map(move |operation| (path, operation))
+        });
+        for (path, operation) in operations {
             let bodies: &[_] = if operation.request_body.is_some() { &OF_BODIES } else { &[] };
             for (status, description) in OF_ALL.iter().chain(bodies) {
                 let schema = Some(Ref::from_schema_name("Problem"));
@@ -51,6 +57,12 @@ impl Modify for Problems {
                     .content(JSON, Content::new(schema));
                 let responses = &mut operation.responses.responses;
                 responses.entry((*status).into()).or_insert_with(|| problem.build().into());
+            }
+            if operation.request_body.is_some() {
+                may_be_503(operation, NO_ROOM);
+            }
+            if !is_vital(path) {
+                may_be_503(operation, CROWDED);
             }
             for response in operation.responses.responses.values_mut() {
                 let RefOr::T(response) = response else { continue };
@@ -65,6 +77,23 @@ impl Modify for Problems {
     }
 }
 
+/// Adds a reason for which a call may be answered 503.
+fn may_be_503(operation: &mut Operation, reason: &str) {
+    match operation.responses.responses.get_mut("503") {
+        Some(RefOr::T(response)) => {
+            response.description = format!("{}; {reason}", response.description);
+        }
+        _ => {
+            let content = Content::new(Some(Ref::from_schema_name("Problem")));
+            let response = Response::builder().description(reason).content(JSON, content).build();
+            operation.responses.responses.insert("503".into(), response.into());
+        }
+    }
+}
+
+const NO_ROOM: &str =
+    "`too-many-bodies`: the bodies of other calls take all of `limits.body_bytes`";
+const CROWDED: &str = "`too-many-connections`: all connections have a call that is being served";
 const JSON: &str = "application/json";
 /// What every call may be answered.
 const OF_ALL: [(&str, &str); 3] = [

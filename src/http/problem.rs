@@ -108,7 +108,7 @@ impl Problem {
     }
 
     pub fn too_large(limit: usize) -> Self {
-        let detail = format!("the body is larger than {limit} bytes");
+        let detail = format!("the body of this call may have {limit} bytes at most");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "The body is too large", detail)
     }
 
@@ -166,6 +166,31 @@ impl Problem {
         let detail = format!("there are {limit} subscribers, which is the limit");
         let status = StatusCode::TOO_MANY_REQUESTS;
         Self::new(status, "too-many-subscribers", "Too many subscribers", detail).retry(1000)
+    }
+
+    pub fn too_many_bodies(limit: usize) -> Self {
+        let detail = format!(
+            "the bodies of the calls that are being served take the {limit} bytes of limits.body_bytes"
+        );
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Self::new(status, "too-many-bodies", "There is no room for the body", detail).retry(1000)
+    }
+
+    pub fn too_many_connections() -> Self {
+        let detail = "as many connections as server.max_connections allows have a call that is being served; what is \
+                      left is for probes, heartbeats and releases";
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        let title = "There are too many connections";
+        Self::new(status, "too-many-connections", title, detail.into()).retry(1000)
+    }
+
+    pub fn no_place_to_wait(limit: usize) -> Self {
+        let detail = format!(
+            "{limit} calls of this worker wait or stream, three quarters of its part of server.max_connections, which \
+             is as many as may; the call would have to wait"
+        );
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        Self::new(status, "busy", "Too many calls wait", detail).retry(1000)
     }
 
     fn retry(self, after_ms: u64) -> Self {

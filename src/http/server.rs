@@ -1,7 +1,10 @@
 //! The HTTP server: workers that are also the lease actors' arbiters.
 
 use std::{
+    future::ready,
+    io::ErrorKind,
     net::TcpListener,
+    rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -9,19 +12,28 @@ use std::{
     time::Duration,
 };
 
+use actix_http::{HttpService, error::DispatchError};
+use actix_service::{IntoServiceFactory as _, ServiceFactoryExt as _, fn_service, map_config};
 use actix_web::{
-    HttpServer,
-    dev::{Server as Running, ServerHandle},
+    Error,
+    dev::{AppConfig, Extensions, Server as Running, ServerHandle},
+    rt::net::TcpStream,
     web,
 };
 
 use super::{
+    addresses::Addresses,
     admin, any,
+    budget::Budget,
     cloud_event::{self, Setting},
     door::Door,
     events,
     forward::Courier,
-    heartbeats, leases, pages, pools, releases,
+    heartbeats, leases,
+    line::Line,
+    pages,
+    places::{Places, RESERVED, Seat},
+    pools, releases,
     replay::Replays,
     service, sessions,
 };
@@ -59,6 +71,8 @@ pub struct App {
     pub replays: Replays,
     /// Which requests reach a handler.
     pub door: Door,
+    /// What bodies may take.
+    pub bodies: Arc<Budget>,
 }
 
 impl App {
@@ -100,6 +114,8 @@ pub struct ServerOptions {
     pub workers: usize,
     /// Connections at a time, per worker.
     pub max_connections: usize,
+    /// Connections that one address may have; 0: no bound.
+    pub per_address: usize,
     /// How long an idle connection is kept.
     pub keep_alive: Duration,
     /// How long a stop waits for requests in flight.
@@ -131,28 +147,55 @@ impl Server {
         let app = web::Data::new(app);
         let workers = Arc::new(AtomicUsize::new(0));
         let door = app.door.clone();
-        let server = HttpServer::new(move || {
+        let ServerOptions { max_connections, keep_alive, .. } = *options;
+        let server = actix_server::Server::build()
+            .workers(options.workers)
+            // Which of them are served beyond the places, `places.rs` says.
+            .max_concurrent_connections(max_connections + RESERVED)
+            .shutdown_timeout(options.shutdown_timeout.as_secs().max(1))
+            .disable_signals();
+        let stopping = server.graceful_shutdown_signal();
+        let addresses = Addresses::new(options.per_address);
+        // Once at each worker, on its thread.
+        let serve = move || {
             let index = workers.fetch_add(1, Ordering::Relaxed);
             if index < arbiters.count() {
                 claim_this_thread(index);
                 arbiters.set(index, actix::Arbiter::current());
             }
-            actix_web::App::new().app_data(app.clone()).configure(routes).wrap(door.clone())
-        });
-        let running = server
-            .workers(options.workers)
-            .max_connections(options.max_connections)
-            .keep_alive(options.keep_alive)
-            .client_request_timeout(REQUEST_TIMEOUT)
-            .client_disconnect_timeout(Duration::from_secs(1))
-            // A caller that shut its side is gone, and must not be granted anything.
-            .h1_allow_half_closed(false)
-            .tcp_nodelay(true)
-            .shutdown_timeout(options.shutdown_timeout.as_secs().max(1))
-            .disable_signals()
-            .listen(listener)?
-            .run();
-        Ok(Self { running })
+            let routes = actix_web::App::new().app_data(app.clone()).configure(routes);
+            let routes = routes.wrap(door.clone()).into_factory();
+            let stopping = stopping.clone();
+            let http = HttpService::build()
+                .graceful_shutdown_signal(move || {
+                    let stopping = stopping.clone();
+                    async move { stopping.notified().await }
+                })
+                .keep_alive(keep_alive)
+                .client_request_timeout(REQUEST_TIMEOUT)
+                .client_disconnect_timeout(Duration::from_secs(1))
+                // A caller that shut its side is gone, and must not be granted anything.
+                .h1_allow_half_closed(false)
+                .on_connect_ext(|line: &Line, data: &mut Extensions| {
+                    data.insert::<Rc<Seat>>(line.seat().clone());
+                })
+                .h1(map_config(routes.map_err(|error: Error| error.error_response()), |()| {
+                    AppConfig::default()
+                }));
+            let places = Places::new(max_connections);
+            let addresses = addresses.clone();
+            fn_service(move |stream: TcpStream| {
+                let peer = stream.peer_addr().ok();
+                let Some(counted) = addresses.count(peer.map(|peer| peer.ip())) else {
+                    return ready(Err(DispatchError::Io(ErrorKind::ConnectionRefused.into())));
+                };
+                // Where it cannot be set, answers are later, and nothing is wrong.
+                let _ = stream.set_nodelay(true);
+                ready(Ok((Line::new(stream, &places, counted), peer)))
+            })
+            .and_then(http)
+        };
+        Ok(Self { running: server.listen("http", listener, serve)?.run() })
     }
 
     /// Stops it from elsewhere.

@@ -59,7 +59,7 @@ pub use stores::{DynamoDb, Embedded, Nats, Store, StoreKind};
 pub use units::{ByteSize, format_duration, parse_duration};
 
 use networks::check_targets;
-use scalar::{address, duration, flag, log_format, path, text, whole, workers};
+use scalar::{address, byte_size, duration, flag, log_format, path, text, whole, workers};
 use units::serialize_duration;
 
 /// Every setting. `config/tenure.toml` lists them with default, unit and meaning.
@@ -190,6 +190,12 @@ pub struct Limits {
     /// Most registrations of waiting callers, one for each key that a caller waits for.
     #[serde(deserialize_with = "whole")]
     pub waiting_places: usize,
+    /// Most connections that one address may have; 0: no bound.
+    #[serde(deserialize_with = "whole")]
+    pub connections_per_address: usize,
+    /// Most bytes that the bodies of calls take which are being read or served.
+    #[serde(deserialize_with = "byte_size")]
+    pub body_bytes: ByteSize,
     /// Largest weight that a member of a pool may ask for.
     #[serde(deserialize_with = "whole")]
     pub weight: u32,
@@ -301,6 +307,8 @@ impl Default for Limits {
             wait_max: Duration::from_secs(600),
             subscribers: 2048,
             waiting_places: 200_000,
+            connections_per_address: 0,
+            body_bytes: ByteSize::mib(64),
             weight: 1000,
             strict_prefixes: false,
             exec_checks: false,

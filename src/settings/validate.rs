@@ -73,6 +73,9 @@ pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
     rules.range("limits.keys", limits.keys, NUMBERS_OF_KEYS);
     rules.count("limits.waiters_per_key", limits.waiters_per_key, 1..=1_000_000);
     rules.count("limits.waiting_places", limits.waiting_places, 1..=100_000_000);
+    rules.count("limits.connections_per_address", limits.connections_per_address, 0..=1_000_000);
+    let bodies = ByteSize::mib(2)..=ByteSize(1 << 40);
+    rules.range("limits.body_bytes", limits.body_bytes, bodies);
     rules.count("limits.weight", limits.weight as usize, 1..=1_000_000);
     rules.count("limits.inflight_per_key", limits.inflight_per_key, 1..=1_000_000);
     rules.span("limits.wait_max", limits.wait_max, Duration::ZERO..=DAY);

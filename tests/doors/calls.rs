@@ -4,7 +4,7 @@ use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    body::{Body, json, key},
+    body::{Body, Bounded, json, key},
     forward::act_at_home,
     problem::Problem,
     server::App,
@@ -16,6 +16,8 @@ use crate::actor::Mail;
 pub struct KeyBody {
     key: String,
 }
+
+impl Bounded for KeyBody {}
 
 #[derive(Serialize)]
 struct Injected {

@@ -20,6 +20,8 @@ pub struct Node {
     pub url: String,
     args: Vec<String>,
     env: Vec<(String, String)>,
+    /// How many files it may have open, where that is less than this process may.
+    files: Option<usize>,
     process: Option<Process>,
     name: String,
     /// How long it may take to be ready, and to end.
@@ -34,6 +36,7 @@ impl Node {
             url: self.url.clone(),
             args: Vec::new(),
             env: Vec::new(),
+            files: None,
             process: None,
             name: self.name.clone(),
             patience: self.patience,
@@ -57,6 +60,7 @@ impl Node {
             url: format!("http://{listen}"),
             args,
             env: env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            files: None,
             process: None,
             name: name.to_owned(),
             patience: PATIENCE,
@@ -70,13 +74,27 @@ impl Node {
         self
     }
 
+    /// It may have so many files open.
+    pub fn with_files(self, files: usize) -> Self {
+        Self { files: Some(files), ..self }
+    }
+
     /// It may take so long to be ready, and to end.
     pub fn patient(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }
 
     pub fn launch(&mut self) {
-        self.launch_by(Command::new(env!("CARGO_BIN_EXE_tenure")));
+        let program = env!("CARGO_BIN_EXE_tenure");
+        let command = match self.files {
+            None => Command::new(program),
+            Some(files) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\""), program]);
+                shell
+            }
+        };
+        self.launch_by(command);
     }
 
     /// Starts it by this command, which takes the program's arguments.

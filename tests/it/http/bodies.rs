@@ -2,6 +2,11 @@
 
 use crate::support::harness::{Connection, Server};
 
+/// Most bytes of the body of a call about one lease or session.
+const SINGLE: usize = 128 * 1024;
+/// Most bytes of the body of a call about many.
+const BATCH: usize = 1024 * 1024;
+
 const POSTS: [&str; 12] = [
     "/v1/acquire",
     "/v1/acquire-any",
@@ -153,21 +158,35 @@ async fn what_is_wrong_is_said_in_terms_of_json() {
 }
 
 #[tokio::test]
-async fn a_body_over_a_mebibyte_is_a_413() {
+async fn a_body_beyond_the_limit_of_its_call_is_a_413_that_names_it() {
     let server = Server::start();
     let value = |length: usize| {
         let empty = r#"{"key":"k","owner":"w","ttl_ms":1000,"value":""}"#;
         empty.replace("\"\"", &format!("\"{}\"", "v".repeat(length - empty.len())))
     };
-    let largest = value(1024 * 1024);
-    assert_eq!(largest.len(), 1024 * 1024);
+    let largest = value(SINGLE);
+    assert_eq!(largest.len(), SINGLE);
     server.call("POST", "/v1/acquire", largest.as_bytes()).await.bad_field("value");
-    for length in [1024 * 1024 + 1, 2 * 1024 * 1024, 64 * 1024 * 1024] {
-        for path in ["/v1/acquire", "/v1/heartbeats"] {
+    let sessions = ["/v1/sessions", "/v1/sessions/x/heartbeat", "/v1/sessions/x/drain"];
+    for path in POSTS.into_iter().chain(sessions) {
+        let is_batch = ["/v1/acquire-any", "/v1/heartbeats", "/v1/releases"].contains(&path);
+        let most = if is_batch { BATCH } else { SINGLE };
+        assert_eq!(server.call("POST", path, value(most).as_bytes()).await.status, 400, "{path}");
+        for length in [most + 1, 2 * BATCH] {
             let reply = server.call("POST", path, value(length).as_bytes()).await;
-            reply.problem(413, "body-too-large");
+            let problem = reply.problem(413, "body-too-large");
+            let detail = problem["detail"].as_str().expect("a detail");
+            assert!(detail.contains(&format!("{most} bytes")), "{path}: {detail}");
         }
     }
+    let reply = server.call("POST", "/v1/heartbeats", value(64 * BATCH).as_bytes()).await;
+    reply.problem(413, "body-too-large");
+    // A value of the largest size is taken, however it is written.
+    let escaped = format!(
+        r#"{{"key":"k","owner":"w","ttl_ms":60000,"value":"{}"}}"#,
+        r"\u0001".repeat(16 * 1024)
+    );
+    server.call("POST", "/v1/acquire", escaped.as_bytes()).await.ok();
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ mod check_reach;
 mod checks;
 mod command_line;
 mod company;
+mod crowds;
 mod events;
 mod fences;
 mod handover;

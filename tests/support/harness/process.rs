@@ -121,6 +121,17 @@ impl Server {
         Self::on(Dir::Lent(dir.to_owned()), owned(sets))
     }
 
+    /// A new store, and a process that may have so many files open.
+    pub fn with_files(files: usize) -> Self {
+        let started = Instant::now();
+        let dir = Dir::Own(tempfile::tempdir().expect("a directory"));
+        let mut node = node(dir.path(), &[], &[]).with_files(files);
+        match node.listens() {
+            Ok(addr) => Self { addr, started, node, dir, sets: Vec::new() },
+            Err(ended) => panic!("the server did not listen; it said:\n{}", ended.said),
+        }
+    }
+
     fn on(dir: Dir, sets: Vec<String>) -> Self {
         Self::try_on(dir, sets, &[]).unwrap_or_else(|stopped| {
             panic!("the server did not listen ({:?}); it said:\n{}", stopped.status, stopped.said)

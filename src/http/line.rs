@@ -1,0 +1,148 @@
+//! The connection of one client, below HTTP.
+//!
+//! Guarantees: what a client sends ahead of its turn stays with the operating system, but for [`STEP`] bytes; a client
+//! that takes nothing of an answer for [`PATIENCE`] is gone; so is one whose place is needed, as soon as it has nothing
+//! to say.
+//!
+//! Does not guarantee: that it is seen that a client hung up, while what it sent ahead of its turn is not read.
+//!
+//! Assumes: one task reads and writes.
+
+use std::{
+    future::Future as _,
+    io,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use actix_web::rt::{
+    net::TcpStream,
+    time::{Sleep, sleep},
+};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf, Take};
+
+use super::{
+    addresses::Counted,
+    places::{Places, Seat},
+};
+
+/// Bytes that are read before they are looked at. A request is parsed as soon as its head is there, into some 7 KiB, and
+/// a head may have as few as 18 bytes.
+const STEP: u64 = 2048;
+/// The same, while all of them belong to a body that is being read.
+const BODY_STEP: u64 = 16 * 1024;
+/// How long a client may take nothing of what it is sent.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A connection, and its place.
+pub struct Line {
+    /// It is read until the limit, which is set anew when the reader has had a rest.
+    stream: Take<TcpStream>,
+    seat: Rc<Seat>,
+    /// Until when a client is to take something that takes nothing.
+    stuck: Option<Pin<Box<Sleep>>>,
+    _counted: Counted,
+}
+
+impl Line {
+    /// Of a connection that was accepted.
+    pub fn new(stream: TcpStream, places: &Rc<Places>, counted: Counted) -> Self {
+        Self { stream: stream.take(STEP), seat: places.take(), stuck: None, _counted: counted }
+    }
+
+    /// Its place.
+    pub fn seat(&self) -> &Rc<Seat> {
+        &self.seat
+    }
+
+    /// The reader has a rest.
+    fn rest(&mut self) {
+        let step = self.seat.expected().min(BODY_STEP).max(STEP);
+        self.stream.set_limit(step);
+    }
+
+    /// Nothing is read, but it is seen when the client hangs up.
+    fn look(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut byte = [0];
+        let mut peeked = ReadBuf::new(&mut byte);
+        if ready!(self.stream.get_ref().poll_peek(context, &mut peeked))? == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        self.seat.hold();
+        Poll::Pending
+    }
+
+    fn written<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            if self.stuck.take().is_some() {
+                // Now it is read again.
+                context.waker().wake_by_ref();
+            }
+            return written;
+        }
+        if self.seat.is_cut() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        let stuck = self.stuck.get_or_insert_with(|| Box::pin(sleep(PATIENCE)));
+        ready!(stuck.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for Line {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.seat.remember(context.waker());
+        if !self.seat.may_read() || self.stuck.is_some() {
+            return self.look(context);
+        }
+        if self.stream.limit() == 0 {
+            self.rest();
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if read.is_pending() {
+            self.rest();
+            if self.seat.is_cut() {
+                // Its place is needed, and it has nothing to say.
+                return Poll::Ready(Ok(()));
+            }
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Line {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(self.stream.get_mut()).poll_write(context, bytes);
+        self.written(context, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(self.stream.get_mut()).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(self.stream.get_mut()).poll_shutdown(context)
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.seat.give_up();
+    }
+}
