@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use rustls::ClientConfig;
 
+use super::descriptors;
 use crate::{
     actor::Arbiters,
     http::{App, Budget, Courier, Door, Names, Replays, Seal, Server, ServerOptions, Source},
@@ -68,9 +69,10 @@ impl Coordinator {
             door: Door::new(Names::new(&settings.server.hosts, &url), seal),
             bodies,
         };
+        let wanted = settings.server.max_connections;
         let options = ServerOptions {
             workers,
-            max_connections: settings.server.max_connections.div_ceil(workers),
+            max_connections: descriptors::connections(wanted, workers, descriptors::raise()),
             per_address: settings.limits.connections_per_address,
             keep_alive: settings.server.keep_alive,
             shutdown_timeout: settings.server.shutdown_timeout,

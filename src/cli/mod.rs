@@ -15,6 +15,7 @@ mod completions;
 mod config;
 mod coordinator;
 mod demo;
+mod descriptors;
 mod exit;
 mod fence_skip;
 mod forget;

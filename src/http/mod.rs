@@ -51,6 +51,7 @@ pub use budget::Budget;
 pub use door::{Door, Names};
 pub use forward::Courier;
 pub use openapi::document;
+pub use places::RESERVED;
 pub use replay::Replays;
 pub use seal::Seal;
 pub use server::{App, CONNECTION_LINES, Server, ServerOptions, Source};

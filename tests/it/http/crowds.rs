@@ -1,7 +1,12 @@
 //! More connections, waiting calls and unfinished bodies than there is room for, and what others notice.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use tokio::{io::AsyncWriteExt, time::timeout};
 
@@ -67,6 +72,43 @@ async fn crowd(addr: SocketAddr, count: usize) -> Vec<Connection> {
         tokio::time::sleep(ms(4)).await;
     }
     connections
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_and_half_open_connections_keep_nobody_out_and_cost_the_store_no_file() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("more files");
+    let server = Server::with_files(1000);
+    let kept = server.acquire("kept", "w", 60_000).await;
+    let (is_over, addr) = (AtomicBool::new(false), server.addr);
+    let abuse = async {
+        let lanes = (0..4).map(|_| tokio::spawn(crowd(addr, 750)));
+        let crowds = futures_util::future::join_all(lanes).await;
+        tokio::time::sleep(ms(500)).await;
+        is_over.store(true, Ordering::Relaxed);
+        crowds
+    };
+    let mut written = 0;
+    let work = async {
+        while !is_over.load(Ordering::Relaxed) {
+            vital(&server, &kept).await;
+            let key = format!("k{written}");
+            let body =
+                json!({ "key": key, "owner": "w", "ttl_ms": 60_000, "value": "v".repeat(16_000) });
+            let reply = timeout(PROBE, server.post("/v1/acquire", &body)).await;
+            reply.expect("a write is answered").ok();
+            written += 1;
+        }
+    };
+    let (crowds, ()) = tokio::join!(abuse, work);
+    assert!(written > 20, "{written}");
+    for at in 0..written {
+        assert_eq!(server.lease(&format!("k{at}")).await["state"], "held", "{at}");
+    }
+    let said = server.said();
+    assert!(said.contains("open_files=1000") && said.contains("max_connections=20000"), "{said}");
+    assert!(!said.contains("Too many open files"), "{said}");
+    drop(crowds);
 }
 
 #[tokio::test]
