@@ -25,6 +25,7 @@ mod slow;
 mod stuck;
 #[path = "../support/mod.rs"]
 mod support;
+mod unfinished;
 
 /// A size: the full one, or a smaller one for every day.
 fn size(full: usize, small: usize) -> usize {
