@@ -59,7 +59,7 @@ impl Line {
 
     /// The reader has a rest.
     fn rest(&mut self) {
-        let step = self.seat.expected().min(BODY_STEP).max(STEP);
+        let step = self.seat.expected().clamp(STEP, BODY_STEP);
         self.stream.set_limit(step);
     }
 
