@@ -116,7 +116,7 @@ fn every_fault_of_every_layer_is_named_with_its_place() {
         (at(3), "limits.ttl_min: is 2h, more than limits.ttl_max, which is 1h"),
         (
             at(5),
-            "limits.ttl_mni: no such key; [limits] has exec_checks, inflight_per_key, keys, strict_prefixes, subscribers",
+            "limits.ttl_mni: no such key; [limits] has body_bytes, connections_per_address, exec_checks, inflight_per_key, keys",
         ),
         (at(6), "limits.keys: invalid type: floating point `2.5`, expected a whole number"),
         (at(7), "limits.waiters_per_key: invalid value: integer `-1`, expected a whole number"),
