@@ -151,11 +151,19 @@ pub(super) fn dash() -> String {
     "-".to_owned()
 }
 
-/// A value on one line: control characters are escaped, so that a record cannot draw on the terminal.
+/// A value on one line: control characters are escaped, so that a record cannot draw on the terminal, and so are
+/// characters that hide or reorder others, so that no name looks like another.
 pub(super) fn shown(text: &str) -> String {
+    let escaped = |c: char| c.is_control() || misleads(c);
     text.chars()
-        .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
+        .flat_map(|c| if escaped(c) { c.escape_default().collect() } else { vec![c] })
         .collect()
+}
+
+/// Whether a character has no width, breaks a line or turns the direction of the text. `assets/status.js` has the same
+/// list.
+fn misleads(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// A JSON value on one line, text without its quotes.
@@ -210,5 +218,17 @@ mod tests {
         };
         let text = pairs(&lease_rows(&lease));
         assert_eq!(text, "key    k\nstate  held\nvalue  a\\u{1b}[2J\\nb\n");
+    }
+
+    #[test]
+    fn no_name_looks_like_another() {
+        for (name, told) in [
+            ("admin\u{202e}toor", "admin\\u{202e}toor"),
+            ("ad\u{200b}min", "ad\\u{200b}min"),
+            ("a\u{2028}b", "a\\u{2028}b"),
+            ("jobs/ü/日本", "jobs/ü/日本"),
+        ] {
+            assert_eq!(shown(name), told);
+        }
     }
 }

@@ -7,9 +7,13 @@ const SESSIONS = 10;
 const MEMBERS = 25;
 let recent = [];
 
+// Characters that have no width, break a line or turn the direction of the text: no name looks like another.
+const MISLEADS = /[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+const shown = (text) => String(text ?? "").replace(MISLEADS, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+
 function cell(text, kind) {
   const td = document.createElement("td");
-  td.textContent = text ?? "";
+  td.textContent = shown(text);
   td.title = td.textContent;
   if (kind) td.className = kind;
   return td;

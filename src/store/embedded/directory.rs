@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -114,6 +114,7 @@ impl Directory {
         }
         refuse_network(path)?;
         refuse_foreign(path)?;
+        warn_of_others(path)?;
         let lock = take_lock(path)?;
         let meta = match read_meta(path)? {
             Some(meta) => meta,
@@ -165,6 +166,18 @@ fn segment_ids(dir: &Path) -> Result<Vec<u64>, OpenError> {
     let mut ids: Vec<u64> = names(dir)?.iter().filter_map(|n| Segment::id_of(n)).collect();
     ids.sort_unstable();
     Ok(ids)
+}
+
+/// Who may write in the directory may remove or replace the log, whatever the modes of its files.
+fn warn_of_others(dir: &Path) -> Result<(), OpenError> {
+    let mode = fs::metadata(dir).map_err(OpenError::at(dir))?.permissions().mode() & 0o7777;
+    if mode & 0o022 != 0 {
+        tracing::warn!(
+            dir = %dir.display(), mode = format!("{mode:04o}"),
+            "other users may write in the data directory, and so remove or replace its files; run chmod 0700 on it"
+        );
+    }
+    Ok(())
 }
 
 fn refuse_foreign(dir: &Path) -> Result<(), OpenError> {

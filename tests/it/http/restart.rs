@@ -1,9 +1,23 @@
 //! What a crash leaves.
 
+use std::os::unix::fs::PermissionsExt;
+
 use rustix::process::Signal;
 use serde_json::json;
 
 use crate::support::harness::{Grant, Server, assert_no_hole, eventually, kinds, ms};
+
+/// The modes of the files do not keep whoever may write in the directory from replacing them.
+#[tokio::test]
+async fn a_data_directory_that_others_may_write_in_is_warned_of() {
+    let warning = "other users may write in the data directory";
+    let server = Server::start();
+    assert!(!server.said().contains(warning), "{}", server.said());
+    let stopped = server.kill();
+    std::fs::set_permissions(stopped.dir(), std::fs::Permissions::from_mode(0o777)).expect("ours");
+    let server = stopped.restart();
+    assert!(server.said().contains(warning), "{}", server.said());
+}
 
 #[tokio::test]
 async fn acknowledged_grants_releases_pins_and_offers_survive_kill_9() {
