@@ -84,6 +84,11 @@ impl Worker {
         }
     }
 
+    /// Passes over what it said so far.
+    fn forget(&self) {
+        while self.said.try_recv().is_ok() {}
+    }
+
     /// What it says from now on, to its end.
     fn last_words(&mut self) -> Vec<String> {
         let mut words = Vec::new();
@@ -163,6 +168,8 @@ impl World {
         old.says("written ");
         let new = self.worker(key, "new", bare);
         new.says("ready");
+        // What it said meanwhile is of work that may be done by now.
+        old.forget();
         old.says("working");
         old.signal(Signal::STOP);
         let before = self.entries().await;
@@ -171,7 +178,7 @@ impl World {
         let second = new.token();
         assert!(second > first);
         new.says("written ");
-        while old.said.try_recv().is_ok() {}
+        old.forget();
         old.signal(Signal::CONT);
         let said = old.last_words();
         new.says("written ");
