@@ -21,6 +21,7 @@ use bytes::Bytes;
 use rustls::ClientConfig;
 
 use super::{
+    body::percent_decode,
     problem::Problem,
     seal::{Seal, was_forwarded},
     server::App,
@@ -121,7 +122,7 @@ impl Courier {
         body: Bytes,
     ) -> Option<reqwest::RequestBuilder> {
         let url = home.url.as_deref()?;
-        let path = target(request.uri());
+        let path = target(request.uri())?;
         let method = reqwest::Method::from_bytes(request.method().as_str().as_bytes()).ok()?;
         let mut carried = self
             .client
@@ -141,12 +142,19 @@ impl Courier {
 }
 
 /// The path and query to pass on. A URL resolves the segments `.` and `..`, which a key may have: so each `/` of a key is
-/// encoded.
-fn target(uri: &Uri) -> String {
-    let key = uri.path().strip_prefix("/v1/leases/");
-    let path = key.map(|key| format!("/v1/leases/{}", key.replace('/', "%2F")));
-    let path = path.unwrap_or_else(|| uri.path().to_owned());
-    uri.query().map_or_else(|| path.clone(), |query| format!("{path}?{query}"))
+/// encoded. `None` for a key that is such a segment and nothing else, which no URL can name.
+fn target(uri: &Uri) -> Option<String> {
+    let path = match uri.path().strip_prefix("/v1/leases/") {
+        Some(key) => {
+            let named = percent_decode(key.as_bytes()).ok()?;
+            if [&b"."[..], b".."].contains(&&*named) {
+                return None;
+            }
+            format!("/v1/leases/{}", key.replace('/', "%2F"))
+        }
+        None => uri.path().to_owned(),
+    };
+    Some(uri.query().map_or_else(|| path.clone(), |query| format!("{path}?{query}")))
 }
 
 /// Sends it.

@@ -35,6 +35,8 @@ const STEP: u64 = 2048;
 const BODY_STEP: u64 = 16 * 1024;
 /// How long a client may take nothing of what it is sent.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a client may take for the rest of its last answer, when its place is needed.
+const LAST: Duration = Duration::from_secs(2);
 
 /// A connection, and its place.
 pub struct Line {
@@ -43,13 +45,21 @@ pub struct Line {
     seat: Rc<Seat>,
     /// Until when a client is to take something that takes nothing.
     stuck: Option<Pin<Box<Sleep>>>,
+    /// Until when a client is to take all of its last answer.
+    last: Option<Pin<Box<Sleep>>>,
     _counted: Counted,
 }
 
 impl Line {
     /// Of a connection that was accepted.
     pub fn new(stream: TcpStream, places: &Rc<Places>, counted: Counted) -> Self {
-        Self { stream: stream.take(STEP), seat: places.take(), stuck: None, _counted: counted }
+        Self {
+            stream: stream.take(STEP),
+            seat: places.take(),
+            stuck: None,
+            last: None,
+            _counted: counted,
+        }
     }
 
     /// Its place.
@@ -88,6 +98,15 @@ impl Line {
         }
         if self.seat.is_cut() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        // However little it takes at a time, its place is counted as free already.
+        if self.seat.is_leaving() {
+            let last = self.last.get_or_insert_with(|| Box::pin(sleep(LAST)));
+            if last.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+        } else {
+            self.last = None;
         }
         let stuck = self.stuck.get_or_insert_with(|| Box::pin(sleep(PATIENCE)));
         ready!(stuck.as_mut().poll(context));

@@ -168,6 +168,11 @@ impl Seat {
         self.is_cut.get()
     }
 
+    /// Whether it is to be closed: at once, or after its answer.
+    pub fn is_leaving(&self) -> bool {
+        self.is_leaving.get()
+    }
+
     /// Whether what it sends is to be read now.
     pub fn may_read(&self) -> bool {
         self.busy.get() == 0 || self.reads.get()

@@ -25,7 +25,7 @@ pub struct Network {
 /// Where `http` and `tcp` checks of sessions may connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckTargets {
-    /// Loopback, where the coordinator itself listens on loopback; else nowhere.
+    /// Loopback, where the coordinator listens on loopback and goes by no other address; else nowhere.
     Auto,
     /// These networks.
     Only(Vec<Network>),

@@ -23,8 +23,9 @@ use super::{CallLimits, Manager, Parts};
 use crate::{
     actor::{Arbiters, Limits, NamedPlugin, Reach},
     clock::{Clock, Entropy, SystemClock, SystemEntropy},
+    lease::is_loopback,
     plugin,
-    settings::Settings,
+    settings::{CheckTargets, Settings},
     telemetry::{Metrics, OwnershipLog},
 };
 
@@ -125,6 +126,16 @@ fn plugins(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Vec<Na
     settings.plugins.iter().map(make).collect()
 }
 
+/// Whoever reaches loopback is on this machine already, but not where a proxy on it lets others in.
+fn check_targets(settings: &Settings) -> CheckTargets {
+    let url = &settings.node.advertise_url;
+    let lets_in = !settings.server.hosts.is_empty() || !url.is_empty() && !is_loopback(url);
+    match &settings.checks.allow {
+        CheckTargets::Auto if lets_in => CheckTargets::Only(Vec::new()),
+        targets => targets.clone(),
+    }
+}
+
 fn actor_limits(settings: &Settings, listens: Option<SocketAddr>) -> Limits {
     Limits {
         passivate_after: settings.node.passivate_after,
@@ -133,7 +144,7 @@ fn actor_limits(settings: &Settings, listens: Option<SocketAddr>) -> Limits {
         subscribers: settings.limits.subscribers,
         bus_buffer: settings.events.buffer,
         exec_checks: settings.limits.exec_checks,
-        reach: Reach::new(&settings.checks.allow, listens),
+        reach: Reach::new(&check_targets(settings), listens),
         checks_ca: settings.checks.ca.clone(),
     }
 }

@@ -129,6 +129,11 @@ async fn a_coordinator_that_others_reach_checks_nothing_unless_it_is_told_where(
     let open = ["server.accept_no_auth=true"];
     let server = Server::listening([0, 0, 0, 0], &open);
     server.post("/v1/sessions", &body).await.bad_field("checks[0].address");
+    // A proxy on the machine lets others in.
+    for name in ["server.hosts=tenure.example", "node.advertise_url=https://n1.example:7443"] {
+        let server = Server::with(&[name]);
+        server.post("/v1/sessions", &body).await.bad_field("checks[0].address");
+    }
     let why = why_lost(&server, "k", tcp(&format!("localhost:{port}"))).await;
     assert_eq!(why, "check tcp: not allowed");
     assert_eq!(seen.load(Ordering::Relaxed), 0, "it was connected to");

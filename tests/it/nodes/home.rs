@@ -64,11 +64,20 @@ async fn holders_calls_reach_the_home_from_any_node(pair: Pair) {
 /// A URL would resolve `..`; a client that sends the path as it is does not.
 async fn a_key_with_dots_is_not_taken_for_another(pair: Pair) {
     let Pair { a, b, .. } = &pair;
+    let address = b.url.trim_start_matches("http://").parse().expect("an address");
+    let look = async |key: &str| {
+        let path = format!("/v1/leases/{key}");
+        Connection::open(address).await.call("GET", &path, &[], b"").await
+    };
+    for key in [".", ".."] {
+        acquire(a, key, "w1", 30_000).await;
+        // No URL can name it to its home.
+        let reply = look(key).await;
+        assert!(reply.status == 503 || reply.ok()["key"] == key, "{reply:?}");
+    }
     for key in ["dots/../orders", "orders", "./orders", "dots/orders/.."] {
         let grant = acquire(a, key, "w1", 30_000).await;
-        let address = b.url.trim_start_matches("http://").parse().expect("an address");
-        let path = format!("/v1/leases/{key}");
-        let reply = Connection::open(address).await.call("GET", &path, &[], b"").await.ok();
+        let reply = look(key).await.ok();
         assert_eq!((&reply["key"], &reply["token"]), (&json!(key), &json!(grant.token)), "{reply}");
         assert!(reply["expires_in_ms"].is_u64(), "its home answered: {reply}");
     }
