@@ -124,7 +124,7 @@ schemathesis: tools-schemathesis tools-nextest ## CASES requests made from opena
 	SCHEMATHESIS_CASES=$(CASES) fuzz/tally.py $(CARGO) nextest run --profile long $(FEATURES) --cargo-profile proof --test it 'schemathesis::' --no-capture
 
 abuse: tools-nextest ## thousands of slow, silent, stuck and waiting clients; stores in memory, to measure no disk; takes twenty minutes
-	TMPDIR=/dev/shm ABUSE=full fuzz/tally.py $(CARGO) nextest run --profile long $(FEATURES) --cargo-profile proof --test abuse --no-capture
+	TMPDIR=/dev/shm ABUSE=full fuzz/tally.py $(CARGO) nextest run --profile long $(FEATURES) --cargo-profile proof --test it 'abuse::' --no-capture
 
 putex: nats ## three agents of guard and of putex under the same faults, side by side; takes ten minutes
 	@test -x .tools/putex/bin/putex || $(CARGO) install --locked --root .tools/putex putex@0.2.0

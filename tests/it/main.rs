@@ -5,6 +5,7 @@ mod history;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod abuse;
 mod backup;
 mod checker;
 mod client;

@@ -10,7 +10,7 @@ use tenure::{
 };
 use tokio::task::JoinSet;
 
-use crate::{
+use super::{
     probe::{Rounds, Tails, span},
     rounds, size,
 };

@@ -12,7 +12,7 @@ use std::{
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::{
+use super::{
     probe::{Rounds, tails},
     rounds, size,
 };

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use tokio::{io::AsyncReadExt, task::JoinSet};
 
-use crate::{
+use super::{
     probe::{Rounds, span, tails},
     rounds, size,
 };

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use tokio::{io::AsyncWriteExt, net::TcpStream, task::JoinSet};
 
-use crate::{
+use super::{
     idle::sockets,
     probe::{Rounds, span, tails},
     rounds, size,

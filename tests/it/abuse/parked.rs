@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::{
+use super::{
     probe::{Rounds, span, tails},
     rounds, size,
 };

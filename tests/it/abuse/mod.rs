@@ -6,7 +6,7 @@
 //! a twin see at the same time, whom nobody abuses: a machine that does other things does them to both. The
 //! round in the middle counts.
 //!
-//! `ABUSE=full` (with `--release`; `make abuse`) has the sizes that are claimed: 5 000 idle connections, 2 000
+//! `make abuse` sets `ABUSE=full`, which has the sizes that are claimed: 5 000 idle connections, 2 000
 //! slow ones, 1 000 stuck subscribers, 1 000 000 waiting attempts, 200 000 parked waiters. Without it, a
 //! tenth or less.
 
@@ -14,7 +14,6 @@
     clippy::disallowed_methods,
     reason = "a test of a process from outside reads the clock that its callers would read"
 )]
-#![allow(dead_code, unused_imports, reason = "the harness has more than these tests use")]
 
 mod attempts;
 mod embedded;
@@ -23,8 +22,6 @@ mod parked;
 mod probe;
 mod slow;
 mod stuck;
-#[path = "../support/mod.rs"]
-mod support;
 mod unfinished;
 
 /// A size: the full one, or a smaller one for every day.

@@ -8,7 +8,7 @@ use std::{
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::is_full;
+use super::is_full;
 
 use crate::support::harness::{Connection, Grant, Server};
 

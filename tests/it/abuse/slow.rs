@@ -11,7 +11,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::{
+use super::{
     idle::sockets,
     probe::{Rounds, span, tails},
     rounds, size,

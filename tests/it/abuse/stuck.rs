@@ -2,7 +2,7 @@
 
 use tokio::{net::TcpSocket, task::JoinSet};
 
-use crate::{
+use super::{
     probe::{Rounds, span, tails},
     rounds, size,
 };
