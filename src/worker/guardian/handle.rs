@@ -1,7 +1,7 @@
 //! The agent's end: starts the guardian, gives it orders, and steps in where it does not follow them.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     io,
     path::PathBuf,
     process::Stdio,
@@ -44,6 +44,8 @@ const BREATH: Duration = Duration::from_millis(1);
 const MANY_LOOKS: u32 = 40;
 /// What was killed and is not gone after this is stuck in the system, which is said.
 const STUCK: Duration = Duration::from_secs(10);
+/// The numbers of badges begin here; those of wards stay below.
+const BADGES: u64 = 1 << 63;
 /// How often a guardian that is to end is told to go on.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -58,6 +60,8 @@ struct Shared {
     mark: String,
     orders: Mutex<Option<mpsc::Sender<Order>>>,
     wards: Mutex<HashMap<u64, Known>>,
+    /// The badges of programs that run.
+    badges: Mutex<BTreeSet<u64>>,
     next: AtomicU64,
     gone: watch::Receiver<bool>,
 }
@@ -105,6 +109,7 @@ impl Badge {
 
 impl Drop for Badge {
     fn drop(&mut self) {
+        locked(&self.shared.badges).remove(&self.id);
         self.shared.tell(Order::Leave { id: self.id });
     }
 }
@@ -184,6 +189,7 @@ impl Guardian {
             mark,
             orders: Mutex::new(Some(orders)),
             wards: Mutex::default(),
+            badges: Mutex::default(),
             next: AtomicU64::new(1),
             gone,
         });
@@ -224,7 +230,8 @@ impl Guardian {
     /// For a program that this process starts itself, and that is to end with this process.
     #[must_use]
     pub fn badge(&self) -> Badge {
-        let id = self.0.next.fetch_add(1, Ordering::Relaxed);
+        let id = BADGES + self.0.next.fetch_add(1, Ordering::Relaxed);
+        locked(&self.0.badges).insert(id);
         self.0.tell(Order::Attend { id });
         Badge { id, shared: self.0.clone() }
     }
@@ -350,8 +357,8 @@ impl Shared {
 }
 
 impl Shared {
-    /// Sends SIGKILL to everything that the guardian ran, also to what left its group or was not reported yet;
-    /// whether there was anything.
+    /// Sends SIGKILL to everything that the guardian ran, also to what left its group or was not reported yet, and to
+    /// what wears a badge; whether there was anything. What a program left that gave its badge back lives on.
     fn kill_all(&self) -> bool {
         let leaders: Vec<u32> =
             locked(&self.wards).values().filter_map(|known| known.pid).collect();
@@ -360,7 +367,8 @@ impl Shared {
         for leader in groups.iter().copied().filter_map(pid) {
             let _ = kill_process_group(leader, Signal::KILL);
         }
-        kin::kill_wearers(&self.mark, |_| true) || !groups.is_empty()
+        let is_meant = |id| id < BADGES || locked(&self.badges).contains(&id);
+        kin::kill_wearers(&self.mark, is_meant) || !groups.is_empty()
     }
 }
 

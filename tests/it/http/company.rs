@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::{
     harness::{Server, eventually, ms},
-    processes::lives,
+    processes::{children, command, kill, lives},
 };
 
 /// Writes its number and that of a child of its own, which has cleared its environment, and stays.
@@ -20,6 +20,11 @@ fn script(file: &Path) -> String {
 fn numbers(file: &Path) -> Vec<u32> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.lines().filter_map(|line| line.trim().parse().ok()).collect()
+}
+
+fn guardian(server: &Server) -> u32 {
+    let children = children(server.pid());
+    children.into_iter().find(|&child| command(child).contains("guardian")).expect("a guardian")
 }
 
 #[tokio::test]
@@ -67,15 +72,37 @@ async fn a_guardian_that_is_killed_is_replaced() {
         "interval_ms": 100, "timeout_ms": 60_000, "fail_after": 100 });
     server.session("w", 60_000, json!({ "checks": [exec] })).await;
     eventually("it runs", async || numbers(&file).len() == 2).await;
-    let guardian = crate::support::processes::children(server.pid())
-        .into_iter()
-        .find(|&child| crate::support::processes::command(child).contains("guardian"))
-        .expect("a guardian");
-    crate::support::processes::kill(guardian);
+    kill(guardian(&server));
     eventually("what it guarded is gone", async || !numbers(&file).iter().any(|&pid| lives(pid)))
         .await;
     eventually("it runs again", async || numbers(&file).iter().any(|&pid| lives(pid))).await;
     let all = numbers(&file);
     server.kill();
     eventually("none of them is left", async || !all.iter().any(|&pid| lives(pid))).await;
+}
+
+#[tokio::test]
+async fn what_an_ended_program_left_lives_on_when_the_guardian_is_killed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (left, check) = (dir.path().join("left"), dir.path().join("check"));
+    let server = Server::configured(&format!(
+        "[limits]\nexec_checks = true\n\
+         [[plugin]]\nname = \"cut\"\nkind = \"exec\"\n\
+         command = [\"/bin/sh\", \"-c\", \"/bin/sleep 1000 & echo $! > {}\"]\n\
+         [[policy]]\nprefix = \"f/\"\nfence = [\"cut\"]\n",
+        left.display()
+    ));
+    server.acquire("f/k", "w", 300).await;
+    eventually("the fence has ended", async || server.lease("f/k").await["state"] == "free").await;
+    let exec = json!({ "type": "exec", "command": ["/bin/sh", "-c", script(&check)],
+        "interval_ms": 100, "timeout_ms": 60_000, "fail_after": 100 });
+    server.session("w", 60_000, json!({ "checks": [exec] })).await;
+    eventually("the check runs", async || numbers(&check).len() == 2).await;
+    kill(guardian(&server));
+    let first = numbers(&check);
+    eventually("the check is gone", async || !first.iter().any(|&pid| lives(pid))).await;
+    let [left] = numbers(&left)[..] else { panic!("one process was left") };
+    assert!(lives(left), "it was killed with the guardian");
+    kill(left);
+    server.kill();
 }
