@@ -44,17 +44,17 @@ enum Host {
 pub(super) type Failed = (FailureKind, String);
 
 impl Reach {
-    /// As the settings say, for a coordinator that listens there; `None`: nowhere.
+    /// As the settings say. `own_port` is the coordinator's, where it has one; `lets_in`: others than those on this
+    /// machine reach it. Who is on this machine reaches loopback anyway.
     #[must_use]
-    pub fn new(targets: &CheckTargets, listens: Option<SocketAddr>) -> Self {
-        let own_port = listens.map(|address| address.port());
+    pub fn new(targets: &CheckTargets, own_port: Option<u16>, lets_in: bool) -> Self {
         let networks = match targets {
             CheckTargets::Only(networks) => networks.clone(),
-            CheckTargets::Auto if listens.is_none_or(|address| address.ip().is_loopback()) => {
+            CheckTargets::Auto if lets_in => Vec::new(),
+            CheckTargets::Auto => {
                 let loopback = ["127.0.0.0/8", "[::1]/128"];
                 loopback.iter().filter_map(|text| text.parse().ok()).collect()
             }
-            CheckTargets::Auto => Vec::new(),
         };
         Self { networks, own_port }
     }
@@ -169,13 +169,9 @@ pub(super) async fn look_up(name: &str, port: u16) -> io::Result<Vec<SocketAddr>
 mod tests {
     use super::*;
 
-    fn at(address: &str) -> Option<SocketAddr> {
-        Some(address.parse().expect("an address"))
-    }
-
     fn only(networks: &[&str]) -> Reach {
         let networks = networks.iter().map(|text| text.parse().expect("a network")).collect();
-        Reach::new(&CheckTargets::Only(networks), at("127.0.0.1:7373"))
+        Reach::new(&CheckTargets::Only(networks), Some(7373), false)
     }
 
     /// Whether a session may name it; `None`: that is found out when it is looked up.
@@ -184,17 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_allowed_by_itself_where_the_coordinator_listens_on_nothing_else() {
-        let allows = |listens, address: &str| {
-            Reach::new(&CheckTargets::Auto, listens).allows(address.parse().expect("an address"))
+    fn loopback_is_allowed_by_itself_where_nobody_else_is_let_in() {
+        let allows = |lets_in, address: &str| {
+            let reach = Reach::new(&CheckTargets::Auto, Some(7373), lets_in);
+            reach.allows(address.parse().expect("an address"))
         };
-        for listens in [at("127.0.0.1:7373"), at("[::1]:7373"), None] {
-            assert!(allows(listens, "127.0.0.1:80") && allows(listens, "[::1]:80"));
-            assert!(!allows(listens, "10.0.0.1:80") && !allows(listens, "[fd00::1]:80"));
-        }
-        for listens in [at("0.0.0.0:7373"), at("[::]:7373"), at("10.0.0.1:7373")] {
-            assert!(!allows(listens, "127.0.0.1:80") && !allows(listens, "10.0.0.1:80"));
-        }
+        assert!(allows(false, "127.0.0.1:80") && allows(false, "[::1]:80"));
+        assert!(!allows(false, "10.0.0.1:80") && !allows(false, "[fd00::1]:80"));
+        assert!(!allows(true, "127.0.0.1:80") && !allows(true, "10.0.0.1:80"));
     }
 
     #[test]

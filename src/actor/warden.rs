@@ -212,7 +212,7 @@ mod tests {
     use crate::settings::CheckTargets;
 
     fn reach() -> Reach {
-        Reach::new(&CheckTargets::Auto, None)
+        Reach::new(&CheckTargets::Auto, None, false)
     }
 
     fn run<T>(test: impl Future<Output = T>) -> T {

@@ -25,7 +25,7 @@ use crate::{
     clock::{Clock, Entropy, SystemClock, SystemEntropy},
     lease::is_loopback,
     plugin,
-    settings::{CheckTargets, Settings},
+    settings::Settings,
     telemetry::{Metrics, OwnershipLog},
 };
 
@@ -126,14 +126,14 @@ fn plugins(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Vec<Na
     settings.plugins.iter().map(make).collect()
 }
 
-/// Whoever reaches loopback is on this machine already, but not where a proxy on it lets others in.
-fn check_targets(settings: &Settings) -> CheckTargets {
+/// Where checks may connect to. A coordinator that listens on loopback alone lets others in all the same where it has
+/// names or an address for them: a proxy on this machine passes them on.
+fn reach(settings: &Settings, listens: Option<SocketAddr>) -> Reach {
     let url = &settings.node.advertise_url;
-    let lets_in = !settings.server.hosts.is_empty() || !url.is_empty() && !is_loopback(url);
-    match &settings.checks.allow {
-        CheckTargets::Auto if lets_in => CheckTargets::Only(Vec::new()),
-        targets => targets.clone(),
-    }
+    let lets_in = listens.is_some_and(|address| !address.ip().is_loopback())
+        || !settings.server.hosts.is_empty()
+        || !url.is_empty() && !is_loopback(url);
+    Reach::new(&settings.checks.allow, listens.map(|address| address.port()), lets_in)
 }
 
 fn actor_limits(settings: &Settings, listens: Option<SocketAddr>) -> Limits {
@@ -144,7 +144,31 @@ fn actor_limits(settings: &Settings, listens: Option<SocketAddr>) -> Limits {
         subscribers: settings.limits.subscribers,
         bus_buffer: settings.events.buffer,
         exec_checks: settings.limits.exec_checks,
-        reach: Reach::new(&check_targets(settings), listens),
+        reach: reach(settings, listens),
         checks_ca: settings.checks.ca.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_reach_loopback_by_themselves_where_nobody_else_gets_in() {
+        let allows = |settings: &Settings, listens: &str| {
+            let listens = Some(listens.parse().expect("an address"));
+            reach(settings, listens).allows(([127, 0, 0, 1], 80).into())
+        };
+        let settings = Settings::default();
+        assert!(allows(&settings, "127.0.0.1:7373") && allows(&settings, "[::1]:7373"));
+        for listens in ["0.0.0.0:7373", "[::]:7373", "10.0.0.1:7373"] {
+            assert!(!allows(&settings, listens), "{listens}");
+        }
+        let mut proxied = Settings::default();
+        proxied.server.hosts = "tenure.example".into();
+        assert!(!allows(&proxied, "127.0.0.1:7373"));
+        let mut advertised = Settings::default();
+        advertised.node.advertise_url = "https://n1.example:7443".into();
+        assert!(!allows(&advertised, "127.0.0.1:7373"));
     }
 }

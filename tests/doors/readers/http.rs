@@ -26,7 +26,7 @@ use crate::{
 
 /// Those of a coordinator that runs every kind of check.
 fn limits() -> Limits {
-    let reach = Reach::new(&CheckTargets::Auto, None);
+    let reach = Reach::new(&CheckTargets::Auto, None, false);
     Limits { exec_checks: true, reach, ..Limits::default() }
 }
 
