@@ -349,8 +349,9 @@ impl Member {
                             Duration::ZERO
                         }
                         Err(error) => {
-                            if error.problem().is_none() {
+                            if is_failure(&error) {
                                 (self.pool.waits)(Waiting::Failed(&error));
+                                word = Box::pin(sleep(WORDS[1]));
                             }
                             refused(error, pause)?
                         }
@@ -495,6 +496,12 @@ fn told(error: tokio::task::JoinError) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     format!("panicked: {}", text.unwrap_or_default())
+}
+
+/// Whether more is amiss than that there is no key.
+fn is_failure(error: &ClientError) -> bool {
+    let expected = ["none-available", "session-lost"];
+    error.problem().is_none_or(|problem| !expected.contains(&problem.code.as_str()))
 }
 
 fn is_final(error: &ClientError) -> bool {

@@ -145,7 +145,7 @@ impl Work {
         let (waits, pace) = (talk.clone(), Mutex::new(Pace::default()));
         let pool = pool.on_wait(move |why| {
             let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
-            if pace.is_due(matches!(why, Waiting::Failed(_)), boottime_ms()) {
+            if pace.is_due(&why, boottime_ms()) {
                 waits(&of_wait(&why));
             }
         });
@@ -183,18 +183,19 @@ fn of_wait(waiting: &Waiting<'_>) -> Event {
     Event { key: None, token: None, pid: None, what: "waiting", why }
 }
 
-/// When the last word about waiting was said, and whether it was about a failure.
+/// When it was last said that there is no lease, and that something failed.
 #[derive(Default)]
-struct Pace(Option<(bool, u64)>);
+struct Pace([Option<u64>; 2]);
 
 impl Pace {
-    /// Whether there is something new to say, or the last word was long ago. Then it is said.
-    fn is_due(&mut self, failed: bool, now_ms: u64) -> bool {
-        let said = self.0.is_some_and(|(last, at)| last == failed && now_ms < at + WORDS_MS);
-        if !said {
-            self.0 = Some((failed, now_ms));
+    /// Whether the last word of this kind was long ago. Then one is said.
+    fn is_due(&mut self, waiting: &Waiting<'_>, now_ms: u64) -> bool {
+        let said = &mut self.0[usize::from(matches!(waiting, Waiting::Failed(_)))];
+        let is_due = said.is_none_or(|at| now_ms >= at + WORDS_MS);
+        if is_due {
+            *said = Some(now_ms);
         }
-        !said
+        is_due
     }
 }
 
@@ -358,5 +359,23 @@ async fn rest(pause: Option<Duration>) {
     match pause {
         Some(pause) => sleep(pause).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_each_kind_are_ten_seconds_apart_however_they_alternate() {
+        let (mut pace, failed) = (Pace::default(), ClientError::Proxy { problem: "no URL".into() });
+        let mut said = [0, 0];
+        for at in 0..300 {
+            let kinds = [Waiting::NoLease, Waiting::Failed(&failed)];
+            for (count, waiting) in said.iter_mut().zip(kinds) {
+                *count += u64::from(pace.is_due(&waiting, at * 100));
+            }
+        }
+        assert_eq!(said, [4, 4], "in 30 s");
     }
 }
