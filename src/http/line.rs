@@ -165,3 +165,55 @@ impl Drop for Line {
         self.seat.give_up();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use actix_web::rt::net::TcpListener;
+    use tokio::{io::AsyncWriteExt as _, time::timeout};
+
+    use super::*;
+    use crate::http::addresses::Addresses;
+
+    /// A connection whose client keeps the other end, and reads nothing.
+    async fn line(places: &Rc<Places>) -> (Line, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let client = TcpStream::connect(listener.local_addr().expect("an address"));
+        let (client, accepted) = tokio::join!(client, listener.accept());
+        let counted = Addresses::new(0).count(None).expect("no bound");
+        (Line::new(accepted.expect("a client").0, places, counted), client.expect("a server"))
+    }
+
+    /// A client that reads nothing is written to for so long, and no longer.
+    async fn is_given_up_after(span: Duration, mut line: Line) {
+        let mut write = Box::pin(async move {
+            loop {
+                if let Err(error) = line.write_all(&[b'x'; 1 << 16]).await {
+                    break error.kind();
+                }
+            }
+        });
+        let second = Duration::from_secs(1);
+        assert!(timeout(span - second, &mut write).await.is_err(), "it was given up too early");
+        let ended = timeout(2 * second, &mut write).await.expect("it is given up");
+        assert_eq!(ended, io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_nothing_is_gone_after_its_time() {
+        let (line, _client) = line(&Places::new(1)).await;
+        is_given_up_after(PATIENCE, line).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_whose_place_is_needed_has_two_seconds_for_its_last_answer() {
+        let places = Places::new(1);
+        let (line, _client) = line(&places).await;
+        let serving = line.seat().serve();
+        let another = places.take();
+        assert!(serving.is_last());
+        is_given_up_after(LAST, line).await;
+        another.give_up();
+    }
+}
