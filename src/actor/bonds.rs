@@ -66,7 +66,13 @@ impl Bonds {
 
     /// Whether nothing is missing.
     pub fn are_whole(&self) -> bool {
-        self.missed.get() == self.read.get()
+        self.whole_since().is_some()
+    }
+
+    /// How often changes had been missed when all was read last; `None`: something is missing.
+    pub fn whole_since(&self) -> Option<u64> {
+        let read = self.read.get();
+        (self.missed.get() == read).then_some(read)
     }
 
     /// Resolves when nothing is missing.

@@ -103,11 +103,13 @@ impl Reaper {
     }
 
     /// Its leases were looked for; whether some are left.
-    async fn searched(&mut self, digest: Nonce, left: Result<bool, StoreError>) {
+    async fn searched(&mut self, digest: Nonce, left: Result<Option<bool>, StoreError>) {
         let Some(cleanup) = self.dead.get_mut(&digest) else { return };
         let now = self.world.clock.now();
         let left = match left {
-            Ok(left) => left,
+            Ok(Some(left)) => left,
+            // The next round looks again.
+            Ok(None) => return,
             Err(error) => {
                 tracing::warn!(session = %digest, %error, "its leases cannot be looked for");
                 return cleanup.failed(now);
@@ -171,13 +173,15 @@ async fn leases_of(world: &World, digest: Nonce) -> Result<Vec<(Key, Found)>, St
     Ok(leases)
 }
 
-/// Tells the leases of an ended session that are left. Whether there are any.
-async fn search(world: &Arc<World>, over: &SessionOver) -> Result<bool, StoreError> {
+/// Tells the leases of an ended session that are left. Whether there are any; `None`: that is not known, because
+/// changes were missed meanwhile.
+async fn search(world: &Arc<World>, over: &SessionOver) -> Result<Option<bool>, StoreError> {
+    let Some(whole) = world.sessions.bonds.whole_since() else { return Ok(None) };
     let left = leases_of(world, over.session).await?.into_iter();
     let left: Vec<Key> = left.map(|(key, _)| key).collect();
     let any = !left.is_empty();
     tell(world, left, over).await;
-    Ok(any)
+    Ok((any || world.sessions.bonds.whole_since() == Some(whole)).then_some(any))
 }
 
 /// Looks for the leases of sessions that came to be at home here.
@@ -206,7 +210,7 @@ async fn survey(world: &Arc<World>, session: Arc<Session>) {
         let doubts = session.doubts();
         match leases_of(world, session.digest).await {
             Ok(leases) => {
-                leases.iter().for_each(|(key, found)| note(world, &session, key, found));
+                leases.iter().for_each(|(key, found)| note(world, &session, doubts, key, found));
                 session.update(|kept| kept.completed(doubts));
             }
             Err(error) => {
@@ -220,11 +224,11 @@ async fn survey(world: &Arc<World>, session: Arc<Session>) {
     }
 }
 
-/// A lease that a session keeps.
-fn note(world: &Arc<World>, session: &Session, key: &Key, found: &Found) {
+/// A lease that a session keeps, as a search found it that began when changes had been missed so often.
+fn note(world: &Arc<World>, session: &Session, doubts: u64, key: &Key, found: &Found) {
     let Ok(record) = &found.record else { return };
     let present = world.is_present(record.node);
-    match session.update(|kept| kept.found(key, found.revision, record, present)) {
+    match session.update(|kept| kept.found(doubts, key, found.revision, record, present)) {
         None => {}
         Some(KeptEffect::HandOver(token, ask)) => {
             world.asked_to_hand_over(key, token, Some(session.digest), &ask);

@@ -172,14 +172,19 @@ impl Kept {
         self.over = Some(over);
     }
 
-    /// A search found one of its leases, whose record a node wrote that is `present` or is not.
+    /// A search that began when changes had been missed so often found one of its leases, whose record a node wrote that
+    /// is `present` or is not. What it read before further changes were missed may be over.
     pub fn found(
         &mut self,
+        doubts: u64,
         key: &Key,
         revision: Revision,
         record: &Record,
         present: bool,
     ) -> Option<KeptEffect> {
+        if doubts != self.doubts {
+            return None;
+        }
         let (token, ordered) = (record.token(revision), record.revocation.is_some());
         let is_old = self.gone.get(key).is_some_and(|gone| token <= *gone);
         if !is_old && self.leases.get(key).is_none_or(|known| *known < token) {
@@ -299,7 +304,7 @@ mod tests {
     fn an_order_that_was_announced_goes_on_when_the_session_comes_back() {
         let mut kept = adopted(&[("k", Token(3))]);
         // The search finds the lease as it was before the order was durable.
-        assert_eq!(kept.found(&key("k"), Revision(3), &record(false), true), None);
+        assert_eq!(kept.found(kept.doubts(), &key("k"), Revision(3), &record(false), true), None);
         kept.completed(0);
         assert_eq!(kept.revoked(), [(key("k"), Token(3))]);
     }
@@ -312,10 +317,22 @@ mod tests {
     }
 
     #[test]
+    fn what_a_search_read_before_changes_were_missed_is_not_believed() {
+        let mut kept = adopted(&[]);
+        let before = kept.doubts();
+        // The end of the lease is among what was missed.
+        assert!(!kept.doubted());
+        assert_eq!(kept.found(before, &key("k"), Revision(3), &record(false), true), None);
+        kept.completed(before);
+        kept.completed(kept.doubts());
+        assert_eq!((kept.survey(), kept.holdings().count), (Survey::Done, 0));
+    }
+
+    #[test]
     fn what_ended_during_a_search_is_not_brought_back_by_it() {
         let mut kept = adopted(&[]);
         kept.ended(&key("k"), Token(3));
-        kept.found(&key("k"), Revision(3), &record(true), false);
+        kept.found(kept.doubts(), &key("k"), Revision(3), &record(true), false);
         assert_eq!((kept.holdings().count, kept.revoked()), (0, vec![]));
         // It was granted anew: that is heard of in order.
         assert_eq!(kept.granted(&key("k"), Token(9)), None);
@@ -340,7 +357,7 @@ mod tests {
         let mut kept = adopted(&[]);
         let next = record(true);
         let tenure = next.tenure.clone().map(|tenure| Tenure { token: Token(11), ..tenure });
-        kept.found(&key("k"), Revision(11), &Record { tenure, ..next }, true);
+        kept.found(kept.doubts(), &key("k"), Revision(11), &Record { tenure, ..next }, true);
         kept.ended(&key("k"), Token(9));
         assert_eq!(kept.revoked(), [(key("k"), Token(11))]);
         assert_eq!(kept.holdings().count, 1);
@@ -367,7 +384,7 @@ mod tests {
     #[test]
     fn an_order_whose_author_is_gone_is_given_anew_and_a_request_runs_on() {
         let mut kept = adopted(&[]);
-        let found = kept.found(&key("k"), Revision(3), &record(true), false);
+        let found = kept.found(kept.doubts(), &key("k"), Revision(3), &record(true), false);
         assert_eq!(found, Some(KeptEffect::Reissue));
         assert!(kept.is_revoked(&key("k"), Token(3)));
         let anew = record(true).order_anew(Revision(3), SESSION).expect("an order");
@@ -377,7 +394,7 @@ mod tests {
 
         let ask = Handover { reason: "r".into(), actor: "a".into(), span_ms: 10 };
         let asked = Record { handover: Some(Box::new(ask.clone())), ..record(false) };
-        let found = kept.found(&key("l"), Revision(3), &asked, false);
+        let found = kept.found(kept.doubts(), &key("l"), Revision(3), &asked, false);
         assert_eq!(found, Some(KeptEffect::HandOver(Token(3), ask)));
     }
 
