@@ -30,7 +30,7 @@ pub struct AcquireArgs {
     /// Any known key that starts with this
     #[arg(long)]
     prefix: Option<String>,
-    /// Who acquires; by default USER@HOSTNAME
+    /// Who acquires; by default USER@HOSTNAME#RANDOM, another owner for each call
     #[arg(long, env = "TENURE_OWNER")]
     owner: Option<String>,
     /// How long the lease lasts without a heartbeat

@@ -4,7 +4,10 @@ use std::{io, path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use crate::settings::{Faults, Loaded, Sources, parse_duration};
+use crate::{
+    clock::{Entropy as _, SystemEntropy},
+    settings::{Faults, Loaded, Sources, parse_duration},
+};
 
 /// Where settings come from, beside the defaults and the environment.
 #[derive(Clone, Debug, Default, Args)]
@@ -79,10 +82,12 @@ pub(super) fn default_owner() -> String {
     format!("{}:{}", host(), std::process::id())
 }
 
-/// `<user>@<host>`: who acquires what outlives this process, where nobody said.
+/// `<user>@<host>#<random>`: who acquires what outlives this process, where nobody said. Two calls are two owners: one
+/// waits for the other.
 pub(super) fn person() -> String {
     let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
-    user.map_or_else(host, |user| format!("{user}@{}", host()))
+    let place = user.map_or_else(host, |user| format!("{user}@{}", host()));
+    format!("{place}#{:06x}", SystemEntropy::new().nonce().0 & 0xff_ffff)
 }
 
 fn host() -> String {
@@ -122,6 +127,7 @@ mod tests {
         assert!(owner.ends_with(&format!(":{}", std::process::id())), "{owner}");
         assert!(crate::lease::Owner::new(&owner).is_ok());
         let person = person();
-        assert!(person.ends_with(&host()) && crate::lease::Owner::new(&person).is_ok(), "{person}");
+        assert!(person.contains(&host()) && crate::lease::Owner::new(&person).is_ok(), "{person}");
+        assert_ne!(person, super::person(), "one of two calls would be refused the other's key");
     }
 }
