@@ -235,8 +235,6 @@ pub fn json<T: Serialize>(request: &HttpRequest, status: StatusCode, body: &T) -
     let bytes = serde_json::to_vec(body).unwrap_or_default();
     let mut response = HttpResponse::build(status)
         .insert_header((header::CONTENT_TYPE, header::HeaderValue::from_static("application/json")))
-        // Many an answer has a secret in it.
-        .insert_header((header::CACHE_CONTROL, header::HeaderValue::from_static("no-store")))
         .body(bytes);
     echo_request_id(request, response.headers_mut());
     response

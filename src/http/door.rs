@@ -19,7 +19,7 @@ use std::{
 };
 
 use actix_web::{
-    Error, HttpMessage as _,
+    Error, HttpMessage as _, HttpResponse,
     body::BoxBody,
     dev::{Service, ServiceRequest, ServiceResponse, Transform, forward_ready},
     http::{ConnectionType, Method, header},
@@ -208,9 +208,18 @@ where
                     let name = header::HeaderName::from_static(UNPROVEN);
                     response.headers_mut().insert(name, header::HeaderValue::from_static("1"));
                 }
+                keep_nothing(&mut response);
                 Either::Right(future::ready(Ok(request.into_response(response))))
             }
         }
+    }
+}
+
+/// Answers have secrets in them, and what is true now: nobody keeps one that does not say otherwise.
+fn keep_nothing<B>(response: &mut HttpResponse<B>) {
+    let headers = response.headers_mut();
+    if !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
     }
 }
 
@@ -241,10 +250,12 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let mut answer = ready!(this.inner.poll(context));
-        if this.serving.take().is_some_and(|serving| serving.is_last())
-            && let Ok(response) = &mut answer
-        {
-            response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
+        let is_last = this.serving.take().is_some_and(|serving| serving.is_last());
+        if let Ok(response) = &mut answer {
+            keep_nothing(response.response_mut());
+            if is_last {
+                response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
+            }
         }
         Poll::Ready(answer)
     }

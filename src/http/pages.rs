@@ -52,6 +52,7 @@ async fn to_docs() -> HttpResponse {
 pub fn configure(config: &mut web::ServiceConfig) {
     config
         .route("/", web::get().to(status))
+        .route("/", web::head().to(status))
         .route("/assets/status.js", web::get().to(status_script))
         .route("/assets/style.css", web::get().to(style))
         .route("/docs", web::get().to(to_docs))

@@ -414,6 +414,7 @@ impl ResponseError for Problem {
     fn error_response(&self) -> HttpResponse {
         let mut response = HttpResponse::build(self.status_code());
         response.insert_header((header::CONTENT_TYPE, "application/problem+json"));
+        response.insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"));
         if let Some(after) = self.retry_after_ms.filter(|_| self.retryable) {
             response.insert_header((header::RETRY_AFTER, after.div_ceil(1000)));
         }

@@ -96,6 +96,17 @@ async fn pages_are_framed_by_nobody_and_secrets_are_not_kept() {
     assert_eq!((grant.status, grant.header("cache-control")), (200, Some("no-store")));
     let session = server.post("/v1/sessions", &json!({ "owner": "w", "ttl_ms": 60_000 })).await;
     assert_eq!((session.status, session.header("cache-control")), (201, Some("no-store")));
+    let held =
+        server.post("/v1/acquire", &json!({ "key": "k", "owner": "x", "ttl_ms": 60_000 })).await;
+    let empty = server.post("/v1/acquire", &json!({})).await;
+    let missing = server.get("/v1/leases/none").await;
+    let unmatched = server.get("/none").await;
+    let answers = [(409, held), (400, empty), (404, missing), (404, unmatched)];
+    for (status, answer) in answers {
+        assert_eq!((answer.status, answer.header("cache-control")), (status, Some("no-store")));
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    }
+    assert_eq!(server.get("/metrics").await.header("cache-control"), Some("no-store"));
 }
 
 #[tokio::test]
