@@ -41,12 +41,13 @@ mod watch;
 mod work;
 
 use std::{
+    ffi::OsString,
     future::Future,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum as _};
 
 pub use args::SettingsArgs;
 pub use exit::{Exit, Failure};
@@ -168,11 +169,37 @@ pub fn main() -> ExitCode {
         }
         Err(error) => {
             // Help and version are what was asked for, everything else is a usage error.
-            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
-            let _ = error.print();
-            exit.into()
+            if !error.use_stderr() {
+                let _ = error.print();
+                return Exit::Done.into();
+            }
+            match asked_for(std::env::args_os()) {
+                Some(format) if format != Format::Table => {
+                    let text = error.render().to_string();
+                    let what =
+                        text.split("\n\n").next().unwrap_or(&text).trim_start_matches("error: ");
+                    Output::new(format).refusal(what, Exit::Usage);
+                }
+                _ => drop(error.print()),
+            }
+            Exit::Usage.into()
         }
     }
+}
+
+/// The form of the output that faulty arguments name, as far as can be told.
+fn asked_for(arguments: impl Iterator<Item = OsString>) -> Option<Format> {
+    let own = arguments.map(|argument| argument.to_string_lossy().into_owned());
+    let mut own = own.take_while(|argument| argument != "--");
+    let value = loop {
+        let argument = own.next()?;
+        match argument.strip_prefix("--output") {
+            Some("") => break own.next()?,
+            Some(rest) if rest.starts_with('=') => break rest[1..].to_owned(),
+            _ => {}
+        }
+    };
+    Format::from_str(&value, true).ok()
 }
 
 fn client(servers: &str, ca: Option<&Path>, proxy: Option<&str>) -> Result<Client, ClientError> {

@@ -91,10 +91,17 @@ impl Output {
             Failure::Client(error) => error.problem().and_then(|p| serde_json::to_value(p).ok()),
             _ => None,
         };
-        let problem = problem.unwrap_or_else(|| {
-            json!({ "title": exit.meaning(), "detail": failure.to_string(), "exit_code": exit.code() })
-        });
-        // That nobody listens is no failure.
+        match problem {
+            // That nobody listens is no failure.
+            Some(problem) => drop(writeln!(io::stderr().lock(), "{problem}")),
+            None => self.refusal(&failure.to_string(), exit),
+        }
+    }
+
+    /// Writes what no server said to stderr, in the shape of a problem document.
+    pub(super) fn refusal(self, detail: &str, exit: Exit) {
+        let problem =
+            json!({ "title": exit.meaning(), "detail": detail, "exit_code": exit.code() });
         let _ = writeln!(io::stderr().lock(), "{problem}");
     }
 

@@ -56,6 +56,26 @@ async fn a_script_is_told_what_is_wrong_in_its_own_language() {
     let problem: Value = serde_json::from_slice(&wrong.stderr).expect("one JSON document");
     assert_eq!((wrong.status.code(), &problem["exit_code"]), (Some(64), &64.into()));
     assert!(problem["detail"].as_str().expect("words").contains("--grace"), "{problem}");
+    let no_file = ["release", "k", "--lease-id", "@/no/such/file", "--output=json"];
+    for (arguments, named) in [
+        (&["--output", "json", "acquire", "k", "--ttl", "frob"][..], "--ttl"),
+        (&["--output", "json", "frob"], "frob"),
+        (&no_file, "/no/such/file"),
+    ] {
+        let wrong = run(&server, arguments).await;
+        let problem: Value = serde_json::from_slice(&wrong.stderr).expect("one JSON document");
+        assert_eq!((wrong.status.code(), &problem["exit_code"]), (Some(64), &64.into()));
+        assert!(problem["detail"].as_str().expect("words").contains(named), "{problem}");
+    }
+}
+
+#[tokio::test]
+async fn two_scripts_that_name_no_owner_wait_for_each_other() {
+    let server = Server::start();
+    let first = run(&server, &["acquire", "cron", "--ttl", "1s"]).await;
+    assert!(first.status.success(), "{first:?}");
+    let second = run(&server, &["acquire", "cron", "--ttl", "1s", "--wait", "10s"]).await;
+    assert!(second.status.success(), "{second:?}");
 }
 
 #[tokio::test]
