@@ -102,6 +102,10 @@ impl Sources {
                     ),
                 });
             }
+            // A URL may have a password in it.
+            Some((path, value)) if value.contains('@') && value.contains("://") => {
+                self.push_flag(format!("--set {path}=…"), path.trim(), value.trim());
+            }
             Some((path, value)) => self.push_flag(argument, path.trim(), value.trim()),
             None => self.misread.push(Fault {
                 origin: Origin::Flag { argument },

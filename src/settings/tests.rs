@@ -352,3 +352,9 @@ fn files_that_the_store_in_use_may_read_are_looked_at() {
     // What another store would read is nobody's business.
     assert_eq!(set("embedded", &missing).check_files(), Ok(()));
 }
+
+#[test]
+fn a_password_in_a_url_is_not_repeated() {
+    let faults = faults(&Sources::default().set("store.nats.url=nats://user:zzz@host:4222"));
+    assert!(!faults.is_empty() && !faults.iter().any(|fault| fault.contains("zzz")), "{faults:?}");
+}
