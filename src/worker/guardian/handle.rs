@@ -23,6 +23,7 @@ use tokio::{
 
 use super::{
     kin,
+    serve::is_ours,
     wire::{Exit, Order, Report, RunError, Task, Why},
 };
 use crate::{
@@ -157,7 +158,12 @@ impl Guardian {
         let listener = UnixListener::bind(&socket)?;
         // A signal to the agent's group does not hit it; what it runs may still get the agent's terminal.
         let mark = SystemEntropy::new().nonce().to_string();
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        // Its programs can read its environment.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
+            command.env_remove(name);
+        }
+        let mut child = command
             .args(["guardian", "--mark", &mark, "--socket"])
             .arg(&socket)
             .stdin(Stdio::inherit())

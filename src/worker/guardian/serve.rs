@@ -390,7 +390,7 @@ fn to_group(leader: u32, signal: Signal) {
 }
 
 /// Whether a variable may hold a secret of the agent's: settings, or what proves its session and its lease.
-fn is_ours(name: &OsStr) -> bool {
+pub(super) fn is_ours(name: &OsStr) -> bool {
     let secret = ["TENURE_SESSION_ID", "TENURE_LEASE_ID"].map(OsStr::new).contains(&name);
     secret || name.as_encoded_bytes().starts_with(b"TENURE__")
 }

@@ -112,7 +112,8 @@ async fn a_program_inherits_no_secret_of_the_agent() {
     let (server, place) = (Server::start(), Place::new());
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tenure"));
     command.args(["--server", &format!("http://{}", server.addr), "run", "--key", "k", "--"]);
-    command.args(["/bin/sh", "-c", "env > $D/env"]);
+    // The guardian is its parent.
+    command.args(["/bin/sh", "-c", "env > $D/env; tr '\\0' '\\n' < /proc/$PPID/environ >> $D/env"]);
     command.env("TENURE__STORE__NATS__PASSWORD", "hunter2").env("TENURE_SESSION_ID", "hunter2");
     command.env("TENURE_LEASE_ID", "hunter2").env("MINE", "kept");
     assert_eq!(place.start(command).over().await.code(), 0);
