@@ -137,7 +137,7 @@ impl Record {
 }
 
 impl<C: Caller> Lease<C> {
-    /// Whether a fence is due: at once before a grant, else once somebody else was granted the key.
+    /// Whether a fence is due: at once before a grant, else once the key is granted again.
     fn is_due(&self, fence: &Fence) -> bool {
         fence.when == FenceWhen::BeforeGrant || fence.token != self.token
     }

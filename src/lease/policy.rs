@@ -54,7 +54,7 @@ pub struct FencePlan {
 pub enum FenceWhen {
     /// Before anybody is granted the key.
     BeforeGrant,
-    /// Once somebody else was granted the key; until then they wait, and a revival strikes them.
+    /// Once the key is granted again; until then they wait, and a revival strikes them.
     AfterGrant,
 }
 
