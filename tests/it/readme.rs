@@ -1,4 +1,4 @@
-//! Every command of the README is run, as it stands there.
+//! Every command of the README and of the walk-throughs is run, as it stands there.
 
 use std::{
     fs::File,
@@ -14,13 +14,22 @@ use crate::support::ports::free_port;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const ADDRESS: &str = "127.0.0.1:7373";
+const STORES: &str = "docs/walkthroughs/stores.md";
 
-/// The `sh` blocks under a heading, to the next one.
-fn blocks(text: &str, heading: &str) -> Vec<String> {
-    let section = text.split(&format!("\n{heading}\n")).nth(1).expect("the section");
-    let section = section.split("\n## ").next().expect("its end");
-    let section = section.split("\n### ").next().expect("its end");
-    let fenced = section.split("```sh\n").skip(1);
+fn page(path: &str) -> String {
+    std::fs::read_to_string(Path::new(ROOT).join(path))
+        .unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The part of a page under a heading, to the next one.
+fn under<'a>(page: &'a str, heading: &str) -> &'a str {
+    let (_, rest) = page.split_once(&format!("\n{heading}\n")).expect("the heading");
+    rest.split("\n## ").next().expect("its end")
+}
+
+/// Its `sh` blocks.
+fn blocks(text: &str) -> Vec<String> {
+    let fenced = text.split("```sh\n").skip(1);
     fenced.map(|rest| rest.split("\n```").next().expect("a closing fence").to_owned()).collect()
 }
 
@@ -75,8 +84,7 @@ fn serve(block: &str, dir: &Path) -> (Server, String) {
 
 #[test]
 fn every_command_of_the_five_minutes_works() {
-    let text = std::fs::read_to_string(Path::new(ROOT).join("README.md")).expect("README.md");
-    let blocks = blocks(&text, "## Five minutes");
+    let blocks = blocks(under(&page("README.md"), "## Five minutes"));
     assert!(blocks.len() >= 6, "{}", blocks.len());
     let dir = tempfile::tempdir().expect("a directory");
     let demo = sh(&blocks[0], dir.path(), ADDRESS);
@@ -103,7 +111,7 @@ fn every_command_of_the_five_minutes_works() {
     drop(server);
 }
 
-/// Ports that are free, for those that the README names.
+/// Ports that are free, for those that a page names.
 fn with_ports(script: &str, named: &[u16]) -> String {
     named.iter().fold(script.to_owned(), |script, named| {
         script.replace(&format!("127.0.0.1:{named}"), &format!("127.0.0.1:{}", free_port()))
@@ -122,24 +130,21 @@ impl Drop for Group {
     }
 }
 
-/// Runs the blocks of a section as one terminal would; returns what they printed.
-fn section(heading: &str, ports: &[u16], replace: &[(&str, &str)]) -> String {
-    let text = std::fs::read_to_string(Path::new(ROOT).join("README.md")).expect("README.md");
-    let script = blocks(&text, heading).join("\n");
+/// Runs the blocks of a text as one terminal would; returns what they printed.
+fn walk(text: &str, ports: &[u16], replace: &[(&str, &str)]) -> String {
+    let script = blocks(text).join("\n");
     let script = replace.iter().fold(script, |script, (named, real)| {
         assert!(script.contains(named), "{named} is not in {script}");
         script.replace(named, real)
     });
-    let binary = env!("CARGO_BIN_EXE_tenure");
-    let script = script.replace("./target/release/tenure", binary);
     // The default, so that it is moved with the other ports.
-    let script = format!(
-        "export TENURE__STORE__NATS__URL=nats://127.0.0.1:4222\ntenure() {{ {binary} \"$@\"; }}\n{script}"
-    );
+    let script = format!("export TENURE__STORE__NATS__URL=nats://127.0.0.1:4222\n{script}");
     let script = with_ports(&script, ports);
     let dir = tempfile::tempdir().expect("a directory");
     let tools = Path::new(ROOT).join(".tools/bin");
-    let path = format!("{}:{}", tools.display(), std::env::var("PATH").expect("a PATH"));
+    let binary = Path::new(env!("CARGO_BIN_EXE_tenure")).parent().expect("a directory");
+    let path = std::env::var("PATH").expect("a PATH");
+    let path = format!("{}:{}:{path}", binary.display(), tools.display());
     // Into files: what runs in the background holds a pipe open.
     let (out, err) = (dir.path().join("out"), dir.path().join("err"));
     let shell = Command::new("sh")
@@ -156,7 +161,7 @@ fn section(heading: &str, ports: &[u16], replace: &[(&str, &str)]) -> String {
     let status = group.0.wait().expect("it ends");
     let said = std::fs::read_to_string(out).expect("what it said");
     let talk = std::fs::read_to_string(err).expect("what it said besides");
-    assert!(status.success(), "{heading}: {status}\n{said}\n{talk}");
+    assert!(status.success(), "{status}\n{said}\n{talk}");
     said
 }
 
@@ -168,13 +173,13 @@ fn assert_said(said: &str, parts: &[&str]) {
 
 #[test]
 fn the_commands_of_the_embedded_store_work() {
-    let said = section("### Embedded", &[7377], &[]);
+    let said = walk(under(&page(STORES), "## Embedded"), &[7377], &[]);
     assert_said(&said, &["jobs/1", "worker-1", "keys     1", "epoch  1"]);
 }
 
 #[test]
 fn the_commands_of_the_store_on_nats_work() {
-    let said = section("### NATS JetStream", &[4222, 8222, 7374, 7375], &[]);
+    let said = walk(under(&page(STORES), "## NATS JetStream"), &[4222, 8222, 7374, 7375], &[]);
     assert_said(&said, &["jobs/1", "worker-1", "RUNS_OUT_IN", "alive"]);
     assert_eq!(said.matches("  alive  ").count(), 2, "both nodes know both: {said}");
 }
@@ -182,13 +187,14 @@ fn the_commands_of_the_store_on_nats_work() {
 #[test]
 fn the_commands_of_the_store_on_dynamodb_work() {
     let endpoint = crate::support::dynamo_endpoint::Endpoint::start();
-    let said = section("### DynamoDB", &[7376], &[("http://127.0.0.1:8000", &endpoint.url())]);
+    let named = [("http://127.0.0.1:8000", &*endpoint.url())];
+    let said = walk(under(&page(STORES), "## DynamoDB"), &[7376], &named);
     assert_said(&said, &["jobs/1", "worker-1", "\"gate\""]);
 }
 
 #[test]
 fn the_commands_of_sessions_and_fences_work() {
-    let said = section("## Sessions, lock-delay and fences", &[7378], &[]);
+    let said = walk(&page("docs/walkthroughs/sessions-and-fences.md"), &[7378], &[]);
     let parts = [
         "\"valid_for_ms\"",
         "\"notices\":[]",
@@ -206,7 +212,7 @@ fn the_commands_of_sessions_and_fences_work() {
 
 #[test]
 fn the_commands_of_workers_work() {
-    let said = section("## Workers", &[7379], &[]);
+    let said = walk(&page("docs/walkthroughs/workers.md"), &[7379], &[]);
     let parts = [
         "jobs/nightly is mine, under token 1",
         "worker-1 serves shards/1",
@@ -223,25 +229,23 @@ fn the_commands_of_workers_work() {
 }
 
 #[test]
-fn the_readme_names_files_that_exist() {
-    for file in [
-        "README.md",
-        "ARCHITECTURE.md",
-        "CONTRIBUTING.md",
-        "docs/coming-from.md",
-        "docs/client.md",
-        "docs/fencing.md",
-        "docs/guard.md",
-        "docs/metrics.md",
-        "docs/pools.md",
-        "docs/run-and-work.md",
-        "docs/runbook.md",
-        "docs/sessions.md",
-        "docs/stores.md",
-    ] {
-        let path = Path::new(ROOT).join(file);
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+fn every_link_between_pages_leads_to_a_file() {
+    let mut pages =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "tests/README.md"]
+            .map(Into::into)
+            .to_vec();
+    for folder in ["docs", "docs/walkthroughs"] {
+        let entries = std::fs::read_dir(Path::new(ROOT).join(folder)).expect(folder);
+        let names = entries.map(|entry| entry.expect("an entry").file_name());
+        let names = names.map(|name| name.into_string().expect("a name"));
+        pages.extend(
+            names.filter(|name| name.ends_with(".md")).map(|name| format!("{folder}/{name}")),
+        );
+    }
+    assert!(pages.len() > 20, "{pages:?}");
+    for file in pages {
+        let path = Path::new(ROOT).join(&file);
+        for link in page(&file).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             if !link.starts_with("http") && !link.starts_with('#') {
                 let target =
                     path.parent().expect("a folder").join(link.split('#').next().unwrap_or(link));
