@@ -17,6 +17,9 @@ use super::{
     worker::Worker,
 };
 
+/// How long one call of a probe waits: less than a node allows.
+const LONGEST_WAIT_MS: u64 = 119_000;
+
 /// Orders this and that until the faults are over.
 pub async fn order(me: Rc<Worker>) {
     let every = u64::try_from(me.arena.plan.admin_every.as_millis()).unwrap_or(1_000);
@@ -87,7 +90,7 @@ pub async fn probe(probes: &[Rc<Worker>], bound_ms: u64) -> Vec<String> {
             let a_mark = || me.draw(|chance| (u128::from(chance.next_u64()), n as u64));
             let mut mark = a_mark();
             while now() < end {
-                let wait_ms = (end - now()) / MS;
+                let wait_ms = ((end - now()) / MS).min(LONGEST_WAIT_MS);
                 let one = AcquireOne {
                     wait_ms,
                     mark: Some(mark),
