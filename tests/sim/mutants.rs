@@ -26,7 +26,7 @@ use super::{
 };
 
 /// Seeds that are tried at most; in short, so many.
-const TRIES: [u64; 2] = [5_000, 40];
+const TRIES: [u64; 2] = [10_000, 40];
 
 /// In what worlds a broken rule can show at all. Which faults happen in them, and when, is chance.
 pub fn fits(mutant: Mutant, plan: &Plan) -> bool {
@@ -126,6 +126,8 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
             more.extend((0..4).map(cut));
             if mutant == Mutant::GhostsAfterGap {
                 plan.shape.history = 8;
+            } else {
+                plan.shape.keep = 1;
             }
         }
         // A node that does not come to read what others write about themselves.
