@@ -64,7 +64,7 @@ fn one(index: usize) -> AcquireOne {
         ttl_ms: 3_600_000,
         value: None,
         reclaim: false,
-        hasty: false,
+        allow_stale: false,
         wait_ms: 0,
         mark: None,
         session: None,

@@ -5,8 +5,8 @@ use std::{hint::black_box, sync::Arc, time::Duration};
 use criterion::{Criterion, criterion_group, criterion_main};
 use tenure::lease::{
     Acquire, Call, Caller, ClusterSecret, Effect, Env, Epoch, Heartbeat, Inherited, Input, Key,
-    Lease, LeaseId, Loaded, Moment, Nonce, Owner, Record, Release, Request, Revision, Settled,
-    Terms,
+    Lease, LeaseId, Loaded, Moment, NodeContext, Nonce, Owner, Record, Release, Request, Revision,
+    Settled,
 };
 
 struct Nobody;
@@ -23,7 +23,7 @@ impl Caller for Nobody {
 
 struct World {
     key: Key,
-    terms: Terms,
+    terms: NodeContext,
     now: Moment,
     nonce: u128,
     revision: u64,
@@ -31,7 +31,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let terms = Terms {
+        let terms = NodeContext {
             node: Nonce(1),
             until: Moment::NEVER,
             resumed: Moment::ZERO,
@@ -61,7 +61,7 @@ impl World {
     }
 
     fn call(&mut self, lease: &mut Lease<Nobody>, request: Request) -> Vec<Effect<Nobody>> {
-        let call = Call { caller: Nobody, received: self.now, request, stranded: false };
+        let call = Call { caller: Nobody, received: self.now, request, owner_unreachable: false };
         self.env(|env| lease.step(Input::Call(call), env))
     }
 
@@ -79,7 +79,7 @@ impl World {
             ttl_ms: 10_000,
             value: None,
             reclaim: false,
-            hasty: false,
+            allow_stale: false,
             wait_until: None,
             grant_nonce,
             mark: None,
@@ -126,7 +126,7 @@ fn codec(criterion: &mut Criterion) {
         ttl_ms: 10_000,
         value: Some("checkpoint 17".into()),
         reclaim: false,
-        hasty: false,
+        allow_stale: false,
         wait_until: None,
         grant_nonce: Nonce(9),
         mark: None,

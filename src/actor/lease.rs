@@ -14,10 +14,10 @@ pub use mail::Mail;
 
 use super::{
     Reply, World,
+    exit_notice::ExitNotice,
     gate::Permit,
-    obituary::Obituary,
+    health_checks::HealthChecks,
     outcomes::{Landed, Pending},
-    warden::Warden,
 };
 use crate::{
     clock::Chance,
@@ -59,17 +59,17 @@ pub(super) struct LeaseActor {
     /// While an end that fell due is being written.
     permit: Option<Permit>,
     /// Carries out the checks of a session.
-    warden: Option<Box<Warden>>,
+    health_checks: Option<Box<HealthChecks>>,
     /// The last field: its drop is the news of the actor's death.
-    obituary: Obituary,
+    exit_notice: ExitNotice,
 }
 
 impl LeaseActor {
-    pub fn new(world: Arc<World>, restarted: bool, obituary: Obituary) -> Self {
-        let chance = Chance::of(world.seed, obituary.key().as_str());
+    pub fn new(world: Arc<World>, restarted: bool, exit_notice: ExitNotice) -> Self {
+        let chance = Chance::of(world.seed, exit_notice.key().as_str());
         let lapses = world.lapses();
         let rules = world.rules();
-        let (policies, pool) = (rules.version(), rules.of(obituary.key().as_str()).1.clone());
+        let (policies, pool) = (rules.version(), rules.of(exit_notice.key().as_str()).1.clone());
         drop(rules);
         Self {
             world,
@@ -89,14 +89,14 @@ impl LeaseActor {
             started: false,
             generation: 0,
             permit: None,
-            warden: None,
-            obituary,
+            health_checks: None,
+            exit_notice,
         }
     }
 
     /// It never started: its end is no death.
     pub fn silence(&mut self) {
-        self.obituary.silence();
+        self.exit_notice.silence();
     }
 
     fn recover(&mut self, there: Loaded, ctx: &mut Context<Self>) {
@@ -107,7 +107,7 @@ impl LeaseActor {
         } else {
             Inherited::FromProcess(self.world.locked_at)
         };
-        let key = self.obituary.key().clone();
+        let key = self.exit_notice.key().clone();
         let (lease, effects) =
             self.world.with_env(&key, reading, |env| Lease::recover(there, inherited, env));
         self.token = lease.view(now).token;
@@ -118,7 +118,7 @@ impl LeaseActor {
         self.lease = Some(Box::new(lease));
         self.count_home();
         if let Some(digest) =
-            self.obituary.key().session().filter(|_| self.restarted && !self.homed)
+            self.exit_notice.key().session().filter(|_| self.restarted && !self.homed)
         {
             // An actor before this one may have been its home, and died before it read what is there now.
             self.leave_session(digest);
@@ -149,7 +149,7 @@ impl LeaseActor {
         if self.asked != token {
             self.asked = token;
             let session = lease.kept_by();
-            self.world.asked_to_hand_over(self.obituary.key(), token, session, ask);
+            self.world.asked_to_hand_over(self.exit_notice.key(), token, session, ask);
         }
     }
 
@@ -161,7 +161,7 @@ impl LeaseActor {
             return false;
         }
         self.homed = homed;
-        match self.obituary.key().session() {
+        match self.exit_notice.key().session() {
             Some(digest) => self.count_session(digest),
             None => self.world.count_homed(homed, &self.pool),
         }
@@ -171,12 +171,12 @@ impl LeaseActor {
     /// Where the policies changed, the lease is counted in the pool that its key is in now.
     fn follow_policies(&mut self) {
         let rules = self.world.rules();
-        if rules.version() == self.policies || self.obituary.key().is_session() {
+        if rules.version() == self.policies || self.exit_notice.key().is_session() {
             return;
         }
         self.policies = rules.version();
         let before =
-            std::mem::replace(&mut self.pool, rules.of(self.obituary.key().as_str()).1.clone());
+            std::mem::replace(&mut self.pool, rules.of(self.exit_notice.key().as_str()).1.clone());
         if self.homed {
             before.held.decrement(1.0);
             self.pool.held.increment(1.0);
@@ -185,7 +185,7 @@ impl LeaseActor {
 
     /// A session came to be at home here, or is no longer.
     fn count_session(&mut self, digest: Nonce) {
-        self.warden = None;
+        self.health_checks = None;
         let Some(lease) = self.lease.as_ref().filter(|_| self.homed) else {
             self.leave_session(digest);
             return self.pool.sessions.decrement(1.0);
@@ -203,7 +203,7 @@ impl LeaseActor {
         let ttl_ms = view.ttl_ms.unwrap_or(0);
         self.world.pools.arrived(digest, &owner, &spec, self.world.terms().node);
         let session = self.world.sessions.arrive(digest, (&owner, ttl_ms), *spec, fresh);
-        self.warden = Warden::begin(&self.world, &session).map(Box::new);
+        self.health_checks = HealthChecks::begin(&self.world, &session).map(Box::new);
     }
 
     /// This session is not at home here.
@@ -224,7 +224,7 @@ impl LeaseActor {
 
     fn read(&self) -> crate::store::StoreFuture<Result<Loaded, StoreError>> {
         let world = self.world.clone();
-        let read = world.store.read(self.obituary.key());
+        let read = world.store.read(self.exit_notice.key());
         let began = world.clock.now();
         Box::pin(async move {
             let found = read.await;
@@ -239,7 +239,7 @@ impl LeaseActor {
         let read = self.read().into_actor(self).map(|read, actor, ctx| match read {
             Ok(there) => actor.recover(there, ctx),
             Err(error) => {
-                tracing::warn!(key = actor.obituary.key().as_str(), %error, "the lease cannot be read");
+                tracing::warn!(key = actor.exit_notice.key().as_str(), %error, "the lease cannot be read");
                 let pause = READ_RETRY + actor.chance.jitter(READ_RETRY);
                 ctx.run_later(pause, |actor, ctx| actor.load(ctx));
             }
@@ -269,7 +269,7 @@ impl LeaseActor {
             self.lapses = lapses;
             lease.void_promises(self.world.terms().resumed.min(now));
         }
-        let key = self.obituary.key();
+        let key = self.exit_notice.key();
         tracing::trace!(%key, node = %self.world.terms().node, ?now, ?input, ?lease, "step");
         let known_under = self.epoch;
         let effects = self.world.with_env(key, reading, |env| {
@@ -302,10 +302,10 @@ impl LeaseActor {
                 }
                 Effect::Inquire(node) => self.world.inquire(node),
                 Effect::InquireSession(digest) => {
-                    self.world.sessions.inquire(digest, [self.obituary.key().clone()]);
+                    self.world.sessions.inquire(digest, [self.exit_notice.key().clone()]);
                 }
                 Effect::Reorder(digest) => {
-                    self.world.sessions.reorder(digest, self.obituary.key());
+                    self.world.sessions.reorder(digest, self.exit_notice.key());
                 }
                 Effect::Fence(run) => self.fence(run),
                 Effect::Alarm(alarm) => self.alarm(alarm),
@@ -325,7 +325,7 @@ impl LeaseActor {
         let view = self.lease.as_ref().map(|lease| lease.view(now));
         if let Some(view) = view.filter(|view| view.session.is_none()) {
             let ttl_ms = view.ttl_ms.unwrap_or(0);
-            let (key, until) = (self.obituary.key(), self.world.terms().until);
+            let (key, until) = (self.exit_notice.key(), self.world.terms().until);
             let promise = super::Promise { key, token, decided: now, ttl_ms, until };
             self.world.tell(super::Witnessed::Promised(promise));
         }
@@ -333,7 +333,7 @@ impl LeaseActor {
 
     fn write(&mut self, began: Moment, write: WriteEffect, ctx: &mut Context<Self>) {
         let WriteEffect { expected, record, changes } = write;
-        let key = self.obituary.key().clone();
+        let key = self.exit_notice.key().clone();
         if self.world.breaks(Mutant::SessionFreedBeforeTombstone)
             && let Some(digest) = key.session()
             && changes.iter().any(|change| change.kind.ends_tenure())
@@ -375,7 +375,7 @@ impl LeaseActor {
         match alarm {
             Alarm::EndedLate(nanos) => self.world.metrics.ended_late(Duration::from_nanos(nanos)),
             alarm => {
-                tracing::warn!(key = self.obituary.key().as_str(), ?alarm, "lease alarm");
+                tracing::warn!(key = self.exit_notice.key().as_str(), ?alarm, "lease alarm");
             }
         }
     }
@@ -404,8 +404,8 @@ impl LeaseActor {
     /// Leaves memory. Mail that is in the box already is dropped with its reply channel, and its
     /// sender asks again; it finds another actor, since this one is out of the registry first.
     fn retire(&mut self, ctx: &mut Context<Self>) {
-        if self.world.registry.retire(self.obituary.key(), self.obituary.incarnation()) {
-            self.obituary.silence();
+        if self.world.registry.retire(self.exit_notice.key(), self.exit_notice.incarnation()) {
+            self.exit_notice.silence();
         }
         self.lease = None;
         ctx.stop();
@@ -437,7 +437,7 @@ impl Drop for LeaseActor {
         if self.started {
             self.world.metrics.lease_actors.decrement(1.0);
         }
-        match (self.homed, self.obituary.key().is_session()) {
+        match (self.homed, self.exit_notice.key().is_session()) {
             (true, false) => self.world.count_homed(false, &self.pool),
             (true, true) => self.pool.sessions.decrement(1.0),
             (false, _) => {}
@@ -469,7 +469,9 @@ impl Handler<Mail> for LeaseActor {
             Mail::Turn(permit) => self.take_turn(permit, ctx),
             Mail::Shuffle(n, reply) => drop(reply.send(self.chance.permutation(n))),
             #[cfg(any(test, feature = "testing"))]
-            Mail::Panic => panic!("a panic was injected into the actor of {}", self.obituary.key()),
+            Mail::Panic => {
+                panic!("a panic was injected into the actor of {}", self.exit_notice.key())
+            }
         }
     }
 }

@@ -18,13 +18,13 @@ use std::{
 
 use super::{
     Mail, World,
+    policy_table::digest,
     roster::count,
-    rules::digest,
     sweep::{Left, named, sweep, sweep_strangers},
     tasks::supervise,
 };
 use crate::{
-    lease::{Epoch, Keeper, Moment, Mutant, NodeRecord, NodeState, Nonce, Renewal, Revision},
+    lease::{Epoch, Membership, Moment, Mutant, NodeRecord, NodeState, Nonce, Renewal, Revision},
     store::{FoundNode, Health, NodeOutcome, SharedStore, StoreError},
 };
 
@@ -40,7 +40,7 @@ const COLLECT: Duration = Duration::from_secs(60);
 /// This node on a store that several nodes share.
 pub struct Node {
     pub(super) world: Arc<World>,
-    keeper: Mutex<Keeper>,
+    membership: Mutex<Membership>,
     /// What nodes that are gone left to do, as far as their leases were looked for.
     left: Arc<Mutex<Left>>,
     ttl: Duration,
@@ -59,10 +59,10 @@ impl Node {
         let terms = world.terms();
         let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
         let version = env!("CARGO_PKG_VERSION");
-        let keeper = Keeper::new(terms.node, url, version, ttl_ms, terms.epoch).at(place());
+        let membership = Membership::new(terms.node, url, version, ttl_ms, terms.epoch).at(place());
         Arc::new(Self {
             world,
-            keeper: Mutex::new(keeper),
+            membership: Mutex::new(membership),
             left: Arc::default(),
             ttl,
             stopping: AtomicBool::new(false),
@@ -90,7 +90,7 @@ impl Node {
 
     /// Makes the own record terminal.
     async fn say_farewell(&self) {
-        let left = self.with(|keeper| keeper.leave(self.world.entropy.nonce()));
+        let left = self.with(|membership| membership.leave(self.world.entropy.nonce()));
         self.publish();
         let Some((mut expected, record)) = left else { return };
         for _ in 0..ROUNDS {
@@ -115,8 +115,8 @@ impl Node {
         }
     }
 
-    pub(super) fn with<T>(&self, body: impl FnOnce(&mut Keeper) -> T) -> T {
-        body(&mut self.keeper.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn with<T>(&self, body: impl FnOnce(&mut Membership) -> T) -> T {
+        body(&mut self.membership.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn shared(&self) -> &dyn SharedStore {
@@ -127,28 +127,28 @@ impl Node {
         matches!(self.world.store.health(), Health::Frozen(_))
     }
 
-    /// Makes what the keeper knows everybody's.
+    /// Makes what the membership knows everybody's.
     fn publish(&self) {
         let frozen = match self.world.store.health() {
             Health::Frozen(why) => Some(why),
             Health::Ready | Health::Degraded(_) => None,
         };
         let mut thawed = None;
-        // Under the keeper's lock: what it knew before it left or was reborn is never published after.
-        self.with(|keeper| {
-            count(&self.world, keeper.peers());
+        // Under the membership's lock: what it knew before it left or was reborn is never published after.
+        self.with(|membership| {
+            count(&self.world, membership.peers());
             self.world.set_terms(|terms| {
                 if terms.frozen != frozen.is_some() {
                     thawed = Some(frozen.clone());
                 }
                 terms.frozen = frozen.is_some();
-                (terms.node, terms.epoch) = (keeper.incarnation(), keeper.record().epoch);
+                (terms.node, terms.epoch) = (membership.incarnation(), membership.record().epoch);
                 // Read under the lock under which a jump voids the promises.
                 let jumped = self.world.jumped.load(Ordering::Acquire);
-                terms.until = if jumped { Moment::ZERO } else { keeper.until() };
-                terms.resumed = keeper.resumed();
-                if terms.peers.as_deref() != Some(keeper.peers()) {
-                    terms.peers = Some(Arc::new(keeper.peers().clone()));
+                terms.until = if jumped { Moment::ZERO } else { membership.until() };
+                terms.resumed = membership.resumed();
+                if terms.peers.as_deref() != Some(membership.peers()) {
+                    terms.peers = Some(Arc::new(membership.peers().clone()));
                 }
             });
         });
@@ -166,7 +166,7 @@ impl Node {
         loop {
             tokio::select! {
                 biased;
-                () = self.world.keeper.notified() => {}
+                () = self.world.membership.notified() => {}
                 () = tokio::time::sleep(self.ttl / ROUNDS) => {}
             }
             self.renew().await;
@@ -202,7 +202,7 @@ impl Node {
         let now = self.world.clock.now();
         let nonce = self.world.entropy.nonce();
         let load = self.world.homed.load(Ordering::Relaxed);
-        let (expected, record) = self.with(|keeper| keeper.renewal(now, nonce, load));
+        let (expected, record) = self.with(|membership| membership.renewal(now, nonce, load));
         let record = NodeRecord { rules: self.world.rules_digest(), ..record };
         if self.world.breaks(Mutant::PromiseBySentRecord) {
             self.world.set_terms(|terms| terms.until = record.until);
@@ -223,12 +223,14 @@ impl Node {
     }
 
     async fn renewed(&self, record: NodeRecord, revision: Revision) {
-        if !self.with(|keeper| keeper.is_committed()) && !self.register(&record, revision).await {
+        if !self.with(|membership| membership.is_committed())
+            && !self.register(&record, revision).await
+        {
             return;
         }
         let now = self.world.clock.now();
         self.world.metrics.renewed(true);
-        if self.with(|keeper| keeper.renewed(record, revision, now)) == Renewal::Resumed {
+        if self.with(|membership| membership.renewed(record, revision, now)) == Renewal::Resumed {
             tracing::warn!("this node may promise again: its leases get one ttl more");
             self.world.metrics.lapses_expired.increment(1);
             self.publish();
@@ -306,11 +308,11 @@ impl Node {
             Ok(meta) => meta,
             Err(error) => return self.not_renewed(&error),
         };
-        let (before, last) = self.with(|keeper| {
-            let before = keeper.record().epoch;
-            let last = keeper.record().terminal(NodeState::Dead, self.world.entropy.nonce());
-            let expected = keeper.revision();
-            keeper.reborn(self.world.entropy.nonce(), meta.epoch, self.world.clock.now());
+        let (before, last) = self.with(|membership| {
+            let before = membership.record().epoch;
+            let last = membership.record().terminal(NodeState::Dead, self.world.entropy.nonce());
+            let expected = membership.revision();
+            membership.reborn(self.world.entropy.nonce(), meta.epoch, self.world.clock.now());
             (before, (expected, last))
         });
         self.world.jumped.store(false, Ordering::Release);
@@ -337,7 +339,7 @@ impl Node {
 
     /// R7: an incarnation keeps the epoch that it began with; a raised one needs another.
     async fn follow_epoch(&self) {
-        let known = self.with(|keeper| keeper.record().epoch);
+        let known = self.with(|membership| membership.record().epoch);
         if !self.is_frozen() && self.world.store.meta().epoch == known {
             return;
         }
@@ -373,12 +375,12 @@ impl Node {
         let readable = |found: FoundNode| Some((found.revision, found.record.ok()?));
         let mut found: Vec<_> = found.into_iter().filter_map(readable).collect();
         if self.world.breaks(Mutant::EndOfHomeFromOlderCopy) {
-            self.with(|keeper| {
-                found.iter_mut().for_each(|(_, record)| keep_older(keeper, record));
+            self.with(|membership| {
+                found.iter_mut().for_each(|(_, record)| keep_older(membership, record));
             });
         }
         let nonce = || self.world.entropy.nonce();
-        let findings = self.with(|keeper| keeper.read(&found, asked, now, nonce));
+        let findings = self.with(|membership| membership.read(&found, asked, now, nonce));
         let mut gone = findings.gone;
         for (expected, mut tombstone) in findings.bury {
             if self.world.breaks(Mutant::TombstoneWithAuthorsInstants) {
@@ -389,7 +391,7 @@ impl Node {
                 NodeOutcome::Committed(revision) => {
                     tracing::warn!(%node, url, "a node let its record run out: it is dead");
                     let now = self.world.clock.now();
-                    self.with(|keeper| keeper.buried(tombstone, revision, now));
+                    self.with(|membership| membership.buried(tombstone, revision, now));
                     gone.push(node);
                 }
                 // Read again in the next round.
@@ -437,14 +439,14 @@ impl Node {
         );
         let mut asked = asked.into_iter();
         while let Some(node) = asked.next() {
-            if self.with(|keeper| keeper.peers().get(node).is_some()) {
+            if self.with(|membership| membership.peers().get(node).is_some()) {
                 continue;
             }
             let found = self.shared().read_node(node).await;
             let now = self.world.clock.now();
             match found {
                 Ok(Some(FoundNode { revision, record: Ok(record), .. })) => {
-                    self.with(|keeper| keeper.buried(record, revision, now));
+                    self.with(|membership| membership.buried(record, revision, now));
                 }
                 Ok(Some(_)) => continue,
                 Ok(None) => {
@@ -456,7 +458,7 @@ impl Node {
                         continue;
                     };
                     let now = self.world.clock.now();
-                    self.with(|keeper| keeper.buried(record, revision, now));
+                    self.with(|membership| membership.buried(record, revision, now));
                 }
                 Err(_) => {
                     std::iter::once(node).chain(asked).for_each(|node| self.world.inquire(node));
@@ -472,14 +474,14 @@ impl Node {
     /// found gone.
     async fn collect(&self) {
         let now = self.world.clock.now();
-        let old: Vec<_> = self.with(|keeper| {
-            keeper
+        let old: Vec<_> = self.with(|membership| {
+            membership
                 .tombstones()
                 .filter(|(_, _, since)| now.since(*since) > KEEP_TOMBSTONES)
                 .collect()
         });
         let left = || self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        left().retain(|node, _| self.with(|keeper| keeper.peers().get(*node).is_some()));
+        left().retain(|node, _| self.with(|membership| membership.peers().get(*node).is_some()));
         for (node, revision, _) in old {
             let Some(keys) = left().get(&node).cloned() else { continue };
             match named(&self.world, node, keys).await {
@@ -494,8 +496,8 @@ impl Node {
 }
 
 /// [`Mutant::EndOfHomeFromOlderCopy`]: a terminal record keeps the D of the copy that was read before it.
-fn keep_older(keeper: &Keeper, record: &mut NodeRecord) {
-    let known = keeper.peers().get(record.incarnation).map(|peer| &peer.record);
+fn keep_older(membership: &Membership, record: &mut NodeRecord) {
+    let known = membership.peers().get(record.incarnation).map(|peer| &peer.record);
     if let Some(known) = known.filter(|known| record.state.is_terminal() && !known.unseen) {
         (record.written, record.until) = (known.written, known.until);
     }

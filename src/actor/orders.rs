@@ -16,12 +16,12 @@ pub struct Asked {
     /// When it arrived: waiting counts for the holder.
     pub received: Moment,
     /// The lease is said to be at home at a node that cannot be reached.
-    pub stranded: bool,
+    pub owner_unreachable: bool,
 }
 
 impl From<Moment> for Asked {
     fn from(received: Moment) -> Self {
-        Self { received, stranded: false }
+        Self { received, owner_unreachable: false }
     }
 }
 
@@ -48,13 +48,13 @@ impl World {
     pub async fn ask(
         self: &Arc<Self>,
         key: &str,
-        Asked { received, stranded }: Asked,
+        Asked { received, owner_unreachable }: Asked,
         make: impl Fn() -> Request,
     ) -> Result<Answer, Unanswered> {
         let mut died = None;
         for attempt in 0..ATTEMPTS {
             let (caller, answer) = Reply::one();
-            let call = Call { caller, received, request: make(), stranded };
+            let call = Call { caller, received, request: make(), owner_unreachable };
             match self.registry.post(self, key, Mail::Call(call)) {
                 Ok(()) => {}
                 Err(Unreachable::Resting(until)) => return Err(Unanswered::Resting(until)),

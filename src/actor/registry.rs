@@ -13,8 +13,8 @@ use dashmap::mapref::entry::Entry;
 
 use super::{
     Arbiters, World,
+    exit_notice::ExitNotice,
     lease::{LeaseActor, Mail},
-    obituary::Obituary,
 };
 use crate::{
     clock::{DashMap, dash_map},
@@ -168,9 +168,9 @@ impl Registry {
     ) -> Result<(Addr<LeaseActor>, Slot), Unreachable> {
         let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
         let restarted = !self.is_unseen(key.as_str());
-        let obituary =
-            Obituary::new(key.clone(), incarnation, world.clock.clone(), world.deaths.clone());
-        let actor = LeaseActor::new(world.clone(), restarted, obituary);
+        let exit_notice =
+            ExitNotice::new(key.clone(), incarnation, world.clock.clone(), world.deaths.clone());
+        let actor = LeaseActor::new(world.clone(), restarted, exit_notice);
         let mut actor = Some(actor);
         let cell = std::cell::RefCell::new(&mut actor);
         let addr = self.arbiters.place(

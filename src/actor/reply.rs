@@ -95,7 +95,7 @@ pub struct AnyHeard {
 }
 
 /// The place of a registration in one key's queue. Its drop without an answer is news to the caller;
-/// like an obituary's it may come while the thread unwinds, and must not panic or block.
+/// like an exit_notice's it may come while the thread unwinds, and must not panic or block.
 #[derive(Debug)]
 pub struct Place {
     wait: Arc<AnyWait>,

@@ -34,8 +34,8 @@ impl Node {
     pub fn list(&self) -> Vec<NodeView> {
         let now = self.world.clock.now();
         let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-        self.with(|keeper| {
-            let (own, until) = (keeper.record(), keeper.until());
+        self.with(|membership| {
+            let (own, until) = (membership.record(), membership.until());
             let drained = self.world.terms().until == Moment::ZERO && until == Moment::ZERO;
             let state =
                 if drained && own.until != Moment::ZERO { NodeState::Drained } else { own.state };
@@ -44,7 +44,7 @@ impl Node {
                 this: true,
                 runs_out_in_ms: millis(until.since(now)),
             }];
-            views.extend(keeper.peers().iter().filter(|peer| !peer.is_own()).map(|peer| {
+            views.extend(membership.peers().iter().filter(|peer| !peer.is_own()).map(|peer| {
                 NodeView {
                     this: false,
                     runs_out_in_ms: millis(peer.record.until.since(peer.lower_bound(now))),

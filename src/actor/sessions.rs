@@ -2,7 +2,7 @@
 //! ended, whose leases are to end.
 //!
 //! A session's actor is the actor of its key; what it does beyond a lease is done here and by its
-//! [`super::warden`].
+//! [`super::health_checks`].
 //!
 //! Guarantees: a lease is told that its session is over only when the session's tombstone was read, or
 //! was seen committed; every lease of an ended session is told, also one whose grant lands late.
@@ -18,7 +18,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{bonds::Bonds, handovers::Handovers, places::Places, warden::Beat, watch};
+use super::{bonds::Bonds, handovers::Handovers, health_checks::Beat, places::Places, watch};
 use crate::{
     clock::{DashMap, HashMap, HashSet, dash_map},
     lease::{

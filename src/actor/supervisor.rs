@@ -8,7 +8,7 @@ use actix::{
 use futures_util::stream;
 use tokio::sync::{broadcast::error::RecvError, mpsc::UnboundedReceiver};
 
-use super::{Mail, Unreachable, World, bonds, obituary::Death, sweep::is_pending};
+use super::{Mail, Unreachable, World, bonds, exit_notice::Death, sweep::is_pending};
 use crate::{
     clock::HashMap,
     lease::{Key, Moment, Mutant, SessionOver, State},

@@ -15,12 +15,13 @@ use rustls::ClientConfig;
 use tokio::sync::{Notify, OnceCell, mpsc::UnboundedSender};
 
 use super::{
-    Bus, Mail, NamedPlugin, Plugins, Pools, Reach, Registry, Rules, Sessions, forgotten::Forgotten,
-    obituary::Death, outcomes::Outcomes, rules::digest, unheard::UnheardGrants,
+    Bus, Mail, NamedPlugin, Plugins, PolicyTable, Pools, Reach, Registry, Sessions,
+    exit_notice::Death, forgotten::Forgotten, outcomes::Outcomes, policy_table::digest,
+    unheard::UnheardGrants,
 };
 use crate::{
     clock::{Clock, Entropy, JumpDetector},
-    lease::{Env, Inherited, Key, Lease, Moment, Mutant, Nonce, Policies, Terms, View},
+    lease::{Env, Inherited, Key, Lease, Moment, Mutant, NodeContext, Nonce, Policies, View},
     store::{Found, LeaseStore},
     telemetry::{Metrics, OwnershipLog, PoolMetrics},
     tls::{self, Roots},
@@ -95,9 +96,9 @@ pub struct World {
     /// When the store's lock was taken: no earlier process can have promised anything after it.
     pub locked_at: Moment,
     /// What is the same for every key, as it is known now.
-    terms: RwLock<Arc<Terms>>,
+    terms: RwLock<Arc<NodeContext>>,
     /// The policies of the terms, with the metrics of their pools.
-    rules: ArcSwap<Rules>,
+    rules: ArcSwap<PolicyTable>,
     /// How many leases are at home here.
     pub(super) homed: AtomicU32,
     /// Nodes that records name and that nobody knows.
@@ -106,8 +107,8 @@ pub struct World {
     pub(super) inquired: Notify,
     /// The coordinator is stopping: its actors end with their threads.
     pub(super) stopping: AtomicBool,
-    /// The keeper of this node's record has something to do.
-    pub(super) keeper: Notify,
+    /// The membership of this node's record has something to do.
+    pub(super) membership: Notify,
     /// The clock stood still: this node goes on as another incarnation.
     pub(super) jumped: AtomicBool,
     pub(super) deaths: UnboundedSender<Death>,
@@ -160,7 +161,7 @@ impl World {
         store: Arc<dyn LeaseStore>,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-        terms: Terms,
+        terms: NodeContext,
         limits: Limits,
         registry: Registry,
         metrics: Arc<Metrics>,
@@ -175,7 +176,7 @@ impl World {
         let bus = Bus::new(limits.bus_buffer, limits.subscribers);
         let seed = entropy.next_u64();
         let plugins = Plugins::new(plugins, clock.clone(), seed, metrics.clone());
-        let rules = ArcSwap::from_pointee(Rules::new(terms.policies.clone(), 0));
+        let rules = ArcSwap::from_pointee(PolicyTable::new(terms.policies.clone(), 0));
         Self {
             store,
             clock,
@@ -186,7 +187,7 @@ impl World {
             inquiries: std::sync::Mutex::default(),
             inquired: Notify::new(),
             stopping: AtomicBool::new(false),
-            keeper: Notify::new(),
+            membership: Notify::new(),
             jumped: AtomicBool::new(false),
             limits,
             sessions: Sessions::default(),
@@ -274,7 +275,7 @@ impl World {
             // Others may have found this node dead meanwhile: it promises nothing more under its name.
             self.jumped.store(true, Ordering::Release);
             self.set_terms(|terms| terms.until = Moment::ZERO);
-            self.keeper.notify_one();
+            self.membership.notify_one();
         } else {
             let now = self.clock.now();
             self.set_terms(|terms| terms.resumed = now);
@@ -311,18 +312,18 @@ impl World {
     }
 
     /// What is the same for every key, as it is known now.
-    pub fn terms(&self) -> Arc<Terms> {
+    pub fn terms(&self) -> Arc<NodeContext> {
         self.terms.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Changes it; whoever reads it from now on sees all of the change.
-    pub(crate) fn set_terms(&self, change: impl FnOnce(&mut Terms)) {
+    pub(crate) fn set_terms(&self, change: impl FnOnce(&mut NodeContext)) {
         let mut terms = self.terms.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut terms));
     }
 
     /// The policies, with the metrics of their pools.
-    pub fn rules(&self) -> Guard<Arc<Rules>> {
+    pub fn rules(&self) -> Guard<Arc<PolicyTable>> {
         self.rules.load()
     }
 
@@ -342,7 +343,7 @@ impl World {
         self.store.bound_keys(&policies);
         self.set_terms(|terms| {
             let version = self.rules.load().version() + 1;
-            self.rules.store(Arc::new(Rules::new(policies.clone(), version)));
+            self.rules.store(Arc::new(PolicyTable::new(policies.clone(), version)));
             terms.policies = policies;
         });
         self.registry.tell_all(|| Mail::Nudge);
@@ -406,7 +407,7 @@ impl World {
         }
     }
 
-    /// Has the keeper find out about a node.
+    /// Has the membership find out about a node.
     pub(super) fn inquire(&self, incarnation: Nonce) {
         let mut asked = self.inquiries.lock().unwrap_or_else(PoisonError::into_inner);
         if asked.insert(incarnation) {

@@ -15,7 +15,7 @@ use rustls::ClientConfig;
 use super::descriptors;
 use crate::{
     actor::Arbiters,
-    http::{App, Budget, Courier, Door, Names, Replays, Seal, Server, ServerOptions, Source},
+    http::{App, Budget, Door, Forwarder, Names, Replays, Seal, Server, ServerOptions, Source},
     lease::Nonce,
     manager::{Manager, engine::Engine},
     settings::{Settings, StoreKind},
@@ -58,7 +58,7 @@ impl Coordinator {
         let bodies = Budget::new(most);
         let app = App {
             manager: manager.clone(),
-            courier: Courier::new(seal.clone(), tls_to_nodes(settings)?)
+            forwarder: Forwarder::new(seal.clone(), tls_to_nodes(settings)?)
                 .context("no HTTP client can be made")?,
             recorder: recorder.clone(),
             before_scrape: gauges(&engine),

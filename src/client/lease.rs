@@ -15,8 +15,8 @@ use super::{
     call::Call,
     guarantee::{Guarantee, Sent},
     keep::{self, Kept, Outcome},
-    keeper::Keeper,
     servers::server_url,
+    session_state::SessionState,
 };
 use crate::clock::{Clock, Entropy, SystemEntropy};
 
@@ -48,7 +48,7 @@ pub(super) struct Core {
     turn: AtomicUsize,
     pub(super) guarantee: Guarantee,
     /// The session that keeps it; it has a heartbeat of its own where there is none.
-    keeper: Option<Arc<Keeper>>,
+    session_state: Option<Arc<SessionState>>,
 }
 
 impl Lease {
@@ -58,7 +58,7 @@ impl Lease {
         grant: Grant,
         sent: Sent,
         ttl: Duration,
-        keeper: Option<Arc<Keeper>>,
+        session_state: Option<Arc<SessionState>>,
     ) -> Self {
         let guarantee = Guarantee::new(client.clock.clone(), sent, grant.valid_for_ms);
         let home = grant.lease.other.get("node").and_then(Value::as_str);
@@ -66,10 +66,11 @@ impl Lease {
         let Grant { lease: view, lease_id, .. } = grant;
         let turn = AtomicUsize::new(0);
         let runtime = Handle::current();
-        let core = Core { client, runtime, view, lease_id, ttl, home, turn, guarantee, keeper };
+        let core =
+            Core { client, runtime, view, lease_id, ttl, home, turn, guarantee, session_state };
         let core = Arc::new(core);
-        match &core.keeper {
-            Some(keeper) => keeper.take_in(&core, sent),
+        match &core.session_state {
+            Some(session_state) => session_state.take_in(&core, sent),
             None => {
                 let (kept, chance) = (core.clone(), SystemEntropy::new().chance());
                 tokio::spawn(async move { keep::keep(&*kept, kept.ttl, chance).await });
@@ -187,7 +188,7 @@ impl Lease {
     /// Keeps it no longer, and tells nobody: it runs out by itself, as that of a holder that died. What its
     /// work left undone is then for the fences that an expiry calls for.
     pub fn abandon(&self) {
-        self.core.leave_keeper();
+        self.core.leave_session_state();
         self.core.guarantee.lose(Loss::Expired);
     }
 
@@ -242,7 +243,7 @@ impl fmt::Debug for Lease {
 impl Drop for Lease {
     /// A lease that was lost is not given back: a fence that its end calls for is to run.
     fn drop(&mut self) {
-        self.core.leave_keeper();
+        self.core.leave_session_state();
         if !self.core.guarantee.lose(Loss::Released) {
             return;
         }
@@ -268,9 +269,9 @@ impl Core {
         self.guarantee.valid()
     }
 
-    fn leave_keeper(&self) {
-        if let Some(keeper) = &self.keeper {
-            keeper.let_go(self);
+    fn leave_session_state(&self) {
+        if let Some(session_state) = &self.session_state {
+            session_state.let_go(self);
         }
     }
 
@@ -278,7 +279,7 @@ impl Core {
     async fn end(&self, how: Loss, path: &str, more: Value) -> Result<bool, ClientError> {
         let left = self.guarantee.remaining();
         self.guarantee.lose(how);
-        self.leave_keeper();
+        self.leave_session_state();
         self.tell(path, more, left.max(LAST_WORD)).await
     }
 

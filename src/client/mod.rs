@@ -63,12 +63,12 @@ mod events;
 mod guarantee;
 mod hold;
 mod keep;
-mod keeper;
 mod lease;
 mod pool;
 mod pools;
 mod servers;
 mod session;
+mod session_state;
 mod settle;
 mod sse;
 #[cfg(test)]

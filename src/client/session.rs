@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::{
     Client, ClientError, Deadline, Hold, Lease, Loss, Opened, call::Call, guarantee::Sent, keep,
-    keeper::Keeper, settle::Granted,
+    session_state::SessionState, settle::Granted,
 };
 use crate::{
     clock::{Clock, Entropy, SystemEntropy},
@@ -163,7 +163,7 @@ fn millis(span: Duration) -> u64 {
 /// Several tasks may hold it through an `Arc`. Dropping it ends it and all of its leases, as well as that
 /// goes: only [`Session::close`] tells whether it did.
 pub struct Session {
-    keeper: Arc<Keeper>,
+    session_state: Arc<SessionState>,
 }
 
 impl Client {
@@ -178,10 +178,10 @@ impl Client {
         let shared = options.shared;
         let sent = Sent::now(self.clock.as_ref());
         let opened: Opened = self.call(&call).await?;
-        let keeper = Keeper::new(self.clone(), opened, sent, shared);
-        let (kept, chance) = (keeper.clone(), SystemEntropy::new().chance());
+        let session_state = SessionState::new(self.clone(), opened, sent, shared);
+        let (kept, chance) = (session_state.clone(), SystemEntropy::new().chance());
         tokio::spawn(async move { keep::keep(&*kept, kept.ttl, chance).await });
-        Ok(Session { keeper })
+        Ok(Session { session_state })
     }
 }
 
@@ -190,75 +190,75 @@ impl Session {
     /// with [`SessionOptions::shared`].
     #[must_use]
     pub fn id(&self) -> &str {
-        &self.keeper.id
+        &self.session_state.id
     }
 
     /// Its name for everybody.
     #[must_use]
     pub fn digest(&self) -> &str {
-        &self.keeper.digest
+        &self.session_state.digest
     }
 
     /// Whose it is.
     #[must_use]
     pub fn owner(&self) -> &str {
-        &self.keeper.owner
+        &self.session_state.owner
     }
 
     /// How long a heartbeat keeps it.
     #[must_use]
     pub fn ttl(&self) -> Duration {
-        self.keeper.ttl
+        self.session_state.ttl
     }
 
     /// Whether it lives for sure. Once false, false for ever.
     #[must_use]
     pub fn valid(&self) -> bool {
-        self.keeper.guarantee.valid()
+        self.session_state.guarantee.valid()
     }
 
     /// How long it lives for sure, unless it is renewed.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.keeper.guarantee.remaining()
+        self.session_state.guarantee.remaining()
     }
 
     /// The end of the guarantee, as it stands.
     #[must_use]
     pub fn deadline(&self) -> Deadline {
-        self.keeper.guarantee.deadline()
+        self.session_state.guarantee.deadline()
     }
 
     /// Every renewal, and all else that is learnt. The last value has [`Deadline::lost`].
     #[must_use]
     pub fn deadlines(&self) -> watch::Receiver<Deadline> {
-        self.keeper.guarantee.watch()
+        self.session_state.guarantee.watch()
     }
 
     /// Resolves when it is over, with the cause. Its leases are over then too.
     pub async fn lost(&self) -> Loss {
-        self.keeper.guarantee.lost().await
+        self.session_state.guarantee.lost().await
     }
 
     /// Resolves when a renewal is overdue, with the time left; never when it is lost before.
     pub async fn at_risk(&self) -> Duration {
-        self.keeper.guarantee.at_risk().await
+        self.session_state.guarantee.at_risk().await
     }
 
     /// Resolves when all of it is to be handed over, with the time left; never when it is lost before.
     pub async fn handover_requested(&self) -> Duration {
-        self.keeper.guarantee.handover_requested().await
+        self.session_state.guarantee.handover_requested().await
     }
 
     /// What the next heartbeat tells about how far the work has come.
     pub fn progress(&self, text: impl Into<String>) {
-        self.keeper.set_progress(text.into());
+        self.session_state.set_progress(text.into());
     }
 
     /// How many leases it keeps, as far as is known here.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.keeper.count()
+        self.session_state.count()
     }
 
     /// Acquires one key under the session, without waiting.
@@ -283,12 +283,18 @@ impl Session {
     /// # Errors
     /// As [`Client::hold`], and `session-lost`.
     pub async fn acquire_any(&self, hold: Hold) -> Result<Vec<Lease>, ClientError> {
-        let keeper = &self.keeper;
-        let _asked = keeper.ask();
-        let ask = hold.ask(Some((&keeper.id, &keeper.owner)));
-        let granted = keeper.client.settle(ask, hold.wait, keeper.ttl).await?;
+        let session_state = &self.session_state;
+        let _asked = session_state.ask();
+        let ask = hold.ask(Some((&session_state.id, &session_state.owner)));
+        let granted = session_state.client.settle(ask, hold.wait, session_state.ttl).await?;
         let guard = |Granted { grant, sent }| {
-            Lease::new(keeper.client.clone(), grant, sent, keeper.ttl, Some(keeper.clone()))
+            Lease::new(
+                session_state.client.clone(),
+                grant,
+                sent,
+                session_state.ttl,
+                Some(session_state.clone()),
+            )
         };
         Ok(granted.into_iter().map(guard).collect())
     }
@@ -299,22 +305,23 @@ impl Session {
     /// # Errors
     /// The server's refusal, or that no server could be reached.
     pub async fn drain(&self) -> Result<Duration, ClientError> {
-        let keeper = &self.keeper;
-        let sent = Sent::now(keeper.client.clock.as_ref());
-        let call = Call::post("sessions", json!({})).segment(&keeper.id).segment("drain");
-        let answer: Value = keeper.client.ask_around(&call, keeper.home.as_ref()).await?;
+        let session_state = &self.session_state;
+        let sent = Sent::now(session_state.client.clock.as_ref());
+        let call = Call::post("sessions", json!({})).segment(&session_state.id).segment("drain");
+        let answer: Value =
+            session_state.client.ask_around(&call, session_state.home.as_ref()).await?;
         let left = Duration::from_millis(answer["deadline_ms"].as_u64().unwrap_or(0));
-        keeper.drain(sent.at + left);
+        session_state.drain(sent.at + left);
         Ok(left)
     }
 
     pub(super) fn now(&self) -> Moment {
-        self.keeper.client.clock.now()
+        self.session_state.client.clock.now()
     }
 
     /// Asks for all of its leases, here alone.
     pub(super) fn ask_for_all(&self, within: Duration) {
-        self.keeper.drain(self.now() + within);
+        self.session_state.drain(self.now() + within);
     }
 
     /// Ends it and all of its leases, which are not valid any more from the call on. True when this ended
@@ -323,15 +330,15 @@ impl Session {
     /// # Errors
     /// No server could be told: it ends with its ttl.
     pub async fn close(&self) -> Result<bool, ClientError> {
-        self.keeper.end();
-        close(&self.keeper).await
+        self.session_state.end();
+        close(&self.session_state).await
     }
 }
 
-async fn close(keeper: &Keeper) -> Result<bool, ClientError> {
-    let call = Call::new(Method::DELETE, "sessions").segment(&keeper.id);
-    let call = call.timeout(keeper.ttl.min(Duration::from_secs(5)));
-    match keeper.client.ask_around::<Value>(&call, keeper.home.as_ref()).await {
+async fn close(session_state: &SessionState) -> Result<bool, ClientError> {
+    let call = Call::new(Method::DELETE, "sessions").segment(&session_state.id);
+    let call = call.timeout(session_state.ttl.min(Duration::from_secs(5)));
+    match session_state.client.ask_around::<Value>(&call, session_state.home.as_ref()).await {
         Ok(answer) => Ok(answer["destroyed"] == true),
         Err(error) if error.problem().is_some_and(|problem| problem.code == "session-lost") => {
             Ok(false)
@@ -351,13 +358,13 @@ impl fmt::Debug for Session {
 impl Drop for Session {
     /// A session that was lost is not ended: the fences that its end calls for are to run.
     fn drop(&mut self) {
-        if !self.keeper.end() {
+        if !self.session_state.end() {
             return;
         }
-        let keeper = self.keeper.clone();
-        self.keeper.runtime.spawn(async move {
-            if let Err(error) = close(&keeper).await {
-                tracing::debug!(session = keeper.digest, %error, "a dropped session is left to its ttl");
+        let session_state = self.session_state.clone();
+        self.session_state.runtime.spawn(async move {
+            if let Err(error) = close(&session_state).await {
+                tracing::debug!(session = session_state.digest, %error, "a dropped session is left to its ttl");
             }
         });
     }

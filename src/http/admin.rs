@@ -186,7 +186,7 @@ pub async fn drain(
         // Every one of them: this node may not have heard yet of all keys that others keep.
         let others = if was_forwarded(&request) { Vec::new() } else { app.manager.others() };
         for home in others {
-            let answer = app.courier.carry(&request, &app, &home, bytes.clone()).await;
+            let answer = app.forwarder.forward(&request, &app, &home, bytes.clone()).await;
             let part = match answer {
                 Some(answer) if answer.status().is_success() => answer.json::<Drained>().await.ok(),
                 _ => None,

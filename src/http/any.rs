@@ -144,7 +144,7 @@ async fn gather(
     let homes: BTreeMap<_, _> = elsewhere.iter().map(|(_, home)| (home.node, home)).collect();
     let parts = homes.into_values().map(async |home| {
         let part = async {
-            let part = app.courier.carry_part(request, app, home, bytes.clone()).await?;
+            let part = app.forwarder.forward_part(request, app, home, bytes.clone()).await?;
             let part = part.error_for_status().ok()?.json::<GrantsOfOthers>().await;
             part.ok().map(|part| part.grants)
         };

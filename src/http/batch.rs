@@ -92,21 +92,21 @@ pub async fn answer<'b, T, E: Elsewhere>(
     }
     let homes = away.into_values();
     let carried = homes.map(|(home, places)| carry(request, app, body, home, places));
-    let mut stranded = Vec::new();
+    let mut owner_unreachable = Vec::new();
     for (places, items) in join_all(carried).await {
         match items {
             Some(items) => {
                 places.into_iter().zip(items).for_each(|(at, item)| results[at] = Some(item));
             }
-            None => stranded.extend(places),
+            None => owner_unreachable.extend(places),
         }
     }
-    if !stranded.is_empty() {
-        let again = stranded.iter().filter_map(|at| {
+    if !owner_unreachable.is_empty() {
+        let again = owner_unreachable.iter().filter_map(|at| {
             Some((leases[*at].key.as_str(), lease_id(&leases[*at].lease_id).ok()?))
         });
-        let answers = ask(again.collect(), Asked { received, stranded: true }).await;
-        for (at, answer) in stranded.into_iter().zip(answers) {
+        let answers = ask(again.collect(), Asked { received, owner_unreachable: true }).await;
+        for (at, answer) in owner_unreachable.into_iter().zip(answers) {
             results[at] = Some(Item::Own(verdict(&leases[at].key, answer)));
         }
     }
@@ -125,7 +125,7 @@ async fn carry<'b>(
     let part = BatchRefs { leases: places.iter().map(|at| &body.leases[*at]).collect() };
     let items = async {
         let part = serde_json::to_vec(&part).ok()?;
-        let answer = app.courier.carry(request, app, &home, part.into()).await?;
+        let answer = app.forwarder.forward(request, app, &home, part.into()).await?;
         let answer: Value = serde_json::from_slice(&answer.bytes().await.ok()?).ok()?;
         let Value::Object(mut answer) = answer else { return None };
         let Some(Value::Array(items)) = answer.remove("results") else { return None };

@@ -50,15 +50,15 @@ const WARNING: Duration = Duration::from_secs(10);
 const COPIED: [&str; 2] = ["x-request-id", "traceparent"];
 
 /// Carries requests to other nodes.
-pub struct Courier {
+pub struct Forwarder {
     client: reqwest::Client,
     seal: Arc<Seal>,
     /// When it was last said that a node cannot be trusted.
     warned: Mutex<Option<Moment>>,
 }
 
-impl Courier {
-    /// A courier with its own connections, by this configuration to nodes whose addresses are `https`.
+impl Forwarder {
+    /// A forwarder with its own connections, by this configuration to nodes whose addresses are `https`.
     ///
     /// # Errors
     /// When no client can be made.
@@ -92,7 +92,7 @@ impl Courier {
     }
 
     /// Passes a request on; `None` when the home cannot be reached, or does not answer in time.
-    pub(super) async fn carry(
+    pub(super) async fn forward(
         &self,
         request: &HttpRequest,
         app: &App,
@@ -104,7 +104,7 @@ impl Courier {
     }
 
     /// [`Self::carry`] of an acquire-any, for what it was granted before.
-    pub(super) async fn carry_part(
+    pub(super) async fn forward_part(
         &self,
         request: &HttpRequest,
         app: &App,
@@ -163,7 +163,7 @@ pub async fn send(
     home: &Home,
     carried: reqwest::RequestBuilder,
 ) -> Result<reqwest::Response, reqwest::Error> {
-    let answered = match app.courier.send(app, home, carried).await {
+    let answered = match app.forwarder.send(app, home, carried).await {
         // Nothing was done there, and it is no fault of the caller's.
         Ok(answer) if answer.headers().contains_key(UNPROVEN) => {
             tracing::warn!(
@@ -179,7 +179,7 @@ pub async fn send(
     // The whole URL may hold the id of a session.
     let answered = answered.map_err(reqwest::Error::without_url);
     answered.inspect_err(|error| {
-        if tls::fault(error).is_some() && app.courier.may_warn(app.manager.now()) {
+        if tls::fault(error).is_some() && app.forwarder.may_warn(app.manager.now()) {
             let why = tls::explain(error, "node.ca");
             tracing::warn!(url, why, "a node cannot prove who it is: no call is passed on to it");
         } else {
@@ -212,7 +212,7 @@ pub async fn act_at_home(
     if let Some(response) = relay(request, app, home, body.clone()).await {
         return response;
     }
-    match act(Asked { received, stranded: true }).await {
+    match act(Asked { received, owner_unreachable: true }).await {
         Ok(response) => response,
         Err(problem) => problem.respond(request),
     }
@@ -225,7 +225,7 @@ pub async fn relay(
     home: &Home,
     body: Bytes,
 ) -> Option<HttpResponse> {
-    let answered = app.courier.carry(request, app, home, body).await?;
+    let answered = app.forwarder.forward(request, app, home, body).await?;
     respond(request, home, answered).await
 }
 
@@ -238,7 +238,7 @@ pub async fn relay_waiting(
     wait: Duration,
 ) -> Option<HttpResponse> {
     // That node may ask others for their parts.
-    let carried = app.courier.request(request, home, body)?.timeout(wait + 2 * ANSWER);
+    let carried = app.forwarder.request(request, home, body)?.timeout(wait + 2 * ANSWER);
     respond(request, home, send(app, home, carried).await.ok()?).await
 }
 

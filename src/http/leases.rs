@@ -208,7 +208,7 @@ pub fn read_acquire(body: &AcquireBody) -> Result<AcquireOne, Problem> {
         owner: owner("owner", &body.owner)?,
         ttl_ms,
         value: body.value.as_deref().map(Into::into),
-        hasty: false,
+        allow_stale: false,
         reclaim: body.reclaim,
         wait_ms: body.wait_ms,
         mark,

@@ -49,7 +49,7 @@ mod words;
 
 pub use budget::Budget;
 pub use door::{Door, Names};
-pub use forward::Courier;
+pub use forward::Forwarder;
 pub use openapi::document;
 pub use places::RESERVED;
 pub use replay::Replays;

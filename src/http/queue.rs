@@ -45,7 +45,7 @@ pub enum Queued {
     /// The lease has yet another home.
     Moved,
     /// That node cannot be reached, or takes no work.
-    Stranded,
+    OwnerUnreachable,
 }
 
 /// A call that may wait, and how long it waited.
@@ -85,7 +85,10 @@ impl Waiting {
         if self.moves > 1 {
             tokio::time::sleep(PAUSE).await;
         }
-        Some(Asked { received: self.received, stranded: matches!(queued, Queued::Stranded) })
+        Some(Asked {
+            received: self.received,
+            owner_unreachable: matches!(queued, Queued::OwnerUnreachable),
+        })
     }
 
     /// When it was received.
@@ -101,7 +104,7 @@ impl Waiting {
         home: &Home,
         body: Bytes,
     ) -> Queued {
-        let carried = app.courier.request(request, home, body);
+        let carried = app.forwarder.request(request, home, body);
         let queued =
             self.send(request, app, home, carried.map(|carried| carried.header(PLACE, "1"))).await;
         // Nothing is granted there.
@@ -116,7 +119,7 @@ impl Waiting {
         home: &Home,
         carried: Option<reqwest::RequestBuilder>,
     ) -> Queued {
-        let Some(carried) = carried else { return Queued::Stranded };
+        let Some(carried) = carried else { return Queued::OwnerUnreachable };
         let now = app.manager.now();
         let waited = now.since(self.received).as_millis().to_string();
         let left = self.until.since(now);
@@ -131,17 +134,19 @@ impl Waiting {
         let queued = match answer {
             Err(sent) => {
                 self.doubt |= sent;
-                return Queued::Stranded;
+                return Queued::OwnerUnreachable;
             }
             Ok(answer) if answer.headers().contains_key(MOVED) => Queued::Moved,
             Ok(answer) if answer.status().as_u16() == 204 => Queued::Turn,
-            Ok(answer) if answer.status().is_server_error() && !self.there => Queued::Stranded,
+            Ok(answer) if answer.status().is_server_error() && !self.there => {
+                Queued::OwnerUnreachable
+            }
             Ok(answer) => {
                 let answered = respond(request, home, answer).await;
-                answered.map_or(Queued::Stranded, Queued::Answered)
+                answered.map_or(Queued::OwnerUnreachable, Queued::Answered)
             }
         };
-        self.doubt |= matches!(queued, Queued::Stranded);
+        self.doubt |= matches!(queued, Queued::OwnerUnreachable);
         queued
     }
 }
@@ -164,13 +169,13 @@ pub async fn wait_at_home(
             Ok(response) => return response,
             Err(problem) => problem,
         };
-        let Some(home) = problem.home().filter(|_| !asked.stranded) else {
+        let Some(home) = problem.home().filter(|_| !asked.owner_unreachable) else {
             return unheard.filter(|_| waiting.doubt).unwrap_or(problem).respond(request);
         };
         if was_forwarded(request) {
             return moved(problem.respond(request));
         }
-        let carried = app.courier.request(request, home, body.clone());
+        let carried = app.forwarder.request(request, home, body.clone());
         let queued = match waiting.send(request, app, home, carried).await {
             Queued::Answered(response) => return response,
             queued => queued,

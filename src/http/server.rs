@@ -28,7 +28,7 @@ use super::{
     cloud_event::{self, Setting},
     door::Door,
     events,
-    forward::Courier,
+    forward::Forwarder,
     heartbeats, leases,
     line::Line,
     pages,
@@ -56,7 +56,7 @@ pub struct App {
     /// The coordinator.
     pub manager: Arc<Manager>,
     /// Passes requests on to other nodes.
-    pub courier: Courier,
+    pub forwarder: Forwarder,
     /// Renders metrics.
     pub recorder: Recorder,
     /// Sets the gauges that are read when they are asked for.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{
     Acquire, Answer, Call, Caller, Change, ChangeKind, Effect, Env, Grant, Lease,
-    MAX_REQUEST_MARKS, Moment, Mutant, Offer, Owner, Record, Refusal, RequestMark, Revision, State,
-    StoreError, Tenure, Terms, Token,
+    MAX_REQUEST_MARKS, Moment, Mutant, NodeContext, Offer, Owner, Record, Refusal, RequestMark,
+    Revision, State, StoreError, Tenure, Token,
     ending::{Draft, End},
     machine::{Effects, Flight, Home, RETRY},
     valid_for,
@@ -349,7 +349,7 @@ impl<C: Caller> Lease<C> {
 }
 
 /// How a caller is asked for its consent, and its claim taken, before a grant is written for it.
-pub(super) fn accepting<C: Caller>(terms: &Terms) -> fn(&C) -> bool {
+pub(super) fn accepting<C: Caller>(terms: &NodeContext) -> fn(&C) -> bool {
     if terms.breaks(Mutant::GrantToACallerThatLeft) {
         |_| true
     } else if terms.breaks(Mutant::ClaimIgnored) {

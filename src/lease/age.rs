@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Acquire, Call, Keeper, Lease, Moment, NodeRecord, Record, Request,
+    Acquire, Call, Lease, Membership, Moment, NodeRecord, Record, Request,
     waiters::{Waiter, Waiters},
 };
 
@@ -66,8 +66,8 @@ impl NodeRecord {
     }
 }
 
-impl Keeper {
-    /// The same for a keeper. What is only asked whether it is long ago is moved to `recent`, and is
+impl Membership {
+    /// The same for a membership. What is only asked whether it is long ago is moved to `recent`, and is
     /// forgotten where that is the same. How long ago a record was first read only counts for those
     /// that nobody ever saw, and beside reads that take their time: else `heard` hides it.
     pub fn age(&mut self, by: Duration, oldest: Moment, recent: Moment, heard: Moment) {

@@ -30,7 +30,7 @@ pub struct Call<C> {
     /// What is asked.
     pub request: Request,
     /// R5: the node at which the lease is at home lives, was asked, and does not answer.
-    pub stranded: bool,
+    pub owner_unreachable: bool,
 }
 
 /// Everything that can be asked of a lease.
@@ -74,7 +74,7 @@ pub struct Acquire {
     /// Take it also from oneself: the old tenure ends.
     pub reclaim: bool,
     /// Be answered from what this node knows: do not ask the store whether that is still so.
-    pub hasty: bool,
+    pub allow_stale: bool,
     /// Until when to wait in the queue; `None`: not at all.
     pub wait_until: Option<Moment>,
     /// Names the grant to be. Asking again under the same nonce finds the same grant.

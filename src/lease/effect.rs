@@ -103,7 +103,7 @@ pub enum Loaded {
 
 /// What is the same for every key of an incarnation, as it is known now.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct NodeContext {
     /// The incarnation, which records name as their home.
     pub node: Nonce,
     /// R1: D of this node's last committed record: nothing is promised or granted from then on.
@@ -130,7 +130,7 @@ pub struct Terms {
     pub broken: Option<super::Mutant>,
 }
 
-impl Terms {
+impl NodeContext {
     /// R1: whether a promise may be decided at a reading of the clock.
     #[must_use]
     pub fn may_promise(&self, now: Moment) -> bool {
@@ -171,7 +171,7 @@ pub struct Env<'a> {
     /// Whose lease it is.
     pub key: &'a Key,
     /// What is the same for every key.
-    pub terms: &'a Terms,
+    pub terms: &'a NodeContext,
     /// Gives a nonce that was never given before.
     pub nonces: &'a mut dyn FnMut() -> Nonce,
 }

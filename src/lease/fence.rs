@@ -128,7 +128,7 @@ impl Record {
     }
 
     /// R11: a tenure goes on, and is not to be fenced.
-    pub(super) fn strike(&mut self, token: Token) {
+    pub(super) fn cancel_fences(&mut self, token: Token) {
         if let Some(left) = &mut self.aftermath {
             left.fences.retain(|fence| fence.token != token);
         }

@@ -89,8 +89,8 @@ impl<C: Caller> Lease<C> {
         // Among several nodes a promise of the old ttl that is made while the write is on its way would
         // outlast the floor in it: none is, until the write is settled.
         let shared = env.terms.peers.is_some();
-        let sinful = env.terms.breaks(Mutant::HeartbeatAbsorbedWhileShortening);
-        flight.ends = shortens && shared && !sinful;
+        let mutant_active = env.terms.breaks(Mutant::HeartbeatAbsorbedWhileShortening);
+        flight.ends = shortens && shared && !mutant_active;
         flight.cause = Some(call);
         self.launch_as_home(flight, env, out);
     }
@@ -117,14 +117,14 @@ impl<C: Caller> Lease<C> {
     fn revive_or_refuse(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::Heartbeat(beat) = &call.request else { return };
         let lost = self.lost(beat.lease_id, env);
-        let sinful = env.terms.breaks(Mutant::RevivalAfterFence);
+        let mutant_active = env.terms.breaks(Mutant::RevivalAfterFence);
         let open = match self.record.state {
             State::Free | State::Cooling => true,
-            State::Fencing => sinful,
+            State::Fencing => mutant_active,
             State::Held | State::Offered => false,
         };
         let expired = lost == Lost::Ended(ChangeKind::Expired)
-            || (sinful && lost == Lost::Fenced)
+            || (mutant_active && lost == Lost::Fenced)
             || (env.terms.breaks(Mutant::RevivalOfAnyEnd) && lost != Lost::UnknownLease);
         let previous = self.record.previous.as_ref();
         let outlived = previous.is_some_and(|ended| Self::is_outlived(ended.tenure.token, env));
@@ -142,7 +142,7 @@ impl<C: Caller> Lease<C> {
         if let Some(value) = &beat.value {
             record.value = Some(value.clone());
         }
-        record.strike(tenure.token);
+        record.cancel_fences(tenure.token);
         let change = Change {
             kind: ChangeKind::Granted,
             seq: record.seq,

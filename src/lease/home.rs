@@ -106,9 +106,9 @@ impl<C: Caller> Lease<C> {
                 self.holds(beat.lease_id) && !env.terms.breaks(Mutant::HeartbeatAnsweredElsewhere)
             }
             // Consent needs no promise to end: anybody may write it.
-            Request::Release(release) => self.holds(release.lease_id) && !call.stranded,
+            Request::Release(release) => self.holds(release.lease_id) && !call.owner_unreachable,
             Request::Transfer(transfer) => {
-                let consents = transfer.to.is_none() && call.stranded;
+                let consents = transfer.to.is_none() && call.owner_unreachable;
                 self.holds(transfer.lease_id) && !consents
             }
             Request::Revoke(_) | Request::Pin(..) | Request::Unpin(..) => true,
@@ -125,7 +125,7 @@ impl<C: Caller> Lease<C> {
         self.home == Home::Living
             && self.record.state != State::Free
             && waiter.deadline() > env.now
-            && !waiter.stranded
+            && !waiter.owner_unreachable
             && !waiter.caller.is_registration()
             && tenure.is_none_or(|tenure| tenure.owner != acquire.owner)
             && repeated(&self.record, acquire).is_none()
@@ -195,7 +195,7 @@ impl<C: Caller> Lease<C> {
             return false;
         }
         match &call.request {
-            Request::Acquire(acquire) => self.home != Home::Here && !acquire.hasty,
+            Request::Acquire(acquire) => self.home != Home::Here && !acquire.allow_stale,
             Request::Heartbeat(beat) => !self.holds(beat.lease_id),
             Request::Release(release) => !self.holds(release.lease_id),
             Request::Transfer(transfer) => !self.holds(transfer.lease_id),

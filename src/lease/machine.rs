@@ -304,8 +304,8 @@ impl<C: Caller> Lease<C> {
         let Some(call) = self.refuse_kept(call, out) else { return };
         match call.request {
             Request::Acquire(acquire) => {
-                let Call { caller, received, stranded, .. } = call;
-                let waiter = Waiter { caller, received, acquire, stranded };
+                let Call { caller, received, owner_unreachable, .. } = call;
+                let waiter = Waiter { caller, received, acquire, owner_unreachable };
                 if self.queues_elsewhere(&waiter, env) {
                     let home = Answer::Elsewhere(self.record.node);
                     out.push(Effect::Reply(waiter.caller, home));

@@ -68,14 +68,14 @@ impl<C: Caller> Lease<C> {
             Loaded::Quarantined(..) => false,
         };
         let mut flight = flight;
-        let mut sins = false;
+        let mut mutant_active = false;
         if let Loaded::Record(revision, record) = &loaded
             && env.terms.breaks(Mutant::RetriedBlindly)
             && record.nonce != flight.write.record.nonce
         {
-            (flight.write.expected, sins) = (*revision, true);
+            (flight.write.expected, mutant_active) = (*revision, true);
         }
-        if unchanged || sins {
+        if unchanged || mutant_active {
             self.launch(Flight { reading: false, ..flight }, out);
         } else {
             self.conflict(flight, loaded, env, out);
@@ -221,16 +221,16 @@ impl<C: Caller> Lease<C> {
     /// Who has time to wait goes back to the head of the queue when the write that was to come before its
     /// grant did not. One who repeats what was granted waits for nothing there: it would be granted anew.
     fn park_again(&mut self, call: Call<C>, now: Moment) -> Result<(), Call<C>> {
-        let Call { caller, received, request, stranded } = call;
+        let Call { caller, received, request, owner_unreachable } = call;
         match request {
             Request::Acquire(acquire)
                 if acquire.wait_until.is_some_and(|until| until > now)
                     && repeated(&self.record, &acquire).is_none() =>
             {
-                self.waiters().put_back(Waiter { caller, received, acquire, stranded });
+                self.waiters().put_back(Waiter { caller, received, acquire, owner_unreachable });
                 Ok(())
             }
-            request => Err(Call { caller, received, request, stranded }),
+            request => Err(Call { caller, received, request, owner_unreachable }),
         }
     }
 

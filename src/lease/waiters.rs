@@ -14,7 +14,7 @@ pub struct Waiter<C> {
     /// What it asked for.
     pub acquire: Box<Acquire>,
     /// The node at which the key is at home was asked first, and does not answer.
-    pub stranded: bool,
+    pub owner_unreachable: bool,
 }
 
 impl<C> Waiter<C> {
@@ -27,9 +27,9 @@ impl<C> Waiter<C> {
 /// Asked again from the start.
 impl<C> From<Waiter<C>> for Call<C> {
     fn from(waiter: Waiter<C>) -> Self {
-        let Waiter { caller, received, acquire, stranded } = waiter;
+        let Waiter { caller, received, acquire, owner_unreachable } = waiter;
         let request = Request::Acquire(acquire);
-        Self { caller, received, request, stranded }
+        Self { caller, received, request, owner_unreachable }
     }
 }
 

@@ -357,7 +357,7 @@ impl Manager {
         count: usize,
         keys: &[Key],
         bond: Option<Bond>,
-        hasty: bool,
+        allow_stale: bool,
         received: Moment,
     ) -> Result<Tried, AcquireAnyError> {
         let counts = Availability { keys: keys.len(), ..Availability::default() };
@@ -372,7 +372,7 @@ impl Manager {
             let width = self.at_once().min(count - tried.grants.len());
             let (wave, later) = rest.split_at(rest.len().min(width));
             rest = later;
-            let one = |key| AcquireOne { hasty, ..any.one(key, any.mark) };
+            let one = |key| AcquireOne { allow_stale, ..any.one(key, any.mark) };
             let ones: Vec<_> = wave.iter().map(one).collect();
             let asked = ones.iter().map(|one| self.acquire_kept(one, bond, received.into()));
             let answers = join_all(asked).await;
@@ -475,7 +475,7 @@ impl AcquireAny {
 
     pub(super) fn one(&self, key: &Key, mark: Option<(u128, u64)>) -> AcquireOne {
         let one = AcquireOne::new(key.clone(), self.owner.clone(), self.ttl_ms);
-        AcquireOne { hasty: true, mark, ..one }
+        AcquireOne { allow_stale: true, mark, ..one }
     }
 }
 
@@ -492,7 +492,7 @@ impl AcquireOne {
             ttl_ms: self.ttl_ms,
             value: self.value,
             reclaim: self.reclaim,
-            hasty: self.hasty,
+            allow_stale: self.allow_stale,
             wait_until,
             grant_nonce,
             mark: self.mark,

@@ -106,7 +106,7 @@ pub struct AcquireOne {
     /// Take it also from oneself.
     pub reclaim: bool,
     /// Be answered from what this node knows, without a look into the store.
-    pub hasty: bool,
+    pub allow_stale: bool,
     /// How long to wait in the queue, in milliseconds.
     pub wait_ms: u64,
     /// Digests of the request id and of the rest of the request.
@@ -125,7 +125,7 @@ impl AcquireOne {
             ttl_ms,
             value: None,
             reclaim: false,
-            hasty: false,
+            allow_stale: false,
             wait_ms: 0,
             mark: None,
             session: None,

@@ -9,7 +9,7 @@ use super::{CallLimits, Manager};
 use crate::{
     actor::{self, Arbiters, Limits, NamedPlugin, Node, Registry, Supervisor, World, watch},
     clock::{Clock, Entropy, dash_map},
-    lease::{Moment, Policies, StoreError, Terms},
+    lease::{Moment, NodeContext, Policies, StoreError},
     store::{Health, LeaseStore},
     telemetry::{Metrics, OwnershipLog},
 };
@@ -70,7 +70,7 @@ impl Manager {
         parts.store.bound_keys(&parts.policies);
         let meta = parts.store.meta();
         let shared = parts.store.shared().is_some();
-        let terms = Terms {
+        let terms = NodeContext {
             node: parts.entropy.nonce(),
             // A node promises nothing before its own record is in the store.
             until: if shared { Moment::ZERO } else { Moment::NEVER },
@@ -85,7 +85,7 @@ impl Manager {
             #[cfg(any(test, feature = "testing"))]
             broken: parts.broken,
         };
-        let (deaths, obituaries) = mpsc::unbounded_channel();
+        let (deaths, exit_notices) = mpsc::unbounded_channel();
         let world = Arc::new(World::new(
             parts.store,
             parts.clock,
@@ -99,11 +99,11 @@ impl Manager {
             parts.locked_at,
             parts.plugins,
         ));
-        actor::reaper::start(&world);
+        actor::session_cleanup::start(&world);
         actor::unheard::start(&world);
         actor::forgotten::start(&world);
         let inherited = if shared { Vec::new() } else { actor::inherit(&world).await? };
-        let supervisor = Supervisor::new(world.clone(), obituaries).start();
+        let supervisor = Supervisor::new(world.clone(), exit_notices).start();
         // After the feed was taken: what happens while the store is searched is heard.
         actor::pools::start(&world);
         if shared {

@@ -36,8 +36,12 @@ impl Manager {
                 self.world.entropy.nonce(),
             );
             let request = Request::Acquire(Box::new(acquire));
-            let call =
-                Call { caller: Reply::Any(wait.place(place)), received, request, stranded: false };
+            let call = Call {
+                caller: Reply::Any(wait.place(place)),
+                received,
+                request,
+                owner_unreachable: false,
+            };
             // A key that cannot be reached drops the place, and is tried again.
             let _ = self.world.registry.post(&self.world, keys[place].as_str(), Mail::Call(call));
         };

@@ -15,7 +15,7 @@ pub mod company;
 mod group;
 pub mod guard;
 pub mod guardian;
-mod papers;
+mod lease_file;
 mod private_dir;
 pub mod restart;
 pub mod run;
@@ -25,7 +25,7 @@ mod terminal;
 pub mod work;
 
 pub use group::Group;
-pub use papers::Papers;
+pub use lease_file::LeaseFile;
 pub use private_dir::PrivateDir;
 pub use tenancy::Tenancy;
 

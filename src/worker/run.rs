@@ -139,14 +139,17 @@ impl Run {
         signals: &mut mpsc::Receiver<Signal>,
         talk: &impl Fn(&str),
     ) -> Result<Outcome, RunFailure> {
-        let env =
-            tenancy.papers.environment(&tenancy.lease, self.client.environment(), self.inherits)?;
+        let env = tenancy.lease_file.environment(
+            &tenancy.lease,
+            self.client.environment(),
+            self.inherits,
+        )?;
         let task =
             Task { argv: self.command.clone(), env, stdin: true, limit_ms: None, leaves: false };
         let mut running = tenancy.run(task).await?;
         let _lent = terminal::lend(running.pid).inspect(|_| {
             // It may have read before the terminal was its own.
-            tenancy.ward.signal(Signal::CONT);
+            tenancy.slot.signal(Signal::CONT);
         });
         let mut loss = None;
         let exit = loop {
@@ -158,7 +161,7 @@ impl Run {
                     loss = Some(lost);
                     tenancy.stop_within(tenancy.left());
                 }
-                Some(signal) = signals.recv() => tenancy.ward.signal(signal),
+                Some(signal) = signals.recv() => tenancy.slot.signal(signal),
             }
         };
         verdict(exit, loss)
@@ -169,7 +172,7 @@ impl Run {
         if !lease.valid() {
             return;
         }
-        let value = tenancy.papers.value().unwrap_or_else(|why| {
+        let value = tenancy.lease_file.value().unwrap_or_else(|why| {
             talk(&format!("{}: {why}; the next owner gets what was there before", lease.key()));
             None
         });

@@ -1,10 +1,10 @@
-//! A lease, and the ward that may run programs as long as it is held.
+//! A lease, and the slot that may run programs as long as it is held.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Papers, PrivateDir,
-    guardian::{Guardian, RunError, Running, Task, Ward},
+    LeaseFile, PrivateDir,
+    guardian::{Guardian, RunError, Running, Slot, Task},
     margin,
 };
 use crate::{
@@ -12,20 +12,20 @@ use crate::{
     clock::boottime_ms,
 };
 
-/// A lease with its ward and papers.
+/// A lease with its slot and lease_file.
 #[derive(Debug)]
 pub struct Tenancy {
     /// The lease.
     pub lease: Arc<Lease>,
     /// Runs its program.
-    pub ward: Ward,
+    pub slot: Slot,
     /// What the program is told.
-    pub papers: Papers,
+    pub lease_file: LeaseFile,
     grace: Duration,
 }
 
 impl Tenancy {
-    /// A ward for the lease, which knows the lease's deadline.
+    /// A slot for the lease, which knows the lease's deadline.
     #[must_use]
     pub fn new(
         lease: Arc<Lease>,
@@ -33,9 +33,9 @@ impl Tenancy {
         dir: &Arc<PrivateDir>,
         grace: Duration,
     ) -> Self {
-        let ward = guardian.ward(grace, margin(lease.ttl()));
-        let papers = Papers::new(dir.clone(), ward.id());
-        let tenancy = Self { lease, ward, papers, grace };
+        let slot = guardian.slot(grace, margin(lease.ttl()));
+        let lease_file = LeaseFile::new(dir.clone(), slot.id());
+        let tenancy = Self { lease, slot, lease_file, grace };
         tenancy.heed(tenancy.lease.deadline());
         tenancy
     }
@@ -45,14 +45,14 @@ impl Tenancy {
     /// # Errors
     /// [`RunError`].
     pub async fn run(&self, task: Task) -> Result<Running, RunError> {
-        self.ward.run(task).await
+        self.slot.run(task).await
     }
 
     fn heed(&self, deadline: Deadline) {
-        self.ward.deadline(Some(deadline.boottime_ms));
+        self.slot.deadline(Some(deadline.boottime_ms));
         match deadline.lost {
-            None => self.papers.renew(&self.lease, deadline.boottime_ms),
-            Some(_) => self.papers.lose(),
+            None => self.lease_file.renew(&self.lease, deadline.boottime_ms),
+            Some(_) => self.lease_file.lose(),
         }
     }
 
@@ -81,6 +81,6 @@ impl Tenancy {
     /// Stops the program, all of it within this time.
     pub fn stop_within(&self, left: Duration) {
         let spare = left.saturating_sub(margin(self.lease.ttl()));
-        self.ward.stop(self.grace.min(spare));
+        self.slot.stop(self.grace.min(spare));
     }
 }

@@ -273,7 +273,7 @@ impl Tended {
                     self.stop(Duration::MAX, "this worker leaves".into());
                 }
                 () = reached(&mut hurry, Leaving::Hasten), if ending => {
-                    self.tenancy.ward.stop(Duration::ZERO);
+                    self.tenancy.slot.stop(Duration::ZERO);
                     // What is left to do is to hear of its end.
                     if let Some(child) = self.child.as_mut() {
                         let exit = child.running.exited().await;
@@ -288,7 +288,7 @@ impl Tended {
 
     async fn start(&mut self) -> Result<Option<Duration>, String> {
         let lease = &self.tenancy.lease;
-        let env = self.tenancy.papers.environment(lease, &self.agent.servers, true);
+        let env = self.tenancy.lease_file.environment(lease, &self.agent.servers, true);
         let env = env.map_err(|error| error.to_string())?;
         let argv = self.agent.command.clone();
         match self.tenancy.run(Task { argv, env, stdin: false, ..Task::default() }).await {
@@ -331,7 +331,7 @@ impl Tended {
     }
 
     fn value(&self) -> Option<String> {
-        self.tenancy.papers.value().unwrap_or_else(|why| {
+        self.tenancy.lease_file.value().unwrap_or_else(|why| {
             self.say("no value", None, why);
             None
         })

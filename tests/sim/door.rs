@@ -74,8 +74,9 @@ impl Door {
         if let Some(got) = self.relay(&home, ask).await {
             return got;
         }
-        let stranded = ask.act(&self.manager, Asked { received, stranded: true }).await;
-        stranded.unwrap_or_else(|problem| problem.got)
+        let owner_unreachable =
+            ask.act(&self.manager, Asked { received, owner_unreachable: true }).await;
+        owner_unreachable.unwrap_or_else(|problem| problem.got)
     }
 
     /// In the one queue of its lease; under a session, the grant is made at the session's home.
@@ -103,7 +104,7 @@ impl Door {
             };
             let by_lease = matches!(error, AcquireError::Trouble(Trouble::Elsewhere(_)));
             let problem = Problem::from(error);
-            let Some(home) = problem.home.filter(|_| !asked.stranded) else {
+            let Some(home) = problem.home.filter(|_| !asked.owner_unreachable) else {
                 // The home may have granted it, and its answer was lost.
                 return if doubt {
                     Got::Later("the home did not answer".into())
@@ -122,7 +123,7 @@ impl Door {
             let copy = if place { None } else { self.net.note_copy(ask) };
             let answer = self.pass_on(&home, ask, onward, left).await;
             self.net.note_answer(copy, answer.is_ok());
-            asked.stranded = match answer {
+            asked.owner_unreachable = match answer {
                 Err(Unheard { sent, .. }) => {
                     doubt |= sent && !place;
                     true

@@ -14,7 +14,7 @@ use crate::{
 impl LeaseActor {
     /// Hands a fence to its plugin, which reports by mail.
     pub(super) fn fence(&self, run: FenceRun) {
-        let key = self.obituary.key().clone();
+        let key = self.exit_notice.key().clone();
         let policy = self.world.terms().policies.of(key.as_str()).clone();
         let (plugin, token) = (run.plugin, run.token);
         let order = FenceOrder {

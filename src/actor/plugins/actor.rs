@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{PluginLimits, Report, order::Order, worker::Worker};
 use crate::{
-    actor::obituary::Obituary,
+    actor::exit_notice::ExitNotice,
     clock::{Chance, Clock},
     lease::Moment,
     plugin::{FenceOrder, FencePlugin},
@@ -71,7 +71,7 @@ pub(super) struct PluginActor {
     chance: Chance,
     surroundings: Surroundings,
     metrics: FenceMetrics,
-    obituary: Obituary<Arc<str>>,
+    exit_notice: ExitNotice<Arc<str>>,
 }
 
 impl PluginActor {
@@ -79,11 +79,11 @@ impl PluginActor {
         plugin: Arc<dyn FencePlugin>,
         limits: PluginLimits,
         surroundings: Surroundings,
-        obituary: Obituary<Arc<str>>,
+        exit_notice: ExitNotice<Arc<str>>,
         here: bool,
     ) -> Self {
-        let name = obituary.key().clone();
-        let seed = surroundings.seed ^ obituary.incarnation();
+        let name = exit_notice.key().clone();
+        let seed = surroundings.seed ^ exit_notice.incarnation();
         surroundings.metrics.plugin_actors.increment(1.0);
         Self {
             plugin,
@@ -94,7 +94,7 @@ impl PluginActor {
             chance: Chance::of(seed, &name),
             metrics: FenceMetrics::register(&name),
             surroundings,
-            obituary,
+            exit_notice,
         }
     }
 }
@@ -117,7 +117,7 @@ impl Handler<Fence> for PluginActor {
         let Fence { order, budget, report } = fence;
         let order = Order {
             plugin: self.plugin.clone(),
-            name: self.obituary.key().clone(),
+            name: self.exit_notice.key().clone(),
             limits: self.limits,
             places: self.places.clone(),
             worker: self.worker.clone(),
@@ -148,7 +148,7 @@ impl Handler<Retire> for PluginActor {
     type Result = ();
 
     fn handle(&mut self, _: Retire, ctx: &mut Context<Self>) {
-        self.obituary.silence();
+        self.exit_notice.silence();
         ctx.stop();
     }
 }

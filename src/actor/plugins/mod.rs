@@ -32,7 +32,7 @@ use tokio::sync::{
 
 use self::actor::{Exchange, Fence, PluginActor, Retire, Surroundings};
 pub use self::report::{FenceOutcome, Report};
-use super::obituary::{Death, Obituary};
+use super::exit_notice::{Death, ExitNotice};
 use crate::{
     clock::{Clock, HashMap},
     lease::Moment,
@@ -106,7 +106,7 @@ impl Plugins {
         seed: u64,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let (deaths, obituaries) = mpsc::unbounded_channel();
+        let (deaths, exit_notices) = mpsc::unbounded_channel();
         let alive = Arc::new(watch::Sender::new(()));
         let inner = Arc::new(Inner {
             slots: RwLock::default(),
@@ -116,7 +116,7 @@ impl Plugins {
             incarnations: AtomicU64::new(0),
             missed: Mutex::default(),
         });
-        let supervising = supervise(Arc::downgrade(&inner), obituaries);
+        let supervising = supervise(Arc::downgrade(&inner), exit_notices);
         match &inner.home {
             Some(home) => drop(home.spawn(supervising)),
             None => drop(actix::spawn(supervising)),
@@ -192,10 +192,10 @@ impl Inner {
     fn start(&self, name: &Arc<str>, plugin: Arc<dyn FencePlugin>, limits: PluginLimits) -> Slot {
         let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
         let clock = self.surroundings.clock.clone();
-        let obituary = Obituary::new(name.clone(), incarnation, clock, self.deaths.clone());
+        let exit_notice = ExitNotice::new(name.clone(), incarnation, clock, self.deaths.clone());
         let surroundings = self.surroundings.clone();
         let here = self.home.is_none();
-        let actor = PluginActor::new(plugin.clone(), limits, surroundings, obituary, here);
+        let actor = PluginActor::new(plugin.clone(), limits, surroundings, exit_notice, here);
         let addr = match &self.home {
             Some(home) => PluginActor::start_in_arbiter(home, move |_| actor),
             None => actor.start(),

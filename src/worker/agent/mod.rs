@@ -9,8 +9,8 @@
 //! Assumes: a tokio runtime; that it is the process's only agent, whose signals it takes.
 
 mod campaign;
-mod lane;
-mod staff;
+mod runner;
+mod script_queue;
 
 use std::{path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use self::{campaign::Campaign, staff::Staff};
+use self::{campaign::Campaign, runner::Runner};
 use super::guard::{Effect, Guard, Input, Report, Settings};
 use crate::{
     client::{Client, Loss},
@@ -88,7 +88,7 @@ enum Event {
     Input(Input),
     /// Of the tenure with this number.
     Of(u64, campaign::News),
-    /// By the guardian, in the office with this number.
+    /// By the guardian, in the activation with this number.
     WillRan(u64),
     Refused(String),
     NotReleased(String),
@@ -113,20 +113,20 @@ pub async fn run(
     let (events, inbox) = mpsc::channel(EVENTS);
     let charge = Arc::new(charge);
     let clock = client.clock().clone();
-    let staff = Staff::new(charge.clone(), client.environment(), program, events.clone()).await?;
+    let runner = Runner::new(charge.clone(), client.environment(), program, events.clone()).await?;
     let campaign = Campaign::new(client, charge.clone(), events);
     let machine = Guard::new(charge.settings.clone());
-    let mut agent = Agent { machine, clock, staff, campaign, tell, ended: None, disarmed: false };
+    let mut agent = Agent { machine, clock, runner, campaign, tell, ended: None, disarmed: false };
     let outcome = agent.serve(inbox, [terminate, interrupt]).await;
     let patience = charge.settings.deactivate_timeout + PARTING;
-    let _ = timeout(patience, agent.staff.finish()).await;
+    let _ = timeout(patience, agent.runner.finish()).await;
     outcome.map(|inactive| inactive && !agent.disarmed)
 }
 
 struct Agent<T> {
     machine: Guard,
     clock: Arc<dyn Clock>,
-    staff: Staff,
+    runner: Runner,
     campaign: Campaign,
     tell: T,
     ended: Option<bool>,
@@ -143,7 +143,7 @@ impl<T: FnMut(Told)> Agent<T> {
         self.step(Input::Tick);
         while self.ended.is_none() {
             (self.tell)(Told::Pulse);
-            let guardian = self.staff.guardian();
+            let guardian = self.runner.guardian();
             let gone = pin!(guardian.gone());
             tokio::select! {
                 biased;
@@ -167,7 +167,7 @@ impl<T: FnMut(Told)> Agent<T> {
     async fn without_guardian(&mut self) -> Result<(), String> {
         (self.tell)(Told::GuardianGone);
         self.disarmed = true;
-        self.staff.renew().await?;
+        self.runner.renew().await?;
         self.step(Input::Terminate);
         Ok(())
     }
@@ -177,11 +177,11 @@ impl<T: FnMut(Told)> Agent<T> {
             Event::Input(input) => self.step(input),
             Event::Of(tenure, news) => {
                 if let Some(input) = self.campaign.learn(tenure, &news, &mut self.tell) {
-                    self.staff.know(self.campaign.lease());
+                    self.runner.know(self.campaign.lease());
                     self.step(input);
                 }
             }
-            Event::WillRan(office) if self.staff.is_office(office) => {
+            Event::WillRan(activation) if self.runner.is_activation(activation) => {
                 (self.tell)(Told::WillRan);
                 self.step(Input::WillRan);
             }
@@ -200,24 +200,24 @@ impl<T: FnMut(Told)> Agent<T> {
     fn step(&mut self, input: Input) {
         for effect in self.machine.step(input, self.clock.now()) {
             match effect {
-                Effect::Run { run, script, timeout } => self.staff.run(run, script, timeout),
-                Effect::Kill(run) => self.staff.kill(run),
+                Effect::Run { run, script, timeout } => self.runner.run(run, script, timeout),
+                Effect::Kill(run) => self.runner.kill(run),
                 Effect::Acquire => self.campaign.acquire(),
                 Effect::Withdraw => self.campaign.withdraw(),
                 Effect::Release => {
                     self.campaign.release();
-                    self.staff.know(None);
+                    self.runner.know(None);
                 }
                 Effect::Abandon => {
                     self.campaign.abandon();
-                    self.staff.know(None);
+                    self.runner.know(None);
                 }
                 Effect::ArmWill { deadline } => {
                     let left = deadline.since(self.clock.now()).as_millis();
                     let left = u64::try_from(left).unwrap_or(u64::MAX);
-                    self.staff.arm(self.clock.boottime_ms().saturating_add(left));
+                    self.runner.arm(self.clock.boottime_ms().saturating_add(left));
                 }
-                Effect::DisarmWill => self.staff.disarm(),
+                Effect::DisarmWill => self.runner.disarm(),
                 Effect::Report(report) => (self.tell)(Told::Report(report)),
                 Effect::Exit { inactive } => self.ended = Some(inactive),
             }

@@ -25,7 +25,7 @@ pub struct Guard {
     pub(super) fenced: bool,
     /// When the guarantee ends under which the service was made active; none when it is inactive.
     pub(super) obliged: Option<Moment>,
-    /// Why the office is left.
+    /// Why the activation is left.
     pub(super) why: Option<Rest>,
     /// Failed deactivations in a row.
     pub(super) tries: u32,
@@ -141,7 +141,7 @@ impl Guard {
             Input::Lost => self.lost(now),
             Input::Released => self.hold.released(),
             Input::WillRan if self.breaks(Mutant::WillRanIgnored) => {}
-            Input::WillRan if self.state.in_office() => self.leave(Rest::WillRan, now),
+            Input::WillRan if self.state.is_active() => self.leave(Rest::WillRan, now),
             Input::WillRan => {}
             Input::Terminate => self.terminate(now),
         }

@@ -11,11 +11,11 @@
 //! Assumes: deadlines and `now` are readings of one suspend-aware clock; a script that reports success
 //! did what it says.
 
+mod activation;
 mod checks;
 mod hold;
 mod machine;
 mod mutant;
-mod office;
 mod settings;
 mod words;
 

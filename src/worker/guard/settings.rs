@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Settings {
     /// R: what lies between two rounds.
     pub round: Duration,
-    /// F: so many failed checks in a row end the office.
+    /// F: so many failed checks in a row end the activation.
     pub failures: u32,
     /// C: so many healthy rounds under the lease come before the activation.
     pub confirmations: u32,
@@ -38,7 +38,7 @@ pub enum Misfit {
     /// A check that takes longer than the rounds in which it has to fail.
     #[error(
         "--healthcheck-timeout {timeout:?} is longer than R*F = {limit:?}: \
-         an office would not end within its failures"
+         an activation would not end within its failures"
     )]
     Check {
         /// What was asked for.
@@ -49,7 +49,7 @@ pub enum Misfit {
     /// No time for a deactivation.
     #[error(
         "--deactivate-timeout {timeout:?} and the margin {margin:?} exceed half of the ttl {ttl:?}: \
-         a single late heartbeat would end the office; raise --ttl, or lower the time-out"
+         a single late heartbeat would end the activation; raise --ttl, or lower the time-out"
     )]
     Deactivation {
         /// The time-out.

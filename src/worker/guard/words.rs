@@ -126,7 +126,7 @@ pub enum State {
 impl State {
     /// Whether the service may be active, as far as this state tells.
     #[must_use]
-    pub fn in_office(self) -> bool {
+    pub fn is_active(self) -> bool {
         matches!(self, Self::Activating | Self::Active)
     }
 }
@@ -167,13 +167,13 @@ pub enum Report {
         /// For how long.
         pause: Duration,
     },
-    /// The office is left.
+    /// The activation is left.
     Leaving(Rest),
     /// Somebody must look.
     Alarm(Alarm),
 }
 
-/// Why the office was left, or is not sought.
+/// Why the activation was left, or is not sought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// The health check failed too often.

@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use super::{
-    kin,
+    process_tree,
     serve::is_ours,
     wire::{Exit, Order, Report, RunError, Task, Why},
 };
@@ -45,7 +45,7 @@ const BREATH: Duration = Duration::from_millis(1);
 const MANY_LOOKS: u32 = 40;
 /// What was killed and is not gone after this is stuck in the system, which is said.
 const STUCK: Duration = Duration::from_secs(10);
-/// The numbers of badges begin here; those of wards stay below.
+/// The numbers of badges begin here; those of slots stay below.
 const BADGES: u64 = 1 << 63;
 /// How often a guardian that is to end is told to go on.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -57,17 +57,17 @@ pub struct Guardian(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     pid: u32,
-    /// What the programs of its wards are known by, each with the ward's number.
+    /// What the programs of its slots are known by, each with the slot's number.
     mark: String,
     orders: Mutex<Option<mpsc::Sender<Order>>>,
-    wards: Mutex<HashMap<u64, Known>>,
+    slots: Mutex<HashMap<u64, Known>>,
     /// The badges of programs that run.
     badges: Mutex<BTreeSet<u64>>,
     next: AtomicU64,
     gone: watch::Receiver<bool>,
 }
 
-/// What the agent knows of a ward.
+/// What the agent knows of a slot.
 #[derive(Debug)]
 struct Known {
     grace: u64,
@@ -85,7 +85,7 @@ struct Known {
 /// Something that the guardian looks after: at most one program at a time, its deadline, and its will.
 /// When this is dropped the program is stopped, with the grace, and the will is forgotten.
 #[derive(Debug)]
-pub struct Ward {
+pub struct Slot {
     id: u64,
     grace: Duration,
     shared: Arc<Shared>,
@@ -104,7 +104,7 @@ impl Badge {
     /// A variable of its environment: a name and a value.
     #[must_use]
     pub fn variable(&self) -> (&'static str, String) {
-        (kin::MARK, kin::mark(&self.shared.mark, self.id))
+        (process_tree::MARK, process_tree::mark(&self.shared.mark, self.id))
     }
 }
 
@@ -194,7 +194,7 @@ impl Guardian {
             pid: child.id().unwrap_or(0),
             mark,
             orders: Mutex::new(Some(orders)),
-            wards: Mutex::default(),
+            slots: Mutex::default(),
             badges: Mutex::default(),
             next: AtomicU64::new(1),
             gone,
@@ -209,10 +209,10 @@ impl Guardian {
         self.0.pid
     }
 
-    /// A new ward: how long its program gets between SIGTERM and SIGKILL, and what is to be left before
+    /// A new slot: how long its program gets between SIGTERM and SIGKILL, and what is to be left before
     /// its deadline ([`margin`](crate::worker::margin)).
     #[must_use]
-    pub fn ward(&self, grace: Duration, margin: Duration) -> Ward {
+    pub fn slot(&self, grace: Duration, margin: Duration) -> Slot {
         let id = self.0.next.fetch_add(1, Ordering::Relaxed);
         let ((willed, will_seen), (stopping, stop_seen)) =
             (watch::channel(None), watch::channel(None));
@@ -227,10 +227,10 @@ impl Guardian {
             willed,
             stopping,
         };
-        let order = Order::Ward { id, grace_ms: known.grace, margin_ms: known.margin };
-        locked(&self.0.wards).insert(id, known);
+        let order = Order::Slot { id, grace_ms: known.grace, margin_ms: known.margin };
+        locked(&self.0.slots).insert(id, known);
         self.0.tell(order);
-        Ward { id, grace, shared: self.0.clone(), willed: will_seen, stopping: stop_seen }
+        Slot { id, grace, shared: self.0.clone(), willed: will_seen, stopping: stop_seen }
     }
 
     /// For a program that this process starts itself, and that is to end with this process.
@@ -242,9 +242,9 @@ impl Guardian {
         Badge { id, shared: self.0.clone() }
     }
 
-    /// The guarantee of all wards ends at this reading of [`boottime_ms`], or not at all.
+    /// The guarantee of all slots ends at this reading of [`boottime_ms`], or not at all.
     pub fn deadline(&self, at_ms: Option<u64>) {
-        for known in locked(&self.0.wards).values_mut() {
+        for known in locked(&self.0.slots).values_mut() {
             known.deadline = at_ms;
         }
         self.0.tell(Order::Deadline { id: None, at_ms });
@@ -280,29 +280,29 @@ impl Shared {
     }
 
     fn hear(&self, report: Report) {
-        let mut wards = locked(&self.wards);
+        let mut slots = locked(&self.slots);
         match report {
             Report::Started { id, pid } => {
-                let Some(known) = wards.get_mut(&id) else { return };
+                let Some(known) = slots.get_mut(&id) else { return };
                 known.pid = Some(pid);
                 let _ = known.started.take().map(|started| started.send(Ok(pid)));
             }
             Report::Refused { id, error } => {
-                let Some(known) = wards.get_mut(&id) else { return };
+                let Some(known) = slots.get_mut(&id) else { return };
                 (known.exited, known.done_by) = (None, None);
                 let _ = known.started.take().map(|started| started.send(Err(error)));
             }
             Report::Stopping { id, why } => {
-                if let Some(known) = wards.get_mut(&id) {
+                if let Some(known) = slots.get_mut(&id) {
                     known.stopping.send_replace(Some(why));
                 }
             }
             Report::Exited { id, exit } => {
-                let Some(known) = wards.get_mut(&id) else { return };
+                let Some(known) = slots.get_mut(&id) else { return };
                 known.end(exit);
             }
             Report::Willed { id, exit } => {
-                if let Some(known) = wards.get_mut(&id) {
+                if let Some(known) = slots.get_mut(&id) {
                     known.willed.send_replace(Some(exit));
                 }
             }
@@ -312,14 +312,14 @@ impl Shared {
     /// Kills what the guardian should have killed and has not: it stands still. Also what left its group.
     fn step_in(&self, now: u64) {
         let mut late = false;
-        for (id, known) in locked(&self.wards).iter() {
+        for (id, known) in locked(&self.slots).iter() {
             let due = known.kill_at().is_some_and(|at| now >= at);
             let Some(leader) = known.pid.filter(|_| due).and_then(pid) else { continue };
             late = true;
             // It is not reaped while the guardian says nothing, so the number is still its own.
             let _ = kill_process_group(leader, Signal::KILL);
-            for stray in kin::wearers(&kin::mark(&self.mark, *id)) {
-                kin::signal(stray, Signal::KILL);
+            for stray in process_tree::wearers(&process_tree::mark(&self.mark, *id)) {
+                process_tree::signal(stray, Signal::KILL);
             }
         }
         if late {
@@ -329,19 +329,19 @@ impl Shared {
 
     /// Has a guardian that was stopped go on.
     fn wake(&self) {
-        kin::signal(self.pid, Signal::CONT);
+        process_tree::signal(self.pid, Signal::CONT);
     }
 
     /// Kills all that the guardian ran, until none of it lives, and only then says that it has ended.
     async fn all_gone(&self) {
         locked(&self.orders).take();
         let began = boottime_ms();
-        let (mut quiet, mut said, mut started) = (0, false, kin::started());
+        let (mut quiet, mut said, mut started) = (0, false, process_tree::started());
         // One look can miss a process that is started behind its back. It is the last word where no process
         // at all was started since the look before it; on a busy machine many looks are.
         loop {
             let found = self.kill_all();
-            let now = kin::started();
+            let now = process_tree::started();
             let nothing_new = now.is_some() && started == now;
             quiet = if found { 0 } else { quiet + 1 };
             if !found && ((nothing_new && quiet > 1) || quiet >= MANY_LOOKS) {
@@ -355,7 +355,7 @@ impl Shared {
             }
             sleep(if said { LOOK } else { BREATH }).await;
         }
-        for known in locked(&self.wards).values_mut() {
+        for known in locked(&self.slots).values_mut() {
             let _ = known.started.take().map(|s| s.send(Err(RunError::GuardianGone)));
             known.end(Exit { why: Some(Why::GuardianGone), ..Exit::default() });
         }
@@ -367,14 +367,14 @@ impl Shared {
     /// what wears a badge; whether there was anything. What a program left that gave its badge back lives on.
     fn kill_all(&self) -> bool {
         let leaders: Vec<u32> =
-            locked(&self.wards).values().filter_map(|known| known.pid).collect();
+            locked(&self.slots).values().filter_map(|known| known.pid).collect();
         let groups: Vec<u32> =
-            leaders.into_iter().filter(|&leader| kin::is_group_alive(leader)).collect();
+            leaders.into_iter().filter(|&leader| process_tree::is_group_alive(leader)).collect();
         for leader in groups.iter().copied().filter_map(pid) {
             let _ = kill_process_group(leader, Signal::KILL);
         }
         let is_meant = |id| id < BADGES || locked(&self.badges).contains(&id);
-        kin::kill_wearers(&self.mark, is_meant) || !groups.is_empty()
+        process_tree::kill_wearers(&self.mark, is_meant) || !groups.is_empty()
     }
 }
 
@@ -395,8 +395,8 @@ impl Known {
     }
 }
 
-impl Ward {
-    /// A number that no other ward of this guardian has.
+impl Slot {
+    /// A number that no other slot of this guardian has.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.id
@@ -409,8 +409,8 @@ impl Ward {
     pub async fn run(&self, task: Task) -> Result<Running, RunError> {
         let ((started, starts), (exited, exits)) = (oneshot::channel(), oneshot::channel());
         {
-            let mut wards = locked(&self.shared.wards);
-            let known = wards.get_mut(&self.id).ok_or(RunError::GuardianGone)?;
+            let mut slots = locked(&self.shared.slots);
+            let known = slots.get_mut(&self.id).ok_or(RunError::GuardianGone)?;
             if known.started.is_some() || known.exited.is_some() {
                 return Err(RunError::Busy);
             }
@@ -419,7 +419,7 @@ impl Ward {
             known.done_by = limit.map(|limit| boottime_ms().saturating_add(limit));
         }
         if !self.shared.tell(Order::Run { id: self.id, task }) {
-            if let Some(known) = locked(&self.shared.wards).get_mut(&self.id) {
+            if let Some(known) = locked(&self.shared.slots).get_mut(&self.id) {
                 (known.started, known.exited, known.done_by) = (None, None, None);
             }
             return Err(RunError::GuardianGone);
@@ -430,7 +430,7 @@ impl Ward {
 
     /// The guarantee ends at this reading of [`boottime_ms`], or not at all.
     pub fn deadline(&self, at_ms: Option<u64>) {
-        if let Some(known) = locked(&self.shared.wards).get_mut(&self.id) {
+        if let Some(known) = locked(&self.shared.slots).get_mut(&self.id) {
             known.deadline = at_ms;
         }
         self.shared.tell(Order::Deadline { id: Some(self.id), at_ms });
@@ -451,7 +451,7 @@ impl Ward {
     /// SIGTERM, so much time, SIGKILL. A second call can only hasten.
     pub fn stop(&self, grace: Duration) {
         let grace_ms = millis(grace);
-        if let Some(known) = locked(&self.shared.wards).get_mut(&self.id) {
+        if let Some(known) = locked(&self.shared.slots).get_mut(&self.id) {
             let by = boottime_ms().saturating_add(grace_ms).saturating_add(known.margin);
             known.done_by = Some(known.done_by.map_or(by, |earlier| earlier.min(by)));
         }
@@ -472,7 +472,7 @@ impl Ward {
     }
 
     /// Resolves to true when the guardian ran the will by itself, and to false when that cannot happen any
-    /// more. It does not keep the ward.
+    /// more. It does not keep the slot.
     pub fn willed_later(&self) -> impl Future<Output = bool> + Send + 'static {
         let mut willed = self.willed.clone();
         async move { willed.wait_for(Option::is_some).await.is_ok() }
@@ -486,13 +486,13 @@ impl Ward {
     }
 }
 
-impl Drop for Ward {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.shared.tell(Order::Dismiss { id: self.id });
-        let mut wards = locked(&self.shared.wards);
-        if let Some(known) = wards.get_mut(&self.id) {
+        let mut slots = locked(&self.shared.slots);
+        if let Some(known) = slots.get_mut(&self.id) {
             if known.pid.is_none() && known.exited.is_none() {
-                wards.remove(&self.id);
+                slots.remove(&self.id);
             } else {
                 known.done_by = Some(boottime_ms() + known.grace + known.margin);
             }
@@ -544,7 +544,7 @@ async fn converse(
             sleep(LOOK).await;
             shared.step_in(boottime_ms());
             looks = looks.wrapping_add(1);
-            if looks.is_multiple_of(WAKE_EVERY) && kin::is_stopped(shared.pid) {
+            if looks.is_multiple_of(WAKE_EVERY) && process_tree::is_stopped(shared.pid) {
                 shared.wake();
             }
         }

@@ -1,11 +1,11 @@
-//! What is to be done with a ward, and when. Pure: readings of `CLOCK_BOOTTIME` in milliseconds come in,
-//! deeds come out.
+//! What is to be done with a slot, and when. Pure: readings of `CLOCK_BOOTTIME` in milliseconds come in,
+//! actions come out.
 
 use super::wire::Why;
 
 /// What to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum Action {
     /// SIGTERM to all of it.
     Term(Why),
     /// SIGKILL to all of it.
@@ -14,7 +14,7 @@ pub enum Deed {
     Will,
 }
 
-/// What the ward does.
+/// What the slot does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Nothing runs.
@@ -34,7 +34,7 @@ enum Phase {
 /// How long after a SIGKILL it is repeated, for those that were not to be seen at the first.
 const AGAIN_MS: u64 = 50;
 
-/// One ward's times and what it does.
+/// One slot's times and what it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     grace: u64,
@@ -48,7 +48,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A ward that does nothing yet.
+    /// A slot that does nothing yet.
     pub fn new(grace: u64, margin: u64) -> Self {
         let phase = Phase::Quiet;
         Self { grace, margin, deadline: None, will: None, will_due: false, phase }
@@ -107,11 +107,11 @@ impl Plan {
     }
 
     /// The program's leader ended, and others of it are left: they are told to end too.
-    pub fn leader_ended(&mut self, now: u64) -> Option<Deed> {
+    pub fn leader_ended(&mut self, now: u64) -> Option<Action> {
         let Phase::Running { .. } = self.phase else { return None };
         let kill_at = self.before_the_end(now.saturating_add(self.grace), self.will.unwrap_or(0));
         self.phase = Phase::Leftovers { kill_at };
-        Some(Deed::Term(Why::Asked))
+        Some(Action::Term(Why::Asked))
     }
 
     /// Nothing of the program is left. Tells why it was stopped.
@@ -125,14 +125,20 @@ impl Plan {
     }
 
     /// Stop what runs, with so much grace or its own; `and_will` when the agent is not there for the rest.
-    pub fn stop(&mut self, now: u64, grace: Option<u64>, why: Why, and_will: bool) -> Option<Deed> {
+    pub fn stop(
+        &mut self,
+        now: u64,
+        grace: Option<u64>,
+        why: Why,
+        and_will: bool,
+    ) -> Option<Action> {
         self.will_due |= and_will && self.will.is_some() && !self.is_willing();
         let grace = now.saturating_add(grace.unwrap_or(self.grace));
         let kill_at = self.before_the_end(grace, self.will.unwrap_or(0));
         match &mut self.phase {
             Phase::Running { .. } => {
                 self.phase = Phase::Asked { kill_at, why };
-                Some(Deed::Term(why))
+                Some(Action::Term(why))
             }
             Phase::Leftovers { kill_at: at } | Phase::Asked { kill_at: at, .. } => {
                 *at = kill_at.min(*at);
@@ -143,14 +149,14 @@ impl Plan {
     }
 
     /// What is due.
-    pub fn due(&mut self, now: u64) -> Option<Deed> {
+    pub fn due(&mut self, now: u64) -> Option<Action> {
         if self.next().is_none_or(|at| now < at) {
             return None;
         }
         match self.phase {
             Phase::Quiet => {
                 self.will_due = true;
-                Some(Deed::Will)
+                Some(Action::Will)
             }
             Phase::Running { until } if until.is_some_and(|until| now >= until) => {
                 self.kill(now, Why::Limit)
@@ -160,11 +166,11 @@ impl Plan {
             // Its leader's own end is how it ended.
             Phase::Leftovers { .. } => {
                 self.phase = Phase::Leftovers { kill_at: now + AGAIN_MS };
-                Some(Deed::Kill(Why::Asked))
+                Some(Action::Kill(Why::Asked))
             }
             Phase::Willing { .. } => {
                 self.phase = Phase::Willing { kill_at: now + AGAIN_MS };
-                Some(Deed::Kill(Why::Limit))
+                Some(Action::Kill(Why::Limit))
             }
         }
     }
@@ -182,9 +188,9 @@ impl Plan {
         }
     }
 
-    fn kill(&mut self, now: u64, why: Why) -> Option<Deed> {
+    fn kill(&mut self, now: u64, why: Why) -> Option<Action> {
         self.phase = Phase::Killed { again_at: now + AGAIN_MS, why };
-        Some(Deed::Kill(why))
+        Some(Action::Kill(why))
     }
 
     /// When a program that needs this grace must be told to end, so that all is over before the deadline.
@@ -223,11 +229,11 @@ mod tests {
     fn it_is_told_to_end_and_killed_before_the_deadline_and_not_earlier_than_need_be() {
         let mut plan = running();
         assert_eq!((plan.due(1599), plan.next()), (None, Some(1600)));
-        assert_eq!(plan.due(1600), Some(Deed::Term(Why::Deadline)));
+        assert_eq!(plan.due(1600), Some(Action::Term(Why::Deadline)));
         assert_eq!((plan.due(1899), plan.next()), (None, Some(1900)));
-        assert_eq!(plan.due(1900), Some(Deed::Kill(Why::Deadline)));
+        assert_eq!(plan.due(1900), Some(Action::Kill(Why::Deadline)));
         assert_eq!(plan.due(1949), None);
-        assert_eq!(plan.due(1950), Some(Deed::Kill(Why::Deadline)), "until it is gone");
+        assert_eq!(plan.due(1950), Some(Action::Kill(Why::Deadline)), "until it is gone");
         assert_eq!((plan.gone(), plan.next()), (Some(Why::Deadline), None));
         assert!(plan.is_over());
     }
@@ -235,11 +241,11 @@ mod tests {
     #[test]
     fn one_that_looks_late_shortens_the_grace_and_not_the_margin() {
         let mut plan = running();
-        assert_eq!(plan.due(1850), Some(Deed::Term(Why::Deadline)));
+        assert_eq!(plan.due(1850), Some(Action::Term(Why::Deadline)));
         assert_eq!(plan.next(), Some(1900));
         let mut plan = running();
-        assert_eq!(plan.due(5000), Some(Deed::Term(Why::Deadline)));
-        assert_eq!(plan.due(5000), Some(Deed::Kill(Why::Deadline)));
+        assert_eq!(plan.due(5000), Some(Action::Term(Why::Deadline)));
+        assert_eq!(plan.due(5000), Some(Action::Kill(Why::Deadline)));
     }
 
     #[test]
@@ -254,12 +260,12 @@ mod tests {
     #[test]
     fn a_stop_has_its_own_grace_and_a_second_one_can_only_hasten() {
         let mut plan = running();
-        assert_eq!(plan.stop(100, Some(1000), Why::Asked, false), Some(Deed::Term(Why::Asked)));
+        assert_eq!(plan.stop(100, Some(1000), Why::Asked, false), Some(Action::Term(Why::Asked)));
         assert_eq!(plan.next(), Some(1100));
         assert_eq!(plan.stop(200, Some(5000), Why::Asked, false), None);
         assert_eq!(plan.next(), Some(1100));
         assert_eq!(plan.stop(300, Some(0), Why::Asked, false), None);
-        assert_eq!(plan.due(300), Some(Deed::Kill(Why::Asked)));
+        assert_eq!(plan.due(300), Some(Action::Kill(Why::Asked)));
         let mut late = running();
         late.stop(1000, Some(5000), Why::Asked, false);
         assert_eq!(late.next(), Some(1900), "no grace reaches beyond the deadline");
@@ -269,16 +275,16 @@ mod tests {
     fn a_limit_kills() {
         let mut plan = Plan::new(300, 100);
         plan.started(50, Some(200));
-        assert_eq!((plan.due(249), plan.due(250)), (None, Some(Deed::Kill(Why::Limit))));
+        assert_eq!((plan.due(249), plan.due(250)), (None, Some(Action::Kill(Why::Limit))));
         assert_eq!(plan.gone(), Some(Why::Limit));
     }
 
     #[test]
     fn what_a_program_left_behind_is_told_to_end_and_killed() {
         let mut plan = running();
-        assert_eq!(plan.leader_ended(500), Some(Deed::Term(Why::Asked)));
+        assert_eq!(plan.leader_ended(500), Some(Action::Term(Why::Asked)));
         assert_eq!(plan.leader_ended(500), None);
-        assert_eq!((plan.due(799), plan.due(800)), (None, Some(Deed::Kill(Why::Asked))));
+        assert_eq!((plan.due(799), plan.due(800)), (None, Some(Action::Kill(Why::Asked))));
         assert_eq!(plan.gone(), None, "it ended by itself");
     }
 
@@ -286,13 +292,13 @@ mod tests {
     fn the_will_has_its_time_before_the_deadline_after_what_runs() {
         let mut plan = running();
         plan.set_will(Some(500));
-        assert_eq!(plan.due(1100), Some(Deed::Term(Why::Deadline)));
-        assert_eq!(plan.due(1400), Some(Deed::Kill(Why::Deadline)));
+        assert_eq!(plan.due(1100), Some(Action::Term(Why::Deadline)));
+        assert_eq!(plan.due(1400), Some(Action::Kill(Why::Deadline)));
         plan.gone();
         assert!(!plan.is_over());
-        assert_eq!(plan.due(1410), Some(Deed::Will));
+        assert_eq!(plan.due(1410), Some(Action::Will));
         plan.will_started(1410);
-        assert_eq!((plan.due(1899), plan.due(1900)), (None, Some(Deed::Kill(Why::Limit))));
+        assert_eq!((plan.due(1899), plan.due(1900)), (None, Some(Action::Kill(Why::Limit))));
         plan.will_done();
         assert!(plan.is_over() && plan.next().is_none());
     }
@@ -303,11 +309,11 @@ mod tests {
         plan.set_will(Some(500));
         assert_eq!(plan.next(), None);
         plan.set_deadline(Some(2000));
-        assert_eq!((plan.due(1399), plan.due(1400)), (None, Some(Deed::Will)));
+        assert_eq!((plan.due(1399), plan.due(1400)), (None, Some(Action::Will)));
         let mut alone = Plan::new(300, 100);
         alone.set_will(Some(500));
         assert_eq!(alone.stop(10, Some(300), Why::AgentGone, true), None);
-        assert_eq!(alone.due(10), Some(Deed::Will));
+        assert_eq!(alone.due(10), Some(Action::Will));
         let mut revoked = Plan::new(300, 100);
         revoked.set_will(Some(500));
         revoked.stop(10, Some(300), Why::AgentGone, true);

@@ -1,4 +1,4 @@
-//! The guardian's loop: hears orders, looks after its wards, does what is due.
+//! The guardian's loop: hears orders, looks after its slots, does what is due.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,9 +18,9 @@ use tokio::{
 };
 
 use super::{
-    kin,
     link::Link,
-    plan::{Deed, Plan},
+    plan::{Action, Plan},
+    process_tree,
     wire::{Exit, Order, Report, RunError, Task, Why},
 };
 use crate::{
@@ -41,7 +41,7 @@ const LOOKS: u32 = 5;
 /// After so many looks what is still there cannot be killed, and is left to the system.
 const MOST_LOOKS: u32 = 500;
 
-/// What runs for a ward.
+/// What runs for a slot.
 struct Running {
     leader: u32,
     ended: Option<Exit>,
@@ -50,7 +50,7 @@ struct Running {
     leaves: bool,
 }
 
-struct Ward {
+struct Slot {
     plan: Plan,
     will: Option<Task>,
     running: Option<Running>,
@@ -59,8 +59,8 @@ struct Ward {
 
 struct Guardian {
     link: Link,
-    wards: BTreeMap<u64, Ward>,
-    /// Known to nobody but our wards, and what the agent starts itself.
+    slots: BTreeMap<u64, Slot>,
+    /// Known to nobody but our slots, and what the agent starts itself.
     mark: String,
     /// The numbers of the programs that the agent started itself, and the newest that there was.
     attended: BTreeSet<u64>,
@@ -73,8 +73,8 @@ struct Guardian {
 /// # Errors
 /// When there is no agent.
 pub async fn serve(socket: &Path, mark: String) -> io::Result<()> {
-    kin::adopt();
-    // What is sent to a terminal's processes, or by a hasty hand, is the agent's to judge.
+    process_tree::adopt();
+    // What is sent to a terminal's processes, or by a allow_stale hand, is the agent's to judge.
     let kinds = [
         SignalKind::hangup(),
         SignalKind::interrupt(),
@@ -91,7 +91,7 @@ pub async fn serve(socket: &Path, mark: String) -> io::Result<()> {
     let mut child = signal(SignalKind::child())?;
     let link = Link::new(UnixStream::connect(socket).await?);
     let mut guardian =
-        Guardian { link, wards: BTreeMap::new(), mark, attended: BTreeSet::new(), newest: None };
+        Guardian { link, slots: BTreeMap::new(), mark, attended: BTreeSet::new(), newest: None };
     loop {
         guardian.turn();
         if guardian.is_done() {
@@ -103,7 +103,7 @@ pub async fn serve(socket: &Path, mark: String) -> io::Result<()> {
         tokio::select! {
             () = guardian.link.ready(), if !guardian.link.is_closed() => {}
             _ = child.recv() => {}
-            () = sleep(guardian.rest()), if !guardian.wards.is_empty() => {}
+            () = sleep(guardian.rest()), if !guardian.slots.is_empty() => {}
         }
     }
     guardian.kill_the_rest().await;
@@ -124,27 +124,27 @@ impl Guardian {
             self.stop_all(now);
         }
         self.look(now);
-        let ids: Vec<u64> = self.wards.keys().copied().collect();
+        let ids: Vec<u64> = self.slots.keys().copied().collect();
         for id in ids {
-            let deed = self.wards.get_mut(&id).and_then(|ward| ward.plan.due(now));
-            self.perform(id, deed);
+            let action = self.slots.get_mut(&id).and_then(|slot| slot.plan.due(now));
+            self.perform(id, action);
         }
-        self.wards.retain(|_, ward| !(ward.dismissed && ward.plan.is_over()));
+        self.slots.retain(|_, slot| !(slot.dismissed && slot.plan.is_over()));
         self.link.flush();
     }
 
     fn is_done(&self) -> bool {
-        self.link.is_closed() && self.wards.values().all(|ward| ward.plan.is_over())
+        self.link.is_closed() && self.slots.values().all(|slot| slot.plan.is_over())
     }
 
     fn rest(&self) -> Duration {
         let now = boottime_ms();
         // What waits for others to end may hear of it by no signal.
         let waits = self
-            .wards
+            .slots
             .values()
-            .any(|ward| ward.running.as_ref().is_some_and(|r| r.ended.is_some()));
-        let next = self.wards.values().filter_map(|ward| ward.plan.next()).min();
+            .any(|slot| slot.running.as_ref().is_some_and(|r| r.ended.is_some()));
+        let next = self.slots.values().filter_map(|slot| slot.plan.next()).min();
         let rest = next.map_or(SLICE_MS, |at| at.saturating_sub(now)).min(SLICE_MS);
         let rest = Duration::from_millis(rest);
         if waits { rest.min(STEP) } else { rest }
@@ -158,9 +158,9 @@ impl Guardian {
                 self.newest = self.newest.max(Some(id));
             }
             Order::Leave { id } => drop(self.attended.remove(&id)),
-            Order::Ward { id, grace_ms, margin_ms } => {
+            Order::Slot { id, grace_ms, margin_ms } => {
                 let plan = Plan::new(grace_ms, margin_ms);
-                self.wards.entry(id).or_insert(Ward {
+                self.slots.entry(id).or_insert(Slot {
                     plan,
                     will: None,
                     running: None,
@@ -168,9 +168,9 @@ impl Guardian {
                 });
             }
             Order::Will { id, task } => {
-                if let Some(ward) = self.wards.get_mut(&id).filter(|ward| !ward.plan.is_willing()) {
-                    ward.plan.set_will(task.as_ref().map(|task| task.limit_ms.unwrap_or(0)));
-                    ward.will = task;
+                if let Some(slot) = self.slots.get_mut(&id).filter(|slot| !slot.plan.is_willing()) {
+                    slot.plan.set_will(task.as_ref().map(|task| task.limit_ms.unwrap_or(0)));
+                    slot.will = task;
                 }
             }
             Order::Run { id, task } => {
@@ -182,9 +182,9 @@ impl Guardian {
             }
             Order::Deadline { .. } if is_broken() => {}
             Order::Deadline { id, at_ms } => {
-                let is_meant = |ward: &u64| id.is_none_or(|id| id == *ward);
-                for (_, ward) in self.wards.iter_mut().filter(|(ward, _)| is_meant(ward)) {
-                    ward.plan.set_deadline(at_ms);
+                let is_meant = |slot: &u64| id.is_none_or(|id| id == *slot);
+                for (_, slot) in self.slots.iter_mut().filter(|(slot, _)| is_meant(slot)) {
+                    slot.plan.set_deadline(at_ms);
                 }
             }
             Order::Signal { id, signal } => {
@@ -197,56 +197,56 @@ impl Guardian {
             Order::Stop { id, grace_ms } => self.stop(id, now, Some(grace_ms), Why::Asked, false),
             Order::Dismiss { id } => {
                 self.stop(id, now, None, Why::Asked, false);
-                if let Some(ward) = self.wards.get_mut(&id) {
-                    ward.dismissed = true;
-                    ward.plan.set_will(None);
+                if let Some(slot) = self.slots.get_mut(&id) {
+                    slot.dismissed = true;
+                    slot.plan.set_will(None);
                 }
             }
         }
     }
 
     fn leader(&self, id: u64) -> Option<u32> {
-        Some(self.wards.get(&id)?.running.as_ref()?.leader)
+        Some(self.slots.get(&id)?.running.as_ref()?.leader)
     }
 
     fn mark(&self, id: u64) -> String {
-        kin::mark(&self.mark, id)
+        process_tree::mark(&self.mark, id)
     }
 
     fn run(&mut self, id: u64, task: &Task, now: u64) -> Result<u32, RunError> {
         let mark = self.mark(id);
-        let Some(ward) = self.wards.get_mut(&id) else { return Err(RunError::TooLate) };
-        if ward.running.is_some() || !ward.plan.is_over() {
+        let Some(slot) = self.slots.get_mut(&id) else { return Err(RunError::TooLate) };
+        if slot.running.is_some() || !slot.plan.is_over() {
             return Err(RunError::Busy);
         }
-        if ward.dismissed || !ward.plan.may_start(now) {
+        if slot.dismissed || !slot.plan.may_start(now) {
             return Err(RunError::TooLate);
         }
         let leader = spawn(task, &mark)?;
-        ward.plan.started(now, task.limit_ms);
-        ward.running = Some(Running { leader, ended: None, is_will: false, leaves: task.leaves });
+        slot.plan.started(now, task.limit_ms);
+        slot.running = Some(Running { leader, ended: None, is_will: false, leaves: task.leaves });
         Ok(leader)
     }
 
     fn stop(&mut self, id: u64, now: u64, grace: Option<u64>, why: Why, and_will: bool) {
-        let Some(ward) = self.wards.get_mut(&id) else { return };
-        let deed = ward.plan.stop(now, grace, why, and_will);
-        self.perform(id, deed);
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let action = slot.plan.stop(now, grace, why, and_will);
+        self.perform(id, action);
     }
 
     fn stop_all(&mut self, now: u64) {
-        let ids: Vec<u64> = self.wards.keys().copied().collect();
+        let ids: Vec<u64> = self.slots.keys().copied().collect();
         for id in ids {
             self.stop(id, now, None, Why::AgentGone, true);
         }
     }
 
-    fn perform(&mut self, id: u64, deed: Option<Deed>) {
-        match deed {
+    fn perform(&mut self, id: u64, action: Option<Action>) {
+        match action {
             None => {}
-            Some(Deed::Term(why)) => {
+            Some(Action::Term(why)) => {
                 let is_leader_there =
-                    self.wards[&id].running.as_ref().is_some_and(|running| running.ended.is_none());
+                    self.slots[&id].running.as_ref().is_some_and(|running| running.ended.is_none());
                 if is_leader_there {
                     self.link.report(&Report::Stopping { id, why });
                 }
@@ -254,21 +254,21 @@ impl Guardian {
                 // One that is stopped could not hear it.
                 self.send(id, Signal::CONT);
             }
-            Some(Deed::Kill(_)) => self.send(id, Signal::KILL),
-            Some(Deed::Will) => self.run_will(id),
+            Some(Action::Kill(_)) => self.send(id, Signal::KILL),
+            Some(Action::Will) => self.run_will(id),
         }
     }
 
     fn run_will(&mut self, id: u64) {
         let mark = self.mark(id);
-        let Some(ward) = self.wards.get_mut(&id) else { return };
-        match ward.will.take().map(|task| spawn(&task, &mark)) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        match slot.will.take().map(|task| spawn(&task, &mark)) {
             Some(Ok(leader)) => {
-                ward.plan.will_started(boottime_ms());
-                ward.running = Some(Running { leader, ended: None, is_will: true, leaves: false });
+                slot.plan.will_started(boottime_ms());
+                slot.running = Some(Running { leader, ended: None, is_will: true, leaves: false });
             }
             Some(Err(_)) | None => {
-                ward.plan.will_done();
+                slot.plan.will_done();
                 self.link.report(&Report::Willed {
                     id,
                     exit: Exit { code: Some(127), ..Exit::default() },
@@ -277,43 +277,45 @@ impl Guardian {
         }
     }
 
-    /// To the ward's group, and to what left it.
+    /// To the slot's group, and to what left it.
     fn send(&mut self, id: u64, signal: Signal) {
         let Some(leader) = self.leader(id) else { return };
         to_group(leader, signal);
         for stray in self.others(id, leader) {
-            if kin::group_of(stray) != Some(leader) {
-                kin::signal(stray, signal);
+            if process_tree::group_of(stray) != Some(leader) {
+                process_tree::signal(stray, signal);
             }
         }
     }
 
-    /// What lives of a ward beside its leader, as far as it is our child.
+    /// What lives of a slot beside its leader, as far as it is our child.
     fn others(&self, id: u64, leader: u32) -> Vec<u32> {
         let mark = self.mark(id);
         let leaders: BTreeSet<u32> =
-            self.wards.values().filter_map(|ward| Some(ward.running.as_ref()?.leader)).collect();
-        let is_only_ward = self.wards.len() == 1;
-        let adopted = kin::children().into_iter().filter(|child| !leaders.contains(child));
-        let living = adopted.filter(|&child| !kin::reap(child));
+            self.slots.values().filter_map(|slot| Some(slot.running.as_ref()?.leader)).collect();
+        let is_only_ward = self.slots.len() == 1;
+        let adopted = process_tree::children().into_iter().filter(|child| !leaders.contains(child));
+        let living = adopted.filter(|&child| !process_tree::reap(child));
         let is_its_own = |child: &u32| {
-            is_only_ward || kin::group_of(*child) == Some(leader) || kin::wears(*child, &mark)
+            is_only_ward
+                || process_tree::group_of(*child) == Some(leader)
+                || process_tree::wears(*child, &mark)
         };
         living.filter(is_its_own).collect()
     }
 
     /// Who has ended, and who is gone with all that it started.
     fn look(&mut self, now: u64) {
-        let ids: Vec<u64> = self.wards.keys().copied().collect();
+        let ids: Vec<u64> = self.slots.keys().copied().collect();
         for id in ids {
-            let Some(running) = self.wards.get_mut(&id).and_then(|ward| ward.running.as_mut())
+            let Some(running) = self.slots.get_mut(&id).and_then(|slot| slot.running.as_mut())
             else {
                 continue;
             };
-            running.ended = running.ended.or_else(|| kin::ended(running.leader));
+            running.ended = running.ended.or_else(|| process_tree::ended(running.leader));
             let Some(exit) = running.ended else { continue };
             let (leader, leaves) = (running.leader, running.leaves);
-            let by_itself = self.wards.get(&id).is_some_and(|ward| ward.plan.is_running());
+            let by_itself = self.slots.get(&id).is_some_and(|slot| slot.plan.is_running());
             if leaves && by_itself {
                 self.gone(id, leader, exit);
             } else if self.others(id, leader).is_empty() {
@@ -321,33 +323,33 @@ impl Guardian {
                 to_group(leader, Signal::KILL);
                 self.gone(id, leader, exit);
             } else {
-                let deed = self.wards.get_mut(&id).and_then(|ward| ward.plan.leader_ended(now));
-                self.perform(id, deed);
+                let action = self.slots.get_mut(&id).and_then(|slot| slot.plan.leader_ended(now));
+                self.perform(id, action);
             }
         }
         self.reap_strangers();
     }
 
     fn gone(&mut self, id: u64, leader: u32, exit: Exit) {
-        kin::reap(leader);
-        let Some(ward) = self.wards.get_mut(&id) else { return };
-        let is_will = ward.running.take().is_some_and(|running| running.is_will);
+        process_tree::reap(leader);
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let is_will = slot.running.take().is_some_and(|running| running.is_will);
         if is_will {
-            ward.plan.will_done();
+            slot.plan.will_done();
             self.link.report(&Report::Willed { id, exit });
         } else {
-            let why = ward.plan.gone();
+            let why = slot.plan.gone();
             self.link.report(&Report::Exited { id, exit: Exit { why, ..exit } });
         }
     }
 
-    /// Adopted ones that ended while no ward of theirs is being looked after.
+    /// Adopted ones that ended while no slot of theirs is being looked after.
     fn reap_strangers(&self) {
         let leaders: BTreeSet<u32> =
-            self.wards.values().filter_map(|ward| Some(ward.running.as_ref()?.leader)).collect();
-        for child in kin::children() {
+            self.slots.values().filter_map(|slot| Some(slot.running.as_ref()?.leader)).collect();
+        for child in process_tree::children() {
             if !leaders.contains(&child) {
-                kin::reap(child);
+                process_tree::reap(child);
             }
         }
     }
@@ -362,17 +364,19 @@ impl Guardian {
                 if quiet == LOOKS {
                     break;
                 }
-                quiet = if kin::kill_wearers(&self.mark, ends) { 0 } else { quiet + 1 };
+                quiet = if process_tree::kill_wearers(&self.mark, ends) { 0 } else { quiet + 1 };
                 sleep(STEP).await;
             }
         }
         for _ in 0..STEPS {
-            let rest: Vec<u32> =
-                kin::children().into_iter().filter(|&child| !kin::reap(child)).collect();
+            let rest: Vec<u32> = process_tree::children()
+                .into_iter()
+                .filter(|&child| !process_tree::reap(child))
+                .collect();
             if rest.is_empty() {
                 return;
             }
-            rest.into_iter().for_each(|child| kin::signal(child, Signal::KILL));
+            rest.into_iter().for_each(|child| process_tree::signal(child, Signal::KILL));
             sleep(STEP).await;
         }
     }
@@ -406,7 +410,7 @@ fn spawn(task: &Task, mark: &str) -> Result<u32, RunError> {
         command.env_remove(name);
     }
     command.envs(task.env.iter().map(|(name, value)| (name, value)));
-    command.env(kin::MARK, mark).stdin(stdin).process_group(0);
+    command.env(process_tree::MARK, mark).stdin(stdin).process_group(0);
     let unable = |error: io::Error| RunError::Unable {
         program,
         missing: error.kind() == io::ErrorKind::NotFound,

@@ -31,19 +31,19 @@ pub(super) enum Order {
     Attend { id: u64 },
     /// That program has ended. What it left goes on.
     Leave { id: u64 },
-    /// A new ward.
-    Ward { id: u64, grace_ms: u64, margin_ms: u64 },
-    /// What to run when the ward is stopped without the agent.
+    /// A new slot.
+    Slot { id: u64, grace_ms: u64, margin_ms: u64 },
+    /// What to run when the slot is stopped without the agent.
     Will { id: u64, task: Option<Task> },
     /// Run this.
     Run { id: u64, task: Task },
-    /// The guarantee of one ward, or of all, ends at this reading of `CLOCK_BOOTTIME`, or not at all.
+    /// The guarantee of one slot, or of all, ends at this reading of `CLOCK_BOOTTIME`, or not at all.
     Deadline { id: Option<u64>, at_ms: Option<u64> },
-    /// Send a signal to the ward's group.
+    /// Send a signal to the slot's group.
     Signal { id: u64, signal: i32 },
     /// Stop what runs: SIGTERM, so much time, SIGKILL.
     Stop { id: u64, grace_ms: u64 },
-    /// Stop it, and forget the ward, its will undone.
+    /// Stop it, and forget the slot, its will undone.
     Dismiss { id: u64 },
 }
 

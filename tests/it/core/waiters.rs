@@ -168,7 +168,7 @@ fn a_registration_whose_write_was_refused_may_be_granted_elsewhere() {
         caller: next.clone(),
         received: START,
         request: (*next.asked).clone(),
-        stranded: false,
+        owner_unreachable: false,
     }));
     two.settle();
     next.grant();

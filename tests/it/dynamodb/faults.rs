@@ -33,7 +33,7 @@ fn first(fate: Fate) -> (Arc<AtomicUsize>, impl FnMut(&str, &str) -> Fate + Send
     (writes, rule)
 }
 
-fn hasty(url: &str) -> Options {
+fn allow_stale(url: &str) -> Options {
     Options { request_timeout: Duration::from_millis(300), ..options(url) }
 }
 
@@ -74,7 +74,7 @@ async fn a_change_whose_reply_was_lost_is_told_also_when_nobody_asks_again() {
 async fn a_write_that_arrives_after_its_time_out_is_unknown_and_can_be_settled() {
     let endpoint = Endpoint::start();
     let proxy = HttpProxy::to(endpoint.addr()).await;
-    let store = open_with(hasty(&proxy.url()), None).await.unwrap();
+    let store = open_with(allow_stale(&proxy.url()), None).await.unwrap();
     let mut feed = store.feed();
     let (writes, rule) = first(Fate::Late(Duration::from_millis(2500)));
     proxy.rule(rule);
@@ -144,7 +144,7 @@ async fn a_throttled_table_is_left_alone_for_a_while_and_the_store_says_so() {
 async fn reads_are_sent_again_and_everything_resolves_while_the_table_is_away() {
     let endpoint = Endpoint::start();
     let proxy = HttpProxy::to(endpoint.addr()).await;
-    let store = open_with(hasty(&proxy.url()), None).await.unwrap();
+    let store = open_with(allow_stale(&proxy.url()), None).await.unwrap();
     let revision = commit(&store, grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
     let mut failed = 0;
     proxy.rule(move |operation, _| {
@@ -176,7 +176,7 @@ async fn where_nobody_listens_nothing_was_sent() {
     let endpoint = Endpoint::start();
     let proxy = HttpProxy::to(endpoint.addr()).await;
     let url = proxy.url();
-    let store = open_with(hasty(&url), None).await.unwrap();
+    let store = open_with(allow_stale(&url), None).await.unwrap();
     proxy.rule(|_, _| Fate::LoseReply);
     proxy.stop();
     // Kept connections end with the first requests.

@@ -59,8 +59,8 @@ async fn a_write_whose_fate_is_not_known_when_its_store_is_closed_is_left_to_oth
     let listener = open(&endpoint.url()).await;
     let mut feed = listener.feed();
     let request_timeout = Duration::from_millis(200);
-    let hasty = Options { request_timeout, ..options(&proxy.url()) };
-    let leaving = open_with(hasty, None).await.unwrap();
+    let allow_stale = Options { request_timeout, ..options(&proxy.url()) };
+    let leaving = open_with(allow_stale, None).await.unwrap();
     let alive = write_node(&leaving, Revision::ABSENT, node(7, NodeState::Alive)).await;
     // Longer than closing takes.
     proxy.rule(late(Duration::from_secs(7)));

@@ -41,7 +41,7 @@ async fn a_parked_caller_that_shuts_its_side_is_gone() {
 async fn a_parked_caller_is_noticed_though_it_sent_its_next_request_already() {
     let server = Server::start();
     server.acquire("k", "holder", 60_000).await;
-    let mut connection = server.park("/v1/acquire", &waiting("hasty")).await;
+    let mut connection = server.park("/v1/acquire", &waiting("allow_stale")).await;
     connection.send("GET", "/livez", &[], b"").await;
     server.until_waiters("k", 1).await;
     drop(connection);

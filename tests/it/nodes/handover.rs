@@ -82,27 +82,28 @@ fn notice(beat: &Value, kind: &str, key: Option<&str>) -> Option<Value> {
 
 async fn what_one_node_asks_is_told_by_the_sessions_home(pair: Pair) {
     let Pair { a, b, .. } = &pair;
-    let session = open(a, "hasty").await;
-    session.acquire(a, "hasty/1").await;
-    let rest = session.acquire(a, "hasty/2").await;
+    let session = open(a, "allow_stale").await;
+    session.acquire(a, "allow_stale/1").await;
+    let rest = session.acquire(a, "allow_stale/2").await;
     // It may not have heard of the key yet.
-    let known = async || b.get("/v1/leases/hasty/1").await["state"] == "held";
+    let known = async || b.get("/v1/leases/allow_stale/1").await["state"] == "held";
     assert!(within(ms(5_000), known).await);
-    ask(b, "hasty/1").await;
+    ask(b, "allow_stale/1").await;
     let told = async || {
         let beat = session.beat(a).await.1;
-        notice(&beat, "handover-requested", Some("hasty/1")).is_some()
+        notice(&beat, "handover-requested", Some("allow_stale/1")).is_some()
     };
     assert!(within(ms(5_000), told).await, "the home of the session says so");
-    let ordered = async || notice(&session.beat(a).await.1, "revoked", Some("hasty/1")).is_some();
+    let ordered =
+        async || notice(&session.beat(a).await.1, "revoked", Some("allow_stale/1")).is_some();
     assert!(within(ms(8_000), ordered).await, "nobody answered in time");
     let check = json!({ "key": rest.key, "token": rest.token });
     assert_eq!(b.post("/v1/check", &check).await.1["current"], true);
 }
 
 async fn requests_outlive_the_node_that_made_them(mut pair: Pair) {
-    let session = open(&pair.a, "hasty").await;
-    for key in ["hasty/1", "lazy/1"] {
+    let session = open(&pair.a, "allow_stale").await;
+    for key in ["allow_stale/1", "lazy/1"] {
         session.acquire(&pair.a, key).await;
         ask(&pair.a, key).await;
     }
@@ -121,12 +122,12 @@ async fn requests_outlive_the_node_that_made_them(mut pair: Pair) {
     assert!(left.is_some_and(|left| left > 50_000), "in full again: {left:?}");
     let ordered = async || {
         let beat = session.beat(&pair.b).await.1;
-        notice(&beat, "revoked", Some("hasty/1")).is_some()
+        notice(&beat, "revoked", Some("allow_stale/1")).is_some()
     };
     assert!(within(ms(DEATH_MS), ordered).await, "its time is counted by the new home");
     let ended = async || {
         session.beat(&pair.b).await;
-        pair.b.get("/v1/leases/hasty/1").await["state"] == "free"
+        pair.b.get("/v1/leases/allow_stale/1").await["state"] == "free"
     };
     assert!(within(ms(40_000), ended).await, "when the last promise of the dead home ran out");
 }

@@ -52,8 +52,8 @@ balance = true
 handover_timeout = "20s"
 
 [[policy]]
-prefix = "hasty/"
-pool = "hasty"
+prefix = "allow_stale/"
+pool = "allow_stale"
 balance = true
 handover_timeout = "2s"
 

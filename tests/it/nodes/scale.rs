@@ -47,12 +47,12 @@ async fn beat_all(node: &Node, sessions: &[String]) -> Duration {
 }
 
 /// Keeps sessions by heartbeats at whichever node answers, until it is dropped.
-struct Keeper {
+struct Membership {
     kept: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
 }
 
-impl Keeper {
+impl Membership {
     fn new(nodes: [Node; 2]) -> Self {
         let kept = Arc::new(Mutex::new(Vec::<String>::new()));
         let ids = kept.clone();
@@ -83,7 +83,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Membership {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -136,7 +136,7 @@ impl Stage {
 }
 
 /// Sessions that keep leases, opened at the first node.
-async fn open(node: &Node, keeper: &Keeper, sessions: u64, leases: u64) -> Vec<String> {
+async fn open(node: &Node, membership: &Membership, sessions: u64, leases: u64) -> Vec<String> {
     let open = async |n: u64| {
         let (owner, keys) = (format!("w{n}"), (0..leases).map(|k| format!("s{n}/{k}")));
         let asks =
@@ -148,7 +148,7 @@ async fn open(node: &Node, keeper: &Keeper, sessions: u64, leases: u64) -> Vec<S
         }
         assert_eq!(status, 201, "{opened}");
         let id = opened["id"].as_str().expect("an id").to_owned();
-        keeper.keep(&id);
+        membership.keep(&id);
         let keys: Vec<String> = keys.collect();
         let asks = json!({ "keys": keys, "count": leases, "owner": owner, "session": id });
         let mut granted = 0;
@@ -168,8 +168,8 @@ async fn a_death_a_return_and_ends_cost_what_the_sessions_keep() {
     let (sessions, leases) = (sized("SESSIONS", 40), sized("LEASES", 50));
     let (steady, ended) = (sized("STEADY", 15), sized("ENDED", 10) as usize);
     let mut stage = Stage::new().await;
-    let keeper = Keeper::new([stage.nodes[0].remote(), stage.nodes[1].remote()]);
-    let ids = open(&stage.nodes[0], &keeper, sessions, leases).await;
+    let membership = Membership::new([stage.nodes[0].remote(), stage.nodes[1].remote()]);
+    let ids = open(&stage.nodes[0], &membership, sessions, leases).await;
     stage.proxy.rule(|_, _| Fate::Late(ms(10)));
 
     stage.nodes[0].kill();
@@ -194,7 +194,7 @@ async fn a_death_a_return_and_ends_cost_what_the_sessions_keep() {
 
     let written = stage.proxy.units("PutItem", "l#");
     let over: BTreeSet<&String> = ids.iter().take(ended).collect();
-    keeper.end(&over);
+    membership.end(&over);
     let end = async |id: &&String| {
         let (status, answer) = stage.nodes[1].delete(&format!("/v1/sessions/{id}")).await;
         assert_eq!(status, 200, "{answer}");

@@ -8,7 +8,7 @@ mod process;
 mod world;
 
 use stateright::Property;
-use tenure::lease::{Moment, Mutant, Terms};
+use tenure::lease::{Moment, Mutant, NodeContext};
 
 use self::world::{Action, Broken, Event, World};
 use crate::{
@@ -48,7 +48,7 @@ const CRASH: Bounds = Bounds { writes: 4, attempts: [2, 1], crashes: 1, doubts: 
 const DOUBT: Bounds = Bounds { writes: 4, attempts: [1, 1], crashes: 0, doubts: 1 };
 
 struct Duo {
-    terms: Terms,
+    terms: NodeContext,
     sin: Option<Sin>,
     bounds: Bounds,
 }

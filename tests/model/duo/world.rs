@@ -321,7 +321,7 @@ impl World {
     }
 
     fn call(&mut self, model: &Duo, which: usize, caller: Number, request: Request) {
-        let call = Call { caller, received: NOW, request, stranded: false };
+        let call = Call { caller, received: NOW, request, owner_unreachable: false };
         self.step(model, which, Input::Call(call));
     }
 

@@ -11,7 +11,7 @@ mod ended;
 mod world;
 
 use stateright::Property;
-use tenure::lease::{Moment, Mutant, Terms};
+use tenure::lease::{Moment, Mutant, NodeContext};
 
 use self::world::{Action, Broken, Event, World};
 use crate::{
@@ -61,7 +61,7 @@ enum After {
 
 struct OneKey {
     after: After,
-    terms: Terms,
+    terms: NodeContext,
     sin: Option<Sin>,
     bounds: Bounds,
 }

@@ -210,7 +210,10 @@ impl World {
                 ask.into()
             }
         };
-        self.step(model, Input::Call(Call { caller, received: NOW, request, stranded: false }));
+        self.step(
+            model,
+            Input::Call(Call { caller, received: NOW, request, owner_unreachable: false }),
+        );
     }
 
     fn step(&mut self, model: &OneKey, input: Input<Number>) {

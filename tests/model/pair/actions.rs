@@ -70,7 +70,7 @@ impl World {
         if node.fencing.is_some() {
             out.push(Action::Confirm(at));
         }
-        if self.drains < bounds.drains && !node.keeper.is_leaving() {
+        if self.drains < bounds.drains && !node.membership.is_leaving() {
             out.push(Action::Leave(at));
         }
         if self.crashes < bounds.crashes {

@@ -26,7 +26,7 @@ use stateright::{
     Checker, Model, Property,
     report::{ReportData, ReportDiscovery, Reporter},
 };
-use tenure::lease::{Moment, Mutant, Nonce, Terms};
+use tenure::lease::{Moment, Mutant, NodeContext, Nonce};
 
 use self::{
     bounds::*,
@@ -56,7 +56,7 @@ const OLDEST: Moment = Moment(NOW.0 - 3 * TICK_MS * 1_000_000);
 const RECENT: Moment = Moment(NOW.0 - 2 * TICK_MS * 1_000_000);
 
 struct TwoNodes {
-    terms: Terms,
+    terms: NodeContext,
     bounds: Bounds,
     sins: Sins,
     /// What happened anywhere, a bit for each event: a property of the exploration, not of a state.

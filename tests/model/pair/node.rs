@@ -1,10 +1,10 @@
-//! One node: its keeper, and the shells of its leases.
+//! One node: its membership, and the shells of its leases.
 
 use std::sync::Arc;
 
 use tenure::lease::{
-    Effect, Env, Inherited, Keeper, Key, Lease, Loaded, Moment, NodeRecord, Nonce, Peers, Record,
-    Revision, Terms, Token, WriteEffect,
+    Effect, Env, Inherited, Key, Lease, Loaded, Membership, Moment, NodeContext, NodeRecord, Nonce,
+    Peers, Record, Revision, Token, WriteEffect,
 };
 
 use super::{
@@ -22,7 +22,7 @@ pub type Found = Option<(Revision, Arc<Record>)>;
 pub struct Node {
     /// Whether a process runs, awake or not.
     pub runs: bool,
-    pub keeper: Keeper,
+    pub membership: Membership,
     /// What it last told its leases of the other nodes.
     pub peers: Arc<Peers>,
     pub leases: [Lease<Number>; 2],
@@ -39,8 +39,12 @@ pub struct Node {
 }
 
 /// The end of D, as the leases of a node know it.
-pub fn until(keeper: &Keeper, drained_answers: bool) -> Moment {
-    if drained_answers && keeper.is_leaving() { keeper.record().until } else { keeper.until() }
+pub fn until(membership: &Membership, drained_answers: bool) -> Moment {
+    if drained_answers && membership.is_leaving() {
+        membership.record().until
+    } else {
+        membership.until()
+    }
 }
 
 pub fn key_of(which: usize) -> Key {
@@ -50,7 +54,7 @@ pub fn key_of(which: usize) -> Key {
 impl Node {
     /// A process starts.
     pub fn new(model: &TwoNodes, incarnation: Nonce, url: &str, there: &[Found; 2]) -> Self {
-        let keeper = Keeper::new(incarnation, url, "", NODE_TTL_MS, EPOCH);
+        let membership = Membership::new(incarnation, url, "", NODE_TTL_MS, EPOCH);
         let mut terms = model.terms.clone();
         (terms.node, terms.until) = (incarnation, Moment::ZERO);
         terms.peers = Some(Arc::default());
@@ -70,7 +74,7 @@ impl Node {
         });
         Self {
             runs: true,
-            keeper,
+            membership,
             peers: Arc::default(),
             leases,
             flights: [None, None],
@@ -83,18 +87,18 @@ impl Node {
     }
 
     /// What its leases are told of the node.
-    pub fn terms(&self, model: &TwoNodes) -> Terms {
+    pub fn terms(&self, model: &TwoNodes) -> NodeContext {
         let mut terms = model.terms.clone();
-        terms.node = self.keeper.incarnation();
-        terms.until = until(&self.keeper, model.sins.drained_answers);
-        terms.resumed = self.keeper.resumed();
+        terms.node = self.membership.incarnation();
+        terms.until = until(&self.membership, model.sins.drained_answers);
+        terms.resumed = self.membership.resumed();
         terms.peers = Some(self.peers.clone());
         terms
     }
 
     pub fn publish(&mut self) {
-        if *self.peers != *self.keeper.peers() {
-            self.peers = Arc::new(self.keeper.peers().clone());
+        if *self.peers != *self.membership.peers() {
+            self.peers = Arc::new(self.membership.peers().clone());
         }
     }
 
@@ -115,7 +119,7 @@ impl Node {
 
     pub fn age_keeper(&mut self, by: std::time::Duration, recent: Moment) {
         let heard = self.heard(recent);
-        self.keeper.age(by, OLDEST, recent, heard);
+        self.membership.age(by, OLDEST, recent, heard);
     }
 
     pub fn age(&mut self, oldest: Moment, recent: Moment) {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use tenure::lease::{Input, Keeper, Moment, NodeRecord, Nonce, Revision};
+use tenure::lease::{Input, Membership, Moment, NodeRecord, Nonce, Revision};
 
 use super::{
     Bounds, KEY, NOW, OLDEST, SESSION, TwoNodes,
@@ -30,8 +30,8 @@ impl Node {
 
     /// Whether a reading of this record can teach it anything.
     fn minds(&self, record: &NodeRecord) -> bool {
-        let known = self.keeper.peers().get(record.incarnation);
-        record.incarnation != self.keeper.incarnation()
+        let known = self.membership.peers().get(record.incarnation);
+        record.incarnation != self.membership.incarnation()
             && known.is_none_or(|peer| !peer.record.state.is_terminal())
     }
 }
@@ -110,11 +110,11 @@ impl World {
         let now = if model.sins.counts_from_before { asked } else { NOW };
         let mut found: Vec<_> =
             found.into_values().map(|record| (revision_of(&record), record)).collect();
-        let keeper = &mut self.nodes[at].keeper;
+        let membership = &mut self.nodes[at].membership;
         if model.sins.older_copy {
-            found.iter_mut().for_each(|(_, record)| take_older(keeper, record));
+            found.iter_mut().for_each(|(_, record)| take_older(membership, record));
         }
-        let findings = keeper.read(&found, asked, now, Nonce::default);
+        let findings = membership.read(&found, asked, now, Nonce::default);
         let mut gone = !findings.gone.is_empty();
         for (_, mut tombstone) in findings.bury {
             let mut before =
@@ -132,7 +132,7 @@ impl World {
                 (tombstone.written, tombstone.until) = (OLDEST, OLDEST + span);
             }
             self.write_terminal(tombstone.clone());
-            self.nodes[at].keeper.buried(tombstone, Revision(2), now);
+            self.nodes[at].membership.buried(tombstone, Revision(2), now);
             gone = true;
         }
         for lost in findings.lost {
@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// What the keeper knows is everybody's.
+    /// What the membership knows is everybody's.
     fn made_known(&mut self, model: &TwoNodes, at: usize) {
         let recent = model.recent();
         self.nodes[at].age_keeper(ms(0), recent);
@@ -172,7 +172,7 @@ impl World {
     fn inquired(&mut self, model: &TwoNodes, at: usize) {
         let Some(record) = self.nodes[at].inquiry.take() else { return };
         let revision = revision_of(&record);
-        self.nodes[at].keeper.buried(record, revision, NOW);
+        self.nodes[at].membership.buried(record, revision, NOW);
         self.made_known(model, at);
         if model.bounds.slow_scans[at] {
             self.tick(model, at);
@@ -199,7 +199,7 @@ impl World {
         self.step(model, at, which, Input::Loaded(Ok(loaded(&found))));
         let settled = mine && waited && !self.nodes[at].leases[which].is_writing();
         if settled
-            && nonce.is_some_and(|nonce| nonce.0 / 64 == self.nodes[at].keeper.incarnation().0)
+            && nonce.is_some_and(|nonce| nonce.0 / 64 == self.nodes[at].membership.incarnation().0)
         {
             model.saw(Event::Settled);
         }
@@ -207,8 +207,8 @@ impl World {
 }
 
 /// D of a node that was found dead, from the copy that was read before.
-fn take_older(keeper: &Keeper, record: &mut NodeRecord) {
-    if let Some(known) = keeper.peers().get(record.incarnation)
+fn take_older(membership: &Membership, record: &mut NodeRecord) {
+    if let Some(known) = membership.peers().get(record.incarnation)
         && record.state.is_terminal()
     {
         record.until = known.record.until;

@@ -168,8 +168,8 @@ impl World {
     }
 
     fn ask(&mut self, model: &TwoNodes, at: usize, which: usize, caller: Number, request: Request) {
-        let stranded = matches!(request, Request::Release(_));
-        let call = Call { caller, received: NOW, request, stranded };
+        let owner_unreachable = matches!(request, Request::Release(_));
+        let call = Call { caller, received: NOW, request, owner_unreachable };
         self.step(model, at, which, Input::Call(call));
     }
 

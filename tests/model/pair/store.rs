@@ -51,14 +51,14 @@ impl World {
 
     pub fn renew(&mut self, model: &TwoNodes, at: usize) {
         let node = &mut self.nodes[at];
-        if node.keeper.is_leaving() {
+        if node.membership.is_leaving() {
             return;
         }
-        let found = self.records.get(&node.keeper.incarnation());
+        let found = self.records.get(&node.membership.incarnation());
         if found.is_some_and(|record| record.state.is_terminal()) {
             if self.incarnations < model.bounds.incarnations {
                 self.incarnations += 1;
-                node.keeper.reborn(
+                node.membership.reborn(
                     Nonce(u128::from(self.incarnations)),
                     crate::harness::EPOCH,
                     NOW,
@@ -68,10 +68,10 @@ impl World {
             }
             return;
         }
-        let (_, record) = node.keeper.renewal(NOW, Nonce::default(), 0);
+        let (_, record) = node.membership.renewal(NOW, Nonce::default(), 0);
         self.records.insert(record.incarnation, record.clone());
-        if node.keeper.renewed(record, Revision(1), NOW) == Renewal::Resumed {
-            let resumed = node.keeper.resumed();
+        if node.membership.renewed(record, Revision(1), NOW) == Renewal::Resumed {
+            let resumed = node.membership.resumed();
             node.leases.iter_mut().for_each(|lease| lease.void_promises(resumed));
         }
     }
@@ -104,7 +104,7 @@ impl World {
             model.saw(event);
         }
         for node in self.nodes.iter_mut().filter(|node| node.runs) {
-            node.news[which] = write.record.node != node.keeper.incarnation();
+            node.news[which] = write.record.node != node.membership.incarnation();
         }
         self.cells[which] = Some((revision, write.record));
         Some(revision)

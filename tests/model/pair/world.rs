@@ -232,7 +232,7 @@ impl World {
             }
             Action::Leave(at) => {
                 self.drains += 1;
-                if let Some((_, record)) = self.nodes[at].keeper.leave(Nonce::default()) {
+                if let Some((_, record)) = self.nodes[at].membership.leave(Nonce::default()) {
                     self.write_terminal(record);
                 }
             }
@@ -247,9 +247,9 @@ impl World {
                 self.pass(model);
                 for at in 0..2 {
                     let node = &self.nodes[at];
-                    let first = node.keeper.incarnation().0 <= 2;
+                    let first = node.membership.incarnation().0 <= 2;
                     let sleeps = first && model.bounds.sleeps[at];
-                    if node.runs && node.keeper.is_committed() && !sleeps {
+                    if node.runs && node.membership.is_committed() && !sleeps {
                         self.renew(model, at);
                         if !model.bounds.slow_scans[at] {
                             self.watch(model, at);
@@ -281,8 +281,13 @@ impl World {
                 ask.into()
             }
         };
-        let stranded = kind == Kind::Release;
-        self.step(model, at, KEY, Input::Call(Call { caller, received: NOW, request, stranded }));
+        let owner_unreachable = kind == Kind::Release;
+        self.step(
+            model,
+            at,
+            KEY,
+            Input::Call(Call { caller, received: NOW, request, owner_unreachable }),
+        );
     }
 
     /// The plugin did its work, and says so.
@@ -301,7 +306,7 @@ impl World {
         Number::present(waiting.map(|call| call.caller).chain(self.session.present()));
         let key = key_of(which);
         // One incarnation starts one write on one revision: what a lost one expected has moved on.
-        let incarnation = self.nodes[at].keeper.incarnation().0;
+        let incarnation = self.nodes[at].membership.incarnation().0;
         let next = Nonce(incarnation * 64 + u128::from(self.revision(which).0) + 1);
         let mut nonces = || next;
         let terms = self.nodes[at].terms(model);
@@ -362,7 +367,7 @@ impl World {
         if !self.is_durable(which, token) {
             self.broken = Some(Broken::NotDurable);
         }
-        let record = self.records.get(&self.nodes[at].keeper.incarnation());
+        let record = self.records.get(&self.nodes[at].membership.incarnation());
         if record.is_none_or(|record| NOW >= record.until) {
             self.broken = Some(Broken::PromisedTooLate);
         }

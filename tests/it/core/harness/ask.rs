@@ -25,7 +25,7 @@ pub fn acquire(name: &str) -> Ask {
         ttl_ms: TTL_MS,
         value: None,
         reclaim: false,
-        hasty: false,
+        allow_stale: false,
         wait_until: None,
         grant_nonce: Nonce::default(),
         mark: None,

@@ -16,7 +16,7 @@ pub use oracle::{Oracle, Verdict};
 pub use policy::*;
 use tenure::lease::{
     Alarm, Call, Change, ChangeKind, ClusterSecret, Effect, Env, FenceRun, Inherited, Input, Key,
-    Lease, Loaded, Moment, Mutant, Nonce, Record, Request, StoreError, Terms, WriteEffect,
+    Lease, Loaded, Moment, Mutant, NodeContext, Nonce, Record, Request, StoreError, WriteEffect,
 };
 pub use who::Who;
 
@@ -40,7 +40,7 @@ pub struct Bench {
     pub now: Moment,
     pub cell: StoreCell,
     pub lease: Lease<Who>,
-    pub terms: Terms,
+    pub terms: NodeContext,
     /// The write that the shell handed to the store, until its outcome is reported.
     pub flight: Option<WriteEffect>,
     /// Copies of writes whose sender died or gave up: they may land yet.
@@ -78,8 +78,8 @@ pub struct Sins {
 }
 
 /// What every test runs under unless it says otherwise.
-pub fn terms(broken: Option<Mutant>) -> Terms {
-    Terms {
+pub fn terms(broken: Option<Mutant>) -> NodeContext {
+    NodeContext {
         node: Nonce(1),
         until: Moment::NEVER,
         resumed: Moment::ZERO,
@@ -233,7 +233,7 @@ impl Bench {
             caller: who.clone(),
             received: self.now,
             request,
-            stranded: false,
+            owner_unreachable: false,
         }));
     }
 

@@ -39,7 +39,7 @@ fn another_node_opens_a_key_when_the_lock_delay_of_its_home_is_over() {
     let (mut world, _) = expired(&ruled(DELAY_MS as u32, None));
     let end = world.record().written + ms(DELAY_MS);
     let b = waiting(&world, "b");
-    let b = world.stranded(B, b);
+    let b = world.owner_unreachable(B, b);
     // Its home answers nobody meanwhile, but lives.
     world.run_until(2 * DELAY_MS, |_| !b.waits());
     b.grant();
@@ -53,7 +53,7 @@ fn the_lock_delay_of_a_dead_home_is_waited_for() {
     let end = world.record().written + ms(DELAY_MS);
     world.crash(A);
     let b = waiting(&world, "b");
-    let b = world.stranded(B, b);
+    let b = world.owner_unreachable(B, b);
     world.run_until(2 * DELAY_MS, |_| !b.waits());
     assert!(world.is_terminal(A));
     b.grant();
@@ -80,7 +80,7 @@ fn an_old_owner_revives_its_lease_at_another_node() {
 fn a_fence_is_run_by_the_home_alone_while_that_lives() {
     let (mut world, _) = expired(&ruled(0, Some(before_grant(&["power"]))));
     let b = waiting(&world, "b");
-    let b = world.stranded(B, b);
+    let b = world.owner_unreachable(B, b);
     world.run(10 * NODE_TTL_MS);
     assert_eq!((world.nodes[A].fences.len(), world.nodes[B].fences.len()), (1, 0));
     assert!(b.waits());
@@ -96,7 +96,7 @@ fn the_fence_of_a_dead_home_is_run_by_the_node_that_finds_it() {
     assert_eq!(world.nodes[A].fences.len(), 1);
     world.crash(A);
     let b = waiting(&world, "b");
-    let b = world.stranded(B, b);
+    let b = world.owner_unreachable(B, b);
     world.run_until(10 * NODE_TTL_MS, |world| !world.nodes[B].fences.is_empty());
     assert!(world.is_terminal(A) && b.waits());
     assert_eq!(world.nodes[B].fences[0].token.0, holder.token());
@@ -167,7 +167,7 @@ fn a_node_that_may_not_promise_neither_fences_nor_confirms() {
 fn a_fence_on_release_is_written_for_a_home_that_cannot_be_reached() {
     let plan = FencePlan { on_release: true, ..before_grant(&["power"]) };
     let (mut world, holder) = held(&ruled(0, Some(plan)));
-    world.stranded(B, release(holder.proof()));
+    world.owner_unreachable(B, release(holder.proof()));
     assert_eq!(world.nodes[B].fences.len(), 1);
     assert_eq!(world.nodes[A].fences.len(), 0);
     world.report(B, FenceResult::Confirmed);

@@ -1,6 +1,6 @@
 //! R3: when a node is found dead, and what its tombstone says.
 
-use tenure::lease::{Keeper, MAX_NODE_TTL_MS, Moment, NODE_DRIFT, NodeState};
+use tenure::lease::{MAX_NODE_TTL_MS, Membership, Moment, NODE_DRIFT, NodeState};
 
 use super::*;
 
@@ -150,24 +150,24 @@ fn a_record_that_vanished_while_this_node_did_not_look_is_asked_for_by_name() {
     assert!(world.records[&home].1.unseen, "the lease must not stay at a home that nobody finds");
 }
 
-/// What a keeper knows of itself, without a world.
-fn keeper() -> (Keeper, Moment) {
-    let mut keeper = Keeper::new(tenure::lease::Nonce(1), "", "0", NODE_TTL_MS, EPOCH);
-    let (_, record) = keeper.renewal(START, tenure::lease::Nonce(2), 0);
-    keeper.renewed(record, tenure::lease::Revision(5), START);
-    (keeper, START)
+/// What a membership knows of itself, without a world.
+fn membership() -> (Membership, Moment) {
+    let mut membership = Membership::new(tenure::lease::Nonce(1), "", "0", NODE_TTL_MS, EPOCH);
+    let (_, record) = membership.renewal(START, tenure::lease::Nonce(2), 0);
+    membership.renewed(record, tenure::lease::Revision(5), START);
+    (membership, START)
 }
 
 #[test]
 fn the_end_of_its_own_record_never_goes_back() {
-    let (mut keeper, now) = keeper();
-    let (_, older) = keeper.renewal(now, tenure::lease::Nonce(3), 0);
-    let (_, newer) = keeper.renewal(now + ms(1_000), tenure::lease::Nonce(4), 0);
+    let (mut membership, now) = membership();
+    let (_, older) = membership.renewal(now, tenure::lease::Nonce(3), 0);
+    let (_, newer) = membership.renewal(now + ms(1_000), tenure::lease::Nonce(4), 0);
     let until = newer.until;
-    keeper.renewed(newer, tenure::lease::Revision(9), now + ms(1_000));
-    keeper.renewed(older, tenure::lease::Revision(7), now + ms(1_001));
-    assert_eq!(keeper.until(), until);
-    keeper.reborn(tenure::lease::Nonce(8), EPOCH, now + ms(1_002));
-    let own = keeper.peers().get(tenure::lease::Nonce(1)).unwrap();
+    membership.renewed(newer, tenure::lease::Revision(9), now + ms(1_000));
+    membership.renewed(older, tenure::lease::Revision(7), now + ms(1_001));
+    assert_eq!(membership.until(), until);
+    membership.reborn(tenure::lease::Nonce(8), EPOCH, now + ms(1_002));
+    let own = membership.peers().get(tenure::lease::Nonce(1)).unwrap();
     assert_eq!(own.record.until, until, "what was promised is reckoned with");
 }

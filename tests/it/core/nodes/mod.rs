@@ -1,5 +1,5 @@
 //! Two nodes, seldom three, on one store, driven by hand: clocks that differ by years and run at different rates, node
-//! records kept by [`tenure::lease::Keeper`], one key's lease on each. One test per rule of several nodes.
+//! records kept by [`tenure::lease::Membership`], one key's lease on each. One test per rule of several nodes.
 
 mod adoption;
 mod aftermath;

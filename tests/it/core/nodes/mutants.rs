@@ -22,7 +22,7 @@ fn rule(mutant: Mutant) -> (Option<Mutant>, Sins) {
 /// A rival asks at a node, and waits for as long as it takes.
 fn rival(world: &mut World, at: usize) -> Who {
     let request = acquire("b").waiting_until(world.clock(at) + ms(300_000));
-    world.stranded(at, request)
+    world.owner_unreachable(at, request)
 }
 
 /// The rival got the key.

@@ -80,9 +80,9 @@ fn a_look_that_a_write_crossed_says_nothing() {
 fn a_refusal_is_looked_up_unless_the_caller_is_hasty() {
     let (mut world, first) = held_at_a(None);
     world.done(A, release(first.proof()));
-    let mut hasty = acquire("b");
-    hasty.0.hasty = true;
-    let refused = world.done(B, hasty);
+    let mut allow_stale = acquire("b");
+    allow_stale.0.allow_stale = true;
+    let refused = world.done(B, allow_stale);
     assert!(matches!(refused.answer(), Answer::Refused(..)), "{refused:?}");
     world.done(B, acquire("b")).grant();
 }

@@ -65,7 +65,7 @@ fn a_node_without_a_record_adopts_nothing() {
     let (mut world, holder) = orphaned(None);
     let former = world.home();
     let now = world.clock(B);
-    world.nodes[B].keeper.reborn(tenure::lease::Nonce(77), EPOCH, now);
+    world.nodes[B].membership.reborn(tenure::lease::Nonce(77), EPOCH, now);
     world.publish(B);
     let refused = world.done(B, heartbeat(holder.proof()));
     assert!(matches!(refused.answer(), Answer::Lapsed));

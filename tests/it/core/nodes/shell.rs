@@ -1,11 +1,11 @@
-//! One node: its clock, its keeper, and the shell of one lease.
+//! One node: its clock, its membership, and the shell of one lease.
 
 use std::sync::Arc;
 
 use tenure::lease::{
-    Answer, Effect, Effects, Env, FenceReport, FenceResult, FenceRun, Inherited, Input, Keeper,
-    Lease, Loaded, Moment, Mutant, NodeRecord, NodeState, Nonce, Peers, Record, Renewal, Revision,
-    Terms, WriteEffect,
+    Answer, Effect, Effects, Env, FenceReport, FenceResult, FenceRun, Inherited, Input, Lease,
+    Loaded, Membership, Moment, Mutant, NodeContext, NodeRecord, NodeState, Nonce, Peers, Record,
+    Renewal, Revision, WriteEffect,
 };
 
 use super::{NODE_TTL_MS, world::World};
@@ -20,9 +20,9 @@ pub struct Node {
     ppm: i64,
     /// Whether it does anything.
     pub up: bool,
-    pub keeper: Keeper,
+    pub membership: Membership,
     pub lease: Lease<Who>,
-    pub terms: Terms,
+    pub terms: NodeContext,
     pub flight: Option<WriteEffect>,
     pub reads: usize,
     pub inquiries: Vec<Nonce>,
@@ -47,7 +47,7 @@ impl Node {
             origin,
             ppm,
             up: false,
-            keeper: Keeper::new(Nonce::default(), "", "", NODE_TTL_MS, EPOCH),
+            membership: Membership::new(Nonce::default(), "", "", NODE_TTL_MS, EPOCH),
             lease,
             terms,
             flight: None,
@@ -73,7 +73,7 @@ impl World {
     }
 
     pub fn incarnation(&self, at: usize) -> Nonce {
-        self.nodes[at].keeper.incarnation()
+        self.nodes[at].membership.incarnation()
     }
 
     /// The record of a node's present incarnation is terminal, as the store has it.
@@ -97,7 +97,7 @@ impl World {
         let incarnation = self.nonce();
         let there = self.cell.load();
         let node = &mut self.nodes[at];
-        node.keeper = Keeper::new(incarnation, url, "0", NODE_TTL_MS, EPOCH);
+        node.membership = Membership::new(incarnation, url, "0", NODE_TTL_MS, EPOCH);
         (node.up, node.lapsed, node.reads, node.flight) = (true, false, 0, None);
         node.inquiries.clear();
         node.fences.clear();
@@ -117,17 +117,18 @@ impl World {
         self.strays.extend(lost);
     }
 
-    /// Makes what the keeper knows the lease's.
+    /// Makes what the membership knows the lease's.
     pub fn publish(&mut self, at: usize) {
         let (sins, now) = (self.sins, self.clock(at));
         let node = &mut self.nodes[at];
-        let drained = node.keeper.is_leaving() && sins.drained_answers;
+        let drained = node.membership.is_leaving() && sins.drained_answers;
         let terms = &mut node.terms;
-        terms.node = node.keeper.incarnation();
-        terms.epoch = node.keeper.record().epoch;
-        terms.until = if drained { node.keeper.record().until } else { node.keeper.until() };
-        terms.resumed = node.keeper.resumed();
-        let mut peers = node.keeper.peers().clone();
+        terms.node = node.membership.incarnation();
+        terms.epoch = node.membership.record().epoch;
+        terms.until =
+            if drained { node.membership.record().until } else { node.membership.until() };
+        terms.resumed = node.membership.resumed();
+        let mut peers = node.membership.peers().clone();
         if sins.older_copy {
             let known = terms.peers.take().unwrap_or_default();
             peers = older_copies(&known, peers, now);
@@ -137,11 +138,11 @@ impl World {
 
     /// One renewal of its record, settled.
     pub fn renew(&mut self, at: usize) {
-        if self.nodes[at].keeper.is_leaving() {
+        if self.nodes[at].membership.is_leaving() {
             return;
         }
         let (now, nonce) = (self.clock(at), self.nonce());
-        let (expected, record) = self.nodes[at].keeper.renewal(now, nonce, 0);
+        let (expected, record) = self.nodes[at].membership.renewal(now, nonce, 0);
         if let Some(revision) = self.write_node(expected, record.clone()) {
             self.renewed(at, record, revision);
         } else if !self.outage {
@@ -152,7 +153,7 @@ impl World {
 
     pub fn renewed(&mut self, at: usize, record: NodeRecord, revision: Revision) {
         let now = self.clock(at);
-        if self.nodes[at].keeper.renewed(record, revision, now) == Renewal::Resumed {
+        if self.nodes[at].membership.renewed(record, revision, now) == Renewal::Resumed {
             self.nodes[at].lapsed = true;
         }
     }
@@ -165,7 +166,7 @@ impl World {
             }
             _ => {
                 let (incarnation, now) = (self.nonce(), self.clock(at));
-                self.nodes[at].keeper.reborn(incarnation, EPOCH, now);
+                self.nodes[at].membership.reborn(incarnation, EPOCH, now);
             }
         }
     }
@@ -173,7 +174,7 @@ impl World {
     /// It says that it leaves.
     pub fn leave(&mut self, at: usize) {
         let nonce = self.nonce();
-        let left = self.nodes[at].keeper.leave(nonce);
+        let left = self.nodes[at].membership.leave(nonce);
         self.publish(at);
         if let Some((expected, record)) = left {
             self.write_node(expected, record);
@@ -192,7 +193,7 @@ impl World {
     pub fn watch_as(&mut self, at: usize, asked: Moment, found: &[(Revision, NodeRecord)]) {
         let now = if self.sins.counts_from_before { asked } else { self.clock(at) };
         let mut last = self.last_nonce;
-        let findings = self.nodes[at].keeper.read(found, asked, now, || {
+        let findings = self.nodes[at].membership.read(found, asked, now, || {
             last += 1;
             Nonce(last)
         });
@@ -200,12 +201,12 @@ impl World {
         let mut gone = !findings.gone.is_empty();
         for (expected, mut tombstone) in findings.bury {
             if self.sins.own_instants {
-                let own = self.nodes[at].keeper.record();
+                let own = self.nodes[at].membership.record();
                 (tombstone.written, tombstone.until) = (own.written, own.until);
             }
             if let Some(revision) = self.write_node(expected, tombstone.clone()) {
                 let now = self.clock(at);
-                self.nodes[at].keeper.buried(tombstone, revision, now);
+                self.nodes[at].membership.buried(tombstone, revision, now);
                 gone = true;
             }
         }
@@ -243,7 +244,7 @@ impl World {
                 }
             };
             let now = self.clock(at);
-            self.nodes[at].keeper.buried(record, revision, now);
+            self.nodes[at].membership.buried(record, revision, now);
         }
     }
 

@@ -121,11 +121,14 @@ impl World {
         Who::new(self.real, request)
     }
 
-    pub fn ask_as(&mut self, at: usize, who: &Who, stranded: bool) {
+    pub fn ask_as(&mut self, at: usize, who: &Who, owner_unreachable: bool) {
         self.oracle.sent(&who.asked);
         let request = (*who.asked).clone();
         let received = self.clock(at);
-        self.input(at, Input::Call(Call { caller: who.clone(), received, request, stranded }));
+        self.input(
+            at,
+            Input::Call(Call { caller: who.clone(), received, request, owner_unreachable }),
+        );
     }
 
     /// Sends a request, and lets the store do whatever comes of it.
@@ -136,7 +139,7 @@ impl World {
     }
 
     /// A request whose home was asked and does not answer.
-    pub fn stranded(&mut self, at: usize, request: impl Into<Request>) -> Who {
+    pub fn owner_unreachable(&mut self, at: usize, request: impl Into<Request>) -> Who {
         let who = self.caller(request.into());
         self.ask_as(at, &who, true);
         self.settle(at);

@@ -253,18 +253,18 @@ impl Judge {
         if self.exited.is_some() {
             return Ok(());
         }
-        must!("G1", !state.in_office() || self.on, "{state} without an activation");
+        must!("G1", !state.is_active() || self.on, "{state} without an activation");
         let valid = self.deadline.is_some_and(|end| now < end);
-        must!("G1", !state.in_office() || (self.held && valid), "{state} without a valid lease");
+        must!("G1", !state.is_active() || (self.held && valid), "{state} without a valid lease");
         let room = self.deadline.is_some_and(|end| now + self.settings.reserve() < end);
-        must!("G2", !state.in_office() || room, "{state} without room for a deactivation");
+        must!("G2", !state.is_active() || room, "{state} without room for a deactivation");
         if self.on {
             let Some(end) = self.deadline else { return Err("G1: on without a lease".into()) };
             if now >= end && !self.paused {
                 must!("G2", self.alarmed, "neither inactive nor alarmed at the deadline");
                 must!("G2", self.overran, "no alarm for the overrun");
             }
-            let current = self.will == Some(end) || !state.in_office();
+            let current = self.will == Some(end) || !state.is_active();
             must!("G7", current, "the will is for {:?}, not {end:?}", self.will);
         } else {
             must!("G7", self.will.is_none(), "a will without an office");
@@ -275,8 +275,8 @@ impl Judge {
         must!("G5", !(self.held && idle), "{state} with a lease that it does not want");
         let aspires = matches!(state, State::Confirming(_) | State::Fencing);
         must!("G5", !aspires || self.healthy, "{state} though it is not healthy");
-        must!("G11", !(self.will_ran && state.in_office()), "{state} after its will was executed");
-        must!("G10", !(self.terminating && state.in_office()), "{state} after SIGTERM");
+        must!("G11", !(self.will_ran && state.is_active()), "{state} after its will was executed");
+        must!("G10", !(self.terminating && state.is_active()), "{state} after SIGTERM");
         Ok(())
     }
 }

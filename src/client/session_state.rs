@@ -35,9 +35,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const PAGE: u32 = 1000;
 
 /// A session's core.
-pub(super) struct Keeper {
+pub(super) struct SessionState {
     /// Itself, for tasks.
-    me: Weak<Keeper>,
+    me: Weak<SessionState>,
     pub(super) client: Client,
     /// Where its tasks run, whoever drops it.
     pub(super) runtime: Handle,
@@ -89,13 +89,13 @@ impl Asking {
 
 /// A request under the session that has no answer yet.
 pub(super) struct Asked<'a> {
-    keeper: &'a Keeper,
+    session_state: &'a SessionState,
     number: u64,
 }
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        self.keeper.asking().open.remove(&self.number);
+        self.session_state.asking().open.remove(&self.number);
     }
 }
 
@@ -145,7 +145,7 @@ fn fingerprint(core: &Core) -> u64 {
     bytes[..8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-impl Keeper {
+impl SessionState {
     pub(super) fn new(client: Client, opened: Opened, sent: Sent, shared: bool) -> Arc<Self> {
         let guarantee = Guarantee::new(client.clock.clone(), sent, opened.valid_for_ms);
         let Opened { id, session, .. } = opened;
@@ -183,7 +183,7 @@ impl Keeper {
         let number = asking.next;
         asking.next += 1;
         asking.open.insert(number);
-        Asked { keeper: self, number }
+        Asked { session_state: self, number }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -354,7 +354,7 @@ fn of_a_lease(of_session: Loss) -> Loss {
     }
 }
 
-impl Kept for Keeper {
+impl Kept for SessionState {
     fn guarantee(&self) -> &Guarantee {
         &self.guarantee
     }
@@ -401,13 +401,13 @@ mod tests {
     async fn a_notice_of_an_earlier_tenure_does_not_end_the_present_one() {
         let client = Client::new("http://127.0.0.1:9").expect("a client");
         let sent = Sent::now(client.clock.as_ref());
-        let keeper = Keeper::new(client.clone(), opened(), sent, true);
+        let session_state = SessionState::new(client.clone(), opened(), sent, true);
         let take = |token: u64| {
             let grant = json!({
                 "key": "k", "owner": "w", "state": "held", "token": token, "lease_id": "l", "valid_for_ms": 60_000,
             });
             let grant = serde_json::from_value(grant).expect("a grant");
-            Lease::new(client.clone(), grant, sent, keeper.ttl, Some(keeper.clone()))
+            Lease::new(client.clone(), grant, sent, session_state.ttl, Some(session_state.clone()))
         };
         let revoked = |token: u64| SessionAlive {
             valid_for_ms: 60_000,
@@ -420,11 +420,11 @@ mod tests {
             }],
         };
         let lease = take(7);
-        keeper.heard(&revoked(5), sent);
+        session_state.heard(&revoked(5), sent);
         assert!(lease.valid(), "the notice is about an earlier tenure");
         let again = take(8);
         assert!(again.valid(), "so is it for a grant that was asked for before");
-        keeper.heard(&revoked(8), sent);
+        session_state.heard(&revoked(8), sent);
         assert_eq!(again.deadline().lost, Some(Loss::Revoked));
         assert_eq!(take(8).deadline().lost, Some(Loss::Revoked), "and known late it is none");
     }

@@ -10,7 +10,7 @@ use rustix::process::{
 use super::wire::Exit;
 use crate::worker::group::pid;
 
-/// The variable by which a ward's programs are known after they left their group.
+/// The variable by which a slot's programs are known after they left their group.
 pub const MARK: &str = "TENURE_WARD";
 
 /// Makes orphans of our children ours, where the system can.
@@ -36,9 +36,9 @@ pub fn is_stopped(process: u32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
 
-/// The mark of one ward.
-pub fn mark(guardian: &str, ward: u64) -> String {
-    format!("{guardian}-{ward}")
+/// The mark of one slot.
+pub fn mark(guardian: &str, slot: u64) -> String {
+    format!("{guardian}-{slot}")
 }
 
 /// Whether the process has this mark in its environment.

@@ -7,23 +7,23 @@ use tokio::sync::mpsc;
 use super::Event;
 use crate::worker::{
     guard::{Input, Outcome, RunId},
-    guardian::{Exit, Task, Ward, Why},
+    guardian::{Exit, Slot, Task, Why},
 };
 
 /// Orders that wait. The machine has at most one run and its kill under way.
 const ORDERS: usize = 64;
 
 enum Order {
-    Run { run: RunId, task: Task, ward: Arc<Ward> },
+    Run { run: RunId, task: Task, slot: Arc<Slot> },
     Kill(RunId),
 }
 
-/// A lane for scripts.
-pub(super) struct Lane {
+/// A script_queue for scripts.
+pub(super) struct ScriptQueue {
     orders: mpsc::Sender<Order>,
 }
 
-impl Lane {
+impl ScriptQueue {
     pub(super) fn new(events: mpsc::Sender<Event>) -> Self {
         let (orders, queue) = mpsc::channel(ORDERS);
         tokio::spawn(work(queue, events));
@@ -31,8 +31,8 @@ impl Lane {
     }
 
     /// Whether it was taken.
-    pub(super) fn run(&self, run: RunId, task: Task, ward: Arc<Ward>) -> bool {
-        self.orders.try_send(Order::Run { run, task, ward }).is_ok()
+    pub(super) fn run(&self, run: RunId, task: Task, slot: Arc<Slot>) -> bool {
+        self.orders.try_send(Order::Run { run, task, slot }).is_ok()
     }
 
     pub(super) fn kill(&self, run: RunId) {
@@ -52,8 +52,8 @@ async fn work(mut orders: mpsc::Receiver<Order>, events: mpsc::Sender<Event>) {
             None => return,
             // It is over already.
             Some(Order::Kill(_)) => {}
-            Some(Order::Run { run, task, ward }) => {
-                let outcome = one(run, task, &ward, &mut orders, &mut waiting).await;
+            Some(Order::Run { run, task, slot }) => {
+                let outcome = one(run, task, &slot, &mut orders, &mut waiting).await;
                 if events.send(Event::Input(Input::Ended(run, outcome))).await.is_err() {
                     return;
                 }
@@ -65,16 +65,16 @@ async fn work(mut orders: mpsc::Receiver<Order>, events: mpsc::Sender<Event>) {
 async fn one(
     run: RunId,
     task: Task,
-    ward: &Ward,
+    slot: &Slot,
     orders: &mut mpsc::Receiver<Order>,
     waiting: &mut VecDeque<Order>,
 ) -> Outcome {
-    let Ok(mut running) = ward.run(task).await else { return Outcome::Failed };
+    let Ok(mut running) = slot.run(task).await else { return Outcome::Failed };
     loop {
         tokio::select! {
             exit = running.exited() => return outcome(exit),
             order = orders.recv() => match order {
-                Some(Order::Kill(killed)) if killed == run => ward.stop(Duration::ZERO),
+                Some(Order::Kill(killed)) if killed == run => slot.stop(Duration::ZERO),
                 Some(other) => waiting.push_back(other),
                 // The agent ends, and its guardian sees to the rest.
                 None => pending().await,

@@ -20,7 +20,7 @@ pub struct Death<N = Key> {
 /// Lives in an actor's last field; its drop is the death. It must not panic, block or lock: it may run
 /// while the thread unwinds. The channel is unbounded for that reason, and bounded by the number of
 /// actors.
-pub struct Obituary<N: Clone = Key> {
+pub struct ExitNotice<N: Clone = Key> {
     key: N,
     incarnation: u64,
     clock: std::sync::Arc<dyn crate::clock::Clock>,
@@ -28,7 +28,7 @@ pub struct Obituary<N: Clone = Key> {
     silent: bool,
 }
 
-impl<N: Clone> Obituary<N> {
+impl<N: Clone> ExitNotice<N> {
     pub fn new(
         key: N,
         incarnation: u64,
@@ -52,7 +52,7 @@ impl<N: Clone> Obituary<N> {
     }
 }
 
-impl<N: Clone> Drop for Obituary<N> {
+impl<N: Clone> Drop for ExitNotice<N> {
     fn drop(&mut self) {
         if self.silent {
             return;

@@ -12,14 +12,14 @@ const VALUE: u64 = 16 * 1024;
 
 /// The files of one tenure. They are removed when this is dropped.
 #[derive(Debug)]
-pub struct Papers {
+pub struct LeaseFile {
     dir: Arc<PrivateDir>,
     lease: String,
     value: String,
 }
 
-impl Papers {
-    /// Papers with a number that no others in this directory have.
+impl LeaseFile {
+    /// LeaseFile with a number that no others in this directory have.
     #[must_use]
     pub fn new(dir: Arc<PrivateDir>, number: u64) -> Self {
         Self { dir, lease: format!("lease-{number}.json"), value: format!("value-{number}") }
@@ -100,7 +100,7 @@ impl Papers {
     }
 }
 
-impl Drop for Papers {
+impl Drop for LeaseFile {
     fn drop(&mut self) {
         self.dir.remove(&self.lease);
         self.dir.remove(&self.value);

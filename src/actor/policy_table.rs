@@ -19,7 +19,7 @@ pub(super) fn digest(bytes: &[u8]) -> u64 {
 }
 
 /// The policies of a moment. Replaced as a whole: whoever reads them takes no lock.
-pub struct Rules {
+pub struct PolicyTable {
     policies: Arc<Policies>,
     /// The metrics of each policy's pool, in the order of the policies; one value a pool.
     metrics: Box<[Arc<PoolMetrics>]>,
@@ -27,7 +27,7 @@ pub struct Rules {
     version: u64,
 }
 
-impl Rules {
+impl PolicyTable {
     /// These policies; the series of their pools exist from now on.
     pub(super) fn new(policies: Arc<Policies>, version: u64) -> Self {
         let mut pools = BTreeMap::new();
@@ -110,7 +110,7 @@ mod tests {
             policy("jobs/big/x", "jobs"),
             policy("cron/", "jobs"),
         ];
-        let rules = Rules::new(Arc::new(Policies::new(all, Policy::default())), 0);
+        let rules = PolicyTable::new(Arc::new(Policies::new(all, Policy::default())), 0);
         assert_eq!(rules.ranges("jobs", ""), ["cron/", "jobs/"]);
         assert_eq!(rules.ranges("jobs", "jobs/b"), ["jobs/b"]);
         assert_eq!(rules.ranges("jobs", "c"), ["cron/"]);

@@ -38,32 +38,32 @@ const RETRY: Duration = Duration::from_millis(500);
 /// Goes on for as long as the process does.
 pub(crate) fn start(world: &Arc<World>) {
     bonds::start(world);
-    supervise(world, "reaper", |world| async move { reap_for_ever(world).await });
+    supervise(world, "session_cleanup", |world| async move { clean_up_forever(world).await });
     supervise(world, "session surveys", |world| async move { survey_for_ever(world).await });
     supervise(world, "session inquiries", |world| async move { inquire_for_ever(&world).await });
     handovers::start(world);
     supervise(world, "session orders", |world| async move { reorder_for_ever(&world).await });
 }
 
-struct Reaper {
+struct SessionCleanup {
     world: Arc<World>,
     burial: Duration,
     dead: HashMap<Nonce, Cleanup>,
 }
 
-async fn reap_for_ever(world: Arc<World>) {
-    let mut reaper = Reaper { world, burial: burial(), dead: HashMap::default() };
+async fn clean_up_forever(world: Arc<World>) {
+    let mut session_cleanup = SessionCleanup { world, burial: burial(), dead: HashMap::default() };
     loop {
         tokio::select! {
             biased;
-            () = reaper.world.sessions.work.notified() => {}
-            () = tokio::time::sleep(ROUND), if !reaper.dead.is_empty() => {}
+            () = session_cleanup.world.sessions.work.notified() => {}
+            () = tokio::time::sleep(ROUND), if !session_cleanup.dead.is_empty() => {}
         }
-        reaper.round().await;
+        session_cleanup.round().await;
     }
 }
 
-impl Reaper {
+impl SessionCleanup {
     async fn round(&mut self) {
         self.take_news().await;
         if !self.world.sessions.bonds.are_whole() {
@@ -333,7 +333,7 @@ async fn inquire(world: &Arc<World>, digest: Nonce, keys: HashSet<Key>) {
         Inquiry::Bury => {
             let (caller, answer) = super::Reply::one();
             let (received, request) = (world.now(), Request::Bury);
-            let call = Call { caller, received, request, stranded: false };
+            let call = Call { caller, received, request, owner_unreachable: false };
             let _ = world.registry.post(world, key.as_str(), Mail::Call(call));
             drop(answer.await);
             // Asked again, it is there.

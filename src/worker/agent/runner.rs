@@ -1,24 +1,24 @@
-//! Who runs the scripts: the guardian, its wards, and the will.
+//! Who runs the scripts: the guardian, its slots, and the will.
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::{Charge, Event, lane::Lane};
+use super::{Charge, Event, script_queue::ScriptQueue};
 use crate::{
     client::Lease,
     worker::{
         PrivateDir,
         guard::{Input, Outcome, RunId, Script},
-        guardian::{Guardian, Task, Ward, own_program},
+        guardian::{Guardian, Slot, Task, own_program},
     },
 };
 
 /// The lease's file in the private directory.
 const LEASE_FILE: &str = "lease.json";
 
-pub(super) struct Staff {
+pub(super) struct Runner {
     charge: Arc<Charge>,
     /// The variables by which scripts ask the same servers.
     servers: Vec<(&'static str, OsString)>,
@@ -26,18 +26,18 @@ pub(super) struct Staff {
     events: mpsc::Sender<Event>,
     dir: PrivateDir,
     guardian: Guardian,
-    checks: Lane,
-    changes: Lane,
-    check_ward: Arc<Ward>,
+    checks: ScriptQueue,
+    changes: ScriptQueue,
+    check_ward: Arc<Slot>,
     /// Where changes run: with the will, while the service may be active.
-    office: Arc<Ward>,
+    activation: Arc<Slot>,
     /// Counts offices.
     number: u64,
     armed: bool,
     token: Option<u64>,
 }
 
-impl Staff {
+impl Runner {
     pub(super) async fn new(
         charge: Arc<Charge>,
         servers: &[(&'static str, OsString)],
@@ -45,8 +45,9 @@ impl Staff {
         events: mpsc::Sender<Event>,
     ) -> Result<Self, String> {
         let (dir, guardian) = start(program.clone()).await?;
-        let (checks, changes) = (Lane::new(events.clone()), Lane::new(events.clone()));
-        let (check_ward, office) = (ward(&guardian, &charge), ward(&guardian, &charge));
+        let (checks, changes) =
+            (ScriptQueue::new(events.clone()), ScriptQueue::new(events.clone()));
+        let (check_ward, activation) = (slot(&guardian, &charge), slot(&guardian, &charge));
         let number = 0;
         let (armed, token) = (false, None);
         Ok(Self {
@@ -59,7 +60,7 @@ impl Staff {
             checks,
             changes,
             check_ward,
-            office,
+            activation,
             number,
             armed,
             token,
@@ -69,8 +70,8 @@ impl Staff {
     /// A new guardian in place of one that is gone.
     pub(super) async fn renew(&mut self) -> Result<(), String> {
         let (dir, guardian) = start(self.program.clone()).await?;
-        (self.check_ward, self.office) =
-            (ward(&guardian, &self.charge), ward(&guardian, &self.charge));
+        (self.check_ward, self.activation) =
+            (slot(&guardian, &self.charge), slot(&guardian, &self.charge));
         (self.dir, self.guardian, self.armed) = (dir, guardian, false);
         self.number += 1;
         Ok(())
@@ -84,7 +85,7 @@ impl Staff {
         self.guardian.clone().finish().await;
     }
 
-    pub(super) fn is_office(&self, number: u64) -> bool {
+    pub(super) fn is_activation(&self, number: u64) -> bool {
         self.number == number
     }
 
@@ -108,10 +109,12 @@ impl Staff {
             Script::Deactivate => {
                 // It has its own time-out, and must run also when it is late. The will stays for the case
                 // that this process dies meanwhile.
-                self.office.deadline(None);
-                self.changes.run(run, task, self.office.clone())
+                self.activation.deadline(None);
+                self.changes.run(run, task, self.activation.clone())
             }
-            Script::Fence | Script::Activate => self.changes.run(run, task, self.office.clone()),
+            Script::Fence | Script::Activate => {
+                self.changes.run(run, task, self.activation.clone())
+            }
         };
         if !taken {
             let (events, failed) = (self.events.clone(), Input::Ended(run, Outcome::Failed));
@@ -128,12 +131,12 @@ impl Staff {
     pub(super) fn arm(&mut self, deadline_ms: u64) {
         if !std::mem::replace(&mut self.armed, true) {
             // One whose will was executed cannot have another.
-            self.office = ward(&self.guardian, &self.charge);
+            self.activation = slot(&self.guardian, &self.charge);
             self.number += 1;
             let timeout = self.charge.settings.deactivate_timeout;
-            self.office.deadline(Some(deadline_ms));
-            self.office.will(Some(self.will(timeout)));
-            let (willed, number) = (self.office.willed_later(), self.number);
+            self.activation.deadline(Some(deadline_ms));
+            self.activation.will(Some(self.will(timeout)));
+            let (willed, number) = (self.activation.willed_later(), self.number);
             let events = self.events.clone();
             tokio::spawn(async move {
                 if willed.await {
@@ -141,13 +144,13 @@ impl Staff {
                 }
             });
         }
-        self.office.deadline(Some(deadline_ms));
+        self.activation.deadline(Some(deadline_ms));
     }
 
     pub(super) fn disarm(&mut self) {
         self.armed = false;
-        self.office.will(None);
-        self.office.deadline(None);
+        self.activation.will(None);
+        self.activation.deadline(None);
     }
 
     /// The deactivation, and then the release of the lease, by another process.
@@ -201,6 +204,6 @@ async fn start(program: Option<PathBuf>) -> Result<(PrivateDir, Guardian), Strin
 }
 
 /// The agent decides first, the guardian half of the margin later.
-fn ward(guardian: &Guardian, charge: &Charge) -> Arc<Ward> {
-    Arc::new(guardian.ward(Duration::ZERO, charge.settings.margin / 2))
+fn slot(guardian: &Guardian, charge: &Charge) -> Arc<Slot> {
+    Arc::new(guardian.slot(Duration::ZERO, charge.settings.margin / 2))
 }

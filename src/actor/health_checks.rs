@@ -45,15 +45,15 @@ impl Beat {
 }
 
 /// Carries out the checks of a session for as long as the guard is kept.
-pub(super) struct Warden(Vec<tokio::task::AbortHandle>);
+pub(super) struct HealthChecks(Vec<tokio::task::AbortHandle>);
 
-impl Drop for Warden {
+impl Drop for HealthChecks {
     fn drop(&mut self) {
         self.0.iter().for_each(tokio::task::AbortHandle::abort);
     }
 }
 
-impl Warden {
+impl HealthChecks {
     /// Begins. There is nothing to keep for a session without checks.
     pub fn begin(world: &Arc<World>, session: &Arc<Session>) -> Option<Self> {
         let begin = |check: &Check| {
@@ -194,7 +194,7 @@ fn revoke(world: &Arc<World>, session: &Session, reason: &str) {
         floor: None,
     };
     let request = Request::Revoke(Box::new(order));
-    let call = Call { caller, received: world.now(), request, stranded: false };
+    let call = Call { caller, received: world.now(), request, owner_unreachable: false };
     let key = Key::of_session(session.digest);
     let _ = world.registry.post(world, key.as_str(), Mail::Call(call));
 }

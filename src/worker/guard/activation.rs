@@ -1,4 +1,4 @@
-//! Into the office, and out of it in time.
+//! Into the activation, and out of it in time.
 
 use super::{Alarm, Effect, Guard, Mutant, Outcome, Report, Rest, Script, State, hold::Hold};
 use crate::lease::Moment;
@@ -49,7 +49,7 @@ impl Guard {
         }
     }
 
-    /// Leaves the office: whatever runs is killed, the deactivation begins.
+    /// Leaves the activation: whatever runs is killed, the deactivation begins.
     pub(super) fn leave(&mut self, why: Rest, now: Moment) {
         self.kill_running();
         self.stop_check();
@@ -72,7 +72,7 @@ impl Guard {
         self.give_back();
         self.state = State::Standby;
         self.checks.begin_anew(now);
-        // A machine that never took office failed nobody: its next healthy round lets it campaign.
+        // A machine that never took activation failed nobody: its next healthy round lets it campaign.
         if matches!(why, Rest::FenceFailed(_)) {
             self.rest(why, now);
         }
@@ -125,7 +125,7 @@ impl Guard {
         self.report(Report::Alarm(Alarm::NotDeactivated { tries: self.tries, left }));
     }
 
-    /// When an office under this guarantee must be left.
+    /// When an activation under this guarantee must be left.
     fn leave_by(&self, deadline: Moment) -> Moment {
         if self.breaks(Mutant::DeactivateAtDeadline) {
             return deadline;

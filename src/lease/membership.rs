@@ -8,7 +8,7 @@ use super::{Epoch, Moment, NodeRecord, NodeState, Nonce, Peers, Revision};
 
 /// Keeps one incarnation of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Keeper {
+pub struct Membership {
     /// Its own record as last known to be committed; what it starts from, before.
     pub(super) record: NodeRecord,
     /// The revision of that write.
@@ -48,7 +48,7 @@ pub struct Findings {
     pub lost: Vec<Nonce>,
 }
 
-impl Keeper {
+impl Membership {
     /// A node that has no record yet.
     #[must_use]
     pub fn new(incarnation: Nonce, url: &str, version: &str, ttl_ms: u64, epoch: Epoch) -> Self {
@@ -304,12 +304,12 @@ pub fn is_loopback(url: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn node(incarnation: u128, url: &str, place: u64) -> Keeper {
-        Keeper::new(Nonce(incarnation), url, "0", 10_000, Epoch(1)).at(place)
+    fn node(incarnation: u128, url: &str, place: u64) -> Membership {
+        Membership::new(Nonce(incarnation), url, "0", 10_000, Epoch(1)).at(place)
     }
 
     /// Whether the second of two nodes takes the first for its own predecessor.
-    fn buries(before: &Keeper, mut after: Keeper) -> bool {
+    fn buries(before: &Membership, mut after: Membership) -> bool {
         let (_, record) = before.renewal(Moment::ZERO, Nonce(9), 0);
         let now = Moment::ZERO;
         let findings = after.read(&[(Revision(1), record)], now, now, || Nonce(8));
