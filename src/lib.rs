@@ -1,9 +1,9 @@
-//! tenure gives every shard, job or singleton to exactly one worker, proves it with a fencing token,
-//! and ends the tenure of the one that went silent.
+//! tenure gives every shard, job or singleton to exactly one worker, proves it with a fencing token, and ends the
+//! tenure of a worker that goes silent.
 //!
-//! The crate is both the `tenure` binary and a library. Floors, top to bottom, and an arrow may only
-//! point down: `cli` → `http` → `manager` → `actor` → `store`, `plugin`, `worker` → `client` → `clock`,
-//! `settings`, `telemetry`, `tls` → `lease`. `ARCHITECTURE.md` is the map.
+//! The crate is both the `tenure` binary and a library. Its layers, from top to bottom, are `cli` → `http` → `manager`
+//! → `actor` → `store`, `plugin`, `worker` → `client` → `clock`, `settings`, `telemetry`, `tls` → `lease`. A module may
+//! only use layers below its own. `ARCHITECTURE.md` is the map.
 
 #[cfg(feature = "server")]
 pub mod actor;

@@ -1,11 +1,11 @@
-//! TLS as a client: who vouches for a server, and what is to be done about a handshake that failed.
+//! TLS for clients: which certificate authorities verify a server, and what to do when a handshake fails.
 //!
-//! Guarantees: a server that nobody vouches for, or whose certificate is for other names, is told nothing; a
-//! connection that is to use TLS never falls back to plain text; no proxy of the environment is used.
+//! Guarantees: nothing is sent to a server whose certificate no trusted authority issued, or is for other names. A
+//! connection that must use TLS never falls back to plain text. No proxy from the environment is used.
 //!
-//! Does not guarantee: that a certificate was not revoked: no list of such is read.
+//! Does not guarantee: that a certificate was not revoked. No revocation list is read.
 //!
-//! Assumes: the files of authorities are read once, when a configuration is made.
+//! Assumes: the files with certificate authorities are read once, when a configuration is made.
 
 use std::{error::Error, io, path::Path, path::PathBuf, sync::Arc};
 
@@ -15,7 +15,7 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject},
 };
 
-/// Whose certificates vouch for servers.
+/// The certificate authorities that verify servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Roots<'a> {
     /// Those of the operating system, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
@@ -27,7 +27,7 @@ pub enum Roots<'a> {
 }
 
 impl<'a> Roots<'a> {
-    /// A file alone; the operating system's where no file is named.
+    /// Only the file; the operating system's authorities if no file is named.
     #[must_use]
     pub fn of(file: &'a Path) -> Self {
         if file.as_os_str().is_empty() { Self::System } else { Self::Only(file) }
@@ -37,13 +37,13 @@ impl<'a> Roots<'a> {
 /// Why TLS cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsError {
-    /// The operating system vouches for nobody.
+    /// The operating system has no certificate authorities.
     #[error(
         "the system has no certificates of authorities ({0}): install them (the package is often called \
-         ca-certificates), or name a file of them"
+         ca-certificates), or name a file with them"
     )]
     System(String),
-    /// A file is of no use.
+    /// A file cannot be used.
     #[error("{path} cannot be used as a file of authorities' certificates: {why}", path = .path.display())]
     File {
         /// The file.
@@ -53,10 +53,10 @@ pub enum TlsError {
     },
 }
 
-/// A configuration for servers that these vouch for.
+/// A configuration for servers that these authorities verify.
 ///
 /// # Errors
-/// [`TlsError`] when the file is of no use, or there is nobody to vouch.
+/// [`TlsError`] when the file cannot be used, or there are no certificate authorities.
 pub fn client(roots: Roots<'_>) -> Result<ClientConfig, TlsError> {
     let mut store = RootCertStore::empty();
     match roots {
@@ -64,14 +64,14 @@ pub fn client(roots: Roots<'_>) -> Result<ClientConfig, TlsError> {
         Roots::Only(path) => add_file(&mut store, path)?,
         Roots::SystemAnd(path) => {
             add_file(&mut store, path)?;
-            // The file may be all that there is.
+            // The system may have none: the file is then enough.
             let _ = add_system(&mut store);
         }
     }
     Ok(trusting(store))
 }
 
-/// A configuration that trusts nobody: every handshake fails. For connections that are not to use TLS.
+/// A configuration without any authority: every handshake fails. For connections that must not use TLS.
 #[must_use]
 pub fn none() -> ClientConfig {
     trusting(RootCertStore::empty())
@@ -106,15 +106,15 @@ fn add_file(store: &mut RootCertStore, path: &Path) -> Result<(), TlsError> {
     if store.is_empty() { Err(fault("it has no certificate in PEM form".into())) } else { Ok(()) }
 }
 
-/// An HTTP client to go on with: by this configuration where a URL is `https`, and past every proxy that the
-/// environment names.
+/// A builder for an HTTP client that uses this configuration for `https` URLs, and ignores every proxy in the
+/// environment.
 pub fn http(config: ClientConfig) -> reqwest::ClientBuilder {
     #[expect(clippy::disallowed_methods, reason = "this is the place")]
     reqwest::Client::builder().no_proxy().tls_backend_preconfigured(config)
 }
 
-/// What went wrong, from the first cause, and what to do about it where TLS is the reason. `ca` says how a user
-/// names another authority.
+/// The root cause of an error, and what to do about it if TLS is the reason. `ca` says where a user sets another
+/// authority.
 #[must_use]
 pub fn explain(error: &(dyn Error + 'static), ca: &str) -> String {
     if let Some(fault) = fault(error) {
@@ -126,12 +126,12 @@ pub fn explain(error: &(dyn Error + 'static), ca: &str) -> String {
         cause = inner;
     }
     if unreadable {
-        return format!("{cause}; its answer is no HTTP: if TLS is spoken there, write https://");
+        return format!("{cause}; its answer is not HTTP: if it uses TLS, write https://");
     }
     cause.to_string()
 }
 
-/// The error of TLS among the causes.
+/// The TLS error among the causes.
 #[must_use]
 pub fn fault<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     let mut cause = Some(error);
@@ -139,7 +139,7 @@ pub fn fault<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> 
         if let Some(fault) = at.downcast_ref() {
             return Some(fault);
         }
-        // What an I/O error wraps is not its source.
+        // The error that an I/O error wraps is not its source.
         let wrapped = at.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         cause = match wrapped {
             Some(inner) => Some(inner),
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn wrapped(fault: rustls::Error) -> io::Error {
-        // As the layers between a socket and a caller do.
+        // The layers between a socket and a caller wrap errors in this way.
         io::Error::other(io::Error::new(io::ErrorKind::InvalidData, fault))
     }
 

@@ -1,9 +1,9 @@
-//! Which leases each session keeps, of all sessions of the store, as its history tells.
+//! An index of the leases that each session keeps, for all sessions of the store, built from the store's history.
 //!
-//! Guarantees: a lease is named from when its grant was heard of until its end was; after changes were missed, all is
-//! read anew before anybody is told.
+//! Guarantees: a lease is in the index from when its grant was reported until its end was. After missed changes, all
+//! records are read again before any caller gets an answer.
 //!
-//! Does not guarantee: that a lease which is named is kept yet. Whoever acts on it reads the record.
+//! Does not guarantee: that a lease in the index is still kept. Whoever acts on it reads the record.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,14 +14,15 @@ use crate::{
     store::{StoreError, Tie},
 };
 
-/// After this all is read again, when that failed.
+/// How long to wait after a failed read of all records before the next one.
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Leases by session.
 pub(super) struct Bonds {
-    /// With the `seq` of the change after which the lease was kept.
+    /// With the `seq` of the change after which the session kept the lease.
     kept: DashMap<Nonce, HashMap<Key, u64>>,
-    /// How often changes were missed, with the start of the process; and which of these times all was read after.
+    /// How often changes were missed; the start of the process counts as once. `read` has the value of this counter up
+    /// to which all records were read.
     missed: watch::Sender<u64>,
     read: watch::Sender<u64>,
 }
@@ -33,7 +34,7 @@ impl Default for Bonds {
 }
 
 impl Bonds {
-    /// The feed brought a change of a lease, or a record was read.
+    /// Handles a change of a lease from the feed, or a record that was read.
     pub fn heard(&self, tie: Option<Tie>) {
         let Some(Tie { key, session, seq, kept }) = tie else { return };
         if !kept {
@@ -44,7 +45,7 @@ impl Bonds {
         *known = seq.max(*known);
     }
 
-    /// This session does not keep the lease after the key's change `seq`.
+    /// The session does not keep the lease after the key's change `seq`.
     pub fn ended(&self, session: Nonce, key: &Key, seq: u64) {
         if let Some(mut kept) = self.kept.get_mut(&session)
             && kept.get(key).is_some_and(|granted| *granted <= seq)
@@ -59,23 +60,23 @@ impl Bonds {
         self.kept.get(&session).map(|kept| kept.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// Changes were missed: all is to be read anew.
+    /// Changes were missed: all records must be read again.
     pub fn missed(&self) {
         self.missed.send_modify(|times| *times += 1);
     }
 
-    /// Whether nothing is missing.
+    /// Whether the index is complete.
     pub fn are_whole(&self) -> bool {
         self.whole_since().is_some()
     }
 
-    /// How often changes had been missed when all was read last; `None`: something is missing.
+    /// How often changes had been missed when all records were last read, or `None` if the index is incomplete.
     pub fn whole_since(&self) -> Option<u64> {
         let read = self.read.get();
         (self.missed.get() == read).then_some(read)
     }
 
-    /// Resolves when nothing is missing.
+    /// Resolves when the index is complete.
     pub async fn whole(&self) {
         let mut read = self.read.subscribe();
         while !self.are_whole() {
@@ -84,13 +85,13 @@ impl Bonds {
         }
     }
 
-    /// All that was missed until it had been missed so often was read.
+    /// All records were read since the counter of missed changes had this value.
     pub fn complete(&self, missed: u64) {
         self.read.send_replace(missed);
     }
 }
 
-/// Reads all again whenever changes were missed, for as long as the process does.
+/// Reads all records again whenever changes were missed, for as long as the process runs.
 pub(super) fn start(world: &Arc<World>) {
     supervise(world, "leases by session", |world| async move {
         let mut missed = world.sessions.bonds.missed.subscribe();
@@ -102,17 +103,18 @@ pub(super) fn start(world: &Arc<World>) {
             if world.breaks(Mutant::BondsNotReadAnew) {
                 world.sessions.bonds.complete(world.sessions.bonds.missed.get());
             } else if let Err(error) = read_all(&world, |_, _| {}).await {
-                tracing::warn!(%error, "the leases of sessions cannot be looked for");
+                tracing::warn!(%error, "cannot search for the leases of sessions; retrying");
                 tokio::time::sleep(RETRY).await;
             }
         }
     });
 }
 
-/// Reads every record once, where the store did not, and shows each to the caller; `None`: it cannot be judged.
+/// Reads every record once and shows each to the caller; `None` stands for one that cannot be interpreted. If the store
+/// has already read them, only its result is used, and no record is shown.
 ///
 /// # Errors
-/// The store's.
+/// Errors of the store.
 pub(crate) async fn read_all(
     world: &World,
     mut each: impl FnMut(&Key, Option<&Record>),

@@ -1,4 +1,4 @@
-//! The bus of ownership changes: bounded, and never waiting for a listener.
+//! The bus of ownership changes. It is bounded, and never waits for a subscriber.
 
 use std::sync::{
     Arc, OnceLock,
@@ -11,47 +11,47 @@ use tokio::sync::broadcast;
 use super::watch;
 use crate::store::{Committed, Position};
 
-/// What listeners hear.
+/// What subscribers receive.
 #[derive(Clone, Debug)]
 pub enum Heard {
     /// A change.
     Change(Arc<Published>),
     /// Some changes before this position were lost.
     Lost(Position),
-    /// Nothing is granted any more, or again: why, while it is so.
+    /// The store is frozen, for this reason, and nothing is granted; or, with `None`, no longer frozen.
     Frozen(Option<Arc<str>>),
 }
 
-/// A published change. Doors keep their rendering in it, so that a thousand subscribers cost one.
+/// A published change. The HTTP handlers keep their rendering in it, so that a thousand subscribers need only one.
 #[derive(Debug)]
 pub struct Published {
     /// The change.
     pub committed: Committed,
-    /// The door's rendering of it.
+    /// The HTTP handlers' rendering of it.
     pub rendered: OnceLock<Bytes>,
 }
 
-/// How the door renders a change.
+/// How the HTTP handlers render a change.
 type Render = Box<dyn Fn(&Committed) -> Bytes + Send + Sync>;
 
-/// The bus. A listener that falls behind by more than the buffer is told so, and nobody waits for it.
+/// The bus. A subscriber that falls behind by more than the buffer is told so; the bus does not wait for it.
 pub struct Bus {
     sender: broadcast::Sender<Heard>,
     subscribers: Arc<AtomicUsize>,
     limit: usize,
     render: OnceLock<Render>,
-    /// Up to where the store's history was published.
+    /// The position up to which the store's history was published.
     reached: watch::Sender<Position>,
 }
 
-/// As many subscribers as are allowed.
+/// The number of subscribers has reached its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there are {0} subscribers, which is the limit")]
 pub struct TooManySubscribers(pub usize);
 
-/// A place on the bus.
+/// A subscription to the bus.
 pub struct Subscriber {
-    /// Where changes arrive.
+    /// Receives the changes.
     pub changes: broadcast::Receiver<Heard>,
     subscribers: Arc<AtomicUsize>,
 }
@@ -63,7 +63,7 @@ impl Bus {
         Self { sender, subscribers: Arc::default(), limit, render: OnceLock::new(), reached }
     }
 
-    /// Listens from now on.
+    /// Subscribes to the changes from now on.
     ///
     /// # Errors
     /// [`TooManySubscribers`].
@@ -76,13 +76,13 @@ impl Bus {
         Ok(Subscriber { changes: self.sender.subscribe(), subscribers })
     }
 
-    /// Has changes rendered where they are published, while anybody listens: that thread has time, the
-    /// listeners' threads keep leases. The first to say how is heard.
+    /// Has changes rendered on the thread that publishes them, while there is a subscriber: that thread has time,
+    /// whereas the subscribers' threads serve leases. Only the first call has an effect.
     pub fn render_with(&self, render: impl Fn(&Committed) -> Bytes + Send + Sync + 'static) {
         let _ = self.render.set(Box::new(render));
     }
 
-    /// How many listen.
+    /// The number of subscribers.
     pub fn subscribers(&self) -> usize {
         self.subscribers.load(Ordering::Acquire)
     }
@@ -94,26 +94,26 @@ impl Bus {
         {
             let _ = rendered.set(render(&committed));
         }
-        // An error means that nobody listens.
+        // An error means that there is no subscriber.
         let _ = self.sender.send(Heard::Change(Arc::new(Published { committed, rendered })));
     }
 
-    /// All changes up to here were published, or said to be lost.
+    /// All changes up to this position were published, or reported as lost.
     pub(super) fn reach(&self, position: Position) {
         self.reached.send_replace(position);
     }
 
-    /// Resolves when all changes up to here were published.
+    /// Resolves when all changes up to this position were published.
     pub async fn reached(&self, position: Position) {
         let _ = self.reached.subscribe().wait_for(|reached| *reached >= position).await;
     }
 
-    /// Tells listeners that changes before a position were lost.
+    /// Tells subscribers that changes before a position were lost.
     pub(super) fn lose(&self, resume: Position) {
         let _ = self.sender.send(Heard::Lost(resume));
     }
 
-    /// Tells listeners that nothing is granted for now, or again.
+    /// Tells subscribers that the store is frozen, or no longer frozen.
     pub(super) fn freeze(&self, why: Option<Arc<str>>) {
         let _ = self.sender.send(Heard::Frozen(why));
     }

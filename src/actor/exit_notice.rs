@@ -1,4 +1,4 @@
-//! The value that reports an actor's death, however it came.
+//! The value whose drop reports an actor's death, whatever its cause.
 
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -7,19 +7,18 @@ use crate::lease::{Key, Moment};
 /// A death.
 #[derive(Debug)]
 pub struct Death<N = Key> {
-    /// Whose actor died: a lease's key, a plugin's name.
+    /// Whose actor died: the key of a lease, or the name of a plugin.
     pub key: N,
     /// Which of its actors.
     pub incarnation: u64,
-    /// It panicked; else it stopped, or its arbiter did.
+    /// It panicked. Otherwise it stopped, or its arbiter did.
     pub panicked: bool,
-    /// When.
+    /// When it died.
     pub at: Moment,
 }
 
-/// Lives in an actor's last field; its drop is the death. It must not panic, block or lock: it may run
-/// while the thread unwinds. The channel is unbounded for that reason, and bounded by the number of
-/// actors.
+/// Must be an actor's last field: its drop reports the death. The drop must not panic, block or lock, because it may
+/// run while the thread unwinds. Therefore the channel is unbounded; the number of actors bounds it.
 pub struct ExitNotice<N: Clone = Key> {
     key: N,
     incarnation: u64,
@@ -46,7 +45,7 @@ impl<N: Clone> ExitNotice<N> {
         self.incarnation
     }
 
-    /// The actor leaves memory on purpose, and is out of the registry.
+    /// The actor leaves memory on purpose, and is no longer in the registry.
     pub fn silence(&mut self) {
         self.silent = true;
     }

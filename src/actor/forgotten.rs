@@ -1,9 +1,9 @@
-//! Removes the records of keys that were forgotten.
+//! Removes the records of forgotten keys.
 //!
-//! Guarantees: a record is removed only as it was when the key was forgotten: whoever is granted the key meanwhile
-//! keeps it. It stays for as long as a copy of an earlier write might land.
+//! Guarantees: a record is removed only if it is unchanged since the key was forgotten, so a caller that is granted the
+//! key meanwhile keeps it. The record stays for as long as a copy of an earlier write might land.
 //!
-//! Does not guarantee: that the records go where this process ends before: forgetting the keys again is as good.
+//! Does not guarantee: that the records are removed if this process ends before. The keys can then be forgotten again.
 
 use std::{
     collections::VecDeque,
@@ -16,10 +16,10 @@ use super::{World, tasks::supervise};
 use crate::{
     clock::HashMap,
     lease::{Key, Moment, Record, State},
-    store::{StoreError, burial},
+    store::{StoreError, retention},
 };
 
-/// Keys that were forgotten here, until their records are removed.
+/// Keys that this node forgot, until their records are removed.
 #[derive(Default)]
 pub struct Forgotten {
     waiting: Mutex<Waiting>,
@@ -28,9 +28,9 @@ pub struct Forgotten {
 
 #[derive(Default)]
 struct Waiting {
-    /// When each is due, the first first, and the number of the change that forgot it.
+    /// The time at which each key is due, in ascending order, and the `seq` of the change that forgot it.
     due: VecDeque<(Moment, Key, u64)>,
-    /// The number of the latest such change of each.
+    /// The `seq` of the latest such change of each key.
     latest: HashMap<Key, u64>,
 }
 
@@ -39,25 +39,25 @@ impl Forgotten {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The key's change of this number said that it is forgotten.
+    /// The key's change `seq` forgot it.
     pub(crate) fn add(&self, key: &Key, seq: u64, now: Moment) {
         let mut waiting = self.waiting();
         waiting.latest.insert(key.clone(), seq);
-        waiting.due.push_back((now + burial(), key.clone(), seq));
+        waiting.due.push_back((now + retention(), key.clone(), seq));
         self.added.notify_one();
     }
 
-    /// Whether the key's latest change, of this number, forgot it.
+    /// Whether the key's latest change `seq` forgot it.
     pub(crate) fn has(&self, key: &Key, seq: u64) -> bool {
         self.waiting().latest.get(key) == Some(&seq)
     }
 
-    /// When the next one is due.
+    /// When the next key is due.
     fn next(&self) -> Option<Moment> {
         self.waiting().due.front().map(|(due, ..)| *due)
     }
 
-    /// Takes the first, with its number; `None` where the key was forgotten once more since.
+    /// Takes the first key, with its `seq`. `None` if the key was forgotten once more since.
     fn take(&self) -> Option<(Key, u64)> {
         let mut waiting = self.waiting();
         let (_, key, seq) = waiting.due.pop_front()?;
@@ -69,7 +69,7 @@ impl Forgotten {
     }
 }
 
-/// Goes on for as long as the process does.
+/// Starts the task, which runs for as long as the process.
 pub(crate) fn start(world: &Arc<World>) {
     supervise(world, "forgotten", |world| async move {
         loop {
@@ -81,14 +81,14 @@ pub(crate) fn start(world: &Arc<World>) {
             if let Some((key, seq)) = world.forgotten.take()
                 && let Err(error) = remove(&world, &key, seq).await
             {
-                tracing::warn!(%key, %error, "the record of a forgotten key stays for now");
+                tracing::warn!(%key, %error, "cannot remove the record of a forgotten key; retrying");
                 world.forgotten.add(&key, seq, world.clock.now());
             }
         }
     });
 }
 
-/// Removes the key's record, if it is as that change left it.
+/// Removes the key's record if that change was its last.
 async fn remove(world: &World, key: &Key, seq: u64) -> Result<(), StoreError> {
     let Some(found) = world.store.read(key).await? else { return Ok(()) };
     let untouched = |record: &Arc<Record>| record.state == State::Free && record.seq == seq;

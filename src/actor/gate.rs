@@ -1,13 +1,13 @@
-//! Ends that fall due at one instant take turns: whoever shares the thread waits for a few of them,
-//! not for all.
+//! Ends that are due at the same instant take turns, so that other tasks of the thread wait for a few of them, not for
+//! all.
 
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
 };
 
-/// How many ends of one thread are written at a time: enough for large groups of writes, few enough
-/// that a heartbeat between them waits for some milliseconds at most.
+/// How many ends of one thread are written at a time: enough for large groups of writes, and few enough that a
+/// heartbeat between them waits for some milliseconds at most.
 const PERMITS: usize = 256;
 
 thread_local! {
@@ -22,12 +22,12 @@ struct Gate {
 
 type Turn = Box<dyn FnOnce(Permit)>;
 
-/// Leave to write an end. Its drop passes it on to whoever has waited longest, also when its actor
-/// dies, or when it is lost in the mail to one that died.
+/// Permission to write an end. Its drop passes it on to the one that has waited longest, also when its actor dies, or
+/// when it is lost in the mailbox of an actor that died.
 #[derive(Debug)]
 pub struct Permit(());
 
-/// Enters the gate of this thread, unless it is full or others wait.
+/// Enters the gate of this thread, unless the gate is full or others wait.
 pub fn enter() -> Option<Permit> {
     GATE.with(|gate| {
         let open = gate.queue.borrow().is_empty() && gate.inside.get() < PERMITS;
@@ -38,14 +38,14 @@ pub fn enter() -> Option<Permit> {
     })
 }
 
-/// After [`enter`] gave nothing: calls `turn` with the permit when it is this caller's turn.
+/// After [`enter`] returned `None`: calls `turn` with the permit when it is this caller's turn.
 pub fn queue_up(turn: impl FnOnce(Permit) + 'static) {
     GATE.with(|gate| gate.queue.borrow_mut().push_back(Box::new(turn)));
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        // No borrow is held while anybody is called, so the queue can be borrowed.
+        // Nothing is borrowed while `turn` is called, so the queue can be borrowed in there.
         let next = GATE.try_with(|gate| {
             let next = gate.queue.try_borrow_mut().ok().and_then(|mut queue| queue.pop_front());
             if next.is_none() {
@@ -77,7 +77,7 @@ mod tests {
         }
         drop(inside.pop());
         assert_eq!(turns.borrow().iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0]);
-        // A permit that is passed on in vain goes to the next.
+        // A permit that its receiver drops goes to the next one.
         let first = turns.borrow_mut().pop();
         drop(first);
         assert_eq!(turns.borrow().iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1]);

@@ -1,11 +1,11 @@
-//! Who was asked to hand over, and what becomes of it when nobody answers.
+//! Requests to hand over, and what happens when the holder does not answer.
 //!
-//! Guarantees: whoever does not answer in time is ordered to end, gracefully, once for each request that
-//! stands; a tenure that was not asked is never ended by the deadline of one that was.
+//! Guarantees: a tenure that is not handed over in time is revoked gracefully, once for each pending request. A
+//! deadline never ends a tenure that was not asked to hand over.
 //!
 //! Does not guarantee: that a deadline survives a restart: it begins again in full.
 //!
-//! Bounded: at most one entry for each lease, and each session, that is at home here.
+//! Bounded: at most one entry for each lease and each session with this home node.
 
 use std::{
     collections::BTreeSet,
@@ -25,16 +25,16 @@ use crate::{
     },
 };
 
-/// What an order for want of an answer says.
+/// The reason given by the revocation of a tenure that was not handed over.
 pub const LATE: &str = "not handed over in time";
-/// Orders given at a time: each is a write.
+/// How many revocations are in progress at once: each is a write.
 const AT_ONCE: usize = 64;
-/// An order that could not be given is tried again after this.
+/// How long to wait after a failed revocation before the next try.
 const RETRY: Duration = Duration::from_secs(1);
-/// The clock of deadlines counts suspend, and that of timers does not: it is looked at so often.
+/// Deadlines are checked at least this often: their clock counts suspend, and the clock of timers does not.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The requests that stand, of leases and sessions that are at home here.
+/// The pending requests, for leases and sessions with this home node.
 #[derive(Default)]
 pub struct Handovers {
     standing: Mutex<Standing>,
@@ -47,10 +47,10 @@ struct Standing {
     queue: BTreeSet<(Moment, Key)>,
 }
 
-/// One of them.
+/// One pending request.
 #[derive(Clone)]
 struct Entry {
-    /// Of which tenure.
+    /// The token of the tenure that must be handed over.
     token: Token,
     deadline: Moment,
     actor: Box<str>,
@@ -72,7 +72,7 @@ impl Handovers {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The deadline of a request begins, unless it has begun.
+    /// Starts the deadline of a request, unless it has already started.
     fn begin(&self, key: &Key, asked: Entry) {
         let mut standing = self.standing();
         match standing.asked.get(key).cloned() {
@@ -85,17 +85,17 @@ impl Handovers {
         self.changed.notify_one();
     }
 
-    /// The tenure is over. Whether it had been asked to end so.
+    /// The tenure is over. Returns whether it had been asked to hand over.
     pub(super) fn end(&self, key: &Key, token: Token) -> bool {
         self.standing().remove(key, token).is_some()
     }
 
-    /// When a key's holder is ordered to end.
+    /// When a key's holder is revoked.
     fn deadline(&self, key: &Key) -> Option<Moment> {
         self.standing().asked.get(key).map(|asked| asked.deadline)
     }
 
-    /// Milliseconds until then.
+    /// The time left until then, in milliseconds.
     pub fn left_ms(&self, key: &Key, now: Moment) -> Option<u64> {
         let left = self.deadline(key)?.since(now).as_millis();
         Some(u64::try_from(left).unwrap_or(u64::MAX))
@@ -118,7 +118,7 @@ impl Handovers {
     }
 }
 
-/// Goes on for as long as the process does.
+/// Starts the task, which runs for as long as the process.
 pub(super) fn start(world: &Arc<World>) {
     supervise(world, "hand-overs", |world| async move { watch(&world).await });
 }
@@ -140,7 +140,7 @@ async fn watch(world: &Arc<World>) {
     }
 }
 
-/// Nobody answered: the holder is ordered to end, as by an administrator.
+/// The holder did not answer: revokes the tenure, as an administrator would.
 async fn time_out(world: &Arc<World>, key: Key, asked: Entry) {
     let order = Revoke {
         reason: LATE.into(),
@@ -156,11 +156,11 @@ async fn time_out(world: &Arc<World>, key: Key, asked: Entry) {
                 world.metrics_of(key.as_str()).handovers.timed_out.increment(1);
             }
         }
-        // It ended of its own accord, or is another node's to end.
+        // The tenure already ended, or another node must end it.
         Ok(Answer::NotHeld(_) | Answer::Elsewhere(_)) | Err(Unanswered::Elsewhere(_)) => {}
         other => {
             let why = format!("{other:?}");
-            tracing::debug!(key = key.as_str(), why, "a hand-over cannot be ended yet");
+            tracing::debug!(key = key.as_str(), why, "cannot revoke the tenure yet; retrying");
             let deadline = world.clock.now() + RETRY;
             world.sessions.handovers.begin(&key, Entry { deadline, ..asked });
         }
@@ -168,8 +168,8 @@ async fn time_out(world: &Arc<World>, key: Key, asked: Entry) {
 }
 
 impl World {
-    /// Asks the holder of a lease to hand it over, within the time-out of the key's policy. Asking twice is the
-    /// same as once. Of a lease that a session keeps, the session's home is to ask.
+    /// Asks the holder of a lease to hand it over within the `handover_timeout` of the key's policy. A second request
+    /// changes nothing. For a lease that a session keeps, call this on the session's home node.
     ///
     /// # Errors
     /// [`Unanswered`].
@@ -184,7 +184,7 @@ impl World {
         self.ask_within(key, reason, actor, timeout_ms, asked).await
     }
 
-    /// Asks a session to hand over all that it keeps, within the longest time-out of its pool.
+    /// Asks a session to hand over all its leases within the longest `handover_timeout` of its pool.
     ///
     /// # Errors
     /// [`Unanswered`].
@@ -212,8 +212,8 @@ impl World {
         self.ask(key.as_str(), asked, make).await
     }
 
-    /// A request is durable. Its deadline is counted here, where this is the home of the lease, or of the
-    /// session that keeps it.
+    /// A request is durable. Starts its deadline if this is the home node of the lease, or of the session that keeps
+    /// it.
     pub(super) fn asked_to_hand_over(
         &self,
         key: &Key,
@@ -235,10 +235,10 @@ impl World {
         }
     }
 
-    /// The feed brought a change.
+    /// Handles a change from the feed.
     pub(super) fn heard_of_handover(&self, key: &Key, change: &Change) {
         if change.kind == ChangeKind::HandoverRequested {
-            // That of a lease without a session is counted by its actor.
+            // For a lease without a session, its actor starts the deadline.
             if let Some(session) = change.session {
                 let rules = self.rules();
                 let ask = Handover {

@@ -1,5 +1,5 @@
-//! The checks of a session, carried out by its home. A session whose check fails is revoked: it is promised
-//! nothing more, and ends when what it was promised has run out, however well its heartbeats are.
+//! Runs the checks of a session at its home node. A session whose check failed is revoked: it is promised nothing more,
+//! and ends when what it was promised has run out, even if its heartbeats arrive.
 
 use std::{
     io,
@@ -26,7 +26,7 @@ use crate::{
     tls,
 };
 
-/// What the heartbeats of a session say about its work.
+/// What the heartbeats of a session report about its work.
 #[derive(Default)]
 pub(super) struct Beat(Mutex<(Box<str>, u64)>);
 
@@ -38,13 +38,13 @@ impl Beat {
         }
     }
 
-    /// How often the work was seen to have come further.
+    /// How often the reported progress changed.
     fn steps(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).1
     }
 }
 
-/// Carries out the checks of a session for as long as the guard is kept.
+/// Runs the checks of a session for as long as this value lives.
 pub(super) struct HealthChecks(Vec<tokio::task::AbortHandle>);
 
 impl Drop for HealthChecks {
@@ -54,7 +54,7 @@ impl Drop for HealthChecks {
 }
 
 impl HealthChecks {
-    /// Begins. There is nothing to keep for a session without checks.
+    /// Starts the checks. Returns `None` for a session without checks.
     pub fn begin(world: &Arc<World>, session: &Arc<Session>) -> Option<Self> {
         let begin = |check: &Check| {
             let (world, session) = (Arc::downgrade(world), Arc::downgrade(session));
@@ -78,7 +78,7 @@ async fn watch(world: Weak<World>, session: Weak<Session>, check: Check) {
                 if idle { Err((FailureKind::Unchanged, String::new())) } else { Ok(()) }
             }
             kind => {
-                // Waiting for a place is no failure of whoever is checked.
+                // The time spent waiting for a place does not count as a failure of the check.
                 let _place = world.sessions.checks.take(&session.owner).await;
                 let limit = Duration::from_millis(check.timeout_ms);
                 let tried = tokio::time::timeout(limit, carry_out(&world, kind)).await;
@@ -91,7 +91,7 @@ async fn watch(world: Weak<World>, session: Weak<Session>, check: Check) {
             continue;
         };
         failures += 1;
-        // At `debug`: whoever makes a session says how often there is such a line.
+        // At `debug`, because whoever makes a session determines how often this line is written.
         let (kind, detail) = (check.kind.as_str(), excerpt(&detail));
         tracing::debug!(session = %session.digest, check = kind, failures, %failure, detail, "a check failed");
         if failures >= check.fail_after {
@@ -100,9 +100,10 @@ async fn watch(world: Weak<World>, session: Weak<Session>, check: Check) {
     }
 }
 
-/// One round, which ends with its future.
+/// One round. It ends when its future is dropped.
 async fn carry_out(world: &World, kind: &CheckKind) -> Result<(), Failed> {
-    // Judged here: a session of an earlier run, or of another node, was made under other settings.
+    // The settings are applied here, because the session may have been made by an earlier run or by another node, under
+    // other settings.
     let reach = &world.limits.reach;
     match kind {
         CheckKind::Http(url) => {
@@ -121,7 +122,7 @@ async fn carry_out(world: &World, kind: &CheckKind) -> Result<(), Failed> {
     }
 }
 
-/// Gives the addresses that were judged, whichever name is asked for.
+/// Resolves every name to the addresses that were judged.
 struct Judged(Vec<SocketAddr>);
 
 impl Resolve for Judged {
@@ -131,7 +132,7 @@ impl Resolve for Judged {
     }
 }
 
-/// A GET. A redirect is not followed, for it may lead anywhere: it is a failure as any other status is.
+/// Sends a GET. A redirect is not followed, for it may lead anywhere: it is a failure, as is any other status.
 async fn http(
     reach: &Reach,
     url: Url,
@@ -139,7 +140,7 @@ async fn http(
     lookup: impl AsyncFn(&str, u16) -> io::Result<Vec<SocketAddr>>,
 ) -> Result<(), Failed> {
     let Some(target) = Target::of_url(&url) else {
-        return Err((FailureKind::Failed, "the URL names no host and port".to_owned()));
+        return Err((FailureKind::Failed, "the URL has no host and port".to_owned()));
     };
     let addresses = reach.addresses(&target, lookup).await?;
     let client = tls::http(vouching)
@@ -171,7 +172,7 @@ async fn tcp(
     connected.map(drop).map_err(|error| (FailureKind::of_connection(&error), error.to_string()))
 }
 
-/// Runs a program in a process group of its own, which ends with the future.
+/// Runs a program in a process group of its own. The group is killed when the future is dropped.
 async fn exec(command: &[Box<str>]) -> Result<(), Failed> {
     let Some((program, arguments)) = command.split_first() else { return Ok(()) };
     let arguments = arguments.iter().map(|argument| &**argument);
@@ -220,7 +221,7 @@ mod tests {
         runtime.expect("a runtime").block_on(test)
     }
 
-    /// A port where every connection is answered with this status, and how many there were.
+    /// A port at which every connection is answered with this status, and a counter of connections.
     async fn web(status: &'static str) -> (u16, Arc<Mutex<u32>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -242,7 +243,7 @@ mod tests {
         run(async {
             let (port, seen) = web("200 OK").await;
             let (lookups, harmless) = (Cell::new(0), SocketAddr::from(([127, 0, 0, 1], port)));
-            // A name server that changes its answer; nobody else knows the name.
+            // A name server that changes its answer. No other server knows the name.
             let lookup = async |_: &str, port| {
                 lookups.set(lookups.get() + 1);
                 let evil = SocketAddr::from(([169, 254, 169, 254], port));

@@ -1,4 +1,4 @@
-//! The actor of one key: performs what the pure core decides.
+//! The actor of one key. It carries out what the core (`crate::lease`) decides.
 
 mod fences;
 mod mail;
@@ -29,7 +29,7 @@ use crate::{
     telemetry::PoolMetrics,
 };
 
-/// How long an actor waits before it reads the store again, plus up to as much by chance.
+/// How long an actor waits before it reads the store again. A random time of up to the same length is added.
 const READ_RETRY: Duration = Duration::from_millis(100);
 
 pub(super) struct LeaseActor {
@@ -37,30 +37,31 @@ pub(super) struct LeaseActor {
     lease: Option<Box<Lease<Reply>>>,
     chance: Chance,
     timer: Option<(Moment, SpawnHandle)>,
-    /// When the key last changed hands; the beginning, when that is not known.
+    /// When the key last changed hands. [`Moment::ZERO`] while that is not known.
     since: Moment,
     token: Token,
-    /// The tenure that was seen to be asked to hand over.
+    /// The last tenure that was asked to hand over.
     asked: Token,
     lapses: u32,
-    /// Under which what is known of the lease was read.
+    /// The epoch under which the lease was read.
     epoch: Epoch,
-    /// Another actor of this process may have promised before.
+    /// An earlier actor of this process may have made promises.
     restarted: bool,
     held: bool,
     /// The metrics of the key's pool, by the policies of this version.
     pool: Arc<PoolMetrics>,
     policies: u64,
-    /// The lease is held, and at home here.
+    /// The lease is held, and this node is its home node.
     homed: bool,
     started: bool,
-    /// How often it began again from the store; what was asked before then is not answered after.
+    /// How often the actor read the lease again from the start. Outcomes of writes of an earlier generation are
+    /// dropped.
     generation: u32,
-    /// While an end that fell due is being written.
+    /// Kept while an end that is due is being written.
     permit: Option<Permit>,
-    /// Carries out the checks of a session.
+    /// Runs the checks of a session.
     health_checks: Option<Box<HealthChecks>>,
-    /// The last field: its drop is the news of the actor's death.
+    /// Must be the last field: its drop reports the death of the actor.
     exit_notice: ExitNotice,
 }
 
@@ -94,7 +95,7 @@ impl LeaseActor {
         }
     }
 
-    /// It never started: its end is no death.
+    /// The actor never started: its end must not be reported as a death.
     pub fn silence(&mut self) {
         self.exit_notice.silence();
     }
@@ -112,7 +113,7 @@ impl LeaseActor {
             self.world.with_env(&key, reading, |env| Lease::recover(there, inherited, env));
         self.token = lease.view(now).token;
         self.held = lease.tenure_mark().0;
-        // Only a histogram is fed from the wall clock, and only where no reading of ours is older.
+        // The wall clock feeds only a histogram, and only where this node has no earlier reading of its own.
         let age = lease.changed_at_ms().map(|at| reading.1.saturating_sub(at));
         self.since = age.map_or(Moment::ZERO, |age| now - Duration::from_millis(age));
         self.lease = Some(Box::new(lease));
@@ -120,19 +121,19 @@ impl LeaseActor {
         if let Some(digest) =
             self.exit_notice.key().session().filter(|_| self.restarted && !self.homed)
         {
-            // An actor before this one may have been its home, and died before it read what is there now.
+            // An earlier actor may have been the home of the session, and died before it read the present record.
             self.leave_session(digest);
         }
         self.perform(now, effects, ctx);
         self.settled(now, ctx);
     }
 
-    /// After every step.
+    /// Runs after every step.
     fn settled(&mut self, now: Moment, ctx: &mut Context<Self>) {
         if self.count_home()
             && self.lease.as_ref().map(|l| l.tenure_mark()) == Some((self.held, self.token))
         {
-            // The tenure is as it was before: another node's.
+            // The tenure did not change, only its home node: it was adopted from another node.
             self.pool.adoptions.increment(1);
             #[cfg(any(test, feature = "testing"))]
             self.world.tell(super::Witnessed::Adopted);
@@ -141,7 +142,7 @@ impl LeaseActor {
         self.rearm(now, ctx);
     }
 
-    /// A holder that is asked to hand over, by this or an earlier home, has its time from now on.
+    /// The time that a holder has for a hand-over starts now, whether this or an earlier home node asked for it.
     fn note_handover(&mut self) {
         let Some(lease) = &self.lease else { return };
         let Some(ask) = lease.handover().filter(|_| self.homed) else { return };
@@ -153,7 +154,7 @@ impl LeaseActor {
         }
     }
 
-    /// Keeps the count of leases that are at home here; whether this one came to be.
+    /// Updates the count of leases whose home node is this node. Returns whether this lease was just added.
     fn count_home(&mut self) -> bool {
         self.follow_policies();
         let homed = self.lease.as_ref().is_some_and(|lease| lease.is_home());
@@ -168,7 +169,7 @@ impl LeaseActor {
         homed
     }
 
-    /// Where the policies changed, the lease is counted in the pool that its key is in now.
+    /// When the policies changed, counts the lease in the pool that its key now belongs to.
     fn follow_policies(&mut self) {
         let rules = self.world.rules();
         if rules.version() == self.policies || self.exit_notice.key().is_session() {
@@ -183,7 +184,7 @@ impl LeaseActor {
         }
     }
 
-    /// A session came to be at home here, or is no longer.
+    /// This node became the home node of a session, or ceased to be.
     fn count_session(&mut self, digest: Nonce) {
         self.health_checks = None;
         let Some(lease) = self.lease.as_ref().filter(|_| self.homed) else {
@@ -198,7 +199,7 @@ impl LeaseActor {
         }
         self.pool.sessions.increment(1.0);
         let (Some(owner), Some(spec)) = (view.owner, view.spec) else {
-            return tracing::error!(session = %digest, "the record of a session cannot be read");
+            return tracing::error!(session = %digest, "the record of a session cannot be interpreted");
         };
         let ttl_ms = view.ttl_ms.unwrap_or(0);
         self.world.pools.arrived(digest, &owner, &spec, self.world.terms().node);
@@ -206,18 +207,18 @@ impl LeaseActor {
         self.health_checks = HealthChecks::begin(&self.world, &session).map(Box::new);
     }
 
-    /// This session is not at home here.
+    /// This node is not the home node of this session.
     fn leave_session(&self, digest: Nonce) {
         let view = self.lease.as_ref().map(|lease| lease.view(self.world.clock.now()));
         let over = |view: View| view.known && !view.quarantined && view.state != State::Held;
         if !view.is_some_and(over) {
             self.world.sessions.depart(digest);
-            // A store that went backwards may have no record of it, and no feed tells of that.
+            // A store that went backwards may have no record of the session, and then the feed does not report its end.
             if self.world.pools.has(digest) {
                 self.world.sessions.inquire(digest, []);
             }
         } else if self.restarted {
-            // The feed tells of its end, and may have done so before this actor read that it lives.
+            // The feed reports its end, and may have done so before this actor read that the session lives.
             self.world.sessions.inquire_anew(digest, []);
         }
     }
@@ -233,13 +234,13 @@ impl LeaseActor {
         })
     }
 
-    /// Reads the store before any mail; when that fails, mail is refused until a later try succeeds.
+    /// Reads the store before it accepts any mail. When the read fails, mail is refused until a later try succeeds.
     fn load(&mut self, ctx: &mut Context<Self>) {
         self.epoch = self.world.terms().epoch;
         let read = self.read().into_actor(self).map(|read, actor, ctx| match read {
             Ok(there) => actor.recover(there, ctx),
             Err(error) => {
-                tracing::warn!(key = actor.exit_notice.key().as_str(), %error, "the lease cannot be read");
+                tracing::warn!(key = actor.exit_notice.key().as_str(), %error, "cannot read the lease; retrying");
                 let pause = READ_RETRY + actor.chance.jitter(READ_RETRY);
                 ctx.run_later(pause, |actor, ctx| actor.load(ctx));
             }
@@ -247,7 +248,7 @@ impl LeaseActor {
         ctx.wait(read);
     }
 
-    /// Forgets what is known and reads it again. Callers that waited find their reply channel closed, and ask again.
+    /// Drops what is known and reads it again. Waiting callers find their reply channel closed, and ask again.
     fn reload(&mut self, ctx: &mut Context<Self>) {
         self.lease = None;
         self.permit = None;
@@ -275,7 +276,7 @@ impl LeaseActor {
         let effects = self.world.with_env(key, reading, |env| {
             (env.terms.epoch == known_under).then(|| lease.step(input, env))
         });
-        // R7: the store may have gone backwards, and gives revisions anew that are known here.
+        // R7: the store may have gone backwards, and may assign again revisions that are known here.
         let Some(effects) = effects else { return self.reload(ctx) };
         tracing::trace!(%key, ?effects, "done");
         self.perform(now, effects, ctx);
@@ -313,7 +314,7 @@ impl LeaseActor {
         }
     }
 
-    /// For tests: a grant or an absorbed heartbeat promises what is told of here.
+    /// For tests: reports the promise that a grant or an absorbed heartbeat makes.
     #[cfg(any(test, feature = "testing"))]
     fn tell_of_promise(&self, now: Moment, answer: &Answer) {
         let token = match answer {
@@ -321,7 +322,7 @@ impl LeaseActor {
             Answer::Alive { token, .. } => *token,
             _ => return,
         };
-        // What a session keeps is promised by the session.
+        // A lease that a session keeps makes no promise of its own.
         let view = self.lease.as_ref().map(|lease| lease.view(now));
         if let Some(view) = view.filter(|view| view.session.is_none()) {
             let ttl_ms = view.ttl_ms.unwrap_or(0);
@@ -341,7 +342,7 @@ impl LeaseActor {
             self.world.sessions.left(SessionOver::unknown(digest));
         }
         let write = if record.epoch < self.world.store.meta().epoch {
-            // R7: what it is based on may be of what the store forgot.
+            // R7: the write may be based on a state that the store no longer has.
             let error = StoreError::Unavailable("the epoch was raised".into());
             Box::pin(std::future::ready(Outcome::Refused(error)))
         } else {
@@ -351,7 +352,7 @@ impl LeaseActor {
         self.world.outcomes.report(pending);
     }
 
-    /// A write is settled; one that was based on what was forgotten since is none of ours.
+    /// A write is settled. One of an earlier generation is ignored.
     fn landed(&mut self, landed: Landed, ctx: &mut Context<Self>) {
         let Landed { outcome, generation, began } = landed;
         if self.generation != generation {
@@ -380,7 +381,7 @@ impl LeaseActor {
         }
     }
 
-    /// Counts how long tenures and vacancies lasted.
+    /// Measures how long tenures and vacancies lasted.
     fn observe_tenure(&mut self, now: Moment) {
         let Some(lease) = &self.lease else { return };
         let (held, token) = lease.tenure_mark();
@@ -401,8 +402,8 @@ impl LeaseActor {
         (self.held, self.token, self.since) = (held, token, now);
     }
 
-    /// Leaves memory. Mail that is in the box already is dropped with its reply channel, and its
-    /// sender asks again; it finds another actor, since this one is out of the registry first.
+    /// Leaves memory. The actor leaves the registry first. Mail that is already in the mailbox is dropped with its
+    /// reply channel; its sender asks again and finds another actor.
     fn retire(&mut self, ctx: &mut Context<Self>) {
         if self.world.registry.retire(self.exit_notice.key(), self.exit_notice.incarnation()) {
             self.exit_notice.silence();
@@ -431,7 +432,7 @@ impl Actor for LeaseActor {
     }
 }
 
-/// Also of an actor that panicked, which never gets to stop.
+/// Also runs for an actor that panicked, which never reaches `stopped`.
 impl Drop for LeaseActor {
     fn drop(&mut self) {
         if self.started {
@@ -452,8 +453,8 @@ impl Handler<Mail> for LeaseActor {
         match mail {
             Mail::Call(call) if self.lease.is_some() => self.call(call, ctx),
             Mail::Call(call) => {
-                // Retiring, or the store could not be read: in the first case the dropped channel
-                // makes the caller ask again.
+                // The actor is retiring, or the store could not be read. When it is retiring, the dropped channel makes
+                // the caller ask again.
                 if ctx.state().alive() {
                     let error = StoreError::Unavailable("the lease could not be read".into());
                     call.caller.send(Answer::Store(error));

@@ -1,14 +1,14 @@
-//! Everything with a mailbox: the lease actors, their supervisor, the registry that finds them, the bus
-//! on which ownership changes are published, and the actors of the fence plugins.
+//! Everything with a mailbox: the lease actors, their supervisor, the registry that finds them, the bus that publishes
+//! ownership changes, and the actors of the fence plugins.
 //!
-//! Guarantees: one actor per key at a time answers; a caller's message is handled, or its reply
-//! channel closes (then it may be asked again: an acquire is named by its nonce); a dead actor's
-//! successor starts from the store alone and keeps every promise that the dead one may have made.
+//! Guarantees: at any time one actor answers for a key. A caller's message is handled, or its reply channel closes;
+//! then the caller may ask again, because a nonce identifies an acquire. The successor of a dead actor starts from the
+//! store alone, and keeps every promise that the dead one may have made.
 //!
-//! Does not guarantee: order between callers of different connections; that a listener of the bus sees
-//! a change before the caller of the call that made it hears of it.
+//! Does not guarantee: order between callers of different connections. A subscriber of the bus may see a change before
+//! the caller that made it gets its answer.
 //!
-//! Assumes: panics unwind; arbiters live as long as the process.
+//! Assumes: panics unwind. Arbiters live as long as the process.
 
 mod arbiters;
 pub(crate) mod bonds;

@@ -1,12 +1,12 @@
-//! This node among the others: keeps its record alive, finds the dead, and wakes what they left.
+//! This node among the others: it renews its own record, finds dead nodes, and starts what their leases need.
 //!
-//! Guarantees: no promise is decided after the last committed record of this node ran out; a node that
-//! was found dead, or whose clock stood still, goes on as another incarnation; leases of a dead node end
-//! or are adopted though nobody calls.
+//! Guarantees: no promise is decided after the last committed record of this node ran out. A node that was found dead,
+//! or whose clock stood still, continues as another incarnation. The leases of a dead node end or are adopted even if
+//! no client calls.
 //!
-//! Does not guarantee: that a node which cannot reach the store keeps its leases.
+//! Does not guarantee: that a node that cannot reach the store keeps its leases.
 //!
-//! Assumes: it runs on a thread that is not busy for longer than a quarter of the record's time to live.
+//! Assumes: its thread is never busy for longer than a quarter of the record's time to live.
 
 use std::{
     sync::{
@@ -28,32 +28,32 @@ use crate::{
     store::{FoundNode, Health, NodeOutcome, SharedStore, StoreError},
 };
 
-/// Records are renewed, and those of others read, so often in a time to live.
+/// How many times per time to live the node renews its record and reads the records of other nodes.
 const ROUNDS: u32 = 4;
-/// A dead node's leases are looked for once more after this: a write of its may have landed late.
+/// The leases of a dead node are searched for again after this time: one of its writes may have landed late.
 const SWEEP_AGAIN: Duration = Duration::from_secs(5);
-/// Terminal records that nobody needs are kept for this long, for people.
+/// Terminal records that no lease needs are kept for this long, so that operators can see them.
 const KEEP_TOMBSTONES: Duration = Duration::from_secs(600);
-/// How often it is looked for terminal records that nobody needs.
+/// How often terminal records that no lease needs are searched for.
 const COLLECT: Duration = Duration::from_secs(60);
 
 /// This node on a store that several nodes share.
 pub struct Node {
     pub(super) world: Arc<World>,
     membership: Mutex<Membership>,
-    /// What nodes that are gone left to do, as far as their leases were looked for.
+    /// Keys whose leases name nodes that are gone, as found by the searches so far.
     left: Arc<Mutex<Left>>,
     ttl: Duration,
-    /// It is leaving for good.
+    /// The node is leaving permanently.
     stopping: AtomicBool,
     /// Its record is terminal because the store is frozen.
     parked: AtomicBool,
-    /// It was said that its record is older than it was written.
+    /// The log already says that the record in the store is older than the last write.
     forgotten: AtomicBool,
 }
 
 impl Node {
-    /// A node that nobody knows yet.
+    /// A node that has no record in the store yet.
     #[must_use]
     pub fn new(world: Arc<World>, url: &str, ttl: Duration) -> Arc<Self> {
         let terms = world.terms();
@@ -71,7 +71,7 @@ impl Node {
         })
     }
 
-    /// Writes the first record and reads those of others, then goes on in the background.
+    /// Writes the first record and reads those of the other nodes. Then continues in the background.
     pub(crate) async fn start(self: &Arc<Self>) {
         self.renew().await;
         self.watch().await;
@@ -82,13 +82,13 @@ impl Node {
         self.sweep_strangers(false);
     }
 
-    /// Says that it leaves: promises nothing more, and lets others adopt its leases at once.
+    /// Announces that this node leaves: it promises nothing more, and other nodes may adopt its leases at once.
     pub(crate) async fn leave(&self) {
         self.stopping.store(true, Ordering::Release);
         self.say_farewell().await;
     }
 
-    /// Makes the own record terminal.
+    /// Makes this node's own record terminal.
     async fn say_farewell(&self) {
         let left = self.with(|membership| membership.leave(self.world.entropy.nonce()));
         self.publish();
@@ -96,7 +96,7 @@ impl Node {
         for _ in 0..ROUNDS {
             match self.shared().write_node(expected, record.clone()).await {
                 NodeOutcome::Committed(_) => return,
-                // A renewal that was on its way; or others were faster.
+                // An earlier renewal landed, or another node was faster.
                 NodeOutcome::Conflict | NodeOutcome::Unknown(_) => {
                     match self.shared().read_node(record.incarnation).await {
                         Ok(Some(FoundNode { revision, record: Ok(there), .. }))
@@ -108,7 +108,7 @@ impl Node {
                     }
                 }
                 NodeOutcome::Refused(error) => {
-                    tracing::warn!(%error, "the node's leaving was not written");
+                    tracing::warn!(%error, "cannot mark this node as drained; others adopt its leases later");
                     return;
                 }
             }
@@ -127,14 +127,14 @@ impl Node {
         matches!(self.world.store.health(), Health::Frozen(_))
     }
 
-    /// Makes what the membership knows everybody's.
+    /// Publishes what the membership knows to the rest of the node.
     fn publish(&self) {
         let frozen = match self.world.store.health() {
             Health::Frozen(why) => Some(why),
             Health::Ready | Health::Degraded(_) => None,
         };
         let mut thawed = None;
-        // Under the membership's lock: what it knew before it left or was reborn is never published after.
+        // Under the membership's lock, so that knowledge from before a leave or a rebirth is never published after it.
         self.with(|membership| {
             count(&self.world, membership.peers());
             self.world.set_terms(|terms| {
@@ -143,7 +143,7 @@ impl Node {
                 }
                 terms.frozen = frozen.is_some();
                 (terms.node, terms.epoch) = (membership.incarnation(), membership.record().epoch);
-                // Read under the lock under which a jump voids the promises.
+                // Read under the lock under which a clock jump voids the promises.
                 let jumped = self.world.jumped.load(Ordering::Acquire);
                 terms.until = if jumped { Moment::ZERO } else { membership.until() };
                 terms.resumed = membership.resumed();
@@ -155,8 +155,8 @@ impl Node {
         if let Some(why) = thawed {
             self.world.metrics.frozen(why.is_some());
             match &why {
-                Some(why) => tracing::error!(why, "frozen: nothing is granted"),
-                None => tracing::warn!("thawed: leases are granted again"),
+                Some(why) => tracing::error!(why, "the store is frozen: nothing is granted"),
+                None => tracing::warn!("the store is no longer frozen: leases are granted again"),
             }
             self.world.bus.freeze(why.map(Into::into));
         }
@@ -180,21 +180,22 @@ impl Node {
         }
     }
 
-    /// One renewal of this node's own record, settled.
+    /// Renews this node's own record once, and waits until the write is settled.
     async fn renew(&self) {
         if self.stopping.load(Ordering::Acquire) {
             return;
         }
         self.follow_epoch().await;
         if self.is_frozen() {
-            // Whatever it promised runs out, so that nobody relies on it when the store goes on; and
-            // nobody has to stop this node to raise the epoch.
+            // The node's promises run out, so that no client relies on them when the store continues, and an operator
+            // can raise the epoch without stopping this node.
             if !self.parked.swap(true, Ordering::AcqRel) {
                 self.say_farewell().await;
             }
             return self.publish();
         }
-        // Also where nobody asks for anything, a stop of the clock is noticed before the name is renewed.
+        // Reads the clock, so that a stop of the clock is noticed before the record is renewed, even if no client
+        // calls.
         self.world.now();
         if self.world.jumped.load(Ordering::Acquire) || self.parked.load(Ordering::Acquire) {
             self.be_reborn().await;
@@ -231,15 +232,15 @@ impl Node {
         let now = self.world.clock.now();
         self.world.metrics.renewed(true);
         if self.with(|membership| membership.renewed(record, revision, now)) == Renewal::Resumed {
-            tracing::warn!("this node may promise again: its leases get one ttl more");
+            tracing::warn!("this node may promise again: each of its leases gets one more ttl");
             self.world.metrics.lapses_expired.increment(1);
             self.publish();
             self.world.lapsed();
         }
     }
 
-    /// R7: nothing is promised by an incarnation before the store's own record counts it. Whoever raises the epoch
-    /// either sees that, or is seen here.
+    /// R7: an incarnation promises nothing before the store's own record counts it. Whoever raises the epoch either
+    /// sees this registration, or makes it fail.
     async fn register(&self, record: &NodeRecord, revision: Revision) -> bool {
         if self.world.breaks(Mutant::PromiseUnregistered) {
             return true;
@@ -247,7 +248,7 @@ impl Node {
         match self.shared().register(record.epoch).await {
             Ok(true) => return true,
             Ok(false) => {
-                // Nobody needs to wait until it runs out. Whether this is written does not matter to us.
+                // With this record no other node waits until it runs out. The outcome of the write does not matter.
                 let dead = record.terminal(NodeState::Dead, self.world.entropy.nonce());
                 let _ = self.shared().write_node(revision, dead).await;
                 self.be_reborn().await;
@@ -259,11 +260,11 @@ impl Node {
 
     fn not_renewed(&self, error: &StoreError) {
         self.world.metrics.renewed(false);
-        tracing::warn!(%error, "this node's record was not renewed");
+        tracing::warn!(%error, "this node's record was not renewed; retrying");
     }
 
-    /// The own record is not what was thought: an earlier renewal landed after all, or others found
-    /// this node dead.
+    /// This node's own record is not as expected: an earlier renewal landed after all, or other nodes found this node
+    /// dead.
     async fn look_at_oneself(&self) {
         let (incarnation, known, leaving, wrote) =
             self.with(|k| (k.incarnation(), k.is_committed(), k.is_leaving(), k.revision()));
@@ -274,16 +275,16 @@ impl Node {
                 if revision < wrote {
                     self.say_forgotten();
                 }
-                // Nobody else writes a living record of this incarnation.
+                // No other node writes a living record of this incarnation.
                 self.renewed(record, revision).await;
             }
             Ok(None) if !known => {}
             Ok(_) if leaving => {}
-            // The store went backwards. Whoever raises its epoch writes that such a node is dead, and counts on it.
+            // The store went backwards. Whoever raises its epoch writes `dead` for such a node, and relies on that.
             Ok(Some(found)) if found.revision <= wrote => self.say_forgotten(),
             Ok(_) => {
                 if !self.is_frozen() {
-                    tracing::warn!("this node was found dead: it goes on as another incarnation");
+                    tracing::warn!("this node was found dead: it continues as another incarnation");
                     self.world.metrics.lapses_buried.increment(1);
                     self.be_reborn().await;
                 }
@@ -295,13 +296,13 @@ impl Node {
     fn say_forgotten(&self) {
         if !self.forgotten.swap(true, Ordering::AcqRel) {
             tracing::error!(
-                "this node's record is older than it was written: the store seems to have gone backwards, and nothing \
+                "this node's record is older than its last write: the store seems to have gone backwards, and nothing \
                  is promised until the record can be renewed or the epoch is raised"
             );
         }
     }
 
-    /// Goes on as another incarnation, under the epoch that the store has now.
+    /// Continues as another incarnation, under the store's present epoch.
     async fn be_reborn(&self) {
         self.world.set_terms(|terms| terms.until = Moment::ZERO);
         let meta = match self.shared().refresh_meta().await {
@@ -323,21 +324,21 @@ impl Node {
             self.begin_epoch(meta.epoch);
         }
         if last.0 != Revision::ABSENT {
-            // Others need not wait until it runs out. Whether this is written does not matter to us.
+            // With this record no other node waits until it runs out. The outcome of the write does not matter.
             let _ = self.shared().write_node(last.0, last.1).await;
         }
         self.world.registry.tell_all(|| Mail::Nudge);
     }
 
-    /// R7: whatever is known of leases may be of what the store forgot: revisions are given anew. A store that went
-    /// backwards also names homes that were forgotten, and sessions that nobody asks about.
+    /// R7: everything known of leases may be what the store forgot, and revisions are assigned again. A store that went
+    /// backwards may also name home nodes that have no record any more, and sessions that no client asks about.
     fn begin_epoch(&self, epoch: Epoch) {
-        tracing::warn!(epoch = epoch.0, "the epoch was raised");
+        tracing::warn!(epoch = epoch.0, "the epoch was raised: every lease is read again");
         self.world.registry.tell_all(|| Mail::Reload);
         self.sweep_strangers(true);
     }
 
-    /// R7: an incarnation keeps the epoch that it began with; a raised one needs another.
+    /// R7: an incarnation keeps the epoch that it began with. Under a raised epoch the node needs another incarnation.
     async fn follow_epoch(&self) {
         let known = self.with(|membership| membership.record().epoch);
         if !self.is_frozen() && self.world.store.meta().epoch == known {
@@ -363,12 +364,12 @@ impl Node {
         }
     }
 
-    /// Reads every node's record, and buries those whose time is over.
+    /// Reads every node's record, and marks nodes dead whose time is over.
     async fn watch(&self) {
         let asked = self.world.clock.now();
         let found = match self.shared().scan_nodes().await {
             Ok(found) => found,
-            Err(error) => return tracing::warn!(%error, "the nodes' records cannot be read"),
+            Err(error) => return tracing::warn!(%error, "cannot read the nodes' records; retrying"),
         };
         let now = self.world.clock.now();
         let now = if self.world.breaks(Mutant::RivalCountsFromBeforeItsRead) { asked } else { now };
@@ -382,20 +383,20 @@ impl Node {
         let nonce = || self.world.entropy.nonce();
         let findings = self.with(|membership| membership.read(&found, asked, now, nonce));
         let mut gone = findings.gone;
-        for (expected, mut tombstone) in findings.bury {
+        for (expected, mut tombstone) in findings.dead {
             if self.world.breaks(Mutant::TombstoneWithAuthorsInstants) {
                 (tombstone.written, tombstone.until) = (now, now + self.ttl);
             }
             let (node, url) = (tombstone.incarnation, tombstone.url.clone());
             match self.shared().write_node(expected, tombstone.clone()).await {
                 NodeOutcome::Committed(revision) => {
-                    tracing::warn!(%node, url, "a node let its record run out: it is dead");
+                    tracing::warn!(%node, url, "a node did not renew its record in time: it is marked dead");
                     let now = self.world.clock.now();
-                    self.with(|membership| membership.buried(tombstone, revision, now));
+                    self.with(|membership| membership.marked_dead(tombstone, revision, now));
                     gone.push(node);
                 }
                 // Read again in the next round.
-                _ => tracing::info!(%node, url, "a node was not found dead after all"),
+                _ => tracing::info!(%node, url, "a node was not marked dead; retrying"),
             }
         }
         self.publish();
@@ -418,7 +419,7 @@ impl Node {
         });
     }
 
-    /// The leases of nodes that are gone, or that nobody knows; once more after a pause, where `again`.
+    /// Wakes the leases of nodes that are gone or unknown. With `again`, does so once more after a pause.
     fn sweep_strangers(&self, again: bool) {
         let (world, left) = (self.world.clone(), self.left.clone());
         actix::spawn(async move {
@@ -431,8 +432,7 @@ impl Node {
         });
     }
 
-    /// Finds out about nodes that leases name and that nobody knows. One without a record gets one that
-    /// says that it is dead, and nothing else.
+    /// Looks up unknown nodes that leases name. A node without a record gets one that says `dead` and nothing else.
     async fn answer_inquiries(&self) {
         let asked = std::mem::take(
             &mut *self.world.inquiries.lock().unwrap_or_else(PoisonError::into_inner),
@@ -446,7 +446,7 @@ impl Node {
             let now = self.world.clock.now();
             match found {
                 Ok(Some(FoundNode { revision, record: Ok(record), .. })) => {
-                    self.with(|membership| membership.buried(record, revision, now));
+                    self.with(|membership| membership.marked_dead(record, revision, now));
                 }
                 Ok(Some(_)) => continue,
                 Ok(None) => {
@@ -458,7 +458,7 @@ impl Node {
                         continue;
                     };
                     let now = self.world.clock.now();
-                    self.with(|membership| membership.buried(record, revision, now));
+                    self.with(|membership| membership.marked_dead(record, revision, now));
                 }
                 Err(_) => {
                     std::iter::once(node).chain(asked).for_each(|node| self.world.inquire(node));
@@ -470,8 +470,8 @@ impl Node {
         }
     }
 
-    /// Removes terminal records that no lease needs any more. Reads the keys alone that named them when their nodes were
-    /// found gone.
+    /// Removes terminal records that no lease needs any more. Reads only the keys that named the node when it was found
+    /// gone.
     async fn collect(&self) {
         let now = self.world.clock.now();
         let old: Vec<_> = self.with(|membership| {
@@ -489,7 +489,9 @@ impl Node {
                     let _ = self.shared().forget_node(node, revision).await;
                 }
                 Ok(some) => drop(left().insert(node, some)),
-                Err(error) => tracing::debug!(%error, "a tombstone stays"),
+                Err(error) => {
+                    tracing::debug!(%error, "a tombstone is kept: its leases cannot be read")
+                }
             }
         }
     }

@@ -1,21 +1,21 @@
-//! Asking the actor of a key from within, and ordering a tenure to end.
+//! Asks a key's actor from within the process, and revokes tenures.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{Mail, Reply, Unreachable, World};
 use crate::lease::{Answer, Call, Key, Moment, Nonce, Request, Revoke, State, Token};
 
-/// How often a call is asked again when the actor that got it died, or an order when the tenure is another.
+/// How often a call is repeated after the actor that got it died, or a revocation after the tenure changed.
 const ATTEMPTS: u32 = 20;
-/// For so long after an actor died, a write of its may become durable.
+/// A write of an actor that died may become durable for this long afterwards.
 const MAY_LAND: Duration = Duration::from_secs(10);
 
-/// When a call arrived, and what was tried already.
+/// When a call arrived, and what was already tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// When it arrived: waiting counts for the holder.
+    /// When the call arrived: the time spent waiting counts in the holder's favour.
     pub received: Moment,
-    /// The lease is said to be at home at a node that cannot be reached.
+    /// The lease's home node is said to be another one that cannot be reached.
     pub owner_unreachable: bool,
 }
 
@@ -25,26 +25,26 @@ impl From<Moment> for Asked {
     }
 }
 
-/// Why a call has no answer of its key.
+/// Why a call got no answer from its key.
 #[derive(Debug)]
 pub enum Unanswered {
     /// The key rests until this moment.
     Resting(Moment),
-    /// The arbiters are not there yet, or not any more.
+    /// The arbiters do not run yet, or no longer.
     NoArbiter,
-    /// Actor after actor died; or one did, whose write may yet be durable.
+    /// Actor after actor died; or one died whose write may still become durable.
     Died,
-    /// What would have to be asked is at home at this other node.
+    /// This other node is the home node of what must be asked.
     Elsewhere(Nonce),
-    /// The session that keeps the lease came to be at home here a moment ago.
+    /// This node became the home node of the session that keeps the lease a moment ago.
     Arriving,
-    /// Its session's actor answered this.
+    /// The session's actor gave this answer.
     Other(Answer),
 }
 
 impl World {
-    /// Asks the key's actor, and its successor should it die before it answers. `make` gives the same
-    /// request each time.
+    /// Asks the key's actor, or its successor if the actor dies before it answers. `make` must give the same request
+    /// each time.
     pub async fn ask(
         self: &Arc<Self>,
         key: &str,
@@ -61,7 +61,7 @@ impl World {
                 Err(Unreachable::NoArbiter) => return Err(Unanswered::NoArbiter),
             }
             match answer.await {
-                // What the actor that died was writing may be a grant to this very call.
+                // The actor that died may have been writing a grant to this very call.
                 Ok(Answer::Refused(..))
                     if died.is_some_and(|died| self.clock.now() < died + MAY_LAND) =>
                 {
@@ -78,7 +78,7 @@ impl World {
     }
 }
 
-/// Ends a tenure; one that a session keeps, when what the session promised of it has run out.
+/// Revokes a tenure. For one that a session keeps, first waits for the session's promises that cover it.
 pub(crate) async fn revoke(
     world: &Arc<World>,
     key: &Key,
@@ -90,7 +90,7 @@ pub(crate) async fn revoke(
         let answer = world.ask(key.as_str(), asked, make).await?;
         let Answer::KeptBySession(session, token) = answer else { return Ok(answer) };
         let floor = Some(cover(world, session, (key, token), asked).await?);
-        // What one session promised says nothing of a tenure that another one keeps by now.
+        // The promises of one session do not cover a tenure that another session keeps by now.
         let covered = Revoke { floor, token: Some(token), ..order.clone() };
         let make = || Request::Revoke(Box::new(covered.clone()));
         match world.ask(key.as_str(), asked, make).await? {
@@ -101,8 +101,8 @@ pub(crate) async fn revoke(
     Err(Unanswered::Arriving)
 }
 
-/// R6: when the promises of a session that cover one of its leases have run out: from now on its
-/// heartbeats say that they do not keep that one.
+/// R6: returns when the promises of a session that cover one of its leases have run out. From now on its heartbeats say
+/// that they do not keep that lease.
 async fn cover(
     world: &Arc<World>,
     digest: Nonce,
@@ -122,10 +122,10 @@ async fn cover(
         return Err(Unanswered::Elsewhere(view.node.unwrap_or_default()));
     }
     if view.state == State::Held && announced.is_none() {
-        // It was adopted a moment ago.
+        // The session was adopted a moment ago.
         return Err(Unanswered::Arriving);
     }
-    // Cut to whole milliseconds, and read before now.
+    // `expires_in_ms` is rounded down to whole milliseconds, and was read before now.
     let left = Duration::from_millis(view.expires_in_ms.unwrap_or(0) + 1);
     Ok(world.clock.now() + left)
 }

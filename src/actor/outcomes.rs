@@ -1,11 +1,11 @@
-//! Outcomes of writes, on their way from the store's thread to the actors.
+//! Delivers the outcomes of writes from the store's thread to the actors.
 //!
-//! A thread that wakes a task of another thread leaves it in a queue of which a busy thread takes one for every few
-//! dozen turns of its own tasks. So no actor waits for its own write: one task for each thread waits for all writes
-//! of its actors, is woken once for all that were settled together, and mails each its outcome.
+//! When a thread wakes a task of another thread, the task enters a queue from which a busy thread takes one for every
+//! few dozen turns of its own tasks. So no actor waits for its own write. One task for each thread waits for all writes
+//! of its actors. It is woken once for all writes that were settled together, and mails each outcome to its actor.
 //!
-//! Guarantees: each write that was handed over is reported exactly once, to an actor that lives; as one of unknown
-//! outcome, where its task ended before.
+//! Guarantees: each write that was passed to it is reported exactly once, to an actor that lives. If its task ended
+//! before, the outcome is reported as unknown.
 
 use std::{
     pin::Pin,
@@ -23,10 +23,10 @@ use crate::{
     store::{Outcome, StoreFuture},
 };
 
-/// The tasks that hear of outcomes, by the number of their thread.
+/// The tasks that receive outcomes, by the number of their thread.
 pub(super) struct Outcomes<A: Hears = LeaseActor>(Box<[Mutex<Option<Task<A>>>]>);
 
-/// Where the task of a thread is told of writes.
+/// Passes writes to the task of a thread.
 type Task<A> = UnboundedSender<Pending<A>>;
 
 /// An actor that writes.
@@ -46,18 +46,18 @@ pub(super) struct Pending<A: Hears = LeaseActor> {
 #[derive(Debug)]
 pub struct Landed {
     pub(super) outcome: Outcome,
-    /// Which of the actor's readings of the store it is based on.
+    /// The actor's generation: which of its readings of the store the write is based on.
     pub(super) generation: u32,
     pub(super) began: Moment,
 }
 
 impl<A: Hears> Outcomes<A> {
-    /// For so many threads of lease actors.
+    /// For this many threads of lease actors.
     pub fn new(threads: usize) -> Self {
         Self((0..threads.max(1)).map(|_| Mutex::default()).collect())
     }
 
-    /// Has the actor told of the outcome. To be called on the actor's thread.
+    /// Has the outcome reported to the actor. Must be called on the actor's thread.
     pub fn report(&self, pending: Pending<A>) {
         let Some(task) = self.0.get(arbiters::here()) else { return };
         let mut task = task.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,7 +65,7 @@ impl<A: Hears> Outcomes<A> {
             Some(sender) => sender.send(pending).err().map(|error| error.0),
             None => Some(pending),
         };
-        // The first one, or the runtime that the task lived in is gone.
+        // There is no task yet, or the runtime in which it lived is gone.
         if let Some(pending) = unsent {
             let (sender, receiver) = unbounded_channel();
             actix::spawn(hear(receiver));
@@ -112,7 +112,7 @@ impl<A: Hears> Future for Pending<A> {
 
 impl<A: Hears> Drop for Pending<A> {
     fn drop(&mut self) {
-        let why = "the task that hears of outcomes ended";
+        let why = "the task that receives outcomes ended";
         self.tell(Outcome::Unknown(StoreError::Unavailable(why.into())));
     }
 }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::lease::Revision;
 
-    /// Shows what it hears of.
+    /// Reports what it receives.
     struct Listener(UnboundedSender<(u32, bool)>);
 
     impl Actor for Listener {
@@ -168,7 +168,7 @@ mod tests {
                 settle.send(Outcome::Committed(Revision(1))).expect("somebody waits");
             }
         });
-        // In any order: each is another actor's.
+        // In any order: each belongs to another actor.
         let mut generations = BTreeSet::new();
         for _ in 0..1000 {
             let (generation, committed) = heard.recv().await.expect("all are heard of");
@@ -185,7 +185,7 @@ mod tests {
         let (first, second) = (LocalSet::new(), LocalSet::new());
         let listener = second.block_on(&runtime, async { Listener(told).start() });
         let (_settle, pending) = write(1, &listener);
-        // The task lives where the first write was begun.
+        // The task lives in the runtime in which the first write was begun.
         first.block_on(&runtime, async { outcomes.report(pending) });
         drop(first);
         second.block_on(&runtime, async {

@@ -1,8 +1,8 @@
-//! Places for what is slow: bounded in all and for each owner, and given to the owners in turn.
+//! Places for slow operations. Their number is limited, in total and for each owner, and owners take turns.
 //!
-//! Guarantees: an owner that waits gets a place after at most one of each other owner that waits.
+//! Guarantees: a waiting owner gets a place after at most one of each other waiting owner.
 //!
-//! Does not guarantee: a place within any time. Whoever has one gives it back when it likes.
+//! Does not guarantee: a place within any time. Each place is held for as long as its operation takes.
 
 use std::{
     collections::VecDeque,
@@ -24,7 +24,7 @@ pub(super) struct Places {
 struct State {
     taken: usize,
     lines: HashMap<Owner, Line>,
-    /// Each owner that waits, the next one first.
+    /// Each waiting owner, the next one first.
     turns: VecDeque<Owner>,
 }
 
@@ -34,19 +34,19 @@ struct Line {
     waiting: VecDeque<oneshot::Sender<Place>>,
 }
 
-/// A place, given back when it is dropped.
+/// A place, returned when it is dropped.
 pub(super) struct Place {
-    /// `None`: nobody heard of it.
+    /// `None`: the caller that waited for it has left.
     of: Option<(Arc<Places>, Owner)>,
 }
 
 impl Places {
-    /// So many, and so many for one owner.
+    /// Makes `all` places, at most `per_owner` of them for one owner.
     pub fn new(all: usize, per_owner: usize) -> Arc<Self> {
         Arc::new(Self { all, per_owner, state: Mutex::default() })
     }
 
-    /// Waits for one.
+    /// Waits for a place.
     pub async fn take(self: &Arc<Self>, owner: &Owner) -> Option<Place> {
         let (sender, receiver) = oneshot::channel();
         {
@@ -65,9 +65,9 @@ impl Places {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives what is free to those whose turn it is.
+    /// Gives free places to the owners whose turn it is.
     fn give(self: &Arc<Self>, state: &mut State) {
-        // Owners that have all they may have keep their turn, and are passed over.
+        // An owner that has its full number of places keeps its turn, and is passed over.
         let mut passed = 0;
         while state.taken < self.all && passed < state.turns.len() {
             let Some(owner) = state.turns.pop_front() else { return };
@@ -84,7 +84,7 @@ impl Places {
                     line.taken += 1;
                     state.taken += 1;
                 }
-                // It left. The place was not counted yet.
+                // The caller left. The place was not counted yet.
                 Err(mut place) => place.of = None,
             }
             if !line.waiting.is_empty() {
@@ -122,7 +122,7 @@ mod tests {
         Owner::new(name).expect("an owner")
     }
 
-    /// What a call that has just begun to wait has; `None`: it waits.
+    /// The place that a new call gets at once, or `None` if it waits.
     fn now(places: &Arc<Places>, name: &str) -> Option<Place> {
         let (places, owner) = (places.clone(), owner(name));
         let mut waits = pin!(async move { places.take(&owner).await });

@@ -1,4 +1,4 @@
-//! The policies as every call meets them, each with the metrics of its pool.
+//! The policy table: the policies in effect, each with the metrics of its pool.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,17 +18,17 @@ pub(super) fn digest(bytes: &[u8]) -> u64 {
     hash[..8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// The policies of a moment. Replaced as a whole: whoever reads them takes no lock.
+/// The policies at one moment. They are replaced as a whole, so readers take no lock.
 pub struct PolicyTable {
     policies: Arc<Policies>,
-    /// The metrics of each policy's pool, in the order of the policies; one value a pool.
+    /// The metrics of each policy's pool, in the order of the policies. Policies of one pool share them.
     metrics: Box<[Arc<PoolMetrics>]>,
-    /// How many there were before.
+    /// How many tables preceded this one.
     version: u64,
 }
 
 impl PolicyTable {
-    /// These policies; the series of their pools exist from now on.
+    /// A table of these policies. The series of their pools exist from now on.
     pub(super) fn new(policies: Arc<Policies>, version: u64) -> Self {
         let mut pools = BTreeMap::new();
         let mut of_pool = |policy: &Arc<Policy>| {
@@ -39,12 +39,12 @@ impl PolicyTable {
         Self { policies, metrics, version }
     }
 
-    /// How many there were before.
+    /// How many tables preceded this one.
     pub(super) fn version(&self) -> u64 {
         self.version
     }
 
-    /// What holds for a key, and the metrics of its pool.
+    /// The policy of a key, and the metrics of its pool.
     #[must_use]
     pub fn of(&self, key: &str) -> (&Arc<Policy>, &Arc<PoolMetrics>) {
         let mut all = self.policies.iter().zip(&self.metrics);
@@ -69,14 +69,14 @@ impl PolicyTable {
         self.policies.balances(pool)
     }
 
-    /// Whether a key is of a pool.
+    /// Whether a key belongs to a pool.
     #[must_use]
     pub fn is_of(&self, key: &str, pool: &str) -> bool {
         *self.of(key).0.pool == *pool
     }
 
-    /// Where the keys of a pool that start with `prefix` are to be looked for: prefixes in byte order,
-    /// none of which another one covers. Keys of other pools may be among them.
+    /// Where to look for the keys of a pool that begin with `prefix`: prefixes in byte order, none of which covers
+    /// another one. Keys of other pools may be among what they find.
     #[must_use]
     pub fn ranges(&self, pool: &str, prefix: &str) -> Vec<String> {
         let common = |policy: &Arc<Policy>| {

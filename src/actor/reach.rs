@@ -1,7 +1,7 @@
-//! Where checks of sessions may connect to: whoever can make a session has this node connect to what it names.
+//! Where checks of sessions may connect to: whoever can make a session makes this node connect to what it names.
 //!
-//! Guarantees: what [`Reach::addresses`] gives is allowed. Whoever connects to these addresses, and to nothing that is
-//! looked up again, stays within what is allowed, whatever a name server answers later.
+//! Guarantees: the addresses that [`Reach::addresses`] returns are permitted. A caller that connects to these
+//! addresses, and looks up no name again, stays within what is permitted, whatever a name server answers later.
 
 use std::{
     io,
@@ -15,19 +15,19 @@ use crate::{
     settings::{CheckTargets, Network, is_link_local},
 };
 
-/// How a NAT64 gateway's addresses begin, which stand for an IPv4 address (RFC 6052).
+/// The prefix of the IPv6 addresses that a NAT64 gateway translates to IPv4 (RFC 6052).
 const NAT64: [u16; 6] = [0x64, 0xff9b, 0, 0, 0, 0];
 
 /// What checks may connect to.
 #[derive(Clone, Debug, Default)]
 pub struct Reach {
     networks: Vec<Network>,
-    /// The port of this coordinator. It is shut at every address: which of them lead here, as through a gateway, is not
-    /// known, and other coordinators often have the same.
+    /// The port of this coordinator. It is closed to checks at every address: which addresses lead here, for example
+    /// through a gateway, is not known, and other coordinators often use the same port.
     own_port: Option<u16>,
 }
 
-/// What a check names.
+/// The target of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     host: Host,
@@ -40,12 +40,12 @@ enum Host {
     Name(String),
 }
 
-/// A kind of failure, and what is known of it beside, which is not for everybody.
+/// A kind of failure, and details that are only for the log.
 pub(super) type Failed = (FailureKind, String);
 
 impl Reach {
-    /// As the settings say. `own_port` is the coordinator's, where it has one; `lets_in`: others than those on this
-    /// machine reach it. Who is on this machine reaches loopback anyway.
+    /// Applies the settings. `own_port` is the coordinator's port, if it has one. `lets_in` says that clients on other
+    /// machines reach the coordinator. Clients on this machine reach loopback anyway.
     #[must_use]
     pub fn new(targets: &CheckTargets, own_port: Option<u16>, lets_in: bool) -> Self {
         let networks = match targets {
@@ -59,7 +59,7 @@ impl Reach {
         Self { networks, own_port }
     }
 
-    /// Whether a check may connect there.
+    /// Whether a check may connect to this address.
     #[must_use]
     pub fn allows(&self, address: SocketAddr) -> bool {
         let (ip, port) = (meant(address.ip()), address.port());
@@ -68,7 +68,7 @@ impl Reach {
         !never && self.networks.iter().any(|network| network.contains(ip, port))
     }
 
-    /// The addresses of a target that may be connected to; `lookup` is asked once.
+    /// The permitted addresses of a target. Calls `lookup` at most once.
     pub(super) async fn addresses(
         &self,
         target: &Target,
@@ -85,16 +85,16 @@ impl Reach {
             found.into_iter().partition(|address| self.allows(*address));
         match (allowed.is_empty(), refused.is_empty()) {
             (false, _) => Ok(allowed),
-            (true, true) => Err((FailureKind::UnknownName, "it has no address".to_owned())),
+            (true, true) => Err((FailureKind::UnknownName, "the name has no address".to_owned())),
             (true, false) => {
-                let why = format!("{refused:?}: checks.allow has none of them");
+                let why = format!("checks.allow permits none of {refused:?}");
                 Err((FailureKind::NotAllowed, why))
             }
         }
     }
 }
 
-/// What the system connects to when it is told this address.
+/// The address that the system connects to when it is given this one.
 fn meant(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -103,7 +103,7 @@ fn meant(address: IpAddr) -> IpAddr {
     }
 }
 
-/// What a gateway would connect to.
+/// The IPv4 address that a NAT64 gateway would connect to.
 fn behind_nat64(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) if v6.segments().starts_with(&NAT64) => {
@@ -115,11 +115,11 @@ fn behind_nat64(address: IpAddr) -> IpAddr {
 }
 
 impl Target {
-    /// Of a URL; `None` for one that names no host and port.
+    /// The target of a URL, or `None` if it has no host and port.
     #[must_use]
     pub fn of_url(url: &Url) -> Option<Self> {
         let (host, port) = (url.host_str()?, url.port_or_known_default()?);
-        // The parser has made one spelling of all: decimal, octal, hexadecimal, other scripts.
+        // The parser has normalized every spelling: decimal, octal, hexadecimal, other scripts.
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let host = match bare.parse() {
             Ok(address) => Host::Address(address),
@@ -128,14 +128,14 @@ impl Target {
         Some(Self { host, port })
     }
 
-    /// Of `host:port`; `None` for other text.
+    /// The target named by `host:port`, or `None` for other text.
     #[must_use]
     pub fn of_address(text: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let digits = port.bytes().all(|byte| byte.is_ascii_digit());
         let port = digits.then(|| port.parse().ok()).flatten().filter(|&port| port > 0)?;
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        // The zone matters to link-local addresses alone, which nothing connects to.
+        // A zone only matters for link-local addresses, to which no check connects.
         let address = bare.split_once('%').map_or(bare, |(address, _)| address);
         if let Ok(address) = address.parse::<Ipv6Addr>() {
             return Some(Self { host: Host::Address(address.into()), port });
@@ -150,7 +150,7 @@ impl Target {
         only_host.then(|| Self::of_url(&url)).flatten().map(|target| Self { port, ..target })
     }
 
-    /// The address that it names; `None` where it names a name.
+    /// The address that the target gives, or `None` if it gives a name.
     #[must_use]
     pub fn literal(&self) -> Option<SocketAddr> {
         match self.host {
@@ -174,7 +174,7 @@ mod tests {
         Reach::new(&CheckTargets::Only(networks), Some(7373), false)
     }
 
-    /// Whether a session may name it; `None`: that is found out when it is looked up.
+    /// Whether a session may name the target. `None`: that is only known once it is looked up.
     fn names(reach: &Reach, target: &Target) -> Option<bool> {
         target.literal().map(|address| reach.allows(address))
     }

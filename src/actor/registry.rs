@@ -1,4 +1,4 @@
-//! Where every key's actor is found. Nobody keeps its address.
+//! Finds every key's actor. No other part keeps an actor's address.
 
 use std::{
     hash::{BuildHasher, Hasher},
@@ -21,27 +21,27 @@ use crate::{
     lease::{Key, Moment},
 };
 
-/// Why no actor took the mail.
+/// Why no actor accepted the mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
-    /// The key's actor died too often lately; the key rests until this moment.
+    /// The key's actor died too often lately. The key rests until this moment.
     Resting(Moment),
-    /// The arbiters are not there yet, or not any more.
+    /// The arbiters do not run yet, or no longer.
     NoArbiter,
 }
 
 pub(super) enum Slot {
     /// An actor answers, or has just died and will be replaced.
     Running { addr: Addr<LeaseActor>, incarnation: u64 },
-    /// Nobody answers until the moment.
+    /// No actor answers until this moment.
     Resting { until: Moment },
 }
 
 /// The registry.
 pub struct Registry {
     slots: DashMap<Key, Slot>,
-    /// Held by an earlier process and not looked at since: such a key's promises end with the grace
-    /// that began when the store's lock was taken.
+    /// Keys that an earlier process left held, and whose records were not read since. The promises for such a key end
+    /// with the grace that began when the store's lock was taken.
     unseen: DashMap<Key, ()>,
     arbiters: Arc<Arbiters>,
     incarnations: AtomicU64,
@@ -69,7 +69,7 @@ impl Registry {
         self.unseen.insert(key, ());
     }
 
-    /// Puts mail into the mailbox of the key's actor, which is started if there is none.
+    /// Puts mail into the mailbox of the key's actor. Starts the actor if there is none.
     pub fn post(&self, world: &Arc<World>, key: &str, mail: Mail) -> Result<(), Unreachable> {
         if let Some(slot) = self.slots.get(key)
             && let Slot::Running { addr, .. } = &*slot
@@ -82,8 +82,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Puts mail into the mailboxes of many keys' actors, which are started where there are none. Each thread is woken
-    /// once.
+    /// Puts mail into the mailboxes of many keys' actors, and starts missing actors. Wakes each thread once.
     pub(super) fn post_all(
         world: &Arc<World>,
         keys: &[Key],
@@ -111,7 +110,7 @@ impl Registry {
         hasher.finish()
     }
 
-    /// How many threads there are for actors, if there are several.
+    /// The number of arbiters, or 0 if actors live in the `LocalSet` of the task that asks for them.
     pub(super) fn threads(&self) -> usize {
         self.arbiters.count()
     }
@@ -134,7 +133,7 @@ impl Registry {
         }
     }
 
-    /// The actor of the key, started if there is none.
+    /// The actor of the key. Starts it if there is none.
     pub(super) fn start(
         &self,
         world: &Arc<World>,
@@ -183,7 +182,7 @@ impl Registry {
         );
         match addr.flatten() {
             Some(addr) => {
-                // Only now: a key that found no arbiter keeps the grace of the restart.
+                // Not earlier: a key that found no arbiter keeps the grace after the restart.
                 self.unseen.remove(key);
                 Ok((addr.clone(), Slot::Running { addr, incarnation }))
             }
@@ -196,7 +195,7 @@ impl Registry {
         }
     }
 
-    /// Whether there is a place for actors.
+    /// Whether there are arbiters on which actors can run.
     pub fn has_arbiters(&self) -> bool {
         self.arbiters.ready()
     }
@@ -206,22 +205,22 @@ impl Registry {
         self.slots.get(key).is_some_and(|slot| matches!(*slot, Slot::Running { .. }))
     }
 
-    /// Gives back the memory that the inherited keys took, once they are all seen.
+    /// Frees the memory that the inherited keys took, once all of them were read.
     pub(super) fn all_seen(&self) {
         self.unseen.shrink_to_fit();
     }
 
-    /// Whether an earlier process left the key held, and nobody looked at it since.
+    /// Whether an earlier process left the key held, and its record was not read since.
     pub(super) fn is_unseen(&self, key: &str) -> bool {
         self.unseen.contains_key(key)
     }
 
-    /// Takes a retiring actor out; whoever looks the key up from now on starts another.
+    /// Removes a retiring actor. A later lookup of the key starts another one.
     pub(super) fn retire(&self, key: &Key, incarnation: u64) -> bool {
         self.slots.remove_if(key, |_, slot| Self::is(slot, incarnation)).is_some()
     }
 
-    /// Makes a dead actor's key rest.
+    /// Makes the key of a dead actor rest.
     pub(super) fn rest(&self, key: &Key, incarnation: u64, until: Moment) {
         if let Some(mut slot) = self.slots.get_mut(key)
             && Self::is(&slot, incarnation)

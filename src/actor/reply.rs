@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::lease::{Answer, Caller};
 
-/// Where an answer goes.
+/// Where an answer is sent.
 #[derive(Debug)]
 pub enum Reply {
     /// To the one caller of this call.
@@ -19,14 +19,14 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// A caller, and where its answer arrives.
+    /// A caller, and the channel on which it gets its answer.
     #[must_use]
     pub fn one() -> (Self, oneshot::Receiver<Answer>) {
         let (sender, receiver) = oneshot::channel();
         (Self::One(sender), receiver)
     }
 
-    /// Answers. Nobody may be there to hear it.
+    /// Sends the answer. The caller may have left.
     pub fn send(self, answer: Answer) {
         match self {
             Self::One(sender) => drop(sender.send(answer)),
@@ -63,11 +63,11 @@ impl Caller for Reply {
 
 /// No key is granting.
 const NOBODY: usize = usize::MAX;
-/// The caller left: no key will.
+/// The caller left: no key may grant any more.
 const WITHDRAWN: usize = usize::MAX - 1;
 
-/// ONE registration that waits on all the keys of an acquire-any: whichever key takes its claim first
-/// is granted, the others pass it over.
+/// ONE registration that waits on all the keys of an acquire-any. The key that claims it first grants, and the others
+/// pass it over.
 #[derive(Debug)]
 pub struct AnyWait {
     /// The place of the key that is granting, [`NOBODY`], or [`WITHDRAWN`].
@@ -77,16 +77,16 @@ pub struct AnyWait {
     vacated: mpsc::UnboundedSender<Vacated>,
 }
 
-/// A place in a key's queue that is no longer taken.
+/// A place in a key's queue that is no longer occupied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vacated {
-    /// The key refused: it is not worth waiting for.
+    /// The key refused: waiting for it is useless.
     Refused,
-    /// The key's actor died, left memory or was busy: the place, by its number, may be taken again.
+    /// The key's actor died, left memory or was busy. The place with this number may be taken again.
     Forgotten(usize),
 }
 
-/// What the caller of an acquire-any listens to.
+/// What the caller of an acquire-any receives.
 pub struct AnyHeard {
     /// Its grant, with the place of the key that granted it.
     pub granted: oneshot::Receiver<(usize, Answer)>,
@@ -94,8 +94,8 @@ pub struct AnyHeard {
     pub vacated: mpsc::UnboundedReceiver<Vacated>,
 }
 
-/// The place of a registration in one key's queue. Its drop without an answer is news to the caller;
-/// like an exit_notice's it may come while the thread unwinds, and must not panic or block.
+/// The place of a registration in one key's queue. Its drop without an answer is reported to the caller. Like the drop
+/// of an exit notice, it may happen while the thread unwinds, and must not panic or block.
 #[derive(Debug)]
 pub struct Place {
     wait: Arc<AnyWait>,
@@ -104,7 +104,7 @@ pub struct Place {
 }
 
 impl AnyWait {
-    /// A registration, and where its caller hears of it.
+    /// A registration, and what its caller receives.
     #[must_use]
     pub fn new() -> (Arc<Self>, AnyHeard) {
         let (sender, granted) = oneshot::channel();
@@ -117,13 +117,13 @@ impl AnyWait {
         (Arc::new(wait), AnyHeard { granted, vacated })
     }
 
-    /// Its place on the key with this number in the caller's list.
+    /// Its place in the queue of the key with this number in the caller's list.
     #[must_use]
     pub fn place(self: &Arc<Self>, number: usize) -> Place {
         Place { wait: self.clone(), number, answered: false }
     }
 
-    /// Has no key grant from now on; false while one is granting.
+    /// Prevents every key from granting from now on. Returns `false` while one is granting.
     #[must_use]
     pub fn withdraw(&self) -> bool {
         self.take(WITHDRAWN)
@@ -133,14 +133,14 @@ impl AnyWait {
         self.claimed.compare_exchange(NOBODY, place, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// A key whose actor died while it granted may take its claim again.
+    /// A key whose actor died while it granted may claim again.
     fn claim(&self, place: usize) -> bool {
         self.take(place) || self.claimed.load(Ordering::Acquire) == place
     }
 
     fn unclaim(&self, place: usize) {
         let (mine, free) = (Ordering::AcqRel, Ordering::Acquire);
-        // An error: another key has it, or the caller left.
+        // An error means that another key has the claim, or that the caller left.
         let _ = self.claimed.compare_exchange(place, NOBODY, mine, free);
     }
 
@@ -150,14 +150,13 @@ impl AnyWait {
     }
 
     fn vacate(&self, how: Vacated) {
-        // An error means that the caller does not listen any more.
+        // An error means that the caller no longer listens.
         let _ = self.vacated.send(how);
     }
 }
 
 impl Place {
-    /// Only a grant ends the wait: a refusal by one key leaves the others, and trouble leaves this one
-    /// to be tried again.
+    /// Only a grant ends the wait. A refusal removes this key alone, and after an error this key may be tried again.
     fn deliver(mut self, answer: Answer) {
         self.answered = !matches!(answer, Answer::Busy | Answer::Store(_) | Answer::Lapsed);
         if !matches!(answer, Answer::Granted(_)) {

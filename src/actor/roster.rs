@@ -1,24 +1,24 @@
-//! The nodes, as people and metrics see them.
+//! The nodes, as shown to operators and in metrics.
 
 use std::time::Duration;
 
 use super::{Node, World};
 use crate::lease::{Moment, NodeRecord, NodeState, Peers};
 
-/// A node as people see it.
+/// A node as shown to operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeView {
     /// Its record as last read.
     pub record: NodeRecord,
-    /// Whether it is this one.
+    /// Whether it is this node.
     pub this: bool,
-    /// Milliseconds until its record runs out, reckoned on our clock; 0 when it did.
+    /// The time until its record runs out, in milliseconds, by this node's clock. 0 if it ran out.
     pub runs_out_in_ms: u64,
 }
 
 impl NodeView {
-    /// Whether this other living node goes by other policies or plugins than `own`. One of another version is not
-    /// judged, nor one that does not say.
+    /// Whether this other living node has policies or plugins that differ from those of `own`. `false` for a node of
+    /// another version, and for one that does not publish them.
     #[must_use]
     pub fn goes_by_others_than(&self, own: &Self) -> bool {
         let (theirs, ours) = (&self.record, &own.record);
@@ -29,7 +29,7 @@ impl NodeView {
 }
 
 impl Node {
-    /// This node and those that it knows of, this one first.
+    /// This node and the nodes that it knows, this one first.
     #[must_use]
     pub fn list(&self) -> Vec<NodeView> {
         let now = self.world.clock.now();

@@ -1,8 +1,8 @@
-//! Ends the leases of ended sessions, finds the leases of adopted ones, and in the end removes the records
-//! of sessions that are over.
+//! Session cleanup: ends the leases of ended sessions, finds the leases of adopted ones, and finally removes the
+//! records of sessions that are over.
 //!
-//! Guarantees: a session's record is removed only when it has been a tombstone for a while and no lease of it is known;
-//! a lease that names a session without a record has it made as a tombstone.
+//! Guarantees: a session's record is removed only when it has been a tombstone for a while and no lease of the session
+//! is known. For a session that a lease names and that has no record, a tombstone is written.
 
 use std::{
     sync::{Arc, PoisonError},
@@ -21,21 +21,21 @@ use crate::{
         Answer, Call, Cleanup, CleanupEffect, Inquiry, KeptEffect, Key, Nonce, Request,
         SessionOver, State,
     },
-    store::{Found, StoreError, burial},
+    store::{Found, StoreError, retention},
 };
 
-/// Keys told, or read, at a time: others get a turn in between.
+/// How many keys are told, or read, at a time. Other tasks run in between.
 const BATCH: usize = 500;
-/// Sessions whose leases are looked for at a time.
+/// The number of sessions whose leases are searched for at once.
 const AT_ONCE: usize = 16;
-/// How often it is looked for sessions whose time has come.
+/// How often the sessions that are due are searched for.
 const ROUND: Duration = Duration::from_millis(500);
-/// Sessions are asked about at most so often.
+/// The shortest time between two batches of inquiries about sessions.
 const INQUIRE: Duration = Duration::from_millis(500);
-/// After this the store is searched again, when that failed.
+/// How long to wait after a failed search before the next one.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Goes on for as long as the process does.
+/// Starts the tasks that run for as long as the process.
 pub(crate) fn start(world: &Arc<World>) {
     bonds::start(world);
     supervise(world, "session_cleanup", |world| async move { clean_up_forever(world).await });
@@ -47,12 +47,13 @@ pub(crate) fn start(world: &Arc<World>) {
 
 struct SessionCleanup {
     world: Arc<World>,
-    burial: Duration,
+    retention: Duration,
     dead: HashMap<Nonce, Cleanup>,
 }
 
 async fn clean_up_forever(world: Arc<World>) {
-    let mut session_cleanup = SessionCleanup { world, burial: burial(), dead: HashMap::default() };
+    let mut session_cleanup =
+        SessionCleanup { world, retention: retention(), dead: HashMap::default() };
     loop {
         tokio::select! {
             biased;
@@ -85,7 +86,7 @@ impl SessionCleanup {
         }
     }
 
-    /// Tells the leases of sessions that ended, as far as they are known.
+    /// Tells the known leases of sessions that ended.
     async fn take_news(&mut self) {
         let sessions = &self.world.sessions;
         let ended =
@@ -97,21 +98,21 @@ impl SessionCleanup {
             }
             let now = self.world.clock.now();
             tell(&self.world, sessions.bonds.of(digest), &over).await;
-            let cleanup = Cleanup::new(over, now, sessions.bonds.are_whole(), self.burial);
+            let cleanup = Cleanup::new(over, now, sessions.bonds.are_whole(), self.retention);
             self.dead.insert(digest, cleanup);
         }
     }
 
-    /// Its leases were looked for; whether some are left.
+    /// Handles the result of a search for the leases of a session: whether some are left.
     async fn searched(&mut self, digest: Nonce, left: Result<Option<bool>, StoreError>) {
         let Some(cleanup) = self.dead.get_mut(&digest) else { return };
         let now = self.world.clock.now();
         let left = match left {
             Ok(Some(left)) => left,
-            // The next round looks again.
+            // The next round searches again.
             Ok(None) => return,
             Err(error) => {
-                tracing::warn!(session = %digest, %error, "its leases cannot be looked for");
+                tracing::warn!(session = %digest, %error, "cannot search for the leases of a session; retrying");
                 return cleanup.failed(now);
             }
         };
@@ -128,15 +129,17 @@ impl SessionCleanup {
         }
     }
 
-    /// Removes the record of a session that nobody names any more. Whether it is gone.
+    /// Removes the record of a session that no lease names any more. Returns whether it is gone.
     async fn remove(&self, digest: Nonce) -> bool {
         let key = Key::of_session(digest);
         match self.world.store.read(&key).await {
             Ok(None) => true,
             Ok(Some(Found { revision, record: Ok(record) })) if record.state == State::Free => {
                 let gone = self.world.store.forget(&key, revision).await;
-                gone.inspect_err(|error| tracing::debug!(%error, "a session's record stays"))
-                    .unwrap_or(false)
+                gone.inspect_err(
+                    |error| tracing::debug!(%error, "cannot remove a session's record"),
+                )
+                .unwrap_or(false)
             }
             _ => false,
         }
@@ -151,7 +154,7 @@ async fn tell(world: &Arc<World>, keys: Vec<Key>, over: &SessionOver) {
     }
 }
 
-/// The leases that a session keeps, by their records; what keeps none any more is forgotten.
+/// The leases that a session keeps according to their records. Keys that it no longer keeps are removed from the index.
 async fn leases_of(world: &World, digest: Nonce) -> Result<Vec<(Key, Found)>, StoreError> {
     let mut leases = Vec::new();
     for batch in world.sessions.bonds.of(digest).chunks(BATCH) {
@@ -159,7 +162,7 @@ async fn leases_of(world: &World, digest: Nonce) -> Result<Vec<(Key, Found)>, St
         for (key, found) in batch.iter().zip(found) {
             let record = found.as_ref().map(|found| &found.record);
             match record {
-                // One that cannot be judged is somebody's.
+                // A record that cannot be interpreted may be kept by any session.
                 Some(Err(_)) => {}
                 Some(Ok(record)) if record.is_kept_by(digest) => {
                     leases.extend(found.map(|found| (key.clone(), found)));
@@ -173,8 +176,8 @@ async fn leases_of(world: &World, digest: Nonce) -> Result<Vec<(Key, Found)>, St
     Ok(leases)
 }
 
-/// Tells the leases of an ended session that are left. Whether there are any; `None`: that is not known, because
-/// changes were missed meanwhile.
+/// Tells the remaining leases of an ended session. Returns whether there are any, or `None` if that is not known
+/// because changes were missed meanwhile.
 async fn search(world: &Arc<World>, over: &SessionOver) -> Result<Option<bool>, StoreError> {
     let Some(whole) = world.sessions.bonds.whole_since() else { return Ok(None) };
     let left = leases_of(world, over.session).await?.into_iter();
@@ -184,9 +187,9 @@ async fn search(world: &Arc<World>, over: &SessionOver) -> Result<Option<bool>, 
     Ok((any || world.sessions.bonds.whole_since() == Some(whole)).then_some(any))
 }
 
-/// Looks for the leases of sessions that came to be at home here.
+/// Searches for the leases of sessions whose home node this node became.
 async fn survey_for_ever(world: Arc<World>) {
-    // What an earlier one of these had begun.
+    // Takes over what an earlier run of this task had begun.
     world.sessions.resurvey();
     let mut under_way = stream::FuturesUnordered::new();
     loop {
@@ -203,7 +206,7 @@ async fn survey_for_ever(world: Arc<World>) {
     }
 }
 
-/// Goes on until all leases of the session are known, or it left.
+/// Runs until all leases of the session are known, or the session has another home node.
 async fn survey(world: &Arc<World>, session: Arc<Session>) {
     while session.is_due() {
         world.sessions.bonds.whole().await;
@@ -214,7 +217,7 @@ async fn survey(world: &Arc<World>, session: Arc<Session>) {
                 session.update(|kept| kept.completed(doubts));
             }
             Err(error) => {
-                tracing::warn!(session = %session.digest, %error, "its leases cannot be looked for");
+                tracing::warn!(session = %session.digest, %error, "cannot search for a session's leases");
                 tokio::time::sleep(RETRY).await;
             }
         }
@@ -224,7 +227,7 @@ async fn survey(world: &Arc<World>, session: Arc<Session>) {
     }
 }
 
-/// A lease that a session keeps, as a search found it that began when changes had been missed so often.
+/// Notes a kept lease that a search found. When the search began, changes had been missed `doubts` times.
 fn note(world: &Arc<World>, session: &Session, doubts: u64, key: &Key, found: &Found) {
     let Ok(record) = &found.record else { return };
     let present = world.is_present(record.node);
@@ -237,7 +240,7 @@ fn note(world: &Arc<World>, session: &Session, doubts: u64, key: &Key, found: &F
     }
 }
 
-/// The session's end may be among the changes that were missed.
+/// Reads the session's record again: its end may be among the changes that were missed.
 async fn revisit(world: &World, session: &Session) {
     let key = Key::of_session(session.digest);
     let there = loop {
@@ -284,8 +287,8 @@ async fn reorder_for_ever(world: &Arc<World>) {
     }
 }
 
-/// R6: an order on a kept lease, whose author is gone, is given anew by the session's present home, which
-/// announces it first: the end waits for what this home promised before. Whether that is settled.
+/// R6: reissues the revocation of a kept lease whose author is gone, at the session's present home node. The session
+/// announces it first, and the end waits for what this node promised before. Returns whether that is settled.
 async fn reorder(world: &Arc<World>, digest: Nonce, key: &Key) -> bool {
     if world.sessions.get(digest).is_none() {
         return true;
@@ -294,7 +297,7 @@ async fn reorder(world: &Arc<World>, digest: Nonce, key: &Key) -> bool {
         Ok(Some(Found { revision, record: Ok(record) })) => (revision, record),
         Ok(_) => return true,
         Err(error) => {
-            tracing::warn!(key = key.as_str(), %error, "an order cannot be given anew yet");
+            tracing::warn!(key = key.as_str(), %error, "cannot reissue a revocation yet; retrying");
             return false;
         }
     };
@@ -307,19 +310,20 @@ async fn reorder(world: &Arc<World>, digest: Nonce, key: &Key) -> bool {
     };
     if again {
         let why = format!("{answer:?}");
-        tracing::warn!(key = key.as_str(), why, "an order cannot be given anew yet");
+        tracing::warn!(key = key.as_str(), why, "cannot reissue a revocation yet; retrying");
     }
     !again
 }
 
-/// R6: whoever reads a lease of a dead session ends it; a session without a record gets a tombstone first.
+/// R6: whoever reads a lease of a dead session has it ended. For a session without a record a tombstone is written
+/// first.
 async fn inquire(world: &Arc<World>, digest: Nonce, keys: HashSet<Key>) {
     let key = Key::of_session(digest);
     let again = |keys: HashSet<Key>| world.sessions.inquire_anew(digest, keys);
     let found = match world.store.read(&key).await {
         Ok(found) => super::lease::loaded(found),
         Err(error) => {
-            tracing::warn!(%error, "a session cannot be read");
+            tracing::warn!(%error, "cannot read the record of a session; retrying");
             return again(keys);
         }
     };
@@ -330,13 +334,13 @@ async fn inquire(world: &Arc<World>, digest: Nonce, keys: HashSet<Key>) {
             tell(world, keys.into_iter().collect(), &over).await;
             world.sessions.ends(over, world.is_own(home));
         }
-        Inquiry::Bury => {
+        Inquiry::WriteTombstone => {
             let (caller, answer) = super::Reply::one();
-            let (received, request) = (world.now(), Request::Bury);
+            let (received, request) = (world.now(), Request::WriteTombstone);
             let call = Call { caller, received, request, owner_unreachable: false };
             let _ = world.registry.post(world, key.as_str(), Mail::Call(call));
             drop(answer.await);
-            // Asked again, it is there.
+            // The record exists by the next inquiry.
             again(keys);
         }
     }

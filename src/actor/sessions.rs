@@ -1,13 +1,13 @@
-//! What this node knows of sessions: those at home here, with the leases that they keep, and those that
-//! ended, whose leases are to end.
+//! What this node knows of sessions: those whose home node it is, with the leases that they keep, and those that ended,
+//! whose leases must still end.
 //!
-//! A session's actor is the actor of its key; what it does beyond a lease is done here and by its
+//! A session's actor is the actor of its key. What it does beyond that of a lease is done here and in
 //! [`super::health_checks`].
 //!
-//! Guarantees: a lease is told that its session is over only when the session's tombstone was read, or
-//! was seen committed; every lease of an ended session is told, also one whose grant lands late.
+//! Guarantees: a lease is told that its session is over only when the session's tombstone was read, or was seen
+//! committed. Every lease of an ended session is told, also one whose grant lands late.
 //!
-//! Does not guarantee: that the count of a session's leases shows a grant that was committed a moment ago.
+//! Does not guarantee: that the count of a session's leases includes a grant that was committed a moment ago.
 //!
 //! Assumes: the supervisor reports every committed change in the order of the feed.
 
@@ -31,29 +31,31 @@ use crate::{
 /// The sessions of a node.
 pub struct Sessions {
     known: DashMap<Nonce, Arc<Session>>,
-    /// Which leases each session keeps, also those that are at home elsewhere.
+    /// Which leases each session keeps, also those whose home node is another.
     pub(super) bonds: Bonds,
-    /// Those at home here whose leases are to be looked for.
+    /// Sessions with this home node whose leases must be searched for.
     unsurveyed: Mutex<VecDeque<Arc<Session>>>,
-    /// There are such.
+    /// Wakes the task that reads [`Self::unsurveyed`].
     pub(super) arrived: Notify,
-    /// Orders that were announced by sessions that left, and may come back before those are durable.
+    /// Revocations that sessions announced before they moved to another home node. A session may come back before they
+    /// are durable.
     announced: DashMap<Nonce, BTreeMap<Key, Token>>,
-    /// Sessions that leases name, whether they live is to be found out; and which leases.
+    /// Sessions named by leases, with those leases: whether they are alive is not known yet.
     pub(super) inquiries: Mutex<HashMap<Nonce, HashSet<Key>>>,
-    /// There are such.
+    /// Wakes the task that reads [`Self::inquiries`].
     pub(super) inquired: Notify,
-    /// Places for rounds of checks: whoever may make a session may name an address that never answers.
+    /// Places for rounds of checks. They are limited, because whoever may make a session may name an address that never
+    /// answers.
     pub(super) checks: Arc<Places>,
-    /// Who was asked to hand over.
+    /// The requests to hand over that await an answer.
     pub handovers: Handovers,
-    /// Kept leases whose end is to be ordered anew, with their sessions.
+    /// Kept leases whose revocation must be reissued, with their sessions.
     pub(super) orders: Mutex<Vec<(Nonce, Key)>>,
-    /// There are such.
+    /// Wakes the task that reads [`Self::orders`].
     pub(super) ordered: Notify,
-    /// Sessions whose leases are to be told.
+    /// Ended sessions whose leases must be told.
     pub(super) ended: Mutex<Vec<SessionOver>>,
-    /// There are such.
+    /// Wakes the task that reads [`Self::ended`].
     pub(super) work: Notify,
 }
 
@@ -77,27 +79,27 @@ impl Default for Sessions {
     }
 }
 
-/// Most rounds of checks under way at a time, of all sessions together: each may hold a socket or a program.
+/// The highest number of rounds of checks in progress at once, over all sessions: each may hold a socket or a program.
 const CHECKS_AT_ONCE: usize = 256;
-/// Most of them of the sessions of one owner.
+/// The highest number of these for the sessions of one owner.
 const CHECKS_OF_ONE: usize = 32;
 
 /// One session.
 pub struct Session {
-    /// Its name for everybody.
+    /// The session's public name.
     pub digest: Nonce,
-    /// Whose it is.
+    /// Whose session it is.
     pub owner: Owner,
-    /// Milliseconds that a heartbeat keeps it.
+    /// How long a heartbeat keeps it, in milliseconds.
     pub ttl_ms: u64,
-    /// What it said when it was made.
+    /// What the request that made it specified.
     pub spec: SessionSpec,
-    /// What its heartbeats said last.
+    /// The latest progress that its heartbeats reported.
     pub(super) beat: Beat,
     kept: Mutex<Kept>,
-    /// Its calls for a share of its pool.
+    /// Its recent calls for a share of its pool.
     repeats: Mutex<Repeats>,
-    /// Whether its end is known.
+    /// Whether the session is known to be over.
     ended: watch::Sender<bool>,
     survey: watch::Sender<Survey>,
 }
@@ -107,63 +109,64 @@ impl Session {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many leases it keeps, and their digest.
+    /// The number of its leases, and their digest.
     pub fn holdings(&self) -> Holdings {
         self.kept().holdings()
     }
 
-    /// Its leases that an administrator ordered to end, with their tenures: its heartbeats do not keep them.
+    /// Its leases that an administrator revoked, with their tokens: its heartbeats do not keep them.
     pub fn revoked(&self) -> Vec<(Key, Token)> {
         self.kept().revoked()
     }
 
-    /// From now on every answer to a heartbeat says that this lease is to end.
+    /// From now on every answer to a heartbeat says that this lease is revoked.
     pub fn announce_revoked(&self, key: &Key, token: Token) {
         self.kept().announce_revoked(key, token);
     }
 
-    /// Whether this tenure of a key was ordered to end: a promise that the session made since is not one of it.
+    /// Whether this tenure of a key was revoked. What the session promised since then does not cover that tenure.
     pub fn is_revoked(&self, key: &Key, token: Token) -> bool {
         self.kept().is_revoked(key, token)
     }
 
-    /// Its leases that are to be handed over, with their tenures, and are not ordered to end.
+    /// Its leases that must be handed over and are not revoked, with their tokens.
     pub fn asked(&self) -> Vec<(Key, Token)> {
         self.kept().asked()
     }
 
-    /// Who asked it to hand everything over: it is to be given nothing more.
+    /// Who asked it to hand everything over. While this is set, it is granted nothing more.
     pub fn drained_by(&self) -> Option<Box<str>> {
         self.kept().drained_by().map(Into::into)
     }
 
-    /// From now on every answer to a heartbeat says that this is to be handed over.
+    /// From now on every answer to a heartbeat says that this lease must be handed over.
     pub(super) fn asked_to_hand_over(&self, key: &Key, token: Token, ask: &Handover) {
         self.kept().asked_to_hand_over(key, token, ask);
     }
 
-    /// Resolves when all its leases are known; before, no heartbeat may be answered. Not so, where it left meanwhile.
+    /// Resolves with `true` when all its leases are known. Before that, no heartbeat may be answered. Resolves with
+    /// `false` if the session left this node meanwhile.
     pub async fn surveyed(&self) -> bool {
         let _ = self.survey.subscribe().wait_for(|survey| *survey != Survey::Due).await;
         self.survey.get() == Survey::Done
     }
 
-    /// Resolves when the session is known to be over: whoever waits under it is granted nothing more.
+    /// Resolves when the session is known to be over. Whoever waits under it is then granted nothing more.
     pub async fn ended(&self) {
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }
 
-    /// It asks for its share under this request id: whether it may have done so before.
+    /// Notes that the session asks for its share under this request id. Returns whether it may have done so before.
     pub fn may_repeat(&self, id: u128, now: Moment) -> bool {
         self.repeats.lock().unwrap_or_else(PoisonError::into_inner).may_be_one(id, now)
     }
 
-    /// A heartbeat said how far the work has come.
+    /// Notes the progress that a heartbeat reported.
     pub fn progressed(&self, progress: &str) {
         self.beat.progressed(progress);
     }
 
-    /// What is known changes, and who waits for that is told.
+    /// Changes what is known, and wakes those who wait for that.
     pub(super) fn update<T>(&self, change: impl FnOnce(&mut Kept) -> T) -> T {
         let mut kept = self.kept();
         let result = change(&mut kept);
@@ -173,19 +176,19 @@ impl Session {
         result
     }
 
-    /// How often changes had been missed by now.
+    /// How often changes have been missed so far.
     pub(super) fn doubts(&self) -> u64 {
         self.kept().doubts()
     }
 
-    /// Whether its leases are to be looked for yet.
+    /// Whether its leases must still be searched for.
     pub(super) fn is_due(&self) -> bool {
         self.survey.get() == Survey::Due
     }
 }
 
 impl Sessions {
-    /// A session that this node knows.
+    /// The session, if this node knows it.
     pub fn get(&self, digest: Nonce) -> Option<Arc<Session>> {
         self.known.get(&digest).map(|session| session.clone())
     }
@@ -194,14 +197,14 @@ impl Sessions {
         self.known.iter().map(|session| session.clone()).collect()
     }
 
-    /// Those whose leases are not all known are looked after from now on.
+    /// Queues every session whose leases are not all known.
     pub(super) fn resurvey(&self) {
         let due: VecDeque<_> = self.all().into_iter().filter(|session| session.is_due()).collect();
         *self.unsurveyed.lock().unwrap_or_else(PoisonError::into_inner) = due;
         self.arrived.notify_one();
     }
 
-    /// The next one whose leases are to be looked for: first come, first served.
+    /// The next session whose leases must be searched for, in the order of arrival.
     pub(super) fn next_unsurveyed(&self) -> Option<Arc<Session>> {
         self.unsurveyed.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
@@ -211,7 +214,7 @@ impl Sessions {
         self.arrived.notify_one();
     }
 
-    /// Some changes were missed: what every session keeps is looked for again.
+    /// Some changes were missed: the leases of every session are searched for again.
     pub(super) fn doubt(&self) {
         self.bonds.missed();
         for session in self.all() {
@@ -228,8 +231,8 @@ impl Sessions {
         }
     }
 
-    /// A session that lives is not at home here any more. What happens to its leases meanwhile is not
-    /// known, should it come back.
+    /// A living session has another home node now. If it comes back, what happened to its leases meanwhile is not
+    /// known.
     pub(super) fn depart(&self, digest: Nonce) {
         let lives = |_: &Nonce, session: &mut Arc<Session>| !session.kept().is_over();
         if let Some((_, session)) = self.known.remove_if_mut(&digest, lives) {
@@ -240,13 +243,13 @@ impl Sessions {
         }
     }
 
-    /// The end of this session is durable, and its leases may not all have been told.
+    /// The end of this session is durable. Perhaps not all of its leases have been told.
     pub(super) fn left(&self, over: SessionOver) {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(over);
         self.work.notify_one();
     }
 
-    /// A session came to be at home here: just made, or adopted.
+    /// This node became the home node of a session: it was just made, or adopted.
     pub(super) fn arrive(
         &self,
         digest: Nonce,
@@ -277,7 +280,7 @@ impl Sessions {
         self.known.entry(digest).or_insert_with(make).clone()
     }
 
-    /// The feed brought a change. What the key is to be told, where its session is over.
+    /// Handles a change from the feed. Returns what the key must be told if its session is over.
     pub(super) fn heard(&self, committed: &Committed, own: bool) -> Option<SessionOver> {
         let Committed { key, change, .. } = committed;
         if let Some(digest) = key.session() {
@@ -303,14 +306,14 @@ impl Sessions {
         self.ends(SessionOver::new(digest, change.kind, reason, actor), own);
     }
 
-    /// The end of a session is durable, and was written by this node or by another.
+    /// The end of a session is durable. This node or another one wrote it.
     pub(super) fn ends(&self, over: SessionOver, own: bool) {
         let session = self.get(over.session);
         if let Some(session) = &session {
             session.ended.send_replace(true);
         }
         if !own {
-            // Whoever wrote it tells the leases.
+            // The node that wrote it tells the leases.
             return self.forget(over.session);
         }
         if let Some(session) = session {
@@ -319,14 +322,15 @@ impl Sessions {
         self.left(over);
     }
 
-    /// The author of an order on a kept lease is gone: the session's home, which this is, gives it anew.
+    /// Reissues the revocation of a kept lease whose author is gone. This node is the session's home node.
     pub fn reorder(&self, digest: Nonce, key: &Key) {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         orders.push((digest, key.clone()));
         self.ordered.notify_one();
     }
 
-    /// Has it found out whether a session lives that keeps these leases, or was a member here.
+    /// Finds out whether a session is alive, if it is not known here to live. It keeps these leases, or was a member of
+    /// a pool here.
     pub fn inquire(&self, digest: Nonce, keys: impl IntoIterator<Item = Key>) {
         let lives = |session: Arc<Session>| !session.kept().is_over();
         if !self.get(digest).is_some_and(lives) {
@@ -334,7 +338,7 @@ impl Sessions {
         }
     }
 
-    /// The same, also of one that is known here to live.
+    /// Like [`Self::inquire`], but also for a session that is known here to live.
     pub fn inquire_anew(&self, digest: Nonce, keys: impl IntoIterator<Item = Key>) {
         let mut asked = self.inquiries.lock().unwrap_or_else(PoisonError::into_inner);
         asked.entry(digest).or_default().extend(keys);
@@ -380,7 +384,7 @@ mod tests {
         let (surveyed, ()) = tokio::join!(session.surveyed(), async {
             tokio::task::yield_now().await;
             sessions.depart(Nonce(7));
-            // A search that had begun before.
+            // An earlier search completes.
             session.update(|kept| kept.completed(0));
         });
         assert!(!surveyed);

@@ -1,4 +1,4 @@
-//! The supervisor: learns of every death, replaces the dead, and publishes what the store committed.
+//! The supervisor: hears of every actor's death, replaces dead actors, and publishes what the store committed.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -15,14 +15,14 @@ use crate::{
     store::{Committed, Feed, History, News, Position, StoreError, Tie},
 };
 
-/// Keys that one step of the awakening starts, before the arbiters get a breath.
+/// How many actors are started at a time after a restart, before the arbiters get time for other work.
 const AWAKEN_BATCH: usize = 1000;
-/// How long a failed awakening or a lost feed waits before it goes on.
+/// The pause after a failed start or a failed read of the history.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Changes read at a time after the feed lagged.
+/// How many changes are read at a time after the feed lagged.
 const CATCH_UP: usize = 1024;
 
-/// Starts what an earlier process left held, replaces dead actors and feeds the bus.
+/// Starts the actors of keys that an earlier process left held, replaces dead actors, and feeds the bus.
 pub struct Supervisor {
     world: Arc<World>,
     deaths: Option<UnboundedReceiver<Death>>,
@@ -30,10 +30,10 @@ pub struct Supervisor {
     restarts: HashMap<Key, VecDeque<Moment>>,
 }
 
-/// Where a running supervisor is told to stop.
+/// The address at which a running supervisor is told to stop.
 pub type SupervisorAddr = actix::Addr<Supervisor>;
 
-/// Ends the supervisor: deaths are no longer answered.
+/// Ends the supervisor: it no longer reacts to deaths.
 pub struct Stop;
 
 impl Message for Stop {
@@ -41,8 +41,7 @@ impl Message for Stop {
 }
 
 impl Supervisor {
-    /// A supervisor of this world. The feed is taken here, so that no change between now and the
-    /// actor's start is missed.
+    /// A supervisor of this world. It takes the feed here, so that it misses no change before the actor starts.
     #[must_use]
     pub fn new(world: Arc<World>, deaths: UnboundedReceiver<Death>) -> Self {
         let feed = world.store.feed();
@@ -70,7 +69,7 @@ impl Supervisor {
         times.len() > limits.restart_intensity
     }
 
-    /// A key that rested is started again though nobody calls: its lease is to end on time.
+    /// Starts a rested key again even if no client calls: its lease must end on time.
     fn wake(&self, key: Key, at: Moment, ctx: &mut Context<Self>) {
         let rest = at.since(self.world.clock.now());
         ctx.run_later(rest, move |supervisor, ctx| {
@@ -103,7 +102,7 @@ impl Handler<Stop> for Supervisor {
 }
 
 impl StreamHandler<Death> for Supervisor {
-    /// Replaces the dead actor at once, from the store; a key whose actors keep dying rests.
+    /// Replaces the dead actor at once, from the store. A key whose actors keep dying rests.
     fn handle(&mut self, death: Death, ctx: &mut Context<Self>) {
         let Death { key, incarnation, panicked, at } = death;
         if !panicked && self.world.stopping.load(std::sync::atomic::Ordering::Acquire) {
@@ -112,7 +111,7 @@ impl StreamHandler<Death> for Supervisor {
         let now = self.world.clock.now();
         if self.exceeds_intensity(&key, now) {
             let until = now + self.world.limits.restart_window;
-            tracing::error!(key = key.as_str(), "the key's actor died too often; the key rests");
+            tracing::error!(key = key.as_str(), "the key's actor died too often; it is paused");
             self.world.registry.rest(&key, incarnation, until);
             return self.wake(key, until, ctx);
         }
@@ -124,7 +123,7 @@ impl StreamHandler<Death> for Supervisor {
                 tracing::error!(
                     key = key.as_str(),
                     panicked,
-                    "the key's actor died and was started anew"
+                    "the key's actor died and was restarted"
                 );
             }
             Err(Unreachable::NoArbiter) => {}
@@ -133,8 +132,8 @@ impl StreamHandler<Death> for Supervisor {
     }
 }
 
-/// Publishes every committed change, in the store's order. A lost place in the feed is made good from
-/// the store's history.
+/// Publishes every committed change, in the store's order. Changes that the feed lost are read from the store's
+/// history.
 async fn publish(world: Arc<World>, mut feed: Feed, mut position: Position) {
     world.bus.reach(position);
     loop {
@@ -161,7 +160,7 @@ async fn publish(world: Arc<World>, mut feed: Feed, mut position: Position) {
     }
 }
 
-/// Changes were missed: what is known from changes alone is looked for again.
+/// Changes were missed: what is known only from changes is read again.
 fn missed_some(world: &World) {
     if !world.breaks(Mutant::GhostsAfterGap) {
         world.sessions.doubt();
@@ -181,14 +180,14 @@ async fn catch_up(world: &World, mut position: Position) -> Position {
                 }
             }
             Ok(History::Gap { resume }) => {
-                tracing::error!("changes were compacted away before they were published");
+                tracing::error!("changes were removed from the history before they were published");
                 world.metrics.feed_gaps.increment(1);
                 world.bus.lose(resume);
                 missed_some(world);
                 return resume;
             }
             Err(error) => {
-                tracing::warn!(%error, "the store's history cannot be read");
+                tracing::warn!(%error, "cannot read the store's history; retrying");
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -203,12 +202,12 @@ fn announce(world: &World, committed: Committed) {
         world.sessions.bonds.heard(Tie::of_change(&committed.key, &committed.change));
     }
     if let Some(over) = world.sessions.heard(&committed, own) {
-        // Its grant landed after the session's end.
+        // The grant landed after the session's end.
         world.registry.tell(committed.key.as_str(), || Mail::Stale(committed.change.seq));
         world.registry.tell(committed.key.as_str(), || Mail::SessionOver(over));
     }
     if committed.key.is_session() {
-        // What happened to a session is told by what happens to its leases.
+        // Subscribers learn of a session's changes from the changes of its leases.
         if !own {
             world.registry.tell(committed.key.as_str(), || Mail::Stale(committed.change.seq));
         }
@@ -226,11 +225,11 @@ fn announce(world: &World, committed: Committed) {
     world.bus.publish(committed);
 }
 
-/// Reads every key and remembers those that an earlier process left held or offered: their promises
-/// stand. To be done before the first call is taken.
+/// Reads every key and remembers those that an earlier process left held or offered: their promises still hold. Must
+/// finish before the first call is accepted.
 ///
 /// # Errors
-/// The store's.
+/// Errors of the store.
 pub(crate) async fn inherit(world: &World) -> Result<Vec<Key>, StoreError> {
     let mut inherited = Vec::new();
     bonds::read_all(world, |key, record| {
@@ -248,8 +247,7 @@ pub(crate) async fn inherit(world: &World) -> Result<Vec<Key>, StoreError> {
     Ok(inherited)
 }
 
-/// Starts the actors of inherited keys, a batch at a time, so that they end on time though nobody
-/// calls.
+/// Starts the actors of inherited keys, a batch at a time, so that their leases end on time even if no client calls.
 pub(crate) async fn awaken(world: Arc<World>, inherited: Vec<Key>) {
     for batch in inherited.chunks(AWAKEN_BATCH) {
         for key in batch {

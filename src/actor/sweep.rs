@@ -1,4 +1,4 @@
-//! Looking through all keys for those that a dead node left.
+//! Searches all keys for those that a dead node left.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,13 +9,13 @@ use crate::{
     store::Range,
 };
 
-/// Keys read at a time.
+/// How many keys are read at a time.
 const PAGE: usize = 1000;
 
-/// After this all is read again, when that failed.
+/// How long to wait after a failed search before the next one.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Shows every key with its record, a page at a time; `None`: it cannot be judged.
+/// Shows every key with its record to the caller, a page at a time. `None`: the record cannot be interpreted.
 pub(super) async fn look(
     world: &World,
     mut each: impl FnMut(&Key, Option<&Record>),
@@ -33,16 +33,17 @@ pub(super) async fn look(
     }
 }
 
-/// Whether a record leaves its home something to do: a tenure, an offer, a lock-delay, a fence.
+/// Whether a record requires its home node to do something: it has a tenure, an offer, a lock-delay or a fence.
 pub(super) fn is_pending(record: &Record) -> bool {
     record.state != State::Free || !record.fences().is_empty()
 }
 
-/// Keys that homes left with something to do.
+/// The keys that require their home node to do something, by home node.
 pub(super) type Left = HashMap<Nonce, HashSet<Key>>;
 
-/// Wakes the actors of keys that such a home left with something to do, has it found out whether the sessions live that
-/// keep others, and has the leases of sessions looked for whose end it wrote: it may have died before it told them.
+/// Acts on the records of home nodes for which `such` holds. Wakes the actors of keys that require something. For
+/// leases that a session keeps, finds out whether the session is alive. For sessions whose end such a node wrote, has
+/// the leases searched for: the node may have died before it told them.
 pub(super) async fn sweep(world: &Arc<World>, such: impl Fn(Nonce) -> bool) -> Left {
     loop {
         let mut left = Left::default();
@@ -62,17 +63,17 @@ pub(super) async fn sweep(world: &Arc<World>, such: impl Fn(Nonce) -> bool) -> L
         match looked.await {
             Ok(()) => return left,
             Err(error) => {
-                tracing::warn!(%error, "the leases of dead nodes cannot be looked for");
+                tracing::warn!(%error, "cannot search for the leases of dead nodes; retrying");
                 tokio::time::sleep(RETRY).await;
             }
         }
     }
 }
 
-/// Those of these keys with something left to do that name this home.
+/// Those of these keys that name this home node and require it to do something.
 ///
 /// # Errors
-/// The store's.
+/// Errors of the store.
 pub(super) async fn named(
     world: &World,
     home: Nonce,
@@ -83,14 +84,14 @@ pub(super) async fn named(
     let names =
         |record: &Record| record.node == home && is_pending(record) && !record.is_left_to_session();
     let named = keys.into_iter().zip(found).filter(|(_, found)| match found {
-        // One that cannot be judged may.
+        // A record that cannot be interpreted may be one.
         Some(found) => found.record.as_deref().is_ok_and(names) || found.record.is_err(),
         None => false,
     });
     Ok(named.map(|(key, _)| key).collect())
 }
 
-/// At the start: leases of nodes that are gone, or that nobody knows.
+/// At the start: searches for leases of nodes that are gone or unknown.
 pub(super) async fn sweep_strangers(world: &Arc<World>) -> Left {
     while !world.registry.has_arbiters() {
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -2,10 +2,10 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-/// How long a loop that ended rests before it starts anew.
+/// The pause after a loop ended, before it is started again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Starts a loop again when it panics: without it the node would be as good as dead.
+/// Restarts a loop when it panics: without it the node would be as good as dead.
 pub(super) fn supervise<T, F>(
     subject: &Arc<T>,
     what: &'static str,
@@ -19,7 +19,7 @@ pub(super) fn supervise<T, F>(
         loop {
             let ended = actix::spawn(body(subject.clone())).await;
             let panicked = ended.is_err();
-            tracing::error!(what, panicked, "a task of the node ended; it starts anew");
+            tracing::error!(what, panicked, "a task of the node ended; it is restarted");
             tokio::time::sleep(PAUSE).await;
         }
     });

@@ -1,6 +1,6 @@
-//! Leases that were granted to callers who left before they were told.
+//! Grants whose callers left before they were told.
 //!
-//! Guarantees: each is released soon, whoever found out, and on whichever thread.
+//! Guarantees: each grant is released soon, on whichever thread it was noticed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,10 +10,10 @@ use tokio::sync::Notify;
 use super::{World, tasks::supervise};
 use crate::lease::{Key, LeaseId, Release, Request};
 
-/// Releases that are written at a time.
+/// How many releases are written at a time.
 const AT_ONCE: usize = 64;
 
-/// Those that are to be released.
+/// The grants that must be released.
 #[derive(Default)]
 pub struct UnheardGrants {
     waiting: Mutex<Vec<(Key, LeaseId)>>,
@@ -21,14 +21,14 @@ pub struct UnheardGrants {
 }
 
 impl UnheardGrants {
-    /// Nobody will be told of this one.
+    /// No caller will be told of this grant: has it released.
     pub(crate) fn give_back(&self, key: Key, lease_id: LeaseId) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push((key, lease_id));
         self.added.notify_one();
     }
 }
 
-/// Goes on for as long as the process does.
+/// Starts the task, which runs for as long as the process.
 pub(crate) fn start(world: &Arc<World>) {
     supervise(world, "grants unheard of", |world| async move {
         loop {
@@ -39,7 +39,7 @@ pub(crate) fn start(world: &Arc<World>) {
             let releases = waiting.into_iter().map(async |(key, lease_id)| {
                 let release = || Request::Release(Release { lease_id, value: None });
                 if let Err(why) = world.ask(key.as_str(), world.now().into(), release).await {
-                    tracing::debug!(key = key.as_str(), ?why, "a grant that nobody heard of stays");
+                    tracing::debug!(key = key.as_str(), ?why, "cannot release an unheard grant");
                 }
             });
             stream::iter(releases).buffer_unordered(AT_ONCE).collect::<()>().await;

@@ -1,5 +1,5 @@
-//! A value that many wait for. Like tokio's `watch`, but whoever waits is woken in the order in which they came:
-//! tokio draws the order, and a run of the simulator could not be replayed.
+//! A value on which many tasks wait. It is like tokio's `watch`, but wakes the waiting tasks in the order in which they
+//! came: tokio chooses a random order, and then a run of the simulator could not be replayed.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -8,22 +8,22 @@ use std::sync::{
 
 use tokio::sync::Notify;
 
-/// Who changes it.
+/// Changes the value.
 pub struct Sender<T>(Arc<Shared<T>>);
 
-/// Who waits for it.
+/// Waits for changes of the value.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
     seen: u64,
 }
 
-/// It will not change any more.
+/// The sender is gone: the value does not change any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it will not change any more")]
+#[error("the value does not change any more: its sender is gone")]
 pub struct Closed;
 
 struct Shared<T> {
-    /// And how often it was changed.
+    /// The value, and how often it was changed.
     value: Mutex<(T, u64)>,
     changed: Notify,
     closed: AtomicBool,
@@ -34,10 +34,10 @@ impl<T> Shared<T> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Resolves when `done` finds what it looks for.
+    /// Resolves when `done` returns true.
     async fn until(&self, mut done: impl FnMut(&T, u64) -> bool) -> Result<(), Closed> {
         loop {
-            // What changes from here on wakes it.
+            // Created before the check, so that a change after the check wakes this task.
             let changed = self.changed.notified();
             if let (value, changes) = &*self.value()
                 && done(value, *changes)
@@ -53,18 +53,18 @@ impl<T> Shared<T> {
 }
 
 impl<T> Sender<T> {
-    /// With its first value.
+    /// A sender with a first value.
     pub fn new(value: T) -> Self {
         let (value, changed) = (Mutex::new((value, 0)), Notify::new());
         Self(Arc::new(Shared { value, changed, closed: AtomicBool::new(false) }))
     }
 
-    /// It is something else from now on.
+    /// Replaces the value.
     pub fn send_replace(&self, value: T) {
         self.send_modify(|present| *present = value);
     }
 
-    /// It is changed.
+    /// Changes the value.
     pub fn send_modify(&self, change: impl FnOnce(&mut T)) {
         let mut value = self.0.value();
         change(&mut value.0);
@@ -73,7 +73,7 @@ impl<T> Sender<T> {
         self.0.changed.notify_waiters();
     }
 
-    /// What it is.
+    /// The present value.
     #[must_use]
     pub fn get(&self) -> T
     where
@@ -82,7 +82,7 @@ impl<T> Sender<T> {
         self.0.value().0
     }
 
-    /// Waits for what happens from now on.
+    /// A receiver that waits for changes from now on.
     #[must_use]
     pub fn subscribe(&self) -> Receiver<T> {
         Receiver { seen: self.0.value().1, shared: self.0.clone() }
@@ -97,7 +97,7 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Resolves when it is such, or was already.
+    /// Resolves when `such` holds for the value, or at once if it already does.
     ///
     /// # Errors
     /// [`Closed`].
@@ -105,7 +105,7 @@ impl<T> Receiver<T> {
         self.shared.until(|value, _| such(value)).await
     }
 
-    /// Resolves when it changed since it was looked at.
+    /// Resolves when the value changed since this receiver last looked at it.
     ///
     /// # Errors
     /// [`Closed`].
@@ -114,7 +114,7 @@ impl<T> Receiver<T> {
         self.shared.until(|_, changes| std::mem::replace(seen, changes) != changes).await
     }
 
-    /// What changed so far is seen.
+    /// Marks all changes so far as seen.
     pub fn look(&mut self) {
         self.seen = self.shared.value().1;
     }

@@ -1,4 +1,4 @@
-//! What every actor shares.
+//! The state that all actors share.
 
 use std::{
     path::PathBuf,
@@ -27,24 +27,24 @@ use crate::{
     tls::{self, Roots},
 };
 
-/// Bounds of the actors.
+/// Limits of the actors.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// An idle, free key's actor leaves memory after this.
+    /// The actor of an idle, free key leaves memory after this time.
     pub passivate_after: Duration,
-    /// How often one key's actor may be started anew…
+    /// How often one key's actor may be restarted…
     pub restart_intensity: usize,
-    /// …within this.
+    /// …within this time.
     pub restart_window: Duration,
-    /// Subscribers of the bus.
+    /// The highest number of subscribers of the bus.
     pub subscribers: usize,
-    /// Changes that the bus keeps for slow subscribers.
+    /// How many changes the bus keeps for slow subscribers.
     pub bus_buffer: usize,
-    /// Whether programs are run as checks of sessions, whoever made the session, and wherever.
+    /// Whether this node runs programs as checks of sessions, regardless of where the session was made.
     pub exec_checks: bool,
-    /// Where checks of sessions may connect to, whoever made the session, and wherever.
+    /// Where checks of sessions may connect to, regardless of where the session was made.
     pub reach: Reach,
-    /// A PEM file of authorities that vouch for what `https` checks ask, beside those of the system; empty: none.
+    /// A PEM file of authorities that are trusted for `https` checks, besides those of the system. Empty: none.
     pub checks_ca: PathBuf,
 }
 
@@ -69,83 +69,83 @@ pub struct World {
     pub store: Arc<dyn LeaseStore>,
     /// The clock of every promise.
     pub clock: Arc<dyn Clock>,
-    /// Where nonces come from.
+    /// The source of nonces.
     pub entropy: Arc<dyn Entropy>,
-    /// Bounds.
+    /// Limits of the actors.
     pub limits: Limits,
-    /// What is known of sessions.
+    /// What this node knows of sessions.
     pub sessions: Sessions,
-    /// Keys that were forgotten here.
+    /// Keys that this node forgot, until their records are removed.
     pub(crate) forgotten: Forgotten,
-    /// Grants that nobody was told of.
+    /// Grants whose callers left before they were told.
     pub(crate) unheard: UnheardGrants,
-    /// What is known of pools.
+    /// What this node knows of pools.
     pub pools: Pools,
-    /// What fences resources.
+    /// The fence plugins.
     pub plugins: Plugins,
-    /// Where every key's actor is found.
+    /// Finds the actor of every key.
     pub registry: Registry,
-    /// Where the outcomes of writes arrive.
+    /// Delivers the outcomes of writes to actors.
     pub(super) outcomes: Outcomes,
-    /// Where changes are published.
+    /// Publishes changes to subscribers.
     pub bus: Bus,
-    /// Handles to the metrics that have no pool.
+    /// Handles to the metrics that have no pool label.
     pub metrics: Arc<Metrics>,
     /// The log of ownership changes.
     pub ownership_log: OwnershipLog,
     /// When the store's lock was taken: no earlier process can have promised anything after it.
     pub locked_at: Moment,
-    /// What is the same for every key, as it is known now.
+    /// The node context: what applies to every key at present.
     terms: RwLock<Arc<NodeContext>>,
-    /// The policies of the terms, with the metrics of their pools.
+    /// The policies of the node context, with the metrics of their pools.
     rules: ArcSwap<PolicyTable>,
-    /// How many leases are at home here.
+    /// How many leases have this node as their home node.
     pub(super) homed: AtomicU32,
-    /// Nodes that records name and that nobody knows.
+    /// Unknown nodes that records name.
     pub(super) inquiries: std::sync::Mutex<std::collections::BTreeSet<Nonce>>,
-    /// There are such.
+    /// Wakes the task that reads [`Self::inquiries`].
     pub(super) inquired: Notify,
     /// The coordinator is stopping: its actors end with their threads.
     pub(super) stopping: AtomicBool,
-    /// The membership of this node's record has something to do.
+    /// Wakes the task that maintains this node's record.
     pub(super) membership: Notify,
-    /// The clock stood still: this node goes on as another incarnation.
+    /// The clock stood still: this node must continue as another incarnation.
     pub(super) jumped: AtomicBool,
     pub(super) deaths: UnboundedSender<Death>,
-    /// Seeds each key's own chance.
+    /// The seed of each key's random numbers.
     pub(super) seed: u64,
     jumps: JumpDetector,
     lapses: AtomicU32,
-    /// Who vouches for what `https` checks ask, once there was such a check.
+    /// The TLS settings of `https` checks, once there was such a check.
     vouching: OnceCell<ClientConfig>,
-    /// Who is told of what no answer shows, for tests.
+    /// For tests: is told of events that no answer shows.
     #[cfg(any(test, feature = "testing"))]
     witness: std::sync::OnceLock<Witness>,
 }
 
-/// What no answer shows, for tests.
+/// Events that no answer shows, for tests.
 #[cfg(any(test, feature = "testing"))]
 #[derive(Clone, Copy, Debug)]
 pub enum Witnessed<'a> {
     /// R1: a promise was decided.
     Promised(Promise<'a>),
-    /// R5: the tenure of a dead node goes on here.
+    /// R5: the tenure of a dead node was adopted here.
     Adopted,
     /// R2: this node could not promise for a while, and can again.
     Lapsed,
 }
 
-/// A promise, as it was decided: R1, for tests. Instants are readings of the node's clock.
+/// A promise, at the moment of the decision (R1), for tests. Instants are readings of the node's clock.
 #[cfg(any(test, feature = "testing"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Promise<'a> {
-    /// Of which key.
+    /// The key.
     pub key: &'a Key,
-    /// Of which tenure.
+    /// The token of the tenure.
     pub token: crate::lease::Token,
-    /// The one reading.
+    /// The reading of the clock on which the promise was decided.
     pub decided: Moment,
-    /// What was promised, in milliseconds.
+    /// How long it was promised for, in milliseconds.
     pub ttl_ms: u64,
     /// When this node's record runs out.
     pub until: Moment,
@@ -155,7 +155,7 @@ pub struct Promise<'a> {
 type Witness = Box<dyn Fn(Witnessed<'_>) + Send + Sync>;
 
 impl World {
-    /// Puts a world together.
+    /// Builds a world.
     #[expect(clippy::too_many_arguments, reason = "every input of the actors is named here, once")]
     pub fn new(
         store: Arc<dyn LeaseStore>,
@@ -171,7 +171,7 @@ impl World {
         plugins: Vec<NamedPlugin>,
     ) -> Self {
         let jumps = JumpDetector::new();
-        // What the clocks show now is what later stops are measured by, whenever the first call comes.
+        // Later stops of the clocks are measured from this reading, whenever the first call comes.
         jumps.check(&*clock, (clock.now(), clock.wall_ms()), |_| {});
         let bus = Bus::new(limits.bus_buffer, limits.subscribers);
         let seed = entropy.next_u64();
@@ -211,7 +211,7 @@ impl World {
         }
     }
 
-    /// How what is at a URL proves who it is, for a check.
+    /// The TLS settings with which a check of this URL verifies the server.
     pub(super) async fn vouching_for(&self, url: &Url) -> Result<ClientConfig, String> {
         if url.scheme() != "https" {
             return Ok(tls::none());
@@ -222,7 +222,7 @@ impl World {
             tls::client(if beside { Roots::SystemAnd(&file) } else { Roots::System })
         };
         let read = async || {
-            // Leases live on this thread, and hundreds of certificates take their time.
+            // Leases are served on this thread, and parsing hundreds of certificates takes time.
             let read =
                 tokio::task::spawn_blocking(read).await.map_err(|error| error.to_string())?;
             read.map_err(|error| error.to_string())
@@ -230,7 +230,7 @@ impl World {
         self.vouching.get_or_try_init(read).await.cloned()
     }
 
-    /// For tests: has everything told from now on. The first to ask is heard.
+    /// For tests: reports every event from now on to `told`. Only the first call has an effect.
     #[cfg(any(test, feature = "testing"))]
     pub fn witness(&self, told: impl Fn(Witnessed<'_>) + Send + Sync + 'static) {
         let _ = self.witness.set(Box::new(told));
@@ -243,14 +243,13 @@ impl World {
         }
     }
 
-    /// One reading of the clock, for one decision. It is vouched for: where the clock turns out to have
-    /// stood still without knowing, every promise made so far is void, and each lease reckons with one
-    /// ttl more.
+    /// Reads the clock once, for one decision. The wall clock checks the reading: if the clock stood still unnoticed,
+    /// every promise made so far is void, and each lease gets one more ttl.
     pub fn now(&self) -> Moment {
         self.reading().0
     }
 
-    /// [`Self::now`], with the wall clock that vouched for it.
+    /// [`Self::now`], with the reading of the wall clock that checked it.
     pub(super) fn reading(&self) -> (Moment, u64) {
         let now = self.clock.now();
         let wall_ms = self.clock.wall_ms();
@@ -265,14 +264,14 @@ impl World {
         if jumped { (self.clock.now(), wall_ms) } else { (now, wall_ms) }
     }
 
-    /// The clock had stood still without knowing.
+    /// The clock stood still unnoticed: voids every promise made so far.
     fn void_promises(&self, gain: Duration) {
         if self.breaks(Mutant::ClockStopIgnored) {
             return;
         }
         self.entropy.refresh();
         if self.store.shared().is_some() {
-            // Others may have found this node dead meanwhile: it promises nothing more under its name.
+            // Other nodes may have found this node dead meanwhile: this incarnation promises nothing more.
             self.jumped.store(true, Ordering::Release);
             self.set_terms(|terms| terms.until = Moment::ZERO);
             self.membership.notify_one();
@@ -283,40 +282,40 @@ impl World {
         }
         self.metrics.clock_jumps.increment(1);
         let gain_ms = gain.as_millis();
-        tracing::warn!(gain_ms, "the clock had stood still: earlier promises are void");
+        tracing::warn!(gain_ms, "the node's clock had stood still: earlier promises are void");
     }
 
-    /// Whether a rule is broken on purpose. Never, outside of tests.
+    /// Whether a test breaks this rule on purpose. Always `false` outside of tests.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn breaks(&self, mutant: Mutant) -> bool {
         self.terms().breaks(mutant)
     }
 
-    /// Whether a rule is broken on purpose. Never, outside of tests.
+    /// Whether a test breaks this rule on purpose. Always `false` outside of tests.
     #[cfg(not(any(test, feature = "testing")))]
     #[inline]
     pub(crate) const fn breaks(&self, _: Mutant) -> bool {
         false
     }
 
-    /// How often this node could not promise for a while.
+    /// How many lapses of this node are over.
     pub fn lapses(&self) -> u32 {
         self.lapses.load(Ordering::Acquire)
     }
 
-    /// It can again.
+    /// A lapse is over: this node can promise again.
     pub(super) fn lapsed(&self) {
         #[cfg(any(test, feature = "testing"))]
         self.tell(Witnessed::Lapsed);
         self.lapses.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// What is the same for every key, as it is known now.
+    /// The present node context.
     pub fn terms(&self) -> Arc<NodeContext> {
         self.terms.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes it; whoever reads it from now on sees all of the change.
+    /// Changes the node context. A later reader sees the whole change.
     pub(crate) fn set_terms(&self, change: impl FnOnce(&mut NodeContext)) {
         let mut terms = self.terms.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut terms));
@@ -337,8 +336,8 @@ impl World {
         self.rules.load().of(key).1.clone()
     }
 
-    /// Puts other policies into force. Held leases go on as they are: what changed holds from their next
-    /// grant, change of ttl, or end.
+    /// Puts other policies into effect. Held leases continue unchanged: the new policies apply from their next grant,
+    /// change of ttl, or end.
     pub fn set_policies(&self, policies: Arc<Policies>) {
         self.store.bound_keys(&policies);
         self.set_terms(|terms| {
@@ -350,21 +349,21 @@ impl World {
         self.pools.doubt();
     }
 
-    /// A digest of the policies and of the names of the plugins, for comparison among nodes of one version.
+    /// A digest of the policies and of the names of the plugins. Nodes of one version compare it.
     pub(super) fn rules_digest(&self) -> u64 {
         let mut plugins = self.plugins.names();
         plugins.sort_unstable();
         digest(format!("{:?} {plugins:?}", self.terms().policies).as_bytes())
     }
 
-    /// Where a node is reached; `None` for one that is not known.
+    /// The address of a node, or `None` if the node is not known.
     pub fn url_of(&self, incarnation: Nonce) -> Option<Box<str>> {
         let terms = self.terms();
         let peer = terms.peers.as_ref()?.get(incarnation)?;
         (!peer.record.url.is_empty()).then(|| peer.record.url.clone())
     }
 
-    /// The coordinator takes no more work: actors that end from now on are not missed.
+    /// The coordinator accepts no more work: actors that end from now on are not replaced.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }
@@ -374,12 +373,12 @@ impl World {
         self.terms.read().unwrap_or_else(PoisonError::into_inner).frozen
     }
 
-    /// How many leases are at home here.
+    /// How many leases have this node as their home node.
     pub fn homed(&self) -> u32 {
         self.homed.load(Ordering::Relaxed)
     }
 
-    /// Whether a change was written by this node, under whichever incarnation.
+    /// Whether this node wrote a change, under any incarnation.
     pub fn is_own(&self, writer: Nonce) -> bool {
         let terms = self.terms.read().unwrap_or_else(PoisonError::into_inner);
         match &terms.peers {
@@ -390,13 +389,13 @@ impl World {
         }
     }
 
-    /// Whether an incarnation is the one that this node goes by now.
+    /// Whether this is the present incarnation of this node.
     pub(super) fn is_present(&self, incarnation: Nonce) -> bool {
         let terms = self.terms.read().unwrap_or_else(PoisonError::into_inner);
         terms.peers.is_none() || terms.node == incarnation
     }
 
-    /// A lease came to be at home here, or is no longer.
+    /// Counts a lease whose home node this node became, or ceased to be.
     pub(super) fn count_homed(&self, homed: bool, pool: &PoolMetrics) {
         if homed {
             self.homed.fetch_add(1, Ordering::Relaxed);
@@ -407,7 +406,7 @@ impl World {
         }
     }
 
-    /// Has the membership find out about a node.
+    /// Makes the membership find out about an unknown node.
     pub(super) fn inquire(&self, incarnation: Nonce) {
         let mut asked = self.inquiries.lock().unwrap_or_else(PoisonError::into_inner);
         if asked.insert(incarnation) {
@@ -415,7 +414,7 @@ impl World {
         }
     }
 
-    /// The view of a key without an actor: what the record says, and the grace of a restart.
+    /// The view of a key without an actor, from its record and the grace after a restart.
     pub fn view_of(&self, key: &Key, found: Option<Found>) -> View {
         let now = self.clock.now();
         let inherited = if self.registry.is_unseen(key.as_str()) {

@@ -1,4 +1,4 @@
-//! `tenure acquire`: one key, or some of several.
+//! `tenure acquire`: acquires one key, or some of several.
 
 use std::{ops::Deref, time::Duration};
 
@@ -15,64 +15,64 @@ use crate::{
     clock::{Entropy, SystemEntropy, boottime_ms},
 };
 
-/// Acquire a lease and print it with its lease_id, the secret that keeps and releases it.
+/// Acquire a lease and print it with its lease_id, the secret for renewing and releasing it.
 ///
-/// Nothing keeps the lease afterwards: it ends with its ttl unless somebody sends heartbeats. Under a
-/// session (--session), that of the session keeps it.
+/// This command does not renew the lease: it expires after its ttl unless someone sends heartbeats.
+/// With --session, the heartbeats of the session keep it.
 #[derive(Clone, Debug, Args)]
 #[command(group(ArgGroup::new("what").required(true).args(["key", "any", "prefix"])))]
 pub struct AcquireArgs {
-    /// The key
+    /// Key to acquire
     key: Option<String>,
-    /// Any of these keys, with commas between; may be repeated
+    /// Any of these keys, separated by commas; repeatable
     #[arg(long, value_name = "KEYS", value_delimiter = ',')]
     any: Vec<String>,
-    /// Any known key that starts with this
+    /// Any known key with this prefix
     #[arg(long)]
     prefix: Option<String>,
-    /// Who acquires; by default USER@HOSTNAME#RANDOM, another owner for each call
+    /// Owner of the lease; by default USER@HOSTNAME#RANDOM, a new owner for each call
     #[arg(long, env = "TENURE_OWNER")]
     owner: Option<String>,
     /// How long the lease lasts without a heartbeat
     #[arg(long, value_parser = duration, default_value = "15s", conflicts_with = "session")]
     ttl: Duration,
-    /// The id of the session that is to keep the lease, in place of a ttl
+    /// Id of the session that keeps the lease, instead of a ttl; better as `@FILE` or `-` (standard input)
     #[arg(long, env = "TENURE_SESSION_ID", hide_env_values = true, value_name = "ID", value_parser = secret)]
     session: Option<String>,
-    /// How long to wait in the queue when it is not to be had now
+    /// How long to wait in the queue if the lease is not available [default: do not wait]
     #[arg(long, value_parser = duration)]
     wait: Option<Duration>,
-    /// What the next owner will read
+    /// Value to store with the lease; the next owner can read it
     #[arg(long, conflicts_with_all = ["any", "prefix"])]
     value: Option<String>,
-    /// Take the lease anew when this owner holds it already; its earlier tenure ends
+    /// If this owner already holds the lease, end that tenure and acquire the lease again
     #[arg(long, conflicts_with_all = ["any", "prefix"])]
     reclaim: bool,
-    /// Makes the call repeatable: the same id never acquires twice; by default a random one
+    /// Idempotency key: a repeated call with the same id does not acquire twice [default: random]
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
-    /// With --any or --prefix: most leases to acquire
+    /// With --any or --prefix: maximum number of leases to acquire
     #[arg(long, conflicts_with = "key", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
-    /// With --any or --prefix: in which order to try
+    /// With --any or --prefix: order in which keys are tried
     #[arg(long, conflicts_with = "key")]
     order: Option<Order>,
 }
 
-/// In which order the candidates are tried.
+/// The order in which the candidates are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Order {
-    /// By chance, so that many callers spread
+    /// In random order, so that many callers spread over the keys
     Random,
-    /// As written
+    /// In the order in which they are listed
     Listed,
-    /// What this owner held before comes first
+    /// Keys that this owner held before come first
     Sticky,
 }
 
 impl AcquireArgs {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        // What the server says counts from here, before the wait for the lease.
+        // The server's durations count from here, before the wait for the lease.
         let asked = boottime_ms();
         match self.key {
             Some(ref key) => {
@@ -128,12 +128,12 @@ impl AcquireArgs {
     }
 }
 
-/// A grant as a reader of the output needs it: `valid_for_ms` is what is left when it is printed.
+/// A grant as it is printed: `valid_for_ms` is the time that is left at the moment of printing.
 #[derive(Debug, PartialEq, Serialize)]
 struct Printed {
     #[serde(flatten)]
     grant: Grant,
-    /// When it is over unless somebody keeps it, in milliseconds of `CLOCK_BOOTTIME` on this machine.
+    /// When the lease expires unless it is renewed, in milliseconds of `CLOCK_BOOTTIME` on this machine.
     deadline_boottime_ms: u64,
 }
 

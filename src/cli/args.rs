@@ -1,4 +1,4 @@
-//! Arguments that several commands share, and how their values are read.
+//! Arguments that several commands share, and the parsers of their values.
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -9,10 +9,10 @@ use crate::{
     settings::{Faults, Loaded, Sources, parse_duration},
 };
 
-/// Where settings come from, beside the defaults and the environment.
+/// Where the settings come from, besides the defaults and the environment.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SettingsArgs {
-    /// TOML file with settings; config/tenure.toml explains every key
+    /// TOML file with settings; config/tenure.toml documents every key
     #[arg(long, value_name = "FILE", env = "TENURE_CONFIG")]
     pub config: Option<PathBuf>,
     /// IP address and port to listen on (server.listen)
@@ -24,16 +24,16 @@ pub struct SettingsArgs {
     /// Kind of store: embedded, nats or dynamodb (store.kind)
     #[arg(long, value_name = "KIND")]
     pub store: Option<String>,
-    /// Any other setting, as section.key=value; may be repeated
+    /// Any other setting, as section.key=value; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }
 
 impl SettingsArgs {
-    /// Reads all layers, and looks whether this build has what they choose.
+    /// Reads all layers, and checks that this build supports what they select.
     ///
     /// # Errors
-    /// Everything that is wrong in any of them, or everything that this build lacks.
+    /// All faults in all layers, or everything that this build lacks.
     pub fn load(&self) -> Result<Loaded, Faults> {
         let sources = Sources::new()
             .file(self.config.as_deref())
@@ -47,7 +47,7 @@ impl SettingsArgs {
     }
 }
 
-/// Reads `250ms`, `15s`, `2m`; whole milliseconds only, because that is what the server counts in.
+/// Parses `250ms`, `15s`, `2m`. The server counts in milliseconds, so only whole milliseconds are accepted.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let span = parse_duration(text)
         .map_err(|error| format!("{error}; write a duration such as 250ms, 15s or 2m"))?;
@@ -57,8 +57,8 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     Ok(span)
 }
 
-/// A secret: `-` is the first line of the standard input, `@FILE` that of a file. Arguments are seen by every user of
-/// the machine.
+/// Reads a secret: `-` is the first line of standard input, `@FILE` is the first line of a file. Every user of the
+/// machine can see command-line arguments.
 pub(super) fn secret(text: &str) -> Result<String, String> {
     let read = match (text, text.strip_prefix('@')) {
         ("-", _) => io::read_to_string(io::stdin()),
@@ -68,22 +68,22 @@ pub(super) fn secret(text: &str) -> Result<String, String> {
     let read = read.map_err(|error| format!("cannot be read: {error}"))?;
     match read.lines().next().map(str::trim).filter(|line| !line.is_empty()) {
         Some(line) => Ok(line.to_owned()),
-        None => Err("there is nothing in it".into()),
+        None => Err("it is empty: the first line must hold the secret".into()),
     }
 }
 
-/// Whole milliseconds for a request body.
+/// Whole milliseconds, for a request body.
 pub(super) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// `<host>:<pid>`: who holds, for as long as this process runs, where nobody said.
+/// `<host>:<pid>`: the default owner of a lease that lasts as long as this process runs.
 pub(super) fn default_owner() -> String {
     format!("{}:{}", host(), std::process::id())
 }
 
-/// `<user>@<host>#<random>`: who acquires what outlives this process, where nobody said. Two calls are two owners: one
-/// waits for the other.
+/// `<user>@<host>#<random>`: the default owner of a lease that outlives this process. Two calls give two owners, so
+/// that one waits for the other.
 pub(super) fn person() -> String {
     let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
     let place = user.map_or_else(host, |user| format!("{user}@{}", host()));
@@ -115,7 +115,7 @@ mod tests {
     fn a_secret_may_be_in_a_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let named = format!("@{}", file.path().display());
-        assert!(secret(&named).unwrap_err().contains("nothing"));
+        assert!(secret(&named).unwrap_err().contains("empty"));
         std::fs::write(file.path(), "00ff \nmore\n").unwrap();
         assert_eq!((secret(&named), secret("00ff")), (Ok("00ff".into()), Ok("00ff".into())));
         assert!(secret("@/no/such/file").unwrap_err().contains("cannot be read"));
@@ -128,6 +128,6 @@ mod tests {
         assert!(crate::lease::Owner::new(&owner).is_ok());
         let person = person();
         assert!(person.contains(&host()) && crate::lease::Owner::new(&person).is_ok(), "{person}");
-        assert_ne!(person, super::person(), "one of two calls would be refused the other's key");
+        assert_ne!(person, super::person(), "two calls would be one owner");
     }
 }

@@ -1,4 +1,4 @@
-//! `tenure backup`: what a store holds, as a file that `tenure restore` reads.
+//! `tenure backup`: writes what a store holds to a file that `tenure restore` reads.
 
 use std::{io::IsTerminal as _, path::PathBuf, sync::Arc};
 
@@ -18,25 +18,25 @@ use crate::{
     store::{LeaseStore, Range, embedded},
 };
 
-/// How many keys are asked for at a time.
+/// Number of keys per page of a scan.
 const PAGE: usize = 500;
-/// How often the progress line is drawn.
+/// How often the progress line is drawn, per second.
 const DRAWS_PER_S: u8 = 4;
 
-/// Write what a store holds to a file, secret included
+/// Back up a store to a file, including its secret
 #[derive(Clone, Debug, Args)]
 #[command(
-    long_about = "Write what a store holds to a file, secret included: every key with its record \
-        and its token as a number. A shared store is read while it is in use; the coordinator of an \
-        embedded store has to be stopped first."
+    long_about = "Back up a store to a file, including its secret: every key with its record, and \
+        its token as a number. A shared store can be backed up while it is in use. The coordinator \
+        of an embedded store must be stopped first."
 )]
 pub struct BackupArgs {
     #[command(flatten)]
     settings: SettingsArgs,
-    /// The file to make; it holds the cluster's secret, so only you may read it [default: stdout]
+    /// File to create, readable only by you because it contains the cluster's secret [default: stdout]
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Leave out keys whose record cannot be read, instead of giving up
+    /// Skip keys whose records cannot be read, instead of failing
     #[arg(long)]
     skip_unreadable: bool,
 }
@@ -47,7 +47,7 @@ impl BackupArgs {
         loaded.check_files()?;
         let mut settings = loaded.settings;
         check_is_there(&settings)?;
-        // What is to be saved is there, as it is: nothing is made, and nothing is remembered of it.
+        // The store exists already: create nothing, and write no witness file.
         settings.store.nats.create_bucket = false;
         settings.store.dynamodb.create_table = false;
         settings.node.witness = PathBuf::new();
@@ -94,13 +94,13 @@ impl BackupArgs {
                 match found.record {
                     Ok(record) => writer.key(&key, found.revision, &record)?,
                     Err(why) if self.skip_unreadable => {
-                        output::talk(&format!("left out: {:?}: {why}", key.as_str()));
+                        output::talk(&format!("skipped: {:?}: {why}", key.as_str()));
                         skipped += 1;
                     }
                     Err(why) => anyhow::bail!(
-                        "the record of {:?} cannot be read: {why}. Read the store with the program \
-                         that wrote it, or leave such keys out with --skip-unreadable: nobody holds \
-                         them after a restore",
+                        "the record of {:?} cannot be read: {why}. Back up the store with the \
+                         version of tenure that wrote it, or skip such keys with \
+                         --skip-unreadable: they are free after a restore",
                         key.as_str()
                     ),
                 }
@@ -111,7 +111,7 @@ impl BackupArgs {
     }
 }
 
-/// An embedded store is made where there is none; that is not what a command about its content means.
+/// Refuses a data directory without a store: opening it would create an empty one.
 pub(super) fn check_is_there(settings: &Settings) -> Result<(), Failure> {
     let dir = &settings.store.embedded.data_dir;
     if settings.store.kind == StoreKind::Embedded && !dir.join("META").exists() {
@@ -121,17 +121,17 @@ pub(super) fn check_is_there(settings: &Settings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says what to do when the store is in use.
+/// Adds what to do if the store is in use.
 pub(super) fn say_locked(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref() {
         Some(embedded::OpenError::Locked { .. }) => error.context(
-            "stop the coordinator first: an embedded store is the coordinator's alone while it runs",
+            "stop the coordinator first: while it runs, only it can use its embedded store",
         ),
         _ => error,
     }
 }
 
-/// A line about how far it is, on a terminal.
+/// A progress line, on a terminal.
 pub(super) fn progress(total: Option<u64>) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -144,7 +144,7 @@ pub(super) fn progress(total: Option<u64>) -> ProgressBar {
 }
 
 impl Surroundings {
-    /// Of a command that runs no coordinator: nobody reads its metrics.
+    /// For a command that runs no coordinator: its metrics are never read.
     pub(super) fn of_a_command(settings: &Settings) -> Self {
         Self {
             clock: Arc::new(crate::clock::SystemClock::new()),

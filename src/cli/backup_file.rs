@@ -1,4 +1,4 @@
-//! The form of a backup: lines of JSON, a header first, one line a key, a trailer with a checksum.
+//! The backup format: lines of JSON. A header comes first, then one line per key, then a trailer with a checksum.
 
 use std::{
     fs::{File, OpenOptions},
@@ -18,9 +18,9 @@ use crate::{
     store::SecretBytes,
 };
 
-/// The version of the form that this program writes.
+/// The version of the format that this program writes.
 const VERSION: u32 = 1;
-/// No line is longer: the longest key with the longest value, in hexadecimal digits.
+/// The longest line, in bytes: it holds the longest key with the longest value in hexadecimal digits.
 const MAX_LINE_BYTES: u64 = 1 << 20;
 
 /// The first line.
@@ -28,20 +28,20 @@ const MAX_LINE_BYTES: u64 = 1 << 20;
 #[serde(deny_unknown_fields)]
 pub(super) struct Header {
     tenure_backup: u32,
-    /// Which kind of store it was.
+    /// The kind of the store.
     pub(super) kind: String,
-    /// The store's name.
+    /// The store's identity.
     pub(super) identity: String,
-    /// Its generation of tokens.
+    /// The store's epoch.
     pub(super) epoch: u16,
-    /// When it was made, milliseconds since 1970.
+    /// When the store was created, in milliseconds since 1970.
     pub(super) created_ms: u64,
-    /// When the backup was begun.
+    /// When the backup started.
     pub(super) written_at: String,
     secret: HexSecret,
 }
 
-/// Hexadecimal digits that are not printed by accident.
+/// A secret in hexadecimal digits. Its `Debug` output hides it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 struct HexSecret(String);
@@ -72,7 +72,7 @@ impl Header {
         }
     }
 
-    /// What lease ids are derived from.
+    /// The secret from which lease ids are derived.
     pub(super) fn secret(&self) -> anyhow::Result<SecretBytes> {
         let bytes = unhex(&self.secret.0).and_then(|bytes| bytes.try_into().ok());
         bytes.map(SecretBytes).context("the secret in the backup is not 64 hexadecimal digits")
@@ -90,7 +90,7 @@ enum Line {
 #[serde(deny_unknown_fields)]
 struct KeyLine {
     key: String,
-    /// Of the write that was read; for people.
+    /// The revision of the write that was read. For people only.
     revision: u64,
     /// [`Record::encode_into`], in hexadecimal digits.
     record: String,
@@ -100,22 +100,23 @@ struct KeyLine {
 #[serde(deny_unknown_fields)]
 struct Trailer {
     keys: u64,
-    /// Of all lines before this one.
+    /// The checksum of all lines before this one.
     sha256: String,
 }
 
-/// A shell makes files that everybody may read.
+/// Refuses a regular file as stdout that other users may read: shells create such files by default.
 fn refuse_if_others_read(out: &impl AsFd) -> anyhow::Result<()> {
-    let stat = rustix::fs::fstat(out).context("stdout cannot be looked at")?;
+    let stat = rustix::fs::fstat(out).context("cannot check who may read stdout")?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     anyhow::ensure!(
         !is_file || stat.st_mode & 0o077 == 0,
-        "others may read the file that stdout is, and a backup holds the cluster's secret: use --file, or umask 077"
+        "other users may read the file that stdout goes to, and a backup contains the cluster's \
+         secret: use --file, or umask 077"
     );
     Ok(())
 }
 
-/// Writes a backup. A file that was not finished is removed again.
+/// Writes a backup. An unfinished file is removed on drop.
 pub(super) struct Writer {
     out: Box<dyn Write>,
     file: Option<(PathBuf, File)>,
@@ -125,7 +126,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// To a new file, which only its owner may read, or to stdout.
+    /// Writes to a new file that only its owner may read, or to stdout.
     pub(super) fn create(path: Option<&Path>, header: &Header) -> anyhow::Result<Self> {
         let (out, file): (Box<dyn Write>, _) = match path {
             None => {
@@ -136,10 +137,10 @@ impl Writer {
                 let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
                 let file = file.map_err(|error| match error.kind() {
                     io::ErrorKind::AlreadyExists => anyhow::anyhow!(
-                        "{} exists, and is not overwritten: name another file",
+                        "{} exists and is not overwritten: name another file",
                         path.display()
                     ),
-                    _ => anyhow::anyhow!("{} cannot be made: {error}", path.display()),
+                    _ => anyhow::anyhow!("cannot create {}: {error}", path.display()),
                 })?;
                 let out = io::BufWriter::new(file.try_clone()?);
                 (Box::new(out), Some((path.to_owned(), file)))
@@ -150,7 +151,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// One key's record as it was read, its token settled as a number.
+    /// Writes one key's record as it was read, with its token stored as a number.
     pub(super) fn key(
         &mut self,
         key: &Key,
@@ -176,7 +177,7 @@ impl Writer {
         Ok(self.out.write_all(&text)?)
     }
 
-    /// Makes it durable; returns the number of keys.
+    /// Makes the backup durable, and returns the number of keys.
     pub(super) fn finish(mut self) -> anyhow::Result<u64> {
         let sha256 = hex(&self.sum.clone().finalize());
         self.line(&Trailer { keys: self.keys, sha256 })?;
@@ -199,22 +200,22 @@ impl Drop for Writer {
     }
 }
 
-/// A backup that was read through once and found whole.
+/// A backup that was read once from start to end and found complete.
 pub(super) struct Backup {
     file: File,
-    /// Its first line.
+    /// The first line.
     pub(super) header: Header,
-    /// How many keys it has.
+    /// The number of keys.
     pub(super) keys: u64,
-    /// The highest generation of any token or record in it, and of the store.
+    /// The highest epoch of the store, and of any token or record in the backup.
     pub(super) epoch: Epoch,
 }
 
-/// A key of a backup.
+/// A key and its record.
 pub(super) type Item = (Key, Arc<Record>);
 
 impl Backup {
-    /// Opens a backup and reads all of it.
+    /// Opens a backup, and verifies all of it.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let file = File::open(path).map_err(anyhow::Error::from);
         let judged = file.and_then(Self::judge);
@@ -233,7 +234,7 @@ impl Backup {
         Ok(Self { file, header, keys, epoch })
     }
 
-    /// Its keys, from the first one.
+    /// All keys, from the first one.
     pub(super) fn items(&self) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Item>>> {
         let mut lines = Lines::new(&self.file)?;
         lines.header()?;
@@ -241,7 +242,7 @@ impl Backup {
     }
 }
 
-/// Reads the lines, and judges the trailer when it comes.
+/// Reads the lines, and verifies the trailer.
 struct Lines<'f> {
     input: BufReader<&'f File>,
     sum: Sha256,
@@ -261,7 +262,7 @@ impl<'f> Lines<'f> {
         self.input.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line)?;
         anyhow::ensure!(
             line.ends_with(b"\n"),
-            "it ends in the midst of line {}: it was not finished, or was cut off",
+            "it ends within line {}: it was not finished, or was cut off",
             self.number
         );
         Ok(line)
@@ -270,19 +271,19 @@ impl<'f> Lines<'f> {
     fn header(&mut self) -> anyhow::Result<Header> {
         let line = self.next()?;
         let header: Header = serde_json::from_slice(&line)
-            .context("its first line is not the header of a backup")?;
+            .context("the first line is not the header of a backup")?;
         let version = header.tenure_backup;
-        anyhow::ensure!(version == VERSION, "it has version {version}; this program knows 1");
+        anyhow::ensure!(version == VERSION, "it has version {version}; this program reads only 1");
         self.sum.update(&line);
         Ok(header)
     }
 
-    /// The next key; `None` after the trailer, which fits what was read.
+    /// The next key. `None` after a trailer that matches what was read.
     fn item(&mut self) -> anyhow::Result<Option<Item>> {
         let line = self.next()?;
         let number = self.number;
         let parsed = serde_json::from_slice(&line);
-        match parsed.with_context(|| format!("line {number} is neither a key nor the end"))? {
+        match parsed.with_context(|| format!("line {number} is neither a key nor the trailer"))? {
             Line::Key(found) => {
                 self.sum.update(&line);
                 self.keys += 1;
@@ -293,7 +294,7 @@ impl<'f> Lines<'f> {
                 let sum = hex(&self.sum.clone().finalize());
                 anyhow::ensure!(
                     trailer.keys == self.keys && trailer.sha256 == sum,
-                    "its checksum is wrong: it was changed, or is damaged"
+                    "the checksum does not match: the file was changed or is damaged"
                 );
                 Ok(None)
             }
@@ -304,7 +305,7 @@ impl<'f> Lines<'f> {
 impl KeyLine {
     fn item(&self) -> anyhow::Result<Item> {
         let key = Key::stored(&self.key)?;
-        let bytes = unhex(&self.record).context("the record is not hexadecimal digits")?;
+        let bytes = unhex(&self.record).context("the record is not in hexadecimal digits")?;
         Ok((key, Arc::new(Record::decode(&bytes)?)))
     }
 }

@@ -1,15 +1,15 @@
-//! `tenure check`: is a token the present holder's?
+//! `tenure check`: checks whether a token is current.
 
 use clap::Args;
 
 use super::{Context, Exit, Failure, output::lease_rows};
 
-/// Tell by exit code whether a token is the present holder's: 0 when it is, 73 when not.
+/// Check whether a token is the current holder's: exit code 0 if it is, 73 if not.
 #[derive(Clone, Debug, Args)]
 pub struct CheckArgs {
-    /// The key
+    /// Key of the lease
     key: String,
-    /// The fencing token
+    /// Fencing token to check
     #[arg(long, env = "TENURE_TOKEN")]
     token: u64,
 }

@@ -1,14 +1,14 @@
-//! `tenure completions`: what a shell needs to complete our command line.
+//! `tenure completions`: prints shell completion scripts.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use super::{Cli, Exit, Failure, output::Output};
 
-/// Print the completion script of a shell.
+/// Print a completion script for a shell.
 #[derive(Clone, Debug, Args)]
 pub struct CompletionsArgs {
-    /// The shell
+    /// Shell that will run the script
     shell: Shell,
 }
 

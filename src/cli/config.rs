@@ -1,4 +1,4 @@
-//! `tenure config`: what the settings are, and what is wrong with them.
+//! `tenure config`: checks and shows the server's settings.
 
 use clap::{Args, Subcommand};
 
@@ -13,13 +13,13 @@ pub struct ConfigArgs {
 
 #[derive(Clone, Debug, Subcommand)]
 enum ConfigCommand {
-    /// Name every fault of every layer, and of the files that are named there; exit code 78 when there is one
+    /// Report all faults in the settings and in the files that they name; exit code 78 if there are any
     Check(SettingsArgs),
-    /// Print the settings that hold, as TOML
+    /// Print the effective settings as TOML
     Show {
         #[command(flatten)]
         settings: SettingsArgs,
-        /// Name the layer that each value came from
+        /// Show which layer each value comes from
         #[arg(long)]
         origin: bool,
     },

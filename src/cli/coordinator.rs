@@ -1,4 +1,4 @@
-//! A whole coordinator from its settings: store, manager, server. What `serve` and `demo` run.
+//! A complete coordinator, built from its settings: store, manager, server. `serve` and `demo` run it.
 
 use std::{
     collections::BTreeSet,
@@ -23,16 +23,16 @@ use crate::{
     tls::{self, Roots, TlsError},
 };
 
-/// How often observed values are moved into their buckets.
+/// How often observed values are moved into histogram buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
-/// Connections that wait to be taken.
+/// Number of connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
-/// The longest silence on an event stream; comments are sent before it ends.
+/// The longest silence on an event stream. A comment is sent before it ends.
 const MAX_SILENCE: Duration = Duration::from_secs(5);
 
 /// A running coordinator.
 pub(crate) struct Coordinator {
-    /// Where it listens.
+    /// The address on which it listens.
     pub(crate) bound: SocketAddr,
     engine: Engine,
     server: ServerHandle,
@@ -40,7 +40,7 @@ pub(crate) struct Coordinator {
 }
 
 impl Coordinator {
-    /// Opens the store, binds, and serves in the background. To be called inside an actix system.
+    /// Opens the store, binds the address, and serves in the background. Must be called inside an actix system.
     pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Self> {
         let recorder = Recorder::install()?;
         let listener = listen(settings.server.listen)
@@ -59,7 +59,7 @@ impl Coordinator {
         let app = App {
             manager: manager.clone(),
             forwarder: Forwarder::new(seal.clone(), tls_to_nodes(settings)?)
-                .context("no HTTP client can be made")?,
+                .context("cannot create the HTTP client for calls to other nodes")?,
             recorder: recorder.clone(),
             before_scrape: gauges(&engine),
             source: Arc::new(Source { node: url.clone(), store: engine.store.store.clone() }),
@@ -95,25 +95,25 @@ impl Coordinator {
         Ok(Self { bound, engine, server: handle, ended })
     }
 
-    /// Resolves when the server ended of its own accord, which it does only when it cannot go on.
+    /// Resolves when the server ends on its own. It does so only if it cannot continue.
     pub(crate) async fn ended(&mut self) -> anyhow::Result<()> {
         Ok((&mut self.ended).await??)
     }
 
-    /// Puts other policies into force, and the plugins that they name.
+    /// Applies other policies, and the plugins that they name.
     ///
     /// # Errors
-    /// A plugin cannot be made; everything stays as it was.
+    /// A plugin cannot be created. Nothing has changed then.
     pub(crate) fn set_policies(&self, settings: &Settings) -> anyhow::Result<()> {
         self.engine.set_policies(settings)
     }
 
-    /// Counts that the file was read again.
+    /// Counts a reload of the settings.
     pub(crate) fn count_reload(&self, applied: bool) {
         self.engine.metrics.reloaded(applied);
     }
 
-    /// Takes no more work, settles what is in flight, syncs, and lets go of the store.
+    /// Accepts no more work, finishes what is in flight, syncs, and closes the store.
     pub(crate) async fn stop(self) {
         self.engine.leave().await;
         self.server.stop(true).await;
@@ -121,48 +121,48 @@ impl Coordinator {
     }
 }
 
-/// How other nodes prove who they are, where their addresses are `https`.
+/// How nodes with `https` addresses are authenticated.
 fn tls_to_nodes(settings: &Settings) -> anyhow::Result<ClientConfig> {
     let ca = &settings.node.ca;
     if settings.store.kind == StoreKind::Embedded && ca.as_os_str().is_empty() {
         return Ok(tls::none());
     }
     match tls::client(Roots::of(ca)) {
-        // Most nodes need none: one whose address is `https` is refused when it is called.
+        // Most nodes need no CA certificates. Without them, only calls to nodes with `https` addresses fail.
         Err(error @ TlsError::System(_)) => {
-            tracing::info!(%error, "coordinators with https addresses cannot be called");
+            tracing::info!(%error, "calls to nodes with https addresses will fail; set node.ca");
             Ok(tls::none())
         }
         made => made.context("node.ca"),
     }
 }
 
-/// Says once of each address that several living nodes claim it.
+/// Warns once about each address that several living nodes claim.
 fn warn_of_shared_addresses(manager: &Manager, said: &BTreeSet<Box<str>>) -> BTreeSet<Box<str>> {
     let shared = manager.shared_addresses();
     for url in shared.difference(said) {
         tracing::warn!(
             %url,
-            "more than one living node says that it is reached here: calls for one reach the other; \
-             set node.advertise_url of each to its own address"
+            "several living nodes advertise this address, so calls for one reach the other; \
+             set node.advertise_url of each node to its own address"
         );
     }
     shared
 }
 
-/// Says once of each living node that its policies or plugins are not this node's.
+/// Warns once about each living node whose policies or plugins differ from this node's.
 fn warn_of_other_rules(manager: &Manager, said: &BTreeSet<Nonce>) -> BTreeSet<Nonce> {
     let odd = manager.nodes_with_other_rules();
     for node in odd.difference(said) {
         tracing::warn!(
             %node,
-            "another node goes by other policies or plugins: give all nodes the same, and reload them"
+            "another node has other policies or plugins: give all nodes the same, and reload them"
         );
     }
     odd
 }
 
-/// Binds with a queue for connections that come all at once; std's is a mere 128 long.
+/// Binds with an accept queue for bursts of connections. The queue of std has only 128 places.
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC;
@@ -173,7 +173,7 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     Ok(TcpListener::from(socket))
 }
 
-/// The gauges that are read when somebody asks.
+/// The gauges that are updated before each scrape.
 fn gauges(engine: &Engine) -> Box<dyn Fn() + Send + Sync> {
     let (manager, metrics) = (engine.manager.clone(), engine.metrics.clone());
     let of_store = engine.store.gauges(metrics.clone());

@@ -1,24 +1,24 @@
-//! How many files the process may have open, and how many of them may be connections of callers.
+//! The limit of open files, and the number of client connections that it allows.
 //!
-//! Guarantees: connections leave [`RESERVE`] descriptors, or half of a smaller limit, to the store, checks, plugins and
-//! calls between nodes.
+//! Guarantees: client connections leave [`RESERVE`] descriptors to the store, checks, plugins and calls between nodes.
+//! If the limit is less than twice that, they leave half of it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::http::RESERVED;
 
-/// Descriptors that connections of callers never take: up to 256 checks have one each, or the pipes of a program; the
-/// rest is for the files of the store, plugins, calls between nodes and the runtime.
+/// Descriptors that client connections never take. Up to 256 checks need one each, or the pipes of a program. The rest
+/// is for the store's files, plugins, calls between nodes, and the runtime.
 const RESERVE: usize = 512;
 
-/// Raises the limit of open files as far as the process may, and says what it is then.
+/// Raises the limit of open files as far as the process may, and returns the new limit.
 pub(crate) fn raise() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: maximum, maximum };
     let limit = if current == maximum {
         current
     } else if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, "cannot raise the limit of open files");
+        tracing::warn!(%error, "cannot raise the limit of open files; the current limit stays");
         current
     } else {
         maximum
@@ -26,7 +26,7 @@ pub(crate) fn raise() -> usize {
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
-/// How many of so many connections each worker may have.
+/// The number of connections that each worker may have, out of the `wanted` total.
 pub(crate) fn connections(wanted: usize, workers: usize, limit: usize) -> usize {
     let left = limit - RESERVE.min(limit / 2);
     let most = (left / workers).saturating_sub(RESERVED).max(1);
@@ -36,7 +36,7 @@ pub(crate) fn connections(wanted: usize, workers: usize, limit: usize) -> usize 
             max_connections = wanted,
             open_files = limit,
             connections = most * workers,
-            "server.max_connections is more than the limit of open files allows: so many connections are accepted; \
+            "the limit of open files allows fewer connections than server.max_connections; \
              raise the limit (ulimit -n, LimitNOFILE= of systemd)"
         );
     }

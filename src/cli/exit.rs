@@ -1,28 +1,28 @@
-//! Exit codes, the one place where a failure becomes a number.
+//! Exit codes: the only place where a failure becomes a number.
 
 use std::{fmt::Write as _, io, process::ExitCode};
 
 use crate::{client::ClientError, settings::Faults};
 
-/// What the process ends with. The numbers keep away from those of shells and from 0 to 2, except
-/// where they mean the same; most are those of `sysexits.h`.
+/// The exit code of the process. The numbers differ from those of shells and from 0 to 2, except where the meaning is
+/// the same. Most come from `sysexits.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Done.
+    /// Success.
     Done,
-    /// Anything that has no code of its own.
+    /// A failure without a code of its own.
     Other,
-    /// The command line, or what it asked for, is wrong; repeating it cannot help.
+    /// The command line or the request is wrong. Repeating it does not help.
     Usage,
     /// There is no such key, session or pool.
     Unknown,
-    /// The server cannot be reached, or what answers is no tenure.
+    /// The server cannot be reached, or what answers is not tenure.
     Unreachable,
     /// The lease was not acquired, or is not the caller's.
     NotAcquired,
     /// The lease was lost while the command ran.
     Lost,
-    /// The server asked to try again later.
+    /// The server asks the caller to try again later.
     TryAgain,
     /// The caller may not do this.
     Forbidden,
@@ -31,7 +31,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// Every code, ascending.
+    /// Every code, in ascending order.
     pub const ALL: [Self; 10] = [
         Self::Done,
         Self::Other,
@@ -67,21 +67,21 @@ impl Exit {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done",
-            Self::Other => "failed in a way that has no code of its own",
+            Self::Other => "any other failure",
             Self::Usage => "usage: the command line or the request is wrong",
             Self::Unknown => "no such key, session, pool or path",
-            Self::Unreachable => "server unreachable",
+            Self::Unreachable => "the server cannot be reached",
             Self::NotAcquired => {
-                "not acquired, or not the caller's; `check`: the token is not current"
+                "not acquired, or not the caller's lease; `check`: the token is not current"
             }
-            Self::Lost => "lost while running",
-            Self::TryAgain => "try again; `watch --timeout`: the time ran out",
+            Self::Lost => "the lease was lost while the command ran",
+            Self::TryAgain => "try again later; `watch --timeout`: the time ran out",
             Self::Forbidden => "forbidden",
-            Self::Config => "bad configuration",
+            Self::Config => "the configuration has faults",
         }
     }
 
-    /// The table of the help text.
+    /// The table for the help text.
     pub(super) fn table() -> String {
         let mut text = String::from("Exit codes:\n");
         for exit in Self::ALL {
@@ -100,16 +100,16 @@ impl From<Exit> for ExitCode {
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The server, or the way to it.
+    /// The server refused the call, or cannot be reached.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The configuration.
+    /// The configuration has faults.
     #[error("the configuration has faults:\n{0}")]
     Config(#[from] Faults),
-    /// What was asked for makes no sense.
+    /// The request makes no sense.
     #[error("{0}")]
     Usage(String),
-    /// The time that the caller allowed ran out.
+    /// The caller's timeout elapsed.
     #[error("{0}")]
     TimedOut(String),
     /// The output could not be written.
@@ -121,7 +121,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The code that stands for it.
+    /// The exit code of this failure.
     #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
@@ -129,7 +129,7 @@ impl Failure {
             Self::Config(_) => Exit::Config,
             Self::Usage(_) => Exit::Usage,
             Self::TimedOut(_) => Exit::TryAgain,
-            // Whoever reads our output has seen enough: `tenure ls | head` did not fail.
+            // The reader of the output has read enough: `tenure ls | head` did not fail.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
             Self::Output(_) | Self::Other(_) => Exit::Other,
         }

@@ -1,18 +1,18 @@
-//! `tenure fence-skip`: a key goes on without a fence that was not confirmed.
+//! `tenure fence-skip`: opens a key whose fences were not confirmed.
 
 use clap::Args;
 
 use super::{Context, Exit, Failure};
 
-/// Strike the fences of a key that were not confirmed.
+/// Give up on unconfirmed fences of a key.
 ///
-/// Its next owner is then granted the key although nobody knows whether the last one is shut out: look
-/// before.
+/// The key is then granted to the next owner, although it is unknown whether the last owner is shut out.
+/// Make sure of that yourself first.
 #[derive(Clone, Debug, Args)]
 pub struct FenceSkipArgs {
-    /// The key
+    /// Key with unconfirmed fences
     key: String,
-    /// Why; it stands in the event
+    /// Reason, recorded in the event
     #[arg(long)]
     reason: String,
 }

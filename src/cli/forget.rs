@@ -1,21 +1,22 @@
-//! `tenure forget`: free keys that nobody needs any more.
+//! `tenure forget`: removes free keys that are no longer needed.
 
 use clap::Args;
 
 use super::{Context, Exit, Failure};
 use crate::client::Forgot;
 
-/// Forget the free keys that start with a prefix.
+/// Forget free keys with a prefix.
 ///
-/// A key is kept once it was used, so that its token never goes back. Names that are made anew for each job would fill
-/// the store in the end. A forgotten key goes five minutes later, unless somebody was granted it before. Its token goes on
-/// above what it was; its value and the numbers of its events do not.
+/// The store keeps a record of every key that was ever used, so that its tokens never go back. Keys with a new name
+/// for each job would fill the store in the end. The record of a forgotten key is removed five minutes later, unless
+/// the key is granted before. Later tokens of the key are still above all earlier ones. Its value is lost, and its
+/// events are numbered from the start.
 #[derive(Clone, Debug, Args)]
 pub struct ForgetArgs {
-    /// What the keys start with
+    /// Prefix of the keys
     #[arg(long)]
     prefix: String,
-    /// Why; it stands in the events
+    /// Reason, recorded in the events
     #[arg(long)]
     reason: String,
 }

@@ -1,13 +1,13 @@
-//! `tenure get`: one lease.
+//! `tenure get`: shows one lease.
 
 use clap::Args;
 
 use super::{Context, Exit, Failure, output::lease_rows};
 
-/// Show who holds a key, since when, and for how long yet.
+/// Show who holds a key, since when, and when the lease expires.
 #[derive(Clone, Debug, Args)]
 pub struct GetArgs {
-    /// The key
+    /// Key of the lease
     key: String,
 }
 

@@ -1,4 +1,4 @@
-//! `tenure guardian` and `tenure guarded`: the processes between an agent and what it runs.
+//! `tenure guardian` and `tenure guarded`: the processes between an agent and the programs that it runs.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -7,13 +7,13 @@ use clap::Args;
 use super::{Exit, Failure, output::talk};
 use crate::worker::guardian;
 
-/// Look after the children of an agent (started by `run`, `work` and `guard`).
+/// Supervise the programs of an agent (started by `run`, `work` and `guard`).
 #[derive(Clone, Debug, Args)]
 pub struct GuardianArgs {
-    /// Where the agent listens
+    /// Socket on which the agent listens
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
-    /// What its programs are known by
+    /// Mark in the environment of its programs
     #[arg(long)]
     mark: String,
 }
@@ -25,23 +25,23 @@ impl GuardianArgs {
     }
 }
 
-/// Become a program that ends when its guardian does.
+/// Become a program that ends when its guardian ends.
 #[derive(Clone, Debug, Args)]
 pub struct GuardedArgs {
-    /// The guardian's process id
+    /// Process id of the guardian
     guardian: u32,
-    /// The program and its arguments
+    /// Program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// What shells end with when there is no such program.
+/// The exit code that shells use if there is no such program.
 const MISSING: u8 = 127;
-/// What they end with when it cannot be run.
+/// The exit code that shells use if the program cannot be run.
 const UNABLE: u8 = 126;
 
 impl GuardedArgs {
-    /// Returns only when it failed.
+    /// Returns only on failure.
     pub(super) fn run(self) -> u8 {
         let error = guardian::become_program(self.guardian, &self.command);
         talk(&format!("cannot run {}: {error}", self.command[0].display()));

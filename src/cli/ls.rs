@@ -1,4 +1,4 @@
-//! `tenure ls`: many leases.
+//! `tenure ls`: lists leases.
 
 use clap::Args;
 
@@ -8,14 +8,14 @@ use super::{
 };
 use crate::client::{LeaseFilter, LeaseView, Leases};
 
-/// Largest page that the server gives.
+/// The largest page that the server returns, in rows.
 const PAGE: u32 = 1000;
 const HEADING: [&str; 6] = ["KEY", "STATE", "OWNER", "TOKEN", "EXPIRES_IN", "WAITERS"];
 
-/// List leases in the order of their keys.
+/// List leases, ordered by key.
 #[derive(Clone, Debug, Args)]
 pub struct LsArgs {
-    /// Only keys that start with this
+    /// Only keys with this prefix
     #[arg(long)]
     prefix: Option<String>,
     /// Only leases of this owner
@@ -24,16 +24,16 @@ pub struct LsArgs {
     /// Only leases in this state: free, held, offered, cooling or fencing
     #[arg(long)]
     state: Option<String>,
-    /// Only leases that the session of this digest keeps
+    /// Only leases kept by the session with this digest
     #[arg(long, value_name = "DIGEST")]
     session: Option<String>,
-    /// At most so many, 1 to 1000
+    /// Maximum rows (1–1000)
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE)))]
     limit: Option<u32>,
-    /// Go on from here: the cursor that the page before ended with
+    /// Continue after this cursor, which the previous page printed
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
-    /// All pages
+    /// List all pages
     #[arg(long, conflicts_with = "limit")]
     all: bool,
 }
@@ -52,7 +52,7 @@ impl LsArgs {
         let mut found = Leases::default();
         loop {
             let page = context.client.leases(&filter).await?;
-            // Lines need not wait for the last page.
+            // Lines are printed without waiting for the last page.
             if output.format == Format::Jsonl {
                 output.list(&(), &page.leases, &HEADING, row)?;
             } else {
@@ -68,7 +68,7 @@ impl LsArgs {
             output.list(&found, &found.leases, &HEADING, row)?;
         }
         if let (Some(next), true) = (&found.next, output.format != Format::Json) {
-            talk(&format!("there are more: --after '{}', or --all", shown(next)));
+            talk(&format!("there are more: use --after '{}', or --all", shown(next)));
         }
         Ok(Exit::Done)
     }

@@ -1,4 +1,4 @@
-//! `tenure man`: manual pages.
+//! `tenure man`: writes manual pages.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use clap::{Args, CommandFactory};
 
 use super::{Cli, Exit, Failure, output::Output};
 
-/// Print the manual page, or write those of all commands into a directory.
+/// Print the manual page, or write the pages of all commands to a directory.
 #[derive(Clone, Debug, Args)]
 pub struct ManArgs {
-    /// Write the pages here, one file per command
+    /// Directory for the pages, one file per command
     #[arg(long)]
     dir: Option<PathBuf>,
 }

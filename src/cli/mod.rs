@@ -1,10 +1,10 @@
-//! The command line: one file per command, one table of exit codes.
+//! The command line: one file per command, and one table of exit codes.
 //!
-//! Guarantees: data on stdout, talk on stderr; the exit codes of [`Exit`]; durations are written
-//! `250ms`, `15s`, `2m`; nothing secret is printed but the `lease_id` that was asked for.
+//! Guarantees: data goes to stdout, messages go to stderr. The exit codes are those of [`Exit`]. Durations are written
+//! `250ms`, `15s`, `2m`. The only secret that is printed is the `lease_id` that the caller asked for.
 //!
-//! Does not guarantee: the exact words of what is said on stderr, or of the `table` output: programs
-//! read `json` or `jsonl`.
+//! Does not guarantee: the exact words of messages on stderr, or of the `table` output. Programs must read `json` or
+//! `jsonl`.
 
 mod acquire;
 mod args;
@@ -55,12 +55,12 @@ pub use output::{Format, Output};
 
 use crate::client::{Client, ClientBuilder, ClientError, LeaseView};
 
-/// The lease manager: every shard, job or singleton has exactly one owner, proven by a fencing token.
+/// A lease manager: every shard, job or singleton has exactly one owner, proven by a fencing token.
 #[derive(Debug, Parser)]
 #[command(name = "tenure", version, max_term_width = 100)]
 #[command(after_help = Exit::table())]
 pub struct Cli {
-    /// The server that commands talk to; several of one store with commas between, tried in turn
+    /// Server URL; several servers of one store, separated by commas, are tried in turn
     #[arg(
         long,
         global = true,
@@ -70,7 +70,7 @@ pub struct Cli {
         default_value = "http://127.0.0.1:7373"
     )]
     server: String,
-    /// A PEM file of authorities' certificates that vouch for https servers, in place of the system's
+    /// PEM file with the CA certificates to trust for https servers, instead of the system's
     #[arg(
         long,
         global = true,
@@ -79,7 +79,7 @@ pub struct Cli {
         value_name = "FILE"
     )]
     ca: Option<PathBuf>,
-    /// Call the server through this HTTP proxy; HTTP_PROXY and its like are not used
+    /// HTTP proxy for calls to the server; HTTP_PROXY and similar variables are ignored
     #[arg(
         long,
         global = true,
@@ -89,7 +89,7 @@ pub struct Cli {
         value_name = "URL"
     )]
     proxy: Option<String>,
-    /// The form of the output
+    /// Output format
     #[arg(
         long,
         global = true,
@@ -107,7 +107,7 @@ pub struct Cli {
 enum Command {
     /// Run the server
     Serve(SettingsArgs),
-    /// Show what tenure does, with a server in memory
+    /// Show what tenure does, with a temporary server in this process
     Demo,
     Run(run::RunArgs),
     Work(work::WorkArgs),
@@ -138,7 +138,7 @@ enum Command {
     Man(man::ManArgs),
 }
 
-/// What a command that talks to a server needs.
+/// What a command needs to talk to a server.
 #[derive(Debug)]
 struct Context {
     client: Client,
@@ -146,7 +146,7 @@ struct Context {
 }
 
 impl Context {
-    /// Prints an answer: the rows of the lease in it, and its other fields as they are.
+    /// Prints an answer: a lease in it as rows, and every other field as it is.
     fn answer(&self, answer: &serde_json::Value) -> Result<(), Failure> {
         let mut rows = Vec::new();
         for (name, value) in answer.as_object().into_iter().flatten() {
@@ -159,7 +159,7 @@ impl Context {
     }
 }
 
-/// Runs the command of this process's arguments.
+/// Runs the command that this process's arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
     match Cli::try_parse() {
@@ -168,7 +168,7 @@ pub fn main() -> ExitCode {
             run(cli, output).unwrap_or_else(|failure| report(&failure, output).into())
         }
         Err(error) => {
-            // Help and version are what was asked for, everything else is a usage error.
+            // Help and version are what the user asked for. Everything else is a usage error.
             if !error.use_stderr() {
                 let _ = error.print();
                 return Exit::Done.into();
@@ -187,7 +187,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The form of the output that faulty arguments name, as far as can be told.
+/// The output format that faulty arguments name, as far as it can be recognized.
 fn asked_for(arguments: impl Iterator<Item = OsString>) -> Option<Format> {
     let own = arguments.map(|argument| argument.to_string_lossy().into_owned());
     let mut own = own.take_while(|argument| argument != "--");
@@ -203,7 +203,7 @@ fn asked_for(arguments: impl Iterator<Item = OsString>) -> Option<Format> {
 }
 
 fn client(servers: &str, ca: Option<&Path>, proxy: Option<&str>) -> Result<Client, ClientError> {
-    // A variable that is empty is none.
+    // An empty variable counts as unset.
     let ca = ca.filter(|file| !file.as_os_str().is_empty());
     let proxy = proxy.filter(|url| !url.is_empty());
     let client = Client::builder(servers);
@@ -245,14 +245,14 @@ fn run(cli: Cli, output: Output) -> Result<ExitCode, Failure> {
     Ok(exit.into())
 }
 
-/// Runs a client command: one connection or two need no second thread.
+/// Runs a client command on one thread: it has only one or two connections.
 fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(anyhow::Error::from)?.block_on(command)
 }
 
-/// Says what failed, and what to do about it where the server knows: in words, or as the server's problem document
-/// where JSON was asked for.
+/// Reports what failed, and what to do about it where the server knows: in words, or as the server's problem document
+/// if the output format is JSON.
 fn report(failure: &Failure, output: Output) -> Exit {
     let exit = failure.exit();
     if exit == Exit::Done {

@@ -1,4 +1,4 @@
-//! `tenure nodes`: the coordinators on the server's store.
+//! `tenure nodes`: lists the coordinators on the server's store.
 
 use clap::Args;
 

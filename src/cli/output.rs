@@ -1,4 +1,4 @@
-//! How results are written: data on stdout, in the form that was asked for.
+//! Writes results to stdout, in the output format that the user chose.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -11,23 +11,23 @@ use serde_json::{Value, json};
 use super::{Exit, Failure};
 use crate::{client::LeaseView, settings::format_duration};
 
-/// The form of the output.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// Aligned, for people.
+    /// Aligned columns, for people.
     Table,
-    /// One JSON document, indented; a stream is written as `jsonl`.
+    /// One indented JSON document; streams are written as `jsonl`.
     Json,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Jsonl,
 }
 
 /// Writes results to stdout.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
-    /// The form.
+    /// The output format.
     pub format: Format,
-    /// Whether stdout is a terminal whose user did not ask for plain text.
+    /// Whether stdout is a terminal and the user did not ask for plain text.
     styled: bool,
 }
 
@@ -39,7 +39,7 @@ impl Output {
         Self { format, styled: !plain && io::stdout().is_terminal() }
     }
 
-    /// Writes one result: its rows of name and value for people, or the whole as JSON.
+    /// Writes one result: as rows of name and value for people, or as JSON.
     ///
     /// # Errors
     /// When stdout cannot be written to.
@@ -50,8 +50,8 @@ impl Output {
         }
     }
 
-    /// Writes several results of a kind: a table with a heading, or JSON: the document `whole`, or
-    /// each of `items` on a line.
+    /// Writes several results of a kind: as a table with a heading, as the JSON document `whole`, or as one line of
+    /// JSON for each of `items`.
     ///
     /// # Errors
     /// When stdout cannot be written to.
@@ -85,27 +85,27 @@ impl Output {
         self.text(&text)
     }
 
-    /// Writes a failure to stderr as JSON on one line: the server's problem document, or one of that shape.
+    /// Writes a failure to stderr as one line of JSON: the server's problem document, or a document of that shape.
     pub(super) fn problem(self, failure: &Failure, exit: Exit) {
         let problem = match failure {
             Failure::Client(error) => error.problem().and_then(|p| serde_json::to_value(p).ok()),
             _ => None,
         };
         match problem {
-            // That nobody listens is no failure.
+            // A closed stderr is not an error.
             Some(problem) => drop(writeln!(io::stderr().lock(), "{problem}")),
             None => self.refusal(&failure.to_string(), exit),
         }
     }
 
-    /// Writes what no server said to stderr, in the shape of a problem document.
+    /// Writes a failure that no server reported to stderr, in the shape of a problem document.
     pub(super) fn refusal(self, detail: &str, exit: Exit) {
         let problem =
             json!({ "title": exit.meaning(), "detail": detail, "exit_code": exit.code() });
         let _ = writeln!(io::stderr().lock(), "{problem}");
     }
 
-    /// Writes text as it is, at once: a reader of a stream gets each line when it is there.
+    /// Writes text as it is, and flushes: a reader of a stream gets each line at once.
     ///
     /// # Errors
     /// When stdout cannot be written to.
@@ -116,18 +116,18 @@ impl Output {
     }
 }
 
-/// Says something to the person at the terminal. That nobody listens is no failure.
+/// Writes a message for people to stderr. A closed stderr is not an error.
 pub(super) fn talk(text: &str) {
     let _ = writeln!(io::stderr().lock(), "tenure: {text}");
 }
 
-/// Name and value, one pair a line, values aligned.
+/// Name and value, one pair per line, with aligned values.
 pub(super) fn pairs(rows: &[(String, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     rows.iter().map(|(name, value)| format!("{name:width$}  {value}\n")).collect()
 }
 
-/// Rows under a heading, columns aligned, no blanks at the end of a line.
+/// Rows under a heading, with aligned columns and no trailing blanks.
 pub(super) fn table(heading: &[&str], rows: &[Vec<String>], styled: bool) -> String {
     let mut widths: Vec<usize> = heading.iter().map(|cell| cell.chars().count()).collect();
     for row in rows {
@@ -148,18 +148,18 @@ pub(super) fn table(heading: &[&str], rows: &[Vec<String>], styled: bool) -> Str
     text
 }
 
-/// Milliseconds as people write them; `-` for none.
+/// Milliseconds as a duration for people; `-` for none.
 pub(super) fn span(ms: Option<u64>) -> String {
     ms.map_or_else(dash, |ms| format_duration(Duration::from_millis(ms)))
 }
 
-/// What stands where there is nothing.
+/// The placeholder for an absent value.
 pub(super) fn dash() -> String {
     "-".to_owned()
 }
 
-/// A value on one line: control characters are escaped, so that a record cannot draw on the terminal, and so are
-/// characters that hide or reorder others, so that no name looks like another.
+/// A value on one line. Control characters are escaped, so that a record cannot draw on the terminal. Characters that
+/// hide or reorder others are escaped too, so that no name looks like another.
 pub(super) fn shown(text: &str) -> String {
     let escaped = |c: char| c.is_control() || misleads(c);
     text.chars()
@@ -167,13 +167,13 @@ pub(super) fn shown(text: &str) -> String {
         .collect()
 }
 
-/// Whether a character has no width, breaks a line or turns the direction of the text. `assets/status.js` has the same
+/// Whether a character has no width, breaks a line, or changes the text direction. `assets/status.js` has the same
 /// list.
 fn misleads(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// A JSON value on one line, text without its quotes.
+/// A JSON value on one line. Text is printed without quotes.
 pub(super) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), shown)
 }

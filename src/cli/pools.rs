@@ -1,4 +1,4 @@
-//! `tenure pools`: who works for which pool, and who has how much.
+//! `tenure pools`: lists the pools, their members, and what each member holds.
 
 use clap::Args;
 
@@ -12,10 +12,10 @@ const POOLS: [&str; 5] = ["POOL", "BALANCE", "KEYS", "FREE", "MEMBERS"];
 const MEMBERS: [&str; 9] =
     ["SESSION", "OWNER", "WEIGHT", "CAPACITY", "HELD", "SHARE", "HANDOVERS", "DRAINING", "NODE"];
 
-/// List the pools, or the members of one.
+/// List the pools, or the members of one pool.
 #[derive(Clone, Debug, Args)]
 pub struct PoolsArgs {
-    /// Only this pool, with its members
+    /// Pool whose members are listed
     pool: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Raising a store's epoch: every token to come is greater than every token before.
+//! Raises a store's epoch: every later token is greater than every earlier one.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -12,23 +12,23 @@ use crate::{
     store::{FoundNode, LeaseStore, NodeOutcome, Raise, SharedStore, embedded::EmbeddedStore},
 };
 
-/// Epochs are below this: a token has ten bits for them.
+/// Epochs are below this number: a token has ten bits for the epoch.
 const END_OF_EPOCHS: u16 = 1 << 10;
-/// How often nodes that may be alive are looked at.
+/// How often the records of nodes that may be alive are read.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The epoch after this one, or the one that was asked for, if that is above it too.
+/// The epoch after this one, or the wanted epoch if that is higher too.
 pub(super) fn above(epoch: Epoch, wanted: Option<u16>) -> anyhow::Result<Epoch> {
     let next = wanted.unwrap_or(epoch.0.saturating_add(1));
     anyhow::ensure!(
         next > epoch.0 && next < END_OF_EPOCHS,
-        "the epoch cannot become {next}: it is {} now, and below {END_OF_EPOCHS} always",
+        "the epoch cannot become {next}: it is {} now, and must stay below {END_OF_EPOCHS}",
         epoch.0
     );
     Ok(Epoch(next))
 }
 
-/// Raises the epoch of the settings' store, which keeps all that it holds.
+/// Raises the epoch of the store that the settings name. The store keeps its contents.
 pub(super) async fn in_place(
     settings: &Settings,
     surroundings: &Surroundings,
@@ -53,16 +53,16 @@ pub(super) async fn in_place(
     Ok(epoch)
 }
 
-/// Gives a shared store this epoch and another identity, after it is sure that no node of a lower
-/// epoch is alive. Where it is to be restored, no node opens it from then on before that has ended.
+/// Gives a shared store this epoch and a new identity, once it is certain that no node of a lower epoch is alive. If
+/// `restoring` is set, no node opens the store from then on until the restore has ended.
 pub(super) async fn shared(
     store: &dyn LeaseStore,
     surroundings: &Surroundings,
     epoch: Epoch,
     restoring: bool,
 ) -> anyhow::Result<()> {
-    let shared = store.shared().context("only one process uses this store")?;
-    // Read before the nodes are looked at: one that starts later changes it.
+    let shared = store.shared().context("this kind of store is used by one process only")?;
+    // Read before the nodes' records: a node that starts later changes it.
     let seen = shared.own_revision().await.context("the store cannot be read")?;
     retire_nodes(shared, surroundings).await?;
     let identity = surroundings.entropy.nonce();
@@ -72,11 +72,11 @@ pub(super) async fn shared(
         return Ok(());
     }
     raised.context("the epoch cannot be raised")?;
-    anyhow::bail!("somebody else raised the epoch meanwhile, to {}", there.epoch.0)
+    anyhow::bail!("another process raised the epoch meanwhile, to {}", there.epoch.0)
 }
 
-/// Looks for a span whether a node takes up the epoch that was raised. One that was frozen does so by
-/// itself, and grants what is not there yet.
+/// Checks for the given time that no node adopts the raised epoch. A frozen node does so by itself, and would then
+/// grant keys that are not restored yet.
 pub(super) async fn nobody_wakes(
     shared: &dyn SharedStore,
     surroundings: &Surroundings,
@@ -88,7 +88,7 @@ pub(super) async fn nobody_wakes(
         let urls = urls(awake.values());
         anyhow::ensure!(
             urls.is_empty(),
-            "these nodes were frozen, and went on before everything was there: {urls}. Stop them"
+            "these frozen nodes continued before the restore was complete: {urls}. Stop them"
         );
         if surroundings.clock.now().since(begun) >= span {
             return Ok(());
@@ -97,11 +97,11 @@ pub(super) async fn nobody_wakes(
     }
 }
 
-/// A node that may be alive: its record, and the revision of it.
+/// The nodes that may be alive, with their records and the revisions of these.
 type Living = HashMap<Nonce, (Revision, NodeRecord)>;
 
-/// Sees to it that every node's record is terminal. One that runs renews its record four times in its
-/// time to live; one that did not within twice that span does not run.
+/// Makes every node's record terminal. A running node renews its record four times per ttl. A node that does not renew
+/// it within twice the ttl is not running.
 async fn retire_nodes(shared: &dyn SharedStore, surroundings: &Surroundings) -> anyhow::Result<()> {
     let first = living(shared).await?;
     if first.is_empty() {
@@ -110,7 +110,7 @@ async fn retire_nodes(shared: &dyn SharedStore, surroundings: &Surroundings) -> 
     let longest = first.values().map(|(_, record)| record.ttl_ms.min(MAX_NODE_TTL_MS)).max();
     let patience = Duration::from_millis(longest.unwrap_or_default()) * 2;
     output::talk(&format!(
-        "looking for {} s whether these nodes are alive: {}",
+        "checking for {} s whether these nodes are alive: {}",
         patience.as_secs_f64(),
         urls(first.values())
     ));
@@ -124,12 +124,12 @@ async fn retire_nodes(shared: &dyn SharedStore, surroundings: &Surroundings) -> 
         refuse_alive(renewed.map(|(_, found)| found))?;
     }
     for (revision, record) in first.into_values() {
-        bury(shared, surroundings, revision, record).await?;
+        mark_dead(shared, surroundings, revision, record).await?;
     }
     Ok(())
 }
 
-async fn bury(
+async fn mark_dead(
     shared: &dyn SharedStore,
     surroundings: &Surroundings,
     revision: Revision,
@@ -143,7 +143,7 @@ async fn bury(
         }
         NodeOutcome::Conflict | NodeOutcome::Unknown(_) => {}
     }
-    // Somebody was faster, or nobody knows.
+    // Another process was faster, or the outcome is unknown.
     let there = shared.read_node(record.incarnation).await.context("the store cannot be read")?;
     match there.map(|found| found.record) {
         None => Ok(()),
@@ -157,7 +157,7 @@ async fn living(shared: &dyn SharedStore) -> anyhow::Result<Living> {
     let mut living = Living::new();
     for FoundNode { incarnation, revision, record } in found {
         let record = record.with_context(|| {
-            format!("the record of node {incarnation} cannot be judged, so it counts as alive")
+            format!("the record of node {incarnation} cannot be read, so it counts as alive")
         })?;
         if !record.state.is_terminal() {
             living.insert(incarnation, (revision, record));

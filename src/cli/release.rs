@@ -4,15 +4,15 @@ use clap::Args;
 
 use super::{Context, Exit, Failure, args::secret, output::talk};
 
-/// Give a lease back; that it is over already is no failure.
+/// Release a lease. Succeeds if the lease is already over.
 #[derive(Clone, Debug, Args)]
 pub struct ReleaseArgs {
-    /// The key
+    /// Key of the lease
     key: String,
-    /// The secret that acquire printed: `@FILE` or `-` (standard input), since arguments are seen by all
+    /// Secret that `acquire` printed; better as `@FILE` or `-` (standard input): others can see arguments
     #[arg(long, env = "TENURE_LEASE_ID", hide_env_values = true, value_parser = secret)]
     lease_id: String,
-    /// What the next owner will read
+    /// Value to store with the key; the next owner can read it
     #[arg(long)]
     value: Option<String>,
 }
@@ -22,7 +22,7 @@ impl ReleaseArgs {
         let released =
             context.client.release(&self.key, &self.lease_id, self.value.as_deref()).await?;
         if !released.released {
-            talk(&format!("the lease on {} was over already", self.key));
+            talk(&format!("the lease on {} was already over", self.key));
         }
         let rows = [("released".to_owned(), released.released.to_string())];
         context.output.record(&released, &rows)?;

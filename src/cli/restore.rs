@@ -1,5 +1,5 @@
-//! `tenure restore`: a backup into an empty store, under an epoch above every token in it; or a higher
-//! epoch for the store as it is.
+//! `tenure restore`: writes a backup into an empty store, under an epoch above every token in it. Without a backup, it
+//! raises the epoch of the store as it is.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -22,36 +22,37 @@ use crate::{
     },
 };
 
-/// How many keys are written at a time.
+/// Number of keys that are written concurrently.
 const IN_FLIGHT: usize = 64;
-/// How many keys are looked at at a time.
+/// Number of keys per page of a scan.
 const PAGE: usize = 1000;
-/// How often a write that was refused or is in doubt is tried.
+/// How often a write is tried that was refused or whose outcome is unknown.
 const ATTEMPTS: u32 = 10;
-/// How long to wait before the next try; each time as much longer.
+/// The pause before the next try. It grows by this much with each try.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Bring a backup into an empty store, or raise the epoch of a frozen one
+/// Restore a backup into an empty store, or raise the epoch of a frozen store
 #[derive(Clone, Debug, Args)]
 #[command(
-    long_about = "Bring a backup into an empty store, or raise the epoch of a frozen one.\n\n\
-        A backup is older than what was granted after it, and a store that is made anew counts its \
-        revisions from the start: either would give tokens a second time. So a restore always raises \
-        the epoch, the most significant part of every token, and --raise-epoch says that you know. No \
-        coordinator of the store may be alive; one that is frozen may be while the store stays as it is. Where a higher epoch was in use than \
-        the backup, the store and the witness file know, name it with --epoch: it was printed when it \
-        was raised, and is in /v1/info and in every token (token / 2^43)."
+    long_about = "Restore a backup into an empty store, or raise the epoch of a frozen store.\n\n\
+        A backup does not contain what was granted after it, and a new store counts its revisions from \
+        the start. Either would issue the same tokens a second time. So a restore always raises the \
+        epoch, the most significant part of every token; --raise-epoch confirms that you know this. \
+        Stop all coordinators of the store first. (Frozen ones may run if only the epoch is raised.) \
+        If an epoch was in use that is higher than the backup, the store and the witness file know, \
+        name one above it with --epoch. Each epoch is printed when it is raised, and is in /v1/info \
+        and in every token (token / 2^43)."
 )]
 pub struct RestoreArgs {
     #[command(flatten)]
     settings: SettingsArgs,
-    /// The backup; without it the store stays as it is and only its epoch is raised
+    /// Backup to restore [default: none, only the epoch is raised]
     #[arg(long, value_name = "FILE", visible_alias = "input")]
     file: Option<PathBuf>,
-    /// Make every token to come greater than every token before
+    /// Raise the epoch, so that every later token is greater than every earlier one; required
     #[arg(long)]
     raise_epoch: bool,
-    /// The epoch to raise to [default: the one after the highest that backup and store know]
+    /// New epoch [default: the one after the highest that the backup, the store and the witness know]
     #[arg(long, value_name = "EPOCH", requires = "raise_epoch")]
     epoch: Option<u16>,
 }
@@ -63,9 +64,9 @@ impl RestoreArgs {
         let settings = loaded.settings;
         if !self.raise_epoch {
             return Err(Failure::Usage(
-                "a restore needs --raise-epoch: what was granted after the backup is not in it, so the \
-                 same tokens would be given a second time, and a resource could not tell the old \
-                 owner from the new one. Stop every coordinator of the store, then say --raise-epoch"
+                "a restore needs --raise-epoch: the backup does not contain what was granted after it, \
+                 so the same tokens would be given a second time, and a resource could not tell the \
+                 old owner from the new one. Stop every coordinator of the store, then use --raise-epoch"
                     .into(),
             ));
         }
@@ -79,7 +80,7 @@ impl RestoreArgs {
                 let backup = Backup::open(path)?;
                 let epoch = restore(&settings, &surroundings, &backup, self.epoch).await?;
                 output::talk(&format!(
-                    "epoch {0} was used now: to restore the same backup once more, say --epoch {1}",
+                    "epoch {0} is now used: to restore the same backup again, use --epoch {1}",
                     epoch.0,
                     epoch.0 + 1
                 ));
@@ -94,8 +95,8 @@ impl RestoreArgs {
     }
 }
 
-/// Fills the empty store. The epoch is raised, and the store marked, before the first key is written: a restore that
-/// broke off leaves no store that would give a token twice, and none that is served.
+/// Fills the empty store. The epoch is raised and the store is marked before the first key is written. So a restore
+/// that was cut off leaves no store that could issue a token twice, and no store that a coordinator serves.
 async fn restore(
     settings: &Settings,
     surroundings: &Surroundings,
@@ -138,15 +139,15 @@ async fn restore(
     Ok(epoch)
 }
 
-/// What an earlier restore left.
+/// What an earlier restore left in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     Nothing,
-    /// It was cut off: what it wrote is to be removed.
+    /// It was cut off: what it wrote must be removed.
     Part,
 }
 
-/// Sees to it that the store may be filled, and marks a shared one under a raised epoch.
+/// Checks that the store may be filled. Raises the epoch of a shared store, and marks it.
 async fn begin(
     settings: &Settings,
     surroundings: &Surroundings,
@@ -170,7 +171,7 @@ async fn begin(
     Ok((epoch, rest))
 }
 
-/// A restore overwrites nothing, and mixes with nothing.
+/// Refuses a store that holds keys: a restore neither overwrites keys nor adds to them.
 async fn check_empty(settings: &Settings, store: &dyn LeaseStore) -> anyhow::Result<()> {
     let range = Range { limit: 1, ..Range::default() };
     let found = store.scan(range).await.context("the store cannot be read")?;
@@ -191,8 +192,8 @@ fn check_secret(
 ) -> anyhow::Result<()> {
     anyhow::ensure!(
         store.secret_bytes() == Some(backup.header.secret()?),
-        "the {} store ({}) has a secret of its own, under which no holder's lease id of the backup \
-         would be right: {}",
+        "the {} store ({}) has a secret of its own, under which the lease ids in the backup would \
+         be invalid: {}",
         settings.store.kind.as_str(),
         place(settings),
         how_to_empty(settings)
@@ -245,7 +246,7 @@ async fn fill(
     bar.finish_and_clear();
     let Some(shared) = store.shared() else { return Ok(()) };
     if rest == Rest::Part {
-        // A write that the restore before had on its way may have landed since.
+        // A write that the earlier restore had in flight may have arrived since.
         let there = count(&**store).await?;
         let keys = backup.keys;
         anyhow::ensure!(there == keys, "the store holds {there} keys, and the backup has {keys}");
@@ -254,7 +255,7 @@ async fn fill(
     end(shared).await
 }
 
-/// The last step: whoever opens the store from now on finds all of it.
+/// The last step: removes the mark. Whoever opens the store from now on finds all keys.
 async fn end(shared: &dyn SharedStore) -> anyhow::Result<()> {
     let mut trouble = None;
     for attempt in 0..ATTEMPTS {
@@ -265,10 +266,10 @@ async fn end(shared: &dyn SharedStore) -> anyhow::Result<()> {
         }
     }
     let why = trouble.map_or_else(String::new, |why| why.to_string());
-    anyhow::bail!("everything is there, but the mark of the restore cannot be removed: {why}")
+    anyhow::bail!("all keys are written, but the mark of the restore cannot be removed: {why}")
 }
 
-/// Ends the process in the midst of the work, as `kill -9` would, where a test asks for it.
+/// Ends the process during the restore, as `kill -9` would, if a test asks for it.
 #[cfg(any(test, feature = "testing"))]
 fn cut_off(written: u64) {
     let told = std::env::var("TENURE_TEST_CUT_RESTORE").ok().and_then(|told| told.parse().ok());
@@ -302,7 +303,7 @@ async fn count(store: &dyn LeaseStore) -> anyhow::Result<u64> {
     Ok(count)
 }
 
-/// Removes what a restore that was cut off wrote: it may have been of another backup.
+/// Removes what a cut-off restore wrote: it may have restored another backup.
 async fn remove_all(store: &dyn LeaseStore) -> anyhow::Result<()> {
     pages(store, async |page| {
         stream::iter(page)
@@ -320,15 +321,15 @@ async fn remove(store: &dyn LeaseStore, key: &Key, revision: Revision) -> anyhow
         tokio::time::sleep(PAUSE * attempt).await;
         match store.forget(key, revision).await {
             Ok(true) => return Ok(()),
-            Ok(false) => anyhow::bail!("somebody else writes {:?}", key.as_str()),
+            Ok(false) => anyhow::bail!("another process writes {:?}", key.as_str()),
             Err(why) => trouble = Some(why),
         }
     }
     let why = trouble.map_or_else(String::new, |why| why.to_string());
-    anyhow::bail!("{:?} of a restore that was cut off cannot be removed: {why}", key.as_str())
+    anyhow::bail!("{:?}, which a cut-off restore wrote, cannot be removed: {why}", key.as_str())
 }
 
-/// Writes one key's record; what is in doubt is settled by reading.
+/// Writes one key's record. An unknown outcome is resolved by the next try.
 async fn put(store: &dyn LeaseStore, (key, record): Item) -> anyhow::Result<()> {
     let mut trouble = None;
     for attempt in 0..ATTEMPTS {
@@ -342,14 +343,14 @@ async fn put(store: &dyn LeaseStore, (key, record): Item) -> anyhow::Result<()> 
         trouble = match store.compare_and_set(write).await {
             Outcome::Committed(_) => return Ok(()),
             Outcome::Conflict(Some(found)) => match found.record {
-                // An attempt whose outcome was unknown.
+                // An earlier try, whose outcome was unknown, wrote it.
                 Ok(there) if there.nonce == record.nonce => return Ok(()),
-                _ => anyhow::bail!("somebody else wrote {:?} meanwhile", key.as_str()),
+                _ => anyhow::bail!("another process wrote {:?} meanwhile", key.as_str()),
             },
             Outcome::Conflict(None) => None,
             Outcome::Refused(why) | Outcome::Unknown(why) => Some(why),
         };
     }
-    let why = trouble.map_or_else(|| "it conflicts with nothing".into(), |why| why.to_string());
+    let why = trouble.map_or_else(|| "a conflict without a record".into(), |why| why.to_string());
     anyhow::bail!("{:?} cannot be written: {why}", key.as_str())
 }

@@ -1,21 +1,21 @@
-//! `tenure revoke`: ends a tenure for its holder.
+//! `tenure revoke`: ends the tenure of a lease's holder.
 
 use clap::Args;
 
 use super::{Context, Exit, Failure, output::talk};
 
-/// End the tenure of whoever holds a key.
+/// Revoke the lease of a key, whichever owner holds it.
 ///
-/// The holder is told nothing new from now on, and the key is free when its last promise ran out.
+/// The holder's heartbeats no longer extend the lease. The key is free when the last promise to the holder has ended.
 #[derive(Clone, Debug, Args)]
 pub struct RevokeArgs {
-    /// The key
+    /// Key of the lease
     key: String,
-    /// Why; it stands in the event
+    /// Reason, recorded in the event
     #[arg(long)]
     reason: String,
-    /// Do not wait for the holder's last promise: it may go on believing that it holds the key, and
-    /// only its token, which is outdated at once, keeps it from doing harm
+    /// Do not wait for the last promise to end: the holder may still believe that it holds the key, and
+    /// only resources that check its token, which is outdated at once, stop it from doing harm
     #[arg(long)]
     immediately: bool,
 }

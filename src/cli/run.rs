@@ -1,4 +1,4 @@
-//! `tenure run`: one program under one lease.
+//! `tenure run`: runs one program under one lease.
 
 use std::{ffi::OsString, process::ExitCode, time::Duration};
 
@@ -15,43 +15,45 @@ use crate::{
     },
 };
 
-/// So long waits who waits for ever.
+/// How long `--wait forever` waits.
 const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// Run a program while a lease is held, and end it before the lease's guarantee does.
+/// Run a program while a lease is held, and stop it before the guarantee of the lease ends.
 ///
-/// The program gets TENURE_KEY, TENURE_TOKEN, TENURE_OWNER, TENURE_TTL_MS, TENURE_SERVER, TENURE_LEASE_FILE,
-/// TENURE_VALUE when an owner before left one, and TENURE_VALUE_FILE, whose contents the next owner gets. It
-/// gets the signals that this process gets. Ends with the program's own code (128 and the signal's number),
-/// with 73 when the lease was not acquired, and with 74 when it was lost while the program ran.
+/// The environment of the program contains TENURE_KEY, TENURE_TOKEN, TENURE_OWNER, TENURE_TTL_MS, TENURE_SERVER and
+/// TENURE_LEASE_FILE. TENURE_VALUE is the value that the previous owner left, if any. The next owner gets the content
+/// of the file TENURE_VALUE_FILE. This command passes signals on to the program.
+///
+/// Exits with the program's own exit code (128 + n if signal n ended it), with 73 if the lease was not acquired, and
+/// with 74 if it was lost while the program ran.
 #[derive(Clone, Debug, Args)]
 #[command(group(ArgGroup::new("what").required(true).args(["key", "any", "pool"])))]
 pub struct RunArgs {
-    /// The key
+    /// Key of the lease
     #[arg(long)]
     key: Option<String>,
-    /// Any of these keys, with commas between; may be repeated
+    /// Any of these keys, separated by commas; repeatable
     #[arg(long, value_name = "KEYS", value_delimiter = ',')]
     any: Vec<String>,
     /// Any known key of this pool
     #[arg(long)]
     pool: Option<String>,
-    /// Who holds it; by default the host's name and the number of this process
+    /// Owner of the lease [default: HOSTNAME:PID]
     #[arg(long, env = "TENURE_OWNER")]
     owner: Option<String>,
     /// How long the lease lasts without a heartbeat
     #[arg(long, value_parser = args::duration, default_value = "15s")]
     ttl: Duration,
-    /// How long the program gets between SIGTERM and SIGKILL when the lease is lost; by default 5s, or what fits into the ttl
+    /// Time between SIGTERM and SIGKILL if the lease is lost [default: 5s, or what fits into the ttl]
     #[arg(long, value_parser = args::duration)]
     grace: Option<Duration>,
-    /// How long to wait for the lease: a duration, or `forever`; not at all by default
+    /// How long to wait for the lease: a duration or `forever` [default: do not wait]
     #[arg(long, value_parser = wait)]
     wait: Option<Duration>,
-    /// With --key: what the next owner will read
+    /// With --key: value to store with the lease; the next owner can read it
     #[arg(long, conflicts_with_all = ["any", "pool"])]
     value: Option<String>,
-    /// The program and its arguments
+    /// Program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -77,7 +79,7 @@ impl RunArgs {
             Ok(Outcome::Signalled(signal)) => Ok(signalled(signal.as_raw())),
             Err(RunFailure::Client(error)) => Err(error.into()),
             Err(RunFailure::Start(RunError::TooLate)) => {
-                talk("the lease was as good as over before the program could be started");
+                talk("the lease was about to end before the program could be started");
                 Ok(Exit::Lost.into())
             }
             Err(failure) => Err(anyhow::Error::from(failure).into()),
@@ -99,7 +101,7 @@ impl RunArgs {
     }
 }
 
-/// The number that shells give a process that a signal ended.
+/// The exit code that shells report for a process that a signal ended.
 pub(super) fn signalled(signal: i32) -> ExitCode {
     u8::try_from(128 + signal).unwrap_or(255).into()
 }

@@ -1,4 +1,4 @@
-//! `tenure serve`: runs a coordinator until it is told to stop.
+//! `tenure serve`: runs a coordinator until SIGTERM or SIGINT.
 
 use anyhow::Context as _;
 use sd_notify::NotifyState;
@@ -30,22 +30,22 @@ async fn serve(args: &SettingsArgs, mut settings: Settings) -> anyhow::Result<()
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
-    // A fence or a check that outlived this process would run beside that of its successor.
+    // A fence or a check must not outlive this process: it would run concurrently with its successor's.
     company::keep();
     let exec = |plugin: &Plugin| matches!(plugin.kind, PluginKind::Exec { .. });
     if settings.limits.exec_checks || settings.plugins.iter().any(exec) {
-        // The first of them is not to wait for the guardian in its own time.
+        // Start the guardian now: otherwise its start would use up the time of the first fence or check.
         drop(company::badge().await);
     }
     let mut coordinator = Coordinator::start(&settings).await?;
     let (store, place) = (settings.store.kind.as_str(), engine::place(&settings));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), store, place, "serving");
     // Programs that start a server on a free port read this line.
-    #[expect(clippy::print_stderr, reason = "also where logs are filtered out")]
+    #[expect(clippy::print_stderr, reason = "printed even if logs are filtered out")]
     {
         eprintln!("listening on http://{}", coordinator.bound);
     }
-    // That nobody listens is no failure: it may not have been started by a service manager.
+    // A failure is ignored: this process may run without a service manager.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     loop {
         tokio::select! {
@@ -62,14 +62,14 @@ async fn serve(args: &SettingsArgs, mut settings: Settings) -> anyhow::Result<()
     let _ = sd_notify::notify(&[NotifyState::Stopping]);
     tokio::select! {
         () = coordinator.stop() => tracing::info!("stopped"),
-        _ = terminate.recv() => tracing::warn!("told twice to stop: requests in flight are cut off"),
-        _ = interrupt.recv() => tracing::warn!("told twice to stop: requests in flight are cut off"),
+        _ = terminate.recv() => tracing::warn!("second signal: requests in flight are cut off"),
+        _ = interrupt.recv() => tracing::warn!("second signal: requests in flight are cut off"),
     }
     Ok(())
 }
 
-/// Reads all layers again, and puts their policies and plugins into force. What else changed waits for a restart; what
-/// is wrong changes nothing.
+/// Reads all layers again, and applies their policies and plugins. Other changes need a restart. If the settings have
+/// faults, nothing changes.
 fn reload(args: &SettingsArgs, settings: &mut Settings, coordinator: &Coordinator) {
     let read = args.load().map_err(|faults| faults.0.iter().map(ToString::to_string).collect());
     let applied = read.and_then(|loaded| {
@@ -83,7 +83,7 @@ fn reload(args: &SettingsArgs, settings: &mut Settings, coordinator: &Coordinato
     match applied {
         Ok((next, changed)) => {
             *settings = next;
-            tracing::info!(policies = settings.policies.len(), "settings read again: SIGHUP");
+            tracing::info!(policies = settings.policies.len(), "settings reloaded: SIGHUP");
             if !changed.is_empty() {
                 let keys = changed.join(", ");
                 tracing::warn!(keys, "these settings changed too, and need a restart");
@@ -91,18 +91,18 @@ fn reload(args: &SettingsArgs, settings: &mut Settings, coordinator: &Coordinato
         }
         Err(faults) => {
             for fault in &faults {
-                tracing::error!(%fault, "settings read again: SIGHUP");
+                tracing::error!(%fault, "settings not reloaded: SIGHUP");
             }
             tracing::error!(faults = faults.len(), "the settings have faults: the policies stay");
         }
     }
 }
 
-/// A panic ends one actor or one connection; the log says where it was.
+/// Logs where a panic happened. It ends only one actor or one connection.
 fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string);
-        let what = panic.payload_as_str().unwrap_or("a value that is no text");
+        let what = panic.payload_as_str().unwrap_or("a payload that is not text");
         tracing::error!(place, what, "panic");
     }));
 }

@@ -1,4 +1,4 @@
-//! `tenure sessions`: those that live, the end of one, and its leave.
+//! `tenure sessions`: lists living sessions, destroys one, or drains one.
 
 use clap::{Args, Subcommand};
 
@@ -11,28 +11,28 @@ use crate::client::{SessionView, Sessions};
 
 const HEADING: [&str; 6] = ["SESSION", "OWNER", "LEASES", "EXPIRES_IN", "POOL", "CREATED"];
 
-/// List the living sessions, end one, or have it leave.
+/// List living sessions, destroy one, or drain one.
 #[derive(Clone, Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct SessionsArgs {
     #[command(subcommand)]
     action: Option<Action>,
-    /// Only those of this owner
+    /// Only sessions of this owner
     #[arg(long)]
     owner: Option<String>,
 }
 
 #[derive(Clone, Debug, Subcommand)]
 enum Action {
-    /// End a session by its id, and every lease of it
+    /// End a session and all its leases
     Destroy {
-        /// The id, which its holder has, as `@FILE` or `-`; to end another's, drain its owner
+        /// Secret id of the session, better as `@FILE` or `-` (standard input); without it, drain the session's owner
         #[arg(env = "TENURE_SESSION_ID", hide_env_values = true, value_parser = secret)]
         id: String,
     },
-    /// Have a session hand over all that it keeps, by its id
+    /// Ask a session to hand over all its leases
     Drain {
-        /// The id, which its holder has, as `@FILE` or `-`; to drain another's, drain its owner
+        /// Secret id of the session, better as `@FILE` or `-` (standard input); without it, drain the session's owner
         #[arg(env = "TENURE_SESSION_ID", hide_env_values = true, value_parser = secret)]
         id: String,
     },

@@ -115,7 +115,7 @@ fn completions_and_manual_pages_name_every_command() {
     let page = String::from_utf8(page).unwrap();
     let dir = tempfile::tempdir().unwrap();
     clap_mangen::generate_to(Cli::command(), dir.path()).unwrap();
-    // What only our own processes start is nobody's to read about.
+    // Hidden commands are started by tenure itself, and have no manual page.
     for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
         let name = command.get_name();
         let written = name.replace('-', "\\-");

@@ -1,4 +1,4 @@
-//! `tenure transfer`: hands a lease over.
+//! `tenure transfer`: hands a lease over to another owner.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use super::{
     args::{duration, millis, secret},
 };
 
-/// Hand a lease over.
+/// Hand a lease over to another owner.
 ///
-/// Whoever waits first has it at once. With --to it is kept for that owner until they acquire it or the
-/// offer lapses.
+/// Without --to, the first waiter gets the lease at once. With --to, the key is kept for that owner until it acquires
+/// the lease or the offer lapses.
 #[derive(Clone, Debug, Args)]
 pub struct TransferArgs {
-    /// The key
+    /// Key of the lease
     key: String,
-    /// The secret that acquire printed: `@FILE` or `-` (standard input), since arguments are seen by all
+    /// Secret that `acquire` printed; better as `@FILE` or `-` (standard input): others can see arguments
     #[arg(long, env = "TENURE_LEASE_ID", hide_env_values = true, value_parser = secret)]
     lease_id: String,
-    /// Who is to have it; whoever waits first, unless said
+    /// Next owner [default: the first waiter]
     #[arg(long, value_name = "OWNER")]
     to: Option<String>,
-    /// How long it is kept for them
+    /// How long the key is kept for that owner
     #[arg(long, value_parser = duration, value_name = "DURATION", requires = "to")]
     offer: Option<Duration>,
-    /// What they will read
+    /// Value to store with the key; the next owner can read it
     #[arg(long)]
     value: Option<String>,
 }

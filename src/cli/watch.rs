@@ -1,4 +1,4 @@
-//! `tenure watch`: changes of ownership as they happen.
+//! `tenure watch`: prints changes of ownership as they happen.
 
 use std::{pin::Pin, time::Duration};
 
@@ -16,36 +16,37 @@ use crate::{
     settings::format_duration,
 };
 
-/// The key is looked at no more often than this while nothing is heard of it.
+/// The shortest time between two reads of the key while no event arrives.
 const SHORTEST_LOOK: Duration = Duration::from_millis(50);
-/// When to look again after the server could not tell.
+/// The pause before the key is read again if the server could not answer.
 const RETRY_LOOK: Duration = Duration::from_secs(1);
 
 /// Print changes of ownership as they happen.
 ///
-/// Resumes after a disconnect where it was. What the server can no longer replay is announced as `reset`.
+/// After a disconnect, the stream resumes at the last event. A `reset` announces that events are missing, because the
+/// server can no longer replay them.
 #[derive(Clone, Debug, Args)]
 pub struct WatchArgs {
     /// Only this key
     #[arg(conflicts_with = "prefix")]
     key: Option<String>,
-    /// Only keys that start with this
+    /// Only keys with this prefix
     #[arg(long)]
     prefix: Option<String>,
     /// Only changes from or to this owner
     #[arg(long)]
     owner: Option<String>,
-    /// Only these types, with commas between: granted, released, expired, revoked, reclaimed,
+    /// Only these event types, separated by commas: granted, released, expired, revoked, reclaimed,
     /// transferred…
     #[arg(long, value_name = "TYPES", conflicts_with = "until_free")]
     types: Option<String>,
-    /// Only what follows this cursor; by default what happens from now on
+    /// Start after this cursor [default: from now on]
     #[arg(long, value_name = "CURSOR", conflicts_with = "until_free")]
     after: Option<String>,
-    /// Exit with 0 as soon as the key is free, at once when it is
+    /// Exit with 0 as soon as the key is free
     #[arg(long, requires = "key", conflicts_with = "owner")]
     until_free: bool,
-    /// Give up after so long, with exit code 75
+    /// Give up after this time, with exit code 75
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     timeout: Option<Duration>,
 }
@@ -74,14 +75,13 @@ impl WatchArgs {
                 item = stream.next() => Some(item?),
                 () = due(&mut again) => None,
             };
-            // Whatever happened: only a look at the key, made while its changes are followed, tells
-            // whether it is free.
+            // No event tells for certain that the key is free. Only a read does, made while the stream is connected.
             let look = match item {
                 None | Some(StreamItem::Connected) => true,
                 Some(StreamItem::Disconnected { problem, retry_in }) => {
                     let pause = format_duration(retry_in);
-                    talk(&format!("the stream broke ({problem}); trying again in {pause}"));
-                    // An attempt to connect must not be cut short by a look.
+                    talk(&format!("the event stream broke ({problem}); reconnecting in {pause}"));
+                    // A read of the key must not interrupt the attempt to connect.
                     again = None;
                     false
                 }
@@ -102,7 +102,7 @@ impl WatchArgs {
         }
     }
 
-    /// The server filters by prefix; a single key is filtered here. A reset concerns everybody.
+    /// The server filters by prefix only, so a single key is filtered here. A reset concerns every key.
     fn concerns(&self, event: &Event) -> bool {
         match &self.key {
             Some(key) => event.kind == "reset" || event.key() == Some(key),
@@ -111,10 +111,10 @@ impl WatchArgs {
     }
 }
 
-/// What a look at the key found.
+/// What a read of the key found.
 enum Look {
     Free,
-    /// An offer that nobody takes lapses without an event: look again when it should have.
+    /// An offer that is not taken lapses without an event, so the key is read again after `again_in`.
     Taken {
         again_in: Option<Duration>,
     },
@@ -128,7 +128,7 @@ async fn look_at(context: &Context, key: &str) -> Result<Look, Failure> {
             Ok(Look::Taken { again_in: left.map(|left| left.max(SHORTEST_LOOK)) })
         }
         Err(ClientError::Refused(problem)) if problem.code == "unknown-key" => Ok(Look::Free),
-        // The stream will break too, and when it is back we look again.
+        // The stream breaks too. When it is connected again, the key is read again.
         Err(ClientError::Unreachable { .. }) => Ok(Look::Taken { again_in: None }),
         Err(ClientError::Refused(problem)) if problem.retryable => {
             Ok(Look::Taken { again_in: Some(RETRY_LOOK) })
@@ -137,7 +137,7 @@ async fn look_at(context: &Context, key: &str) -> Result<Look, Failure> {
     }
 }
 
-/// Waits for the timer; for ever when there is none.
+/// Waits for the timer. Without a timer, it waits forever.
 async fn due(timer: &mut Option<Pin<Box<Sleep>>>) {
     match timer {
         Some(timer) => timer.await,
@@ -148,7 +148,7 @@ async fn due(timer: &mut Option<Pin<Box<Sleep>>>) {
 fn print(context: &Context, event: &Event) -> Result<(), Failure> {
     let text = match context.output.format {
         Format::Table => line(event),
-        // A document per event would be no document for any reader.
+        // Several indented documents in a row would not be one JSON document, so each event is one line.
         Format::Json | Format::Jsonl => event.body.to_string(),
     };
     Ok(context.output.text(&format!("{text}\n"))?)

@@ -1,4 +1,4 @@
-//! `tenure work`: one program for each lease of a pool that this member holds.
+//! `tenure work`: runs one program for each lease that this member of a pool holds.
 
 use std::{ffi::OsString, io::Read as _, sync::Arc, time::Duration};
 
@@ -15,60 +15,62 @@ use crate::{
     },
 };
 
-/// Most keys that are asked for by name: as many as a batch has.
+/// The highest number of keys that can be named: the size of a batch.
 const MOST_KEYS: usize = 10_000;
 
-/// Be a member of a pool, and run a program for each lease held.
+/// Join a pool, and run a program for each lease that this member holds.
 ///
-/// Each program gets TENURE_KEY, TENURE_TOKEN, TENURE_OWNER, TENURE_TTL_MS, TENURE_SERVER, TENURE_LEASE_FILE,
-/// TENURE_VALUE when the owner before left one, and TENURE_VALUE_FILE: what it writes there, its successor
-/// gets as TENURE_VALUE, at whatever worker. SIGTERM or SIGINT drains: every program is told to end, its key
-/// is handed over, and this ends with 0; a second signal kills what still runs.
+/// The environment of each program contains TENURE_KEY, TENURE_TOKEN, TENURE_OWNER, TENURE_TTL_MS, TENURE_SERVER and
+/// TENURE_LEASE_FILE. TENURE_VALUE is the value that the previous owner left, if any. The next owner, on whatever
+/// machine, gets the content of the file TENURE_VALUE_FILE as TENURE_VALUE.
+///
+/// On SIGTERM or SIGINT, all programs are told to end, each key is handed over as its program ends, and the command
+/// exits with 0. A second signal kills the programs that still run.
 #[derive(Clone, Debug, Args)]
 #[command(group(ArgGroup::new("which").args(["prefix", "keys", "keys_from"])))]
 pub struct WorkArgs {
-    /// The pool
+    /// Pool to join
     #[arg(long)]
     pool: String,
-    /// Only the keys that start with this and are known now
+    /// Only keys with this prefix that are known at the start
     #[arg(long)]
     prefix: Option<String>,
-    /// Only these keys, which need not be known, with commas between; may be repeated
+    /// Only these keys, known or not, separated by commas; repeatable
     #[arg(long, value_name = "KEYS", value_delimiter = ',')]
     keys: Vec<String>,
-    /// Only the keys in this file, one a line; `-` is standard input
+    /// Only the keys in this file, one per line; `-` is standard input
     #[arg(long, value_name = "FILE")]
     keys_from: Option<String>,
-    /// Most programs at once
+    /// Maximum number of programs at once
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     capacity: Option<u32>,
-    /// Who works; by default the host's name and the number of this process
+    /// Owner of the leases [default: HOSTNAME:PID]
     #[arg(long, env = "TENURE_OWNER")]
     owner: Option<String>,
-    /// The share of the pool's keys, beside other members' weights
+    /// Weight of this member: its share of the pool's keys, relative to the weights of other members
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     weight: u32,
     /// How long the leases last without a heartbeat
     #[arg(long, value_parser = args::duration, default_value = "15s")]
     ttl: Duration,
-    /// How long a program gets between SIGTERM and SIGKILL; by default 5s, or what fits into the ttl
+    /// Time between SIGTERM and SIGKILL when a program is stopped [default: 5s, or what fits into the ttl]
     #[arg(long, value_parser = args::duration)]
     grace: Option<Duration>,
-    /// Which programs are started again when they end
+    /// Which programs are started again after they end
     #[arg(long, value_enum, default_value_t = When::Always)]
     restart: When,
-    /// The program and its arguments
+    /// Program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum When {
-    /// All of them
+    /// All programs
     Always,
-    /// Those that failed; one that succeeded leaves its key held and idle
+    /// Programs that failed; the key of one that succeeded stays held and idle
     OnFailure,
-    /// None; one that failed gives its key back
+    /// None; the key of a program that failed is given back, the key of one that succeeded stays held and idle
     Never,
 }
 
@@ -120,13 +122,13 @@ impl WorkArgs {
         };
         if keys.is_empty() || keys.len() > MOST_KEYS {
             let found = keys.len();
-            return Err(Failure::Usage(format!("from 1 to {MOST_KEYS} keys, and not {found}")));
+            return Err(Failure::Usage(format!("name 1 to {MOST_KEYS} keys, not {found}")));
         }
         Ok(keys)
     }
 }
 
-/// The keys that a server knows.
+/// The keys with this prefix that the server knows.
 async fn known(context: &Context, prefix: &str) -> Result<Vec<String>, Failure> {
     let mut filter = LeaseFilter { prefix: Some(prefix.to_owned()), ..LeaseFilter::default() };
     let mut keys = Vec::new();
@@ -140,7 +142,7 @@ async fn known(context: &Context, prefix: &str) -> Result<Vec<String>, Failure> 
     }
 }
 
-/// The lines of a file that are not empty.
+/// The non-empty lines of a file.
 fn lines(file: &str) -> Result<Vec<String>, Failure> {
     let mut text = String::new();
     let read = match file {
@@ -152,7 +154,7 @@ fn lines(file: &str) -> Result<Vec<String>, Failure> {
     Ok(lines.map(str::to_owned).collect())
 }
 
-/// To standard error: standard output belongs to the programs.
+/// Writes an event to standard error: standard output belongs to the programs.
 fn say(event: &Event, as_json: bool) {
     match serde_json::to_string(event) {
         Ok(line) if as_json => {

@@ -1,13 +1,13 @@
-//! For programs without a runtime: one in a thread of its own, which keeps the heartbeats going while the
-//! caller blocks, computes or sleeps.
+//! A runtime for programs that have none. It runs in its own thread, and keeps the heartbeats going while the caller
+//! blocks, computes or sleeps.
 //!
-//! Guarantees: whatever is asked through [`Background::wait`] blocks the calling thread alone; heartbeats of
-//! what it gave go on until the [`Background`] is dropped.
+//! Guarantees: [`Background::wait`] blocks only the calling thread. The heartbeats of leases and sessions that it
+//! returned go on until the [`Background`] is dropped.
 //!
-//! Does not guarantee: that a guard that was dropped just before the [`Background`] is given back: release
-//! it.
+//! Does not guarantee: that a guard that is dropped just before the [`Background`] releases its lease. Release it
+//! explicitly.
 //!
-//! Assumes: it is not called from within an asynchronous task.
+//! Assumes: it is not called from an asynchronous task.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -37,7 +37,7 @@ use tokio::{
     sync::oneshot,
 };
 
-/// A runtime in a thread of its own. It ends when this is dropped.
+/// A runtime in its own thread. The runtime ends when this is dropped.
 #[derive(Debug)]
 pub struct Background {
     runtime: Handle,
@@ -49,7 +49,7 @@ impl Background {
     /// Starts the thread.
     ///
     /// # Errors
-    /// The system gives no thread, or no sockets.
+    /// When the system provides no thread or no sockets.
     pub fn start() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
@@ -64,7 +64,7 @@ impl Background {
     /// Blocks the calling thread until the future is ready.
     ///
     /// # Panics
-    /// When it is called from within an asynchronous task.
+    /// When it is called from an asynchronous task.
     pub fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }

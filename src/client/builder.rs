@@ -1,4 +1,4 @@
-//! A client, and how it reaches its servers.
+//! Builds a client: how it reaches its servers.
 
 use std::{
     ffi::OsString,
@@ -18,12 +18,12 @@ use crate::{
 
 /// How long to wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same, where there are others to ask.
+/// The same, when there are other servers to ask.
 const CONNECT_TIMEOUT_OF_SEVERAL: Duration = Duration::from_secs(1);
-/// A connection on which nothing comes for so long is asked whether it lives.
+/// A connection that is silent for this long is probed.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
-/// What [`Client::builder`] makes a client of.
+/// The builder that [`Client::builder`] returns.
 #[derive(Clone)]
 #[must_use]
 pub struct ClientBuilder {
@@ -34,7 +34,7 @@ pub struct ClientBuilder {
 
 impl std::fmt::Debug for ClientBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The proxy may have a password.
+        // The proxy's URL may contain a password.
         f.debug_struct("ClientBuilder")
             .field("servers", &self.servers)
             .field("ca", &self.ca)
@@ -47,22 +47,22 @@ impl ClientBuilder {
         Self { servers: servers.to_owned(), ca: None, proxy: None }
     }
 
-    /// The certificates of a PEM file vouch for `https` servers, and no others. The file is read once.
+    /// Verifies `https` servers with the certificates of this PEM file, and no others. The file is read once.
     pub fn ca(self, file: impl Into<PathBuf>) -> Self {
         Self { ca: Some(file.into()), ..self }
     }
 
-    /// Every call goes through the proxy at this URL, also one to this machine. Without it none is used,
+    /// Sends every call through the proxy at this URL, even a call to this machine. Without this, no proxy is used,
     /// whatever the environment says.
     pub fn proxy(self, url: &str) -> Self {
         Self { proxy: Some(url.to_owned()), ..self }
     }
 
-    /// The client.
+    /// Builds the client.
     ///
     /// # Errors
-    /// [`ClientError::Address`] when a server's URL cannot be used, [`ClientError::Proxy`] when the proxy's
-    /// cannot, [`ClientError::Tls`] when nobody can vouch for an `https` server.
+    /// [`ClientError::Address`] when a server's URL cannot be used, [`ClientError::Proxy`] when the proxy's URL cannot
+    /// be used, [`ClientError::Tls`] when there are no certificate authorities for an `https` server.
     pub fn build(self) -> Result<Client, ClientError> {
         let known = Servers::parse(&self.servers)?;
         let connect = if known.len() > 1 { CONNECT_TIMEOUT_OF_SEVERAL } else { CONNECT_TIMEOUT };
@@ -71,7 +71,7 @@ impl ClientBuilder {
             .tcp_keepalive(KEEPALIVE)
             .tcp_nodelay(true)
             .redirect(redirect::Policy::none())
-            // A conditional write is never repeated by a library.
+            // The HTTP library must not repeat a conditional write.
             .retry(reqwest::retry::never())
             .user_agent(concat!("tenure/", env!("CARGO_PKG_VERSION")));
         let http = match &self.proxy {
@@ -93,7 +93,7 @@ impl ClientBuilder {
         })
     }
 
-    /// To read what the operating system has takes as long as a call: that is left out where it is not needed.
+    /// Reading the operating system's certificates takes as long as a call, so they are only read when they are needed.
     fn tls(&self, known: &Servers) -> Result<ClientConfig, TlsError> {
         let proxy = self.proxy.as_deref().is_some_and(|url| url.starts_with("https://"));
         match &self.ca {
@@ -109,10 +109,10 @@ fn proxy(url: &str) -> Result<Proxy, ClientError> {
     if !url.starts_with("http://") && !url.starts_with("https://") {
         return Err(bad("must be written http://host:port"));
     }
-    Proxy::all(url).map_err(|_| bad("is no URL"))
+    Proxy::all(url).map_err(|_| bad("is not a URL"))
 }
 
-/// The path of a file as it is in every directory.
+/// The absolute path of a file.
 fn absolute(path: &Path) -> OsString {
     std::path::absolute(path).map_or_else(|_| path.as_os_str().to_owned(), PathBuf::into_os_string)
 }

@@ -1,4 +1,4 @@
-//! One request: what is sent, and to whom.
+//! One request: what is sent, and to which server.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use super::{Client, ClientError, quote, servers::Target};
 
-/// How long to wait for an answer, beside the wait that was asked for.
+/// How long to wait for an answer, in addition to the wait in the request.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A request that can be sent to any server, and again.
+/// A request that can be sent to any server, and repeated.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     method: Method,
@@ -39,7 +39,7 @@ impl Call {
         Self { body: Some(body), ..Self::new(Method::POST, path) }
     }
 
-    /// One more segment of the path, whatever is in it.
+    /// Adds one segment to the path, whatever characters it contains.
     pub(super) fn segment(mut self, segment: &str) -> Self {
         self.path.push(segment.to_owned());
         self
@@ -81,7 +81,7 @@ impl Call {
 }
 
 impl Client {
-    /// Sends to the server whose turn it is; to the next one only where nothing can have arrived.
+    /// Sends to the server whose turn it is. The next one is only tried if the call cannot have arrived.
     pub(super) async fn call<T: DeserializeOwned>(&self, call: &Call) -> Result<T, ClientError> {
         let mut servers = self.servers.len();
         loop {
@@ -100,7 +100,7 @@ impl Client {
         }
     }
 
-    /// Sends to the servers one after the other until one of them answers with yes or a final no.
+    /// Sends to one server after the other until one of them accepts or finally refuses.
     pub(super) async fn ask_around<T: DeserializeOwned>(
         &self,
         call: &Call,
@@ -114,15 +114,14 @@ impl Client {
                 Err(ClientError::Refused(problem)) if !problem.retryable => {
                     return Err(ClientError::Refused(problem));
                 }
-                // Of several the first is the best informed.
+                // Of several errors, the first is from the best informed server.
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
         Err(failed.unwrap_or_else(|| unreachable!("there is at least one server")))
     }
 
-    /// Sends once, to the server whose turn it is. The turn moves on when it gave no answer, or cannot
-    /// help now.
+    /// Sends once, to the server whose turn it is. The turn moves on if the server gives no answer or cannot help now.
     pub(super) async fn ask_next<T: DeserializeOwned>(
         &self,
         call: &Call,
@@ -171,7 +170,7 @@ impl Client {
     }
 }
 
-/// Sends, and reads the answer or the problem.
+/// Sends a request, and reads the answer or the problem.
 async fn answer<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, ClientError> {
     let response = request.send().await.map_err(ClientError::from_transport)?;
     let status = response.status();

@@ -1,4 +1,4 @@
-//! Why a call did not do what it should.
+//! The errors of the client's calls.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{LeaseView, quote};
 use crate::tls::{self, TlsError};
 
-/// How a user of this client names another authority.
+/// Where a user of this client sets another certificate authority.
 const CA: &str = "--ca, TENURE_CA or ClientBuilder::ca";
 
 /// Why a call failed.
@@ -28,7 +28,7 @@ pub enum ClientError {
         /// What is wrong with it.
         problem: String,
     },
-    /// Nobody vouches for servers.
+    /// TLS cannot be set up, so that no server can be verified.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// There was no answer.
@@ -42,14 +42,14 @@ pub enum ClientError {
     /// The server refused.
     #[error("{0}")]
     Refused(Box<Problem>),
-    /// What answered does not speak this protocol.
+    /// The answer is not one of this protocol.
     #[error("status {status} with an answer that is not tenure's ({problem}): {body}")]
     NotUnderstood {
         /// The HTTP status.
         status: u16,
         /// What was wrong with it.
         problem: String,
-        /// How it begins.
+        /// The beginning of the body.
         body: String,
     },
 }
@@ -60,7 +60,7 @@ pub enum ClientError {
 pub struct Problem {
     /// The HTTP status.
     pub status: u16,
-    /// What kind of problem, in a few words.
+    /// The kind of problem, in a few words.
     pub title: String,
     /// What happened this time.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,10 +69,10 @@ pub struct Problem {
     pub code: String,
     /// Whether the same call may succeed later.
     pub retryable: bool,
-    /// When to try again, where the server knows.
+    /// When to try again, if the server knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// The lease that stands in the way.
+    /// The lease that is in the way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<LeaseView>,
     /// Why a lease was lost.
@@ -84,10 +84,10 @@ pub struct Problem {
     /// How many of the keys are in which state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Value>,
-    /// The session's share of its pool, where that was asked for.
+    /// The session's share of its pool, if the call asked for that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<u64>,
-    /// What the session holds of it.
+    /// How many leases of the pool the session holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_by_session: Option<u64>,
 }
@@ -141,7 +141,7 @@ impl ClientError {
         matches!(self, Self::Unreachable { sent: true, .. })
     }
 
-    /// The server's problem document, where it refused.
+    /// The server's problem document, if it refused.
     #[must_use]
     pub fn problem(&self) -> Option<&Problem> {
         match self {
@@ -151,7 +151,7 @@ impl ClientError {
     }
 }
 
-/// Where the call went, and the first cause, which is what a person needs ("connection refused").
+/// Names the server of the call and the root cause, which is what a person needs ("connection refused").
 fn transport(error: &reqwest::Error) -> String {
     let cause = tls::explain(error, CA);
     let server = error.url().map_or("the server".into(), |url| url.origin().ascii_serialization());

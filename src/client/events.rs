@@ -1,4 +1,4 @@
-//! The event stream, followed across disconnects.
+//! Follows the event stream across disconnects.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -11,10 +11,10 @@ use super::{
     sse::{Frame, Parser},
 };
 
-/// The server writes a comment line at least every 5 s; a stream that is silent for longer than this
-/// is dead, whatever the socket says.
+/// The longest silence of a live stream. The server writes a comment line at least every 5 s, so a stream that is
+/// silent for longer than this is dead, whatever the socket says.
 const SILENCE: Duration = Duration::from_secs(15);
-/// The first pause before a new connection, and the longest: it doubles in between.
+/// The first and the longest pause before a new connection. The pause doubles in between.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -25,16 +25,16 @@ pub struct EventFilter {
     pub prefix: Option<String>,
     /// Only changes from or to this owner.
     pub owner: Option<String>,
-    /// Only these short types, with commas between.
+    /// Only these short types, separated by commas.
     pub types: Option<String>,
-    /// Only what follows this cursor; from now on where there is none.
+    /// Only what follows this cursor; without one, from now on.
     pub after: Option<String>,
 }
 
 /// One event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// The cursor, from which a stream resumes.
+    /// The cursor from which a stream resumes.
     pub cursor: Option<String>,
     /// The short type: `granted`, `released`…, or `reset` where events were left out.
     pub kind: String,
@@ -43,37 +43,37 @@ pub struct Event {
 }
 
 impl Event {
-    /// The key, where it concerns one.
+    /// The key, if the event concerns one.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.body["subject"].as_str()
     }
 }
 
-/// What a stream gives.
+/// An item of the stream.
 #[derive(Debug)]
 pub enum StreamItem {
-    /// There is a connection; what comes now follows the cursor without a gap.
+    /// The stream is connected. The next events follow the cursor without a gap.
     Connected,
     /// An event.
     Event(Event),
-    /// The connection was lost, why, and how long until the next attempt, which the following call makes.
+    /// The connection was lost. The next call of [`EventStream::next`] makes the next attempt.
     Disconnected {
-        /// Why.
+        /// Why it was lost.
         problem: String,
-        /// The pause.
+        /// The pause before the next attempt.
         retry_in: Duration,
     },
 }
 
-/// A stream of events that resumes where it was when its connection breaks.
+/// A stream of events that resumes where it stopped when its connection breaks.
 #[derive(Debug)]
 pub struct EventStream {
     client: Client,
     filter: EventFilter,
     connection: Option<(Response, Parser)>,
     ready: VecDeque<Event>,
-    /// Whether there ever was a connection.
+    /// Whether it was ever connected.
     connected: bool,
     /// How long to pause before the next attempt.
     pause: Duration,
@@ -92,7 +92,7 @@ impl EventStream {
     pub async fn next(&mut self) -> Result<StreamItem, ClientError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
-                // Delivered: from here on a new connection resumes after it.
+                // The event is delivered, so a new connection resumes after it.
                 if event.cursor.is_some() {
                     self.filter.after.clone_from(&event.cursor);
                 }
@@ -111,7 +111,7 @@ impl EventStream {
                             self.pause = FIRST_PAUSE;
                             continue;
                         }
-                        Err(_) => "an event was longer than any can be".to_owned(),
+                        Err(_) => "an event exceeded the maximum length".to_owned(),
                     }
                 }
                 Ok(Ok(None)) => "the server closed the stream".to_owned(),
@@ -136,7 +136,7 @@ impl EventStream {
                 self.connected = true;
                 Ok(StreamItem::Connected)
             }
-            // A server that restarts refuses connections, and one that drains says 503.
+            // A server that restarts refuses connections, and one that drains answers 503.
             Err(error) if self.connected && is_passing(&error) => {
                 let servers = &self.client.servers;
                 servers.failed(&servers.current().clone());
@@ -151,7 +151,7 @@ impl EventStream {
         let call =
             Call::get("events").query([("prefix", prefix), ("owner", owner), ("types", types)]);
         let server = self.client.servers.current().clone();
-        // No time-out over the whole request: the stream is endless.
+        // The whole request has no timeout, since the stream is endless.
         let mut request =
             self.client.http.get(call.url(&server)).header("Accept", "text/event-stream");
         if let Some(after) = after {

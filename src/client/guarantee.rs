@@ -1,11 +1,11 @@
-//! What a holder knows of its tenure: until when it is sure, and whether it is over.
+//! What a holder knows of its tenure: until when it is guaranteed, and whether it is over.
 //!
-//! Guarantees: once [`Guarantee::valid`] was false it is never true again, for all threads together;
-//! nothing extends a guarantee that ran out, however late anybody looks.
+//! Guarantees: once [`Guarantee::valid`] was false in any thread, it is never true again. Nothing extends a guarantee
+//! that ran out, however late it is looked at.
 //!
-//! Does not guarantee: to find out in time that a tenure was ended while its guarantee lasts.
+//! Does not guarantee: that the holder learns in time that its tenure was ended before the guarantee ran out.
 //!
-//! Assumes: the clock counts suspend, and runs within the drift that the server reckons with.
+//! Assumes: the clock counts suspend, and its rate is within the drift that the server allows for.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -16,19 +16,19 @@ use crate::{clock::Clock, lease::Moment};
 /// Why a lease or session is over for its holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Loss {
-    /// It ran out: the server said so, or this process did not run.
+    /// It ran out: the server said so, or this process did not run in time.
     Expired,
-    /// Its holder gave it back.
+    /// Its holder released it.
     Released,
-    /// An administrator, or a hand-over that took too long, ended it.
+    /// It was ended by an administrator, or because a hand-over took too long.
     Revoked,
-    /// Its owner took it anew.
+    /// Its owner acquired it again with `reclaim`.
     Reclaimed,
     /// Its holder handed it over.
     Transferred,
     /// The session that kept it is over.
     SessionEnded,
-    /// Its fence was begun.
+    /// Its fence has begun.
     Fenced,
     /// The server does not know it, or does not say.
     Unknown,
@@ -75,23 +75,23 @@ impl fmt::Display for Loss {
     }
 }
 
-/// Until when a lease or session is its holder's, as far as is known.
+/// Until when a holder has a lease or session, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// The end of the guarantee, on the suspend-aware clock. Of a lease that is lost: the end of what
-    /// was promised last, until when what works on it must have stopped.
+    /// The end of the guarantee, on the suspend-aware clock. For a lost lease: the end of the last promise, by which
+    /// all work under it must have stopped.
     pub until: Moment,
     /// The same, in milliseconds of `CLOCK_BOOTTIME`.
     pub boottime_ms: u64,
-    /// A renewal is overdue.
+    /// Whether a renewal is overdue.
     pub at_risk: bool,
-    /// It is to be handed over until then, or will be revoked.
+    /// The time by which it must be handed over; it is revoked after that.
     pub handover: Option<Moment>,
-    /// It is over, and why. This never changes any more.
+    /// Why it is over, once it is. Then this never changes.
     pub lost: Option<Loss>,
 }
 
-/// A moment as the two clocks show it.
+/// A moment on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub(super) at: Moment,
@@ -123,14 +123,14 @@ impl fmt::Debug for Guarantee {
 }
 
 impl Guarantee {
-    /// What an answer promised to a request that was sent at `sent`.
+    /// The guarantee in the answer to a request that was sent at `sent`.
     pub(super) fn new(clock: Arc<dyn Clock>, sent: Sent, valid_for_ms: u64) -> Self {
         let (until, boottime_ms) = sent.deadline(valid_for_ms);
         let deadline = Deadline { until, boottime_ms, at_risk: false, handover: None, lost: None };
         Self { clock, told: watch::Sender::new(deadline) }
     }
 
-    /// Whether it holds at this moment.
+    /// Whether the guarantee holds at this moment.
     pub(super) fn valid(&self) -> bool {
         {
             let told = self.told.borrow();
@@ -144,7 +144,7 @@ impl Guarantee {
         self.lapse() == Lapse::Lasts
     }
 
-    /// Puts an end to it if its time has run out.
+    /// Ends the guarantee if its time has run out.
     fn lapse(&self) -> Lapse {
         let mut lapse = Lapse::Over;
         self.told.send_if_modified(|told| {
@@ -152,7 +152,7 @@ impl Guarantee {
                 return false;
             }
             if self.clock.now() < told.until {
-                // It was extended just now.
+                // Another thread has just extended it.
                 lapse = Lapse::Lasts;
                 return false;
             }
@@ -162,7 +162,7 @@ impl Guarantee {
         lapse
     }
 
-    /// What a renewal promised. False, and nothing changed, when it came too late.
+    /// Applies a renewal. Returns false and changes nothing when it came too late.
     pub(super) fn renew(&self, sent: Sent, valid_for_ms: u64) -> bool {
         if !self.valid() {
             return false;
@@ -175,7 +175,7 @@ impl Guarantee {
             }
             renewed = true;
             let before = *told;
-            // An answer that was overtaken takes nothing back.
+            // An older answer that arrives late does not shorten the guarantee.
             if until > told.until {
                 (told.until, told.boottime_ms) = (until, boottime_ms);
             }
@@ -185,12 +185,12 @@ impl Guarantee {
         renewed || self.valid()
     }
 
-    /// A renewal is overdue.
+    /// Notes that a renewal is overdue.
     pub(super) fn risk(&self) {
         self.change(|told| told.at_risk = true);
     }
 
-    /// It is to be handed over until `moment`.
+    /// Notes that it must be handed over by `moment`.
     pub(super) fn hand_over(&self, moment: Moment) {
         self.change(|told| {
             let sooner = told.handover.map_or(moment, |before| before.min(moment));
@@ -198,7 +198,7 @@ impl Guarantee {
         });
     }
 
-    /// It is over. False when it was before.
+    /// Ends it. Returns false when it was already over.
     pub(super) fn lose(&self, loss: Loss) -> bool {
         self.valid() && self.change(|told| told.lost = Some(loss))
     }
@@ -221,7 +221,7 @@ impl Guarantee {
         self.told.subscribe()
     }
 
-    /// How long it lasts yet; zero when it is over.
+    /// The time that is left; zero when it is over.
     pub(super) fn remaining(&self) -> Duration {
         let valid = self.valid();
         let left = self.deadline().until.since(self.clock.now());
@@ -233,13 +233,13 @@ impl Guarantee {
         self.until(|told| told.lost).await
     }
 
-    /// Resolves when a renewal is overdue, with the time left; never when it is over before.
+    /// Resolves when a renewal is overdue, with the time left; never if it is over before.
     pub(super) async fn at_risk(&self) -> Duration {
         self.until(|told| (told.at_risk && told.lost.is_none()).then_some(())).await;
         self.remaining()
     }
 
-    /// Resolves when it is to be handed over, with the time left for that; never when it is over before.
+    /// Resolves when it must be handed over, with the time left for that; never if it is over before.
     pub(super) async fn handover_requested(&self) -> Duration {
         let end = self.until(|told| told.handover.filter(|_| told.lost.is_none())).await;
         end.since(self.clock.now())

@@ -1,4 +1,4 @@
-//! What to acquire, and the acquire itself.
+//! What to acquire, and acquiring it.
 
 use std::{fmt, time::Duration};
 
@@ -10,18 +10,18 @@ use super::{
 };
 use crate::clock::{Entropy, SystemEntropy};
 
-/// How long a lease lasts without a heartbeat, where nobody said.
+/// How long a lease lasts without a heartbeat, by default.
 const TTL: Duration = Duration::from_secs(15);
 
-/// In which order candidates are tried.
+/// The order in which candidates are tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// By chance, so that many callers spread.
+    /// Random, so that many callers spread out.
     #[default]
     Random,
-    /// As listed.
+    /// In the order of the list.
     Listed,
-    /// What the owner held before comes first.
+    /// Keys that the owner held before come first.
     Sticky,
 }
 
@@ -74,7 +74,7 @@ impl Hold {
         Self::of(What::Any(keys.into_iter().map(Into::into).collect()))
     }
 
-    /// Any known key that starts with this.
+    /// Any known key with this prefix.
     #[must_use]
     pub fn prefix(prefix: impl Into<String>) -> Self {
         Self::of(What::Prefix(prefix.into()))
@@ -86,56 +86,55 @@ impl Hold {
         Self::of(What::Pool(pool.into()))
     }
 
-    /// Who holds it; a name of its own for every call where nobody said. Under a session: the session's
-    /// owner.
+    /// The owner. By default, each call uses a new name. Under a session, the owner is the session's.
     #[must_use]
     pub fn owner(self, owner: impl Into<String>) -> Self {
         Self { owner: Some(owner.into()), ..self }
     }
 
-    /// How long it lasts without a heartbeat; 15 s where nobody said. Under a session: the session's.
+    /// How long it lasts without a heartbeat; by default 15 s. Under a session, the ttl is the session's.
     #[must_use]
     pub fn ttl(self, ttl: Duration) -> Self {
         Self { ttl, ..self }
     }
 
-    /// How long to wait for it; not at all where nobody said.
+    /// How long to wait for it; by default, not at all.
     #[must_use]
     pub fn wait(self, wait: Duration) -> Self {
         Self { wait, ..self }
     }
 
-    /// Of several candidates: in which order they are tried.
+    /// For several candidates: the order in which they are tried.
     #[must_use]
     pub fn order(self, order: Order) -> Self {
         Self { order, ..self }
     }
 
-    /// Of several candidates: at most so many.
+    /// For several candidates: the most leases to acquire.
     #[must_use]
     pub fn count(self, count: u32) -> Self {
         Self { count: Some(Count::UpTo(count)), ..self }
     }
 
-    /// Of a pool or keys of it, under a session that joined it: what the session's share has left.
+    /// For a pool or its keys, under a session that joined the pool: as many leases as the session's share has left.
     #[must_use]
     pub fn fair(self) -> Self {
         Self { count: Some(Count::Fair), ..self }
     }
 
-    /// Of one key: what its next owner reads, unless somebody says otherwise later.
+    /// For one key: the value that its next owner reads, unless it is replaced later.
     #[must_use]
     pub fn value(self, value: impl Into<String>) -> Self {
         Self { value: Some(value.into()), ..self }
     }
 
-    /// Of one key: whether an earlier tenure of the same owner ends for this one.
+    /// For one key: whether to end an earlier tenure of the same owner.
     #[must_use]
     pub fn reclaim(self, reclaim: bool) -> Self {
         Self { reclaim, ..self }
     }
 
-    /// The key, where it is for one.
+    /// The key, if this is for one key.
     #[must_use]
     pub fn one_key(&self) -> Option<&str> {
         match &self.what {
@@ -187,7 +186,7 @@ impl Hold {
     }
 }
 
-/// What it is for, on one line.
+/// A description on one line.
 impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.what {
@@ -206,18 +205,17 @@ pub(super) fn nameless() -> String {
 impl Client {
     /// Acquires one lease, and keeps it by a heartbeat in the background.
     ///
-    /// What is given up while it is under way (the future is dropped) is given back in the background as
-    /// well as that goes.
+    /// If the future is dropped while the acquire is in progress, a lease that was granted is released in the
+    /// background where that is possible.
     ///
     /// # Errors
-    /// The server's refusal (`held`, `none-available`, `held-by-you`, `cooling`…), or that no server could
-    /// be reached.
+    /// The server's refusal (`held`, `none-available`, `held-by-you`, `cooling`…), or that no server could be reached.
     pub async fn hold(&self, hold: Hold) -> Result<Lease, ClientError> {
         let mut leases = self.hold_many(hold.one()).await?;
         leases.pop().ok_or_else(|| ClientError::not_understood("no grant"))
     }
 
-    /// Acquires up to [`Hold::count`] leases, at least one, each with a heartbeat of its own.
+    /// Acquires up to [`Hold::count`] leases, at least one, each with its own heartbeat.
     ///
     /// # Errors
     /// As [`Client::hold`].

@@ -1,28 +1,28 @@
-//! The heartbeat in the background: when to send, how long to wait, when to give up.
+//! The heartbeat in the background: when to send it, how long to wait, and when to give up.
 //!
-//! Guarantees: several tries before a guarantee ends; the holder is told when a renewal is overdue and
-//! when it is over, within a second of it on a machine that did not sleep.
+//! Guarantees: several attempts are made before a guarantee ends. The holder learns that a renewal is overdue, or that
+//! the guarantee is over, within 1 s on a machine that was not suspended.
 //!
-//! Assumes: the runtime runs its tasks; where it does not, [`Guarantee::valid`] still tells the truth.
+//! Assumes: the runtime runs its tasks. If it does not, [`Guarantee::valid`] is still correct.
 
 use std::{future::Future, time::Duration};
 
 use super::guarantee::{Guarantee, Loss, Sent};
 use crate::{clock::Chance, lease::Moment};
 
-/// A sleep is cut into slices: timers do not count suspend.
+/// The longest single sleep. Sleeps are cut into slices because timers do not count suspend.
 const SLICE: Duration = Duration::from_secs(1);
-/// The shortest pause after a try that failed.
+/// The shortest pause after a failed attempt.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 
-/// What one try came to.
+/// The outcome of one attempt.
 #[derive(Clone, Debug)]
 pub(super) enum Outcome {
-    /// It goes on; the next heartbeat is wanted after so long at the latest, where it says so.
+    /// It goes on. The next heartbeat is wanted after this long at the latest, if there is a limit.
     Alive(Option<Duration>),
     /// It is over.
     Lost(Loss),
-    /// No answer, or one that asks to come again, after so long where it says so.
+    /// No answer, or one that asks to try again, after this long if the answer says so.
     Failed(Option<Duration>),
 }
 
@@ -31,18 +31,18 @@ pub(super) trait Kept: Sync {
     /// Its guarantee.
     fn guarantee(&self) -> &Guarantee;
 
-    /// One heartbeat to one server, that takes no longer than `patience`. What is alive has its guarantee
-    /// renewed by it.
+    /// Sends one heartbeat to one server, and takes no longer than `patience`. If it is alive, this also renews the
+    /// guarantee.
     fn beat(&self, sent: Sent, patience: Duration) -> impl Future<Output = Outcome> + Send;
 
-    /// A renewal is overdue.
+    /// Called when a renewal is overdue.
     fn overdue(&self);
 
-    /// It is over.
+    /// Called when it is over.
     fn over(&self, loss: Loss);
 }
 
-/// When things are due, all of it reckoned back from the end of the guarantee.
+/// When actions are due, all counted back from the end of the guarantee.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     ttl: Duration,
@@ -53,22 +53,22 @@ impl Pace {
         Self { ttl }
     }
 
-    /// The next heartbeat: after a third of the ttl or a little earlier, so that holders part.
+    /// When the next heartbeat is due: after a third of the ttl or a little earlier, so that holders spread out.
     pub(super) fn due(self, until: Moment, chance: &mut Chance) -> Moment {
         until - (self.ttl * 2 / 3 + chance.jitter(self.ttl / 12))
     }
 
-    /// From here on the holder ought to know that something is wrong.
+    /// From this moment on, the holder should know that something is wrong.
     pub(super) fn overdue(self, until: Moment) -> Moment {
         until - self.ttl / 2
     }
 
-    /// How long one try may take.
+    /// How long one attempt may take.
     pub(super) fn patience(self, left: Duration) -> Duration {
         (self.ttl / 6).min(left)
     }
 
-    /// The pause after a try that failed.
+    /// The pause after a failed attempt.
     pub(super) fn pause(
         self,
         asked: Option<Duration>,
@@ -76,12 +76,12 @@ impl Pace {
         chance: &mut Chance,
     ) -> Duration {
         let own = self.ttl / 60 + chance.jitter(self.ttl / 60);
-        // What a server asks for is honoured as long as it leaves time for other tries.
+        // The pause that a server asks for is respected as long as it leaves time for other attempts.
         asked.unwrap_or(own).min(left / 4).max(SHORTEST_PAUSE)
     }
 }
 
-/// Keeps it until it is over.
+/// Sends heartbeats until the tenure or session is over.
 pub(super) async fn keep(kept: &impl Kept, ttl: Duration, mut chance: Chance) {
     let (guarantee, pace) = (kept.guarantee(), Pace::new(ttl));
     let clock = guarantee.clock.clone();
@@ -120,7 +120,7 @@ pub(super) async fn keep(kept: &impl Kept, ttl: Duration, mut chance: Chance) {
     kept.over(loss);
 }
 
-/// Sleeps until the first of these moments that is to come, or until it is over.
+/// Sleeps until the next of these moments, or until it is over.
 async fn wait(guarantee: &Guarantee, now: Moment, moments: [Moment; 3]) {
     let next = moments.into_iter().filter(|moment| *moment > now).min().unwrap_or(now);
     tokio::select! {

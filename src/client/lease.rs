@@ -24,35 +24,35 @@ use crate::clock::{Clock, Entropy, SystemEntropy};
 const LET_GO: Duration = Duration::from_secs(10);
 /// How long an explicit release or transfer is tried at least.
 const LAST_WORD: Duration = Duration::from_secs(2);
-/// What lies between tries.
+/// The pause between attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A lease that is held: proof, deadline and heartbeat in one.
+/// A held lease: its proof, its deadline and its heartbeat in one.
 ///
-/// Several tasks may hold it through an `Arc`. Dropping the last of them gives the lease back in the
-/// background, as well as that goes: only [`Lease::release`] tells whether it did.
+/// Several tasks may share it through an `Arc`. When the last reference is dropped, the lease is released in the
+/// background where that is possible. Only [`Lease::release`] tells whether it was.
 pub struct Lease {
     core: Arc<Core>,
 }
 
-/// What the guard and its heartbeat share.
+/// The state that the guard and its heartbeat share.
 pub(super) struct Core {
     client: Client,
-    /// Where its tasks run, whoever drops it.
+    /// The runtime of its tasks, whichever thread drops it.
     runtime: Handle,
     view: LeaseView,
     lease_id: String,
     ttl: Duration,
     home: Option<Url>,
-    /// Which of the servers its heartbeats go to: the home, until that gave no answer.
+    /// The server for its heartbeats: the home node, until that gives no answer.
     turn: AtomicUsize,
     pub(super) guarantee: Guarantee,
-    /// The session that keeps it; it has a heartbeat of its own where there is none.
+    /// The session that keeps it; without one, it has its own heartbeat.
     session_state: Option<Arc<SessionState>>,
 }
 
 impl Lease {
-    /// The guard of a grant, with a heartbeat of its own, or kept by a session.
+    /// The guard of a grant, with its own heartbeat or kept by a session.
     pub(super) fn new(
         client: Client,
         grant: Grant,
@@ -85,7 +85,7 @@ impl Lease {
         &self.core.view.key
     }
 
-    /// The fencing token: what it writes to is to refuse a lower one.
+    /// The fencing token. The resource that the work writes to must refuse lower tokens.
     #[must_use]
     pub fn token(&self) -> u64 {
         self.core.token()
@@ -103,7 +103,7 @@ impl Lease {
         self.core.ttl
     }
 
-    /// What the owner before left.
+    /// The value that the previous owner left.
     #[must_use]
     pub fn value(&self) -> Option<&str> {
         self.core.view.value.as_deref()
@@ -115,46 +115,45 @@ impl Lease {
         &self.core.view
     }
 
-    /// The secret of this tenure. Whoever knows it can end it.
+    /// The secret of this tenure. Whoever knows it can end the tenure.
     #[must_use]
     pub fn lease_id(&self) -> &str {
         &self.core.lease_id
     }
 
-    /// The server that is best asked about it: its home as the grant named it, or the one that answered
-    /// last.
+    /// The best server to ask about it: the home node that the grant named, or the server that answered last.
     #[must_use]
     pub fn server(&self) -> String {
         let servers = &self.core.client.servers;
         servers.order(self.core.home.as_ref())[0].url.to_string().trim_end_matches('/').to_owned()
     }
 
-    /// Whether it is held at this moment. Once false, false for ever: a tenure that ran out unseen is not
-    /// taken up again, not even where the server would.
+    /// Whether it is held at this moment. Once this is false, it is false forever. A tenure that ran out unseen is not
+    /// continued, even if the server would allow it.
     #[must_use]
     pub fn valid(&self) -> bool {
         self.core.valid()
     }
 
-    /// How long until the guarantee ends, unless it is renewed; zero when it has.
+    /// The time until the guarantee ends, unless it is renewed; zero when it has ended.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         if self.valid() { self.core.guarantee.remaining() } else { Duration::ZERO }
     }
 
-    /// The end of the guarantee, as it stands.
+    /// The current end of the guarantee.
     #[must_use]
     pub fn deadline(&self) -> Deadline {
         self.core.guarantee.deadline()
     }
 
-    /// The end of the guarantee, as it stands, in milliseconds of `CLOCK_BOOTTIME`.
+    /// The current end of the guarantee, in milliseconds of `CLOCK_BOOTTIME`.
     #[must_use]
     pub fn deadline_boottime_ms(&self) -> u64 {
         self.deadline().boottime_ms
     }
 
-    /// Every renewal, and all else that is learnt. The last value has [`Deadline::lost`].
+    /// Watches every renewal and every other change. The last value has [`Deadline::lost`].
     #[must_use]
     pub fn deadlines(&self) -> watch::Receiver<Deadline> {
         self.core.guarantee.watch()
@@ -165,34 +164,34 @@ impl Lease {
         self.core.guarantee.lost().await
     }
 
-    /// Resolves when a renewal is overdue, with the time left; never when it is lost before.
+    /// Resolves when a renewal is overdue, with the time left; never if it is lost before.
     pub async fn at_risk(&self) -> Duration {
         self.core.guarantee.at_risk().await
     }
 
-    /// Resolves when the lease is asked for, with the time left until it is revoked; never when it is lost
-    /// before. Who is done with it hands it over: [`Lease::transfer`] to nobody in particular.
+    /// Resolves when the lease must be handed over, with the time left until it is revoked; never if it is lost before.
+    /// Finish the work, then call [`Lease::transfer`] without an owner.
     pub async fn handover_requested(&self) -> Duration {
         self.core.guarantee.handover_requested().await
     }
 
-    /// Gives it back. It is not valid any more from the call on, whatever becomes of it. True when this
-    /// ended the tenure, false when it was over before.
+    /// Releases it. It is invalid from the call on, even if the call fails. Returns true when this ended the tenure,
+    /// false when it was already over.
     ///
     /// # Errors
-    /// No server could be told: it ends with its ttl, or its session.
+    /// When no server could be told: it ends with its ttl or its session.
     pub async fn release(&self) -> Result<bool, ClientError> {
         self.core.end(Loss::Released, "release", json!({})).await
     }
 
-    /// Keeps it no longer, and tells nobody: it runs out by itself, as that of a holder that died. What its
-    /// work left undone is then for the fences that an expiry calls for.
+    /// Stops keeping it, and tells no server. It runs out like the lease of a holder that died, with the fences that an
+    /// expiry requires.
     pub fn abandon(&self) {
         self.core.leave_session_state();
         self.core.guarantee.lose(Loss::Expired);
     }
 
-    /// [`Lease::release`], with what the next owner reads.
+    /// [`Lease::release`], with a value for the next owner.
     ///
     /// # Errors
     /// As [`Lease::release`].
@@ -200,7 +199,7 @@ impl Lease {
         self.core.end(Loss::Released, "release", json!({ "value": value })).await
     }
 
-    /// [`Lease::release`], with a value or without.
+    /// [`Lease::release`], with or without a value.
     pub(super) async fn give_back(&self, value: Option<&str>) -> Result<bool, ClientError> {
         match value {
             Some(value) => self.release_with(value).await,
@@ -212,11 +211,11 @@ impl Lease {
         &self.core.client.clock
     }
 
-    /// Hands it over, to one owner or, without a name, to whoever comes first, with what they read. It is
-    /// not valid any more from the call on. False when it was over before.
+    /// Hands it over to one owner or, without a name, to the next caller, with a value for the new owner. It is invalid
+    /// from the call on. Returns false when it was already over.
     ///
     /// # Errors
-    /// No server could be told, or it refused: it ends with its ttl, or its session.
+    /// When no server could be told, or it refused: it ends with its ttl or its session.
     pub async fn transfer(
         &self,
         to: Option<&str>,
@@ -241,7 +240,7 @@ impl fmt::Debug for Lease {
 }
 
 impl Drop for Lease {
-    /// A lease that was lost is not given back: a fence that its end calls for is to run.
+    /// A lost lease is not released, so that the fences that its end requires run.
     fn drop(&mut self) {
         self.core.leave_session_state();
         if !self.core.guarantee.lose(Loss::Released) {
@@ -275,7 +274,7 @@ impl Core {
         }
     }
 
-    /// Ends the tenure here, and then there.
+    /// Ends the tenure here, then at the server.
     async fn end(&self, how: Loss, path: &str, more: Value) -> Result<bool, ClientError> {
         let left = self.guarantee.remaining();
         self.guarantee.lose(how);
@@ -283,7 +282,7 @@ impl Core {
         self.tell(path, more, left.max(LAST_WORD)).await
     }
 
-    /// Tells a server, again and again for a while.
+    /// Tells a server, and repeats that for a while.
     async fn tell(
         &self,
         path: &str,
@@ -302,7 +301,7 @@ impl Core {
             };
             let gone = |code: &str| matches!(code, "lease-lost" | "not-holder");
             match refused.problem() {
-                // An answer to this may have been lost before.
+                // An earlier attempt may have succeeded and its answer been lost.
                 Some(problem) if gone(&problem.code) => {
                     return Ok(problem.reason.as_deref()
                         == self.guarantee.deadline().lost.map(Loss::as_str));
@@ -314,7 +313,7 @@ impl Core {
         }
     }
 
-    /// What heartbeats and notices say of it.
+    /// Applies a notice about this lease.
     pub(super) fn notice(&self, notice: &Notice, sent: Sent) {
         let deadline = || sent.at + Duration::from_millis(notice.deadline_ms.unwrap_or(0));
         match notice.kind.as_str() {
@@ -326,7 +325,7 @@ impl Core {
         }
     }
 
-    /// Asks the server about a tenure that a session keeps, and what became of it where it is over.
+    /// Asks the server why a tenure that a session keeps is over; `None` when it is not known to be over.
     pub(super) async fn cause_of_loss(&self) -> Option<Loss> {
         let body = json!({ "key": self.view.key, "lease_id": self.lease_id });
         let call = Call::post("heartbeat", body).timeout(self.ttl / 6);
@@ -364,7 +363,7 @@ impl Kept for Core {
     fn over(&self, _: Loss) {}
 }
 
-/// What a heartbeat that failed came to.
+/// The outcome of a failed heartbeat.
 pub(super) fn failed(error: &ClientError, lost: &str) -> Outcome {
     match error.problem() {
         Some(problem) if problem.code == lost => {

@@ -1,27 +1,26 @@
-//! What a worker needs: leases that know until when they are held, sessions, and the plain calls.
+//! The client library of a worker: leases that know how long they are held, sessions, and the plain HTTP calls.
 //!
-//! [`Client::hold`] gives a [`Lease`], [`Client::open_session`] a [`Session`]; both are kept by a heartbeat
-//! in the background. Beside them are the calls of the HTTP interface, one method each
-//! ([`Client::acquire`], [`Client::heartbeat`]…), for whoever keeps leases by hand.
+//! [`Client::hold`] returns a [`Lease`], and [`Client::open_session`] returns a [`Session`]. A heartbeat in the
+//! background keeps both. Each call of the HTTP API also has its own method ([`Client::acquire`],
+//! [`Client::heartbeat`]…), for programs that keep their leases themselves.
 //!
-//! Guarantees: [`Lease::valid`] is true only while the lease is held, by a clock that counts suspend, from
-//! before the request was sent; once false, it is false for ever. [`Lease::lost`] tells the cause.
-//! An acquire whose answer was lost is repeated under the same request id, at whatever server, and never
-//! under another before it is settled: it is never granted twice. Of several servers the next is asked
-//! when one does not answer, early enough for several tries before a guarantee ends; a lease's home is
-//! asked first. What the server refuses comes back as its problem document.
+//! Guarantees: [`Lease::valid`] is true only while the lease is held, counted from before the request was sent, on a
+//! clock that counts suspend. Once it is false, it is false forever. [`Lease::lost`] tells the cause. An acquire whose
+//! answer was lost is repeated under the same request id, at any of the servers, and never under another id before it
+//! is settled. It is never granted twice. When one of several servers does not answer, the next one is asked, early
+//! enough for several attempts before a guarantee ends. A lease's home node is asked first. The server's refusals are
+//! returned as its problem documents.
 //!
-//! Does not guarantee: that a guard that was dropped is given back (that is tried in the background);
-//! that a task stops when its lease is lost: it has to look, and what it writes to has to refuse lower
-//! tokens. A plain call that failed after it was sent may have been carried out.
+//! Does not guarantee: that a dropped guard releases its lease (this is tried in the background); that a task stops
+//! when its lease is lost. The task must check, and the resource that it writes to must refuse lower tokens. A plain
+//! call that failed after it was sent may have been carried out.
 //!
-//! Servers are asked by HTTP, or by HTTPS where their URLs say so ([`Client::builder`] takes an authority of
-//! your own); once one of them is `https`, none that only an answer named is asked in plain text. No proxy of
-//! the environment (`HTTP_PROXY`…) is used.
+//! The client uses HTTP, or HTTPS for servers whose URLs say so. [`Client::builder`] accepts your own certificate
+//! authority. If one of the servers is `https`, a server that is only known from an answer is never asked in plain
+//! text. The client uses no proxy from the environment (`HTTP_PROXY`…).
 //!
-//! Assumes: servers on one store that speak `/v1`; a tokio runtime with time and I/O that runs
-//! its tasks; a clock that runs within 1 % of the server's. Fields that it does not know are kept, not
-//! judged.
+//! Assumes: all servers use one store and speak `/v1`; a tokio runtime with time and I/O runs the client's tasks; the
+//! clock's rate is within 1 % of the server's. Fields that the client does not know are kept as they are.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -100,15 +99,15 @@ pub use types::{
 use crate::clock::Clock;
 use servers::Servers;
 
-/// How much of an answer that is no JSON an error quotes, in characters.
+/// How many characters an error quotes of an answer that is not JSON.
 const QUOTED: usize = 200;
 
-/// A client of one server, or of several on one store. Clones share its connections.
+/// A client of one server, or of several servers on one store. Clones share their connections.
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
     servers: Arc<Servers>,
-    /// The variables by which programs reach the same servers in the same way.
+    /// The environment variables with which programs reach the same servers in the same way.
     environment: Arc<[(&'static str, OsString)]>,
     clock: Arc<dyn Clock>,
 }
@@ -120,35 +119,36 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client of the server at a URL such as `http://127.0.0.1:7373` or `https://tenure.example.com`, or of
-    /// several, with commas between them. The operating system's authorities vouch for those of `https`.
+    /// A client of the server at a URL such as `http://127.0.0.1:7373` or `https://tenure.example.com`, or of several
+    /// servers, with commas between the URLs. `https` servers are verified by the operating system's certificate
+    /// authorities.
     ///
     /// # Errors
-    /// [`ClientError::Address`] when one of them is no such URL, [`ClientError::Tls`] when the system has no
-    /// authorities and one is `https`.
+    /// [`ClientError::Address`] when one of them is not such a URL, [`ClientError::Tls`] when one is `https` and the
+    /// system has no certificate authorities.
     pub fn new(servers: &str) -> Result<Self, ClientError> {
         Self::builder(servers).build()
     }
 
-    /// A client of these servers, with what [`Self::new`] leaves as it is.
+    /// A builder for a client of these servers, with more options than [`Self::new`].
     pub fn builder(servers: &str) -> ClientBuilder {
         ClientBuilder::new(servers)
     }
 
-    /// The clock that guarantees are reckoned on.
+    /// The clock by which guarantees are measured.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
 
-    /// The URLs of the servers that it knows, with commas between them.
+    /// The URLs of the known servers, with commas between them.
     #[must_use]
     pub fn servers(&self) -> String {
         self.servers.to_string()
     }
 
-    /// The variables of the environment by which `tenure`, as a program, reaches the same servers in the same
-    /// way: `TENURE_SERVER`, and `TENURE_CA` and `TENURE_PROXY` where they were set.
+    /// The environment variables with which the program `tenure` reaches the same servers in the same way:
+    /// `TENURE_SERVER`, and also `TENURE_CA` and `TENURE_PROXY` if they were set.
     #[must_use]
     pub fn environment(&self) -> &[(&'static str, OsString)] {
         &self.environment

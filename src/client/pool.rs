@@ -1,12 +1,12 @@
-//! A worker that takes its share of a pool, and hands it over when asked.
+//! A worker that takes its share of a pool, and hands leases over when asked.
 //!
-//! Guarantees: one task for each lease held, and none once its guarantee ended: what still runs then is
-//! dropped at its next `.await`; a lease is handed over only after its task ended.
+//! Guarantees: each held lease has one task, and none once its guarantee has ended: a task that still runs then is
+//! dropped at its next `.await`. A lease is handed over only after its task has ended.
 //!
-//! Does not guarantee: that a task that blocks its thread stops in time; that is what tokens are for.
+//! Does not guarantee: that a task that blocks its thread stops in time. Tokens protect against that.
 //!
-//! Assumes: a task that is asked to hand over ([`Lease::handover_requested`]) comes to an end; at the
-//! deadline its lease is revoked, and the task dropped.
+//! Assumes: a task that is asked to hand over ([`Lease::handover_requested`]) ends. At the deadline its lease is
+//! revoked, and the task is dropped.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -25,7 +25,7 @@
 //!     pool.run(|lease: Arc<Lease>| async move {
 //!         let from = lease.value().unwrap_or("the beginning").to_owned();
 //!         println!("{} from {from}, token {}", lease.key(), lease.token());
-//!         // … work on the shard, until somebody else is to have it:
+//!         // … work on the shard until another member must have it:
 //!         lease.handover_requested().await;
 //!         Ok::<_, std::io::Error>("row 4711".to_owned())
 //!     })
@@ -48,21 +48,21 @@ use crate::{
 
 /// How long one call waits for keys.
 const WAIT: Duration = Duration::from_secs(30);
-/// The first and the longest pause after a call that failed.
+/// The first and the longest pause after a failed call.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
-/// How long a member is without a lease before that is told, and how often it is told again.
+/// How long a member has no lease before this is reported, and how often the report is repeated.
 const WORDS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
-/// How long a key rests here after its task failed: at first, and at most.
+/// How long a key rests here after its task failed: the first time, and at most.
 const RESTS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
-/// A task came to its end; there is nothing for the next owner to read.
+/// The task is done, and leaves no value for the next owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done;
 
-/// What the end of a task leaves to the next owner.
+/// What a task leaves to the next owner when it ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Handover {
-    /// What the next owner reads.
+    /// The value that the next owner reads.
     pub value: Option<String>,
 }
 
@@ -93,9 +93,9 @@ impl From<Option<String>> for Handover {
 /// How a task ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It came to its end: its lease was handed over.
+    /// It finished, and its lease was handed over.
     Done,
-    /// It failed, or panicked: its lease was given back.
+    /// It failed or panicked, and its lease was released.
     Failed(String),
     /// Its lease was lost; the task was dropped unless it ended in time.
     Lost(Loss),
@@ -104,9 +104,9 @@ pub enum Ended {
 /// Why a member has nothing to do yet.
 #[derive(Debug)]
 pub enum Waiting<'a> {
-    /// No server can be reached, or it refuses for now. It is asked again.
+    /// No server can be reached, or it refuses for now. The call is repeated.
     Failed(&'a ClientError),
-    /// It has a session, and no lease: others have them all, or nobody named a key.
+    /// It has a session but no lease: other members have all of them, or the pool has no keys yet.
     NoLease,
 }
 
@@ -128,19 +128,19 @@ pub struct WorkerPool {
     drain: Arc<watch::Sender<bool>>,
 }
 
-/// Ends a [`WorkerPool`] from outside.
+/// Stops a [`WorkerPool`] from outside.
 #[derive(Clone, Debug)]
 pub struct DrainHandle(Arc<watch::Sender<bool>>);
 
 impl DrainHandle {
-    /// Hands everything over; then [`WorkerPool::run`] returns.
+    /// Hands all leases over, after which [`WorkerPool::run`] returns.
     pub fn drain(&self) {
         self.0.send_replace(true);
     }
 }
 
 impl WorkerPool {
-    /// A member of this pool, with a weight of 1, without a bound to what it takes.
+    /// A member of this pool, with a weight of 1 and no bound on the leases that it takes.
     #[must_use]
     pub fn new(client: Client, pool: impl Into<String>) -> Self {
         Self {
@@ -158,25 +158,25 @@ impl WorkerPool {
         }
     }
 
-    /// Who it is; a name of its own where nobody said.
+    /// The owner; by default, a name of its own.
     #[must_use]
     pub fn owner(self, owner: impl Into<String>) -> Self {
         Self { owner: Some(owner.into()), ..self }
     }
 
-    /// Its share beside other members.
+    /// Its share of the work relative to other members.
     #[must_use]
     pub fn weight(self, weight: u32) -> Self {
         Self { weight, ..self }
     }
 
-    /// Most leases at once. What its share has beyond that nobody else takes either: lower the weight.
+    /// The most leases at once. The rest of its share goes to other members.
     #[must_use]
     pub fn capacity(self, capacity: usize) -> Self {
         Self { capacity: capacity.max(1), ..self }
     }
 
-    /// The keys to take from; all known keys of the pool where nobody said.
+    /// The keys to take from; by default, all known keys of the pool.
     #[must_use]
     pub fn keys<K: Into<String>>(self, keys: impl IntoIterator<Item = K>) -> Self {
         Self { keys: keys.into_iter().map(Into::into).collect(), ..self }
@@ -188,25 +188,25 @@ impl WorkerPool {
         Self { ttl, ..self }
     }
 
-    /// In which order keys are tried. After a session was lost, its former keys come first.
+    /// The order in which keys are tried. After a session was lost, its former keys come first.
     #[must_use]
     pub fn order(self, order: Order) -> Self {
         Self { order, ..self }
     }
 
-    /// Is told of every task's end.
+    /// Calls `watcher` at the end of every task.
     #[must_use]
     pub fn on_end(self, watcher: impl Fn(&str, &Ended) + Send + Sync + 'static) -> Self {
         Self { watcher: Arc::new(watcher), ..self }
     }
 
-    /// Is told of every call that failed and is repeated, and now and again that there is nothing to do.
+    /// Calls `watcher` for every failed call that is repeated, and from time to time while there is nothing to do.
     #[must_use]
     pub fn on_wait(self, watcher: impl Fn(Waiting<'_>) + Send + Sync + 'static) -> Self {
         Self { waits: Arc::new(watcher), ..self }
     }
 
-    /// What ends it in good order.
+    /// A handle that stops it in good order.
     #[must_use]
     pub fn drain_handle(&self) -> DrainHandle {
         DrainHandle(self.drain.clone())
@@ -214,12 +214,12 @@ impl WorkerPool {
 
     /// Takes leases and runs a task for each, until it is drained.
     ///
-    /// A task that returns `Ok` hands its lease over, with the value returned, to whoever comes first; one
-    /// that fails or panics gives it back, and its key rests for a while before it is worked on here again.
-    /// A task whose lease is asked for decides itself when to end; at the deadline the lease is revoked.
+    /// A task that returns `Ok` hands its lease over, with the returned value, to the next caller. A task that fails or
+    /// panics releases its lease, and this member leaves the key alone for a while. A task that is asked to hand over
+    /// decides itself when to end; at the deadline the lease is revoked.
     ///
     /// # Errors
-    /// The server refuses the session, or what is asked for under it, for good.
+    /// The server refuses the session, or a call under it, and a repeat would not help.
     pub async fn run<F, T, R, E>(self, work: F) -> Result<(), ClientError>
     where
         F: Fn(Arc<Lease>) -> T + Send + Sync + 'static,
@@ -260,7 +260,7 @@ struct Member {
 }
 
 impl Member {
-    /// Opens a session; none when it is drained before.
+    /// Opens a session; `None` when the member is drained before.
     async fn join(&mut self) -> Result<Option<Arc<Session>>, ClientError> {
         let mut pause = PAUSES[0];
         loop {
@@ -282,7 +282,7 @@ impl Member {
                     Ok(session) => return Ok(Some(Arc::new(session))),
                     Err(error) if is_final(&error) => return Err(error),
                     Err(error) => {
-                        tracing::warn!(%error, "no session");
+                        tracing::warn!(%error, "cannot open a session; it is tried again");
                         (pool.waits)(Waiting::Failed(&error));
                     }
                 },
@@ -297,7 +297,7 @@ impl Member {
         }
     }
 
-    /// Works until the session is lost, or all is handed over: then true.
+    /// Works until the session is lost, or until all is handed over; true in the second case.
     async fn work(&mut self, session: &Arc<Session>, order: Order) -> Result<bool, ClientError> {
         let mut tasks: JoinSet<(String, Ended)> = JoinSet::new();
         let mut drain = self.pool.drain.subscribe();
@@ -328,16 +328,16 @@ impl Member {
                     self.leave(session).await;
                 }
                 () = ordered_to_leave(session), if !leaving => {
-                    tracing::warn!(pool = self.pool.pool, "an administrator has this member leave");
+                    tracing::warn!(pool = self.pool.pool, "an administrator drains this member");
                     self.pool.drain.send_replace(true);
                 }
                 loss = session.lost() => {
-                    tracing::warn!(%loss, pool = self.pool.pool, "the session is over");
+                    tracing::warn!(%loss, pool = self.pool.pool, "the session was lost");
                     self.wind_up(tasks).await;
                     return Ok(leaving);
                 }
                 Some(ended) = tasks.join_next() => self.ended(ended),
-                // Whoever was asked and did not come to an end is left no more time.
+                // Tasks that have not ended by the deadline are dropped.
                 () = sleep(time_to_leave(session)), if leaving => tasks.shutdown().await,
                 asked = asked => {
                     asking = None;
@@ -374,16 +374,16 @@ impl Member {
         hold.order(order).wait(WAIT).fair()
     }
 
-    /// Says that everything is to be handed over.
+    /// Tells the server that this member leaves.
     async fn leave(&self, session: &Session) {
         if let Err(error) = session.drain().await {
-            // Then it is done without the server's help.
-            tracing::debug!(%error, "the server was not told of the drain");
+            // The member then hands its leases over without the server's help.
+            tracing::debug!(%error, "cannot tell the server that this member leaves");
             session.ask_for_all(self.pool.ttl);
         }
     }
 
-    /// The tasks of a lost session end with their leases.
+    /// Waits until the tasks of a lost session have ended with their leases.
     async fn wind_up(&mut self, mut tasks: JoinSet<(String, Ended)>) {
         while let Some(ended) = tasks.join_next().await {
             self.ended(ended);
@@ -420,7 +420,7 @@ async fn asked_to_leave(drain: &mut watch::Receiver<bool>) {
     }
 }
 
-/// Resolves when the session is asked for all that it has.
+/// Resolves when the session is asked to hand all its leases over.
 async fn ordered_to_leave(session: &Session) {
     let mut deadlines = session.deadlines();
     if deadlines.wait_for(|deadline| deadline.handover.is_some()).await.is_err() {
@@ -428,7 +428,7 @@ async fn ordered_to_leave(session: &Session) {
     }
 }
 
-/// How long a session that leaves has for it yet.
+/// The time that a leaving session has left.
 fn time_to_leave(session: &Session) -> Duration {
     let end = session.deadline().handover.unwrap_or(Moment::ZERO);
     end.since(session.now())
@@ -441,9 +441,9 @@ fn ask<'a>(session: Arc<Session>, hold: Hold, rest: Duration) -> Acquiring<'a> {
     })
 }
 
-/// Runs the task of a lease, and ends the tenure with it.
+/// Runs the task of a lease, and ends the tenure when the task ends.
 async fn tend(lease: Arc<Lease>, task: Task, rest: Duration) -> Ended {
-    // Dropped with this future, the task is dropped too.
+    // When this future is dropped, the task is dropped too.
     let mut running = JoinSet::new();
     running.spawn(async move {
         sleep(rest).await;
@@ -473,7 +473,7 @@ async fn tend(lease: Arc<Lease>, task: Task, rest: Duration) -> Ended {
             return Ended::Done;
         }
         Some(Ok(Ok(handover))) if in_time => {
-            // It stopped before its time was up: nobody has to wait that long.
+            // The task stopped before its guarantee ended, so the next owner need not wait that long.
             let _ = lease.give_back(handover.value.as_deref()).await;
             return lost.map_or(Ended::Done, Ended::Lost);
         }
@@ -490,7 +490,7 @@ async fn tend(lease: Arc<Lease>, task: Task, rest: Duration) -> Ended {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn told(error: tokio::task::JoinError) -> String {
     let Ok(panic) = error.try_into_panic() else { return "cancelled".into() };
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -498,7 +498,7 @@ fn told(error: tokio::task::JoinError) -> String {
     format!("panicked: {}", text.unwrap_or_default())
 }
 
-/// Whether more is amiss than that there is no key.
+/// Whether something is wrong beyond there being no key.
 fn is_failure(error: &ClientError) -> bool {
     let expected = ["none-available", "session-lost"];
     error.problem().is_none_or(|problem| !expected.contains(&problem.code.as_str()))
@@ -508,23 +508,23 @@ fn is_final(error: &ClientError) -> bool {
     error.problem().is_some_and(|problem| !problem.retryable)
 }
 
-/// How long to pause after a call that failed.
+/// How long to pause after a failed call.
 fn refused(error: ClientError, pause: Duration) -> Result<Duration, ClientError> {
     let longer = (pause * 2).clamp(PAUSES[0], PAUSES[1]);
     let Some(problem) = error.problem() else {
-        tracing::debug!(%error, "nothing could be acquired");
+        tracing::debug!(%error, "cannot acquire a lease; it is tried again");
         return Ok(longer);
     };
     match problem.code.as_str() {
         "none-available" => Ok(PAUSES[0]),
-        // The heartbeat finds out by itself.
+        // The heartbeat finds this out by itself.
         "session-lost" => Ok(longer),
         _ if is_final(&error) => Err(error),
         _ => Ok(longer),
     }
 }
 
-/// Keys whose tasks failed.
+/// The keys whose tasks failed.
 #[derive(Default)]
 struct Rests(HashMap<String, (u32, Moment)>);
 

@@ -1,4 +1,4 @@
-//! Pools, as a client sees them.
+//! Pools, from the client's point of view.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,60 +7,60 @@ use super::{Client, ClientError, call::Call};
 /// A session that joined a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolMember {
-    /// The digest of its session.
+    /// The digest of the member's session.
     pub session: String,
-    /// Whose it is.
+    /// The owner of the session.
     pub owner: String,
-    /// Its share of the work beside other members.
+    /// Its share of the work relative to other members.
     pub weight: u64,
-    /// Most leases that it is to have at a time.
+    /// The most leases that it may have at a time.
     #[serde(default)]
     pub capacity: Option<u64>,
-    /// How many leases of the pool it has.
+    /// How many leases of the pool it holds.
     pub held: u64,
-    /// How many it is to have.
+    /// How many leases its share is.
     pub share: u64,
-    /// It leaves, and hands everything over.
+    /// Whether it is leaving, and hands all its leases over.
     #[serde(default)]
     pub draining: bool,
-    /// Leases that it was asked to hand over, and has yet.
+    /// How many leases it was asked to hand over and still holds.
     #[serde(default)]
     pub handovers: u64,
-    /// It left what it was to have untaken: it counts for what it has until it asks for leases.
+    /// Whether it left part of its share untaken. Until it asks for leases, it counts only for what it holds.
     #[serde(default)]
     pub set_aside: bool,
-    /// The node at which its session is at home.
+    /// The home node of its session.
     #[serde(default)]
     pub node: Option<String>,
 }
 
-/// A pool, and who works for it.
+/// A pool and its members.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
-    /// Its name.
+    /// The pool's name.
     pub pool: String,
-    /// Whether its leases are moved between its members.
+    /// Whether leases are moved between the members to balance them.
     #[serde(default)]
     pub balance: bool,
-    /// Keys that members have or nobody has, where somebody counts them.
+    /// The keys that members hold or that are free, if they are counted.
     #[serde(default)]
     pub keys: Option<u64>,
-    /// Keys that nobody has.
+    /// The keys that are free.
     #[serde(default)]
     pub free: Option<u64>,
-    /// By the digests of their sessions.
+    /// The members, in the order of their sessions' digests.
     pub members: Vec<PoolMember>,
 }
 
 /// Every pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pools {
-    /// By name.
+    /// The pools, in the order of their names.
     pub pools: Vec<Pool>,
 }
 
 impl Client {
-    /// Every pool that the server's policies name, with its members.
+    /// Lists all pools that the server's policies name, with their members.
     ///
     /// # Errors
     /// The server's refusal, or that it cannot be reached.
@@ -68,7 +68,7 @@ impl Client {
         self.call(&Call::get("pools")).await
     }
 
-    /// One pool, with its members.
+    /// Reads one pool, with its members.
     ///
     /// # Errors
     /// `unknown-pool`, or that the server cannot be reached.

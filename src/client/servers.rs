@@ -1,4 +1,4 @@
-//! The servers that a client knows, and which of them to ask.
+//! The servers that a client knows, and which of them it asks.
 
 use std::{
     fmt::{self, Display},
@@ -13,7 +13,7 @@ use super::ClientError;
 #[derive(Debug)]
 pub(super) struct Servers {
     all: Vec<Url>,
-    /// Which is asked first: the one that answered last.
+    /// The server to ask first: the one that answered last.
     current: AtomicUsize,
 }
 
@@ -21,12 +21,12 @@ pub(super) struct Servers {
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) url: Url,
-    /// Nobody but a server's answer named it: what it refuses is not believed.
+    /// Whether only a server's answer named it. A refusal by such a server is not believed.
     pub(super) stranger: bool,
 }
 
 impl Servers {
-    /// Reads URLs with commas between.
+    /// Reads URLs that are separated by commas.
     pub(super) fn parse(list: &str) -> Result<Self, ClientError> {
         let all = list.split(',').map(|url| server_url(url.trim())).collect::<Result<_, _>>()?;
         Ok(Self { all, current: AtomicUsize::new(0) })
@@ -36,29 +36,29 @@ impl Servers {
         self.all.len()
     }
 
-    /// Whether one of them is asked by TLS.
+    /// Whether one of them uses TLS.
     pub(super) fn any_secure(&self) -> bool {
         self.all.iter().any(|url| url.scheme() == "https")
     }
 
-    /// The one to ask first.
+    /// The server to ask first.
     pub(super) fn current(&self) -> &Url {
         &self.all[self.current.load(Ordering::Relaxed) % self.all.len()]
     }
 
-    /// This one gave no answer: the next is asked from now on.
+    /// Notes that this server gave no answer. The next one is asked first from now on.
     pub(super) fn failed(&self, url: &Url) {
         let at = self.current.load(Ordering::Relaxed);
         if &self.all[at % self.all.len()] == url {
             let next = (at + 1) % self.all.len();
-            // Whoever was faster has moved on already.
+            // If this fails, another task has already moved on.
             let _ = self.current.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
-    /// Whom to ask about something that is at home at `home`: that one if it is known, then those that
-    /// are known, and a home that nobody configured at last. Who asks by TLS tells a stranger nothing in
-    /// plain text.
+    /// The servers to ask about something at home at `home`: first the home node if it is configured, then the other
+    /// configured servers, and last a home node that is not configured. If a configured server uses TLS, a home node
+    /// that is not configured is never asked in plain text.
     pub(super) fn order(&self, home: Option<&Url>) -> Vec<Target> {
         let known = |url: &Url| self.all.contains(url);
         let target = |url: &Url| Target { url: url.clone(), stranger: !known(url) };

@@ -16,10 +16,10 @@ use crate::{
     lease::Moment,
 };
 
-/// How long a session lasts without a heartbeat, where nobody said.
+/// How long a session lasts without a heartbeat, by default.
 const TTL: Duration = Duration::from_secs(15);
 
-/// A session to be made.
+/// The options of a new session.
 #[derive(Clone, Debug, Serialize)]
 pub struct SessionOptions {
     owner: String,
@@ -39,7 +39,7 @@ pub struct SessionOptions {
     shared: bool,
 }
 
-/// What else must hold for a session to live. The session's server carries it out.
+/// A further condition for a session to live. The session's server performs the check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum HealthCheck {
@@ -47,47 +47,47 @@ pub enum HealthCheck {
     Http {
         /// `http://` or `https://`.
         url: String,
-        /// From the end of one round to the next.
+        /// The time from the end of one round to the next.
         interval_ms: u64,
         /// A round that takes longer has failed.
         timeout_ms: u64,
-        /// So many failed rounds in a row end the session.
+        /// This many failed rounds in a row end the session.
         fail_after: u32,
     },
     /// The address accepts a connection.
     Tcp {
         /// `host:port`.
         address: String,
-        /// From the end of one round to the next.
+        /// The time from the end of one round to the next.
         interval_ms: u64,
         /// A round that takes longer has failed.
         timeout_ms: u64,
-        /// So many failed rounds in a row end the session.
+        /// This many failed rounds in a row end the session.
         fail_after: u32,
     },
     /// The program exits with 0.
     Exec {
         /// The program and its arguments.
         command: Vec<String>,
-        /// From the end of one round to the next.
+        /// The time from the end of one round to the next.
         interval_ms: u64,
         /// A round that takes longer has failed.
         timeout_ms: u64,
-        /// So many failed rounds in a row end the session.
+        /// This many failed rounds in a row end the session.
         fail_after: u32,
     },
-    /// What [`Session::progress`] says changes within the interval, which had better be longer than the
-    /// session's ttl: heartbeats carry it.
+    /// The text of [`Session::progress`] changes within the interval. Heartbeats transmit it, so the interval should be
+    /// longer than the session's ttl.
     Progress {
-        /// Within this.
+        /// The interval.
         interval_ms: u64,
-        /// So many intervals without a change end the session.
+        /// This many intervals without a change end the session.
         fail_after: u32,
     },
 }
 
 impl SessionOptions {
-    /// A session of this owner.
+    /// The options of a session of this owner.
     #[must_use]
     pub fn new(owner: impl Into<String>) -> Self {
         Self {
@@ -103,7 +103,7 @@ impl SessionOptions {
         }
     }
 
-    /// How long it lasts without a heartbeat; 15 s where nobody said.
+    /// How long it lasts without a heartbeat; by default 15 s.
     #[must_use]
     pub fn ttl(self, ttl: Duration) -> Self {
         Self { ttl_ms: millis(ttl), ..self }
@@ -115,19 +115,19 @@ impl SessionOptions {
         Self { pool: Some(pool.into()), ..self }
     }
 
-    /// Its share of the pool's work beside other members'; 1 where nobody said.
+    /// Its share of the pool's work relative to other members; by default 1.
     #[must_use]
     pub fn weight(self, weight: u32) -> Self {
         Self { weight: Some(weight), ..self }
     }
 
-    /// Most leases of the pool that it has at a time; the rest of its share falls to other members.
+    /// The most leases of the pool that it has at a time. The rest of its share goes to other members.
     #[must_use]
     pub fn capacity(self, capacity: u32) -> Self {
         Self { capacity: Some(capacity), ..self }
     }
 
-    /// One more condition of its life.
+    /// Adds a condition for it to live.
     #[must_use]
     pub fn check(mut self, check: HealthCheck) -> Self {
         self.checks.push(check);
@@ -140,14 +140,14 @@ impl SessionOptions {
         Self { behavior: "delete", ..self }
     }
 
-    /// Others take leases under its id as well. Without this, a lease of the session that its guard does not
-    /// know, such as one whose grant was lost on the way, is given back within seconds.
+    /// Other programs also take leases under its id. Without this, a lease of the session that its guard does not know,
+    /// such as one whose grant was lost on the way, is released within seconds.
     #[must_use]
     pub fn shared(self) -> Self {
         Self { shared: true, ..self }
     }
 
-    /// How long its keys stay shut after its end.
+    /// How long its keys stay closed after its end.
     #[must_use]
     pub fn lock_delay(self, lock_delay: Duration) -> Self {
         Self { lock_delay_ms: Some(millis(lock_delay)), ..self }
@@ -158,18 +158,18 @@ fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A session that is kept by a heartbeat in the background, and with it every lease taken under it.
+/// A session that a heartbeat in the background keeps, together with every lease acquired under it.
 ///
-/// Several tasks may hold it through an `Arc`. Dropping it ends it and all of its leases, as well as that
-/// goes: only [`Session::close`] tells whether it did.
+/// Several tasks may share it through an `Arc`. Dropping it ends it and all its leases where that is possible. Only
+/// [`Session::close`] tells whether it did.
 pub struct Session {
     session_state: Arc<SessionState>,
 }
 
 impl Client {
-    /// Makes a session.
+    /// Opens a session.
     ///
-    /// An answer that is lost costs a session that nobody uses; it ends with its ttl.
+    /// If the answer is lost, an unused session remains; it ends with its ttl.
     ///
     /// # Errors
     /// The server's refusal, or that no server could be reached.
@@ -186,20 +186,20 @@ impl Client {
 }
 
 impl Session {
-    /// Its id, a secret: whoever knows it can end it and take leases under it. Who gives it away makes the session
-    /// with [`SessionOptions::shared`].
+    /// Its id, a secret: whoever knows it can end the session and take leases under it. To share the id with other
+    /// programs, open the session with [`SessionOptions::shared`].
     #[must_use]
     pub fn id(&self) -> &str {
         &self.session_state.id
     }
 
-    /// Its name for everybody.
+    /// Its public name.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.session_state.digest
     }
 
-    /// Whose it is.
+    /// Its owner.
     #[must_use]
     pub fn owner(&self) -> &str {
         &self.session_state.owner
@@ -211,46 +211,46 @@ impl Session {
         self.session_state.ttl
     }
 
-    /// Whether it lives for sure. Once false, false for ever.
+    /// Whether it is guaranteed to live. Once this is false, it is false forever.
     #[must_use]
     pub fn valid(&self) -> bool {
         self.session_state.guarantee.valid()
     }
 
-    /// How long it lives for sure, unless it is renewed.
+    /// The time for which it is guaranteed to live, unless it is renewed.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.session_state.guarantee.remaining()
     }
 
-    /// The end of the guarantee, as it stands.
+    /// The current end of the guarantee.
     #[must_use]
     pub fn deadline(&self) -> Deadline {
         self.session_state.guarantee.deadline()
     }
 
-    /// Every renewal, and all else that is learnt. The last value has [`Deadline::lost`].
+    /// Watches every renewal and every other change. The last value has [`Deadline::lost`].
     #[must_use]
     pub fn deadlines(&self) -> watch::Receiver<Deadline> {
         self.session_state.guarantee.watch()
     }
 
-    /// Resolves when it is over, with the cause. Its leases are over then too.
+    /// Resolves when it is over, with the cause. Its leases are then over too.
     pub async fn lost(&self) -> Loss {
         self.session_state.guarantee.lost().await
     }
 
-    /// Resolves when a renewal is overdue, with the time left; never when it is lost before.
+    /// Resolves when a renewal is overdue, with the time left; never if it is lost before.
     pub async fn at_risk(&self) -> Duration {
         self.session_state.guarantee.at_risk().await
     }
 
-    /// Resolves when all of it is to be handed over, with the time left; never when it is lost before.
+    /// Resolves when all its leases must be handed over, with the time left; never if it is lost before.
     pub async fn handover_requested(&self) -> Duration {
         self.session_state.guarantee.handover_requested().await
     }
 
-    /// What the next heartbeat tells about how far the work has come.
+    /// Sets the progress of the work that the next heartbeat reports.
     pub fn progress(&self, text: impl Into<String>) {
         self.session_state.set_progress(text.into());
     }
@@ -299,8 +299,8 @@ impl Session {
         Ok(granted.into_iter().map(guard).collect())
     }
 
-    /// Says that it leaves: it is granted nothing more of its pool's share, and its leases are to be handed
-    /// over. Gives the time left for that.
+    /// Says that it leaves. It is granted nothing more of its share of the pool, and its leases must be handed over.
+    /// Returns the time left for that.
     ///
     /// # Errors
     /// The server's refusal, or that no server could be reached.
@@ -319,16 +319,16 @@ impl Session {
         self.session_state.client.clock.now()
     }
 
-    /// Asks for all of its leases, here alone.
+    /// Asks for all its leases to be handed over, without telling the server.
     pub(super) fn ask_for_all(&self, within: Duration) {
         self.session_state.drain(self.now() + within);
     }
 
-    /// Ends it and all of its leases, which are not valid any more from the call on. True when this ended
-    /// it, false when it was over before.
+    /// Ends it and all its leases, which are invalid from the call on. Returns true when this ended it, false when it
+    /// was already over.
     ///
     /// # Errors
-    /// No server could be told: it ends with its ttl.
+    /// When no server could be told: it ends with its ttl.
     pub async fn close(&self) -> Result<bool, ClientError> {
         self.session_state.end();
         close(&self.session_state).await
@@ -356,7 +356,7 @@ impl fmt::Debug for Session {
 }
 
 impl Drop for Session {
-    /// A session that was lost is not ended: the fences that its end calls for are to run.
+    /// A lost session is not closed, so that the fences that its end requires run.
     fn drop(&mut self) {
         if !self.session_state.end() {
             return;

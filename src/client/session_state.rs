@@ -1,8 +1,8 @@
-//! What a session and its heartbeat share: its guarantee, and the leases that it keeps.
+//! The state that a session shares with its heartbeat: its guarantee, and the leases that it keeps.
 //!
-//! Guarantees: a lease that a notice named is never renewed again, also where the notice came before the
-//! lease was known here; one that the server dropped unheard is found out by the digest of all of them, and
-//! so is one that it keeps for a request whose answer was lost: that one is given back.
+//! Guarantees: a lease that a notice revoked is never renewed again, even if the notice came before the lease was known
+//! here. The digest of all leases reveals a lease that the server ended unnoticed. It also reveals a lease that the
+//! server keeps for a request whose answer was lost; such a lease is released.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -27,19 +27,19 @@ use super::{
 };
 use crate::lease::Moment;
 
-/// Two digests that differ are no proof before they did so twice, this far apart.
+/// Digests that differ only count after they have differed twice, this far apart.
 const TWICE: Duration = Duration::from_secs(1);
-/// A lease that the server alone knows is looked at again after this, before it is given back.
+/// A lease that only the server knows is looked at again after this pause, before it is released.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// Leases of one page.
+/// The number of leases on a page.
 const PAGE: u32 = 1000;
 
-/// A session's core.
+/// The core of a session.
 pub(super) struct SessionState {
-    /// Itself, for tasks.
+    /// A reference to itself, for tasks.
     me: Weak<SessionState>,
     pub(super) client: Client,
-    /// Where its tasks run, whoever drops it.
+    /// The runtime of its tasks, whichever thread drops it.
     pub(super) runtime: Handle,
     pub(super) id: String,
     pub(super) digest: String,
@@ -48,32 +48,32 @@ pub(super) struct SessionState {
     pub(super) home: Option<Url>,
     turn: AtomicUsize,
     pub(super) guarantee: Guarantee,
-    /// Others use the session's id too: leases that are not known here are theirs.
+    /// Whether other programs use the session's id too. Leases that are not known here are then theirs.
     shared: bool,
     asking: Mutex<Asking>,
     roll: Mutex<Roll>,
     progress: Mutex<Option<String>>,
 }
 
-/// The leases, and what was heard of them.
+/// The leases, and what is known of them.
 #[derive(Default)]
 struct Roll {
     leases: HashMap<String, Arc<Core>>,
-    /// Which tenure of a key was last heard to be revoked, and when, for grants that are not known yet.
+    /// The last tenure of each key that is known to be revoked, and when, for grants that are not known yet.
     revoked: HashMap<String, (Option<u64>, Moment)>,
-    /// Until when all is to be handed over.
+    /// The time by which all leases must be handed over.
     drain: Option<Moment>,
-    /// Since when the server's digest differs from ours.
+    /// Since when the server's digest differs from the digest here.
     differs: Option<Moment>,
-    /// What was looked into and found in order, the server's and ours.
+    /// The pair of digests, the server's and the one here, that was checked and found in order.
     settled: Option<(Holdings, Holdings)>,
-    /// Tenures that the server alone knows, with the number of the first request that they cannot be about.
+    /// The tenures that only the server knows, each with the number of the first request that it cannot belong to.
     unknown: HashMap<(String, u64), u64>,
-    /// Before this, nobody looks into a difference again.
+    /// The next check of a difference is not before this moment.
     rests_until: Moment,
 }
 
-/// The requests under the session that have no answer yet, by number.
+/// The numbers of the requests under the session that have no answer yet.
 #[derive(Default)]
 struct Asking {
     next: u64,
@@ -81,7 +81,7 @@ struct Asking {
 }
 
 impl Asking {
-    /// Every request below this number was answered, or given up.
+    /// Every request below this number was answered or given up.
     fn done_below(&self) -> u64 {
         self.open.first().copied().unwrap_or(self.next)
     }
@@ -105,7 +105,7 @@ impl Roll {
         Holdings { count: self.leases.len() as u64, digest: format!("{sum:016x}") }
     }
 
-    /// Whether it is time to look into the difference.
+    /// Whether the difference has lasted long enough to be checked.
     fn differs_for_long(&mut self, theirs: &Holdings, now: Moment) -> bool {
         let ours = self.holdings();
         let settled = self.settled.as_ref().is_some_and(|(a, b)| (a, b) == (theirs, &ours));
@@ -116,7 +116,7 @@ impl Roll {
         now.since(*self.differs.get_or_insert(now)) >= TWICE && now >= self.rests_until
     }
 
-    /// Keys that the server alone knew twice, and that no request can be about any more.
+    /// The keys that only the server knew in two checks, and that no open request can be about.
     fn orphans(&mut self, listed: &HashMap<String, u64>, asking: &Asking) -> Vec<String> {
         let before = std::mem::take(&mut self.unknown);
         let mut orphans = Vec::new();
@@ -177,7 +177,7 @@ impl SessionState {
         self.asking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request under the session begins. What it is granted is to be known here before this is dropped.
+    /// Notes that a request under the session begins. Its grants must be known here before the result is dropped.
     pub(super) fn ask(&self) -> Asked<'_> {
         let mut asking = self.asking();
         let number = asking.next;
@@ -194,7 +194,7 @@ impl SessionState {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }
 
-    /// A lease that was granted to a request of this moment.
+    /// Adds a lease that was granted to a request sent at this moment.
     pub(super) fn take_in(&self, core: &Arc<Core>, sent: Sent) {
         let mut roll = self.roll();
         if let Some(loss) = self.guarantee.deadline().lost {
@@ -215,7 +215,7 @@ impl SessionState {
         roll.leases.insert(core.key().to_owned(), core.clone());
     }
 
-    /// A lease that is over, or given back.
+    /// Removes a lease that is over or released.
     pub(super) fn let_go(&self, core: &Core) {
         let mut roll = self.roll();
         if roll.leases.get(core.key()).is_some_and(|known| known.token() == core.token()) {
@@ -223,7 +223,7 @@ impl SessionState {
         }
     }
 
-    /// All of it is to be handed over.
+    /// Notes that all leases must be handed over by `end`.
     pub(super) fn drain(&self, end: Moment) {
         let mut roll = self.roll();
         roll.drain = Some(end);
@@ -232,7 +232,7 @@ impl SessionState {
         self.guarantee.hand_over(end);
     }
 
-    /// Its holder ends it. False when it was over before.
+    /// Ends the session for its holder. Returns false when it was already over.
     pub(super) fn end(&self) -> bool {
         let ended = self.guarantee.lose(Loss::Released);
         self.end_leases(Loss::Released);
@@ -278,15 +278,15 @@ impl SessionState {
             core.notice(notice, sent);
         }
         if notice.kind == "revoked" {
-            // What was asked for before this was heard may be what it is about.
+            // The notice may be about a grant to a request that was sent before the notice was heard.
             roll.revoked.insert(key.clone(), (notice.token, now));
             let long_ago = now - self.ttl * 4;
             roll.revoked.retain(|_, (_, heard)| *heard > long_ago);
         }
     }
 
-    /// The server keeps something else than we believe: finds out what is gone, and gives back what nobody here
-    /// was told of.
+    /// Resolves a difference between the server's leases and those known here: ends leases that are gone, and releases
+    /// leases that are not known here.
     async fn look_into(&self, theirs: Holdings) {
         let Ok(listed) = self.listed().await else { return };
         let ours: Vec<Arc<Core>> = self.roll().leases.values().cloned().collect();
@@ -294,7 +294,7 @@ impl SessionState {
             if listed.get(core.key()) == Some(&core.token()) {
                 continue;
             }
-            // The list may be a moment behind: the server has the last word about each.
+            // The list may be slightly out of date, so the server is asked about each lease.
             if let Some(loss) = core.cause_of_loss().await {
                 core.guarantee.lose(loss);
                 self.let_go(core);
@@ -305,7 +305,7 @@ impl SessionState {
         }
     }
 
-    /// All that is gone was found. What is to be given back.
+    /// Notes that the check is done. Returns the keys to release.
     fn looked_into(&self, theirs: Holdings, listed: &HashMap<String, u64>) -> Vec<String> {
         let mut roll = self.roll();
         let orphans = if self.shared { Vec::new() } else { roll.orphans(listed, &self.asking()) };
@@ -318,14 +318,14 @@ impl SessionState {
         orphans
     }
 
-    /// Takes a lease over that the session was granted unheard, and gives it back.
+    /// Reclaims a lease whose grant never arrived here, and releases it.
     async fn give_back(&self, key: &str) {
         let hold = Hold::key(key).reclaim(true);
         let ask = hold.ask(Some((&self.id, &self.owner)));
         let Ok(granted) = self.client.settle(ask, Duration::ZERO, self.ttl).await else { return };
         for Granted { grant, .. } in granted {
             let outcome = self.client.release(&grant.lease.key, &grant.lease_id, None).await;
-            tracing::warn!(key, ?outcome, "a lease whose grant was never heard of is given back");
+            tracing::warn!(key, ?outcome, "a lease whose grant never arrived is released");
         }
     }
 
@@ -345,10 +345,10 @@ impl SessionState {
     }
 }
 
-/// What the end of a session is for its leases.
+/// The loss of a lease when its session is lost.
 fn of_a_lease(of_session: Loss) -> Loss {
     match of_session {
-        // Nobody said that it is over: it is sure no longer.
+        // No server said that the lease is over; it is only no longer guaranteed.
         Loss::Expired | Loss::Unreachable => of_session,
         _ => Loss::SessionEnded,
     }

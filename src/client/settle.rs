@@ -1,10 +1,10 @@
-//! An acquire that is asked until it is settled.
+//! An acquire that is repeated until it is settled.
 //!
-//! Guarantees: a request that may have been carried out is repeated under the same id, at whatever server,
-//! and never under another before a server settled it; so no call is granted twice.
+//! Guarantees: a request that may have been carried out is repeated under the same id, at any of the servers, and never
+//! under another id before a server has settled it. So no call is granted twice.
 //!
-//! Does not guarantee: that a grant whose caller gave up is given back at once; without a runtime, or a
-//! server, it ends with its ttl or session.
+//! Does not guarantee: that a grant whose caller gave up is released at once. Without a runtime or a server, it ends
+//! with its ttl or session.
 
 use std::time::Duration;
 
@@ -21,17 +21,17 @@ use crate::{
     lease::Moment,
 };
 
-/// The longest single wait: who waits longer asks anew, from the end of the queue.
+/// The longest single wait. A call that waits longer is sent again, and goes to the end of the queue.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
-/// The shortest wait that is tried when a server finds longer ones too long.
+/// The shortest wait that is tried when a server refuses longer ones.
 const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 /// How long a call that does not wait may take to be answered.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a call that may have been carried out is asked for beyond the wait.
+/// How long beyond its wait a call that may have been carried out is repeated.
 const SETTLE: Duration = Duration::from_secs(10);
-/// What lies between tries, at first and at most.
+/// The pause between attempts: at first, and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
-/// How often a grant that nobody waits for any more is asked for, to give it back.
+/// How often an abandoned grant is asked for, to release it.
 const GIVE_BACK_TRIES: u32 = 20;
 
 /// A request without its id and wait.
@@ -41,7 +41,7 @@ pub(super) struct Ask {
     pub(super) body: Value,
 }
 
-/// A grant, and when the request that it answers was sent.
+/// A grant, and the moment at which its request was sent.
 pub(super) struct Granted {
     pub(super) grant: Grant,
     pub(super) sent: Sent,
@@ -54,17 +54,17 @@ impl Granted {
     }
 }
 
-/// What one request id came to.
+/// The outcome of one request id.
 enum Settled {
     Granted(Vec<Granted>),
-    /// Nothing was granted, and nothing will be.
+    /// Nothing was granted, and nothing will be granted.
     Refused(ClientError),
-    /// The server takes no wait that long.
+    /// The server accepts no wait of this length.
     TooLong(ClientError),
 }
 
 impl Client {
-    /// Asks until something is granted, refused, or the time is up.
+    /// Repeats the request until it is granted or refused, or until the time is up.
     pub(super) async fn settle(
         &self,
         ask: Ask,
@@ -89,7 +89,7 @@ impl Client {
         }
     }
 
-    /// Asks under one id until that is settled.
+    /// Repeats the request under one id until it is settled.
     async fn one_id(&self, ask: &Ask, wait: Duration, until: Moment, ttl: Duration) -> Settled {
         let mut body = ask.body.clone();
         body["request_id"] = json!(SystemEntropy::new().nonce().to_string());
@@ -106,7 +106,7 @@ impl Client {
             let answer = self.call_at(&target.url, &call).await;
             let error = match answer.and_then(|answer| grants(answer, sent)) {
                 Ok(granted) if granted.iter().any(|granted| granted.is_stale(self)) => {
-                    // What is left of it, or that it is over.
+                    // The repeat says what is left of the grant, or that it is over.
                     ClientError::not_understood("the answer came when it was no longer true")
                 }
                 Ok(granted) => {
@@ -125,7 +125,7 @@ impl Client {
                     under_way.live = false;
                     return Settled::Refused(error);
                 }
-                // It cannot have arrived.
+                // The request cannot have arrived.
                 ClientError::Unreachable { sent: false, .. } => under_way.live = was_live,
                 _ => {}
             }
@@ -133,7 +133,7 @@ impl Client {
             if error.problem().is_none() {
                 self.servers.failed(&target.url);
             }
-            // Who waits does so for a server too; what may have been granted is worth some more.
+            // A caller that waits also waits for a server. A request that may have been granted gets some more time.
             let end = if under_way.live {
                 until.max(start + PATIENCE) + SETTLE.min(ttl)
             } else if wait.is_zero() && turn % targets.len() == 0 && is_unreachable(&error) {
@@ -166,7 +166,7 @@ impl Ask {
     }
 }
 
-/// A request that may have been carried out. Dropped in this state, it is given back.
+/// A request that may have been carried out. If it is dropped in this state, its grant is released.
 struct UnderWay {
     client: Client,
     ask: Ask,
@@ -181,10 +181,10 @@ impl Drop for UnderWay {
     }
 }
 
-/// Asks under the same id what was granted, and gives it back.
+/// Asks under the same id what was granted, and releases it.
 async fn give_back(client: Client, ask: Ask) {
     for _ in 0..GIVE_BACK_TRIES {
-        // The server first notices that its caller went away.
+        // The server first needs time to notice that the caller has gone.
         tokio::time::sleep(PAUSES[0] * 4).await;
         let sent = Sent::now(client.clock.as_ref());
         let answer = client.ask_around(&ask.call(Duration::ZERO), None).await;
@@ -192,7 +192,7 @@ async fn give_back(client: Client, ask: Ask) {
             Ok(granted) => {
                 for Granted { grant, .. } in granted {
                     let outcome = client.release(&grant.lease.key, &grant.lease_id, None).await;
-                    tracing::debug!(key = grant.lease.key, ?outcome, "given back unused");
+                    tracing::debug!(key = grant.lease.key, ?outcome, "released an unused grant");
                 }
                 return;
             }
@@ -202,7 +202,7 @@ async fn give_back(client: Client, ask: Ask) {
     }
 }
 
-/// One grant or several.
+/// Reads one grant or several.
 fn grants(answer: Value, sent: Sent) -> Result<Vec<Granted>, ClientError> {
     let read = match answer.get("grants") {
         Some(_) => serde_json::from_value(answer).map(|Grants { grants }| grants),
@@ -212,13 +212,13 @@ fn grants(answer: Value, sent: Sent) -> Result<Vec<Granted>, ClientError> {
     Ok(read.into_iter().map(|grant| Granted { grant, sent }).collect())
 }
 
-/// Whether a refusal leaves open what becomes of the request: it is to be repeated unchanged.
+/// Whether a refusal leaves the outcome of the request open, so that it must be repeated unchanged.
 fn asks_to_come_again(problem: &Problem) -> bool {
     let passing = matches!(problem.status, 429 | 500 | 502 | 503 | 504);
     (passing && problem.retryable) || problem.code == "request-in-flight"
 }
 
-/// Whether somebody who waits goes on waiting after this answer.
+/// Whether a waiter goes on waiting after this answer.
 fn passes(error: &ClientError) -> bool {
     let passing = ["held", "none-available", "cooling", "fencing", "request-id-spent"];
     error.problem().is_some_and(|problem| passing.contains(&problem.code.as_str()))

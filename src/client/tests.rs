@@ -7,7 +7,7 @@ use std::{
 
 use super::*;
 
-/// Answers one connection after the other with the given bytes, and hands the requests out.
+/// Answers one connection after the other with the given bytes, and returns the requests.
 fn server(answers: Vec<String>) -> (Client, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = Client::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();

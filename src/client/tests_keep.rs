@@ -80,7 +80,7 @@ fn what_is_lost_early_still_says_until_when_to_stop() {
     assert_eq!((told.until, told.lost), (until, Some(Loss::Revoked)));
     guarantee.hand_over(Moment::ZERO);
     guarantee.risk();
-    assert_eq!(guarantee.deadline(), told, "nothing changes any more");
+    assert_eq!(guarantee.deadline(), told, "nothing changes after the loss");
 }
 
 #[test]

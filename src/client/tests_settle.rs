@@ -17,11 +17,11 @@ enum Act {
     Answer(u16, Value),
     /// Closes the connection without an answer.
     Swallow,
-    /// Says nothing for as long as the test runs.
+    /// Gives no answer for as long as the test runs.
     Hang,
 }
 
-/// A server that acts as told, one connection after the other, and hands out bodies and paths.
+/// A server that follows its script, one connection after the other, and returns bodies and paths.
 fn server(acts: Vec<Act>) -> (String, Receiver<(String, Value)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,14 +1,14 @@
-//! The bodies of the HTTP interface as a client sees them: fields that it does not know are kept.
+//! The bodies of the HTTP API, from the client's point of view. Unknown fields are kept.
 
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// Who wants a lease, and what keeps it: a ttl, or a session.
+/// Who wants a lease, and what keeps it: a ttl or a session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Owner {
-    /// Who.
+    /// The owner.
     pub owner: String,
-    /// For how long a grant or heartbeat keeps the lease.
+    /// How long a grant or heartbeat keeps the lease.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<u64>,
     /// The session that keeps it.
@@ -38,22 +38,22 @@ pub struct Acquire {
     pub request_id: Option<String>,
 }
 
-/// The body of an acquire of some of several keys; `keys` or `prefix` or `pool`.
+/// The body of an acquire of some of several keys, given by `keys`, `prefix` or `pool`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct AcquireAny {
     /// The keys.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<String>,
-    /// All known keys that start with it.
+    /// All known keys with this prefix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
-    /// All known keys of it.
+    /// All known keys of this pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
     /// Who wants them.
     #[serde(flatten)]
     pub owner: Owner,
-    /// Most leases to grant.
+    /// The most leases to grant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<Count>,
     /// `random`, `listed` or `sticky`.
@@ -67,12 +67,12 @@ pub struct AcquireAny {
     pub request_id: Option<String>,
 }
 
-/// How many leases to grant at most.
+/// The most leases to grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// So many.
+    /// This many.
     UpTo(u32),
-    /// What the session's share of its pool has left.
+    /// As many as the session's share of its pool has left.
     Fair,
 }
 
@@ -91,7 +91,7 @@ impl Serialize for Count {
     }
 }
 
-/// What everybody may see of a lease.
+/// The public view of a lease.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LeaseView {
     /// The key.
@@ -104,11 +104,11 @@ pub struct LeaseView {
     pub token: Option<u64>,
     /// How long a heartbeat keeps it.
     pub ttl_ms: Option<u64>,
-    /// How long until it ends without a heartbeat.
+    /// The time until it ends without a heartbeat.
     pub expires_in_ms: Option<u64>,
-    /// When it was granted, RFC 3339.
+    /// When it was granted, in RFC 3339 form.
     pub acquired_at: Option<String>,
-    /// What the owner wants its successor to read.
+    /// The value for the next owner.
     pub value: Option<String>,
     /// How many callers wait for it.
     pub waiters: Option<u64>,
@@ -117,13 +117,13 @@ pub struct LeaseView {
     pub other: Map<String, Value>,
 }
 
-/// What the holder gets.
+/// A grant, with what only the holder gets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Grant {
-    /// The public part.
+    /// The public view.
     #[serde(flatten)]
     pub lease: LeaseView,
-    /// The secret that authorises heartbeat, release and transfer.
+    /// The secret that authorizes heartbeats, releases and transfers.
     pub lease_id: String,
     /// How long the lease is the caller's, counted on its own clock from BEFORE it sent the request.
     pub valid_for_ms: u64,
@@ -143,7 +143,7 @@ pub struct Alive {
     pub token: u64,
     /// How long the lease is the caller's, counted on its own clock from BEFORE it sent the request.
     pub valid_for_ms: u64,
-    /// What the holder should know.
+    /// Notices for the holder.
     #[serde(default)]
     pub notices: Vec<Notice>,
     /// Everything else.
@@ -154,7 +154,7 @@ pub struct Alive {
 /// The answer to a release.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Released {
-    /// Whether this call ended the tenure; it was over already where not.
+    /// Whether this call ended the tenure; if not, it was already over.
     pub released: bool,
     /// Everything else.
     #[serde(flatten)]
@@ -164,7 +164,7 @@ pub struct Released {
 /// The answer to a check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Check {
-    /// Whether the token is the present holder's.
+    /// Whether the token is the current holder's.
     pub current: bool,
     /// The lease.
     pub lease: Option<LeaseView>,
@@ -176,17 +176,17 @@ pub struct Check {
 /// Which leases to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaseFilter {
-    /// Only keys that start with it.
+    /// Only keys with this prefix.
     pub prefix: Option<String>,
     /// Only leases of this owner.
     pub owner: Option<String>,
     /// Only leases in this state.
     pub state: Option<String>,
-    /// Only leases that the session of this digest keeps.
+    /// Only leases that the session with this digest keeps.
     pub session: Option<String>,
-    /// At most so many.
+    /// The most leases to return.
     pub limit: Option<u32>,
-    /// The cursor that the page before came with.
+    /// The cursor from the page before.
     pub after: Option<String>,
 }
 
@@ -203,19 +203,19 @@ impl LeaseFilter {
     }
 }
 
-/// A session as everybody may see it.
+/// The public view of a session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionView {
-    /// Its name for everybody; its id is a secret.
+    /// Its public name; its id is a secret.
     pub digest: String,
-    /// Whose it is.
+    /// Its owner.
     pub owner: String,
     /// How long a heartbeat keeps it.
     pub ttl_ms: u64,
-    /// How long until it ends without a heartbeat.
+    /// The time until it ends without a heartbeat.
     #[serde(default)]
     pub expires_in_ms: Option<u64>,
-    /// What it keeps; none where another node knows.
+    /// The leases that it keeps; none if only another node knows.
     #[serde(default)]
     pub leases: Option<Holdings>,
     /// Everything else.
@@ -223,14 +223,14 @@ pub struct SessionView {
     pub other: Map<String, Value>,
 }
 
-/// A session that was made.
+/// A new session.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Opened {
-    /// The secret that authorises its heartbeat and its end.
+    /// The secret that authorizes its heartbeat and its end.
     pub id: String,
     /// How long it lives, counted on the caller's clock from BEFORE it sent the request.
     pub valid_for_ms: u64,
-    /// What everybody may see.
+    /// The public view.
     #[serde(flatten)]
     pub session: SessionView,
 }
@@ -240,35 +240,35 @@ pub struct Opened {
 pub struct SessionAlive {
     /// How long it lives, counted on the caller's clock from BEFORE it sent the request.
     pub valid_for_ms: u64,
-    /// What it keeps.
+    /// The leases that it keeps.
     #[serde(default)]
     pub leases: Holdings,
-    /// What its holder should know.
+    /// Notices for its holder.
     #[serde(default)]
     pub notices: Vec<Notice>,
 }
 
-/// Something that a holder should know.
+/// A notice for a holder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Notice {
-    /// `revoked`, `handover-requested`, `draining`; others may come.
+    /// `revoked`, `handover-requested` or `draining`; more may be added.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Which lease; all of them where there is none.
+    /// The key of the lease; without one, all leases.
     #[serde(default)]
     pub key: Option<String>,
-    /// Which tenure of it.
+    /// The token of the tenure.
     #[serde(default)]
     pub token: Option<u64>,
-    /// How long until what it announces.
+    /// The time until the announced event.
     #[serde(default)]
     pub deadline_ms: Option<u64>,
 }
 
-/// The leases of a session, in short.
+/// A summary of a session's leases.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holdings {
-    /// How many.
+    /// The number of leases.
     pub count: u64,
     /// XOR, over all of them, of the first 64 bits of SHA-256 of key, a zero byte and the token.
     pub digest: String,
@@ -284,12 +284,12 @@ pub struct Sessions {
     pub next: Option<String>,
 }
 
-/// What came of forgetting keys.
+/// The result of forgetting keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forgot {
     /// How many keys were forgotten.
     pub forgotten: u64,
-    /// How many that were looked at stay.
+    /// How many of the examined keys remain.
     pub left: u64,
     /// There may be more after this key.
     #[serde(default)]
@@ -299,7 +299,7 @@ pub struct Forgot {
 /// A coordinator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Node {
-    /// Where it is reached.
+    /// Its URL.
     pub url: String,
     /// `alive`, `draining`, `drained` or `dead`.
     pub state: String,
@@ -309,19 +309,19 @@ pub struct Node {
     /// Names this run of it.
     #[serde(default)]
     pub incarnation: String,
-    /// How many leases are at home at it.
+    /// How many leases have it as their home node.
     #[serde(default)]
     pub leases: u64,
-    /// Milliseconds until its record runs out unless it is renewed.
+    /// Milliseconds until its record runs out, unless it is renewed.
     #[serde(default)]
     pub runs_out_in_ms: Option<u64>,
     /// Whether it is the one that answered.
     #[serde(default)]
     pub this: bool,
-    /// Another living one claims the same address.
+    /// Whether another living coordinator advertises the same address.
     #[serde(default)]
     pub address_shared: bool,
-    /// It goes by other policies or plugins than the one that answered.
+    /// Whether its policies or plugins differ from those of the one that answered.
     #[serde(default)]
     pub rules_differ: bool,
 }
@@ -329,7 +329,7 @@ pub struct Node {
 /// The coordinators on one store.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Nodes {
-    /// The one that answered first.
+    /// The coordinators; the one that answered comes first.
     pub nodes: Vec<Node>,
 }
 

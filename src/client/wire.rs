@@ -1,4 +1,4 @@
-//! The calls of the HTTP interface, one method each: what they answer is what the server said.
+//! The calls of the HTTP API, one method each. They return the server's answer as it is.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use super::{
     call::{ANSWER_TIMEOUT, Call},
 };
 
-/// How often an acquire whose answer was lost is sent, the first time included.
+/// How often an acquire whose answer was lost is sent, including the first time.
 const ACQUIRE_TRIES: u32 = 3;
-/// What lies between them.
+/// The pause between them.
 const ACQUIRE_PAUSE: Duration = Duration::from_millis(200);
 
 impl Client {
@@ -44,7 +44,7 @@ impl Client {
         self.post("heartbeat", json!({"key": key, "lease_id": lease_id})).await
     }
 
-    /// Gives a lease back; `value` is what the next owner reads.
+    /// Releases a lease; `value` is what the next owner reads.
     ///
     /// # Errors
     /// `not-holder`, or that the server cannot be reached.
@@ -59,8 +59,7 @@ impl Client {
         self.post("release", body).await
     }
 
-    /// Hands a lease over to the owner `to`, for whom it is kept for `offer_ms`; to whoever comes first
-    /// where there is no `to`.
+    /// Hands a lease over to the owner `to`, for whom it is reserved for `offer_ms`; without `to`, to the next caller.
     ///
     /// # Errors
     /// `not-holder`, or that the server cannot be reached.
@@ -79,7 +78,7 @@ impl Client {
         self.post("transfer", body).await
     }
 
-    /// Whether `token` is that of the present holder.
+    /// Whether `token` is the current holder's.
     ///
     /// # Errors
     /// `unknown-key`, or that the server cannot be reached.
@@ -108,7 +107,7 @@ impl Client {
     /// `unknown-key`, or that the server cannot be reached.
     pub async fn lease(&self, key: &str) -> Result<LeaseView, ClientError> {
         let leases = Call::get("leases");
-        // A path cannot carry these two: every URL parser takes them for directions.
+        // These two cannot be part of a path: every URL parser resolves them.
         if key == "." || key == ".." {
             let call = leases.query([("key", Some(key.to_owned()))]);
             let found: Leases = self.call(&call).await?;
@@ -125,7 +124,7 @@ impl Client {
         self.call(&Call::get("leases").query(filter.pairs())).await
     }
 
-    /// Strikes the fences of a key that were not confirmed.
+    /// Cancels the fences of a key that are not confirmed.
     ///
     /// # Errors
     /// `not-fencing`, or that the server cannot be reached.
@@ -137,7 +136,7 @@ impl Client {
         self.post("admin/fence-skip", json!({"key": key, "reason": reason})).await
     }
 
-    /// Forgets free keys that start with a prefix, as many as one call does.
+    /// Forgets free keys that start with a prefix, up to the limit of one call.
     ///
     /// # Errors
     /// The server's refusal, or that it cannot be reached.
@@ -165,7 +164,7 @@ impl Client {
         self.call(&Call::get("sessions").query(pairs)).await
     }
 
-    /// Ends a session by its id, and every lease of it.
+    /// Ends a session, given its id, and all its leases.
     ///
     /// # Errors
     /// `session-lost`, or that the server cannot be reached.
@@ -173,7 +172,7 @@ impl Client {
         self.call(&Call::new(Method::DELETE, "sessions").segment(id)).await
     }
 
-    /// Has a session hand over all that it keeps, by its id.
+    /// Asks a session, given its id, to hand over all its leases.
     ///
     /// # Errors
     /// `session-lost`, or that the server cannot be reached.
@@ -181,7 +180,7 @@ impl Client {
         self.call(&Call::new(Method::POST, "sessions").segment(id).segment("drain")).await
     }
 
-    /// The coordinators on the server's store.
+    /// Lists the coordinators on the server's store.
     ///
     /// # Errors
     /// The server's refusal, or that it cannot be reached.
@@ -193,7 +192,7 @@ impl Client {
         self.call(&Call::post(path, body)).await
     }
 
-    /// Sends again, under the same request id, what may have been granted without us hearing of it.
+    /// Repeats, under the same request id, a request that may have been granted although its answer was lost.
     async fn repeated<T: DeserializeOwned>(
         &self,
         path: &str,

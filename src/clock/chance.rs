@@ -1,4 +1,4 @@
-//! A generator of eight bytes, one for every key's actor.
+//! A random generator with eight bytes of state, one for every key's actor.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -6,10 +6,10 @@ use rand::{Rng, TryRng, rand_core::utils, seq::SliceRandom};
 
 /// The generator of Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
 pub(super) mod splitmix64 {
-    /// What the state grows by: 2^64 divided by the golden ratio, odd.
+    /// The increment of the state: 2^64 divided by the golden ratio, odd.
     pub(in crate::clock) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-    /// The output for a state.
+    /// The output for this state.
     pub(in crate::clock) fn mix(state: u64) -> u64 {
         let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -17,19 +17,19 @@ pub(super) mod splitmix64 {
     }
 }
 
-/// Chance for orders and jitter: eight bytes of state, and the same seed gives the same sequence.
-/// Good enough to be fair, useless for secrets.
+/// A random generator for orders and jitter, with eight bytes of state. The same seed gives the same sequence. It is
+/// good enough to be fair and must not be used for secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chance(u64);
 
 impl Chance {
-    /// The sequence of `seed`. Seeds that are close together give sequences that are not.
+    /// The sequence of `seed`. Seeds that are close together give unrelated sequences.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(splitmix64::mix(seed.wrapping_add(splitmix64::STEP)))
     }
 
-    /// The sequence of `name` under `seed`: the same whenever, and wherever, it is made.
+    /// The sequence of `name` under `seed`. It is the same at any time and on any machine.
     #[must_use]
     pub fn of(seed: u64, name: &str) -> Self {
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
@@ -38,12 +38,12 @@ impl Chance {
         Self::new(seed ^ splitmix64::mix(hash))
     }
 
-    /// 64 bits.
+    /// 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         Rng::next_u64(self)
     }
 
-    /// Puts the items into a random order, every order being equally likely.
+    /// Puts the items into a random order. Every order is equally likely.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         items.shuffle(self);
     }
@@ -56,10 +56,10 @@ impl Chance {
         order
     }
 
-    /// A span from zero up to `span`: full jitter, which parts callers that failed together.
+    /// A random time span from zero to `span`: full jitter, which separates callers that failed at the same time.
     #[must_use]
     pub fn jitter(&mut self, span: Duration) -> Duration {
-        // 53 bits fill a double exactly.
+        // 53 bits fill the mantissa of a double exactly.
         span.mul_f64((self.next_u64() >> 11) as f64 / (1u64 << 53) as f64)
     }
 }
@@ -98,7 +98,7 @@ mod tests {
         );
     }
 
-    /// χ² of 24 orders, 23 degrees of freedom: beyond 65 lies less than one chance in 100 000.
+    /// χ² of 24 orders, 23 degrees of freedom: a value above 65 has a probability below 1 in 100 000.
     fn assert_even(draws: impl Iterator<Item = Vec<usize>>) {
         let mut counts: HashMap<Vec<usize>, u32> = HashMap::new();
         let mut total = 0.0;

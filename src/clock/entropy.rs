@@ -1,4 +1,4 @@
-//! Sources of chance.
+//! Sources of randomness.
 
 use std::{
     cell::RefCell,
@@ -13,9 +13,9 @@ use rand::{
 use super::{Chance, chance::splitmix64};
 use crate::lease::Nonce;
 
-/// Where secrets, nonces and seeds come from.
+/// The source of secrets, nonces and seeds.
 pub trait Entropy: Send + Sync {
-    /// Fills the buffer.
+    /// Fills the buffer with random bytes.
     fn fill(&self, buffer: &mut [u8]);
 
     /// 64 random bits.
@@ -25,28 +25,28 @@ pub trait Entropy: Send + Sync {
         u64::from_le_bytes(bytes)
     }
 
-    /// 128 bits that this source gives only once.
+    /// 128 bits that this source returns only once.
     fn nonce(&self) -> Nonce {
         let mut bytes = [0; 16];
         self.fill(&mut bytes);
         Nonce(u128::from_le_bytes(bytes))
     }
 
-    /// A small generator of its own for one actor.
+    /// A small generator for one actor.
     fn chance(&self) -> Chance {
         Chance::new(self.next_u64())
     }
 
-    /// Forgets all state. To be called after a jump of the clock: the process may be one of two that
-    /// woke from the same snapshot, and would go on to give the nonces of its twin.
+    /// Discards all state. This must be called after a jump of the clock: two processes may have resumed from the same
+    /// snapshot, and would otherwise return the same nonces.
     fn refresh(&self) {}
 }
 
-/// How often [`SystemEntropy::refresh`] was called in this process.
+/// How many times [`SystemEntropy::refresh`] was called in this process.
 static REFRESHED: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The thread's generator, and the count of refreshes that it was seeded under.
+    /// The thread's generator, and the number of refreshes when it was seeded.
     static GENERATOR: RefCell<Option<(u64, StdRng)>> = const { RefCell::new(None) };
 }
 
@@ -62,7 +62,7 @@ impl SystemEntropy {
     }
 
     /// # Panics
-    /// When the operating system has no randomness to give: nothing here can go on without it.
+    /// When the operating system has no randomness to give. Nothing here can continue without it.
     fn with<R>(use_it: impl FnOnce(&mut StdRng) -> R) -> R {
         let refreshed = REFRESHED.load(Ordering::Acquire);
         GENERATOR.with_borrow_mut(|slot| {
@@ -91,8 +91,8 @@ impl Entropy for SystemEntropy {
     }
 }
 
-/// A source that gives the same sequence for the same seed. For tests and the simulator only: who saw
-/// one output can tell all others.
+/// A source that returns the same sequence for the same seed. Only for tests and the simulator: whoever saw one output
+/// can predict all others.
 #[derive(Debug)]
 pub struct SeededEntropy(AtomicU64);
 

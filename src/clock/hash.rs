@@ -1,5 +1,5 @@
-//! Maps that hash with keys drawn from the system, so that nobody can choose colliding keys; in tests with
-//! fixed ones, so that what walks through a map does so in the same order when a seed is replayed.
+//! Hash maps with keys drawn from the system, so that an attacker cannot choose keys that collide. In tests the hash
+//! keys are fixed, so that iteration over a map has the same order when a seed is replayed.
 
 use std::collections;
 
@@ -16,8 +16,7 @@ pub type HashSet<T> = collections::HashSet<T, Hashing>;
 #[cfg(feature = "server")]
 pub type DashMap<K, V> = dashmap::DashMap<K, V, Hashing>;
 
-/// An empty map that threads share. By how many locks is the machine's to say, and the same everywhere in
-/// tests.
+/// An empty map that threads share. The machine decides the number of its locks; in tests the number is fixed.
 #[cfg(feature = "server")]
 #[must_use]
 pub fn dash_map<K: Eq + std::hash::Hash, V>() -> DashMap<K, V> {

@@ -1,4 +1,4 @@
-//! Detects that time passed which the monotonic clock did not count.
+//! Detects time that passed and that the monotonic clock did not count.
 
 use std::{
     sync::{
@@ -11,35 +11,35 @@ use std::{
 use super::Clock;
 use crate::lease::Moment;
 
-/// A forward gain of the wall clock over ours beyond this is a pause that ours missed (§2).
+/// A forward gain of the wall clock over the node's clock beyond this means that the node's clock missed a pause (§2).
 const TOLERATED_MS: i64 = 1000;
-/// Both readings are cut to whole milliseconds, so their difference wavers by one.
+/// Both readings are cut to whole milliseconds, so their difference varies by one.
 const ROUNDING_MS: i64 = 1;
-/// Two readings of our clock with one of the wall clock between them belong together when they are
-/// no further apart than this.
+/// Two readings of the node's clock with a reading of the wall clock between them belong together when they are at most
+/// this far apart.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// How often to try for readings that belong together; a machine that cannot do it is believed.
+/// How many times to try for readings that belong together. After that, the last readings are used as they are.
 const TRIES: u32 = 10;
-/// No check so far.
+/// No check was made yet.
 const UNSET: i64 = i64::MIN;
 
-/// Notices a forward gain of the wall clock over ours of more than one second between two checks:
-/// a pause by the hypervisor, a resumed snapshot, or somebody setting the clock, which cannot be told
-/// from the first two.
+/// Notices when the wall clock gains more than one second on the node's clock between two checks. The cause is a pause
+/// by the hypervisor, a resumed snapshot, or a change of the wall clock, which cannot be distinguished from the first
+/// two.
 ///
-/// Guarantees: a gain is reported to one caller, once, and no other check returns before that one has voided the
-/// promises; a wall clock that is set back is never reported; a thread that loses the processor during a check causes
+/// Guarantees: a gain is reported to one caller, once, and no other check returns before that caller has voided the
+/// promises. A wall clock that is set back is never reported. A thread that loses the processor during a check causes
 /// no report.
 ///
-/// Does not guarantee: to see a pause while the wall clock was set back by as much.
+/// Does not guarantee: to see a pause during which the wall clock was set back by as much.
 ///
-/// Assumes: it is called before every answer that carries a promise, after the reading of the clock
-/// that the promise was decided by.
+/// Assumes: it is called before every answer that carries a promise, and after the reading of the clock on which that
+/// promise was decided.
 #[derive(Debug)]
 pub struct JumpDetector {
-    /// Wall clock minus our clock at the last check, in milliseconds.
+    /// The wall clock minus the node's clock at the last check, in milliseconds.
     offset: AtomicI64,
-    /// Who looks with care, and voids what has to be: one at a time.
+    /// Held while both clocks are read with care and promises are voided: one thread at a time.
     looks: Mutex<()>,
 }
 
@@ -56,9 +56,9 @@ impl JumpDetector {
         Self::default()
     }
 
-    /// Checks a reading of our clock and one of the wall clock that was taken after it. Where the wall clock gained more
-    /// than one second since the last check, `void` is called with the gain, before any check of the time after it
-    /// returns. Whether it was. Lock-free as long as nothing moved.
+    /// Checks a reading of the node's clock, and a reading of the wall clock that was taken after it. If the wall clock
+    /// gained more than one second since the last check, calls `void` with the gain before any check of the time after
+    /// it returns. Returns whether it did. Lock-free as long as nothing moved.
     pub fn check(
         &self,
         clock: &dyn Clock,
@@ -73,7 +73,7 @@ impl JumpDetector {
         self.settle(clock, void)
     }
 
-    /// Reads both clocks with care, and takes the result for the new base when the promises of before are void.
+    /// Reads both clocks with care. The result becomes the new base once the earlier promises are void.
     #[cold]
     fn settle(&self, clock: &dyn Clock, void: impl FnOnce(Duration)) -> bool {
         let _alone = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,8 +89,8 @@ impl JumpDetector {
     }
 }
 
-/// The offset from a reading of the wall clock between two of ours that are close together, so that
-/// the time for which this thread did not run is not taken for a jump.
+/// The offset from a reading of the wall clock between two readings of the node's clock that are close together. So
+/// time in which this thread did not run does not look like a jump.
 fn careful_offset(clock: &dyn Clock) -> i64 {
     let mut before = clock.now();
     for _ in 1..TRIES {
@@ -104,7 +104,7 @@ fn careful_offset(clock: &dyn Clock) -> i64 {
     offset(clock.wall_ms(), before.0 / 1_000_000)
 }
 
-/// Cut to half the range, so that a difference of two never overflows.
+/// The difference, cut to half the range, so that the difference of two offsets never overflows.
 fn offset(wall_ms: u64, ours_ms: u64) -> i64 {
     let limit = i128::from(i64::MAX / 2);
     let exact = i128::from(wall_ms) - i128::from(ours_ms);
@@ -121,7 +121,7 @@ mod tests {
         lease::Moment,
     };
 
-    /// The gain, where there is one.
+    /// The gain, if there is one.
     fn check(jumps: &JumpDetector, clock: &dyn Clock) -> Option<Duration> {
         let (now, mut heard) = (clock.now(), None);
         jumps.check(clock, (now, clock.wall_ms()), |gain| heard = Some(gain));

@@ -8,15 +8,15 @@ use std::{
 use super::Clock;
 use crate::lease::Moment;
 
-/// One second before the reading no longer fits a signed integer.
+/// One second before the reading exceeds a signed integer of 64 bits.
 const HOSTILE_START: Moment = Moment(i64::MAX as u64 - 1_000_000_000);
 /// Half a second before a 32-bit count of seconds since 1970 overflows.
 const HOSTILE_WALL_MS: u64 = (1 << 31) * 1000 - 500;
 
-/// A clock that moves only when told. Clones share it.
+/// A clock that moves only when a test moves it. Clones share it.
 ///
-/// It starts at a hostile place: within a second of its life the reading leaves the range of an `i64`
-/// and the wall clock the range of a 32-bit `time_t`.
+/// It starts at a hostile point: within one second, the reading leaves the range of an `i64` and the wall clock leaves
+/// the range of a 32-bit `time_t`.
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<Mutex<Reading>>);
 
@@ -24,7 +24,7 @@ pub struct ManualClock(Arc<Mutex<Reading>>);
 struct Reading {
     now: Moment,
     wall_ms: u64,
-    /// What of the last millisecond the wall clock has yet to show, in nanoseconds.
+    /// The part of the last millisecond that the wall clock does not show yet, in nanoseconds.
     wall_rest: u32,
 }
 
@@ -35,38 +35,37 @@ impl Default for ManualClock {
 }
 
 impl ManualClock {
-    /// A clock at its hostile start.
+    /// A clock at the hostile start.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A clock that starts at a chosen place.
+    /// A clock that starts at a chosen point.
     #[must_use]
     pub fn at(now: Moment, wall_ms: u64) -> Self {
         Self(Arc::new(Mutex::new(Reading { now, wall_ms, wall_rest: 0 })))
     }
 
-    /// Time passes, on both clocks.
+    /// Lets time pass on both clocks.
     pub fn advance(&self, span: Duration) {
         let mut reading = self.reading();
         reading.now = reading.now + span;
         reading.pass_wall(span);
     }
 
-    /// Time passes until the reading is `moment`; none does when that is past.
+    /// Lets time pass until the reading is `moment`; no time if that is past.
     pub fn advance_to(&self, moment: Moment) {
         let now = self.reading().now;
         self.advance(moment.since(now));
     }
 
-    /// A pause that the monotonic clock missed, as after a hypervisor stopped the machine: only the
-    /// wall clock gains.
+    /// A pause that the monotonic clock missed, as after a hypervisor stopped the machine. Only the wall clock gains.
     pub fn pause_unseen(&self, span: Duration) {
         self.reading().pass_wall(span);
     }
 
-    /// Somebody sets the wall clock, to milliseconds since 1970.
+    /// Sets the wall clock, in milliseconds since 1970.
     pub fn set_wall(&self, wall_ms: u64) {
         let mut reading = self.reading();
         (reading.wall_ms, reading.wall_rest) = (wall_ms, 0);
@@ -96,8 +95,8 @@ impl Clock for ManualClock {
     }
 }
 
-/// A clock that follows tokio's: in a runtime that was started with its time paused, timers and
-/// this clock move as one. Starts where [`ManualClock`] does.
+/// A clock that follows the clock of tokio. In a runtime that starts with its time paused, timers and this clock move
+/// together. It starts where [`ManualClock`] does.
 #[derive(Clone, Copy, Debug)]
 pub struct VirtualClock {
     origin: tokio::time::Instant,

@@ -1,13 +1,13 @@
-//! Time and chance, injected everywhere.
+//! Time and randomness, injected everywhere.
 //!
-//! Guarantees: [`Clock::now`] of one clock never goes backwards, for all threads together, and counts
-//! the time that the machine slept; [`Entropy::nonce`] of the system source is 128 bits from a
-//! cryptographic generator; everything seeded gives the same sequence for the same seed.
+//! Guarantees: [`Clock::now`] of one clock never goes backwards, across all threads, and counts the time for which the
+//! machine slept. [`Entropy::nonce`] of the system source is 128 bits from a cryptographic generator. Everything seeded
+//! gives the same sequence for the same seed.
 //!
-//! Does not guarantee: anything about the wall clock, which may stand still, jump or go back; that a
-//! pause by a hypervisor shows on [`Clock::now`] (that is what [`JumpDetector`] is for).
+//! Does not guarantee: anything about the wall clock, which may stand still, jump or go back; that [`Clock::now`] shows
+//! a pause by a hypervisor, which is what [`JumpDetector`] is for.
 //!
-//! Assumes: the kernel's `MONOTONIC_RAW` is within the drift that `lease` reckons with.
+//! Assumes: the rate of the kernel's `MONOTONIC_RAW` is within the drift that `lease` allows for.
 
 mod chance;
 mod entropy;
@@ -32,16 +32,16 @@ pub use system::{SystemClock, boottime_ms};
 
 use crate::lease::Moment;
 
-/// The source of time of everything that counts a promise.
+/// The clock on which all promises are counted.
 pub trait Clock: Send + Sync {
     /// A reading of the suspend-aware monotonic clock.
     fn now(&self) -> Moment;
 
-    /// The wall clock, milliseconds since 1970-01-01 UTC. For people; nothing is decided by it.
+    /// The wall clock, in milliseconds since 1970-01-01 UTC. For people; nothing is decided by it.
     fn wall_ms(&self) -> u64;
 
-    /// `CLOCK_BOOTTIME` in milliseconds, rounded down: a deadline by it can be told to another process
-    /// of the machine. A clock that knows none gives its own reading.
+    /// `CLOCK_BOOTTIME` in milliseconds, rounded down. Other processes of the machine can use a deadline on this clock.
+    /// A clock without it returns its own reading.
     fn boottime_ms(&self) -> u64 {
         self.now().0 / 1_000_000
     }
@@ -66,7 +66,7 @@ const YEAR_9999_MS: u64 = 253_402_300_799_999;
 
 /// Writes milliseconds since 1970 as RFC 3339, UTC, with milliseconds: `2026-11-21T02:20:00.125Z`.
 ///
-/// What lies beyond the year 9999 is written as its last millisecond.
+/// A time after the year 9999 is written as the last millisecond of that year.
 #[must_use]
 pub fn rfc3339(wall_ms: u64) -> String {
     let since = Duration::from_millis(wall_ms.min(YEAR_9999_MS));

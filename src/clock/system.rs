@@ -5,14 +5,13 @@ use crate::lease::Moment;
 
 /// The clock of the machine: on Linux `MONOTONIC_RAW + (BOOTTIME − MONOTONIC)`.
 ///
-/// `MONOTONIC_RAW` is not slewed by NTP but stops in suspend; what suspend cost is the difference of
-/// the other two. On other systems it is the monotonic clock of the standard library, which may stop
-/// in suspend.
+/// `MONOTONIC_RAW` is not slewed by NTP but stops in suspend. The difference of the other two is the time spent in
+/// suspend. On other systems this is the monotonic clock of the standard library, which may stop in suspend.
 #[derive(Debug, Default)]
 pub struct SystemClock(imp::Source);
 
 impl SystemClock {
-    /// The clock. Two of them agree on Linux, and need not elsewhere.
+    /// The clock. Two instances agree on Linux, but need not on other systems.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -37,10 +36,10 @@ impl Clock for SystemClock {
     }
 }
 
-/// A reading of `CLOCK_BOOTTIME` in milliseconds: one number that all processes of this machine can
-/// compare, shell scripts included (`/proc/uptime`). It differs from [`SystemClock`] in its zero and, by
-/// what NTP slews, in its rate; what lies between two readings is what counts. Where there is no such
-/// clock it is the system's monotonic one.
+/// A reading of `CLOCK_BOOTTIME` in milliseconds: a number that all processes of this machine can compare, including
+/// shell scripts (`/proc/uptime`). Its zero differs from that of [`SystemClock`], and so does its rate, by what NTP
+/// slews. Only the time between two readings is meaningful. Where there is no such clock, this is the system's
+/// monotonic clock.
 #[must_use]
 pub fn boottime_ms() -> u64 {
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -60,16 +59,16 @@ mod imp {
 
     use rustix::time::{ClockId, clock_gettime};
 
-    /// The longest suspend seen so far, in nanoseconds, never more than the true one.
+    /// The longest suspend seen so far, in nanoseconds. It is never more than the true one.
     #[derive(Debug, Default)]
     pub(super) struct Source(AtomicU64);
 
     impl Source {
-        /// A thread that loses the processor between the two readings sees `boot` too early, hence a
-        /// difference that is too small, never too large. The maximum of all such differences is
-        /// therefore right from below and never goes back, and neither does the sum.
+        /// A thread that loses the processor between the two readings sees `boot` too early, so the difference is too
+        /// small, never too large. The maximum of all such differences is therefore a lower bound that never goes back,
+        /// and the sum never goes back either.
         ///
-        /// `raw` is read first: a suspend in between is then counted, as if `raw` were read after it.
+        /// `raw` is read first. A suspend in between is then counted as if `raw` were read after it.
         pub(super) fn nanos(&self) -> u64 {
             let raw = read(ClockId::MonotonicRaw);
             let boot = read(ClockId::Boottime);

@@ -1,8 +1,8 @@
-//! How many connections each address has: the one share for each caller that there can be without accounts.
+//! Counts the connections of each address. Without accounts, this is the only share that each caller can have.
 //!
-//! Guarantees: an address never has more than the bound, over all workers.
+//! Guarantees: over all workers, an address never has more connections than the bound.
 //!
-//! Does not guarantee: a share for each of several callers behind one address, such as a proxy.
+//! Does not guarantee: a share for each of several callers behind one address, such as that of a proxy.
 
 use std::{
     collections::HashMap,
@@ -12,21 +12,21 @@ use std::{
 
 /// The connections by address.
 pub struct Addresses {
-    /// 0: no bound, and nothing is counted.
+    /// The bound per address; 0: no bound, and nothing is counted.
     most: usize,
     open: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// One connection that is counted.
+/// A counted connection; dropping it ends the count.
 pub struct Counted(Option<(Arc<Addresses>, IpAddr)>);
 
 impl Addresses {
-    /// So many for each at most; 0: no bound.
+    /// At most `most` connections for each address; 0: no bound.
     pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, open: Mutex::default() })
     }
 
-    /// Counts a connection; `None` where its address has as many as it may.
+    /// Counts a connection; `None` when its address already has as many as the bound allows.
     pub fn count(self: &Arc<Self>, address: Option<IpAddr>) -> Option<Counted> {
         let Some(address) = address.filter(|_| self.most > 0).map(network) else {
             return Some(Counted(None));
@@ -54,7 +54,8 @@ impl Drop for Counted {
     }
 }
 
-/// An IPv6 network is one caller: whoever has one address of it has them all.
+/// The caller that an address stands for. An IPv6 /64 network counts as one caller: whoever has one of its addresses
+/// has them all.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -1,4 +1,4 @@
-//! What administrators order; each order leaves an event with its actor and reason.
+//! The administrators' calls. Each of them leaves an event with its actor and reason.
 
 use actix_web::{
     HttpRequest, HttpResponse,
@@ -22,7 +22,7 @@ use crate::{
     manager::{DrainedOwner, ForgottenKeys, Trouble},
 };
 
-/// Who orders: the address it comes from, at the node that it was sent to.
+/// The actor of a call: the caller's address, as seen by the node that the call was sent to.
 fn actor(request: &HttpRequest) -> String {
     let peer =
         request.peer_addr().map_or_else(|| "unknown".to_owned(), |peer| peer.ip().to_string());
@@ -183,7 +183,7 @@ pub async fn drain(
         let owner = owner("owner", &wanted.owner)?;
         let drained = app.manager.drain_owner(&owner, &actor(&request), received).await;
         let mut drained = drained.map_err(|error| Problem::admin(&error, &app, None))?;
-        // Every one of them: this node may not have heard yet of all keys that others keep.
+        // All other nodes are asked: this node may not know of all their keys yet.
         let others = if was_forwarded(&request) { Vec::new() } else { app.manager.others() };
         for home in others {
             let answer = app.forwarder.forward(&request, &app, &home, bytes.clone()).await;
@@ -191,7 +191,7 @@ pub async fn drain(
                 Some(answer) if answer.status().is_success() => answer.json::<Drained>().await.ok(),
                 _ => None,
             };
-            // Asked again, the rest is done.
+            // A repeated call does the rest.
             let part = part.ok_or_else(|| Problem::trouble(&Trouble::Elsewhere(home)))?;
             drained.revoked += part.revoked;
             drained.pinned += part.pinned;

@@ -1,4 +1,4 @@
-//! Any of several leases.
+//! Acquiring any of several leases.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -74,7 +74,7 @@ async fn try_acquire_any(
         Ok(place) => place,
         Err(full) => return acquire_any_at_once(request, app, any, received, full).await,
     };
-    // The calls under a session are served by its home.
+    // A session's home node serves the calls under the session.
     if let Some((id, _)) = any.mark.filter(|_| any.session.is_none())
         && !was_forwarded(request)
         && !manager.is_draining()
@@ -87,7 +87,7 @@ async fn try_acquire_any(
         Err(AcquireAnyError::Session(error))
             if !was_forwarded(request) && error.home().is_some() =>
         {
-            // R6: what a session keeps is granted by the session's home.
+            // R6: a session's home node grants the leases that the session keeps.
             let problem = Problem::session(&error);
             let Some(home) = problem.home() else { return Err(problem) };
             let answer = relay_waiting(request, app, home, bytes.clone(), wait).await;
@@ -104,7 +104,7 @@ async fn try_acquire_any(
     Ok(json(request, StatusCode::OK, &answer))
 }
 
-/// Where no more calls may wait, one that need not is granted, here.
+/// Serves a call while no more calls may wait: it is granted here if that takes no waiting.
 async fn acquire_any_at_once(
     request: &HttpRequest,
     app: &App,
@@ -131,7 +131,7 @@ async fn acquire_any_at_once(
     }
 }
 
-/// Adds what other nodes answer for of a repeated call's grants: all of it, or the caller is to come
+/// Adds the grants of a repeated call that other nodes answer for. If some of them cannot be had, the caller must try
 /// again.
 async fn gather(
     request: &HttpRequest,
@@ -156,7 +156,7 @@ async fn gather(
     let found: HashSet<String> =
         answer.grants.iter().filter_map(AnyGrant::key).map(str::to_owned).collect();
     for (key, home) in elsewhere.iter().filter(|(key, _)| !found.contains(key.as_str())) {
-        // Ended meanwhile; or it has another home by now.
+        // It has ended meanwhile, or it has another home by now.
         let stands = app.manager.stands(key, id).await.map_err(|error| Problem::trouble(&error))?;
         if stands {
             return Err(Problem::trouble(&Trouble::Elsewhere(home.clone())));
@@ -174,7 +174,7 @@ fn told(app: &App, grants: &[(Key, crate::lease::Grant)]) -> Grants {
     Grants { grants: grants.map(AnyGrant::Own).collect() }
 }
 
-/// What is asked for, judged as far as that needs no state.
+/// Reads the request and checks all that needs no state.
 pub fn read_any(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
     let (ttl_ms, session) = kept_by(body.ttl_ms, body.session.as_deref())?;
     let mark = match &body.request_id {
@@ -196,7 +196,7 @@ pub fn read_any(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
                 listed.as_bytes(),
                 prefix.as_bytes(),
             ];
-            // What marks say of calls without a pool or session is as it was.
+            // A pool and a session are part of the mark only where they are given.
             parts.extend(body.pool.as_deref().map(str::as_bytes));
             parts.extend(body.session.as_deref().map(str::as_bytes));
             mark(Some(id), &parts)?
@@ -248,6 +248,6 @@ fn candidates(body: &AcquireAnyBody) -> Result<Candidates, Problem> {
         (None, None, Some(pool)) => Ok(Candidates::Pool(pool.to_owned())),
         (Some(_), Some(_), _) => Err(Problem::field("prefix", "and keys exclude each other")),
         (_, _, Some(_)) => Err(Problem::field("pool", "excludes keys and prefix")),
-        (None, None, None) => Err(Problem::field("keys", "or prefix or pool is needed")),
+        (None, None, None) => Err(Problem::field("keys", "or prefix or pool must be given")),
     }
 }

@@ -1,4 +1,4 @@
-//! Many leases in one request: a verdict for each, and one failure never spoils another.
+//! Many leases in one request. Each has its own verdict, and a failure of one never affects another.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ use crate::{
     manager::{Asked, Elsewhere, Home},
 };
 
-/// Most leases of one batch.
+/// The most leases in one batch.
 const MAX_BATCH: usize = 10_000;
 
-/// Whether a key is valid, at little cost for nearly all that are.
+/// Checks whether a key is valid, at little cost for nearly all valid keys.
 pub fn check_key(key: &str) -> Result<(), Problem> {
     // Control characters beyond ASCII begin with 0xc2.
     let doubtful = |b: u8| b.is_ascii_control() || b == 0xc2;
@@ -31,7 +31,7 @@ pub fn check_key(key: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A batch is refused as a whole when it is too long.
+/// Refuses a batch as a whole when it is too long.
 pub fn check_size(body: &BatchBody) -> Result<(), Problem> {
     if body.leases.len() > MAX_BATCH {
         let detail = format!("names {} leases; at most {MAX_BATCH} are allowed", body.leases.len());
@@ -40,7 +40,7 @@ pub fn check_size(body: &BatchBody) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The verdict that a problem is.
+/// Turns a problem into a verdict.
 pub fn refused(key: &str, problem: Problem) -> Verdict<'_> {
     Verdict {
         key,
@@ -53,8 +53,8 @@ pub fn refused(key: &str, problem: Problem) -> Verdict<'_> {
     }
 }
 
-/// Asks about the leases of a batch that can be asked about, and gives each its verdict, in order. Those
-/// that are at home elsewhere are asked for there, all of one home in one request.
+/// Answers a batch with a verdict for each lease, in order. Leases at home on other nodes are forwarded to them, in one
+/// request per home node.
 pub async fn answer<'b, T, E: Elsewhere>(
     request: &HttpRequest,
     app: &App,
@@ -113,8 +113,8 @@ pub async fn answer<'b, T, E: Elsewhere>(
     json(request, StatusCode::OK, &Verdicts { results: results.into_iter().flatten().collect() })
 }
 
-/// The part of a batch that is at home at another node, and what that says about each; `None` when it
-/// cannot be reached.
+/// Forwards a home node's part of a batch, and returns the node's verdict on each lease; `None` when the node cannot be
+/// reached.
 async fn carry<'b>(
     request: &HttpRequest,
     app: &App,
@@ -143,7 +143,7 @@ async fn carry<'b>(
     (places, items)
 }
 
-/// One lease of a batch; what is wrong with it is its own verdict.
+/// Reads one lease of a batch. A fault becomes that lease's own verdict.
 pub fn read(lease: &LeaseRef) -> Result<LeaseId, Problem> {
     check_key(&lease.key)?;
     lease_id(&lease.lease_id)

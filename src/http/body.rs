@@ -1,6 +1,6 @@
 //! Reading requests strictly and writing answers.
 //!
-//! Guarantees: a body is kept as it comes, within what its call and all bodies together may take.
+//! Guarantees: a body is buffered as it arrives, within the bound of its call and the budget of all bodies.
 
 use std::{
     future::{Future, poll_fn},
@@ -30,29 +30,29 @@ use super::{
 };
 use crate::lease::{Key, Owner};
 
-/// Largest body of a call about one lease or one session, in bytes: a value of 16 KiB of which each byte is escaped, and
-/// as much for the rest.
+/// The largest body of a call about one lease or one session, in bytes. It has room for a value of 16 KiB of which each
+/// byte is escaped, and as much again for the rest.
 pub const SINGLE_BODY_BYTES: usize = 128 * 1024;
-/// Largest body of a call about many leases.
+/// The largest body of a call about many leases, in bytes.
 pub const BATCH_BODY_BYTES: usize = 1024 * 1024;
 
-/// How long a client may take for a body, once its head is there.
+/// How long a client may take to send a body after the head of its request.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What a body of a call may be.
+/// The bounds of a call's body.
 pub trait Bounded {
     /// Its largest length in bytes.
     const MOST: usize = SINGLE_BODY_BYTES;
-    /// Whether others depend on the call: it is served when others are refused.
+    /// Whether others depend on the call. Such a call is served while other calls are refused.
     const IS_VITAL: bool = false;
 }
 
-/// A JSON body: unknown and duplicate fields, wrong types and excess are refused.
+/// A JSON body. Unknown and duplicate fields, wrong types and excess content are refused.
 ///
-/// The bytes are kept, to be passed on to the node that the lease is at home at.
+/// The bytes are kept, so that the call can be forwarded to the lease's home node.
 pub struct Body<T>(pub T, pub Bytes);
 
-/// A [`Body`] that may be left out.
+/// A [`Body`] that may be absent.
 pub struct OptionalBody<T>(pub T, pub Bytes);
 
 type Reading<T> = Pin<Box<dyn Future<Output = Result<T, Problem>>>>;
@@ -75,13 +75,13 @@ impl<T: Bounded + DeserializeOwned + Default + 'static> FromRequest for Optional
     }
 }
 
-/// The content of a [`Body`].
+/// Parses the content of a [`Body`].
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let read = serde_json::from_slice::<Object<T>>(bytes);
     read.map(|Object(body)| body).map_err(|_| explain::<T>(bytes))
 }
 
-/// The content of an [`OptionalBody`].
+/// Parses the content of an [`OptionalBody`].
 pub fn parse_optional<T: DeserializeOwned + Default>(bytes: &[u8]) -> Result<T, Problem> {
     if bytes.is_empty() {
         return Ok(T::default());
@@ -108,12 +108,12 @@ fn read<T: Bounded, R>(
             }
             parse(bytes)
         };
-        // The handler, which would put the request's ids on its answer, is not reached.
+        // The request does not reach the handler that would put its ids on the answer.
         read.await.map_err(|problem| problem.answering(&request))
     })
 }
 
-/// All of a body. One that came at once and is short, as those of heartbeats are, is not copied.
+/// Reads the whole body. A short body that arrives in one piece, like that of a heartbeat, is not copied.
 async fn gather<T: Bounded>(
     request: &HttpRequest,
     payload: &mut Payload,
@@ -145,8 +145,8 @@ async fn gather<T: Bounded>(
     Ok(buffer.freeze())
 }
 
-/// The next piece of a body, of which so many bytes are left, where that is known. While it is waited for, the
-/// connection counts as one that has nothing to say.
+/// Reads the next piece of a body, of which `left` bytes are still to come, if that is known. Until it arrives, the
+/// connection counts as idle.
 async fn chunk(
     request: &HttpRequest,
     payload: &mut Payload,
@@ -164,8 +164,8 @@ async fn chunk(
     chunk.await.transpose().map_err(|error| Problem::malformed(error.to_string(), None))
 }
 
-/// Says what is wrong with a body, and where; read a second time, since the first reading is the one
-/// that must be fast.
+/// Says what is wrong with a body, and where. The body is parsed a second time for this, so that the first parsing can
+/// be fast.
 fn explain<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
     if bytes.is_empty() {
         return Problem::malformed("the body is empty; a JSON object is expected".into(), None);
@@ -194,7 +194,7 @@ pub fn quoted(detail: &str) -> Option<String> {
     Some(rest.split_once('`')?.0.to_owned())
 }
 
-/// The bytes that percent-encoding stands for, decoded once.
+/// Decodes percent-encoding, once.
 pub fn percent_decode(raw: &[u8]) -> Result<Vec<u8>, &'static str> {
     let mut bytes = Vec::with_capacity(raw.len());
     let mut rest = raw;
@@ -207,7 +207,7 @@ pub fn percent_decode(raw: &[u8]) -> Result<Vec<u8>, &'static str> {
         let digits = after.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
         let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
         let Some(decoded) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) else {
-            return Err("holds a % that two hexadecimal digits do not follow");
+            return Err("holds a % that is not followed by two hexadecimal digits");
         };
         bytes.push(decoded);
         rest = &after[2..];
@@ -215,22 +215,22 @@ pub fn percent_decode(raw: &[u8]) -> Result<Vec<u8>, &'static str> {
     Ok(bytes)
 }
 
-/// A key from a body.
+/// Reads a key from a body.
 pub fn key(text: &str) -> Result<Key, Problem> {
     Key::new(text).map_err(|error| Problem::field("key", error))
 }
 
-/// An owner from a body, under the name that its field has there.
+/// Reads an owner from the field `field` of a body.
 pub fn owner(field: &str, text: &str) -> Result<Owner, Problem> {
     Owner::new(text).map_err(|error| Problem::field(field, error))
 }
 
-/// A lease id from a body.
+/// Reads a lease id from a body.
 pub fn lease_id(text: &str) -> Result<crate::lease::LeaseId, Problem> {
     text.parse().map_err(|error| Problem::field("lease_id", error))
 }
 
-/// 200, or another success, as JSON.
+/// Answers with a success status and a JSON body.
 pub fn json<T: Serialize>(request: &HttpRequest, status: StatusCode, body: &T) -> HttpResponse {
     let bytes = serde_json::to_vec(body).unwrap_or_default();
     let mut response = HttpResponse::build(status)
@@ -243,7 +243,7 @@ pub fn json<T: Serialize>(request: &HttpRequest, status: StatusCode, body: &T) -
 const REQUEST_ID: header::HeaderName = header::HeaderName::from_static("x-request-id");
 const TRACE_PARENT: header::HeaderName = header::HeaderName::from_static("traceparent");
 
-/// Copies what lets a caller find its request again.
+/// Copies the headers by which a caller recognizes its request.
 pub fn echo_request_id(request: &HttpRequest, headers: &mut header::HeaderMap) {
     for name in [&REQUEST_ID, &TRACE_PARENT] {
         if let Some(value) = request.headers().get(name) {

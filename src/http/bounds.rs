@@ -1,4 +1,4 @@
-//! How long the body of each call may be, and whose body is read when others are refused.
+//! The longest body of each call, and the calls whose bodies are still read while others are refused.
 
 use super::{
     body::{BATCH_BODY_BYTES, Bounded},
@@ -24,7 +24,7 @@ impl Bounded for AcquireAnyBody {
     const MOST: usize = BATCH_BODY_BYTES;
 }
 
-/// Of heartbeats and of releases.
+/// Heartbeats and releases.
 impl Bounded for BatchBody {
     const MOST: usize = BATCH_BODY_BYTES;
     const IS_VITAL: bool = true;

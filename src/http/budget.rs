@@ -1,8 +1,8 @@
-//! The bytes of all bodies that the process keeps: one bound for all callers.
+//! The bytes of all request bodies that the process buffers, with one bound for all callers.
 //!
-//! Guarantees: a body counts for what is kept of it, from when that arrives until its call is answered; what its head
-//! says of its length counts for nothing. Up to [`FREE`] bytes of each are free, so that no other bodies cost a
-//! heartbeat; for longer heartbeats and releases there is a reserve.
+//! Guarantees: a body counts for the bytes that are buffered, from their arrival until the call is answered. The length
+//! that its head announces does not count. Up to [`FREE`] bytes of each body are free, so other bodies never keep a
+//! heartbeat out. Longer heartbeats and releases have a reserve.
 //!
 //! Does not guarantee: a share for each caller.
 
@@ -15,14 +15,14 @@ use bytes::Bytes;
 
 use super::problem::Problem;
 
-/// So many bytes of a body are free: the buffers of a connection take as much, and there is a bound of those.
+/// The bytes of each body that are free. A connection's own buffers take as much, and connections have a bound.
 pub const FREE: usize = 8 * 1024;
-/// A buffer grows by this at least, and by a quarter.
+/// The bytes that a buffer grows by at least; a large one grows by a quarter.
 const GROWTH: usize = 16 * 1024;
-/// The reserve is this part of the budget.
+/// The reserve is one part in this many of the budget, on top of it.
 const RESERVE: usize = 8;
 
-/// What bodies may take.
+/// The bytes that bodies may take.
 #[derive(Debug)]
 pub struct Budget {
     most: usize,
@@ -30,13 +30,13 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Of so many bytes.
+    /// A budget of `most` bytes.
     #[must_use]
     pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, used: AtomicUsize::new(0) })
     }
 
-    /// How many bytes are kept now.
+    /// The bytes in use now.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
@@ -49,7 +49,7 @@ impl Budget {
     }
 }
 
-/// A body, as it arrives.
+/// The part of a body that has arrived.
 pub struct Buffer {
     budget: Arc<Budget>,
     is_vital: bool,
@@ -58,20 +58,20 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Empty. What is vital may use the reserve too.
+    /// An empty buffer. A vital call may also use the reserve.
     pub fn new(budget: Arc<Budget>, is_vital: bool) -> Self {
         Self { budget, is_vital, bytes: Vec::new(), charged: 0 }
     }
 
-    /// How much is there.
+    /// The number of bytes that have arrived.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Adds what arrived.
+    /// Adds the next bytes.
     ///
     /// # Errors
-    /// It is more than there may be.
+    /// When the budget has no room for them.
     pub fn add(&mut self, chunk: &[u8]) -> Result<(), Problem> {
         let length = self.bytes.len() + chunk.len();
         if length > self.bytes.capacity() {
@@ -88,7 +88,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// All of it; it counts until it is dropped.
+    /// The whole body; it counts until it is dropped.
     pub fn freeze(self) -> Bytes {
         Bytes::from_owner(self)
     }

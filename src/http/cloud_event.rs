@@ -1,4 +1,4 @@
-//! Ownership changes as they are told: CloudEvents, and the cursors that a stream resumes from.
+//! Ownership changes as CloudEvents, and the cursors from which a stream resumes.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use crate::{
     store::{Committed, Position},
 };
 
-/// A cursor: the store's identity, so that another store's is noticed, and the position in it.
+/// Writes a cursor: the store's tag, which tells it from cursors of other stores, and the position in the store.
 pub fn cursor(source: &Source, at: Position) -> String {
     write_cursor(&source.store_tag(), at)
 }
 
-/// A cursor of a store by its tag.
+/// Writes a cursor of the store with this tag.
 pub fn write_cursor(store_tag: &str, at: Position) -> String {
     format!("{store_tag}-{}-{}", at.revision.0, at.index)
 }
 
-/// `None` for a cursor of another store.
+/// Reads a cursor; `None` for a cursor of another store.
 pub fn parse_cursor(app: &App, text: &str) -> Result<Option<Position>, Problem> {
     if text == "0" {
         return Ok(Some(app.manager.earliest()));
@@ -36,7 +36,7 @@ pub fn parse_cursor(app: &App, text: &str) -> Result<Option<Position>, Problem> 
     Ok((tag == app.source.store_tag()).then_some(position))
 }
 
-/// The store's tag and the position of a cursor, as [`cursor`] writes it and in no other way.
+/// The store's tag and the position in a cursor. Only the exact form that [`cursor`] writes is accepted.
 pub fn read_cursor(text: &str) -> Option<(&str, Position)> {
     let mut parts = text.split('-');
     let tag = parts.next()?;
@@ -45,13 +45,13 @@ pub fn read_cursor(text: &str) -> Option<(&str, Position)> {
     parts.next().is_none().then_some((tag, Position { revision, index }))
 }
 
-/// Digits alone, and no more of them than are needed.
+/// A number of digits only, without leading zeros.
 fn plain_number<T: std::str::FromStr>(text: &str) -> Option<T> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     (digits && (text.len() == 1 || !text.starts_with('0'))).then(|| text.parse().ok()).flatten()
 }
 
-/// A change as CloudEvents 1.0 have it.
+/// A change in the form of CloudEvents 1.0.
 #[derive(Serialize)]
 pub struct CloudEvent<'a> {
     specversion: &'static str,
@@ -85,7 +85,7 @@ struct Previous<'a> {
     token: u64,
 }
 
-/// A change as an event.
+/// Turns a change into an event.
 pub fn cloud_event<'a>(
     source: &'a Source,
     setting: &'a Setting,
@@ -97,7 +97,7 @@ pub fn cloud_event<'a>(
     CloudEvent {
         specversion: "1.0",
         id: cursor(source, committed.position),
-        // Who says so, when it is forgotten who did it.
+        // When the node that made the change is no longer known, the reporting node is named.
         source: node.unwrap_or(&source.node),
         kind: format!("io.tenure.lease.{}", change.kind.as_str()),
         subject: key,
@@ -121,16 +121,16 @@ pub fn cloud_event<'a>(
     }
 }
 
-/// What an event says besides the change.
+/// What an event contains besides the change.
 pub struct Setting {
-    /// The URL of the node that made it, when it was another: `Some(None)` when that is forgotten.
+    /// The URL of the node that made the change, if it was another node; `Some(None)` when that is no longer known.
     writer: Option<Option<Box<str>>>,
-    /// The pool that the key is in now.
+    /// The pool that the key belongs to now.
     pool: Arc<str>,
 }
 
 impl Setting {
-    /// As the world knows it now.
+    /// The setting as the node knows it now.
     pub fn of(world: &World, committed: &Committed) -> Self {
         Self {
             writer: (!world.is_own(committed.node)).then(|| world.url_of(committed.node)),
@@ -138,33 +138,33 @@ impl Setting {
         }
     }
 
-    /// Of a coordinator that is gone.
+    /// The setting when the coordinator is already gone.
     pub fn unknown() -> Self {
         Self { writer: None, pool: DEFAULT_POOL.into() }
     }
 }
 
-/// One event of the stream. JSON has no line breaks, so one `data:` line is enough.
+/// Renders one event of the stream. The JSON has no line breaks, so one `data:` line is enough.
 pub fn render(source: &Source, setting: &Setting, committed: &Committed) -> Bytes {
     let event = cloud_event(source, setting, committed);
     let mut out = Vec::with_capacity(512);
     out.extend_from_slice(
         format!("id: {}\nevent: {}\ndata: ", event.id, committed.change.kind.as_str()).as_bytes(),
     );
-    // Writing into memory does not fail.
+    // A write into memory does not fail.
     let _ = serde_json::to_writer(&mut out, &event);
     out.extend_from_slice(b"\n\n");
     out.into()
 }
 
-/// Tells a subscriber that it may have missed something, and where it stands.
+/// Renders the event that tells a subscriber that it may have missed changes, and its position.
 pub fn render_reset(source: &Source, at: Position, reason: &str) -> Bytes {
     let id = cursor(source, at);
     let data = serde_json::json!({ "cursor": id, "reason": reason });
     format!("id: {id}\nevent: reset\ndata: {data}\n\n").into()
 }
 
-/// No cursor: it is no change of a key, and is not replayed.
+/// Renders a `frozen` event. It has no cursor: it is not a change of a key, and it is not replayed.
 pub fn render_frozen(why: Option<&str>) -> Bytes {
     let data = serde_json::json!({ "frozen": why.is_some(), "reason": why });
     format!("event: frozen\ndata: {data}\n\n").into()

@@ -1,13 +1,15 @@
-//! Browsers may only act for pages of this coordinator.
+//! Checks requests before they reach a handler. A browser may only act for pages of this coordinator.
 //!
-//! Guarantees: no page of another origin changes or reads anything, nor does one whose name was pointed at this address
-//! after it was loaded (DNS rebinding).
+//! Guarantees: a page of another origin changes and reads nothing. Neither does a page whose name was pointed at this
+//! address after the page was loaded (DNS rebinding).
 //!
-//! Does not guarantee: anything against programs. There are no accounts: whoever reaches the port owns every lease.
+//! Does not guarantee: any protection against programs. There are no accounts: whoever reaches the port controls every
+//! lease.
 //!
-//! Believes nothing about a call between nodes that [`super::seal`] does not prove.
+//! A claim that a call comes from another node counts only if [`super::seal`] proves it.
 //!
-//! Assumes: a browser says `Mozilla/` as its user agent, or sends `Origin`, `Referer` or `Sec-Fetch-Site`.
+//! Assumes: a browser sends a user agent that starts with `Mozilla/`, or an `Origin`, `Referer` or `Sec-Fetch-Site`
+//! header.
 
 use std::{
     future::{self, Future},
@@ -38,7 +40,7 @@ const FETCH_SITE: header::HeaderName = header::HeaderName::from_static("sec-fetc
 const FETCH_MODE: header::HeaderName = header::HeaderName::from_static("sec-fetch-mode");
 const FETCH_DEST: header::HeaderName = header::HeaderName::from_static("sec-fetch-dest");
 
-/// Which requests reach a handler.
+/// Decides which requests reach a handler.
 #[derive(Clone)]
 pub struct Door {
     names: Names,
@@ -46,7 +48,7 @@ pub struct Door {
 }
 
 impl Door {
-    /// Opens for calls under these names, and for those that a node of the same store passes on.
+    /// Accepts calls under these names, and calls that a node of the same store forwards.
     #[must_use]
     pub fn new(names: Names, seal: Arc<Seal>) -> Self {
         Self { names, seal }
@@ -63,7 +65,7 @@ impl Door {
     }
 }
 
-/// The names by which this coordinator may be called, beside IP addresses and `localhost`.
+/// The host names of this coordinator, besides IP addresses and `localhost`.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     own: Arc<str>,
@@ -71,7 +73,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// These names, with commas between (`*.example.com`: all below), and that of this URL.
+    /// The names in `hosts`, separated by commas (`*.example.com` stands for all names below it), and that of `url`.
     #[must_use]
     pub fn new(hosts: &str, url: &str) -> Self {
         let own =
@@ -83,7 +85,7 @@ impl Names {
 
     fn knows(&self, authority: &str) -> bool {
         let host = host_of(authority).trim_end_matches('.');
-        // A page at an address is no page of a name that was pointed at it.
+        // A page that was loaded from an IP address cannot come from a rebound name.
         host.parse::<IpAddr>().is_ok()
             || is_below(host, "localhost")
             || host.eq_ignore_ascii_case(&self.own) && !host.is_empty()
@@ -127,7 +129,8 @@ impl Names {
             origin.or(site).or_else(|| text(&header::REFERER)).is_some()
                 || text(&header::USER_AGENT).is_some_and(|agent| agent.starts_with("Mozilla/"))
         };
-        // A page may send any other type to any server. Before it sends JSON, its browser asks, and is refused.
+        // A page may send any other type to any server. Before it sends JSON, its browser sends a preflight request,
+        // which is refused.
         if request.method() == Method::POST && !is_json(text(&header::CONTENT_TYPE)) && is_browser()
         {
             return Err(Problem::not_json());
@@ -141,7 +144,7 @@ fn is_json(kind: Option<&str>) -> bool {
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
-/// Without its port.
+/// The host of an authority, without the port.
 fn host_of(authority: &str) -> &str {
     match authority.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or(rest),
@@ -149,7 +152,7 @@ fn host_of(authority: &str) -> &str {
     }
 }
 
-/// Whether it is this domain, or one in it.
+/// Whether `host` is the domain `parent` or a name below it.
 fn is_below(host: &str, parent: &str) -> bool {
     let Some(start) = host.len().checked_sub(parent.len()) else { return false };
     host.get(start..).is_some_and(|end| end.eq_ignore_ascii_case(parent))
@@ -171,7 +174,7 @@ where
     }
 }
 
-/// What is behind a [`Door`].
+/// The service behind a [`Door`].
 pub struct Guarded<S> {
     door: Door,
     inner: Rc<S>,
@@ -215,7 +218,7 @@ where
     }
 }
 
-/// Answers have secrets in them, and what is true now: nobody keeps one that does not say otherwise.
+/// Forbids caching, unless the answer says otherwise: answers hold secrets, and state that is only true now.
 fn keep_nothing<B>(response: &mut HttpResponse<B>) {
     let headers = response.headers_mut();
     if !headers.contains_key(header::CACHE_CONTROL) {
@@ -223,7 +226,7 @@ fn keep_nothing<B>(response: &mut HttpResponse<B>) {
     }
 }
 
-/// Whether others depend on a call: it is served when there are no places for calls.
+/// Whether others depend on a call. Such a call is served even when no places are left.
 pub fn is_vital(path: &str) -> bool {
     match path {
         "/livez" | "/readyz" | "/metrics" => true,
@@ -267,7 +270,7 @@ mod tests {
 
     use super::*;
 
-    /// What a GET and a POST with these headers are answered.
+    /// The problem codes for a GET and a POST with these headers.
     fn judged(headers: &[(&'static str, &str)]) -> [Option<&'static str>; 2] {
         let door = Names::new("tenure.example., *.corp.example", "http://node-1.:7373");
         [Method::GET, Method::POST].map(|method| {

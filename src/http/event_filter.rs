@@ -1,9 +1,9 @@
-//! Which events a subscriber wants.
+//! Selects the events that a subscriber wants.
 
 use super::{events::EventsQuery, problem::Problem};
 use crate::{actor::World, lease::ChangeKind, store::Committed};
 
-/// Which events a subscriber wants.
+/// The events that a subscriber wants.
 pub struct Filter {
     prefix: String,
     owner: Option<String>,
@@ -12,7 +12,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// The one that a query describes.
+    /// Reads the filter from a query.
     pub fn of(query: &EventsQuery) -> Result<Self, Problem> {
         let types = match query.types.as_deref() {
             None | Some("") => None,
@@ -26,7 +26,7 @@ impl Filter {
         })
     }
 
-    /// Whether the subscriber is to be told.
+    /// Whether the subscriber gets this change.
     pub fn wants(&self, world: &World, committed: &Committed) -> bool {
         if committed.key.is_session() {
             return false;
@@ -45,7 +45,7 @@ impl Filter {
     }
 }
 
-/// Short types that the stream knows and that this build has no cause to send.
+/// Short types that are valid but match no change.
 const SILENT: [&str; 3] = ["handover-requested", "reset", "frozen"];
 
 fn parse_types(list: &str) -> Result<Vec<ChangeKind>, Problem> {

@@ -1,4 +1,4 @@
-//! Ownership changes, as a stream that resumes without a hole, and by long poll.
+//! Ownership changes, as a stream that resumes without a gap, and by long poll.
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,13 +33,13 @@ use crate::{
     store::{Committed, Position, StoreError},
 };
 
-/// A comment, for who would otherwise hear nothing.
+/// A comment line, sent to a subscriber that would otherwise get nothing.
 const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n\n");
-/// Bytes that one chunk of the stream gathers at most, while there is more.
+/// The bytes at which a chunk of the stream is sent, although there is more to add.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Most events of one long poll.
+/// The most events in the answer of one long poll.
 const MAX_POLL: usize = 1000;
-/// Longest long poll, in milliseconds.
+/// The longest wait of a long poll, in milliseconds.
 const MAX_POLL_MS: u64 = 60_000;
 
 /// Query of `GET /v1/events`.
@@ -77,17 +77,17 @@ pub struct EventsPage {
     pub reset: bool,
 }
 
-/// Where a subscriber stands.
+/// The state of one subscriber.
 pub struct Reader {
     app: web::Data<App>,
     filter: Arc<Filter>,
-    /// It has a place as long as it lives.
+    /// The place among the calls that wait, until the reader is dropped.
     _place: Option<Waiting>,
     subscriber: Subscriber,
     position: Position,
-    /// The store that the position is of.
+    /// The identity of the store that the position belongs to.
     store: Nonce,
-    /// What is being read of the history.
+    /// The read of the history that is in progress.
     replay: Option<LocalBoxFuture<'static, Result<Piece, StoreError>>>,
     live: bool,
     over: bool,
@@ -113,7 +113,7 @@ impl Reader {
                 biased;
                 () = app.manager.drained() => return None,
                 piece = replay => piece.ok()?,
-                // It keeps its place in the queue.
+                // The read stays in progress.
                 _ = self.keep_alive.tick() => return Some(KEEP_ALIVE),
             };
             (self.replay, self.position, self.live) = (None, piece.position, piece.is_last);
@@ -155,7 +155,7 @@ impl Reader {
             Heard::Change(published) => self.take(published, out),
             Heard::Lost(resume) => {
                 let store = self.app.source.identity();
-                // A position in a store that went backwards says nothing about what it is now.
+                // A position from before the store went backwards means nothing in the store as it is now.
                 let same = std::mem::replace(&mut self.store, store) == store;
                 self.position = if same { self.position.max(*resume) } else { *resume };
                 out.extend_from_slice(&render_reset(&self.app.source, self.position, "lost"));
@@ -175,7 +175,7 @@ impl Reader {
         }
     }
 
-    /// A subscriber that did not read is told where it stands, and must come back.
+    /// Ends the stream of a subscriber that did not read. It gets its position, and must connect again.
     fn cut_off(&mut self, out: &mut BytesMut) {
         out.extend_from_slice(&self.too_slow());
         self.over = true;
@@ -186,7 +186,7 @@ impl Reader {
         render_reset(&self.app.source, self.position, "too-slow")
     }
 
-    /// What is to be said when the bus no longer has what comes next; counted.
+    /// The reset to send when the bus no longer has the subscriber's next change. Counts the dropped subscriber.
     pub fn fell_behind(&self) -> Option<Bytes> {
         let buffer = self.app.manager.world().limits.bus_buffer.next_power_of_two();
         (self.subscriber.changes.len() > buffer).then(|| self.too_slow())
@@ -273,7 +273,7 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
 }
 
 impl Reader {
-    /// The answer of a long poll: what there is, or the first that comes within `wait_ms`.
+    /// The answer of a long poll: the changes that there are, or the first to come within `wait_ms`.
     async fn page(&mut self, wait_ms: u64, foreign: bool) -> Result<EventsPage, Problem> {
         if wait_ms > MAX_POLL_MS {
             return Err(Problem::field("wait_ms", format!("is {wait_ms}; at most {MAX_POLL_MS}")));

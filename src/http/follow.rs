@@ -1,9 +1,9 @@
-//! The stream of one subscriber: its reader while it reads, and the end of it when it does not.
+//! The stream of one subscriber. It ends when the subscriber does not read.
 //!
-//! Guarantees: a subscriber that fell behind the bus and takes nothing loses its place within two
-//! looks; if it reads again before its connection is closed, it finds a reset and the end of the stream.
+//! Guarantees: a subscriber that fell behind the bus and takes nothing loses its place within two looks. If it reads
+//! again before its connection is closed, it gets a reset and then the end of the stream.
 //!
-//! Assumes: the server asks for a chunk only when the one before went out.
+//! Assumes: the server asks for a chunk only after it has sent the chunk before.
 
 use std::{
     cell::RefCell,
@@ -17,7 +17,7 @@ use futures_util::{Stream, stream};
 
 use super::events::Reader;
 
-/// How often it is looked whether a subscriber still takes what it is sent.
+/// The interval between two looks at whether a subscriber still takes what it is sent.
 const LOOK: Duration = Duration::from_secs(1);
 
 enum Seat {
@@ -25,18 +25,18 @@ enum Seat {
     Reading,
     /// The server has a chunk to send, and has not asked for the next.
     Waiting(Box<Reader>),
-    /// The reader is gone; this is the last chunk.
+    /// The reader is dropped; this is the last chunk.
     CutOff(Bytes),
     Over,
 }
 
 struct Place {
     seat: RefCell<Seat>,
-    /// How many chunks were asked for.
+    /// The number of chunks that the server asked for.
     asked: std::cell::Cell<u64>,
 }
 
-/// The chunks of a reader.
+/// Turns a reader into a stream of chunks.
 pub fn follow(reader: Reader) -> impl Stream<Item = Result<Bytes, Infallible>> {
     let seat = RefCell::new(Seat::Waiting(Box::new(reader)));
     let place = Rc::new(Place { seat, asked: 0.into() });
@@ -60,7 +60,7 @@ pub fn follow(reader: Reader) -> impl Stream<Item = Result<Bytes, Infallible>> {
     })
 }
 
-/// Takes the place of a subscriber that fell behind and did not ask between two looks.
+/// Drops the reader of a subscriber that fell behind and asked for no chunk between two looks.
 async fn watch(place: Weak<Place>) {
     let mut last = None;
     loop {

@@ -1,10 +1,10 @@
-//! R5: calls about a lease that another living node answers for are passed on to it, and its answer back.
+//! R5: forwards calls about a lease to its home node, where another living node is that, and relays the answer.
 //!
-//! Guarantees: a call is passed on at most once, never around in a circle; what the home answered is
-//! answered, byte for byte.
+//! Guarantees: a call is forwarded at most once, so never in a circle. The body of the home node's answer is relayed
+//! byte for byte.
 //!
-//! Does not guarantee: an answer of the home while it cannot be reached: then the caller is told to come
-//! again (`home-unreachable`), but a release is written here, by consent.
+//! Does not guarantee: an answer while the home node cannot be reached. The caller is then told to try again
+//! (`home-unreachable`). A release is written here, since it is by consent.
 //!
 //! Assumes: nodes reach each other at the URLs that they advertise.
 
@@ -32,44 +32,44 @@ use crate::{
     tls,
 };
 
-/// On such an acquire-any: only what an earlier call was granted is asked for, where it is at home.
+/// On a forwarded acquire-any: the call only asks for what the home node granted to an earlier call.
 pub const PART: &str = "x-tenure-part";
-/// On such a request: the address that it first came from.
+/// On a forwarded request: the address of the original caller.
 pub const FORWARDED_FOR: &str = "x-tenure-forwarded-for";
-/// On the answer to a call that does not prove that a node of the store passed it on.
+/// On an answer: the call claims to be forwarded, but does not prove that a node of the same store forwarded it.
 pub const UNPROVEN: &str = "x-tenure-unproven";
-/// On an answer that was relayed: the node that gave it, which is best asked next time.
+/// On a relayed answer: the node that gave it. The caller does best to ask that node next time.
 const HOME: &str = "x-tenure-node";
 /// How long another node may take to accept a connection.
 const CONNECT: Duration = Duration::from_millis(500);
-/// How long it may take to answer: its own calls of the store are bounded by about this.
+/// How long another node may take to answer. Its own calls of the store have about this bound.
 pub const ANSWER: Duration = Duration::from_secs(2);
-/// What lies between two warnings about nodes that cannot be trusted.
+/// The shortest span between two warnings about nodes that cannot be trusted.
 const WARNING: Duration = Duration::from_secs(10);
-/// What is copied from the caller's request.
+/// The headers that are copied from the caller's request.
 const COPIED: [&str; 2] = ["x-request-id", "traceparent"];
 
-/// Carries requests to other nodes.
+/// Forwards requests to other nodes.
 pub struct Forwarder {
     client: reqwest::Client,
     seal: Arc<Seal>,
-    /// When it was last said that a node cannot be trusted.
+    /// When the last warning about a node that cannot be trusted was logged.
     warned: Mutex<Option<Moment>>,
 }
 
 impl Forwarder {
-    /// A forwarder with its own connections, by this configuration to nodes whose addresses are `https`.
+    /// A forwarder with its own connections. It uses `tls` for nodes whose URLs are `https`.
     ///
     /// # Errors
-    /// When no client can be made.
+    /// When the HTTP client cannot be built.
     pub fn new(seal: Arc<Seal>, tls: ClientConfig) -> Result<Self, reqwest::Error> {
         let client = tls::http(tls).connect_timeout(CONNECT).timeout(ANSWER).tcp_nodelay(true);
-        // A redirect would take a call and its secrets to whoever is named.
+        // A redirect would send a call and its secrets to whatever server it names.
         let client = client.redirect(reqwest::redirect::Policy::none());
         Ok(Self { client: client.build()?, seal, warned: Mutex::default() })
     }
 
-    /// Whether it is time to say it again: there may be thousands of calls a second.
+    /// Whether the next warning is due. There may be thousands of calls per second.
     fn may_warn(&self, now: Moment) -> bool {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         let due = warned.is_none_or(|last| now.since(last) >= WARNING);
@@ -91,7 +91,7 @@ impl Forwarder {
         self.client.execute(request).await
     }
 
-    /// Passes a request on; `None` when the home cannot be reached, or does not answer in time.
+    /// Forwards a request; `None` when the home node cannot be reached, or does not answer in time.
     pub(super) async fn forward(
         &self,
         request: &HttpRequest,
@@ -103,7 +103,7 @@ impl Forwarder {
         send(app, home, carried).await.ok()
     }
 
-    /// [`Self::carry`] of an acquire-any, for what it was granted before.
+    /// Forwards an acquire-any, only for what an earlier call was granted.
     pub(super) async fn forward_part(
         &self,
         request: &HttpRequest,
@@ -141,8 +141,8 @@ impl Forwarder {
     }
 }
 
-/// The path and query to pass on. A URL resolves the segments `.` and `..`, which a key may have: so each `/` of a key is
-/// encoded. `None` for a key that is such a segment and nothing else, which no URL can name.
+/// The path and query to forward. A URL parser resolves the segments `.` and `..`, which a key may contain, so each `/`
+/// of a key is encoded. `None` for a key that consists of such a segment only: no URL can name it.
 fn target(uri: &Uri) -> Option<String> {
     let path = match uri.path().strip_prefix("/v1/leases/") {
         Some(key) => {
@@ -157,18 +157,19 @@ fn target(uri: &Uri) -> Option<String> {
     Some(uri.query().map_or_else(|| path.clone(), |query| format!("{path}?{query}")))
 }
 
-/// Sends it.
+/// Sends a request that [`Forwarder::request`] built, and logs a failure.
 pub async fn send(
     app: &App,
     home: &Home,
     carried: reqwest::RequestBuilder,
 ) -> Result<reqwest::Response, reqwest::Error> {
     let answered = match app.forwarder.send(app, home, carried).await {
-        // Nothing was done there, and it is no fault of the caller's.
+        // The other node did nothing, and the caller is not at fault.
         Ok(answer) if answer.headers().contains_key(UNPROVEN) => {
             tracing::warn!(
                 url = home.url.as_deref(),
-                "a node does not believe that this one is of its store: their versions or node.advertise_url differ"
+                "a node rejects forwarded calls: check that both nodes use the same store and version, and that its \
+                 node.advertise_url is its own URL"
             );
             answer.error_for_status()
         }
@@ -176,25 +177,25 @@ pub async fn send(
     };
     app.manager.world().metrics.forwarded(answered.is_ok());
     let url = home.url.as_deref();
-    // The whole URL may hold the id of a session.
+    // The whole URL may contain a session id, which is a secret.
     let answered = answered.map_err(reqwest::Error::without_url);
     answered.inspect_err(|error| {
         if tls::fault(error).is_some() && app.forwarder.may_warn(app.manager.now()) {
             let why = tls::explain(error, "node.ca");
-            tracing::warn!(url, why, "a node cannot prove who it is: no call is passed on to it");
+            tracing::warn!(url, why, "TLS to a node failed: no call is forwarded to it");
         } else {
             tracing::debug!(%error, url, "a node cannot be reached");
         }
     })
 }
 
-/// Whether only what an earlier call was granted is asked for.
+/// Whether the call only asks for what an earlier call was granted.
 pub fn asks_for_part(request: &HttpRequest) -> bool {
     was_forwarded(request) && request.headers().contains_key(PART)
 }
 
-/// Acts here; or, where the lease is at home elsewhere, there; or, where that cannot be reached, does
-/// what may be done here without it.
+/// Serves a call at the lease's home node: here, or by forwarding it. If the home node cannot be reached, does what may
+/// be done here without it.
 pub async fn act_at_home(
     request: &HttpRequest,
     app: &App,
@@ -218,7 +219,7 @@ pub async fn act_at_home(
     }
 }
 
-/// The home's answer as our own.
+/// Forwards a request, and relays the home node's answer.
 pub async fn relay(
     request: &HttpRequest,
     app: &App,
@@ -229,7 +230,7 @@ pub async fn relay(
     respond(request, home, answered).await
 }
 
-/// [`relay`] of a request that may wait there for so long.
+/// [`relay`] for a request that may wait at the home node for `wait`.
 pub async fn relay_waiting(
     request: &HttpRequest,
     app: &App,
@@ -237,12 +238,12 @@ pub async fn relay_waiting(
     body: Bytes,
     wait: Duration,
 ) -> Option<HttpResponse> {
-    // That node may ask others for their parts.
+    // The home node may in turn ask other nodes for their parts.
     let carried = app.forwarder.request(request, home, body)?.timeout(wait + 2 * ANSWER);
     respond(request, home, send(app, home, carried).await.ok()?).await
 }
 
-/// The answer of another node as our own.
+/// Relays the answer of another node.
 pub async fn respond(
     request: &HttpRequest,
     home: &Home,

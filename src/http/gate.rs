@@ -1,4 +1,4 @@
-//! §8: what a transaction of one's own is gated on.
+//! §8: the condition that a caller's own transaction can be gated on.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use crate::{
     store::Gate,
 };
 
-/// The condition, as the store's own requests take it; null for a key that nobody holds.
+/// The condition in the form of the store's own requests; null for a key that is not held.
 pub fn document(key: &Key, view: &View, gate: Option<Gate>) -> Value {
     if view.state != State::Held {
         return Value::Null;

@@ -1,4 +1,4 @@
-//! Signs of life, one and many.
+//! Heartbeats of one lease and of many.
 
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
@@ -41,7 +41,7 @@ pub async fn heartbeat(
     .await
 }
 
-/// A sign of life, judged as far as that needs no state.
+/// Reads a heartbeat and checks all that needs no state.
 pub fn read_heartbeat(body: &HeartbeatBody) -> Result<Heartbeat, Problem> {
     batch::check_key(&body.key)?;
     let lease_id = lease_id(&body.lease_id)?;

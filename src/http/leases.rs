@@ -1,4 +1,4 @@
-//! One lease: acquire, get, check; and lists of them.
+//! Acquiring, reading and checking one lease, and listing leases.
 
 use std::time::Duration;
 
@@ -26,16 +26,16 @@ use crate::{
     manager::{AcquireError, AcquireOne, Filter, Home, Trouble},
 };
 
-/// Longest request id, in bytes.
+/// The longest request id, in bytes.
 const MAX_REQUEST_ID_BYTES: usize = 64;
-/// The highest token: every JSON reader holds it exactly.
+/// The highest token. Every JSON reader represents it exactly.
 const MAX_TOKEN: u64 = (1 << 53) - 1;
-/// Leases on a page, when not said.
+/// The number of leases on a page, by default.
 const DEFAULT_LIMIT: usize = 100;
-/// Most leases on a page.
+/// The most leases on a page.
 const MAX_LIMIT: usize = 1000;
 
-/// Digests of a request id and of what else the request says: what the record keeps of it.
+/// Digests of a request id and of the rest of the request. The lease's record keeps both.
 pub fn mark(request_id: Option<&str>, parts: &[&[u8]]) -> Result<Option<(u128, u64)>, Problem> {
     let Some(id) = request_id else { return Ok(None) };
     if id.is_empty() || id.len() > MAX_REQUEST_ID_BYTES {
@@ -55,7 +55,7 @@ pub fn mark(request_id: Option<&str>, parts: &[&[u8]]) -> Result<Option<(u128, u
     Ok(Some((u128::from_be_bytes(wide), u64::from_be_bytes(narrow))))
 }
 
-/// What keeps a lease that is asked for: a ttl, or a session.
+/// What is to keep a requested lease: a ttl or a session.
 pub fn kept_by(
     ttl_ms: Option<u64>,
     session: Option<&str>,
@@ -63,8 +63,8 @@ pub fn kept_by(
     match (ttl_ms, session) {
         (Some(ttl_ms), None) => Ok((ttl_ms, None)),
         (None, Some(id)) => Ok((0, Some(session_id("session", id)?))),
-        (None, None) => Err(Problem::field("ttl_ms", "is missing, and session too")),
-        (Some(_), Some(_)) => Err(Problem::field("session", "is given, and ttl_ms too")),
+        (None, None) => Err(Problem::field("ttl_ms", "or session must be given")),
+        (Some(_), Some(_)) => Err(Problem::field("session", "and ttl_ms exclude each other")),
     }
 }
 
@@ -112,7 +112,7 @@ pub async fn acquire(
     .await
 }
 
-/// Where no more calls may wait, one that need not is granted, here.
+/// Serves a call while no more calls may wait: it is granted here if that takes no waiting.
 async fn acquire_at_once(
     request: &HttpRequest,
     app: &App,
@@ -134,8 +134,8 @@ async fn acquire_at_once(
     }
 }
 
-/// A grant under a session is made at the session's home. Where the lease is at home elsewhere, the caller has a
-/// place in the queue there meanwhile.
+/// Grants a lease under a session, at the session's home node. While another node is the lease's home node, the caller
+/// has a place in the queue there.
 async fn acquire_in_turn(
     request: &HttpRequest,
     app: &App,
@@ -164,7 +164,7 @@ async fn acquire_in_turn(
     }
 }
 
-/// A place in this node's queue, for a caller at another node: 204 when its turn has come.
+/// Serves a request for a place in this node's queue, for a caller at another node. Answers 204 when its turn has come.
 async fn take_place(
     request: &HttpRequest,
     app: &App,
@@ -187,7 +187,7 @@ async fn take_place(
     }
 }
 
-/// What is asked for, judged as far as that needs no state.
+/// Reads the request and checks all that needs no state.
 pub fn read_acquire(body: &AcquireBody) -> Result<AcquireOne, Problem> {
     let value = body.value.as_deref().unwrap_or_default();
     let has_value = [u8::from(body.value.is_some()), u8::from(body.reclaim)];
@@ -216,7 +216,7 @@ pub fn read_acquire(body: &AcquireBody) -> Result<AcquireOne, Problem> {
     })
 }
 
-/// The key of a path: percent-decoded once, `/` may stand as it is.
+/// Reads the key in a path. It is percent-decoded once; `/` may appear unencoded.
 pub fn key_of_path(path: &str) -> Result<Key, Problem> {
     let raw = path.strip_prefix("/v1/leases/").unwrap_or_default();
     let bytes = percent_decode(raw.as_bytes()).map_err(|detail| Problem::field("key", detail))?;
@@ -248,7 +248,7 @@ pub async fn get(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
         if !view.known {
             return Err(Problem::unknown_key(&key));
         }
-        // The home knows until when it promised, and who waits there.
+        // The home node knows until when it promised, and who waits.
         if let (true, Some(node)) = (view.elsewhere && !was_forwarded(&request), view.node) {
             let home = Home { node, url: app.manager.world().url_of(node) };
             if let Some(response) = relay(&request, &app, &home, bytes::Bytes::new()).await {
@@ -298,7 +298,7 @@ pub async fn check(
     }
 }
 
-/// Which token of which key is to be checked.
+/// Reads the key and the token to check.
 pub fn read_check(body: &CheckBody) -> Result<(Key, Token), Problem> {
     let (key, token) = (key(&body.key)?, body.token);
     if token > MAX_TOKEN {
@@ -342,7 +342,7 @@ async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem
     Ok(LeaseList { leases, next: listing.next })
 }
 
-/// Which leases are asked for: perhaps one key, and what they must be.
+/// Reads a query for leases: the one key that is asked for, if any, and the filter.
 pub fn read_filter(query: ListQuery) -> Result<(Option<Key>, Filter), Problem> {
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
     if limit == 0 || limit > MAX_LIMIT {
@@ -365,7 +365,7 @@ pub fn read_filter(query: ListQuery) -> Result<(Option<Key>, Filter), Problem> {
     };
     let session = query.session.as_deref().map(digest_of).transpose();
     let session = session.map_err(|_| {
-        Problem::field("session", "is no digest of a session: those are 32 hexadecimal digits")
+        Problem::field("session", "is not a session's digest, which is 32 hexadecimal digits")
     })?;
     let only = query.key.as_deref().map(key).transpose()?;
     let prefix = query.prefix.unwrap_or_default();

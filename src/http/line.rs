@@ -1,12 +1,12 @@
 //! The connection of one client, below HTTP.
 //!
-//! Guarantees: what a client sends ahead of its turn stays with the operating system, but for [`STEP`] bytes; a client
-//! that takes nothing of an answer for [`PATIENCE`] is gone; so is one whose place is needed, as soon as it has nothing
-//! to say.
+//! Guarantees: all that a client sends ahead of its turn, except for [`STEP`] bytes, stays in the operating system's
+//! buffers. A client that reads nothing of an answer for [`PATIENCE`] is disconnected. A client whose place is needed
+//! is disconnected as soon as it is idle.
 //!
-//! Does not guarantee: that it is seen that a client hung up, while what it sent ahead of its turn is not read.
+//! Does not guarantee: that a hang-up is noticed while bytes that the client sent ahead of its turn are unread.
 //!
-//! Assumes: one task reads and writes.
+//! Assumes: a single task reads and writes.
 
 use std::{
     future::Future as _,
@@ -28,30 +28,30 @@ use super::{
     places::{Places, Seat},
 };
 
-/// Bytes that are read before they are looked at. A request is parsed as soon as its head is there, into some 7 KiB, and
-/// a head may have as few as 18 bytes.
+/// The bytes that are read at a time, before the next look at the seat. Each request is parsed as soon as its head has
+/// arrived, into some 7 KiB, and a head may have as few as 18 bytes.
 const STEP: u64 = 2048;
-/// The same, while all of them belong to a body that is being read.
+/// The same, while all the bytes belong to a body that is being read.
 const BODY_STEP: u64 = 16 * 1024;
-/// How long a client may take nothing of what it is sent.
+/// How long a client may read nothing of what it is sent.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a client may take for the rest of its last answer, when its place is needed.
+/// How long a client may take to read the rest of its last answer, when its place is needed.
 const LAST: Duration = Duration::from_secs(2);
 
 /// A connection, and its place.
 pub struct Line {
-    /// It is read until the limit, which is set anew when the reader has had a rest.
+    /// The stream is read up to the limit, which is set again when the reader pauses.
     stream: Take<TcpStream>,
     seat: Rc<Seat>,
-    /// Until when a client is to take something that takes nothing.
+    /// The time by which a client that reads nothing must read something.
     stuck: Option<Pin<Box<Sleep>>>,
-    /// Until when a client is to take all of its last answer.
+    /// The time by which a client must have read all of its last answer.
     last: Option<Pin<Box<Sleep>>>,
     _counted: Counted,
 }
 
 impl Line {
-    /// Of a connection that was accepted.
+    /// The line of an accepted connection.
     pub fn new(stream: TcpStream, places: &Rc<Places>, counted: Counted) -> Self {
         Self {
             stream: stream.take(STEP),
@@ -62,18 +62,18 @@ impl Line {
         }
     }
 
-    /// Its place.
+    /// The connection's place.
     pub fn seat(&self) -> &Rc<Seat> {
         &self.seat
     }
 
-    /// The reader has a rest.
+    /// Sets the limit for the next step of the reader.
     fn rest(&mut self) {
         let step = self.seat.expected().clamp(STEP, BODY_STEP);
         self.stream.set_limit(step);
     }
 
-    /// Nothing is read, but it is seen when the client hangs up.
+    /// Notices when the client hangs up, without reading anything.
     fn look(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut byte = [0];
         let mut peeked = ReadBuf::new(&mut byte);
@@ -91,7 +91,7 @@ impl Line {
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
             if self.stuck.take().is_some() {
-                // Now it is read again.
+                // From now on the connection is read again.
                 context.waker().wake_by_ref();
             }
             return written;
@@ -99,7 +99,7 @@ impl Line {
         if self.seat.is_cut() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
-        // However little it takes at a time, its place is counted as free already.
+        // The place already counts as free, so even a client that reads slowly has only this long.
         if self.seat.is_leaving() {
             let last = self.last.get_or_insert_with(|| Box::pin(sleep(LAST)));
             if last.as_mut().poll(context).is_ready() {
@@ -133,7 +133,7 @@ impl AsyncRead for Line {
         if read.is_pending() {
             self.rest();
             if self.seat.is_cut() {
-                // Its place is needed, and it has nothing to say.
+                // The place is needed, and the client is idle.
                 return Poll::Ready(Ok(()));
             }
         }
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use crate::http::addresses::Addresses;
 
-    /// A connection whose client keeps the other end, and reads nothing.
+    /// A connection whose client keeps the other end open and reads nothing.
     async fn line(places: &Rc<Places>) -> (Line, TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let client = TcpStream::connect(listener.local_addr().expect("an address"));
@@ -185,7 +185,7 @@ mod tests {
         (Line::new(accepted.expect("a client").0, places, counted), client.expect("a server"))
     }
 
-    /// A client that reads nothing is written to for so long, and no longer.
+    /// Checks that a client that reads nothing is given up after `span`, and not before.
     async fn is_given_up_after(span: Duration, mut line: Line) {
         let mut write = Box::pin(async move {
             loop {

@@ -1,11 +1,11 @@
-//! The HTTP door: wire types, one file per resource, and ONE place that turns errors into answers.
+//! The HTTP API: wire types, one file per resource, and ONE module that turns errors into answers.
 //!
-//! Guarantees: an answer of success leaves after what it reports is durable; bad input is a 4xx that
-//! names the field, never a 5xx; a caller that hung up is never granted anything.
+//! Guarantees: a success is answered only after what it reports is durable. Bad input is answered with a 4xx that
+//! names the field, never with a 5xx. A caller that hung up is never granted anything.
 //!
-//! Does not guarantee: that a caller which got no answer had no effect: repeat with a `request_id`.
+//! Does not guarantee: that a call without an answer had no effect. The caller must repeat it with a `request_id`.
 //!
-//! Assumes: each worker runs on an arbiter of its own, on which lease actors live too.
+//! Assumes: each worker runs on its own arbiter, which also runs lease actors.
 
 mod addresses;
 mod admin;

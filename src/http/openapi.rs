@@ -1,4 +1,4 @@
-//! The OpenAPI document, from the code.
+//! Builds the OpenAPI document from the code.
 
 use serde_json::json;
 use utoipa::{
@@ -37,7 +37,7 @@ use super::{
 )]
 struct Document;
 
-/// Problem documents have a content type of their own.
+/// Gives problem documents their own content type.
 struct Problems;
 
 impl Modify for Problems {
@@ -77,7 +77,7 @@ impl Modify for Problems {
     }
 }
 
-/// Adds a reason for which a call may be answered 503.
+/// Adds a reason why a call may be answered with 503.
 fn may_be_503(operation: &mut Operation, reason: &str) {
     match operation.responses.responses.get_mut("503") {
         Some(RefOr::T(response)) => {
@@ -95,19 +95,19 @@ const NO_ROOM: &str =
     "`too-many-bodies`: the bodies of other calls take all of `limits.body_bytes`";
 const CROWDED: &str = "`too-many-connections`: all connections have a call that is being served";
 const JSON: &str = "application/json";
-/// What every call may be answered.
+/// The problems that every call may be answered with.
 const OF_ALL: [(&str, &str); 3] = [
     ("400", "`forged-header`: a header that only a node may send"),
     ("403", "`foreign-origin`: a web page of another origin sent it"),
     ("421", "`unknown-host`: the coordinator is not known by this name"),
 ];
-/// What every call with a body may be answered.
+/// The problems that every call with a body may be answered with.
 const OF_BODIES: [(&str, &str); 2] = [
     ("408", "`request-timeout`: the body did not come in time"),
     ("415", "`not-json`: a browser sent it without `content-type: application/json`"),
 ];
 
-/// What a grant and a session are good for: the calls that take what they bring.
+/// Links a grant and a session to the calls that take their fields.
 struct Links;
 
 impl Modify for Links {
@@ -149,7 +149,7 @@ fn names_problem(content: &Content) -> bool {
     schema.ref_location.ends_with("/Problem")
 }
 
-/// The document, as `/openapi.json` serves it and as it stands in the repository.
+/// The document that `/openapi.json` serves and that the repository contains.
 #[must_use]
 pub fn document() -> utoipa::openapi::OpenApi {
     Document::openapi()

@@ -1,17 +1,17 @@
-//! Pages for people: the status page and the API page. Nothing on them comes from elsewhere.
+//! Pages for people: the status page and the API page. Neither loads anything from another server.
 
 use actix_web::{HttpResponse, HttpResponseBuilder, http::header, web};
 
 use super::swagger;
 
-/// Scripts and styles come from here alone.
+/// The policy of the status page: scripts and styles come only from this server.
 const POLICY: &str = "default-src 'self'; img-src 'self' data:; base-uri 'none'; \
                       form-action 'none'; object-src 'none'; frame-ancestors 'none'";
-/// Swagger UI writes styles into the page.
+/// The policy of the API page. Swagger UI writes styles into the page.
 const DOCS_POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; \
                            form-action 'none'; object-src 'none'; frame-ancestors 'none'";
 
-/// What a browser is to keep from others.
+/// An answer with the headers that protect a page.
 fn guarded(kind: &str, policy: &'static str) -> HttpResponseBuilder {
     let mut response = HttpResponse::Ok();
     response

@@ -1,12 +1,13 @@
-//! The places that connections have at one worker, and which of them go when places run short.
+//! The places that connections have at one worker, and the choice of the connections to close when places run short.
 //!
-//! Guarantees: connections that say nothing, say it slowly, or do not read what they asked for keep nobody out: the one
-//! that was waited for the longest goes first. Calls that wait and streams take at most three quarters of the places.
-//! Where all places are taken by calls that are being served, probes, heartbeats and releases have [`RESERVED`] more.
+//! Guarantees: a connection whose client is idle, sends slowly or does not read its answer keeps no new connection out:
+//! the one that the server has waited for the longest is closed first. Waiting calls and streams take at most three
+//! quarters of the places. While calls in progress take all places, probes, heartbeats and releases have [`RESERVED`]
+//! more.
 //!
 //! Does not guarantee: a share for each caller.
 //!
-//! Assumes: the server accepts [`RESERVED`] connections more than there are places, and then none until one is closed.
+//! Assumes: the server accepts [`RESERVED`] more connections than there are places, then none until one is closed.
 
 use std::{
     cell::{Cell, RefCell},
@@ -18,9 +19,9 @@ use actix_web::HttpRequest;
 
 use super::problem::Problem;
 
-/// Connections of a worker beyond its places: for calls that others depend on.
+/// A worker's connections beyond its places, for calls that others depend on.
 pub const RESERVED: usize = 8;
-/// When places run short, this part of them is made free at once: to look for the longest idle takes a look at all.
+/// When places run short, one in this many of them is freed at once, since the search for the longest idle visits all.
 const PART: usize = 64;
 
 /// The places of one worker.
@@ -28,9 +29,9 @@ pub struct Places {
     most: usize,
     most_waiting: usize,
     seats: RefCell<Vec<Rc<Seat>>>,
-    /// Connections that were told to go.
+    /// The number of connections that are about to be closed.
     leaving: Cell<usize>,
-    /// Calls that wait, and streams.
+    /// The number of waiting calls and streams.
     waiting: Cell<usize>,
     turns: Cell<u64>,
 }
@@ -39,35 +40,35 @@ pub struct Places {
 pub struct Seat {
     places: Rc<Places>,
     at: Cell<usize>,
-    /// Since when the client is waited for; the order counts, not the time.
+    /// The turn since which the server waits for the client. Only the order matters.
     since: Cell<u64>,
-    /// What the server works at for it.
+    /// The number of calls that the server works on for this connection.
     busy: Cell<u32>,
-    /// A body is being read.
+    /// Whether a body is being read.
     reads: Cell<bool>,
-    /// How many bytes of it are still to come, as its head says.
+    /// How many bytes of that body are still to come, according to the request's head.
     expected: Cell<u64>,
-    /// It was taken when there was none.
+    /// Whether the connection was accepted when no place was free.
     is_reserved: Cell<bool>,
     is_leaving: Cell<bool>,
-    /// It is not waited for any longer.
+    /// Whether the server has stopped waiting for the client.
     is_cut: Cell<bool>,
-    /// It has sent more than is read now.
+    /// Whether the client has sent more than may be read now.
     is_held: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
-/// A call is being served.
+/// Exists while a call is being served.
 pub struct Serving(Rc<Seat>);
 
-/// The rest of a body is waited for.
+/// Exists while the server waits for the rest of a body.
 pub struct Reading(Rc<Seat>);
 
-/// A call waits, or a stream is open.
+/// Exists while a call waits or a stream is open.
 pub struct Waiting(Option<Rc<Seat>>);
 
 impl Places {
-    /// For so many connections.
+    /// Places for `most` connections.
     pub fn new(most: usize) -> Rc<Self> {
         Rc::new(Self {
             most,
@@ -79,7 +80,7 @@ impl Places {
         })
     }
 
-    /// A place for a new connection. It is given up by [`Seat::give_up`].
+    /// Takes a place for a new connection. [`Seat::give_up`] returns it.
     pub fn take(self: &Rc<Self>) -> Rc<Seat> {
         let seat = Rc::new(Seat {
             places: self.clone(),
@@ -105,12 +106,12 @@ impl Places {
         self.turns.replace(self.turns.get() + 1)
     }
 
-    /// Whether with so many more there would be more connections than places.
+    /// Whether `more` further connections would exceed the places.
     fn are_taken(&self, more: usize) -> bool {
         self.seats.borrow().len() + more - self.leaving.get() > self.most
     }
 
-    /// Tells those to go that were waited for the longest. Whether there are any.
+    /// Cuts off the connections that the server has waited for the longest. Returns whether there were any.
     fn make_room(&self) -> bool {
         let mut idle: Vec<Rc<Seat>> =
             self.seats.borrow().iter().filter(|seat| seat.may_go()).cloned().collect();
@@ -129,7 +130,7 @@ impl Places {
 }
 
 impl Seat {
-    /// Whether the client is waited for, and not the server.
+    /// Whether the server waits for the client, rather than the client for the server.
     fn may_go(&self) -> bool {
         (self.busy.get() == 0 || self.reads.get()) && !self.is_leaving.get()
     }
@@ -153,7 +154,7 @@ impl Seat {
         }
     }
 
-    /// The connection is closed.
+    /// Returns the place of a closed connection.
     pub fn give_up(&self) {
         self.stay();
         let mut seats = self.places.seats.borrow_mut();
@@ -163,27 +164,27 @@ impl Seat {
         }
     }
 
-    /// Whether it is not waited for any longer.
+    /// Whether the server has stopped waiting for the client.
     pub fn is_cut(&self) -> bool {
         self.is_cut.get()
     }
 
-    /// Whether it is to be closed: at once, or after its answer.
+    /// Whether the connection is to be closed, at once or after its answer.
     pub fn is_leaving(&self) -> bool {
         self.is_leaving.get()
     }
 
-    /// Whether what it sends is to be read now.
+    /// Whether what the client sends may be read now.
     pub fn may_read(&self) -> bool {
         self.busy.get() == 0 || self.reads.get()
     }
 
-    /// It has sent more than is to be read now.
+    /// Notes that the client has sent more than may be read now.
     pub fn hold(&self) {
         self.is_held.set(true);
     }
 
-    /// Who is to be told when more may be read, or nothing is any longer.
+    /// Sets the task to wake when more may be read, or when the connection is cut off.
     pub fn remember(&self, waker: &Waker) {
         let mut known = self.waker.borrow_mut();
         if known.as_ref().is_none_or(|known| !known.will_wake(waker)) {
@@ -191,28 +192,28 @@ impl Seat {
         }
     }
 
-    /// Whether only such calls are served here as others depend on.
+    /// Whether this connection serves only calls that others depend on.
     pub fn is_reserved(&self) -> bool {
-        // There may be room by now.
+        // A place may be free by now.
         let is = self.is_reserved.get() && self.places.are_taken(0);
         self.is_reserved.set(is);
         is
     }
 
-    /// A call has come.
+    /// Notes that a call has arrived.
     pub fn serve(self: &Rc<Self>) -> Serving {
-        // It was told to go when this was on its way.
+        // The connection may have been cut off while this call was on its way.
         self.stay();
         self.busy.set(self.busy.get() + 1);
         Serving(self.clone())
     }
 
-    /// How many bytes more belong to the body that is being read.
+    /// How many bytes of the body that is being read are still to come.
     pub fn expected(&self) -> u64 {
         self.expected.get()
     }
 
-    /// The rest of its body is waited for, which is so long, where that is known.
+    /// Notes that the server waits for the rest of a body: `expected` bytes, or 0 where that is not known.
     pub fn read(self: &Rc<Self>, expected: u64) -> Reading {
         self.expected.set(expected);
         self.since.set(self.places.turn());
@@ -235,7 +236,7 @@ impl Seat {
 }
 
 impl Serving {
-    /// Whether the connection is to be closed after the answer, since there are more than places.
+    /// Whether the connection must be closed after the answer, since there are more connections than places.
     pub fn is_last(&self) -> bool {
         let is = self.0.busy.get() == 1 && self.0.places.are_taken(0);
         if is {
@@ -263,7 +264,7 @@ impl Waiting {
     /// A place for a call that is going to wait, or for a stream.
     ///
     /// # Errors
-    /// As many as may wait or stream already.
+    /// When as many calls wait or stream as may.
     pub fn of(request: &HttpRequest) -> Result<Self, Problem> {
         let Some(seat) = request.conn_data::<Rc<Seat>>() else { return Ok(Self(None)) };
         let places = &seat.places;
@@ -316,7 +317,7 @@ mod tests {
         assert!(!first.is_cut());
         let third = places.take();
         assert!(second.is_cut() && !third.is_reserved.get());
-        // There are still too many: the first is closed after its answer.
+        // There are still too many connections: the first is closed after its answer.
         second.give_up();
         assert!(serving.is_last());
         first.give_up();

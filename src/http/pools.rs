@@ -1,4 +1,4 @@
-//! Pools: who works for them, and who has how much.
+//! Pools: their members, and how many keys each member holds.
 
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 

@@ -1,4 +1,4 @@
-//! Errors as `application/problem+json` (RFC 9457): the one place where they become status codes.
+//! Turns errors into `application/problem+json` (RFC 9457). Only this module chooses their status codes.
 
 mod refusals;
 
@@ -15,10 +15,11 @@ use crate::{
     manager::{AdminError, HolderError, Home, Invalid, ReleaseError, SessionError, Trouble},
 };
 
-/// A dead node's leases can be adopted after some seconds; sooner attempts cost little.
+/// How long a caller waits before it tries again, in milliseconds. Another node adopts a dead node's leases after some
+/// seconds; earlier attempts cost little.
 const HOME_RETRY_MS: u64 = 500;
 
-/// The code of a header that only a node may send.
+/// The problem code for a forged header: one that only a node may send.
 pub const FORGED: &str = "forged-header";
 
 /// A problem document.
@@ -91,7 +92,7 @@ impl Problem {
         }
     }
 
-    /// A field that the contract does not allow.
+    /// A field whose value the API does not allow.
     pub fn field(field: &str, detail: impl std::fmt::Display) -> Self {
         let detail = format!("{field} {detail}");
         let title = "A field is not valid";
@@ -108,77 +109,76 @@ impl Problem {
     }
 
     pub fn too_large(limit: usize) -> Self {
-        let detail = format!("the body of this call may have {limit} bytes at most");
+        let detail = format!("the body of this call is too large: the limit is {limit} bytes");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "The body is too large", detail)
     }
 
     pub fn too_slow(patience: std::time::Duration) -> Self {
-        let detail = format!("the body did not come within {} s", patience.as_secs());
+        let detail = format!("the body did not arrive within {} s", patience.as_secs());
         let status = StatusCode::REQUEST_TIMEOUT;
-        Self::new(status, "request-timeout", "The body did not come in time", detail).retry(0)
+        Self::new(status, "request-timeout", "The body did not arrive in time", detail).retry(0)
     }
 
     pub fn unknown_key(key: &Key) -> Self {
-        let detail = format!("no lease of {key:?} was ever written");
+        let detail = format!("there is no record of a lease for {key:?}");
         Self::new(StatusCode::NOT_FOUND, "unknown-key", "The key is unknown", detail)
     }
 
     pub fn no_route(path: &str) -> Self {
-        let detail = format!("{path} is no path of this API; see /docs");
+        let detail = format!("{path} is not a path of this API; see /docs");
         Self::new(StatusCode::NOT_FOUND, "no-such-path", "No such path", detail)
     }
 
     pub fn wrong_method(method: &str, path: &str) -> Self {
-        let detail = format!("{path} does not take {method}; see /docs");
+        let detail = format!("{path} does not accept {method}; see /docs");
         let status = StatusCode::METHOD_NOT_ALLOWED;
-        Self::new(status, "method-not-allowed", "The path does not take this method", detail)
+        Self::new(status, "method-not-allowed", "The path does not accept this method", detail)
     }
 
     pub fn unknown_host(host: &str) -> Self {
         let detail = format!(
-            "this coordinator is not known as {host:?}: call it by an IP address, as localhost, by the name in \
-             node.advertise_url, or by one of server.hosts"
+            "this coordinator does not answer to the name {host:?}: use an IP address, localhost, \
+             the name in node.advertise_url, or a name in server.hosts"
         );
         let status = StatusCode::MISDIRECTED_REQUEST;
         Self::new(status, "unknown-host", "The host is unknown", detail)
     }
 
     pub fn foreign_origin(origin: &str) -> Self {
-        let detail = format!("a page of {origin} may not call this coordinator");
-        let title = "The page is of another origin";
+        let detail = format!("a web page from {origin} may not call this coordinator");
+        let title = "The page is from another origin";
         Self::new(StatusCode::FORBIDDEN, "foreign-origin", title, detail)
     }
 
     pub fn forged_header() -> Self {
-        let detail = "headers that begin with x-tenure- are for calls between coordinators of one store: this call is \
-                      not from one, or was altered on its way, or is repeated";
-        let title = "A header is not to be believed";
+        let detail = "headers that begin with x-tenure- are reserved for calls between coordinators of one store: \
+                      this call does not come from one, was altered on its way, or is a repeat";
+        let title = "A reserved header is not authentic";
         Self::new(StatusCode::BAD_REQUEST, FORGED, title, detail.into())
     }
 
     pub fn not_json() -> Self {
-        let detail = "a browser is to send content-type: application/json";
+        let detail = "a browser must send content-type: application/json";
         let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        Self::new(status, "not-json", "The body is not said to be JSON", detail.into())
+        Self::new(status, "not-json", "The body is not declared as JSON", detail.into())
     }
 
     pub fn too_many_subscribers(limit: usize) -> Self {
-        let detail = format!("there are {limit} subscribers, which is the limit");
+        let detail = format!("there are {limit} subscribers, as many as limits.subscribers allows");
         let status = StatusCode::TOO_MANY_REQUESTS;
         Self::new(status, "too-many-subscribers", "Too many subscribers", detail).retry(1000)
     }
 
     pub fn too_many_bodies(limit: usize) -> Self {
-        let detail = format!(
-            "the bodies of the calls that are being served take the {limit} bytes of limits.body_bytes"
-        );
+        let detail =
+            format!("the bodies of calls in progress take all {limit} bytes of limits.body_bytes");
         let status = StatusCode::SERVICE_UNAVAILABLE;
         Self::new(status, "too-many-bodies", "There is no room for the body", detail).retry(1000)
     }
 
     pub fn too_many_connections() -> Self {
-        let detail = "as many connections as server.max_connections allows have a call that is being served; what is \
-                      left is for probes, heartbeats and releases";
+        let detail = "all the connections that server.max_connections allows are serving a call; the reserve is for \
+                      probes, heartbeats and releases";
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let title = "There are too many connections";
         Self::new(status, "too-many-connections", title, detail.into()).retry(1000)
@@ -186,8 +186,8 @@ impl Problem {
 
     pub fn no_place_to_wait(limit: usize) -> Self {
         let detail = format!(
-            "{limit} calls of this worker wait or stream, three quarters of its part of server.max_connections, which \
-             is as many as may; the call would have to wait"
+            "{limit} calls of this worker thread wait or stream, the limit of three quarters of its share of \
+             server.max_connections; this call would have to wait"
         );
         let status = StatusCode::TOO_MANY_REQUESTS;
         Self::new(status, "busy", "Too many calls wait", detail).retry(1000)
@@ -233,21 +233,21 @@ impl Problem {
             }
             Trouble::Quarantined(_) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
-                Self::new(status, "record-quarantined", "The key's record cannot be judged", detail)
+                Self::new(status, "record-quarantined", "The key's record is quarantined", detail)
             }
             Trouble::Store(error) => Self::store(error),
             Trouble::Resting(span) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 let after = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-                Self::new(status, "key-resting", "The key rests", detail).retry(after)
+                Self::new(status, "key-resting", "The key is resting", detail).retry(after)
             }
             Trouble::Draining => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
-                Self::new(status, "draining", "The coordinator takes no work", detail).retry(1000)
+                Self::new(status, "draining", "The coordinator accepts no work", detail).retry(1000)
             }
             Trouble::Elsewhere(home) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
-                let title = "The lease's node cannot be reached";
+                let title = "The lease's home node cannot be reached";
                 let problem =
                     Self::new(status, "home-unreachable", title, detail).retry(HOME_RETRY_MS);
                 let node = home.url.as_deref().map(str::to_owned);
@@ -255,16 +255,16 @@ impl Problem {
             }
             Trouble::Lapsed => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
-                let title = "The node may promise nothing now";
+                let title = "The node may not promise for now";
                 Self::new(status, "node-lapsed", title, detail).retry(HOME_RETRY_MS)
             }
             Trouble::Frozen => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
-                Self::new(status, "store-frozen", "Nothing is granted", detail)
+                Self::new(status, "store-frozen", "The store is frozen", detail)
             }
             Trouble::InFlight => {
                 let status = StatusCode::CONFLICT;
-                Self::new(status, "request-in-flight", "The request is being served", detail)
+                Self::new(status, "request-in-flight", "The request is in progress", detail)
                     .retry(100)
             }
         }
@@ -273,11 +273,11 @@ impl Problem {
     /// The node that serves a request id cannot be reached.
     pub fn server_unreachable(server: &Home) -> Self {
         let url = server.url.as_deref().unwrap_or_default();
-        let detail = format!("{url} serves the calls of this request_id, and does not answer");
+        let detail = format!("{url} serves the calls with this request_id, and it does not answer");
         Self { detail, ..Self::trouble(&Trouble::Elsewhere(server.clone())) }
     }
 
-    /// The other node that answers for the lease.
+    /// The lease's home node, where that is another node.
     pub fn home(&self) -> Option<&Home> {
         self.home.as_deref()
     }
@@ -291,7 +291,7 @@ impl Problem {
             SessionError::Lost(lost) => {
                 let reason = lost_reason(*lost);
                 let title = "The session is over";
-                let detail = format!("there is no such session any more: {reason}");
+                let detail = format!("the session no longer exists: {reason}");
                 let problem = Self::new(StatusCode::CONFLICT, "session-lost", title, detail);
                 Self { reason: Some(reason), ..problem }
             }
@@ -301,13 +301,13 @@ impl Problem {
     }
 
     pub fn unknown_pool(pool: &str, known: &[std::sync::Arc<str>]) -> Self {
-        let detail = format!("no policy names {pool:?}; there are {}", known.join(", "));
+        let detail = format!("no policy defines {pool:?}; the pools are {}", known.join(", "));
         Self::new(StatusCode::NOT_FOUND, "unknown-pool", "The pool is unknown", detail)
     }
 
     pub fn unknown_session() -> Self {
         let title = "There is no such session";
-        let detail = "it is over, or never was";
+        let detail = "the session has ended or never existed";
         Self::new(StatusCode::NOT_FOUND, "unknown-session", title, detail.into())
     }
 
@@ -316,14 +316,14 @@ impl Problem {
             HolderError::KeptBySession(session) => {
                 let title = "A session keeps the lease";
                 let detail = format!(
-                    "the heartbeat of session {session} keeps it; it has no heartbeat of its own"
+                    "session {session} keeps this lease: send the session's heartbeat instead"
                 );
                 Self::new(StatusCode::CONFLICT, "kept-by-session", title, detail)
             }
             HolderError::Lost(lost) => {
                 let reason = lost_reason(*lost);
-                let title = "The lease is not yours any more";
-                let detail = format!("the tenure of this lease_id is over: {reason}");
+                let title = "You no longer hold the lease";
+                let detail = format!("the tenure of this lease_id has ended: {reason}");
                 let problem = Self::new(StatusCode::CONFLICT, "lease-lost", title, detail);
                 Self { reason: Some(reason), ..problem }
             }
@@ -335,7 +335,7 @@ impl Problem {
     pub fn release(error: &ReleaseError, app: &App, key: &str) -> Self {
         match error {
             ReleaseError::NotHolder(view) => {
-                let title = "Somebody else holds the lease";
+                let title = "Another owner holds the lease";
                 let detail = format!("this lease_id does not hold {key:?}");
                 let lease =
                     Key::new(key).ok().map(|key| Box::new(wire::Lease::of(app, &key, view)));
@@ -351,19 +351,19 @@ impl Problem {
         let lease = |view: &View| key.map(|key| Box::new(wire::Lease::of(app, key, view)));
         match error {
             AdminError::NotFencing(view) => {
-                let title = "Nothing is being fenced";
-                let detail = "no fence of the key waits to be confirmed";
+                let title = "No fence is pending";
+                let detail = "no fence of the key is waiting for confirmation";
                 let problem = Self::new(StatusCode::CONFLICT, "not-fencing", title, detail.into());
                 Self { lease: lease(view), ..problem }
             }
             AdminError::NotHeld(view) => {
-                let title = "Nobody holds the lease";
+                let title = "The lease is not held";
                 let problem = Self::new(StatusCode::CONFLICT, "not-held", title, title.into());
                 Self { lease: lease(view), ..problem }
             }
             AdminError::Pinned(view) => {
                 let detail = format!(
-                    "pinned by {}; unpin it, or say immediately: true",
+                    "the lease is pinned by {}: unpin it, or send immediately: true",
                     view.pins.join(", ")
                 );
                 let problem =
@@ -376,14 +376,14 @@ impl Problem {
         }
     }
 
-    /// Remembers the request's own ids, for a problem that is answered before a handler is reached.
+    /// Keeps the request's own ids, for a problem that is answered before the request reaches a handler.
     pub fn answering(self, request: &HttpRequest) -> Self {
         let mut ids = header::HeaderMap::new();
         super::body::echo_request_id(request, &mut ids);
         Self { ids: (!ids.is_empty()).then(|| Box::new(ids)), ..self }
     }
 
-    /// The answer, with the request's own ids on it.
+    /// Builds the answer, with the request's own ids on it.
     pub fn respond(self, request: &HttpRequest) -> HttpResponse {
         let mut response = self.error_response();
         super::body::echo_request_id(request, response.headers_mut());
@@ -391,7 +391,7 @@ impl Problem {
     }
 }
 
-/// The reason of a lost lease, as the API names it.
+/// The reason why a lease was lost, as the API names it.
 pub fn lost_reason(lost: Lost) -> &'static str {
     match lost {
         Lost::Ended(kind) => kind.as_str(),

@@ -1,4 +1,4 @@
-//! The query of a request, read as strictly as a body.
+//! Reads the query of a request as strictly as a body.
 
 use std::fmt::Display;
 
@@ -18,15 +18,15 @@ use super::{
     words,
 };
 
-/// The query of a request; unknown and duplicate parameters are refused.
+/// Reads the query of a request. Unknown and duplicate parameters are refused.
 pub fn query<T: DeserializeOwned>(request: &HttpRequest) -> Result<T, Problem> {
     parse(request.query_string())
 }
 
-/// A query as it is written.
+/// Reads a query from its raw text.
 pub fn parse<T: DeserializeOwned>(raw: &str) -> Result<T, Problem> {
     let unread = |detail: String, field| Problem::malformed(detail, field);
-    // The parser would put replacement characters where there is no UTF-8.
+    // The parser would replace bytes that are not UTF-8.
     percent_decode(raw.as_bytes())
         .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "is not UTF-8"))
         .map_err(|detail| unread(format!("the query {detail}"), None))?;
@@ -43,7 +43,7 @@ pub fn parse<T: DeserializeOwned>(raw: &str) -> Result<T, Problem> {
     })
 }
 
-/// The text of a parameter, which may be that of a number.
+/// The text of a parameter, which may have to be a number.
 struct Text(String);
 
 impl IntoDeserializer<'_, Error> for Text {
@@ -56,7 +56,7 @@ impl IntoDeserializer<'_, Error> for Text {
 
 impl Text {
     fn whole<T: std::str::FromStr + TryInto<u64>>(&self, max: impl Display) -> Result<T, Error> {
-        // The parser of numbers takes a plus too, which the parser of queries takes for a space.
+        // The number parser accepts a plus sign, which the query parser reads as a space.
         let digits = self.0.bytes().all(|b| b.is_ascii_digit());
         digits.then(|| self.0.parse().ok()).flatten().ok_or_else(|| {
             let expected = format!("a whole number from 0 to {max}");

@@ -1,11 +1,11 @@
-//! Waiting in the one queue of a lease, at the node where it is at home.
+//! Waiting in the one queue of a lease, at its home node.
 //!
-//! Guarantees: who waits is served in the order in which the first node received the calls, as far as the nodes'
-//! clocks run alike; a call whose home may have granted it without an answer is told to come again
-//! (`home-unreachable`), never that it was refused.
+//! Guarantees: waiters are served in the order in which their calls reached their first node, as far as the nodes'
+//! clocks run at the same rate. If a home node may have granted a call whose answer was lost, the caller is told to try
+//! again (`home-unreachable`), never that the call was refused.
 //!
-//! Does not guarantee: that order while the home cannot be reached, and in the milliseconds in which the queue moves
-//! to another home; one queue for those who wait on several keys.
+//! Does not guarantee: that order while the home node cannot be reached, or in the milliseconds while the queue moves
+//! to another home node; one queue for the calls that wait for several keys.
 //!
 //! Assumes: as in [`super::forward`].
 
@@ -25,44 +25,44 @@ use crate::{
     manager::{Asked, Home},
 };
 
-/// On such an acquire: a place in the queue is asked for, and the caller is granted the key where it came from.
+/// On a forwarded acquire: the call asks only for a place in the queue; the node that sent it grants the key.
 pub const PLACE: &str = "x-tenure-place";
-/// On such a request that may wait: for how many milliseconds it waited elsewhere.
+/// On a forwarded request that may wait: the milliseconds that it has already waited elsewhere.
 pub const WAITED: &str = "x-tenure-waited-ms";
-/// On the answer to such a request: the lease has yet another home.
+/// On the answer to such a request: the lease has moved to yet another home node.
 const MOVED: &str = "x-tenure-moved";
-/// Before it is asked again once more: nodes hear of a home's move one after the other.
+/// The pause before a further attempt while a lease moves: nodes hear of the move at different times.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How often a call that has no time to wait is tried, while its lease moves from home to home.
+/// How often a call that has no time to wait is tried while its lease moves between home nodes.
 const TRIES: u32 = 3;
 
-/// What became of a call that waited at another node.
+/// The outcome of a call that waited at another node.
 pub enum Queued {
-    /// Its turn has come: the key is kept for its owner.
+    /// Its turn has come: the key is reserved for its owner.
     Turn,
-    /// That node answered.
+    /// The other node answered.
     Answered(HttpResponse),
-    /// The lease has yet another home.
+    /// The lease has moved to yet another home node.
     Moved,
-    /// That node cannot be reached, or takes no work.
+    /// The other node cannot be reached, or accepts no work.
     OwnerUnreachable,
 }
 
-/// A call that may wait, and how long it waited.
+/// A call that may wait, and how long it has waited.
 pub struct Waiting {
     received: Moment,
     until: Moment,
     tries: u32,
-    /// How often in a row it was sent on.
+    /// How often in a row the lease had moved.
     moves: u32,
-    /// Only that node can grant what is asked for.
+    /// Whether only the other node can grant the lease.
     there: bool,
-    /// A node that was asked may have granted it, and its answer was lost.
+    /// Whether another node may have granted the lease and its answer was lost.
     doubt: bool,
 }
 
 impl Waiting {
-    /// From the moment at which the first node received it.
+    /// A call that counts from the moment at which the first node received it.
     pub fn of(request: &HttpRequest, app: &App, wait: Duration) -> Self {
         let waited = request.headers().get(WAITED).filter(|_| was_forwarded(request));
         let waited = waited.and_then(|ms| ms.to_str().ok()?.parse().ok());
@@ -70,12 +70,12 @@ impl Waiting {
         Self::since(app.manager.now() - waited, wait)
     }
 
-    /// From the moment at which it was received.
+    /// A call that counts from this moment.
     pub fn since(received: Moment, wait: Duration) -> Self {
         Self { received, until: received + wait, tries: 0, moves: 0, there: false, doubt: false }
     }
 
-    /// How it is asked next, after a pause where the lease moves; `None` when its time is over.
+    /// The next attempt, after a pause if the lease moves; `None` when the call's time is over.
     pub async fn again(&mut self, app: &App, queued: &Queued) -> Option<Asked> {
         self.tries += 1;
         if app.manager.now() >= self.until && self.tries >= TRIES {
@@ -91,12 +91,12 @@ impl Waiting {
         })
     }
 
-    /// When it was received.
+    /// The first attempt.
     pub fn asked(&self) -> Asked {
         self.received.into()
     }
 
-    /// Takes a place in another node's queue for a caller that is granted the key here.
+    /// Takes a place in another node's queue, for a caller that this node will grant the key.
     pub async fn take_place(
         &mut self,
         request: &HttpRequest,
@@ -107,7 +107,7 @@ impl Waiting {
         let carried = app.forwarder.request(request, home, body);
         let queued =
             self.send(request, app, home, carried.map(|carried| carried.header(PLACE, "1"))).await;
-        // Nothing is granted there.
+        // The other node grants nothing to such a call.
         self.doubt = false;
         queued
     }
@@ -123,12 +123,12 @@ impl Waiting {
         let now = app.manager.now();
         let waited = now.since(self.received).as_millis().to_string();
         let left = self.until.since(now);
-        // A session's home asks for a place at the lease's.
+        // A session's home node may in turn ask for a place at the lease's home node.
         let limit = if left.is_zero() { ANSWER } else { left + 2 * ANSWER };
         let carried = carried.header(WAITED, waited).timeout(limit);
         let answer = tokio::select! {
             answer = send(app, home, carried) => answer.map_err(|error| !error.is_connect()),
-            // It may have stopped with the connection open.
+            // The other node may have stopped with the connection open.
             () = app.manager.gone(home.node) => Err(true),
         };
         let queued = match answer {
@@ -151,8 +151,9 @@ impl Waiting {
     }
 }
 
-/// [`act_at_home`](super::forward::act_at_home) of a call that may wait for so long, in the one queue of its lease:
-/// where the home cannot be reached, it waits here. Under a session, only that session's home can grant it.
+/// [`act_at_home`](super::forward::act_at_home) for a call that may wait for `wait` in the one queue of its lease.
+/// While the home node cannot be reached, the call waits here. Under a session, only the session's home node can grant
+/// it.
 pub async fn wait_at_home(
     request: &HttpRequest,
     app: &App,
@@ -188,14 +189,14 @@ pub async fn wait_at_home(
     }
 }
 
-/// The answer to a call that another node passed on, whose lease has yet another home.
+/// Marks the answer to a forwarded call: its lease has moved to yet another home node.
 pub fn moved(mut response: HttpResponse) -> HttpResponse {
     let name = header::HeaderName::from_static(MOVED);
     response.headers_mut().insert(name, header::HeaderValue::from_static("1"));
     response
 }
 
-/// Whether a place in the queue is asked for.
+/// Whether the call asks only for a place in the queue.
 pub fn asks_for_place(request: &HttpRequest) -> bool {
     was_forwarded(request) && request.headers().contains_key(PLACE)
 }

@@ -1,4 +1,4 @@
-//! Giving leases back, or on.
+//! Releasing leases, and handing them over.
 
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
@@ -84,7 +84,7 @@ pub async fn transfer(
     .await
 }
 
-/// What is to be given back, judged as far as that needs no state.
+/// Reads a release and checks all that needs no state.
 pub fn read_release(body: &ReleaseBody) -> Result<Release, Problem> {
     batch::check_key(&body.key)?;
     Ok(Release {
@@ -93,11 +93,11 @@ pub fn read_release(body: &ReleaseBody) -> Result<Release, Problem> {
     })
 }
 
-/// What is to be handed over, judged as far as that needs no state.
+/// Reads a transfer and checks all that needs no state.
 pub fn read_transfer(body: &TransferBody) -> Result<(Key, Transfer), Problem> {
     let key = key(&body.key)?;
     if body.to.is_none() && body.offer_ms.is_some() {
-        let detail = "says how long the key is kept for `to`, which is missing";
+        let detail = "says how long the key is kept for `to`, and `to` is missing";
         return Err(Problem::field("offer_ms", detail));
     }
     let transfer = Transfer {

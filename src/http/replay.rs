@@ -1,4 +1,4 @@
-//! Reading the history for subscribers, on a thread of its own: those that keep leases have no time for it.
+//! Reads the history for subscribers, on separate threads, so that the threads that keep leases are not held up.
 
 use std::{future::Future, sync::Arc};
 
@@ -13,43 +13,43 @@ use super::{
 };
 use crate::store::{Committed, History, LeaseStore, Position, StoreError};
 
-/// Pieces that are read at a time. However many subscribers there are, each has its turn. A store in the process
-/// keeps a core busy; one over a network is mostly waited for, and one read that hangs must not hold up all others.
+/// The pieces that are read at the same time; the subscribers take turns. A read of a store in the process keeps a core
+/// busy. A read over a network mostly waits, and one read that hangs must not hold up all others.
 const IN_PROCESS: usize = 1;
 const OVER_A_NETWORK: usize = 16;
-/// Changes that are read from the store at a time.
+/// The changes that one read of the store returns at most.
 const CHANGES: usize = 96;
-/// What a piece gathers at most, while there is more: bytes, and reads of changes that are not wanted.
+/// The bounds at which a piece ends although there is more: bytes, and reads of the store.
 const PIECE_BYTES: usize = 64 * 1024;
 const READS: usize = 16;
 
-/// The turns.
+/// The turns of the subscribers.
 pub struct Replays(Arc<Semaphore>);
 
-/// A part of the history, as a stream sends it.
+/// A part of the history, for a stream.
 pub struct Piece {
-    /// Events; none, when nothing of it is wanted.
+    /// The events; empty when the subscriber wants none of them.
     pub events: Bytes,
-    /// Up to where it goes.
+    /// The position of the part's end.
     pub position: Position,
-    /// There is no more.
+    /// Whether there is no more.
     pub is_last: bool,
 }
 
-/// A part of the history, as a long poll answers it.
+/// A part of the history, for the answer of a long poll.
 pub struct Page {
     /// CloudEvents, oldest first.
     pub events: Vec<serde_json::Value>,
-    /// Up to where it goes.
+    /// The position of the part's end.
     pub position: Position,
-    /// What followed was no longer kept.
+    /// Whether the store no longer keeps what followed.
     pub reset: bool,
-    /// There is no more for now.
+    /// Whether there is no more for now.
     pub is_last: bool,
 }
 
 impl Replays {
-    /// Of this store.
+    /// The turns for reads of this store.
     pub fn of(store: &dyn LeaseStore) -> Self {
         let shared = store.shared().is_some();
         Self(Arc::new(Semaphore::new(if shared { OVER_A_NETWORK } else { IN_PROCESS })))
@@ -58,7 +58,7 @@ impl Replays {
     /// The next piece after a position, for a stream.
     ///
     /// # Errors
-    /// When the store cannot tell.
+    /// When the store cannot be read.
     pub async fn next(
         app: web::Data<App>,
         filter: Arc<Filter>,
@@ -68,10 +68,10 @@ impl Replays {
         in_turn(turns, async move { read(&app, &filter, after).await }).await
     }
 
-    /// The next events after a position, for a page; so many at most.
+    /// The next events after a position, for a page; at most `most`.
     ///
     /// # Errors
-    /// When the store cannot tell.
+    /// When the store cannot be read.
     pub async fn page(
         app: web::Data<App>,
         filter: Arc<Filter>,
@@ -83,7 +83,7 @@ impl Replays {
     }
 }
 
-/// Who leaves while it reads gives its turn back when the read is done, and not before.
+/// Runs a read in its turn. The turn ends when the read does, even if the subscriber leaves earlier.
 async fn in_turn<T: Send + 'static>(
     turns: Arc<Semaphore>,
     job: impl Future<Output = Result<T, StoreError>> + Send + 'static,
@@ -98,15 +98,15 @@ async fn in_turn<T: Send + 'static>(
     read.await.unwrap_or_else(|ended| Err(StoreError::Unavailable(ended.to_string())))
 }
 
-/// What the history has for a subscriber.
+/// An item of the history for a subscriber.
 enum Told<'a> {
     Event(&'a Setting, &'a Committed),
-    /// What came before this position is no longer kept.
+    /// The store no longer keeps what came before this position.
     Gap(Position),
 }
 
-/// Goes through the history, for as long as there is room; `take` says how many more changes there is room for. Up to
-/// where it went, and whether there is no more.
+/// Walks the history while there is room; `take` returns for how many more changes there is room. Returns the position
+/// that it reached, and whether there is no more.
 async fn walk(
     app: &App,
     filter: &Filter,

@@ -1,11 +1,11 @@
-//! Proves that a call was passed on by a node of the same store.
+//! Proves that a node of the same store forwarded a call.
 //!
-//! Guarantees: the headers in [`SEALED`] are believed of nobody who does not know the store's secret; a call that was
-//! passed on is believed once in a run of the node that it was meant for, with the body that it was sent with.
+//! Guarantees: the headers in [`SEALED`] are only believed from a sender that knows the store's secret. A forwarded
+//! call is accepted once per run of the node that it is addressed to, and only with the body that it was sent with.
 //!
-//! Does not guarantee: that nobody reads what is passed on.
+//! Does not guarantee: that forwarded calls are confidential.
 //!
-//! Assumes: no two processes go by one incarnation.
+//! Assumes: no two processes use the same incarnation.
 
 use std::{
     collections::HashMap,
@@ -22,22 +22,22 @@ use sha2::{Digest as _, Sha256};
 
 use crate::lease::{ClusterSecret, Nonce};
 
-/// On a request that was passed on: who passed it on, the number that it gave the request, the digest of the body, and
-/// the proof of it all.
+/// On a forwarded request: the node that forwarded it, the number that this node gave it, the digest of the body, and
+/// the proof of them and of the whole call.
 const FORWARDED: &str = "x-tenure-forwarded";
-/// What else is said on such a request.
+/// The other headers of a forwarded request that the proof covers.
 pub const SEALED: [HeaderName; 4] = [
     HeaderName::from_static(super::forward::FORWARDED_FOR),
     HeaderName::from_static(super::forward::PART),
     HeaderName::from_static(super::queue::PLACE),
     HeaderName::from_static(super::queue::WAITED),
 ];
-/// The form of the proof.
+/// The version of the proof's format.
 const VERSION: &str = "v1";
-/// So many requests of one node may overtake an earlier one.
+/// The number of a node's requests that may overtake an earlier one.
 const WINDOW: u64 = 8192;
 
-/// Seals what this node passes on, and judges what is passed on to it.
+/// Seals the requests that this node forwards, and checks the requests that are forwarded to it.
 pub struct Seal {
     key: Hmac<Sha256>,
     url: String,
@@ -45,7 +45,7 @@ pub struct Seal {
     heard: Mutex<HashMap<Nonce, Window>>,
 }
 
-/// Said of a request that was passed on by another node: it is answered where it arrived.
+/// Marks a request that another node forwarded. It is answered here, and not forwarded again.
 #[derive(Clone, Copy)]
 pub struct Sealed {
     body: [u8; 32],
@@ -58,13 +58,13 @@ impl Sealed {
     }
 }
 
-/// Whether another node passed the request on.
+/// Whether another node forwarded the request.
 pub fn was_forwarded(request: &HttpRequest) -> bool {
     request.extensions().contains::<Sealed>()
 }
 
 impl Seal {
-    /// Of the node at this URL.
+    /// The seal of the node at this URL.
     #[must_use]
     pub fn new(secret: &ClusterSecret, url: &str) -> Self {
         Self {
@@ -94,10 +94,10 @@ impl Seal {
         }
     }
 
-    /// What is said of a request by a node that passed it on. `None`: nobody claims to have.
+    /// Checks the proof on a request. `None`: the request does not claim to be forwarded.
     ///
     /// # Errors
-    /// Somebody claims to have, and it is not so.
+    /// When the request claims to be forwarded and the proof does not hold.
     pub fn open(&self, request: &HttpRequest) -> Result<Option<Sealed>, Forged> {
         let headers = request.headers();
         let Some(proof) = headers.get(FORWARDED) else {
@@ -123,7 +123,7 @@ impl Seal {
         said: impl Fn(&HeaderName) -> Option<&'a [u8]>,
     ) -> Hmac<Sha256> {
         let mut mac = self.key.clone();
-        // No part but the last has a NUL in it, so each ends where it seems to.
+        // Only the last part may contain a NUL, so the parts are unambiguous.
         for part in [&claim.text(), to.trim_end_matches('/'), method, path] {
             mac.update(part.as_bytes());
             mac.update(&[0]);
@@ -138,7 +138,7 @@ impl Seal {
     }
 }
 
-/// A header of a call between nodes that no node wrote.
+/// A call carries a header of calls between nodes that no node of the store wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forged;
 
@@ -176,10 +176,10 @@ fn decode(text: &str) -> Option<[u8; 32]> {
     BASE64.decode(text).ok()?.try_into().ok()
 }
 
-/// The numbers that were heard of one node.
+/// The request numbers that were received from one node.
 struct Window {
     highest: u64,
-    /// A bit for each of the last numbers.
+    /// One bit for each of the last numbers.
     heard: Box<[u64]>,
 }
 
@@ -190,7 +190,7 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Whether the number is heard for the first time; one that is too old to tell counts as heard before.
+    /// Whether this number is new. A number that is too old to tell counts as received before.
     fn take(&mut self, number: u64) -> bool {
         if number == 0 || number + WINDOW <= self.highest {
             return false;
@@ -225,7 +225,7 @@ mod tests {
         Seal::new(&ClusterSecret::new(&[secret; 32]), url)
     }
 
-    /// A call that a node passes on to [`URL`].
+    /// A call that a node forwards to [`URL`].
     fn passed_on(by: &Seal, body: &str) -> reqwest::Request {
         let client = tls::http(tls::none()).build().expect("a client");
         let call = client.post(format!("{URL}/v1/acquire?a=b")).body(body.to_owned());
@@ -234,7 +234,7 @@ mod tests {
         call
     }
 
-    /// As it arrives, with this method, path and address.
+    /// The call as it arrives, with this method, path and address.
     fn arrives(call: &reqwest::Request, method: &str, path: &str, asked: &str) -> HttpRequest {
         let method = method.parse().expect("a method");
         let mut request = TestRequest::default().method(method).uri(path);
@@ -250,7 +250,7 @@ mod tests {
         for body in ["{}", "{\"key\":\"k\"}"] {
             let call = passed_on(&a, body);
             let request = arrives(&call, "POST", "/v1/acquire?a=b", "10.0.0.7");
-            let sealed = b.open(&request).expect("it is true").expect("it was passed on");
+            let sealed = b.open(&request).expect("it is true").expect("it was forwarded");
             assert!(sealed.has(body.as_bytes()) && !sealed.has(b"{ }"));
             assert!(matches!(b.open(&request), Err(Forged)), "once");
         }

@@ -1,4 +1,4 @@
-//! The HTTP server: workers that are also the lease actors' arbiters.
+//! The HTTP server. Its workers are also the arbiters of the lease actors.
 
 use std::{
     future::ready,
@@ -45,39 +45,39 @@ use crate::{
     telemetry::{ConnectionLines, Recorder},
 };
 
-/// What the library writes at `ERROR` about connections that bring no HTTP.
+/// The log targets under which the library reports, at `ERROR`, connections that do not speak HTTP.
 pub const CONNECTION_LINES: ConnectionLines =
     ConnectionLines { broken: "actix_http::h1::dispatcher", more: "actix_http::h1::decoder" };
-/// How long a client may take for the head of a request.
+/// How long a client may take to send the head of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the handlers share.
+/// The state that the handlers share.
 pub struct App {
     /// The coordinator.
     pub manager: Arc<Manager>,
-    /// Passes requests on to other nodes.
+    /// Forwards requests to other nodes.
     pub forwarder: Forwarder,
     /// Renders metrics.
     pub recorder: Recorder,
-    /// Sets the gauges that are read when they are asked for.
+    /// Sets the gauges that are only computed for a scrape.
     pub before_scrape: Box<dyn Fn() + Send + Sync>,
-    /// What answers and events name as their origin.
+    /// The origin that answers and events name.
     pub source: Arc<Source>,
-    /// The kind of the store.
+    /// The kind of store.
     pub store_kind: &'static str,
-    /// An event stream that was silent for this long sends a comment.
+    /// An event stream sends a comment after it was silent for this long.
     pub keep_alive: Duration,
-    /// Reads the history for streams.
+    /// Reads the history for subscribers.
     pub replays: Replays,
-    /// Which requests reach a handler.
+    /// Decides which requests reach a handler.
     pub door: Door,
-    /// What bodies may take.
+    /// The bytes that bodies may take.
     pub bodies: Arc<Budget>,
 }
 
 impl App {
-    /// Where the node is reached that answers for a lease: this one, where no other does. `None` for one
-    /// whose record was not read yet.
+    /// The URL of a lease's home node: this node's own where no other is the home node. `None` for a node whose record
+    /// has not been read yet.
     pub fn url_of(&self, node: Option<Nonce>) -> Option<String> {
         match node.filter(|node| !self.manager.world().is_own(*node)) {
             None => Some(self.source.node.clone()),
@@ -88,15 +88,15 @@ impl App {
 
 /// The origin of answers and events.
 pub struct Source {
-    /// How others reach this coordinator.
+    /// The URL at which others reach this coordinator.
     pub node: String,
-    /// Whose history it is.
+    /// The store whose history this is.
     pub store: Arc<dyn LeaseStore>,
 }
 
 impl Source {
-    /// The beginning of the store's identity, for cursors. A store that went backwards has another one as soon
-    /// as its epoch is raised, for all processes that go on with it.
+    /// The beginning of the store's identity, for cursors. A store that went backwards gets another identity when its
+    /// epoch is raised, for all processes that go on with it.
     pub fn store_tag(&self) -> String {
         format!("{:08x}", self.identity().0 >> 96)
     }
@@ -107,18 +107,18 @@ impl Source {
     }
 }
 
-/// How to serve.
+/// The options of the server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Worker threads; as many as there are arbiters.
+    /// The number of worker threads: as many as there are arbiters.
     pub workers: usize,
-    /// Connections at a time, per worker.
+    /// The most connections at a time, per worker.
     pub max_connections: usize,
-    /// Connections that one address may have; 0: no bound.
+    /// The most connections of one address; 0: no bound.
     pub per_address: usize,
     /// How long an idle connection is kept.
     pub keep_alive: Duration,
-    /// How long a stop waits for requests in flight.
+    /// How long a stop waits for requests in progress.
     pub shutdown_timeout: Duration,
 }
 
@@ -150,13 +150,13 @@ impl Server {
         let ServerOptions { max_connections, keep_alive, .. } = *options;
         let server = actix_server::Server::build()
             .workers(options.workers)
-            // Which of them are served beyond the places, `places.rs` says.
+            // `places.rs` decides which connections beyond the places are served.
             .max_concurrent_connections(max_connections + RESERVED)
             .shutdown_timeout(options.shutdown_timeout.as_secs().max(1))
             .disable_signals();
         let stopping = server.graceful_shutdown_signal();
         let addresses = Addresses::new(options.per_address);
-        // Once at each worker, on its thread.
+        // This runs once for each worker, on the worker's thread.
         let serve = move || {
             let index = workers.fetch_add(1, Ordering::Relaxed);
             if index < arbiters.count() {
@@ -174,7 +174,7 @@ impl Server {
                 .keep_alive(keep_alive)
                 .client_request_timeout(REQUEST_TIMEOUT)
                 .client_disconnect_timeout(Duration::from_secs(1))
-                // A caller that shut its side is gone, and must not be granted anything.
+                // A caller that closed its side of the connection is gone, and must not be granted anything.
                 .h1_allow_half_closed(false)
                 .on_connect_ext(|line: &Line, data: &mut Extensions| {
                     data.insert::<Rc<Seat>>(line.seat().clone());
@@ -189,7 +189,7 @@ impl Server {
                 let Some(counted) = addresses.count(peer.map(|peer| peer.ip())) else {
                     return ready(Err(DispatchError::Io(ErrorKind::ConnectionRefused.into())));
                 };
-                // Where it cannot be set, answers are later, and nothing is wrong.
+                // If this fails, answers are only slower.
                 let _ = stream.set_nodelay(true);
                 ready(Ok((Line::new(stream, &places, counted), peer)))
             })
@@ -198,13 +198,13 @@ impl Server {
         Ok(Self { running: server.listen("http", listener, serve)?.run() })
     }
 
-    /// Stops it from elsewhere.
+    /// A handle that stops the server from elsewhere.
     #[must_use]
     pub fn handle(&self) -> ServerHandle {
         self.running.handle()
     }
 
-    /// Runs until it is stopped.
+    /// Runs the server until it is stopped.
     ///
     /// # Errors
     /// When a worker cannot be started.

@@ -1,4 +1,4 @@
-//! Probes, metrics, and what the coordinator says of itself.
+//! Probes, metrics, and information about the coordinators.
 
 use std::collections::BTreeSet;
 
@@ -123,7 +123,7 @@ pub async fn nodes(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     let of = |view: &NodeView| NodeInfo::of(view, &shared, &odd);
     let mut nodes: Vec<NodeInfo> = app.manager.nodes().iter().map(of).collect();
     if nodes.is_empty() {
-        // This store has no nodes' records: one process has it to itself.
+        // This store has no node records: a single process uses it.
         nodes.push(NodeInfo {
             url: app.source.node.clone(),
             state: "alive",
@@ -159,12 +159,12 @@ impl NodeInfo {
     }
 }
 
-/// Everything else.
+/// Answers a request for a path that does not exist.
 pub async fn not_found(request: HttpRequest) -> HttpResponse {
     Problem::no_route(request.path()).respond(&request)
 }
 
-/// A known path, another method.
+/// Answers a request for a known path with a method that it does not accept.
 pub async fn wrong_method(request: HttpRequest, allowed: &'static str) -> HttpResponse {
     let problem = Problem::wrong_method(request.method().as_str(), request.path());
     let mut response = problem.respond(&request);

@@ -22,16 +22,16 @@ use crate::{
     manager::Asked,
 };
 
-/// Most sessions of one page.
+/// The most sessions on a page.
 const MAX_LIMIT: usize = 1000;
-/// The most keys that a member of a pool may say it can serve.
+/// The highest capacity that a member of a pool may declare, in keys.
 const MAX_CAPACITY: u32 = 1_000_000;
-/// The shortest and longest span between two rounds of a check, and for one round, in milliseconds.
+/// The bounds of the interval between two rounds of a check, and of the timeout of one round, in milliseconds.
 const CHECK_SPANS: std::ops::RangeInclusive<u64> = 100..=3_600_000;
-/// The longest that one round may take, in milliseconds: it keeps one of the node's places meanwhile.
+/// The longest timeout of one round, in milliseconds. A round takes one of the node's slots for checks meanwhile.
 const CHECK_TIMEOUT_MAX: u64 = 60_000;
 
-/// The id of a session from a body or path.
+/// Reads a session id from a body or a path.
 pub fn session_id(field: &str, text: &str) -> Result<SessionId, Problem> {
     text.parse().map_err(|error: NotASessionId| Problem::field(field, error))
 }
@@ -48,7 +48,7 @@ fn span(field: &str, at: usize, value: u64, max: u64) -> Result<u64, Problem> {
 fn check(limits: &Limits, at: usize, body: &CheckSpec) -> Result<Check, Problem> {
     let wrong =
         |field: &str, detail: &str| Err(Problem::field(&format!("checks[{at}].{field}"), detail));
-    // A name is judged when it is looked up, each time.
+    // A host name is checked each time it is resolved.
     let reachable = |field: &str, target: &Target| match target.literal() {
         Some(address) if !limits.reach.allows(address) => {
             let detail = "names an address that checks of this coordinator may not connect to (checks.allow)";
@@ -59,7 +59,7 @@ fn check(limits: &Limits, at: usize, body: &CheckSpec) -> Result<Check, Problem>
     let (kind, interval_ms, timeout_ms, fail_after) = match body {
         CheckSpec::Http { url, interval_ms, timeout_ms, fail_after } => {
             let known = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
-            // The parser would leave out some of them.
+            // The URL parser would drop some control characters.
             let control = url.contains(char::is_control);
             let target = reqwest::Url::parse(url).ok().and_then(|url| Target::of_url(&url));
             let Some(target) = target.filter(|_| known && !control && url.len() <= 2048) else {
@@ -104,14 +104,14 @@ fn check(limits: &Limits, at: usize, body: &CheckSpec) -> Result<Check, Problem>
     }
     let interval_ms = span("interval_ms", at, interval_ms, *CHECK_SPANS.end())?;
     let timeout_ms = match kind {
-        // Nothing is under way meanwhile.
+        // Such a check has no round that takes time.
         CheckKind::Progress => timeout_ms,
         _ => span("timeout_ms", at, timeout_ms, CHECK_TIMEOUT_MAX)?,
     };
     Ok(Check { kind, interval_ms, timeout_ms, fail_after })
 }
 
-/// What a session is to be. Checks are refused that the settings do not allow.
+/// Reads the specification of a session. Refuses checks that the settings do not allow.
 pub fn read_spec(limits: &Limits, body: &SessionBody) -> Result<SessionSpec, Problem> {
     if body.lock_delay_ms.is_some_and(|delay| delay > MAX_LOCK_DELAY_MS) {
         let detail = format!("must be from 0 to {MAX_LOCK_DELAY_MS}");
@@ -125,7 +125,7 @@ pub fn read_spec(limits: &Limits, body: &SessionBody) -> Result<SessionSpec, Pro
     if body.pool.is_none() {
         let given = [("weight", body.weight), ("capacity", body.capacity)];
         if let Some((field, _)) = given.into_iter().find(|(_, number)| number.is_some()) {
-            return Err(Problem::field(field, "is of a member of a pool, and pool is missing"));
+            return Err(Problem::field(field, "needs a pool: it describes a member of one"));
         }
     }
     if body.checks.len() > MAX_CHECKS {
@@ -304,7 +304,7 @@ pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
         }
         let of = wanted.owner.as_deref().map(|text| owner("owner", text)).transpose()?;
         let after = wanted.after.as_deref().map(digest_of).transpose();
-        let after = after.map_err(|_| Problem::field("after", "is no `next` of a page"))?;
+        let after = after.map_err(|_| Problem::field("after", "is not the `next` of a page"))?;
         let page = app.manager.sessions(of.as_ref(), after, limit).await;
         page.map_err(|trouble| Problem::trouble(&trouble))
     };

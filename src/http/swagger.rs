@@ -1,7 +1,7 @@
-//! The API page: Swagger UI, from the zip archive that its crate carries.
+//! The API page: Swagger UI, from the zip archive in its crate.
 //!
-//! Guarantees: nothing is fetched, neither at build time nor by the page. The archive is unpacked when the page is
-//! asked for the first time.
+//! Guarantees: neither the build nor the page fetches anything. The archive is unpacked at the first request for the
+//! page.
 
 use std::{
     collections::HashMap,
@@ -16,11 +16,11 @@ use zip::ZipArchive;
 
 use super::{openapi::document, pages};
 
-/// The folder of the archive that a browser needs, within the folder of the release.
+/// The folder with the files for a browser, within the release's folder in the archive.
 const FOLDER: &str = "/dist/";
-/// What tells the page where the document is; it takes the place of the archive's own.
+/// The script that tells the page where the document is. It replaces the archive's own.
 const INITIALIZER: &str = "swagger-initializer.js";
-/// The files of the page, and their types. The first stands for the page itself.
+/// The files of the page, and their types. The first is the page itself.
 const FILES: [(&str, &str); 7] = [
     ("index.html", "text/html; charset=utf-8"),
     ("index.css", "text/css"),
@@ -31,7 +31,7 @@ const FILES: [(&str, &str); 7] = [
     ("favicon-32x32.png", "image/png"),
 ];
 
-/// A file of the page: its type, and what is in it.
+/// A file of the page: its type and its content.
 type Asset = (&'static str, Bytes);
 
 static ASSETS: LazyLock<HashMap<&'static str, Asset>> = LazyLock::new(|| {
@@ -41,7 +41,7 @@ static ASSETS: LazyLock<HashMap<&'static str, Asset>> = LazyLock::new(|| {
     assets
 });
 
-/// What of the files the archive has; an archive that cannot be read has none.
+/// Unpacks the files that the archive has; an archive that cannot be read has none.
 fn unpack(zip: &[u8]) -> HashMap<&'static str, Asset> {
     let Ok(mut archive) = ZipArchive::new(Cursor::new(zip)) else { return HashMap::new() };
     let paths: Vec<String> =
@@ -74,7 +74,7 @@ async fn description() -> HttpResponse {
     HttpResponse::Ok().content_type("application/json").body(TEXT.clone())
 }
 
-/// Adds the page, and the document that it shows.
+/// Adds the page, and the document that it displays.
 pub fn configure(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/openapi.json").guard(guard::Get()).to(description))

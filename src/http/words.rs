@@ -1,8 +1,8 @@
-//! What the library says of JSON that it cannot read, in terms of JSON.
+//! Rewrites the JSON library's error messages in terms of JSON.
 
 use std::fmt::Display;
 
-/// A sentence about a value of a body. It ends with the value's place.
+/// Rewrites a message about a value in a body. Such a message ends with the value's place.
 pub fn of_body(sentence: &str) -> String {
     let is_place =
         |place: &str| place.bytes().all(|b| b.is_ascii_digit() || b" column".contains(&b));
@@ -12,7 +12,7 @@ pub fn of_body(sentence: &str) -> String {
     }
 }
 
-/// A sentence about a value.
+/// Rewrites a message about a value.
 pub fn of_value(sentence: &str) -> String {
     let sentence = match sentence.strip_prefix("unknown variant ") {
         Some(rest) => format!("unknown word {rest}"),

@@ -1,4 +1,4 @@
-//! Claiming a lease, waiting for it, and asking again for one's own.
+//! Acquiring a lease: granting it, waiting for it, and answering a repeated call.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use super::{
     waiters::Waiter,
 };
 
-/// How long the key is kept for a caller at another node whose turn has come, in milliseconds.
+/// How long the key is offered to a caller at another node whose turn has come, in milliseconds.
 const TURN_MS: u64 = 2000;
 
 impl<C: Caller> Lease<C> {
-    /// Nobody's promise stands in the way of ending the tenure.
+    /// Whether every promise that keeps the tenure from ending has run out.
     pub(super) fn run_out(&self, now: Moment) -> bool {
         now >= self.tenure_deadline()
     }
 
-    /// Whether a caller could be granted the key now.
+    /// Whether this caller may be granted the key now.
     pub(super) fn open_to(&self, acquire: &Acquire, now: Moment) -> bool {
         match self.record.state {
             State::Free => true,
@@ -61,7 +61,7 @@ impl<C: Caller> Lease<C> {
         let ordered = self.record.revocation.is_some();
         let outlived = Self::is_outlived(self.token, env) && !waiter.acquire.reclaim;
         if standing && (ordered || outlived) {
-            // An administrator's order stands, or a new epoch: its old owner waits like anybody else.
+            // The tenure was revoked or belongs to an earlier epoch: its old owner waits like any other caller.
             self.queue_up(waiter, env, out);
         } else if standing && waiter.acquire.reclaim {
             if accepting(env.terms)(&waiter.caller) {
@@ -77,8 +77,8 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// Somebody in the queue is entitled to the key, and will be granted it as soon as the store is
-    /// asked again.
+    /// Whether a caller in the queue is entitled to the key and will be granted it as soon as the store is asked again. A
+    /// new caller must not overtake it.
     fn would_overtake(&self, now: Moment) -> bool {
         let shut = self.record.state == State::Cooling && !self.opened(now);
         !shut && !self.offer_stands(now) && self.is_awaited()
@@ -90,12 +90,12 @@ impl<C: Caller> Lease<C> {
                 out.push(Effect::Reply(waiter.caller, Answer::Busy));
             } else {
                 self.inquire_session(out);
-                // What an earlier actor of this key was granting it did not come about.
+                // An earlier actor of this key may have claimed the caller for a grant. That grant did not happen.
                 waiter.caller.unclaim();
                 self.waiters().park(waiter);
             }
         } else if self.record.state == State::Free {
-            let why = "the key goes to those who waited for it, once the store takes the write";
+            let why = "waiting callers are granted the key first, once the store accepts writes";
             let error = StoreError::Unavailable(why.into());
             out.push(Effect::Reply(waiter.caller, Answer::Store(error)));
         } else {
@@ -105,7 +105,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// Why nobody is granted the key now.
+    /// Why no caller is granted the key now.
     fn closed(&self) -> Refusal {
         match self.record.state {
             State::Cooling => Refusal::Cooling,
@@ -114,7 +114,8 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// Whoever waits in the queue with a request that the record knows is asked again instead.
+    /// Takes every caller out of the queue whose request the record already knows. Their calls are handled again
+    /// instead.
     pub(super) fn recall_repeats(&mut self) {
         if self.waiters_len() == 0 {
             return;
@@ -126,8 +127,8 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// The same grant once more, with what is left of it; after a restart, when this home promised
-    /// nothing yet, with a promise like a heartbeat's.
+    /// Answers with the same grant again, and with what is left of its promise. After a restart, when this home node
+    /// has promised nothing yet, it makes a promise as for a heartbeat.
     fn grant_again(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         if self.home == Home::Gone {
             return self.adopt_for(waiter.into(), env, out);
@@ -169,8 +170,8 @@ impl<C: Caller> Lease<C> {
         out.push(Effect::Reply(waiter.caller, Answer::Refused(why, view)));
     }
 
-    /// Writes the grant to a caller whose claim was taken, and with it the end of the tenure before. If
-    /// that end does not leave the key open, it is written alone, and the caller is asked again after it.
+    /// Writes the grant to a caller whose claim was taken, together with the end of the previous tenure. If that end
+    /// does not leave the key open, the write contains the end alone, and the call is handled again after it.
     pub(super) fn grant(
         &mut self,
         waiter: Waiter<C>,
@@ -240,10 +241,10 @@ impl<C: Caller> Lease<C> {
         flight
     }
 
-    /// A write that grants was committed: the one moment at which a promise begins.
+    /// A write with a grant was committed. Only at this moment does a promise begin.
     pub(super) fn granted(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         if waiter.acquire.place {
-            // It promises nothing.
+            // An offer promises nothing.
             let view = Box::new(self.view(env.now));
             out.push(Effect::Reply(waiter.caller, Answer::Done(view)));
             return;
@@ -252,14 +253,14 @@ impl<C: Caller> Lease<C> {
         self.promised = self.first_promise(env.now);
         self.graced = false;
         if !env.terms.may_promise(env.now) || self.home != Home::Here {
-            // Durable, and nobody may be told.
+            // The grant is durable, but this node may not announce it.
             let marked = waiter.acquire.mark.is_some();
             out.push(Effect::Reply(waiter.caller, Answer::Lapsed));
             return self.granted_unheard(marked, env, out);
         }
         let ask = !env.terms.breaks(Mutant::GrantToACallerThatLeft);
         if ask && waiter.caller.is_gone() && waiter.acquire.mark.is_none() {
-            // Nobody heard the lease id, and nobody will ask for it again.
+            // No caller knows the lease id, and none will ask for it again.
             return self.end_unheard(env, out);
         }
         let own = self.record.bond().is_none();
@@ -271,7 +272,7 @@ impl<C: Caller> Lease<C> {
         out.push(Effect::Reply(waiter.caller, Answer::Granted(Box::new(grant))));
     }
 
-    /// S of a tenure that begins; none, when a session keeps it.
+    /// S of a tenure that begins; [`Moment::ZERO`] when a session keeps it.
     pub(super) fn first_promise(&self, now: Moment) -> Moment {
         if self.record.bond().is_some() { Moment::ZERO } else { now + self.ttl() }
     }
@@ -286,7 +287,7 @@ impl<C: Caller> Lease<C> {
             return;
         }
         if self.is_spent_session(env) {
-            // They asked before it was: they are refused.
+            // They asked before the session's key was spent. They are refused now.
             let late: Vec<_> = self.waiters().drain().map(Call::from).collect();
             return self.busy().deferred.extend(late);
         }
@@ -315,7 +316,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// Refuses everybody in the queue whose time to wait is over.
+    /// Refuses every caller in the queue whose time to wait is over.
     pub(super) fn refuse_overdue(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
         if self.waiters_len() == 0 {
             return;
@@ -348,7 +349,7 @@ impl<C: Caller> Lease<C> {
     }
 }
 
-/// How a caller is asked for its consent, and its claim taken, before a grant is written for it.
+/// Gives the function that takes a caller's claim before a grant is written for it.
 pub(super) fn accepting<C: Caller>(terms: &NodeContext) -> fn(&C) -> bool {
     if terms.breaks(Mutant::GrantToACallerThatLeft) {
         |_| true
@@ -359,7 +360,7 @@ pub(super) fn accepting<C: Caller>(terms: &NodeContext) -> fn(&C) -> bool {
     }
 }
 
-/// Whether the last owner asks for its key while nobody else may have it.
+/// Whether the last owner reclaims its key while no other caller may have it.
 fn takes_back(record: &Record, acquire: &Acquire) -> bool {
     let ended = record.previous.as_ref();
     acquire.reclaim
@@ -367,7 +368,7 @@ fn takes_back(record: &Record, acquire: &Acquire) -> bool {
         && ended.is_some_and(|ended| ended.tenure.owner == acquire.owner)
 }
 
-/// Whether this request was granted before: `Some(None)` when that grant still stands.
+/// Whether this request was granted before; `Some(None)` when that grant still stands.
 pub(super) fn repeated(record: &Record, acquire: &Acquire) -> Option<Option<Refusal>> {
     let known = match acquire.mark {
         None => None,
@@ -385,12 +386,12 @@ pub(super) fn repeated(record: &Record, acquire: &Acquire) -> Option<Option<Refu
     spent.then_some(Some(Refusal::RequestSpent(previous.map(|previous| previous.reason))))
 }
 
-/// Whether the write keeps the key for a caller at another node.
+/// Whether the write offers the key to a caller at another node.
 fn keeps_a_place<C>(flight: &Flight<C>) -> bool {
     flight.grantee.as_ref().is_some_and(|waiter| waiter.acquire.place)
 }
 
-/// Keeps the key for a while, for somebody who takes it at another node.
+/// Offers the key for a short time to an owner that acquires it at another node.
 fn keep_for(record: &mut Record, to: &Owner) {
     record.state = State::Offered;
     record.offer = Some(Box::new(Offer { to: to.clone(), span_ms: TURN_MS }));

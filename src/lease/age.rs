@@ -1,4 +1,4 @@
-//! Moving a lease through time, so that a model checker sees equal states as equal.
+//! Moves a lease through time, so that a model checker recognises equal states as equal.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,8 +8,8 @@ use super::{
 };
 
 impl<C> Lease<C> {
-    /// The lease as it would be if everything had happened `by` earlier. What lies before `oldest`
-    /// then is moved to it: how long ago no longer matters.
+    /// Changes the lease as if everything had happened `by` earlier. Moments that would then lie before `oldest` become
+    /// `oldest`: how long ago they were no longer matters.
     pub fn age(&mut self, by: Duration, oldest: Moment) {
         let aged = |moment: &mut Moment| {
             if *moment != Moment::ZERO && *moment != Moment::NEVER {
@@ -35,7 +35,7 @@ impl<C> Lease<C> {
 }
 
 impl<C> Lease<C> {
-    /// The records that it knows of: the settled one, and the one in flight.
+    /// The records that the lease knows: the settled one and the one in flight.
     pub fn for_records(&mut self, mut change: impl FnMut(&mut Arc<Record>)) {
         change(&mut self.record);
         if let Some(flight) = self.busy.as_mut().and_then(|busy| busy.flight.as_mut()) {
@@ -45,7 +45,7 @@ impl<C> Lease<C> {
 }
 
 impl Record {
-    /// The same for a record, in a model where all clocks show the same.
+    /// The same for a record, in a model where all clocks show the same time.
     pub fn age(self: &mut Arc<Self>, by: Duration, oldest: Moment) {
         let counts = self.span_ms() > 0;
         let written = if counts { (self.written - by).max(oldest) } else { oldest };
@@ -56,7 +56,7 @@ impl Record {
 }
 
 impl NodeRecord {
-    /// The same for a node's record: D − U stays. D is before U only where a test broke a rule.
+    /// The same for a node's record; D − U stays. D lies before U only where a test broke a rule.
     pub fn age(&mut self, by: Duration, oldest: Moment) {
         let (span, before) = (self.until.since(self.written), self.written.since(self.until));
         if self.until != Moment::ZERO {
@@ -67,9 +67,9 @@ impl NodeRecord {
 }
 
 impl Membership {
-    /// The same for a membership. What is only asked whether it is long ago is moved to `recent`, and is
-    /// forgotten where that is the same. How long ago a record was first read only counts for those
-    /// that nobody ever saw, and beside reads that take their time: else `heard` hides it.
+    /// The same for a membership. Where only the fact matters that a moment is long past, the moment becomes `recent`,
+    /// or is cleared if it is `recent` already. When a record was first read matters only for records marked `unseen`,
+    /// and next to reads that take time. In all other cases `heard` caps that moment.
     pub fn age(&mut self, by: Duration, oldest: Moment, recent: Moment, heard: Moment) {
         let aged = |moment: &mut Moment, oldest: Moment| {
             if *moment != Moment::ZERO && *moment != Moment::NEVER {

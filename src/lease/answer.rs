@@ -1,55 +1,55 @@
-//! What a lease answers.
+//! The answers of a lease.
 
 use super::{ChangeKind, Key, LeaseId, Nonce, Owner, SessionSpec, State, Token};
 
-/// The public view of a lease: nothing in it authorises anything.
+/// The public view of a lease. Nothing in it authorises anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
-    /// What the key is now; a lapsed offer shows as free.
+    /// The state of the key. An offer that ran out shows as free.
     pub state: State,
     /// Whether the key has a record.
     pub known: bool,
-    /// The record cannot be judged; the key counts as held by somebody unknown.
+    /// The record is quarantined, as it is unreadable or lost. The key counts as held by an unknown owner.
     pub quarantined: bool,
-    /// The incarnation of the node at which it is at home, when somebody holds it.
+    /// The incarnation of the lease's home node, when the key is held.
     pub node: Option<Nonce>,
-    /// That is another node, which lives: it knows more.
+    /// The home node is another node and is alive: it knows more.
     pub elsewhere: bool,
-    /// Who holds it.
+    /// The owner.
     pub owner: Option<Owner>,
-    /// The present token, or the last one; 0 for a key that was never held.
+    /// The token of the current tenure, or of the last one; 0 for a key that was never held.
     pub token: Token,
-    /// Milliseconds that a heartbeat keeps the lease.
+    /// The ttl in milliseconds: how long a heartbeat keeps the lease.
     pub ttl_ms: Option<u64>,
-    /// Milliseconds until the tenure or the offer ends if nothing happens; `None` when it does not.
+    /// Milliseconds until the tenure or the offer ends if nothing happens; `None` when it does not end.
     pub expires_in_ms: Option<u64>,
     /// Wall clock at the grant, milliseconds since 1970.
     pub acquired_at_ms: Option<u64>,
     /// The key's value.
     pub value: Option<Box<str>>,
-    /// What the session says whose key this is, while it lives.
+    /// What the session specified, when this is a session's key and the session is alive.
     pub spec: Option<Box<SessionSpec>>,
     /// How many callers wait in the queue.
     pub waiters: usize,
-    /// Who keeps the key from expiring.
+    /// The names of the pins that keep the key from expiring.
     pub pins: Box<[Box<str>]>,
-    /// For whom it is kept.
+    /// The owner to whom the key is offered.
     pub offered_to: Option<Owner>,
-    /// Who held it before, under which token, and how that ended.
+    /// The previous owner, its token, and how that tenure ended.
     pub previous: Option<(Owner, Token, ChangeKind)>,
     /// The session that keeps the tenure.
     pub session: Option<Nonce>,
     /// The plugins that have not confirmed a fence of an earlier tenure.
     pub fences: Box<[Box<str>]>,
-    /// One of them failed for good.
+    /// One of these fences failed for good.
     pub fence_failed: bool,
-    /// The latest granted request ids: digest of the id, and whether its grant still stands.
+    /// The latest granted request ids: the digest of each id, and whether its grant still stands.
     pub marks: Box<[(u128, bool)]>,
-    /// The digest of the request id of a grant that is on its way.
+    /// The digest of the request id of the grant in flight.
     pub granting: Option<u128>,
 }
 
-/// What the holder gets.
+/// What the holder is given.
 #[derive(Clone, Debug)]
 pub struct Grant {
     /// The public part.
@@ -63,66 +63,66 @@ pub struct Grant {
 /// Why an acquire was not granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Somebody else holds it, or it is kept for somebody else.
+    /// Another owner holds the key, or it is offered to another owner.
     Held,
-    /// The caller's owner holds it already.
+    /// The owner that the caller names already holds the key.
     HeldByYou,
-    /// Its tenure ended, and the lock-delay is not over.
+    /// The last tenure ended, and the lock-delay is not over.
     Cooling,
-    /// Its tenure ended, and a fence has yet to be confirmed.
+    /// The last tenure ended, and a fence is not confirmed yet.
     Fencing,
-    /// The request id was used with another request.
+    /// The request id was used before with a different request.
     RequestReused,
-    /// The request id was granted, and that tenure is over; how it ended, where that is remembered.
+    /// The request id was granted and that tenure is over; how it ended, where the record still says so.
     RequestSpent(Option<ChangeKind>),
 }
 
-/// Why a proof is no longer one.
+/// Why a lease id is no longer valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// Its tenure ended like this.
+    /// Its tenure ended in this way.
     Ended(ChangeKind),
-    /// Its tenure ran out, and its resource was fenced.
+    /// Its tenure expired, and the resource was fenced.
     Fenced,
-    /// No tenure that is remembered has this id.
+    /// The record remembers no tenure with this id.
     UnknownLease,
 }
 
 /// Why a store did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum StoreError {
-    /// No room; nothing was written. It goes on by itself once there is room.
+    /// The store has no room; nothing was written. It continues by itself once there is room.
     #[error("the store has no room left: {0}")]
     Full(String),
-    /// The store holds as many keys as it may.
+    /// The store holds as many keys as its limit allows.
     #[error("the store holds {0} keys, which is its limit")]
     TooManyKeys(u64),
-    /// The store holds as many sessions as it may.
+    /// The store holds as many sessions as its limit allows.
     #[error(
-        "the store holds {0} sessions, ended ones of the last minutes included, which is its limit"
+        "the store holds {0} sessions, its limit; those that ended in the last minutes count too"
     )]
     TooManySessions(u64),
-    /// As many keys exist as the policy of the new one allows.
-    #[error("the policy of the prefix {prefix:?} has keys = {keys}, and as many keys of it exist")]
+    /// As many keys exist under the new key's policy as that policy allows.
+    #[error("the policy of the prefix {prefix:?} allows keys = {keys}, and that many exist")]
     PolicyFull {
         /// The policy's prefix.
         prefix: Box<str>,
-        /// How many keys it allows.
+        /// The number of keys that the policy allows.
         keys: u64,
     },
-    /// The store is out of reach, or broke.
+    /// The store is out of reach or failed.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
 }
 
 impl StoreError {
-    /// Refuses a new key, or session: so many are there.
+    /// The error for a new key or session when the store already holds `most` of them.
     #[must_use]
     pub fn too_many(key: &Key, most: u64) -> Self {
         if key.is_session() { Self::TooManySessions(most) } else { Self::TooManyKeys(most) }
     }
 
-    /// Whether a bound on the number of keys forbids a new one: it stands until keys are forgotten.
+    /// Whether a limit on the number of keys forbids a new one. The limit applies until keys are forgotten.
     pub(super) fn is_too_many_keys(&self) -> bool {
         matches!(self, Self::TooManyKeys(_) | Self::TooManySessions(_) | Self::PolicyFull { .. })
     }
@@ -133,7 +133,7 @@ impl StoreError {
 pub enum Answer {
     /// The caller owns the key.
     Granted(Box<Grant>),
-    /// It does not.
+    /// The caller does not own the key.
     Refused(Refusal, Box<View>),
     /// The heartbeat was absorbed.
     Alive {
@@ -141,43 +141,43 @@ pub enum Answer {
         token: Token,
         /// The holder's window.
         valid_for_ms: u64,
-        /// The tenure had run out, and goes on.
+        /// The tenure had expired and goes on.
         revived: bool,
     },
-    /// The proof is worth nothing any more; nor will it ever be.
+    /// The lease id is not valid any more and never will be again.
     Lost(Lost),
     /// Whether this call ended the tenure.
     Released(bool),
-    /// Somebody else holds the key.
+    /// Another owner holds the key.
     NotHolder(Box<View>),
-    /// Done: a transfer, pin or unpin, and the lease after it.
+    /// The transfer, pin or unpin is done; the lease after it.
     Done(Box<View>),
-    /// The tenure ends in so many milliseconds at the latest; 0: it has ended.
+    /// The tenure ends within this many milliseconds; 0 when it has ended.
     Revoked(u64),
-    /// A session keeps the lease under this token: only the session's heartbeat, or its end, can answer.
+    /// A session keeps the lease under this token: only the session's heartbeat or its end can answer.
     KeptBySession(Nonce, Token),
-    /// No fence of the key waits to be confirmed.
+    /// No fence of the key is waiting for confirmation.
     NotFencing(Box<View>),
-    /// The key is not free, or something is kept of it that somebody may need.
+    /// The key is not free, or its record holds something that may still be needed.
     NotForgotten(Box<View>),
-    /// Nobody holds the key.
+    /// The key is not held.
     NotHeld(Box<View>),
     /// The key is pinned: it does not end without `immediately`.
     Pinned(Box<View>),
-    /// As many pins as a key may have.
+    /// The key has as many pins as it may have.
     TooManyPins,
     /// The public view.
     Viewed(Box<View>),
     /// Too many calls wait for this key.
     Busy,
-    /// The lease is at home at this other node, which lives.
+    /// The lease's home node is this other node, which is alive.
     Elsewhere(Nonce),
     /// This node may not promise anything now: its own record ran out.
     Lapsed,
     /// Nothing is granted: the store went backwards.
     Frozen,
-    /// The record cannot be judged.
+    /// The record is quarantined: it is unreadable or lost; why.
     Quarantined(Box<str>),
-    /// The store did not write it, or it is not known whether it did.
+    /// The store did not write, or the outcome of the write is unknown.
     Store(StoreError),
 }

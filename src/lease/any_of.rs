@@ -1,20 +1,20 @@
-//! In which order a caller that takes any of several keys tries them.
+//! The order in which a caller that takes any of several keys tries them.
 
 /// The order of the candidates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// By chance, so that callers that start together do not collide; those first that this node is the
-    /// likeliest to own, so that neither do nodes.
+    /// Random, so that callers that start at the same time do not collide. The keys that this node is most likely to
+    /// own come first, so that nodes do not collide either.
     #[default]
     Random,
-    /// As the caller listed them.
+    /// The order in which the caller listed them.
     Listed,
-    /// Those that the owner held last first, the rest by chance.
+    /// The keys that the owner held last come first; the rest is random.
     Sticky,
 }
 
-/// Arranges the candidates `0..n`. `shuffle` is an injected permutation of them; `formerly_mine` says
-/// which of them the owner was the last to hold, `near` which ones other nodes try last.
+/// Arranges the candidates `0..n`. `shuffle` is a permutation of them that the caller supplies. `formerly_mine` says
+/// which of them this owner was the last to hold; `near` says which of them the other nodes try last.
 #[must_use]
 pub fn arrange(
     order: Order,

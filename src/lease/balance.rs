@@ -1,12 +1,13 @@
-//! How the leases of a pool are spread over its members, and which of them move when that changes.
+//! How the leases of a pool are spread over its members, and which leases move when the pool changes.
 //!
-//! Guarantees: who sees the same pool computes the same; the targets of a pool add up to its keys (or to what its members
-//! have room for), each within one of what the weights say; no lease is asked for that nobody is short of.
+//! Guarantees: two nodes that see the same pool compute the same plan. The targets of a pool add up to its keys, or to
+//! what its members have room for. Each target is within one lease of the member's share by weight. No lease is asked
+//! for unless a member is short of leases.
 //!
-//! Does not guarantee: exact targets while no member is short by more than its dead band, see [`band`].
+//! Does not guarantee: exact targets while every member is within its dead band, see [`band`].
 //!
-//! Assumes: a member that is short of leases waits for them, and takes those that come free. One that does not is
-//! [set aside](Standing); and a member that has none yet is given one to begin with, and the others once it took that.
+//! Assumes: a member that is short of leases waits for them and takes leases that become free. A member that does not
+//! is [set aside](Standing). A member without leases is first given one, and the others once it took that one.
 
 use std::{cmp::Reverse, time::Duration};
 
@@ -15,29 +16,30 @@ use super::{Moment, Nonce};
 /// A member of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its session.
+    /// The member's session.
     pub id: Nonce,
-    /// Its share of the work beside other members.
+    /// The member's share of the work relative to other members.
     pub weight: u32,
-    /// Most leases that it is to have; `usize::MAX` where it does not say.
+    /// The most leases that the member may have; `usize::MAX` where it names no limit.
     pub capacity: usize,
-    /// How many leases of the pool it has.
+    /// How many leases of the pool the member has.
     pub held: usize,
-    /// How many of them it was asked for, and has yet.
+    /// How many of these leases it was asked to hand over and still has.
     pub asked: usize,
-    /// It leaves: it is to have none.
+    /// The member is leaving: its target is 0.
     pub draining: bool,
 }
 
-/// How long leases that nobody has may stand untaken by a member that is short of them.
+/// How long a member that is short of leases may leave free leases untaken before it is set aside.
 pub const UNTAKEN: Duration = Duration::from_secs(10);
-/// For how long a member that took none is set aside at first…
+/// How long a member that took none is set aside the first time…
 const ASIDE: Duration = Duration::from_secs(60);
-/// …and at most: each time it is four times as long.
+/// …and the longest time. Each time is four times the one before.
 const ASIDE_MAX: Duration = Duration::from_secs(600);
 
-/// Whether a member takes the leases that it is to have. One that leaves them untaken is set aside: it counts for
-/// what it has, so that others serve the rest, until it takes one, asks for one, or its time aside is over.
+/// Whether a member takes the leases that it should have. A member that leaves them untaken is set aside: it counts
+/// only for what it has, so that others serve the rest. That ends when it takes a lease, when it asks for one, or when
+/// the time is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     held: usize,
@@ -47,8 +49,9 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Looks at a member that has `held` leases; `short`: it is to have more, and some are free; `ripe`: one has been
-    /// so for [`UNTAKEN`]. Whether that set it aside, or back.
+    /// Judges a member that has `held` leases. `short` says that it should have more and that some are free; `ripe`
+    /// says that one of these has been free for [`UNTAKEN`]. Returns whether this set the member aside or brought it
+    /// back.
     pub fn look(&mut self, held: usize, short: bool, ripe: bool, now: Moment) -> bool {
         if held > self.held {
             let was_aside = self.is_aside();
@@ -75,67 +78,67 @@ impl Standing {
         true
     }
 
-    /// It asks for leases. Whether that sets it back.
+    /// The member asks for leases. Returns whether this brings it back.
     pub fn asks(&mut self) -> bool {
         let was_aside = self.is_aside();
         *self = Self { held: self.held, ..Self::default() };
         was_aside
     }
 
-    /// It counts for what it has, and no more.
+    /// Whether the member is set aside, so that it counts only for what it has.
     #[must_use]
     pub fn is_aside(&self) -> bool {
         self.aside_until.is_some()
     }
 
-    /// It is to be looked at again, though nothing changes.
+    /// Whether the member must be judged again even if nothing changes.
     #[must_use]
     pub fn is_watched(&self) -> bool {
         self.aside_until.is_some() || self.untaken_since.is_some()
     }
 }
 
-/// What keeps leases from moving to and fro.
+/// The limits that keep leases from moving back and forth.
 #[derive(Clone, Copy, Debug)]
 pub struct Damping {
-    /// A lease is not asked for before it was held for so long.
+    /// How long a lease must have been held before it may be asked for.
     pub min_hold: Duration,
-    /// At most so many leases of a member are asked for at a time, or half of what it has where that is more.
+    /// At most this many leases of a member are asked for at a time, or half of what it has where that is more.
     pub at_once: usize,
 }
 
-/// The keys of a pool that nobody has.
+/// The keys of a pool that are not held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unheld {
-    /// All of them.
+    /// The number of these keys.
     pub keys: usize,
-    /// Those that whoever is short of leases will have taken soon: none that is shut, or that was left untaken.
+    /// How many of them a member that is short of leases will take soon: neither shut nor left untaken.
     pub fresh: usize,
 }
 
-/// What is to be done for a pool. Everything in the order of the members.
+/// What to do for a pool. Each list is in the order of the members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// How many leases each is to have.
+    /// How many leases each member should have.
     pub targets: Vec<usize>,
-    /// How many leases each is to be asked for now, beside those that it was asked for.
+    /// How many more leases each member is asked for now, in addition to those it was already asked for.
     pub asks: Vec<usize>,
-    /// The fewest leases that have to move until every member has its target.
+    /// The smallest number of leases that must move until every member has its target.
     pub moves: usize,
 }
 
-/// How far below its target a member may stay without any lease being moved: a twentieth of it.
+/// How far below its target a member may stay before leases are moved: a twentieth of the target.
 #[must_use]
 pub fn band(target: usize) -> usize {
     target / 20
 }
 
-/// How many of `keys` leases each member is to have: its quota by weight, rounded down, and one more for those
-/// with the largest remainders. Between equal remainders whoever has more beyond its quota keeps it: so the
-/// fewest leases move. Members that leave get none; what is beyond a member's capacity falls to the others.
+/// How many of `keys` leases each member should have: its quota by weight, rounded down, and one more for the members
+/// with the largest remainders. Between equal remainders, the member that holds more beyond its quota keeps the lease,
+/// so that the fewest leases move. Members that leave get none. What exceeds a member's capacity goes to the others.
 #[must_use]
 pub fn targets(members: &[Member], keys: usize) -> Vec<usize> {
-    // Who leaves, or has all that it can, takes no part in what is left.
+    // Members that leave, or have reached their capacity, take no part in what is left.
     let mut weights: Vec<u32> =
         members.iter().map(|member| if member.draining { 0 } else { member.weight }).collect();
     let mut left = keys;
@@ -175,15 +178,15 @@ fn split(members: &[Member], weights: &[u32], keys: usize) -> Vec<usize> {
     targets
 }
 
-/// What is to be done for a pool of so many keys, which are those that members have and those that nobody has.
+/// The plan for a pool. Its keys are those that the members have and those in `unheld`.
 ///
-/// Nothing, while the unheld keys and the leases of those that leave suffice to bring every member to within
-/// its [`band`]. Else every member above its target is asked for all that it has too many, at most
-/// `at_once` or half of its leases at a time. Those that leave are asked for everything at once, whatever else.
+/// Nothing moves while the unheld keys and the leases of leaving members suffice to bring every member to within its
+/// [`band`]. Otherwise every member above its target is asked for its whole surplus, but for at most `at_once` leases
+/// or half of its leases at a time. Leaving members are always asked for everything at once.
 ///
-/// For a member that has nothing yet, the others are asked for one lease. So a member that never takes any costs
-/// the pool one key for each node that asks, whatever its weight. Who is first by `order` is asked: not always the
-/// same member, for some leases cannot move.
+/// For a member that has no lease yet, the others are asked for one lease. So a member that never takes any costs the
+/// pool one key per asking node, whatever its weight. `order` decides which member is asked first. It should vary,
+/// because some leases cannot move.
 #[must_use]
 pub fn plan<O: Ord>(
     members: &[Member],
@@ -226,10 +229,10 @@ pub fn plan<O: Ord>(
     Plan { targets, asks, moves }
 }
 
-/// Which of a member's leases it is asked for: the youngest of those that it has had for long enough. What
-/// was moved last is moved again, so that most keys never notice who comes and goes; and what a worker has had
-/// for longest is the dearest to give up. `leases` are those that it was not asked for yet, with when each
-/// began.
+/// Chooses which of a member's leases it is asked for: the youngest of those that it has held for long enough. So a
+/// lease that moved recently moves again, and most keys never notice members that come and go. The lease that a worker
+/// has held longest is the most expensive to give up. `leases` are those that the member was not asked for yet, with
+/// the moment at which each began.
 #[must_use]
 pub fn choose<K: Ord>(
     mut leases: Vec<(K, Moment)>,

@@ -1,8 +1,8 @@
 //! R6: tenures that a session keeps.
 //!
-//! A session is itself a lease, on a key that no caller can name: its heartbeats, expiry, take-over and
-//! adoption are those of any lease, and its tombstone is the end of its only tenure. What it keeps makes
-//! no promise of its own, and ends when that tombstone is known to be durable.
+//! A session is itself a lease, on a key that no caller can name. Its heartbeats, expiry, take-over and adoption are
+//! those of any lease, and its tombstone is the end of its only tenure. A lease that a session keeps makes no promise
+//! of its own. It ends when that tombstone is known to be durable.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,39 +13,39 @@ use super::{
     machine::{Effects, Flight},
 };
 
-/// What becomes of a key's value when the session that kept the key ends.
+/// What happens to a key's value when the session that kept the key ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Behavior {
-    /// It stays, for the next owner to read.
+    /// The value stays, so that the next owner can read it.
     Release,
-    /// It goes. The token does not.
+    /// The value is deleted. The token is not.
     Delete,
 }
 
-/// The session that keeps a tenure, and what it said about its end.
+/// The session reference of a tenure: the session that keeps it, and what the session specified for its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Bond {
-    /// The session's digest: its name for everybody.
+    /// The session's digest, which is its public name.
     pub session: Nonce,
-    /// How long the key stays shut after the session's end, in milliseconds; `None`: as its policy says.
+    /// How long the key stays shut after the session's end, in milliseconds; `None` when the key's policy decides.
     pub lock_delay_ms: Option<u32>,
-    /// What becomes of the key's value.
+    /// What happens to the key's value.
     pub behavior: Behavior,
 }
 
-/// A session's end, as the leases that it kept are told of it.
+/// The end of a session, as its leases are told of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionOver {
-    /// Which session.
+    /// The session's digest.
     pub session: Nonce,
     /// How it ended, for people.
     pub cause: Box<str>,
-    /// Which administrator ordered it, where it was one.
+    /// The administrator who revoked the session, if one did.
     pub actor: Option<Box<str>>,
 }
 
 impl SessionOver {
-    /// As the leases of a session are told of this end of it.
+    /// Describes this end of the session for its leases.
     #[must_use]
     pub fn new(
         session: Nonce,
@@ -62,13 +62,13 @@ impl SessionOver {
         Self { session, cause: cause.into(), actor: actor.map(Into::into) }
     }
 
-    /// How it ended is not known.
+    /// An end of which nothing more is known.
     #[must_use]
     pub fn unknown(session: Nonce) -> Self {
         Self { session, cause: "the session is over".into(), actor: None }
     }
 
-    /// What the record of a session that is over says of its end.
+    /// Reads the end of a session from the record of a session that is over.
     #[must_use]
     pub fn of_record(session: Nonce, record: &Record) -> Self {
         let Some(ended) = &record.previous else { return Self::unknown(session) };
@@ -78,30 +78,30 @@ impl SessionOver {
     }
 }
 
-/// What is to be done about a lease that names a session, after that session's record was read.
+/// What to do about a lease that names a session, after the session's record was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inquiry {
     /// The lease stays.
     Lives,
-    /// The lease is told that its session is over. The other leases are looked for as well, where the session's last
-    /// home was this node.
+    /// The lease is told that its session is over. Where this node was the session's last home node, it looks for the
+    /// other leases as well.
     Over {
-        /// As the lease is told.
+        /// What the lease is told.
         over: SessionOver,
         /// The node that wrote the tombstone.
         home: Nonce,
     },
-    /// The session's tombstone is to be made, and its record read again.
-    Bury,
+    /// The session's tombstone must be written, and its record read again.
+    WriteTombstone,
 }
 
 impl Inquiry {
-    /// What follows from what was read under the session's key. A stale read never says that a session which lives is
-    /// over: nothing follows a tombstone.
+    /// What follows from the record that was read under the session's key. A stale read never says that a live session
+    /// is over, because nothing follows a tombstone.
     #[must_use]
     pub fn of(session: Nonce, there: &Loaded) -> Self {
         match there {
-            Loaded::Absent => Self::Bury,
+            Loaded::Absent => Self::WriteTombstone,
             Loaded::Record(_, record) if record.state != State::Held => {
                 Self::Over { over: SessionOver::of_record(session, record), home: record.node }
             }
@@ -117,13 +117,13 @@ impl Inquiry {
 }
 
 impl<C: Caller> Lease<C> {
-    /// The session's end, if it is known and the tenure was kept by it.
+    /// The session's end, if it is known and this session kept the tenure.
     pub(super) fn over(&self) -> Option<&SessionOver> {
         let over = self.busy.as_ref()?.over.as_ref()?;
         (self.record.bond()?.session == over.session).then_some(over)
     }
 
-    /// The tombstone of a session is durable. Whoever sends this saw it committed, or read it.
+    /// The tombstone of a session is durable: the sender saw it committed, or read it.
     pub(super) fn session_over(
         &mut self,
         over: SessionOver,
@@ -136,13 +136,13 @@ impl<C: Caller> Lease<C> {
             return;
         }
         self.busy().over = Some(over);
-        // An end may leave spans that are counted by its author's record: it is to have one.
+        // The end may write time spans that others count from this node's record. So this node must have a record.
         if self.flight().is_none() && !self.sits_out(env) {
             self.expire(env, out);
         }
     }
 
-    /// How a tenure ends whose session is over.
+    /// The end of a tenure whose session is over.
     pub(super) fn session_end(&self, over: &SessionOver) -> End {
         End {
             reason: Some(over.cause.clone()),
@@ -151,7 +151,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// A tenure that a session keeps: whether that still lives is to be found out.
+    /// Asks whether the session that keeps the tenure is still alive.
     pub(super) fn inquire_session(&self, out: &mut Effects<C>) {
         if self.record.state == State::Held
             && let Some(bond) = self.record.bond()
@@ -160,12 +160,12 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// A call that only the session's heartbeat can answer.
+    /// Answers a call that only the session's heartbeat can serve, and returns every other call.
     pub(super) fn refuse_kept(&self, call: Call<C>, out: &mut Effects<C>) -> Option<Call<C>> {
         let kept = match &call.request {
             Request::Heartbeat(beat) => self.holds(beat.lease_id),
             Request::Revoke(revoke) => {
-                // A pinned one is not ended: its session announces nothing.
+                // A pinned lease does not end, so its session announces nothing.
                 let pinned = !self.record.pins.is_empty();
                 !revoke.immediately && revoke.floor.is_none() && !pinned
             }
@@ -183,8 +183,13 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// Makes the tombstone of a session that has no record: it can never come to be any more.
-    pub(super) fn bury(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+    /// Writes the tombstone of a session that has no record. No such session can be created after that.
+    pub(super) fn write_tombstone(
+        &mut self,
+        call: Call<C>,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
         if self.revision != Revision::ABSENT {
             let view = Box::new(self.view(env.now));
             out.push(Effect::Reply(call.caller, Answer::Viewed(view)));
@@ -197,7 +202,8 @@ impl<C: Caller> Lease<C> {
         self.launch(flight, out);
     }
 
-    /// A session has one tenure: once its key has a record, nobody is granted it again.
+    /// Whether this is a session's key that already has a record. A session has one tenure: the key is never granted
+    /// again.
     pub(super) fn is_spent_session(&self, env: &Env<'_>) -> bool {
         env.key.is_session()
             && self.revision != Revision::ABSENT

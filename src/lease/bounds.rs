@@ -6,7 +6,7 @@ use super::Moment;
 
 /// The largest relative difference between the rates of two clocks, in parts per thousand (ρ).
 ///
-/// κ = (1−ρ)/(1+ρ) is what one clock is sure to have advanced while another advanced by 1.
+/// κ = (1−ρ)/(1+ρ) is the least that one clock advances while another advances by 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drift {
     per_mille: u32,
@@ -18,13 +18,13 @@ pub const CLIENT_DRIFT: Drift = Drift { per_mille: 10 };
 pub const NODE_DRIFT: Drift = Drift { per_mille: 2 };
 
 impl Drift {
-    /// `span · κ`, rounded down: what a promise of `span` on our clock is worth on the other.
+    /// `span · κ`, rounded down: how much of a promise of `span` on this clock is certain on the other clock.
     #[must_use]
     pub fn shrink(self, span: Duration) -> Duration {
         self.scale(span, 1000 - self.per_mille, 1000 + self.per_mille)
     }
 
-    /// `span / κ`, rounded up: what to wait on our clock until `span` passed on the other.
+    /// `span / κ`, rounded up: how long to wait on this clock until `span` has certainly passed on the other clock.
     #[must_use]
     pub fn stretch(self, span: Duration) -> Duration {
         self.scale(span, 1000 + self.per_mille, 1000 - self.per_mille) + Duration::from_nanos(1)
@@ -36,25 +36,25 @@ impl Drift {
     }
 }
 
-/// R1: what a caller whose request arrived at `received` is told when the promise of `ttl` was
-/// decided at `decided`: milliseconds, counted on its own clock from before it sent.
+/// R1: what a caller is told when its request arrived at `received` and the promise of `ttl` was decided at `decided`.
+/// In milliseconds, which the caller counts on its own clock from before it sent the request.
 #[must_use]
 pub fn valid_for(received: Moment, decided: Moment, ttl: Duration) -> u64 {
     let span = CLIENT_DRIFT.shrink(decided.since(received).saturating_add(ttl));
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX).saturating_sub(1)
 }
 
-/// A span in whole milliseconds, rounded up.
+/// The span in whole milliseconds, rounded up.
 pub(super) fn ceil_ms(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// The range of ttls that a coordinator accepts, in milliseconds.
+/// The ttls that a coordinator accepts, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TtlBounds {
-    /// Shortest ttl.
+    /// The shortest ttl.
     pub min_ms: u64,
-    /// Longest ttl.
+    /// The longest ttl.
     pub max_ms: u64,
 }
 

@@ -1,46 +1,46 @@
-//! What is asked of one lease.
+//! The calls that a lease handles.
 
 use super::{Bond, LeaseId, Moment, Nonce, Owner, SessionSpec, Token};
 
-/// Who waits for an answer; opaque to the protocol but for three questions.
+/// A caller that waits for an answer. The protocol uses nothing of it but these methods.
 pub trait Caller {
-    /// Whether nobody listens any more. A caller that is gone is never granted anything (R9).
+    /// Whether the caller has stopped listening. A caller that is gone is never granted anything (R9).
     fn is_gone(&self) -> bool;
 
-    /// Takes the caller's one claim before a grant is written for it. `false` when the caller is
-    /// gone, or (a registration on several keys) when another key is already being granted to it.
+    /// Takes the caller's only claim before a grant is written for it. `false` when the caller is gone, or when it is a
+    /// registration on several keys and another key is already being granted to it.
     fn claim(&self) -> bool;
 
-    /// Gives the claim back, if it was taken here: the write did not happen.
+    /// Returns the claim, if it was taken here: the write did not happen.
     fn unclaim(&self);
 
-    /// Whether it is a registration on several keys, which hears of its grant and of nothing else.
+    /// Whether the caller is a registration on several keys, which is told of its grant and of nothing else.
     fn is_registration(&self) -> bool {
         false
     }
 }
 
-/// One request, with who asked and when it arrived.
+/// One request, its caller, and when it arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Call<C> {
-    /// Who waits for the answer.
+    /// The caller that waits for the answer.
     pub caller: C,
-    /// The node's clock when the request arrived, before any queue.
+    /// The node's clock when the request arrived, before it waited in any queue.
     pub received: Moment,
-    /// What is asked.
+    /// The request.
     pub request: Request,
-    /// R5: the node at which the lease is at home lives, was asked, and does not answer.
+    /// R5: the lease's home node is alive and was asked, but does not answer.
     pub owner_unreachable: bool,
 }
 
-/// Everything that can be asked of a lease.
+/// Everything that a lease can be asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
     /// Become the owner.
     Acquire(Box<Acquire>),
-    /// Stay the owner.
+    /// Remain the owner.
     Heartbeat(Heartbeat),
-    /// Stop being the owner.
+    /// Give the lease back.
     Release(Release),
     /// Hand the key over to a successor.
     Transfer(Box<Transfer>),
@@ -48,15 +48,15 @@ pub enum Request {
     Revoke(Box<Revoke>),
     /// An administrator keeps the tenure from expiring.
     Pin(Box<str>, Box<str>),
-    /// An administrator strikes the fences that are not confirmed: why, and who.
+    /// An administrator skips the fences that are not confirmed: the reason, and the administrator.
     FenceSkip(Box<str>, Box<str>),
-    /// The holder is to hand the lease over; a session, all that it keeps.
+    /// Asks the holder to hand the lease over; asks a session to hand over everything it keeps.
     AskHandover(Box<AskHandover>),
-    /// Makes the tombstone of a session that has no record.
-    Bury,
-    /// An administrator forgets a free key: why, and who.
+    /// Writes the tombstone of a session that has no record.
+    WriteTombstone,
+    /// An administrator forgets a free key: the reason, and the administrator.
     Forget(Box<str>, Box<str>),
-    /// Takes back a pin: by whom it was set, and which administrator does it.
+    /// Removes a pin: the pin's name, and the administrator who removes it.
     Unpin(Box<str>, Box<str>),
     /// The public view.
     View,
@@ -65,36 +65,36 @@ pub enum Request {
 /// A request to own the key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Acquire {
-    /// Who wants it.
+    /// Who wants the key.
     pub owner: Owner,
-    /// Milliseconds that a grant or heartbeat keeps the lease.
+    /// The ttl in milliseconds: how long a grant or heartbeat keeps the lease.
     pub ttl_ms: u64,
     /// A new value for the key.
     pub value: Option<Box<str>>,
-    /// Take it also from oneself: the old tenure ends.
+    /// Take the key even from the same owner: the earlier tenure ends.
     pub reclaim: bool,
-    /// Be answered from what this node knows: do not ask the store whether that is still so.
+    /// Answer from what this node knows, without asking the store whether it is still current.
     pub allow_stale: bool,
-    /// Until when to wait in the queue; `None`: not at all.
+    /// Until when to wait in the queue; `None` for no wait.
     pub wait_until: Option<Moment>,
-    /// Names the grant to be. Asking again under the same nonce finds the same grant.
+    /// Names the new grant. A call that is repeated under the same nonce finds the same grant.
     pub grant_nonce: Nonce,
-    /// Digest of the caller's request id, and of the rest of its request.
+    /// The digests of the caller's request id and of the rest of its request.
     pub mark: Option<(u128, u64)>,
-    /// The session that is to keep the lease. Whoever asks saw it alive, and sees to it again before the
-    /// grant is told: the answer promises nothing.
+    /// The session that will keep the lease. The sender checks that the session is alive before it sends this call, and
+    /// again before it tells the caller of the grant. The answer itself promises nothing.
     pub bond: Option<Bond>,
-    /// What a session says, whose key this is.
+    /// What the session specified, when this is a session's key.
     pub spec: Option<Box<SessionSpec>>,
-    /// It is a place in the queue for a caller at another node: when its turn comes, the key is kept for its owner,
-    /// who takes it there.
+    /// This is a place in the queue for a caller at another node. When its turn comes, the key is offered to the owner,
+    /// who acquires it at that node.
     pub place: bool,
 }
 
-/// A sign of life.
+/// A heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Heartbeat {
-    /// Proof of being the holder.
+    /// Proves that the caller is the holder.
     pub lease_id: LeaseId,
     /// A new value for the key.
     pub value: Option<Box<str>>,
@@ -102,32 +102,32 @@ pub struct Heartbeat {
     pub ttl_ms: Option<u64>,
 }
 
-/// A voluntary end.
+/// A release: the holder ends the tenure.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Release {
-    /// Proof of being the holder.
+    /// Proves that the caller is the holder.
     pub lease_id: LeaseId,
     /// A last value for the successor.
     pub value: Option<Box<str>>,
 }
 
-/// A voluntary end in favour of a successor.
+/// A transfer: the holder ends the tenure in favour of a successor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Transfer {
-    /// Proof of being the holder.
+    /// Proves that the caller is the holder.
     pub lease_id: LeaseId,
-    /// The successor; `None`: whoever is first in the queue, and without a queue whoever comes.
+    /// The successor; `None` for the first caller in the queue, or, when the queue is empty, the next caller.
     pub to: Option<Owner>,
-    /// How long the key is kept for a named one, in milliseconds; the tenure's ttl when not said.
+    /// How long the key is offered to a named successor, in milliseconds; `None` for the tenure's ttl.
     pub offer_ms: Option<u64>,
     /// A last value for the successor.
     pub value: Option<Box<str>>,
 }
 
-/// A request to the holder.
+/// A request to hand the lease over.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AskHandover {
-    /// Why.
+    /// The reason.
     pub reason: Box<str>,
     /// Who asks.
     pub actor: Box<str>,
@@ -135,19 +135,19 @@ pub struct AskHandover {
     pub timeout_ms: u64,
 }
 
-/// An administrator's end.
+/// A revocation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Revoke {
-    /// Why.
+    /// The reason.
     pub reason: Box<str>,
-    /// Which administrator.
+    /// The administrator.
     pub actor: Box<str>,
-    /// Do not wait for the holder's last promise: its window may overlap the next one's.
+    /// Do not wait for the holder's last promise. Its window may overlap that of the next holder.
     pub immediately: bool,
-    /// Only if this owner holds the key.
+    /// Revoke only if this owner holds the key.
     pub owner: Option<Owner>,
-    /// Only the tenure with this token.
+    /// Revoke only the tenure with this token.
     pub token: Option<Token>,
-    /// Of a lease that a session keeps: when the promises of the session that cover it have run out.
+    /// For a lease that a session keeps: when the session's promises that cover it have run out.
     pub floor: Option<Moment>,
 }

@@ -1,13 +1,13 @@
-//! A change of ownership, as events tell it.
+//! A change of ownership, as events report it.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Epoch, Nonce, Owner, Revision, Token};
 
-/// What happened to a key. The short types of the event stream.
+/// What happened to a key: the short event types of the event stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ChangeKind {
-    /// A tenure began, or (with reason `revived`) goes on after it had run out.
+    /// A tenure began, or (with the reason `revived`) an expired tenure goes on.
     Granted,
     /// The owner gave the lease back.
     Released,
@@ -15,34 +15,34 @@ pub enum ChangeKind {
     Expired,
     /// An administrator ended the tenure.
     Revoked,
-    /// The owner took its own lease anew; its earlier tenure ended.
+    /// The owner took its own lease again; its earlier tenure ended.
     Reclaimed,
-    /// The owner handed the lease over, to a named successor or to any; its tenure ended.
+    /// The owner transferred the lease, to a named successor or to any; its tenure ended.
     Transferred,
     /// An administrator pinned the key.
     Pinned,
-    /// An administrator took a pin off the key.
+    /// An administrator removed a pin from the key.
     Unpinned,
-    /// The session that the tenure was held under ended.
+    /// The session that kept the tenure ended.
     SessionEnded,
-    /// The tenure that ended is being fenced; nobody is granted the key before that is confirmed.
+    /// The tenure ended and is being fenced; the key is not granted before the fence is confirmed.
     Fencing,
     /// Every fence of an ended tenure was confirmed.
     Fenced,
     /// A fence of an ended tenure failed for good.
     FenceFailed,
-    /// An administrator struck the fences that were not confirmed.
+    /// An administrator skipped the fences that were not confirmed.
     FenceSkipped,
     /// The lock-delay is over.
     Cooled,
     /// The holder was asked to hand the lease over.
     HandoverRequested,
-    /// An administrator had the free key forgotten: its record goes, and its numbers begin anew.
+    /// An administrator had the free key forgotten: its record is removed, and the numbers of its changes begin again.
     Forgotten,
 }
 
 impl ChangeKind {
-    /// Every kind, in the order of its declaration.
+    /// Every kind, in the order of declaration.
     pub const ALL: [Self; 16] = [
         Self::Granted,
         Self::Released,
@@ -62,7 +62,7 @@ impl ChangeKind {
         Self::Forgotten,
     ];
 
-    /// Whether a tenure ended with it.
+    /// Whether a tenure ends with it.
     #[must_use]
     pub fn ends_tenure(self) -> bool {
         matches!(
@@ -76,14 +76,14 @@ impl ChangeKind {
         )
     }
 
-    /// Whether anybody may be granted the key after it who was not before.
+    /// Whether the key may be granted after it to a caller to whom it could not be granted before.
     #[must_use]
     pub fn may_open(self) -> bool {
         let opens = [Self::Fenced, Self::FenceFailed, Self::FenceSkipped, Self::Cooled];
         self.ends_tenure() || opens.contains(&self)
     }
 
-    /// The kind as events, metrics and errors name it.
+    /// The name of the kind in events, metrics and errors.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -107,31 +107,31 @@ impl ChangeKind {
     }
 }
 
-/// One entry of a key's history. A write carries those that it makes true; they become public when
-/// it is committed, never before.
+/// One entry of a key's history. A write carries the changes that it causes. They become public when the write is
+/// committed, never before.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Change {
     /// What happened.
     pub kind: ChangeKind,
     /// The key's entries are numbered 1, 2, 3…
     pub seq: u64,
-    /// Who holds the key after this change.
+    /// The owner after this change.
     pub owner: Option<Owner>,
     /// The key's token after this change; [`Token::OF_THIS_WRITE`] until the write is committed.
     pub token: Token,
-    /// Who held the key before it, and under which token.
+    /// The owner before this change, and its token.
     pub previous: Option<(Owner, Token)>,
-    /// Why, in the words of the protocol or of the administrator.
+    /// The reason, in the words of the protocol or of the administrator.
     pub reason: Option<Box<str>>,
-    /// Which administrator, where it was one.
+    /// The administrator, where one caused the change.
     pub actor: Option<Box<str>>,
-    /// The digest of the session that the tenure is or was held under.
+    /// The digest of the session that keeps or kept the tenure.
     pub session: Option<Nonce>,
 }
 
 impl Change {
-    /// The change as committed by `revision`: a grant's token is known now. Every other kind carries
-    /// its token as it is, and 0 on a key that was never held.
+    /// Completes the change with the `revision` that committed it: from now on the token of a grant is known. Every
+    /// other kind already carries its token, which is 0 on a key that was never held.
     pub fn resolve(&mut self, epoch: Epoch, revision: Revision) {
         if self.kind == ChangeKind::Granted {
             self.token = self.token.resolve(epoch, revision);

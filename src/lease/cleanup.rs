@@ -1,37 +1,37 @@
-//! R6: what is left to be done for a session that is over: its leases are told, looked for again, and in the end its
-//! record goes.
+//! R6: what remains to be done for a session that is over: its leases are told and searched for again, and finally its
+//! record is removed.
 //!
-//! Decides only; the shell searches, tells and removes.
+//! This module only decides. The shell searches, tells the leases and removes the record.
 //!
-//! Guarantees: the record is removed only after two searches in a row found no lease of the session, the second one
-//! at least a burial after the first.
+//! Guarantees: the record is removed only after two searches in a row found no lease of the session, the second at
+//! least one retention period after the first.
 
 use std::time::Duration;
 
 use super::{Moment, SessionOver};
 
-/// The leases of an ended session are looked for once more after this: a grant may have landed late.
+/// After this time the leases of an ended session are searched for once more: a grant may have landed late.
 const SEARCH_AGAIN: Duration = Duration::from_secs(5);
-/// After this they are looked for again, when that failed.
+/// After this time a failed search is repeated.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// While some are left, they are looked for at least so often.
+/// While leases are left, they are searched for at least this often.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// A session that is over, until nothing of it is left.
 #[derive(Clone, Debug)]
 pub struct Cleanup {
-    /// As its leases are told.
+    /// What its leases are told.
     pub over: SessionOver,
-    /// Since when this is known: a grant may land for so long after it.
+    /// Since when the end is known. A grant may land until `SEARCH_AGAIN` after it.
     since: Moment,
-    /// When its leases are looked for next, and how long after that again if some are found.
+    /// When its leases are searched for next, and the pause after that search if it finds some.
     next: Moment,
     pause: Duration,
-    /// A search found none: with the next one that finds none, its record goes.
+    /// A search found none. After the next search that finds none, the record is removed.
     bare: bool,
-    /// For how long its record stays after the last lease was seen.
-    burial: Duration,
+    /// The retention: how long the record stays after the last lease was seen.
+    retention: Duration,
 }
 
 /// What follows from a search.
@@ -39,47 +39,47 @@ pub struct Cleanup {
 pub enum CleanupEffect {
     /// Nothing, for now.
     Wait,
-    /// What is known of the session is forgotten.
+    /// What is known of the session must be forgotten.
     Forget,
-    /// Its record is to be removed; [`Cleanup::stays`] where that failed.
+    /// The session's record must be removed. If that fails, call [`Cleanup::stays`].
     Remove,
 }
 
 impl Cleanup {
-    /// Begins when the leases that were known were told. `whole`: none was missing.
+    /// Begins once the known leases were told. `whole` says that no lease was missing among them.
     #[must_use]
-    pub fn new(over: SessionOver, now: Moment, whole: bool, burial: Duration) -> Self {
+    pub fn new(over: SessionOver, now: Moment, whole: bool, retention: Duration) -> Self {
         let next = if whole { now + SEARCH_AGAIN } else { now };
-        let burial = burial.max(SEARCH_AGAIN);
-        Self { over, since: now, next, pause: SEARCH_AGAIN, bare: false, burial }
+        let retention = retention.max(SEARCH_AGAIN);
+        Self { over, since: now, next, pause: SEARCH_AGAIN, bare: false, retention }
     }
 
-    /// Whether its leases are to be looked for.
+    /// Whether its leases must be searched for now.
     #[must_use]
     pub fn is_due(&self, now: Moment) -> bool {
         self.next <= now
     }
 
-    /// Whether a search found that no lease is left: an end that is heard of now is another one, of a store that
-    /// went backwards.
+    /// Whether a search found that no lease is left. An end that is reported after that is a different one, of a store
+    /// that went backwards.
     #[must_use]
     pub fn is_bare(&self) -> bool {
         self.bare
     }
 
-    /// Its leases were looked for, and those that are left were told.
+    /// A search is done, and the leases that are `left` were told.
     pub fn searched(&mut self, left: bool, now: Moment) -> CleanupEffect {
         let settled = self.since + SEARCH_AGAIN;
         if left {
             self.next = now + self.pause;
-            // A pinned one may stay for long.
+            // A pinned lease may stay for a long time.
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         } else if now < settled {
             self.next = settled;
         } else if self.bare {
             return CleanupEffect::Remove;
         } else {
-            (self.bare, self.next) = (true, now + self.burial);
+            (self.bare, self.next) = (true, now + self.retention);
             return CleanupEffect::Forget;
         }
         CleanupEffect::Wait
@@ -101,12 +101,12 @@ mod tests {
     use super::*;
     use crate::lease::{ChangeKind, Nonce};
 
-    const BURIAL: Duration = Duration::from_secs(300);
+    const RETENTION: Duration = Duration::from_secs(300);
 
     fn begun(whole: bool) -> (Cleanup, Moment) {
         let over = SessionOver::new(Nonce(7), ChangeKind::Expired, None, None);
         let now = Moment::ZERO + Duration::from_secs(1000);
-        (Cleanup::new(over, now, whole, BURIAL), now)
+        (Cleanup::new(over, now, whole, RETENTION), now)
     }
 
     #[test]
@@ -115,8 +115,8 @@ mod tests {
         assert!(!cleanup.is_due(begun));
         let first = begun + SEARCH_AGAIN;
         assert_eq!(cleanup.searched(false, first), CleanupEffect::Forget);
-        assert!(cleanup.is_bare() && !cleanup.is_due(first + BURIAL - RETRY));
-        let second = first + BURIAL;
+        assert!(cleanup.is_bare() && !cleanup.is_due(first + RETENTION - RETRY));
+        let second = first + RETENTION;
         assert!(cleanup.is_due(second));
         assert_eq!(cleanup.searched(false, second), CleanupEffect::Remove);
         cleanup.stays(second);

@@ -16,7 +16,7 @@ pub(super) fn encode<T: Serialize>(version: u8, record: &T, out: &mut Vec<u8>) {
     out.extend_from_slice(&crc.to_le_bytes());
 }
 
-/// How many bytes of a record a part of it takes.
+/// How many bytes of a record this part takes.
 ///
 /// # Panics
 /// Never, as for [`encode`].
@@ -24,8 +24,8 @@ pub(super) fn size<T: Serialize>(part: &T) -> usize {
     postcard::to_io(part, Vec::new()).expect("a part of a record is always serialisable").len()
 }
 
-/// The version and the content of a record. The checksum is judged before the version, so a version error
-/// is the word of another program and not of a broken disk.
+/// The version and the content of a record. The checksum is verified before the version, so a version error means that
+/// another program wrote the record, not that the disk is damaged.
 pub(super) fn checked(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
     let (body, crc) = bytes.split_last_chunk::<4>().ok_or(CodecError::Truncated)?;
     if crc32fast::hash(body) != u32::from_le_bytes(*crc) {

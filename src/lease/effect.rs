@@ -1,4 +1,4 @@
-//! What the shell is to do. Effects are data; the shell performs them in order.
+//! What the shell must do. Effects are data; the shell performs them in order.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,17 +17,16 @@ pub enum Effect<C> {
     Read,
     /// Answer a caller.
     Reply(C, Answer),
-    /// Find out about a node that a record names and that is not known.
+    /// Find out about a node that a record names and that this node does not know.
     Inquire(Nonce),
-    /// Find out whether a session that keeps the tenure still lives; report its end as
-    /// [`Input::SessionOver`].
+    /// Find out whether the session that keeps the tenure is still alive; report its end as [`Input::SessionOver`].
     InquireSession(Nonce),
-    /// Have the present home of the session that keeps the tenure order its end anew: whoever ordered it is
-    /// gone.
+    /// Have the current home node of the session that keeps the tenure reissue the revocation: the node that ordered it
+    /// is gone.
     Reorder(Nonce),
-    /// Have a plugin fence; report as [`Input::Fenced`].
+    /// Have a plugin run a fence; report as [`Input::Fenced`].
     Fence(FenceRun),
-    /// Tell people.
+    /// Raise an alarm for people.
     Alarm(Alarm),
 }
 
@@ -36,23 +35,22 @@ pub enum Effect<C> {
 pub struct WriteEffect {
     /// The revision that was judged.
     pub expected: Revision,
-    /// The record to be.
+    /// The new record.
     pub record: Arc<Record>,
-    /// What becomes true with it.
+    /// The changes that take effect with it.
     pub changes: Vec<Change>,
 }
 
-/// Something that people should know.
+/// Something that people must know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Alarm {
-    /// A tenure ended this long after its due moment, in nanoseconds, counted when the shell was told
-    /// that the end is durable.
+    /// A tenure ended this many nanoseconds after it was due, counted until the shell was told that the end is durable.
     EndedLate(u64),
-    /// The record cannot be judged.
+    /// The record is quarantined: it is unreadable.
     Quarantined(CodecError),
-    /// Somebody else wrote the key's record.
+    /// Another writer changed the key's record.
     Conflict,
-    /// The store did not take a write that nobody waits for.
+    /// The store did not accept a write that no caller waits for.
     StoreTrouble(StoreError),
     /// A fence failed for good.
     FenceFailed(Box<str>),
@@ -61,7 +59,7 @@ pub enum Alarm {
 /// What happens to a lease.
 #[derive(Debug)]
 pub enum Input<C> {
-    /// Somebody asks.
+    /// A call arrived.
     Call(super::Call<C>),
     /// The write in flight was settled.
     Settled(Settled),
@@ -73,7 +71,7 @@ pub enum Input<C> {
     Fenced(FenceReport),
     /// The tombstone of a session is known to be durable.
     SessionOver(SessionOver),
-    /// Another node changed the key; this is the number of its latest change.
+    /// Another node changed the key; the number of its latest change.
     Stale(u64),
 }
 
@@ -82,11 +80,11 @@ pub enum Input<C> {
 pub enum Settled {
     /// Durable.
     Committed(Revision),
-    /// Not written; this is there instead.
+    /// Not written; the store holds this instead.
     Conflict(Loaded),
-    /// Not written, and never will be.
+    /// Not written, and never will be written.
     Refused(StoreError),
-    /// Perhaps written.
+    /// The outcome is unknown.
     Unknown(StoreError),
 }
 
@@ -97,47 +95,48 @@ pub enum Loaded {
     Absent,
     /// A record and the revision of its write.
     Record(Revision, Arc<Record>),
-    /// Something that cannot be judged.
+    /// Something unreadable.
     Quarantined(Revision, CodecError),
 }
 
-/// What is the same for every key of an incarnation, as it is known now.
+/// The node context: what is currently the same for every key of an incarnation.
 #[derive(Clone, Debug)]
 pub struct NodeContext {
-    /// The incarnation, which records name as their home.
+    /// The incarnation. Records name it as their home node.
     pub node: Nonce,
-    /// R1: D of this node's last committed record: nothing is promised or granted from then on.
-    /// [`Moment::NEVER`] where one process has the store to itself (R10).
+    /// R1: D of this node's last committed record. From then on nothing is promised or granted. [`Moment::NEVER`] where
+    /// one process has the store to itself (R10).
     pub until: Moment,
-    /// When this node could promise again after it could not; [`Moment::ZERO`] when it always could.
+    /// The last moment at which this node could promise again after it could not; [`Moment::ZERO`] when it always
+    /// could.
     pub resumed: Moment,
     /// R7: the store went backwards, and nothing is granted.
     pub frozen: bool,
     /// The other nodes; `None` where one process has the store to itself (R10).
     pub peers: Option<Arc<Peers>>,
-    /// The generation of tokens.
+    /// The epoch of new tokens.
     pub epoch: Epoch,
-    /// What lease ids are derived from.
+    /// The secret from which lease ids are derived.
     pub secret: ClusterSecret,
-    /// What holds for which keys.
+    /// The policies of the keys.
     pub policies: Arc<Policies>,
-    /// Most callers that may wait in one key's queue.
+    /// The most callers that may wait in one key's queue.
     pub waiters_per_key: usize,
-    /// Most calls that may wait for one key's write in flight.
+    /// The most calls that may wait for one key's write in flight.
     pub inflight_per_key: usize,
-    /// The rule that is broken on purpose, for the tests of the tests.
+    /// The active mutant: the rule that is broken on purpose, so that the tests themselves can be tested.
     #[cfg(any(test, feature = "testing"))]
     pub broken: Option<super::Mutant>,
 }
 
 impl NodeContext {
-    /// R1: whether a promise may be decided at a reading of the clock.
+    /// R1: whether a promise may be decided at this reading of the clock.
     #[must_use]
     pub fn may_promise(&self, now: Moment) -> bool {
         now < self.until || self.breaks(super::Mutant::PromiseAfterUntil)
     }
 
-    /// R1: what a caller is told; see [`super::valid_for`].
+    /// R1: the window that a caller is told; see [`super::valid_for`].
     pub(super) fn valid_for(&self, received: Moment, decided: Moment, ttl: Duration) -> u64 {
         if self.breaks(super::Mutant::DriftIgnored) {
             let span = decided.since(received).saturating_add(ttl);
@@ -146,14 +145,14 @@ impl NodeContext {
         super::valid_for(received, decided, ttl)
     }
 
-    /// Whether a rule is broken on purpose. Never, outside of tests.
+    /// Whether this mutant is active. Never outside of tests.
     #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn breaks(&self, mutant: super::Mutant) -> bool {
         self.broken == Some(mutant)
     }
 
-    /// Whether a rule is broken on purpose. Never, outside of tests.
+    /// Whether this mutant is active. Never outside of tests.
     #[cfg(not(any(test, feature = "testing")))]
     #[inline]
     #[must_use]
@@ -164,14 +163,14 @@ impl NodeContext {
 
 /// The surroundings of one step.
 pub struct Env<'a> {
-    /// The node's clock: ONE reading for the whole step.
+    /// The node's clock: one reading for the whole step.
     pub now: Moment,
-    /// The wall clock, milliseconds since 1970; for people only.
+    /// The wall clock in milliseconds since 1970; for people only.
     pub wall_ms: u64,
-    /// Whose lease it is.
+    /// The key of the lease.
     pub key: &'a Key,
     /// What is the same for every key.
     pub terms: &'a NodeContext,
-    /// Gives a nonce that was never given before.
+    /// Returns a nonce that it never returned before.
     pub nonces: &'a mut dyn FnMut() -> Nonce,
 }

@@ -1,4 +1,4 @@
-//! The ways in which a tenure ends: given back, handed over, run out, revoked.
+//! The ways in which a tenure ends: released, transferred, expired, revoked.
 
 use super::{
     Answer, Behavior, Call, Caller, Change, ChangeKind, Effect, Ended, Env, Lease, LeaseId, Lost,
@@ -18,7 +18,7 @@ pub(super) struct End {
     pub(super) due: Option<Moment>,
 }
 
-/// A record to be written, and what becomes true with it.
+/// A record that is about to be written, and the changes that take effect with it.
 pub(super) struct Draft {
     pub(super) record: Record,
     pub(super) changes: Vec<Change>,
@@ -31,7 +31,7 @@ impl End {
 }
 
 impl<C: Caller> Lease<C> {
-    /// max(S, F) of the present tenure; never, when it is pinned, or kept by a session that lives.
+    /// max(S, F) of the current tenure; [`Moment::NEVER`] when it is pinned, or kept by a session that is alive.
     pub(super) fn tenure_deadline(&self) -> Moment {
         if !self.record.pins.is_empty() {
             return Moment::NEVER;
@@ -39,20 +39,20 @@ impl<C: Caller> Lease<C> {
         match (self.record.bond(), &self.record.revocation) {
             (Some(_), _) if self.over().is_some() => Moment::ZERO,
             (Some(_), None) => Moment::NEVER,
-            // R6: only who announced the order knows which promises cover the lease.
+            // R6: only the node that announced the revocation knows which promises cover the lease.
             (Some(_), Some(_)) if self.home != Home::Here => Moment::NEVER,
             _ => self.promised.max(self.floor),
         }
     }
 
-    /// When the lease has something to do of its own accord.
+    /// When the lease must act without a call.
     pub(super) fn own_deadline(&self) -> Moment {
         if self.quarantine.is_some() {
             return Moment::NEVER;
         }
         match self.record.state {
             State::Held => self.tenure_deadline(),
-            // What its home is to write; a caller in the queue here is granted the key from then on.
+            // The home node writes this end. If callers wait here, this node acts as well and grants the key then.
             _ if self.home == Home::Living && self.waiters_len() == 0 => Moment::NEVER,
             State::Offered | State::Cooling => self.opens_at,
             State::Free if self.waiters_len() > 0 => Moment::ZERO,
@@ -60,7 +60,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// How a tenure whose deadline passed ends: as ordered by an administrator, or by expiry.
+    /// The end of a tenure whose deadline passed: a revocation if an administrator ordered one, otherwise an expiry.
     pub(super) fn due_end(&self) -> End {
         let due = Some(self.tenure_deadline());
         if let Some(over) = self.over() {
@@ -82,7 +82,7 @@ impl<C: Caller> Lease<C> {
         Some((ended.tenure.owner.clone(), ended.tenure.token))
     }
 
-    /// A record in which the tenure has ended, with what its end leaves to be done.
+    /// A record in which the tenure has ended, with the fences and the lock-delay that its end causes.
     pub(super) fn ended(&mut self, end: End, offer: Option<Offer>, env: &mut Env<'_>) -> Draft {
         let nonce = (env.nonces)();
         let mut draft =
@@ -94,11 +94,11 @@ impl<C: Caller> Lease<C> {
         draft
     }
 
-    /// Moves the record's tenure to its past.
+    /// Makes the record's tenure its previous one.
     fn write_end(&self, Draft { record, changes }: &mut Draft, end: End, env: &Env<'_>) {
         let Some(mut tenure) = record.tenure.take() else { return };
         tenure.token = self.token;
-        // However it ended: an administrator had ordered it, and that is not to be lost.
+        // An administrator had revoked the tenure. That must not be lost, however the tenure ended.
         let order = record.revocation.as_deref();
         let actor = end.actor.or_else(|| order.map(|order| order.actor.clone()));
         let reason = end.reason.or_else(|| order.map(|order| order.reason.clone()));
@@ -129,7 +129,7 @@ impl<C: Caller> Lease<C> {
         if env.key.is_session()
             && let (Some(reason), Some(actor)) = (&change.reason, &change.actor)
         {
-            // The tombstone says who ordered it: its leases are told so, also after a crash.
+            // The tombstone says who revoked the session, so that its leases are told even after a crash.
             let order = Revocation { reason: reason.clone(), actor: actor.clone() };
             record.revocation = Some(Box::new(order));
         }
@@ -138,7 +138,7 @@ impl<C: Caller> Lease<C> {
         record.previous = Some(Box::new(ended));
     }
 
-    /// The first in the queue that may be granted a key which is open to everybody.
+    /// The first caller in the queue that may be granted a key which is open to all callers.
     pub(super) fn next_waiter(&mut self, env: &Env<'_>) -> Option<Waiter<C>> {
         if self.waiters_len() == 0 || !self.may_grant(env) || self.is_spent_session(env) {
             return None;
@@ -146,7 +146,7 @@ impl<C: Caller> Lease<C> {
         self.waiters().next(accepting(env.terms), |_| true)
     }
 
-    /// Ends the tenure; the first caller in the queue gets the key by the same write.
+    /// Ends the tenure; the same write grants the key to the first caller in the queue.
     pub(super) fn end(
         &mut self,
         end: End,
@@ -167,7 +167,7 @@ impl<C: Caller> Lease<C> {
         self.launch(flight, out);
     }
 
-    /// R2: by compare-and-set on the revision that was judged, when the clock reached max(S, F).
+    /// R2: ends the tenure once the clock reached max(S, F), by compare-and-set on the revision that was judged.
     pub(super) fn expire(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
         if self.record.state != State::Held || self.quarantine.is_some() || self.retrying(env.now) {
             return;
@@ -182,8 +182,8 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// The grant of an ambiguous write did happen, after its caller was told that it may have. With a
-    /// request id the caller will ask again; without one nobody can.
+    /// A write of unknown outcome did grant the key, after its caller was told that the outcome is unknown. With a
+    /// request id the caller will ask again; without one it cannot.
     pub(super) fn granted_unheard(
         &mut self,
         marked: bool,
@@ -199,7 +199,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// A grant that nobody heard of.
+    /// Releases a grant that no caller knows of.
     pub(super) fn end_unheard(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
         let reason = Some("the caller had left".into());
         self.end(End { reason, ..End::of(ChangeKind::Released) }, None, env, out);
@@ -209,7 +209,7 @@ impl<C: Caller> Lease<C> {
         self.lease_id == Some(proof)
     }
 
-    /// Why a proof is no longer one.
+    /// Why a lease id is no longer valid.
     pub(super) fn lost(&self, proof: LeaseId, env: &Env<'_>) -> Lost {
         match &self.record.previous {
             Some(ended)
@@ -243,7 +243,8 @@ impl<C: Caller> Lease<C> {
 
     pub(super) fn transfer(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::Transfer(transfer) = &call.request else { return };
-        // Who names a successor decides about a key that an administrator took; who names none gives it up.
+        // A holder that names a successor would decide about a key that an administrator took. One that names none
+        // gives it up.
         let ordered = self.record.revocation.is_some() && transfer.to.is_some();
         if !self.holds(transfer.lease_id) || ordered {
             let lost = if self.holds(transfer.lease_id) {
@@ -282,7 +283,7 @@ impl<C: Caller> Lease<C> {
         self.record.tenure.as_ref().map_or(0, |tenure| tenure.ttl_ms)
     }
 
-    /// An administrator's end: graceful, it only stops promises, and the end waits for max(S, F).
+    /// A revocation. A graceful one only stops promises, and the end waits for max(S, F).
     pub(super) fn revoke(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::Revoke(revoke) = &call.request else { return };
         let holder = self.record.tenure.as_ref().map(|tenure| &tenure.owner);
@@ -326,7 +327,7 @@ impl<C: Caller> Lease<C> {
         self.record.state == State::Offered && now < self.opens_at
     }
 
-    /// An offer that nobody took, or a lock-delay that is over: the key is free, and its actor may leave
+    /// Frees the key after an offer that was not taken or a lock-delay that is over. The key's actor may then leave
     /// memory.
     pub(super) fn lapse(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
         let passing = matches!(self.record.state, State::Offered | State::Cooling);
@@ -341,7 +342,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// The lock-delay is over with this write, if there is one.
+    /// Ends the lock-delay with this write, if there is one.
     pub(super) fn write_cooled(&self, Draft { record, changes }: &mut Draft) {
         if record.state != State::Cooling {
             return;
@@ -382,7 +383,7 @@ impl<C: Caller> Lease<C> {
         self.launch(flight, out);
     }
 
-    /// In a later write of the tenure its token stands as a number.
+    /// In later writes of the tenure, the record contains its token as a number.
     pub(super) fn settle_token(&self, record: &mut Record) {
         if let Some(tenure) = &mut record.tenure {
             tenure.token = self.token;

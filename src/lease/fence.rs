@@ -1,7 +1,7 @@
-//! R8: fences, which keep an ended tenure from the resource.
+//! R8: fences, which keep the holder of an ended tenure from the resource.
 //!
-//! The write that ends a tenure names them, and every confirmation is a write too: what was not confirmed
-//! durably is run again, by whoever is the key's home.
+//! The write that ends a tenure names its fences, and every confirmation is a write too. The key's home node, whichever
+//! it is by then, runs again what was not confirmed durably.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +12,8 @@ use super::{
     machine::{Effects, Flight, Home, RETRY},
 };
 
-/// Ended tenures of one key whose fences run after the next grant; with more, nobody is granted the key
-/// before one of them is confirmed.
+/// How many ended tenures of one key may have fences that run after the next grant. With more of them, the key is not
+/// granted until one of them is confirmed.
 pub const MAX_LATE_FENCES: usize = 4;
 
 /// The fences of one ended tenure.
@@ -31,23 +31,23 @@ pub struct Fence {
     pub when: FenceWhen,
     /// What happens when one fails for good.
     pub on_failure: OnFenceFailure,
-    /// In how many milliseconds each is to confirm.
+    /// The time that each plugin has to confirm, in milliseconds.
     pub timeout_ms: u64,
     /// The plugins that have not confirmed.
     pub pending: Box<[Box<str>]>,
-    /// Those among them that failed for good: the key waits for an administrator.
+    /// The plugins among them that failed for good: the key waits for an administrator.
     pub failed: Box<[Box<str>]>,
 }
 
 impl Fence {
-    /// Whether nobody may be granted the key before this is confirmed.
+    /// Whether the key must not be granted before this fence is confirmed.
     fn blocks(&self) -> bool {
         self.when == FenceWhen::BeforeGrant
             || (!self.failed.is_empty() && self.on_failure == OnFenceFailure::Block)
     }
 }
 
-/// One plugin's part in a fence, to be run.
+/// One plugin's part in a fence that must be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FenceRun {
     /// The plugin.
@@ -60,11 +60,11 @@ pub struct FenceRun {
     pub reason: ChangeKind,
     /// The session that kept it.
     pub session: Option<Nonce>,
-    /// In how many milliseconds it is to confirm.
+    /// The time that the plugin has to confirm, in milliseconds.
     pub timeout_ms: u64,
 }
 
-/// How a [`FenceRun`] went.
+/// The result of a [`FenceRun`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FenceReport {
     /// The plugin.
@@ -78,23 +78,23 @@ pub struct FenceReport {
 /// The outcome of a [`FenceRun`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum FenceResult {
-    /// The tenure is shut out.
+    /// The ended tenure cannot reach the resource any more.
     Confirmed,
-    /// It is not known to be, and was tried as often as is worth it; why.
+    /// It is not known to be shut out, and further tries are not worthwhile; why.
     Failed(Box<str>),
-    /// Nobody knows: it is to be run again.
+    /// The outcome is unknown: the fence must run again.
     Interrupted,
 }
 
 impl Draft {
-    /// Whether anybody may be granted the key by the same write.
+    /// Whether the same write may grant the key.
     pub(super) fn is_open(&self, env: &Env<'_>) -> bool {
         self.record.state == State::Free || env.terms.breaks(Mutant::GrantWhileFencing)
     }
 }
 
 impl Record {
-    /// What the key is once its tenure ended and this much of its aftermath is left.
+    /// Sets the state of a key whose tenure ended, from the pending fences and the lock-delay that are left.
     pub(super) fn settle_state(&mut self) {
         let fences = self.fences();
         let late = fences.iter().filter(|fence| !fence.blocks()).count();
@@ -127,7 +127,7 @@ impl Record {
         self.aftermath.take_if(|left| left.fences.is_empty());
     }
 
-    /// R11: a tenure goes on, and is not to be fenced.
+    /// R11: the tenure goes on and must not be fenced.
     pub(super) fn cancel_fences(&mut self, token: Token) {
         if let Some(left) = &mut self.aftermath {
             left.fences.retain(|fence| fence.token != token);
@@ -137,7 +137,7 @@ impl Record {
 }
 
 impl<C: Caller> Lease<C> {
-    /// Whether a fence is due: at once before a grant, else once the key is granted again.
+    /// Whether a fence is due: at once if it runs before the grant, otherwise once the key is granted again.
     fn is_due(&self, fence: &Fence) -> bool {
         fence.when == FenceWhen::BeforeGrant || fence.token != self.token
     }
@@ -147,13 +147,13 @@ impl<C: Caller> Lease<C> {
         self.record.fences().iter().any(|fence| self.is_due(fence))
     }
 
-    /// Has plugins run what is due and not running yet.
+    /// Has plugins run the fences that are due and not running yet.
     pub(super) fn run_fences(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
         if self.record.aftermath.is_none() || self.home == Home::Living || !self.has_due_fences() {
             return;
         }
         if self.flight().is_some() {
-            // It may be the confirmation of just what seems to be pending.
+            // The write in flight may confirm the very fence that still seems to be pending.
             return;
         }
         let seq = self.record.seq;
@@ -188,7 +188,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// [`Mutant::FenceNotSucceeded`]: as if whoever began them were still about.
+    /// [`Mutant::FenceNotSucceeded`]: as if the actor that began these fences were still running them.
     pub(super) fn leave_fences_to_the_dead(&mut self) {
         let record = self.record.clone();
         let pending = record
@@ -215,7 +215,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// Writes what a plugin reported; the key opens by the same write, if nothing else keeps it shut.
+    /// Writes what a plugin reported. The same write opens the key if nothing else keeps it shut.
     pub(super) fn confirm_fence(
         &mut self,
         report: FenceReport,
@@ -229,11 +229,11 @@ impl<C: Caller> Lease<C> {
         };
         let Some(at) = self.record.fences().iter().position(named) else { return };
         if self.home == Home::Living {
-            // Its home runs it again.
+            // The home node runs it again.
             return;
         }
         if !env.terms.may_promise(env.now) {
-            // Only a home writes what keeps a key shut; it is run again.
+            // Only a home node writes what keeps a key shut. The fence runs again.
             self.busy().retry_at = env.now + RETRY;
             return;
         }
@@ -283,7 +283,7 @@ impl<C: Caller> Lease<C> {
         self.open_up(record, changes, None, env, out);
     }
 
-    /// An administrator strikes what was not confirmed.
+    /// An administrator skips the fences that were not confirmed.
     pub(super) fn skip_fences(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::FenceSkip(reason, actor) = &call.request else { return };
         let Some(first) = self.record.fences().first() else {
@@ -301,7 +301,7 @@ impl<C: Caller> Lease<C> {
             left.fences.clear();
         }
         if let Some(ended) = &mut record.previous {
-            // What was begun may be done.
+            // A fence that was begun may have taken effect.
             let begun = |fence: &Fence| fence.token == ended.tenure.token && self.is_due(fence);
             ended.fenced |= self.record.fences().iter().any(begun);
         }
@@ -319,7 +319,8 @@ impl<C: Caller> Lease<C> {
         self.open_up(record, vec![change], Some(call), env, out);
     }
 
-    /// Writes a record with less aftermath; where it is open now, to the first caller in the queue.
+    /// Writes a record with fewer pending fences. If the key is open now, the write grants it to the first caller in
+    /// the queue.
     fn open_up(
         &mut self,
         mut record: Record,
@@ -343,7 +344,7 @@ impl<C: Caller> Lease<C> {
         self.launch(flight, out);
     }
 
-    /// What an ended tenure of this kind leaves to be done, beside what is left of earlier ones.
+    /// Adds the fences and the lock-delay of a tenure that ended in this way to those that earlier tenures left.
     pub(super) fn write_aftermath(
         &self,
         Draft { record, changes }: &mut Draft,
@@ -400,7 +401,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// Whether a key that is offered or cooling is open to everybody.
+    /// Whether a key that is offered or cooling is now open to all callers.
     pub(super) fn opened(&self, now: Moment) -> bool {
         now >= self.opens_at
     }

@@ -1,4 +1,5 @@
-//! Forgetting a key: a free one says so, and its record is removed once nothing that was sent before can land.
+//! Forgets a key: a free key is marked as forgotten, and its record is removed once no write that was sent before can
+//! land.
 
 use super::{
     Answer, Call, Caller, Change, ChangeKind, Effect, Env, Lease, Request, Revision, State,
@@ -6,15 +7,14 @@ use super::{
 };
 
 impl<C: Caller> Lease<C> {
-    /// Whether the key holds nothing that anybody may need: neither an owner, nor a fence, a pin, an offer or a
-    /// caller who waits.
+    /// Whether the key holds nothing that may still be needed: no owner, fence, pin or offer, and no waiting caller.
     fn is_forgettable(&self) -> bool {
         let record = &self.record;
         let clean = record.aftermath.is_none() && record.offer.is_none() && record.pins.is_empty();
         record.state == State::Free && clean && self.waiters_present() == 0
     }
 
-    /// Writes that the key is forgotten. Value and request ids go at once, the record later.
+    /// Marks the key as forgotten. Its value and request ids are removed at once, its record later.
     pub(super) fn forget(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::Forget(reason, actor) = &call.request else { return };
         if self.revision == Revision::ABSENT || !self.is_forgettable() {

@@ -1,7 +1,7 @@
-//! A holder that is asked to hand its lease over: its tenure goes on until it consents, or is ordered to end.
+//! A holder that is asked to hand its lease over. Its tenure goes on until it consents or the tenure is revoked.
 //!
-//! The request is a change of the record, so that it survives a crash and reaches every node. It ends no
-//! promise: what follows when nobody answers is the shell's to order, as an administrator would.
+//! The request is a change of the record, so that it survives a crash and reaches every node. It ends no promise. When
+//! nobody has answered by the deadline, the shell revokes the tenure as an administrator would.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,23 +13,23 @@ use super::{
 /// A request to hand a lease over, as the record keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Handover {
-    /// Why.
+    /// The reason.
     pub reason: Box<str>,
     /// Who asks.
     pub actor: Box<str>,
-    /// How many milliseconds the holder has from the commit, or from the restart after it.
+    /// How many milliseconds the holder has, counted from the commit or from the restart after it.
     pub span_ms: u64,
 }
 
 impl<C: Caller> Lease<C> {
-    /// The request that stands: a tenure that is ordered to end is asked for nothing any more.
+    /// The request that applies. A revoked tenure is not asked for anything any more.
     #[must_use]
     pub fn handover(&self) -> Option<&Handover> {
         let standing = self.record.state == State::Held && self.record.revocation.is_none();
         self.record.handover.as_deref().filter(|_| standing)
     }
 
-    /// Asks the holder. Doing so twice is the same as once.
+    /// Asks the holder to hand over. Asking twice has the same effect as asking once.
     pub(super) fn ask_handover(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::AskHandover(ask) = &call.request else { return };
         let view = || Box::new(self.view(env.now));

@@ -1,4 +1,4 @@
-//! Staying the owner.
+//! Heartbeats: remaining the owner.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use super::{
 };
 
 impl<C: Caller> Lease<C> {
-    /// A heartbeat that changes nothing in the record.
+    /// Whether this is a heartbeat that changes nothing in the record.
     pub(super) fn is_plain_heartbeat(&self, request: &Request) -> bool {
         let Request::Heartbeat(beat) = request else { return false };
         self.holds(beat.lease_id) && !self.changes_record(beat)
     }
 
-    /// R7: a tenure of an epoch before the present one promises nothing more. The store may have forgotten that
-    /// it ended, and who was granted the key then, under a higher token; and of a session, leases that it kept.
+    /// R7: a tenure of an earlier epoch promises nothing more. The store may have forgotten that it ended and who was
+    /// then granted the key under a higher token. Of a session, it may have forgotten which leases it kept.
     pub(super) fn is_outlived(token: Token, env: &Env<'_>) -> bool {
         token.epoch() < env.terms.epoch && !env.terms.breaks(Mutant::TenureOutlivesEpoch)
     }
@@ -47,7 +47,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// R1: one reading of the clock decides, is entered as a promise, and only then answered.
+    /// R1: decides on one reading of the clock, records the promise, and only then answers.
     fn absorb(&mut self, call: Call<C>, revived: bool, env: &Env<'_>, out: &mut Effects<C>) {
         if !env.terms.may_promise(env.now) {
             out.push(Effect::Reply(call.caller, Answer::Lapsed));
@@ -60,8 +60,8 @@ impl<C: Caller> Lease<C> {
         out.push(Effect::Reply(call.caller, answer));
     }
 
-    /// R2: a longer ttl is promised only once it is written; the write that shortens keeps what may
-    /// still run as its floor.
+    /// R2: a longer ttl is promised only after it is written. The write that shortens a ttl keeps, as the record's
+    /// floor, the longest promise that may still run.
     fn write_heartbeat(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::Heartbeat(beat) = &call.request else { return };
         let nonce = (env.nonces)();
@@ -73,8 +73,8 @@ impl<C: Caller> Lease<C> {
         if let Some(value) = &beat.value {
             record.value = Some(value.clone());
         }
-        // One process absorbs plain heartbeats under the old ttl until the new one is durable: it is R10
-        // that counts from a later moment.
+        // One process absorbs plain heartbeats under the old ttl until the new one is durable. That is safe there: R10
+        // counts from a later moment.
         let left = self.promise_left_ms(env.now).max(self.ttl_ms());
         if left > tenure.ttl_ms && !env.terms.breaks(Mutant::FloorInMemoryOnly) {
             record.floor_ms = left;
@@ -86,8 +86,8 @@ impl<C: Caller> Lease<C> {
             self.promised = env.now + Duration::from_millis(ttl_ms);
         }
         let mut flight = Flight::new(record, self.revision, Vec::new());
-        // Among several nodes a promise of the old ttl that is made while the write is on its way would
-        // outlast the floor in it: none is, until the write is settled.
+        // On a shared store, a promise of the old ttl that is made while this write is in flight would outlast the
+        // floor in it. So none is made until the write is settled.
         let shared = env.terms.peers.is_some();
         let mutant_active = env.terms.breaks(Mutant::HeartbeatAbsorbedWhileShortening);
         flight.ends = shortens && shared && !mutant_active;
@@ -95,7 +95,7 @@ impl<C: Caller> Lease<C> {
         self.launch_as_home(flight, env, out);
     }
 
-    /// The record with the new ttl or value, or of the revival, is durable.
+    /// The record with the new ttl or value, or with the revival, is durable.
     pub(super) fn heartbeat_written(
         &mut self,
         call: Call<C>,
@@ -104,7 +104,7 @@ impl<C: Caller> Lease<C> {
     ) {
         let Request::Heartbeat(beat) = &call.request else { return };
         if self.home != Home::Here {
-            // Written by an incarnation that this node no longer is.
+            // It was written by an incarnation that this node no longer is.
             return self.busy().deferred.push_front(call);
         }
         let revived = self.promised == Moment::ZERO && self.floor == Moment::ZERO;
@@ -113,7 +113,7 @@ impl<C: Caller> Lease<C> {
         self.absorb(call, revived, env, out);
     }
 
-    /// R11: a lease that ran out goes on under its token, while nobody took the key.
+    /// R11: an expired tenure goes on under its token, while nobody took the key.
     fn revive_or_refuse(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::Heartbeat(beat) = &call.request else { return };
         let lost = self.lost(beat.lease_id, env);

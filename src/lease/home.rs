@@ -1,8 +1,8 @@
-//! R3 to R5: leases that another node answers for, or did while it lived.
+//! R3 to R5: leases whose home node is, or was, another node.
 //!
-//! A record names the incarnation that answers for it. While that lives, calls of the holder are its to
-//! answer. Once its own record is terminal, whoever writes the lease next is its home, and every write
-//! carries F: the end of what the home before may have promised.
+//! A record names its home node: the incarnation that answers for the lease. While that node is alive, it answers the
+//! holder's calls. Once its own record is terminal, the node that writes the lease next becomes its home node. Every
+//! write carries F, the end of what the earlier home node may have promised.
 
 use super::{
     Answer, Call, Caller, Effect, Env, Lease, Loaded, Moment, Mutant, Record, Request, Revision,
@@ -13,7 +13,7 @@ use super::{
 };
 
 impl<C: Caller> Lease<C> {
-    /// Where the record is answered for now, and how long its home may have promised.
+    /// Determines who is the lease's home node now, and how long an earlier one may have promised.
     pub(super) fn reckon(&mut self, env: &Env<'_>, out: &mut Effects<C>) {
         let Some(peers) = &env.terms.peers else { return };
         let taken = self.record.state != State::Free || self.has_due_fences();
@@ -30,7 +30,7 @@ impl<C: Caller> Lease<C> {
             Some(_) if self.home == Home::Gone => {}
             Some(mut end) => {
                 if env.terms.resumed != Moment::ZERO {
-                    // R4: this node lapsed itself, and may have missed the holder.
+                    // R4: this node lapsed itself and may have missed the holder.
                     end = end.max(env.terms.resumed + super::recover::own_ttl(&self.record));
                 }
                 if env.terms.breaks(Mutant::AdoptionWithoutFloor) {
@@ -38,8 +38,8 @@ impl<C: Caller> Lease<C> {
                 }
                 let unheard = self.record.bond().is_some() || self.has_due_fences();
                 if self.home == Home::Living && unheard {
-                    // An order to end it is no change of ownership, nor is the confirmation of one fence of
-                    // several: they may not have been heard of here.
+                    // A revocation is no change of ownership, and neither is the confirmation of one of several fences.
+                    // This node may not have heard of them.
                     self.busy().stale = u64::MAX;
                 }
                 self.home = Home::Gone;
@@ -47,7 +47,7 @@ impl<C: Caller> Lease<C> {
                 (self.promised, self.floor, self.opens_at) = (Moment::ZERO, end, end);
             }
             None => {
-                // What a session keeps needs no home: the record of one that died may be gone by now.
+                // A lease that a session keeps needs no home node. The record of one that died may be gone by now.
                 let unknown = peer.is_none() && self.home != Home::Living;
                 if unknown && !self.record.is_left_to_session() {
                     out.push(Effect::Inquire(self.record.node));
@@ -56,19 +56,20 @@ impl<C: Caller> Lease<C> {
                 self.promised = Moment::ZERO;
                 (self.floor, self.opens_at) = (Moment::NEVER, Moment::NEVER);
                 if self.record.bond().is_some() && !self.is_ordered() {
-                    // R6: under such a lease its home promises nothing.
+                    // R6: the home node of such a lease promises nothing.
                     self.floor = Moment::ZERO;
                 }
                 if let (State::Cooling | State::Offered, Some(peer)) = (self.record.state, peer) {
-                    // No home can lengthen a lock-delay or an offer: it is over for everybody at one instant.
-                    // That an offer lapsed no change tells.
+                    // No home node can lengthen a lock-delay or an offer: it is over for every node at one instant. No
+                    // change says that an offer lapsed.
                     self.opens_at = peer.span_end(&self.record);
                 }
             }
         }
     }
 
-    /// What a write that keeps the tenure says about what may still run: max(S, F), or the offer's rest.
+    /// States in a record that is about to be written how much may still run: what is left of max(S, F), of the offer,
+    /// or of the lock-delay.
     pub(super) fn restate(&self, record: &mut Record, env: &Env<'_>) {
         record.floor_ms = match record.state {
             State::Held if !env.terms.breaks(Mutant::FloorInMemoryOnly) => {
@@ -89,7 +90,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// R5: a call about a tenure that another, living node answers for.
+    /// R5: whether the call is about a tenure whose home node is another node that is alive.
     pub(super) fn belongs_home(&self, call: &Call<C>, env: &Env<'_>) -> bool {
         if self.home != Home::Living || self.record.bond().is_some_and(|_| !self.is_ordered()) {
             return false;
@@ -105,7 +106,7 @@ impl<C: Caller> Lease<C> {
             Request::Heartbeat(beat) => {
                 self.holds(beat.lease_id) && !env.terms.breaks(Mutant::HeartbeatAnsweredElsewhere)
             }
-            // Consent needs no promise to end: anybody may write it.
+            // Consent ends a tenure without regard to promises, so any node may write it.
             Request::Release(release) => self.holds(release.lease_id) && !call.owner_unreachable,
             Request::Transfer(transfer) => {
                 let consents = transfer.to.is_none() && call.owner_unreachable;
@@ -113,12 +114,13 @@ impl<C: Caller> Lease<C> {
             }
             Request::Revoke(_) | Request::Pin(..) | Request::Unpin(..) => true,
             Request::FenceSkip(..) | Request::AskHandover(_) => true,
-            Request::Forget(..) | Request::Bury | Request::View => false,
+            Request::Forget(..) | Request::WriteTombstone | Request::View => false,
         }
     }
 
-    /// R9: who waits for a key that is at home at another, living node waits there, in the one queue. Who waits on
-    /// several keys waits here, and so does whom that node did not answer.
+    /// R9: whether a caller must wait at another node. Callers wait at the key's home node, in one queue, while that
+    /// node is alive. A caller that waits on several keys waits here, and so does one that the home node did not
+    /// answer.
     pub(super) fn queues_elsewhere(&self, waiter: &Waiter<C>, env: &Env<'_>) -> bool {
         let acquire = &waiter.acquire;
         let tenure = self.record.tenure.as_ref();
@@ -132,7 +134,7 @@ impl<C: Caller> Lease<C> {
             && !self.open_to(acquire, env.now)
     }
 
-    /// The key has another home now: its queue moves there.
+    /// Moves the queue to the key's new home node.
     pub(super) fn send_home(&mut self, env: &Env<'_>, out: &mut Effects<C>) {
         if self.home != Home::Living || self.waiters_len() == 0 {
             return;
@@ -145,20 +147,21 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// R6: an order on a kept lease whose author is gone may have landed after the session was adopted: its
-    /// floor says nothing of what the session's present home promised. That one orders it anew.
+    /// R6: the revocation of a kept lease may have landed after the session was adopted, and the node that ordered it
+    /// is gone. Its floor then does not cover what the session's current home node promised. So that node reissues the
+    /// revocation.
     pub(super) fn have_reordered(&self, out: &mut Effects<C>) {
         if let (Some(bond), Some(_)) = (self.record.bond(), &self.record.revocation) {
             out.push(Effect::Reorder(bond.session));
         }
     }
 
-    /// An administrator ordered the tenure's end.
+    /// Whether an administrator revoked the tenure.
     fn is_ordered(&self) -> bool {
         self.record.revocation.is_some()
     }
 
-    /// R5: keeps the lease of a dead home, under its owner and token, and answers the call when that is
+    /// R5: adopts the lease of a dead home node, with the same owner and token, and answers the call when that is
     /// durable.
     pub(super) fn adopt_for(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let nonce = (env.nonces)();
@@ -168,9 +171,9 @@ impl<C: Caller> Lease<C> {
         self.launch_as_home(flight, env, out);
     }
 
-    /// Starts a write that keeps a tenure or an offer, and so makes this node its home: only where it may
-    /// promise. An incarnation that has no record, or let it run out, would leave the lease to a home
-    /// that others find dead, or do not find at all.
+    /// Starts a write that keeps a tenure or an offer and so makes this node its home node. It does so only while this
+    /// node may promise. An incarnation that has no record, or let it run out, would leave the lease to a home node
+    /// that others find dead or do not find at all.
     pub(super) fn launch_as_home(
         &mut self,
         flight: Flight<C>,
@@ -184,11 +187,11 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// A call that would be refused from a record that another node may have changed without this one
-    /// knowing; also where this is its home: others write consent without it, and it may have been found
-    /// dead. What is to be written needs no look: the compare-and-set is one.
+    /// Whether the call would be refused because of a record that another node may have changed without this node's
+    /// knowledge. That can happen at the home node, too: others write consent without it, and it may have been found
+    /// dead. A call that leads to a write needs no look: the compare-and-set is one.
     pub(super) fn needs_look(&self, call: &Call<C>, env: &Env<'_>) -> bool {
-        // A look that is under way says nothing yet.
+        // A look that is still under way says nothing.
         let busy = self.busy.as_ref();
         let fresh = busy.is_some_and(|busy| !busy.looking && call.received <= busy.looked);
         if fresh || env.terms.peers.is_none() {
@@ -205,17 +208,17 @@ impl<C: Caller> Lease<C> {
             Request::Pin(by, _) => self.record.pins.contains(by) || self.pins_wait(),
             Request::Unpin(by, _) => !self.record.pins.contains(by) || self.pins_wait(),
             Request::Forget(..) => self.record.state != State::Free,
-            Request::Bury | Request::View => false,
+            Request::WriteTombstone | Request::View => false,
         }
     }
 
-    /// A change of the pins waits for a look: one that was asked for later comes after it.
+    /// Whether a change of the pins waits for a look. A later change of them must wait as well.
     fn pins_wait(&self) -> bool {
         let waits = |call: &Call<C>| matches!(call.request, Request::Pin(..) | Request::Unpin(..));
         self.busy.as_ref().is_some_and(|busy| busy.looking && busy.deferred.iter().any(waits))
     }
 
-    /// The call waits until the store was asked, before those that came after it.
+    /// Defers the call until the store was read, ahead of calls that arrived later.
     pub(super) fn look_for(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         if self.busy().deferred.len() >= env.terms.inflight_per_key {
             out.push(Effect::Reply(call.caller, Answer::Busy));
@@ -229,7 +232,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// Compares what is known with the store. Whatever was asked before this moment is answered by it.
+    /// Compares what is known with the store. The read answers every call that arrived before this moment.
     pub(super) fn look(&mut self, env: &Env<'_>, out: &mut Effects<C>) {
         let busy = self.busy();
         (busy.looking, busy.looked, busy.crossed) = (true, env.now, false);
@@ -237,7 +240,7 @@ impl<C: Caller> Lease<C> {
         out.push(Effect::Read);
     }
 
-    /// The store told what is there.
+    /// The store answered a look.
     pub(super) fn looked(
         &mut self,
         there: Result<Loaded, StoreError>,
@@ -251,20 +254,20 @@ impl<C: Caller> Lease<C> {
         let busy = self.busy();
         busy.looking = false;
         if std::mem::take(&mut busy.crossed) || busy.flight.is_some() {
-            // A write went out meanwhile: what was read may be what was there before it.
+            // A write was sent meanwhile: the read may show what was there before it.
             (busy.looked, busy.stale) = (Moment::ZERO, u64::MAX);
             return;
         }
         match there {
             Err(error) => {
-                // Whoever waits in the queue is not forgotten: it is looked again soon.
+                // The callers in the queue are not forgotten: the next look follows soon.
                 (busy.stale, busy.retry_at) = (u64::MAX, env.now + RETRY);
                 for call in std::mem::take(&mut busy.deferred) {
                     out.push(Effect::Reply(call.caller, Answer::Store(error.clone())));
                 }
             }
             Ok(Loaded::Absent) if known == Revision::ABSENT => {}
-            // What is known is no older.
+            // What is known is at least as new.
             Ok(Loaded::Record(revision, _) | Loaded::Quarantined(revision, _))
                 if revision <= known && self.quarantine.is_none() => {}
             Ok(there) => {
@@ -278,7 +281,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// Another node changed the key; or, with the highest number there is, may have.
+    /// Another node made the change `seq` of the key. With `u64::MAX`, it may have made any change.
     pub(super) fn stale(&mut self, seq: u64, env: &mut Env<'_>, out: &mut Effects<C>) {
         let own = self.record.state != State::Free && self.record.node == env.terms.node;
         if seq <= self.record.seq || (seq == u64::MAX && own) {
@@ -292,8 +295,8 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// While this node may not promise, nothing ends at its hands: the holders could not reach it. What
-    /// is due is put off, and told to nobody.
+    /// Whether this node must sit out. While it may not promise, it ends no tenure, because the holders could not reach
+    /// it. It puts off what is due and reports nothing.
     pub(super) fn sits_out(&mut self, env: &Env<'_>) -> bool {
         let reading = self.flight().is_some_and(|flight| flight.reading);
         if env.terms.may_promise(env.now) || reading {
@@ -306,7 +309,7 @@ impl<C: Caller> Lease<C> {
                     self.floor = self.floor.max(env.now + span);
                 }
                 if self.run_out(env.now) {
-                    // What a session kept that is over has no span of its own, and never the time to wait.
+                    // A lease whose session is over has a span of zero: it is due again at once.
                     let awaited = self.waiters_len() > 0;
                     self.busy().retry_at = env.now + if awaited { RETRY } else { span.max(RETRY) };
                     return true;
@@ -330,7 +333,7 @@ impl<C: Caller> Lease<C> {
         env.terms.may_promise(env.now) && !self.is_frozen(env)
     }
 
-    /// R7: the store went backwards, or the key's token is of a later generation than ours.
+    /// R7: whether the store went backwards, or the key's token belongs to a later epoch than this node's.
     pub(super) fn is_frozen(&self, env: &Env<'_>) -> bool {
         env.terms.frozen || self.token.epoch() > env.terms.epoch
     }

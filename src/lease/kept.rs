@@ -1,13 +1,13 @@
-//! R6: what one session keeps, as its home knows it: what its heartbeats keep and say, and which lease is told that
-//! the session is over.
+//! R6: what one session keeps, as its home node knows it: the leases that its heartbeats keep, what they announce, and
+//! which leases are told that the session is over.
 //!
-//! Decides only; the shell brings what its feed and its searches find, and performs what is decided.
+//! This module only decides. The shell brings what its feed and its searches find, and performs what is decided.
 //!
-//! Guarantees: while a lease of the session may be unknown, it says so; an end that was heard of during a search is
-//! not undone by what the search read before; what is heard late of one tenure changes nothing about a later one of the
-//! same key; a grant that follows the session's end is told of it.
+//! Guarantees: while a lease of the session may be unknown, the index says so. An end that the feed reports during a
+//! search is not undone by what the search read before. What is heard late about one tenure changes nothing about a
+//! later tenure of the same key. A grant that follows the session's end is told of it.
 //!
-//! Assumes: changes are brought in the order of the feed.
+//! Assumes: changes arrive in the order of the feed.
 
 use std::collections::BTreeMap;
 
@@ -19,81 +19,81 @@ use super::{Handover, Key, Record, Revision, Revoke, SessionOver, Token};
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
     leases: BTreeMap<Key, Token>,
-    /// XOR over the leases.
+    /// XOR of the leases' shares of the digest.
     sum: u64,
-    /// Those that an administrator ordered to end, in which tenure.
+    /// The leases that an administrator revoked, with the token of the revoked tenure.
     revoked: BTreeMap<Key, Token>,
-    /// Those that are to be handed over, in which tenure.
+    /// The leases that must be handed over, with the token of that tenure.
     asked: BTreeMap<Key, Token>,
-    /// Who asked to hand over all of them.
+    /// Who asked the session to hand over all leases.
     draining: Option<Box<str>>,
-    /// Tenures that ended while the store was being searched: what the search finds of them is old.
+    /// Tenures that ended while the store was being searched. What the search finds of them is outdated.
     gone: BTreeMap<Key, Token>,
     /// The session's end.
     over: Option<SessionOver>,
-    /// How often changes were missed.
+    /// How many times changes were missed.
     doubts: u64,
     survey: Survey,
 }
 
-/// Whether all leases of a session are known.
+/// The state of the index: whether all leases of a session are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Survey {
-    /// They are to be looked for; before they are known, no heartbeat may be answered.
+    /// They must be searched for. Until they are known, no heartbeat may be answered.
     #[default]
     Due,
     /// They are known.
     Done,
-    /// This node does not keep the session any more: nobody looks for them.
+    /// This node is no longer the session's home node and does not search for them.
     Left,
 }
 
-/// The leases that a session keeps, in short.
+/// A summary of the leases that a session keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holdings {
-    /// How many.
+    /// The number of leases.
     pub count: usize,
     /// XOR, over all of them, of the first 64 bits of SHA-256 of `key ‖ 0 ‖ token` (decimal).
     pub digest: u64,
 }
 
-/// What is to be done about a lease that a search found.
+/// What to do about a lease that a search found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeptEffect {
-    /// This tenure is to be handed over, and its time runs.
+    /// This tenure must be handed over, and its deadline is running.
     HandOver(Token, Handover),
-    /// The author of the order against it is gone: the session's home gives it anew.
+    /// The node that ordered its revocation is gone: the session's home node reissues it.
     Reissue,
 }
 
 impl Kept {
-    /// What is known of a session that came to be at home here: just made, or, with what it had announced when it
-    /// left, adopted.
+    /// What is known of a session whose home node is now this node. It was either just `made` or adopted. `announced`
+    /// are the revocations that it had announced when it left.
     #[must_use]
     pub fn new(made: bool, announced: BTreeMap<Key, Token>) -> Self {
         let survey = if made { Survey::Done } else { Survey::Due };
         Self { revoked: announced, survey, ..Self::default() }
     }
 
-    /// How many, and their digest.
+    /// The number of leases, and their digest.
     #[must_use]
     pub fn holdings(&self) -> Holdings {
         Holdings { count: self.leases.len(), digest: self.sum }
     }
 
-    /// Those that an administrator ordered to end, with their tenures: the session's heartbeats do not keep them.
+    /// The revoked leases, with their tenures. The session's heartbeats do not keep them.
     #[must_use]
     pub fn revoked(&self) -> Vec<(Key, Token)> {
         self.revoked.iter().map(|(key, token)| (key.clone(), *token)).collect()
     }
 
-    /// Whether this tenure of a key was ordered to end: a promise that the session made since is not one of it.
+    /// Whether this tenure of a key was revoked. Promises that the session made since do not cover it.
     #[must_use]
     pub fn is_revoked(&self, key: &Key, token: Token) -> bool {
         self.revoked.get(key) == Some(&token)
     }
 
-    /// Those that are to be handed over, with their tenures, and are not ordered to end.
+    /// The leases that must be handed over, with their tenures. Revoked leases are not among them.
     #[must_use]
     pub fn asked(&self) -> Vec<(Key, Token)> {
         let stands =
@@ -102,7 +102,7 @@ impl Kept {
         asked.map(|(key, token)| (key.clone(), *token)).collect()
     }
 
-    /// Who asked it to hand everything over: it is to be given nothing more.
+    /// Who asked the session to hand everything over. It must be granted nothing more.
     #[must_use]
     pub fn drained_by(&self) -> Option<&str> {
         self.draining.as_deref()
@@ -114,7 +114,7 @@ impl Kept {
         self.survey
     }
 
-    /// How often changes had been missed by now.
+    /// How many times changes have been missed so far.
     #[must_use]
     pub fn doubts(&self) -> u64 {
         self.doubts
@@ -126,13 +126,13 @@ impl Kept {
         self.over.is_some()
     }
 
-    /// From now on every answer to a heartbeat says that this tenure is to end.
+    /// From now on, every answer to a heartbeat names this tenure as revoked.
     pub fn announce_revoked(&mut self, key: &Key, token: Token) {
         self.revoked.insert(key.clone(), token);
     }
 
-    /// From now on every answer to a heartbeat says that this is to be handed over: one of its leases, or, under its
-    /// own key, all of them.
+    /// From now on, every answer to a heartbeat asks for a hand-over: of this lease or, when the key is the session's
+    /// own, of all leases.
     pub fn asked_to_hand_over(&mut self, key: &Key, token: Token, ask: &Handover) {
         if key.is_session() {
             self.draining.get_or_insert_with(|| ask.actor.clone());
@@ -141,7 +141,7 @@ impl Kept {
         }
     }
 
-    /// A grant under the session is durable. What the lease is to be told, where the session ended before.
+    /// A grant under the session is durable. Returns what the lease must be told if the session has already ended.
     pub fn granted(&mut self, key: &Key, token: Token) -> Option<SessionOver> {
         self.revoked.retain(|revoked, ordered| revoked != key || *ordered >= token);
         if self.leases.get(key).is_none_or(|known| *known < token) {
@@ -150,7 +150,7 @@ impl Kept {
         self.over.clone()
     }
 
-    /// A tenure that it kept ended.
+    /// A tenure that the session kept ended.
     pub fn ended(&mut self, key: &Key, token: Token) {
         let over = |known: &mut BTreeMap<Key, Token>| match known.get(key) {
             Some(known_token) if *known_token <= token => known.remove(key),
@@ -172,8 +172,9 @@ impl Kept {
         self.over = Some(over);
     }
 
-    /// A search that began when changes had been missed so often found one of its leases, whose record a node wrote that
-    /// is `present` or is not. What it read before further changes were missed may be over.
+    /// A search found one of the session's leases. `doubts` is how many times changes had been missed when the search
+    /// began, and `present` says whether the node that wrote the lease's record is present. If changes were missed
+    /// since, what the search read may be outdated and is ignored.
     pub fn found(
         &mut self,
         doubts: u64,
@@ -199,18 +200,18 @@ impl Kept {
         (!present).then_some(KeptEffect::Reissue)
     }
 
-    /// All of them were found by a search that began when changes had been missed so often.
+    /// A search that began when changes had been missed `doubts` times has found all leases.
     pub fn completed(&mut self, doubts: u64) {
         if self.doubts == doubts && self.survey == Survey::Due {
             self.gone.clear();
-            // What was announced of others is over.
+            // Announced revocations of all other leases are over.
             let Self { revoked, leases, .. } = self;
             revoked.retain(|key, _| leases.contains_key(key));
             self.survey = Survey::Done;
         }
     }
 
-    /// Some changes were missed. Whether a search is to begin because of that.
+    /// Changes were missed. Returns whether a search must begin because of that.
     pub fn doubted(&mut self) -> bool {
         self.leases.clear();
         self.sum = 0;
@@ -223,7 +224,8 @@ impl Kept {
         done
     }
 
-    /// This node does not keep the session any more. What was announced goes on where it comes back.
+    /// This node is no longer the session's home node. Returns the announced revocations, which continue if the session
+    /// comes back.
     pub fn left(&mut self) -> BTreeMap<Key, Token> {
         self.survey = Survey::Left;
         std::mem::take(&mut self.revoked)
@@ -247,8 +249,8 @@ fn share(key: &Key, token: Token) -> u64 {
 }
 
 impl Record {
-    /// The order against a lease that this session keeps, as the session's present home gives it anew. It announces
-    /// the order first: the end waits for what this home promised before.
+    /// The revocation of a lease that this session keeps, as the session's current home node reissues it. The home node
+    /// announces it first, and the end waits for what this node promised before.
     #[must_use]
     pub fn order_anew(&self, revision: Revision, session: super::Nonce) -> Option<Revoke> {
         let kept = self.bond().is_some_and(|bond| bond.session == session);
@@ -258,7 +260,7 @@ impl Record {
             actor: order.actor.clone(),
             immediately: false,
             owner: None,
-            // Its successor has no order against it.
+            // The revocation does not apply to the next tenure.
             token: Some(self.token(revision)),
             floor: None,
         })
@@ -303,7 +305,7 @@ mod tests {
     #[test]
     fn an_order_that_was_announced_goes_on_when_the_session_comes_back() {
         let mut kept = adopted(&[("k", Token(3))]);
-        // The search finds the lease as it was before the order was durable.
+        // The search finds the lease as it was before the revocation was durable.
         assert_eq!(kept.found(kept.doubts(), &key("k"), Revision(3), &record(false), true), None);
         kept.completed(0);
         assert_eq!(kept.revoked(), [(key("k"), Token(3))]);
@@ -320,7 +322,7 @@ mod tests {
     fn what_a_search_read_before_changes_were_missed_is_not_believed() {
         let mut kept = adopted(&[]);
         let before = kept.doubts();
-        // The end of the lease is among what was missed.
+        // The end of the lease is among the missed changes.
         assert!(!kept.doubted());
         assert_eq!(kept.found(before, &key("k"), Revision(3), &record(false), true), None);
         kept.completed(before);
@@ -334,7 +336,7 @@ mod tests {
         kept.ended(&key("k"), Token(3));
         kept.found(kept.doubts(), &key("k"), Revision(3), &record(true), false);
         assert_eq!((kept.holdings().count, kept.revoked()), (0, vec![]));
-        // It was granted anew: that is heard of in order.
+        // It was granted again: the feed reports that in order.
         assert_eq!(kept.granted(&key("k"), Token(9)), None);
         kept.completed(0);
         assert_eq!((kept.survey(), kept.holdings().count), (Survey::Done, 1));
@@ -342,18 +344,18 @@ mod tests {
 
     #[test]
     fn what_is_late_of_an_earlier_tenure_leaves_the_order_against_the_next_one() {
-        // The feed stands still: the key's end and its next grant under the session are not heard of yet.
+        // The feed is behind: it has not reported the key's end and its next grant under the session.
         let mut kept = Kept::new(true, BTreeMap::new());
         kept.granted(&key("k"), Token(9));
         kept.announce_revoked(&key("k"), Token(11));
         kept.ended(&key("k"), Token(9));
-        assert!(kept.is_revoked(&key("k"), Token(11)), "its heartbeats would keep it");
+        assert!(kept.is_revoked(&key("k"), Token(11)), "the heartbeats would keep it");
         kept.granted(&key("k"), Token(11));
         assert_eq!(kept.revoked(), [(key("k"), Token(11))]);
         kept.ended(&key("k"), Token(11));
         assert_eq!((kept.revoked(), kept.holdings().count), (vec![], 0));
 
-        // A search reads the next tenure before the feed brings the end of the one before.
+        // A search reads the next tenure before the feed reports the end of the earlier one.
         let mut kept = adopted(&[]);
         let next = record(true);
         let tenure = next.tenure.clone().map(|tenure| Tenure { token: Token(11), ..tenure });
@@ -370,8 +372,8 @@ mod tests {
     fn a_search_that_began_before_changes_were_missed_proves_nothing() {
         let mut kept = Kept::new(true, BTreeMap::new());
         kept.granted(&key("k"), Token(3));
-        assert!(kept.doubted(), "a search is to begin");
-        assert!(!kept.doubted(), "one that is due is not to begin twice");
+        assert!(kept.doubted(), "a search must begin");
+        assert!(!kept.doubted(), "a search that is due must not begin twice");
         kept.completed(1);
         assert_eq!(kept.survey(), Survey::Due);
         kept.completed(2);

@@ -1,4 +1,4 @@
-//! Names: the key of a lease and the owner of a tenure.
+//! Names: the key of a lease, and the owner of a tenure.
 
 use std::{borrow::Borrow, fmt, sync::Arc};
 
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Nonce;
 
-/// Longest key, in bytes of UTF-8.
+/// The longest key, in bytes of UTF-8.
 pub const MAX_KEY_BYTES: usize = 512;
-/// Longest owner, in bytes of UTF-8.
+/// The longest owner, in bytes of UTF-8.
 pub const MAX_OWNER_BYTES: usize = 256;
 
 /// Why a name was refused.
@@ -91,31 +91,31 @@ macro_rules! name {
 }
 
 name! {
-    /// Names one lease: 1 to 512 bytes of UTF-8 without control characters, compared byte by byte.
+    /// The name of a lease: 1 to 512 bytes of UTF-8 without control characters, compared byte by byte.
     Key, MAX_KEY_BYTES
 }
 name! {
-    /// Names who holds or wants a lease: 1 to 256 bytes of UTF-8 without control characters.
+    /// The name of whoever holds or wants a lease: 1 to 256 bytes of UTF-8 without control characters.
     Owner, MAX_OWNER_BYTES
 }
 
-/// What keys of sessions begin with: a character that no key of a caller may hold.
+/// The prefix of sessions' keys. It starts with a character that no caller's key may contain.
 const SESSION_PREFIX: &str = "\u{7f}session/";
 
 impl Key {
-    /// The key under which the record of a session is kept.
+    /// The key of a session's record.
     #[must_use]
     pub fn of_session(digest: Nonce) -> Self {
         Self(format!("{SESSION_PREFIX}{digest}").into())
     }
 
-    /// What the keys of all sessions begin with, and no other.
+    /// The prefix that the keys of all sessions, and no other keys, begin with.
     #[must_use]
     pub fn session_prefix() -> &'static str {
         SESSION_PREFIX
     }
 
-    /// The session whose record is kept under this key.
+    /// The session whose record has this key.
     #[must_use]
     pub fn session(&self) -> Option<Nonce> {
         let digest = self.0.strip_prefix(SESSION_PREFIX)?;
@@ -124,13 +124,13 @@ impl Key {
         u128::from_str_radix(digest, 16).ok().map(Nonce)
     }
 
-    /// Whether a session's record is kept under this key.
+    /// Whether this is the key of a session's record.
     #[must_use]
     pub fn is_session(&self) -> bool {
         self.0.starts_with(SESSION_PREFIX)
     }
 
-    /// A key as a store has it: a caller's, or that of a session.
+    /// A key as a store returns it: a caller's key or a session's key.
     ///
     /// # Errors
     /// [`InvalidName`].

@@ -11,7 +11,7 @@ use sha2::Sha256;
 
 use super::{Key, Nonce};
 
-/// What lease ids are derived from; lives in the store's `meta` or in the settings, never in a record.
+/// The secret from which lease ids are derived. It lives in the store's `meta` or in the settings, never in a record.
 #[derive(Clone)]
 pub struct ClusterSecret(Hmac<Sha256>);
 
@@ -22,7 +22,7 @@ impl ClusterSecret {
         Self(Hmac::new_from_slice(bytes).expect("HMAC takes keys of any length"))
     }
 
-    /// A key of its own for another purpose, which is named without a NUL: no lease id is derived from such a name.
+    /// A separate key for another purpose. The purpose contains no NUL, so no lease id is derived from the same input.
     #[must_use]
     pub fn key_of(&self, purpose: &'static str) -> Hmac<Sha256> {
         let mut mac = self.0.clone();
@@ -30,8 +30,8 @@ impl ClusterSecret {
         Hmac::new_from_slice(&mac.finalize().into_bytes()).expect("HMAC takes keys of any length")
     }
 
-    /// `HMAC-SHA-256(secret, key ‖ 0 ‖ grant nonce)`, the first 128 bits. Any coordinator that knows
-    /// the secret gives the same id for the same grant; the record alone gives none.
+    /// The first 128 bits of `HMAC-SHA-256(secret, key ‖ 0 ‖ grant nonce)`. Any coordinator that knows the secret
+    /// derives the same id for the same grant. Nobody can derive it from the record alone.
     #[must_use]
     pub fn lease_id(&self, key: &Key, grant_nonce: Nonce) -> LeaseId {
         let mut mac = self.0.clone();
@@ -51,12 +51,12 @@ impl fmt::Debug for ClusterSecret {
     }
 }
 
-/// 128 secret bits that prove to be the holder of one tenure. Written as 32 hexadecimal digits.
+/// 128 secret bits that prove that a caller is the holder of one tenure. Written as 32 hexadecimal digits.
 #[derive(Clone, Copy, Eq)]
 pub struct LeaseId([u8; 16]);
 
 impl LeaseId {
-    /// The id as text. Show it to the holder only.
+    /// The id as text. Only the holder may see it.
     #[must_use]
     pub fn reveal(&self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.0))
@@ -70,7 +70,7 @@ impl PartialEq for LeaseId {
     }
 }
 
-/// Hashes what is compared.
+/// Hashes the bytes that are compared.
 impl Hash for LeaseId {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.hash(state);
@@ -89,7 +89,7 @@ impl FromStr for LeaseId {
     }
 }
 
-/// Every heartbeat comes by here.
+/// Every heartbeat goes through this function.
 #[inline]
 fn nibble(digit: u8) -> Result<u8, NotALeaseId> {
     match digit {

@@ -1,7 +1,7 @@
 //! The state machine of one lease: inputs in, effects out.
 //!
-//! One compare-and-set is in flight at a time; what needs another waits behind it. A promise is made
-//! from the record as settled, never from the one in flight.
+//! One compare-and-set is in flight at a time; a call that needs another one waits behind it. Promises are made from
+//! the settled record, never from the one in flight.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -11,61 +11,61 @@ use super::{
     waiters::{Waiter, Waiters},
 };
 
-/// How long to wait before a write or read that nobody waits for is tried again.
+/// The pause before a write or read that no caller waits for is tried again.
 pub(super) const RETRY: Duration = Duration::from_millis(250);
 
-/// For how long callers wait for a write at most.
+/// The longest time for which callers wait for a write.
 pub(super) const LATE: Duration = Duration::from_secs(10);
 
 /// The effects of one step.
 pub type Effects<C> = Vec<Effect<C>>;
 
-/// Where a lease that somebody holds is answered for.
+/// Which node is the home node of a lease that is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Home {
-    /// By this node; or nobody holds it.
+    /// This node, or the lease is not held.
     #[default]
     Here,
-    /// By another one, which lives as far as is known.
+    /// Another node, which is alive as far as this node knows.
     Living,
-    /// By one whose record is terminal: whoever writes the lease next is its home.
+    /// A node whose record is terminal: the node that writes the lease next becomes its home node.
     Gone,
 }
 
-/// One key's lease.
+/// The lease of one key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lease<C> {
     /// The record as last settled.
     pub(super) record: Arc<Record>,
     /// The revision of its write.
     pub(super) revision: Revision,
-    /// The token of the present tenure, or of the last.
+    /// The token of the current tenure, or of the last one.
     pub(super) token: Token,
-    /// The proof of the present tenure.
+    /// The lease id of the current tenure.
     pub(super) lease_id: Option<LeaseId>,
-    /// S: the latest end of a promise that this actor made itself.
+    /// S: the end of the latest promise that this actor made itself.
     pub(super) promised: Moment,
-    /// F: the floor that it inherited; never, while another node may promise.
+    /// F: the inherited floor; [`Moment::NEVER`] while another node may promise.
     pub(super) floor: Moment,
-    /// When the offer lapses, or the lock-delay is over.
+    /// When the offer runs out or the lock-delay is over.
     pub(super) opens_at: Moment,
-    /// Where it is answered for.
+    /// The lease's home node.
     pub(super) home: Home,
-    /// It was given one more ttl after a lapse, and its holder was not heard since.
+    /// The tenure got one more ttl after a lapse, and its holder was not heard since.
     pub(super) graced: bool,
-    /// The record cannot be judged.
+    /// Set while the record is quarantined.
     pub(super) quarantine: Option<Quarantine>,
-    /// What an idle lease does not need.
+    /// The state that an idle lease does not need.
     pub(super) busy: Option<Box<Busy<C>>>,
 }
 
-/// A record that cannot be judged.
+/// A record that is unreadable or lost.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Quarantine {
     pub(super) why: Box<str>,
-    /// Until when nobody looks at it again.
+    /// Until when the record is not read again.
     pub(super) until: Moment,
-    /// Its session, or another node, may go on promising it: that it is gone from the store frees nothing.
+    /// Its session or another node may still promise it: if the store has lost the record, that frees nothing.
     pub(super) promised_elsewhere: bool,
 }
 
@@ -75,19 +75,19 @@ pub(super) struct Busy<C> {
     pub(super) deferred: VecDeque<Call<C>>,
     pub(super) flight: Option<Flight<C>>,
     pub(super) retry_at: Moment,
-    /// Why the store refused the latest write; who waited in vain hears of it.
+    /// Why the store refused the latest write. Callers whose time to wait runs out are told this.
     pub(super) trouble: Option<StoreError>,
-    /// What is known of the record is being compared with the store.
+    /// What is known of the record is being compared with the store: a look.
     pub(super) looking: bool,
-    /// When that was last begun.
+    /// When the last look began.
     pub(super) looked: Moment,
-    /// A write was sent meanwhile.
+    /// A write was sent during the look.
     pub(super) crossed: bool,
-    /// Another node is said to have made this change.
+    /// The highest number of a change that another node is said to have made.
     pub(super) stale: u64,
-    /// Fences that are being run: the tenure's token, and the plugin.
+    /// The fences that plugins are running: the tenure's token, and the plugin.
     pub(super) running: Vec<(Token, Box<str>)>,
-    /// Fences that were run, and not written yet.
+    /// The fences that plugins have run and that are not written yet.
     pub(super) reports: VecDeque<FenceReport>,
     /// The end of the session that keeps the tenure.
     pub(super) over: Option<SessionOver>,
@@ -112,12 +112,12 @@ impl<C> Default for Busy<C> {
     }
 }
 
-/// A write whose outcome is awaited.
+/// A write in flight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Flight<C> {
     pub(super) write: WriteEffect,
-    /// The write can end the tenure that is settled now, or makes its promises too long: no heartbeat
-    /// is absorbed beside it.
+    /// The write can end the settled tenure, or makes its promises too long. No heartbeat is absorbed while it is in
+    /// flight.
     pub(super) ends: bool,
     /// The call that asked for it.
     pub(super) cause: Option<Call<C>>,
@@ -125,14 +125,13 @@ pub(super) struct Flight<C> {
     pub(super) grantee: Option<Waiter<C>>,
     /// When the end that it writes was due.
     pub(super) due: Option<Moment>,
-    /// Such a caller was there, and was told that the outcome is in doubt; whether it gave a request
-    /// id.
+    /// Its grantee was told that the outcome is unknown; whether that caller gave a request id.
     pub(super) unheard: Option<bool>,
-    /// The outcome was unknown once: a copy of the write may land until the revision has moved on.
+    /// The outcome was unknown at some time: a copy of the write may land until the revision has moved on.
     pub(super) doubted: bool,
     /// The outcome is unknown, and the store is being read.
     pub(super) reading: bool,
-    /// It took longer than [`LATE`]: nobody waits for it any more.
+    /// It took longer than [`LATE`]: no caller waits for it any more.
     pub(super) late: bool,
 }
 
@@ -152,7 +151,7 @@ impl<C> Flight<C> {
         }
     }
 
-    /// When callers stop waiting for it.
+    /// When callers stop waiting for the write.
     pub(super) fn late_at(&self) -> Moment {
         self.write.record.written + LATE
     }
@@ -175,7 +174,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// Handles one input; the effects are to be performed in order.
+    /// Handles one input. The effects must be performed in order.
     pub fn step(&mut self, input: Input<C>, env: &mut Env<'_>) -> Effects<C> {
         let mut out = Vec::new();
         self.reckon(env, &mut out);
@@ -193,7 +192,7 @@ impl<C: Caller> Lease<C> {
         out
     }
 
-    /// When the lease wants a [`Input::Tick`]; [`Moment::NEVER`] when it does not.
+    /// When the lease needs an [`Input::Tick`]; [`Moment::NEVER`] when it needs none.
     pub fn next_wake(&self) -> Moment {
         let Some(busy) = &self.busy else { return self.own_deadline() };
         let own = match &busy.flight {
@@ -206,15 +205,15 @@ impl<C: Caller> Lease<C> {
         own.min(busy.waiters.earliest())
     }
 
-    /// Whether nothing would be lost if the lease left memory: nobody whom this node answers for holds
-    /// it, and nobody waits for it.
+    /// Whether the lease can leave memory without losing anything: this node is not the home node of a tenure, and no
+    /// caller waits.
     pub fn is_idle(&self) -> bool {
         let others = self.record.state == State::Free || self.home == Home::Living;
         others && self.busy.is_none() && self.quarantine.is_none()
     }
 
-    /// R2 after the node could not promise for a while: every tenure gets one ttl more from `since`,
-    /// though not a second time before its holder was heard.
+    /// R2, after the node could not promise for a while: every tenure gets one more ttl from `since`, but not a second
+    /// time before its holder was heard.
     pub fn void_promises(&mut self, since: Moment) {
         if self.record.state == State::Held && !self.graced {
             self.floor = self.floor.max(since + super::recover::own_ttl(&self.record));
@@ -230,7 +229,7 @@ impl<C: Caller> Lease<C> {
         &mut self.busy().waiters
     }
 
-    /// The store refused lately; it is left in peace for a moment.
+    /// Whether the store refused a request recently and must not be asked again yet.
     pub(super) fn retrying(&self, now: Moment) -> bool {
         self.busy.as_ref().is_some_and(|busy| busy.retry_at > now)
     }
@@ -239,7 +238,7 @@ impl<C: Caller> Lease<C> {
         self.busy.as_ref().map_or(0, |busy| busy.waiters.len())
     }
 
-    /// Whether somebody who is still there waits.
+    /// Whether a caller waits that is still there.
     pub(super) fn is_awaited(&self) -> bool {
         self.busy.as_ref().is_some_and(|busy| busy.waiters.is_awaited())
     }
@@ -252,7 +251,7 @@ impl<C: Caller> Lease<C> {
         self.busy.as_ref().and_then(|busy| busy.flight.as_ref())
     }
 
-    /// Starts a write. R2: from here until it is settled the tenure absorbs nothing, if it can end.
+    /// Starts a write. R2: if it can end the tenure, no heartbeat is absorbed until it is settled.
     pub(super) fn launch(&mut self, flight: Flight<C>, out: &mut Effects<C>) {
         debug_assert!(self.flight().is_none(), "one compare-and-set in flight");
         out.push(Effect::Write(flight.write.clone()));
@@ -268,7 +267,7 @@ impl<C: Caller> Lease<C> {
             return;
         }
         if self.waiters_len() > 0 && self.flight().is_none() {
-            // The queue goes first, also when the timer has not fired yet.
+            // The queue is served first, even if the timer has not fired yet.
             self.tick(env, out);
         }
         let Some(flight) = self.flight() else { return self.handle(call, env, out) };
@@ -321,12 +320,12 @@ impl<C: Caller> Lease<C> {
             Request::FenceSkip(..) => self.skip_fences(call, env, out),
             Request::AskHandover(_) => self.ask_handover(call, env, out),
             Request::Forget(..) => self.forget(call, env, out),
-            Request::Bury => self.bury(call, env, out),
+            Request::WriteTombstone => self.write_tombstone(call, env, out),
             Request::View => {}
         }
     }
 
-    /// Serves what waited for the write in flight, as long as no other one starts.
+    /// Handles the calls that waited for the write in flight, until another write starts.
     fn catch_up(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
         while let Some(busy) = &mut self.busy {
             if busy.flight.is_some() || busy.looking {
@@ -339,7 +338,7 @@ impl<C: Caller> Lease<C> {
             } else if let Some(call) = busy.deferred.pop_front() {
                 self.handle(call, env, out);
             } else {
-                // Nobody waits for what the latest look showed.
+                // No call needs the result of the latest look any more.
                 busy.looked = Moment::ZERO;
                 let bond = self.record.bond().map(|bond| bond.session);
                 busy.over.take_if(|over| Some(over.session) != bond);
@@ -382,7 +381,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// The parts of a record that every write sets anew.
+    /// The next record, with the fields that every write sets.
     pub(super) fn successor(&self, nonce: Nonce, env: &Env<'_>) -> Record {
         let mut record = Record {
             nonce,

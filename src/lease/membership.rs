@@ -1,50 +1,50 @@
-//! R3: keeping one's own node record alive, and judging those of others.
+//! R3: keeps this node's own record alive, and judges the records of other nodes.
 //!
-//! Decides only; the shell reads and writes. What it decides from is what the store is known to hold.
+//! This module only decides; the shell reads and writes. It decides from what the store is known to hold.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Epoch, Moment, NodeRecord, NodeState, Nonce, Peers, Revision};
 
-/// Keeps one incarnation of a node.
+/// The membership of one incarnation of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Membership {
-    /// Its own record as last known to be committed; what it starts from, before.
+    /// The node's own record as last known to be committed. Before the first commit: the record that it starts from.
     pub(super) record: NodeRecord,
     /// The revision of that write.
     revision: Revision,
-    /// Whether it was ever committed.
+    /// Whether a record was ever committed.
     committed: bool,
-    /// Since when its renewals have been committed without a gap.
+    /// Since when its renewals were committed without a gap.
     pub(super) unbroken_since: Moment,
-    /// It could not promise for a while, and was not renewed since.
+    /// The node could not promise for a while, and its record was not renewed since.
     lapsed: bool,
-    /// When it could promise again after it could not.
+    /// The last moment at which it could promise again after it could not.
     pub(super) resumed: Moment,
     leaving: bool,
     pub(super) peers: Peers,
     revisions: BTreeMap<Nonce, Revision>,
-    /// The first reading of the others' records is over.
+    /// The other nodes' records were read at least once.
     looked_around: bool,
 }
 
-/// What came out of a renewal.
+/// The result of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
-    /// As before.
+    /// Nothing changed.
     Unbroken,
-    /// The node could not promise for a while, and can again.
+    /// The node could not promise for a while, and now can again.
     Resumed,
 }
 
-/// What is to be done after the others' records were read.
+/// What to do after the other nodes' records were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Nodes whose record is terminal, and was not known to be.
+    /// Nodes whose record is terminal, which was not known before.
     pub gone: Vec<Nonce>,
-    /// Records to be written over these revisions: nodes to be found dead.
-    pub bury: Vec<(Revision, NodeRecord)>,
-    /// Nodes that were alive when last heard of, and have no record any more: to be asked for by name.
+    /// Tombstones to write over these revisions: nodes that this node finds dead.
+    pub dead: Vec<(Revision, NodeRecord)>,
+    /// Nodes that were alive when last heard of and now have no record. They must be asked for by name.
     pub lost: Vec<Nonce>,
 }
 
@@ -81,20 +81,20 @@ impl Membership {
         }
     }
 
-    /// The same node, at this place: see [`NodeRecord::place`].
+    /// The same node at this place, see [`NodeRecord::place`].
     #[must_use]
     pub fn at(mut self, place: u64) -> Self {
         self.record.place = place;
         self
     }
 
-    /// Its incarnation.
+    /// The node's incarnation.
     #[must_use]
     pub fn incarnation(&self) -> Nonce {
         self.record.incarnation
     }
 
-    /// Its record as last known to be committed.
+    /// The node's record as last known to be committed.
     #[must_use]
     pub fn record(&self) -> &NodeRecord {
         &self.record
@@ -106,37 +106,37 @@ impl Membership {
         self.revision
     }
 
-    /// R1: D of its last committed record; nothing may be promised from then on.
+    /// R1: D of the last committed record. From then on nothing may be promised.
     #[must_use]
     pub fn until(&self) -> Moment {
         if self.committed && !self.leaving { self.record.until } else { Moment::ZERO }
     }
 
-    /// When it could promise again after it could not.
+    /// The last moment at which the node could promise again after it could not.
     #[must_use]
     pub fn resumed(&self) -> Moment {
         self.resumed
     }
 
-    /// Whether it ever had a record.
+    /// Whether the node ever had a record.
     #[must_use]
     pub fn is_committed(&self) -> bool {
         self.committed
     }
 
-    /// Whether it said that it leaves: it has nothing to renew.
+    /// Whether the node announced that it leaves. It then has nothing to renew.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.leaving
     }
 
-    /// The other nodes, and its own former incarnations.
+    /// The other nodes, and this node's former incarnations.
     #[must_use]
     pub fn peers(&self) -> &Peers {
         &self.peers
     }
 
-    /// The compare-and-set that renews its record. `now` is read before it is sent.
+    /// The compare-and-set that renews the node's record. `now` is read before the write is sent.
     #[must_use]
     pub fn renewal(&self, now: Moment, nonce: Nonce, load: u32) -> (Revision, NodeRecord) {
         let until = now + Duration::from_millis(self.record.ttl_ms);
@@ -144,17 +144,17 @@ impl Membership {
         (self.revision, record)
     }
 
-    /// The compare-and-set that says that it leaves. From here on it promises nothing.
+    /// The compare-and-set that announces that the node leaves. From here on it promises nothing.
     #[must_use]
     pub fn leave(&mut self, nonce: Nonce) -> Option<(Revision, NodeRecord)> {
         self.leaving = true;
         self.committed.then(|| (self.revision, self.record.terminal(NodeState::Drained, nonce)))
     }
 
-    /// A write of its own was committed, or was found in the store.
+    /// A write of this node was committed, or was found in the store.
     pub fn renewed(&mut self, record: NodeRecord, revision: Revision, now: Moment) -> Renewal {
         if revision < self.revision {
-            // Read before a write that is known to be committed: D never goes back.
+            // This was read before a write that is known to be committed. D never goes back.
             return Renewal::Unbroken;
         }
         if !self.committed || now >= self.record.until {
@@ -165,7 +165,7 @@ impl Membership {
         self.record = record;
         self.revision = revision;
         if now >= self.record.until {
-            // What was found ran out as well: nothing can be promised yet.
+            // The record that was found has run out as well: nothing can be promised yet.
             return Renewal::Unbroken;
         }
         if self.unbroken_since == Moment::NEVER {
@@ -178,12 +178,12 @@ impl Membership {
         Renewal::Resumed
     }
 
-    /// Its record was found terminal, or its clock had stood still: it goes on as a new incarnation,
-    /// which has no record yet. What the old one promised, it knows on its own clock.
+    /// The node's record was found terminal, or its clock had stood still. It continues as a new incarnation, which has
+    /// no record yet. It knows on its own clock what the old one promised.
     pub fn reborn(&mut self, incarnation: Nonce, epoch: Epoch, now: Moment) {
         let old = self.record.terminal(NodeState::Dead, self.record.nonce);
         if self.committed {
-            self.peers.bury_own(old, now);
+            self.peers.mark_own_dead(old, now);
         }
         self.record.incarnation = incarnation;
         self.record.epoch = epoch;
@@ -194,7 +194,7 @@ impl Membership {
         self.leaving = false;
     }
 
-    /// Every node's record was read; `asked` and `now` are our clock before and after.
+    /// The records of all nodes were read. `asked` and `now` are this node's clock before and after the read.
     pub fn read(
         &mut self,
         found: &[(Revision, NodeRecord)],
@@ -217,7 +217,7 @@ impl Membership {
             if record.state.is_terminal() {
                 findings.gone.push(record.incarnation);
             } else if self.is_predecessor(record) || self.ran_out(record, asked, now) {
-                findings.bury.push((*revision, record.terminal(NodeState::Dead, nonce())));
+                findings.dead.push((*revision, record.terminal(NodeState::Dead, nonce())));
             }
         }
         self.looked_around = true;
@@ -225,9 +225,9 @@ impl Membership {
         findings
     }
 
-    /// Forgets nodes whose record is no longer kept, but for those that were heard of since it was
-    /// asked. Those among them that were alive when last heard of are returned: others found them dead,
-    /// and removed what they left, while this node did not look.
+    /// Forgets nodes whose record is gone from the store, except those that were heard of since the read began. Returns
+    /// those among them that were alive when last heard of: other nodes found them dead and removed their records while
+    /// this node did not look.
     fn forget_absent(&mut self, found: &[(Revision, NodeRecord)], asked: Moment) -> Vec<Nonce> {
         let absent = |peer: &&super::Peer| {
             let there =
@@ -243,8 +243,8 @@ impl Membership {
         gone.into_iter().filter(|(_, terminal)| !terminal).map(|(node, _)| node).collect()
     }
 
-    /// Whoever had this very address before this process did is gone. No address is nobody's, and a loopback
-    /// address is one of its place alone.
+    /// Whether the record belongs to a process that had this very address before this process, and so is gone. An empty
+    /// address identifies no process. A loopback address does so only within its place.
     fn is_predecessor(&self, record: &NodeRecord) -> bool {
         let own = &self.record;
         let same_place = own.place != 0 && record.place == own.place;
@@ -254,8 +254,8 @@ impl Membership {
             && (same_place || !is_loopback(&own.url))
     }
 
-    /// R3: its time is over on its own clock, and this node, which could reach the store all along, read
-    /// the record once more after a whole time to live.
+    /// R3: whether the node let D pass on its own clock. This node could reach the store all along, and read the record
+    /// again after a whole time to live.
     fn ran_out(&self, record: &NodeRecord, asked: Moment, now: Moment) -> bool {
         let Some(peer) = self.peers.get(record.incarnation) else { return false };
         let ttl = Duration::from_millis(self.record.ttl_ms.max(record.ttl_ms));
@@ -266,13 +266,13 @@ impl Membership {
         reachable && peer.lower_bound(now) >= record.until
     }
 
-    /// The tombstone that it wrote is durable, or it read one that names no instants.
-    pub fn buried(&mut self, record: NodeRecord, revision: Revision, now: Moment) {
+    /// The tombstone that this node wrote is durable, or it read a tombstone that names no instants.
+    pub fn marked_dead(&mut self, record: NodeRecord, revision: Revision, now: Moment) {
         self.revisions.insert(record.incarnation, revision);
         self.peers.read(record, now);
     }
 
-    /// Terminal records, with their revisions and since when they have been known.
+    /// The known tombstones, with their revisions and since when they have been known.
     pub fn tombstones(&self) -> impl Iterator<Item = (Nonce, Revision, Moment)> {
         self.peers.iter().filter_map(|peer| {
             let incarnation = peer.record.incarnation;
@@ -282,12 +282,13 @@ impl Membership {
     }
 }
 
-/// Whether an address leads to whoever asks. What is no plain `scheme://host:port/path` does not.
+/// Whether the address leads back to the machine that uses it. Only a plain `scheme://host:port/path` can be such an
+/// address.
 #[must_use]
 pub fn is_loopback(url: &str) -> bool {
     let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = authority.split(['/', '?', '#', '\\']).next().unwrap_or_default();
-    // A user may look like a host.
+    // The user part may look like a host.
     let authority = authority.rsplit_once('@').map_or(authority, |(_, rest)| rest);
     let (host, port) = match authority.strip_prefix('[') {
         Some(v6) => v6.split_once(']').map_or(("", ""), |(host, port)| (host, port)),
@@ -308,12 +309,12 @@ mod tests {
         Membership::new(Nonce(incarnation), url, "0", 10_000, Epoch(1)).at(place)
     }
 
-    /// Whether the second of two nodes takes the first for its own predecessor.
-    fn buries(before: &Membership, mut after: Membership) -> bool {
+    /// Whether the second of two nodes takes the first for its predecessor.
+    fn marks_dead(before: &Membership, mut after: Membership) -> bool {
         let (_, record) = before.renewal(Moment::ZERO, Nonce(9), 0);
         let now = Moment::ZERO;
         let findings = after.read(&[(Revision(1), record)], now, now, || Nonce(8));
-        !findings.bury.is_empty()
+        !findings.dead.is_empty()
     }
 
     #[test]
@@ -346,15 +347,15 @@ mod tests {
     #[test]
     fn only_who_had_the_same_address_at_the_same_place_is_a_predecessor() {
         let url = "http://10.0.0.1:7373";
-        assert!(buries(&node(1, url, 1), node(2, url, 2)), "one address, wherever that is");
-        assert!(!buries(&node(1, url, 1), node(2, "http://10.0.0.2:7373", 1)));
-        assert!(!buries(&node(1, "", 1), node(2, "", 1)), "nodes without an address");
+        assert!(marks_dead(&node(1, url, 1), node(2, url, 2)), "one address, at any place");
+        assert!(!marks_dead(&node(1, url, 1), node(2, "http://10.0.0.2:7373", 1)));
+        assert!(!marks_dead(&node(1, "", 1), node(2, "", 1)), "nodes without an address");
         for url in ["http://127.0.0.1:7373", "http://[::1]:7373", "http://localhost:7373/"] {
-            assert!(buries(&node(1, url, 1), node(2, url, 1)), "{url}, started anew");
-            assert!(!buries(&node(1, url, 1), node(2, url, 2)), "{url} of two machines");
+            assert!(marks_dead(&node(1, url, 1), node(2, url, 1)), "{url}, started again");
+            assert!(!marks_dead(&node(1, url, 1), node(2, url, 2)), "{url} of two machines");
             assert!(
-                !buries(&node(1, url, 0), node(2, url, 0)),
-                "{url} of machines that nobody knows"
+                !marks_dead(&node(1, url, 0), node(2, url, 0)),
+                "{url} of machines that are not known"
             );
         }
     }

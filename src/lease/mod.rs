@@ -1,16 +1,16 @@
-//! The lease protocol of one key, pure: no I/O, no clock, no task, no source of chance.
+//! The lease protocol of one key. It is pure: no I/O, no clock, no task, no source of chance.
 //!
-//! [`Lease::step`] takes an [`Input`] and gives [`Effect`]s; the same code runs in production, in the
-//! model checker and in the tests.
+//! [`Lease::step`] takes an [`Input`] and returns [`Effect`]s. The code that performs them is called the shell; in
+//! production it is `actor/`. The same protocol code runs in production, in the model checker and in the tests.
 //!
-//! Guarantees: the same inputs at the same moments give the same effects; no promise outlives the
-//! bound that a rival waits for; tokens of a key strictly increase.
+//! Guarantees: the same inputs at the same moments give the same effects. No promise outlives the bound that a rival
+//! waits for. The tokens of a key strictly increase.
 //!
-//! Does not guarantee: timely expiry (that is the shell's timer), or anything about work that a holder
-//! does after its window closed: that is what tokens are for.
+//! Does not guarantee: timely expiry, which the shell's timer provides; anything about work that a holder does after
+//! its window closed, which tokens are for.
 //!
-//! Assumes: [`Moment`]s come from one suspend-aware monotonic clock; a nonce is never used twice;
-//! effects are performed in the order in which they are returned.
+//! Assumes: every [`Moment`] comes from one suspend-aware monotonic clock. A nonce is never used twice. Effects are
+//! performed in the order in which they are returned.
 
 mod acquire;
 #[cfg(any(test, feature = "testing"))]

@@ -6,20 +6,20 @@ use std::{
     time::Duration,
 };
 
-/// A reading of the suspend-aware monotonic clock of this process, in nanoseconds since an arbitrary
-/// origin. Comparable only with readings of the same clock; good for 584 years.
+/// A reading of this process's suspend-aware monotonic clock, in nanoseconds since an arbitrary origin. Comparable only
+/// with readings of the same clock. The range is 584 years.
 #[derive(
     Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 pub struct Moment(pub u64);
 
 impl Moment {
-    /// Before every other reading.
+    /// Earlier than every other reading.
     pub const ZERO: Self = Self(0);
-    /// After every other reading: a deadline that never comes.
+    /// Later than every other reading: a deadline that never comes.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// How long it is from `earlier` until this moment; zero when `earlier` is later.
+    /// The time from `earlier` to this moment; zero when `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

@@ -1,6 +1,6 @@
-//! The rules, broken one at a time, so that the tests can show that they would notice.
+//! Mutants: variants of the code that break one rule each, so that the tests can show that they notice.
 
-/// The enumeration, and the list of all that is in it.
+/// Defines the enumeration and the list of its members.
 macro_rules! mutants {
     ($(#[$about:meta])* pub enum $name:ident { $($(#[$rule:meta])* $mutant:ident,)* }) => {
         $(#[$about])*
@@ -9,21 +9,21 @@ macro_rules! mutants {
         }
 
         impl $name {
-            /// Every one.
+            /// Every mutant.
             pub const ALL: [Self; [$(Self::$mutant),*].len()] = [$(Self::$mutant),*];
         }
     };
 }
 
 mutants! {
-    /// A broken variant of one rule of the protocol.
+    /// A variant of the code that breaks one rule of the protocol.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum Mutant {
         /// R10: a rebuilt lease forgets that its predecessor may have promised.
         RestartWithEmptyPromises,
-        /// R2: a rebuilt actor promises before it knows that no write of its predecessor is on its way.
+        /// R2: a rebuilt actor promises before it knows that no write of its predecessor is in flight.
         PromiseUnconfirmed,
-        /// R9: a parked caller is granted without asking whether it is still there.
+        /// R9: a waiting caller is granted the key without a check that it is still there.
         GrantToACallerThatLeft,
         /// R1: the grant is answered when its write is sent, not when it is durable.
         ReplyBeforeDurable,
@@ -35,89 +35,94 @@ mutants! {
         FloorInMemoryOnly,
         /// R2: the longer ttl is promised before it is written.
         PromiseBeforeLongerTtl,
-        /// R2: the home ends a tenure at its inherited floor alone.
+        /// R2: the home node ends a tenure at its inherited floor alone.
         ExpiryIgnoresOwnPromises,
-        /// R11: revival without regard to how the tenure ended.
+        /// R11: a tenure is revived regardless of how it ended.
         RevivalOfAnyEnd,
-        /// A registration on several keys is granted on each.
+        /// A registration on several keys is granted each of them.
         ClaimIgnored,
-        /// A registration on several keys is forgotten with its claim when the write of its grant is in doubt.
+        /// A registration on several keys is forgotten with its claim while the write of its grant has an unknown
+        /// outcome.
         ClaimKeptInDoubt,
-        /// An acquire-any goes on to the next key while the write of a grant is in doubt.
+        /// An acquire-any goes on to the next key while the write of a grant has an unknown outcome.
         AnyGoesOnInDoubt,
-        /// Whose write takes long waits for its outcome, however long.
+        /// A caller whose write takes long waits for its outcome without a bound.
         LateWriteAwaited,
         /// R1: the node promises after its own record ran out.
         PromiseAfterUntil,
-        /// R3: a lease is taken over when its home's record ran out, not when it is terminal.
+        /// R3: a lease is taken over when its home node's record ran out, not when that record is terminal.
         TakeOverWithoutTombstone,
-        /// R5: the adopter forgets what the dead home may have promised.
+        /// R5: the adopter forgets what the dead home node may have promised.
         AdoptionWithoutFloor,
-        /// R5: a repeated request is answered by a node that is not the home.
+        /// R5: a repeated request is answered by a node that is not the home node.
         RepeatAnsweredElsewhere,
-        /// R5: a heartbeat is answered by a node that is not the home.
+        /// R5: a heartbeat is answered by a node that is not the home node.
         HeartbeatAnsweredElsewhere,
         /// R6: a session's key is granted, or its tenure revived, after its end.
         SessionRises,
         /// R8: the write that ends a tenure does not name its fences.
         FenceLost,
-        /// R8: a fence that failed opens a key that it is to keep shut.
+        /// R8: a fence that failed opens a key that it must keep shut.
         FailedFenceOpens,
         /// R8: a key is granted while a fence before the grant is not confirmed.
         GrantWhileFencing,
         /// R11: a tenure whose fence has begun is revived.
         RevivalAfterFence,
-        /// The lock-delay after an expiry or the end of a session is left out.
+        /// The lock-delay after an expiry or after the end of a session is left out.
         LockDelaySkipped,
-        /// R2: who was asked to hand over, and is ordered to end, loses the lease before its last promise ran out.
+        /// R2: a holder that was asked to hand over and is then revoked loses the lease before its last promise ran
+        /// out.
         HandoverCutsPromises,
-        /// R7: a tenure is granted under the token of the tenure before.
+        /// R7: a tenure is granted under the token of the previous tenure.
         TokenReused,
-        /// R1: the holder is told the whole ttl, as if its clock ran like the node's.
+        /// R1: the holder is told the whole ttl, as if its clock ran at the same rate as the node's.
         DriftIgnored,
-        /// R1: D is that of a record that was sent, whether or not it was committed.
+        /// R1: D is taken from a record that was sent, whether or not it was committed.
         PromiseBySentRecord,
-        /// §2: a stop of the clock that it did not count is not noticed.
+        /// §2: a hidden stop of the node's clock goes unnoticed.
         ClockStopIgnored,
-        /// §2: others may promise by the clock that stood still, until the promises are void.
+        /// §2: after a hidden stop, other calls may still promise by the clock that stood still until the promises are
+        /// void.
         PromisesVoidedAfterTheJump,
-        /// R2: an administrator's order cuts the promises that still run.
+        /// R2: a revocation cuts the promises that still run.
         RevokeCutsPromises,
-        /// §2: a reading of another's clock is paired with one of ours from before it was asked for.
+        /// §2: a reading of another clock is paired with a reading of this node's clock from before the record was
+        /// asked for.
         RivalCountsFromBeforeItsRead,
-        /// R3: who finds a node dead writes its own instants into the record.
+        /// R3: a node that finds another one dead writes its own instants into that node's record.
         TombstoneWithAuthorsInstants,
-        /// R3: D of a dead home is taken from an older copy of its record.
+        /// R3: D of a dead home node is taken from an older copy of its record.
         EndOfHomeFromOlderCopy,
         /// R6: the leases of a session are told of its end when its tombstone is sent, not when it is durable.
         SessionFreedBeforeTombstone,
-        /// R6: a grant under a session is no heartbeat of it.
+        /// R6: a grant under a session absorbs no heartbeat of the session.
         GrantUnderEndingSession,
-        /// R6: a node knows the leases that sessions keep by its own writes alone.
+        /// R6: a node knows only from its own writes which leases a session keeps.
         BondsOfOthersUnheard,
-        /// R6: leases of sessions whose grants a feed's gap hid are not looked for.
+        /// R6: leases of sessions whose grants were hidden by a gap in the feed are not searched for.
         BondsNotReadAnew,
-        /// R6: sessions and members of pools whose end a feed's gap hid are not looked for.
+        /// R6: sessions and pool members whose end was hidden by a gap in the feed are not searched for.
         GhostsAfterGap,
-        /// R7: a node promises before the store's own record counts it, so that a raise of the epoch does not see it.
+        /// R7: a node promises before it has registered in the store's own record, so a raise of the epoch does not see
+        /// it.
         PromiseUnregistered,
-        /// R7: a tenure, and so a session, goes on after its store went backwards.
+        /// R7: a tenure, and so a session, goes on after the store went backwards.
         TenureOutlivesEpoch,
-        /// R8: a fence that was being run when its node died is run by nobody else.
+        /// R8: when a node dies while it runs a fence, no other node runs that fence.
         FenceNotSucceeded,
-        /// R10: after a restart every lease gets half of its ttl.
+        /// R10: after a restart, every lease gets half of its ttl.
         RestartGraceHalved,
-        /// §1: a write whose outcome is not known is sent again over whatever is there.
+        /// §1: a write of unknown outcome is sent again over whatever the store then holds.
         RetriedBlindly,
-        /// I4: a gap in the store's feed is not told.
+        /// I4: a gap in the store's feed is not reported.
         GapUnsaid,
-        /// R7: numbers of a key begin anew after it was deleted. Of the simulator's store.
+        /// R7: the numbers of a key begin again after it was deleted. This mutant is in the simulator's store.
         TokenRestarts,
-        /// I4: a change is published when its write is begun. Of the simulator's store.
+        /// I4: a change is published when its write begins. This mutant is in the simulator's store.
         PublishedBeforeCommit,
-        /// R1: a holder counts from the reply. Of the simulator's workers.
+        /// R1: a holder counts from the reply. This mutant is in the simulator's workers.
         ClientCountsFromReply,
-        /// R1: a holder believes on after it sent a release. Of the simulator's workers.
+        /// R1: a holder keeps its window open after it sent a release. This mutant is in the simulator's workers.
         WindowOpenAfterRelease,
     }
 }

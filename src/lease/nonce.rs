@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// 128 bits that are never used twice. Names a write (so that a lost reply can be settled by
-/// reading), a grant (so that a repeated call finds its own), or an incarnation of a node.
+/// 128 bits that are never used twice. A nonce names a write (so that a read can settle it when the reply was lost), a
+/// grant (so that a repeated call finds its own grant), or an incarnation of a node.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Nonce(pub u128);
 

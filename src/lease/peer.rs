@@ -1,8 +1,7 @@
-//! Nodes: their records, and what may be concluded from them.
+//! Nodes: their records, and what follows from them.
 //!
-//! A node keeps ONE record alive in the store. Nobody compares wall clocks: a record that was read
-//! gives a pair of readings, the writer's and one's own, and from it a lower bound of the writer's
-//! clock for ever after (§2).
+//! A node keeps one record alive in the store. Wall clocks are never compared. A record that was read gives a pair of
+//! readings: the writer's and this node's own. The pair gives a lower bound of the writer's clock from then on (§2).
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,25 +9,25 @@ use serde::{Deserialize, Serialize};
 
 use super::{CodecError, Epoch, Moment, NODE_DRIFT, Nonce, Record, State, codec};
 
-/// The longest time to live of a node's record that is accepted, in milliseconds.
+/// The longest accepted time to live of a node's record, in milliseconds.
 pub const MAX_NODE_TTL_MS: u64 = 60_000;
 
-/// The version of the form of their records.
+/// The version of the records' form.
 const VERSION: u8 = 4;
 
-/// Whether a node answers.
+/// The state of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum NodeState {
-    /// It keeps its record alive.
+    /// The node keeps its record alive.
     Alive,
-    /// It left of its own accord. Terminal.
+    /// The node left by itself. Terminal.
     Drained,
-    /// Others found that it let its record run out. Terminal.
+    /// Other nodes found that the node let its record run out. Terminal.
     Dead,
 }
 
 impl NodeState {
-    /// The state as the API names it.
+    /// The name of the state in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -40,7 +39,7 @@ impl NodeState {
 }
 
 impl NodeState {
-    /// Nothing follows it.
+    /// Whether no other state follows.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         self != Self::Alive
@@ -52,43 +51,42 @@ impl NodeState {
 pub struct NodeRecord {
     /// Names this write.
     pub nonce: Nonce,
-    /// Random per start of the process, and anew after it was found dead or its clock had stood still.
+    /// Random. Drawn at the start of the process, and again after the node was found dead or its clock had stood still.
     pub incarnation: Nonce,
-    /// Whether it answers.
+    /// The node's state.
     pub state: NodeState,
-    /// Where clients and other nodes reach it.
+    /// The address at which clients and other nodes reach it.
     pub url: Box<str>,
     /// The program's version.
     pub version: Box<str>,
-    /// How many leases call it home.
+    /// The number of leases whose home node it is.
     pub load: u32,
-    /// The generation of tokens that it grants under.
+    /// The epoch under which it grants.
     pub epoch: Epoch,
-    /// How long after `written` it may answer, in milliseconds.
+    /// How long after `written` the node may promise, in milliseconds.
     pub ttl_ms: u64,
-    /// U: its clock before it sent the latest write of its own.
+    /// U: the node's clock before it sent its latest own write.
     pub written: Moment,
-    /// D: it promises nothing at or after this reading of its clock.
+    /// D: the node promises nothing once its clock shows this.
     pub until: Moment,
-    /// Somebody else made the record, because a lease named a node that had none: its instants say
-    /// nothing.
+    /// Another node made the record because a lease named a node that had none. Its instants say nothing.
     pub unseen: bool,
-    /// A digest of the machine's boot and of its network namespace, where a loopback address leads; 0 where that
-    /// is not known.
+    /// A digest of the machine's boot and of its network namespace: within these, a loopback address names one node. 0
+    /// where this is not known.
     pub place: u64,
-    /// A digest of the policies and plugins that it goes by; 0 where that is not known.
+    /// A digest of the policies and plugins that the node uses; 0 where this is not known.
     pub rules: u64,
 }
 
 impl NodeRecord {
-    /// The record that makes this one terminal: the state alone changes, so that D stays what the node
-    /// itself last committed.
+    /// The record that makes this one terminal. Only the state changes, so that D remains what the node itself last
+    /// committed.
     #[must_use]
     pub fn terminal(&self, state: NodeState, nonce: Nonce) -> Self {
         Self { nonce, state, ..self.clone() }
     }
 
-    /// The record of an incarnation that leases name and that has none.
+    /// The record of an incarnation that leases name and that has no record.
     #[must_use]
     pub fn unseen(incarnation: Nonce, nonce: Nonce) -> Self {
         Self {
@@ -120,23 +118,24 @@ impl NodeRecord {
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         match codec::checked(bytes)? {
             (VERSION, content) => codec::parse(content),
-            // Place and rules were not there yet: tombstones that leases name are kept for long.
+            // Version 3 lacked `place` and `rules`. It is still read, because tombstones that leases name are kept for
+            // a long time.
             (3, content) => codec::parse(&[content, &[0, 0]].concat()),
             (version, _) => Err(CodecError::Version(version)),
         }
     }
 }
 
-/// What is known of another incarnation.
+/// What this node knows of another incarnation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Peer {
-    /// Its record as last read.
+    /// The record as last read.
     pub record: NodeRecord,
-    /// The pair (U, x) that bounds its clock best: its reading, and ours after that was read.
+    /// The pair (U, x) that gives the best bound of its clock: its reading, and this node's reading after U was read.
     pub pair: (Moment, Moment),
-    /// When its present record was first read.
+    /// When the current record was first read.
     pub since: Moment,
-    /// A former incarnation of this very node.
+    /// It is a former incarnation of this very node.
     own: bool,
 }
 
@@ -153,7 +152,7 @@ impl Peer {
         self.own
     }
 
-    /// The record was read again, at `now`.
+    /// Enters a record that was read again, at `now`.
     pub fn read(&mut self, record: NodeRecord, now: Moment) {
         if self.record.state.is_terminal() {
             return;
@@ -167,22 +166,22 @@ impl Peer {
         self.record = record;
     }
 
-    /// LB: its clock shows at least this at our `now`.
+    /// LB: its clock shows at least this when this node's clock shows `now`.
     #[must_use]
     pub fn lower_bound(&self, now: Moment) -> Moment {
         let (written, read) = self.pair;
         written + NODE_DRIFT.shrink(now.since(read))
     }
 
-    /// Since when, on our clock, its clock is sure to have reached an instant.
+    /// The moment on this node's clock from which its clock has certainly reached `instant`.
     #[must_use]
     pub fn reaches(&self, instant: Moment) -> Moment {
         let (written, read) = self.pair;
         if instant <= written { read } else { read + NODE_DRIFT.stretch(instant.since(written)) }
     }
 
-    /// R4, R5: when, on our clock, everything that it may have promised under a lease's record has run
-    /// out. `None` while it may still promise more.
+    /// R4, R5: when, on this node's clock, every promise that it may have made under a lease's record has run out.
+    /// `None` while it may still promise more.
     #[must_use]
     pub fn promises_end(&self, record: &Record) -> Option<Moment> {
         if !self.record.state.is_terminal() {
@@ -194,7 +193,7 @@ impl Peer {
         };
         let floor = Duration::from_millis(record.span_ms());
         if self.record.unseen {
-            // Its instants say nothing; what it wrote and promised, it did before its record was made.
+            // Its instants say nothing. But whatever it wrote and promised came before this record was made.
             let longest = Duration::from_millis(MAX_NODE_TTL_MS) + ttl.max(floor);
             return Some(self.since + NODE_DRIFT.stretch(longest));
         }
@@ -203,8 +202,8 @@ impl Peer {
 }
 
 impl Peer {
-    /// When, on our clock, the span that the record names has passed on the writer's, whether it lives or
-    /// not.
+    /// When, on this node's clock, the time span in the record has passed on the writer's clock, whether the writer is
+    /// alive or not.
     pub(super) fn span_end(&self, record: &Record) -> Moment {
         if self.record.unseen {
             return Moment::NEVER;
@@ -212,27 +211,27 @@ impl Peer {
         self.reaches(record.written + Duration::from_millis(record.span_ms()))
     }
 
-    /// What [`Self::promises_end`] would be if the node were dead for certain; for a broken variant.
+    /// The value of [`Self::promises_end`] if the node were certainly dead; for a mutant.
     pub(super) fn presumed_end(&self, record: &Record) -> Moment {
         let dead = NodeRecord { state: NodeState::Dead, ..self.record.clone() };
         Self { record: dead, ..self.clone() }.promises_end(record).unwrap_or(Moment::NEVER)
     }
 }
 
-/// What is known of the other nodes.
+/// What this node knows of the other nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Peers {
     known: BTreeMap<Nonce, Peer>,
 }
 
 impl Peers {
-    /// One of them.
+    /// The node with this incarnation.
     #[must_use]
     pub fn get(&self, incarnation: Nonce) -> Option<&Peer> {
         self.known.get(&incarnation)
     }
 
-    /// All of them.
+    /// All nodes.
     pub fn iter(&self) -> impl Iterator<Item = &Peer> {
         self.known.values()
     }
@@ -242,7 +241,7 @@ impl Peers {
         self.known.values_mut()
     }
 
-    /// A node's record was read, at `now`.
+    /// Enters a node's record that was read at `now`.
     pub fn read(&mut self, record: NodeRecord, now: Moment) {
         match self.known.entry(record.incarnation) {
             std::collections::btree_map::Entry::Vacant(entry) => {
@@ -254,13 +253,13 @@ impl Peers {
         }
     }
 
-    /// This node's own former incarnation: its clock is ours.
-    pub fn bury_own(&mut self, record: NodeRecord, now: Moment) {
+    /// Enters a former incarnation of this node, whose clock is this node's clock.
+    pub fn mark_own_dead(&mut self, record: NodeRecord, now: Moment) {
         let peer = Peer { pair: (now, now), since: now, own: true, record };
         self.known.insert(peer.record.incarnation, peer);
     }
 
-    /// No lease names it any more.
+    /// Forgets a node that no lease names any more.
     pub fn forget(&mut self, incarnation: Nonce) {
         self.known.remove(&incarnation);
     }
@@ -270,7 +269,7 @@ impl Peers {
 mod tests {
     use super::*;
 
-    /// The tombstones of nodes of an earlier program, which leases still name.
+    /// Leases still name tombstones that nodes of an earlier version of the program wrote.
     #[test]
     fn a_record_without_place_and_rules_is_read() {
         let record = NodeRecord {

@@ -1,17 +1,17 @@
-//! Keeping a tenure from expiring.
+//! Pins, which keep a tenure from expiring.
 
 use super::{
     Answer, Call, Caller, Change, ChangeKind, Effect, Env, Lease, Moment, Request, State,
     machine::{Effects, Flight},
 };
 
-/// How many names may pin one key.
+/// The most names that may pin one key.
 pub const MAX_PINS: usize = 8;
-/// Longest name of a pin, in bytes.
+/// The longest name of a pin, in bytes.
 pub const MAX_PIN_BYTES: usize = 64;
 
 impl<C: Caller> Lease<C> {
-    /// Sets or takes back a pin. Doing so twice is the same as once.
+    /// Sets or removes a pin. Doing so twice has the same effect as doing it once.
     pub(super) fn pin(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let (by, actor, set) = match &call.request {
             Request::Pin(by, actor) => (by.clone(), actor.clone(), true),
@@ -19,7 +19,7 @@ impl<C: Caller> Lease<C> {
             _ => return,
         };
         if self.is_frozen(env) {
-            // What is known here may be newer than what the store has.
+            // What this node knows may be newer than what the store holds.
             out.push(Effect::Reply(call.caller, Answer::Frozen));
             return;
         }
@@ -56,7 +56,7 @@ impl<C: Caller> Lease<C> {
         self.launch_as_home(flight, env, out);
     }
 
-    /// The last pin is off: the holder gets one more ttl in which to show that it lives.
+    /// The last pin was removed: the holder gets one more ttl in which to send a heartbeat.
     pub(super) fn unpinned(&mut self, now: Moment) {
         if self.record.pins.is_empty() && self.record.state == State::Held {
             self.floor = self.floor.max(now + self.ttl());

@@ -1,81 +1,81 @@
-//! What holds for the keys under a prefix: their pool, ttls, lock-delay and fences.
+//! Policies: pool, ttls, lock-delay and fences of the keys with a prefix.
 
 use std::sync::Arc;
 
 use super::TtlBounds;
 
-/// The pool of keys that no policy names.
+/// The pool of the keys that no policy names.
 pub const DEFAULT_POOL: &str = "default";
-/// How long a holder that is asked to hand over has, in milliseconds, where no policy says it.
+/// The time that a holder has to hand over, in milliseconds, where no policy says otherwise.
 pub const DEFAULT_HANDOVER_MS: u64 = 30_000;
-/// Longest lock-delay, in milliseconds.
+/// The longest lock-delay, in milliseconds.
 pub const MAX_LOCK_DELAY_MS: u32 = 60_000;
 
-/// What holds for the keys under a prefix. Read when a key is granted, and when a tenure ends: a change
-/// touches no lease that is held.
+/// The policy for the keys with a prefix. It is read when a key is granted and when a tenure ends, so a change does not
+/// affect leases that are held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// The keys that it is for; of several that fit, the longest.
+    /// The prefix of its keys. The longest matching prefix decides.
     pub prefix: Box<str>,
-    /// Their label in metrics and listings.
+    /// The label of its keys in metrics and listings.
     pub pool: Arc<str>,
     /// The ttls that are accepted.
     pub ttl: TtlBounds,
-    /// How long a key stays shut after an expiry, in milliseconds; after the end of a session that did
-    /// not say otherwise, too.
+    /// How long a key stays shut after an expiry, in milliseconds. Also after the end of a session that did not specify
+    /// another time.
     pub lock_delay_ms: u32,
-    /// What is to be done to the resource when its tenure ended.
+    /// What must be done to the resource when its tenure ended.
     pub fence: Option<Arc<FencePlan>>,
     /// Whether leases of its pool are moved between the pool's members.
     pub balance: bool,
-    /// How long a holder that is asked to hand over has, in milliseconds.
+    /// The time that a holder has to hand over, in milliseconds.
     pub handover_timeout_ms: u64,
-    /// How many keys may exist whose policy it is; none: any number.
+    /// The most keys that may exist under this policy; `None` for no limit.
     pub keys: Option<u64>,
 }
 
-/// What is to be done to a resource when its tenure ended.
+/// What must be done to a resource when its tenure ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FencePlan {
-    /// The plugins, each of which is to confirm.
+    /// The plugins. Each of them must confirm.
     pub plugins: Box<[Box<str>]>,
     /// When they run.
     pub when: FenceWhen,
-    /// In how many milliseconds each is to confirm, all its tries together.
+    /// The time that each plugin has to confirm, in milliseconds, all its tries together.
     pub timeout_ms: u64,
-    /// What happens when one does not.
+    /// What happens when a plugin does not confirm.
     pub on_failure: OnFenceFailure,
-    /// Also after a tenure that its owner ended itself.
+    /// Whether to fence also after a tenure that its owner ended itself.
     pub on_release: bool,
 }
 
 /// When the fences of an ended tenure run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum FenceWhen {
-    /// Before anybody is granted the key.
+    /// Before the key is granted.
     BeforeGrant,
-    /// Once the key is granted again; until then they wait, and a revival strikes them.
+    /// Once the key is granted again. Until then they wait, and a revival cancels them.
     AfterGrant,
 }
 
 /// What happens when a fence failed for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum OnFenceFailure {
-    /// Nobody is granted the key until an administrator says so.
+    /// The key is not granted until an administrator skips the fence.
     Block,
-    /// The key goes on, and people are told.
+    /// The key goes on, and an alarm is raised.
     GrantWithAlarm,
 }
 
-/// Every policy, and what holds for keys that none names.
+/// All policies, and the one for keys that none of them names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policies {
-    /// By descending length of the prefix; the last one fits every key.
+    /// In descending order of the prefix's length. The last one matches every key.
     sorted: Box<[Arc<Policy>]>,
 }
 
 impl Policies {
-    /// These policies, and `otherwise` for all other keys.
+    /// Takes these policies, and `otherwise` for all other keys.
     #[must_use]
     pub fn new(policies: Vec<Policy>, otherwise: Policy) -> Self {
         let mut sorted: Vec<_> = policies.into_iter().map(Arc::new).collect();
@@ -84,20 +84,20 @@ impl Policies {
         Self { sorted: sorted.into() }
     }
 
-    /// What holds for a key: the policy with the longest prefix that fits.
+    /// The key's policy: the one with the longest matching prefix.
     #[must_use]
     pub fn of(&self, key: &str) -> &Arc<Policy> {
         &self.sorted[self.place_of(key)]
     }
 
-    /// The place of a key's policy in [`Self::iter`].
+    /// The position of a key's policy in [`Self::iter`].
     #[must_use]
     pub fn place_of(&self, key: &str) -> usize {
         let fits = |policy: &Arc<Policy>| key.starts_with(&*policy.prefix);
         self.sorted.iter().position(fits).expect("the last policy fits every key")
     }
 
-    /// The policy at a place that [`Self::place_of`] told.
+    /// The policy at a position that [`Self::place_of`] returned.
     #[must_use]
     pub fn at(&self, place: usize) -> &Arc<Policy> {
         &self.sorted[place]
@@ -109,8 +109,8 @@ impl Policies {
         self.of_pool(pool).any(|policy| policy.balance)
     }
 
-    /// How long a member of a pool that is asked to hand everything over has, in milliseconds: as long as
-    /// for any key of the pool.
+    /// The time that a member of a pool has to hand everything over, in milliseconds: the longest for any key of the
+    /// pool.
     #[must_use]
     pub fn handover_ms(&self, pool: Option<&str>) -> u64 {
         let of_pool = pool.into_iter().flat_map(|pool| self.of_pool(pool));
@@ -121,7 +121,7 @@ impl Policies {
         self.sorted.iter().filter(move |policy| *policy.pool == *pool)
     }
 
-    /// All of them, the longest prefix first; the last one holds for keys that no other names.
+    /// All policies, the longest prefix first. The last one is for keys that no other policy names.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Policy>> {
         self.sorted.iter()
     }

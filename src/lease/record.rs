@@ -7,32 +7,32 @@ use super::{
     codec,
 };
 
-/// How many request ids a record remembers.
+/// The most request ids that a record remembers.
 pub const MAX_REQUEST_MARKS: usize = 4;
 
 /// The version of the form that this program writes.
 const VERSION: u8 = 5;
-/// The forms before, which it reads: without [`Record::spec`], and without [`Record::handover`] as well.
+/// The earlier forms that it reads: without [`Record::spec`], and also without [`Record::handover`].
 const BEFORE_SPEC: u8 = 4;
 const BEFORE_HANDOVER: u8 = 3;
 
-/// What a key is, as stored.
+/// The state of a key, as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum State {
-    /// Nobody holds it.
+    /// The key is not held.
     Free,
-    /// `tenure` holds it.
+    /// `tenure` holds the key.
     Held,
-    /// Kept for the owner that `offer` names.
+    /// The key is offered to the owner that `offer` names.
     Offered,
-    /// Its tenure ended, and a fence has yet to be confirmed.
+    /// The last tenure ended, and a fence is not confirmed yet.
     Fencing,
-    /// Its tenure ended, and the lock-delay is not over.
+    /// The last tenure ended, and the lock-delay is not over.
     Cooling,
 }
 
 impl State {
-    /// The state as the API names it.
+    /// The name of the state in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -45,24 +45,24 @@ impl State {
     }
 }
 
-/// One owner's time with a key, from grant to end.
+/// The time from a grant to its end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tenure {
-    /// Names the grant; the lease id is derived from it.
+    /// The nonce of the grant. The lease id is derived from it.
     pub grant_nonce: Nonce,
-    /// Who holds the key.
+    /// The owner.
     pub owner: Owner,
     /// The fencing token, or [`Token::OF_THIS_WRITE`] in the record of the grant itself.
     pub token: Token,
-    /// Milliseconds that a grant or heartbeat keeps the lease.
+    /// The ttl in milliseconds: how long a grant or heartbeat keeps the lease.
     pub ttl_ms: u64,
     /// Wall clock at the grant, milliseconds since 1970; for people only.
     pub acquired_at_ms: u64,
-    /// The session that keeps it, in place of heartbeats of its own.
+    /// The session that keeps the tenure in place of its own heartbeats.
     pub bond: Option<Box<Bond>>,
 }
 
-/// A tenure that is over, kept so that its holder hears why, and so that it can revive.
+/// A tenure that is over. It is kept so that its holder can be told why, and so that it can be revived.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ended {
     /// The tenure as it was.
@@ -71,103 +71,102 @@ pub struct Ended {
     pub reason: ChangeKind,
     /// Wall clock at the end, milliseconds since 1970; for people only.
     pub ended_at_ms: u64,
-    /// Its resource was fenced, or may have been: it can never go on.
+    /// Its resource was fenced or may have been, so it cannot be revived.
     pub fenced: bool,
 }
 
-/// A key kept for one successor.
+/// An offer of the key to one successor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Offer {
-    /// Who may take it.
+    /// The owner to whom the key is offered.
     pub to: Owner,
-    /// For how many milliseconds from `written`, or from the restart after it.
+    /// How long the offer stands, in milliseconds from `written` or from the restart after it.
     pub span_ms: u64,
 }
 
-/// What an ended tenure left to be done before the key is like new.
+/// The pending fences and the lock-delay that an ended tenure left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Aftermath {
-    /// For how many milliseconds from `written`, or from the restart after it, the key stays shut.
+    /// The lock-delay: how long the key stays shut, in milliseconds from `written` or from the restart after it.
     pub cooling_ms: u64,
     /// Fences that are not confirmed, oldest first.
     pub fences: Vec<Fence>,
 }
 
-/// An administrator's order to end the tenure when its last promise ran out.
+/// An administrator's revocation: the tenure ends when its last promise has run out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Revocation {
-    /// Why.
+    /// The reason.
     pub reason: Box<str>,
-    /// Who.
+    /// The administrator.
     pub actor: Box<str>,
 }
 
-/// A request id that was granted, so that repeating the call never grants twice.
+/// A request id that was granted, kept so that a repeated call is never granted twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RequestMark {
     /// Digest of the request id.
     pub id: u128,
     /// Digest of the rest of the request.
     pub body: u64,
-    /// The grant that it got.
+    /// The grant that the request got.
     pub grant_nonce: Nonce,
 }
 
-/// The record of one key. Changes in the store only when ownership, value, ttl or pins change.
+/// The record of one key. It changes in the store only when ownership, value, ttl or pins change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Record {
     /// Names this write.
     pub nonce: Nonce,
-    /// The home: the incarnation of the node that answers for the key. `written` is a reading of its
-    /// clock.
+    /// The home node: the incarnation that answers for the key. `written` is a reading of its clock.
     pub node: Nonce,
-    /// The generation of tokens under which it was written.
+    /// The epoch under which the record was written.
     pub epoch: Epoch,
-    /// The home's clock before it sent this write. Spans in the record count from it.
+    /// The home node's clock before it sent this write. Time spans in the record count from it.
     pub written: Moment,
-    /// What the key is.
+    /// The state of the key.
     pub state: State,
-    /// How many changes the key has seen.
+    /// The number of changes that the key has seen.
     pub seq: u64,
     /// The tenure, when held.
     pub tenure: Option<Tenure>,
-    /// The tenure before.
+    /// The previous tenure.
     pub previous: Option<Box<Ended>>,
-    /// What the owner wants its successor to read.
+    /// The value that the owner leaves for its successor.
     pub value: Option<Box<str>>,
-    /// For how many milliseconds a promise under this tenure may still have run when this was written:
-    /// what is left of max(S, F).
+    /// How many milliseconds a promise under this tenure may still have run when this was written: what was left of
+    /// max(S, F).
     pub floor_ms: u64,
-    /// Who pinned the key.
+    /// The names of the pins.
     pub pins: Box<[Box<str>]>,
-    /// The offer, when offered.
+    /// The offer, when the key is offered.
     pub offer: Option<Box<Offer>>,
-    /// The order to end the tenure.
+    /// The revocation of the tenure.
     pub revocation: Option<Box<Revocation>>,
-    /// The lock-delay, and the fences to be confirmed.
+    /// The lock-delay and the pending fences.
     pub aftermath: Option<Box<Aftermath>>,
     /// The latest granted request ids, oldest first.
     pub request_marks: Box<[RequestMark]>,
-    /// The request to hand the lease over. A record of version 3 ends before it.
+    /// The request to hand the lease over. A record of version 3 ends before this field.
     pub handover: Option<Box<Handover>>,
-    /// What a session said when it was made, while it lives. A record of version 4 ends before it.
+    /// What a session specified when it was created; kept while it is alive. A record of version 4 ends before this
+    /// field.
     pub spec: Option<Box<SessionSpec>>,
 }
 
-/// Why bytes are not a record that this program may judge. Such a key counts as held by somebody
-/// unknown: never free.
+/// Why bytes are no record that this program can read. Such a key counts as held by an unknown owner, never as free.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
-    /// Fewer bytes than a version and a checksum.
+    /// There are fewer bytes than a version and a checksum take.
     #[error("the record is truncated")]
     Truncated,
-    /// The checksum does not fit.
+    /// The checksum does not match.
     #[error("the record's checksum is wrong")]
     Checksum,
-    /// Written by another program.
+    /// Another program wrote the record.
     #[error("the record has version {0}; this program knows 3 to 5")]
     Version(u8),
-    /// The checksum fits and the content does not.
+    /// The checksum matches, but the content is not a record.
     #[error("the record is malformed: {0}")]
     Malformed(postcard::Error),
 }
@@ -181,12 +180,12 @@ impl Record {
     /// Reads what [`Self::encode_into`] wrote.
     ///
     /// # Errors
-    /// [`CodecError`]; the checksum is judged before the version, so a version error is the word of
-    /// another program and not of a broken disk.
+    /// [`CodecError`]. The checksum is verified before the version, so a version error means that another program wrote
+    /// the record, not that the disk is damaged.
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         match codec::checked(bytes)? {
             (VERSION, content) => codec::parse(content),
-            // What a record of an earlier form ended before, it has none of.
+            // A field that the earlier form did not have is empty.
             (BEFORE_SPEC, content) => codec::parse(&[content, &[0]].concat()).map(Self::of_before),
             (BEFORE_HANDOVER, content) => {
                 codec::parse(&[content, &[0, 0]].concat()).map(Self::of_before)
@@ -195,7 +194,8 @@ impl Record {
         }
     }
 
-    /// A session's record had the specification as JSON in its value. Nobody asks for that of another record.
+    /// An earlier form kept a session's specification as JSON in the record's value. For other records the field is
+    /// never used.
     fn of_before(mut self) -> Self {
         let spec = self.value.as_deref().map(serde_json::from_str);
         self.spec = spec.and_then(Result::ok);
@@ -208,7 +208,7 @@ impl Record {
         self.tenure.as_ref()?.bond.as_deref()
     }
 
-    /// Whether all that is to be done about it is its session's to do (R6), and nothing its home's.
+    /// Whether only the lease's session has anything to do for it (R6), and its home node nothing.
     #[must_use]
     pub fn is_left_to_session(&self) -> bool {
         let kept = self.state == State::Held && self.bond().is_some();
@@ -227,7 +227,8 @@ impl Record {
         self.aftermath.as_ref().map_or(&[], |aftermath| &aftermath.fences)
     }
 
-    /// How many milliseconds from `written` the record's state lasts at least, whatever its home promised.
+    /// The least time for which the record's state lasts, in milliseconds from `written`, without the promises of its
+    /// home node.
     #[must_use]
     pub fn span_ms(&self) -> u64 {
         let offer = self.offer.as_ref().map_or(0, |offer| offer.span_ms);

@@ -1,4 +1,4 @@
-//! Starting from what the store holds, and from nothing else.
+//! Starts a lease from what the store holds and from nothing else.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,20 +8,20 @@ use super::{
     machine::{Effects, Flight, Home, Quarantine},
 };
 
-/// How long a record that cannot be judged is left alone before a call has it looked at again.
+/// How long a quarantined record is left alone before a call causes another read of it.
 const QUARANTINE: Duration = Duration::from_secs(5);
 
-/// Since when an earlier home can have made no more promises.
+/// Since when an earlier home node can have made no more promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inherited {
-    /// R10: an earlier process; it was gone at the latest when the store's lock was taken then.
+    /// R10: an earlier process. It was gone at the latest when the store's lock was taken, at this moment.
     FromProcess(Moment),
-    /// An earlier actor of this process, on this very clock; it was gone at that moment.
+    /// An earlier actor of this process, on this very clock. It was gone at this moment.
     FromActor(Moment),
 }
 
 impl Inherited {
-    /// When a promise of `span` by the earlier home has run out for certain.
+    /// When a promise of `span` by the earlier home node has certainly run out.
     fn end_of(self, span: Duration) -> Moment {
         match self {
             Self::FromProcess(locked) => locked + CLIENT_DRIFT.stretch(span),
@@ -30,12 +30,13 @@ impl Inherited {
     }
 }
 
-/// The longest promise that can stand on a record: its ttl, or what stood before it was shortened.
+/// The longest promise that can stand on a record: its ttl, or the longer one from before the ttl was shortened.
 pub(super) fn promise_span(record: &Record) -> Duration {
     own_ttl(record).max(Duration::from_millis(record.floor_ms))
 }
 
-/// The longest promise that a holder may miss by a lapse; a lease that a session keeps has none of its own.
+/// The longest promise that a holder may miss because of a lapse. A lease that a session keeps has no promise of its
+/// own.
 pub(super) fn own_ttl(record: &Record) -> Duration {
     let own = record.tenure.as_ref().filter(|tenure| tenure.bond.is_none());
     Duration::from_millis(own.map_or(0, |tenure| tenure.ttl_ms))
@@ -68,9 +69,9 @@ impl Record {
 }
 
 impl<C: Caller> Lease<C> {
-    /// A lease as the store has it. What an earlier home may have promised is kept: the tenure does
-    /// not end before `inherited` says that every such promise ran out. A tenure that an actor of
-    /// this process left behind is written once before anything is promised under it.
+    /// Builds a lease from what the store holds. It keeps what an earlier home node may have promised: the tenure does
+    /// not end before `inherited` says that every such promise ran out. A tenure that an earlier actor of this process
+    /// left is written once before anything is promised under it.
     #[must_use]
     pub fn recover(there: Loaded, inherited: Inherited, env: &mut Env<'_>) -> (Self, Effects<C>) {
         let mut lease = Self::with(Arc::new(Record::absent()), Revision::ABSENT);
@@ -83,15 +84,15 @@ impl<C: Caller> Lease<C> {
         (lease, out)
     }
 
-    /// Somebody else of this process wrote the record: start from what it wrote.
+    /// Another writer wrote the record: starts from what it wrote.
     pub(super) fn rebase(&mut self, there: Loaded, env: &mut Env<'_>, out: &mut Effects<C>) {
         self.promised = Moment::ZERO;
         self.adopt(there, Inherited::FromActor(env.now), env, out);
     }
 
-    /// Writes the record of a tenure once more, as it is, and promises nothing until that is durable.
-    /// The actor before this one may have died with a write in flight: if that lands now it can end
-    /// the tenure under our promise, and once ours is committed it can land no more.
+    /// Writes the record of a tenure once more, unchanged, and promises nothing until that is durable. The actor before
+    /// this one may have died with a write in flight. If that write landed now, it could end the tenure while this
+    /// actor's promise runs. Once this write is committed, the other one cannot land any more.
     fn confirm(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
         if self.record.state != State::Held || env.terms.breaks(Mutant::PromiseUnconfirmed) {
             return;
@@ -104,7 +105,7 @@ impl<C: Caller> Lease<C> {
         self.launch(flight, out);
     }
 
-    /// Whatever this node promised of the record runs out before it is looked at again.
+    /// Quarantines the record. It is not read again before every promise that this node made under it has run out.
     fn quarantine(&mut self, why: Box<str>, before: Option<Quarantine>, now: Moment) {
         let span = promise_span(&self.record).max(QUARANTINE);
         let until = now + CLIENT_DRIFT.stretch(span);
@@ -118,7 +119,7 @@ impl<C: Caller> Lease<C> {
         self.quarantine = Some(Quarantine { why, until, promised_elsewhere });
     }
 
-    /// Nothing is known of the key any more, but how many changes it had.
+    /// Forgets everything about the key except how many changes it had.
     fn forget_record(&mut self) {
         self.record = Arc::new(Record { seq: self.record.seq, ..Record::absent() });
         self.home = Home::Here;
@@ -130,7 +131,8 @@ impl<C: Caller> Lease<C> {
         match there {
             Loaded::Absent if self.revision == Revision::ABSENT => {}
             Loaded::Absent if self.record.state == State::Free && !promised => {
-                // Nobody had it, and its record was removed. The store's revisions go on above what it was.
+                // The key was not held, and its record was removed. The store's revisions continue above the earlier
+                // ones.
                 self.forget_record();
                 self.revision = Revision::ABSENT;
                 self.settled_on(env);
@@ -165,7 +167,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// What is derived from the settled record.
+    /// Sets what is derived from the settled record.
     pub(super) fn settled_on(&mut self, env: &Env<'_>) {
         self.token = self.record.token(self.revision);
         self.lease_id = self

@@ -1,37 +1,38 @@
-//! Which calls of a session may be repeated ones.
+//! Which calls of a session may be repeats of earlier ones.
 //!
-//! Guarantees: a call under whose request id something may have been granted in the last [`REPEATS`] is told from one
-//! under a new id, also where the session was at home elsewhere meanwhile, or asked more often than is remembered.
+//! Guarantees: a call is recognised as a possible repeat if something may have been granted under its request id in the
+//! last [`REPEATS`]. This holds even if the session had another home node meanwhile, or made more calls than are
+//! remembered.
 //!
-//! Does not guarantee: that something was granted under an id. Only the records say so.
+//! Does not guarantee: that something was granted under the id. Only the records say so.
 
 use std::{collections::VecDeque, time::Duration};
 
 use super::Moment;
 
-/// A call is repeated within this, if ever: the longest wait, and some minutes more.
+/// The time within which a call is repeated, if ever: the longest wait, and some minutes more.
 pub const REPEATS: Duration = Duration::from_mins(15);
-/// How many request ids of one session are remembered.
+/// The number of request ids that are remembered for one session.
 const MOST: usize = 256;
 
-/// The request ids under which a session asked lately.
+/// The request ids that a session used recently.
 #[derive(Debug, Default)]
 pub struct Repeats {
     asked: VecDeque<(u128, Moment)>,
-    /// Up to here any id may have been asked before.
+    /// Until this moment, any id may have been used before.
     blind_until: Moment,
-    /// It was at home elsewhere, or in an earlier process, until it asked here first.
+    /// The session came from another home node or from an earlier process, and has not called here since.
     arrived: bool,
 }
 
 impl Repeats {
-    /// Of a session that was made here (`fresh`), or came from elsewhere.
+    /// For a session that was created here (`fresh`) or came from elsewhere.
     #[must_use]
     pub fn new(fresh: bool) -> Self {
         Self { arrived: !fresh, ..Self::default() }
     }
 
-    /// A call under this id is about to be served: whether one was before, as far as can be excluded.
+    /// A call under this id is about to be served. Returns whether an earlier one may have been.
     pub fn may_be_one(&mut self, id: u128, now: Moment) -> bool {
         if std::mem::take(&mut self.arrived) {
             self.blind_until = now + REPEATS;
@@ -65,7 +66,7 @@ mod tests {
         assert!(!repeats.may_be_one(1, START));
         assert!(repeats.may_be_one(1, START + SECOND));
         assert!(!repeats.may_be_one(2, START + SECOND));
-        assert!(!repeats.may_be_one(1, START + REPEATS), "nobody asks so late");
+        assert!(!repeats.may_be_one(1, START + REPEATS), "no caller asks so late");
     }
 
     #[test]
@@ -83,7 +84,7 @@ mod tests {
         for id in 0..MOST as u128 {
             assert!(!repeats.may_be_one(id, START));
         }
-        assert!(repeats.may_be_one(1_000, START), "it may be one that is forgotten");
+        assert!(repeats.may_be_one(1_000, START), "it may be a forgotten one");
         assert_eq!(repeats.asked.len(), MOST);
         assert!(!repeats.may_be_one(2_000, START + REPEATS + SECOND));
     }

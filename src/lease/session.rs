@@ -1,66 +1,66 @@
-//! What a session is told about itself when it is made.
+//! What a session specifies when it is created.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Behavior, LeaseId, Nonce, codec};
 
-/// Most checks of one session.
+/// The most checks of one session.
 pub const MAX_CHECKS: usize = 8;
 
-/// What a session said when it was made. Its record keeps it.
+/// What a session specified when it was created. Its record keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionSpec {
-    /// What becomes of its keys' values at its end.
+    /// What happens to the values of its keys when it ends.
     pub behavior: Behavior,
-    /// How long its keys stay shut after its end, in milliseconds; `None`: as their policies say.
+    /// How long its keys stay shut after its end, in milliseconds; `None` when their policies decide.
     pub lock_delay_ms: Option<u32>,
     /// The pool that it works for.
     pub pool: Option<Box<str>>,
-    /// Its share of the pool's work, beside other members.
+    /// Its share of the pool's work, relative to other members.
     pub weight: u32,
-    /// Most leases of the pool that it has at a time.
+    /// The most leases of the pool that it may have at a time.
     pub capacity: Option<u32>,
-    /// What else must hold for it to live.
+    /// The checks that must pass for the session to stay alive.
     pub checks: Vec<Check>,
 }
 
-/// A check that a session's home carries out.
+/// A check that the session's home node runs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Check {
     /// What is checked.
     pub kind: CheckKind,
     /// Milliseconds from the end of one round to the next.
     pub interval_ms: u64,
-    /// A round that takes longer has failed, in milliseconds.
+    /// How long a round may take before it counts as failed, in milliseconds.
     pub timeout_ms: u64,
-    /// So many failed rounds in a row end the session.
+    /// How many failed rounds in a row end the session.
     pub fail_after: u32,
 }
 
-/// What a check looks at.
+/// The kind of a check, and its target.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CheckKind {
     /// A GET of this URL answers with a 2xx.
     Http(Box<str>),
     /// This address (`host:port`) accepts a connection.
     Tcp(Box<str>),
-    /// This program, with its arguments, exits with 0.
+    /// This program, with its arguments, exits with code 0.
     Exec(Vec<Box<str>>),
-    /// The `progress` that heartbeats report changed within the interval.
+    /// The `progress` that heartbeats report changes within the interval.
     Progress,
 }
 
-/// The secret name of a session: its digest, which everybody may know, and the proof.
+/// The secret name of a session: its digest, which is public, and its proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionId {
-    /// Its name for everybody.
+    /// The session's public name.
     pub digest: Nonce,
-    /// What authorises its heartbeat and its end.
+    /// The secret that authorises the session's heartbeat and end.
     pub proof: LeaseId,
 }
 
-/// Text that is no session id.
+/// The text is not a session id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is no session id: those are 64 hexadecimal digits")]
 pub struct NotASessionId;
@@ -74,7 +74,7 @@ impl SessionSpec {
 }
 
 impl CheckKind {
-    /// The kind as the API names it.
+    /// The name of the kind in the API.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -87,7 +87,7 @@ impl CheckKind {
 }
 
 impl SessionId {
-    /// As its holder is told: never to be shown to anybody else.
+    /// The id as text. Only the session's holder may see it.
     #[must_use]
     pub fn reveal(&self) -> String {
         format!("{}{}", self.digest, self.proof.reveal())

@@ -1,4 +1,4 @@
-//! What became of a write: durable, overtaken, refused, or in doubt.
+//! The outcomes of a write: durable, overtaken, refused, or unknown.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ impl<C: Caller> Lease<C> {
         match settled {
             Settled::Committed(revision) => self.committed(flight, revision, env, out),
             Settled::Conflict(loaded) => self.conflict(flight, loaded, env, out),
-            // An earlier copy may land yet: nobody can say that it was not written.
+            // An earlier copy of the write may still land, so it may have been written after all.
             Settled::Refused(error) if flight.doubted => {
                 out.push(Effect::Alarm(Alarm::StoreTrouble(error)));
                 self.look_again(flight, env);
@@ -31,34 +31,34 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// The store is read when the retry is due, unless an answer comes before.
+    /// Reads the store when the retry is due, unless an answer comes earlier.
     fn look_again(&mut self, mut flight: Flight<C>, env: &Env<'_>) {
         flight.reading = true;
         self.busy().retry_at = env.now + RETRY;
         self.busy().flight = Some(flight);
     }
 
-    /// §1: an ambiguous write is settled by its nonce, or by sending it once more under the same
-    /// expected revision; whichever of the two lands, it is one write.
+    /// §1: settles a write of unknown outcome by its nonce, or by sending it once more under the same expected
+    /// revision. Whichever copy lands, it is one write.
     pub(super) fn loaded(
         &mut self,
         loaded: Result<Loaded, StoreError>,
         env: &mut Env<'_>,
         out: &mut Effects<C>,
     ) {
-        // Of two reads for one doubt the slower one finds it settled, or the write on its way.
+        // When two reads are made for one such write, the slower one finds it settled or in flight again.
         let Some(flight) = self.busy().flight.take_if(|flight| flight.reading) else {
             return self.looked(loaded, env, out);
         };
         if self.busy().looking {
-            // A look was under way, too. Which of the two reads this is nobody knows: it is looked again.
+            // A look was under way, too. The two reads cannot be told apart, so the record is read again.
             let busy = self.busy();
             (busy.looking, busy.crossed) = (false, false);
             (busy.looked, busy.stale) = (Moment::ZERO, u64::MAX);
         }
         let Ok(loaded) = loaded else { return self.look_again(flight, env) };
         if matches!(&loaded, Loaded::Record(revision, _) if *revision < flight.write.expected) {
-            // A stale read says nothing.
+            // A stale read proves nothing.
             return self.look_again(flight, env);
         }
         self.busy().retry_at = Moment::ZERO;
@@ -82,7 +82,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// A write was committed: the record in flight is the record.
+    /// A write was committed: its record is now the settled one.
     pub(super) fn committed(
         &mut self,
         flight: Flight<C>,
@@ -95,7 +95,8 @@ impl<C: Caller> Lease<C> {
         self.settled_on(env);
         self.reckon(env, out);
         if self.home == Home::Here && self.floor == Moment::NEVER {
-            // The home before lived: what was written over was nobody's, such as a lock-delay that a revival cuts.
+            // The earlier home node was alive, so what was overwritten was no tenure. It may be a lock-delay that a
+            // revival cuts.
             self.floor = Moment::ZERO;
         }
         if let Some(due) = flight.due {
@@ -103,7 +104,7 @@ impl<C: Caller> Lease<C> {
             let late = u64::try_from(late).unwrap_or(u64::MAX);
             out.push(Effect::Alarm(Alarm::EndedLate(late)));
         }
-        // Only the write that makes the offer, or begins the lock-delay, starts it; a pin does not.
+        // Only the write that makes the offer or begins the lock-delay starts it; a pin does not.
         if flight.ends && self.record.tenure.is_none() {
             self.opens_at = env.now + Duration::from_millis(self.record.span_ms());
         }
@@ -112,11 +113,11 @@ impl<C: Caller> Lease<C> {
             self.floor = Moment::ZERO;
         }
         if flight.doubted && self.record.state == State::Held {
-            // Nobody was there to say what this write was for; it may have been an unpin or a revival.
+            // The purpose of this write is not known any more. It may have been an unpin or a revival.
             self.floor = self.floor.max(env.now + self.ttl());
         }
         if self.record.bond().is_some() && self.record.revocation.is_some() {
-            // What its session was promised, which only the order knows.
+            // What the lease's session promised, which only the revocation knows.
             let floor = Duration::from_millis(self.record.floor_ms);
             self.floor = self.floor.max(self.record.written + floor);
         }
@@ -135,13 +136,13 @@ impl<C: Caller> Lease<C> {
         let answer = match call.request {
             Request::Release(_) => Answer::Released(true),
             Request::Heartbeat(_) => return self.heartbeat_written(call, env, out),
-            // Its lease was adopted: it is this node's to be granted again.
+            // The lease was adopted for this call: this node now answers with the grant again.
             Request::Acquire(_) => return self.busy().deferred.push_front(call),
             Request::Revoke(_) => {
                 let held = self.record.revocation.is_some();
                 Answer::Revoked(if held { self.promise_left_ms(env.now) } else { 0 })
             }
-            Request::Bury => Answer::Viewed(Box::new(self.view(env.now))),
+            Request::WriteTombstone => Answer::Viewed(Box::new(self.view(env.now))),
             Request::Unpin(..) => {
                 self.unpinned(env.now);
                 Answer::Done(Box::new(self.view(env.now)))
@@ -218,8 +219,9 @@ impl<C: Caller> Lease<C> {
         busy.trouble = Some(error.clone());
     }
 
-    /// Who has time to wait goes back to the head of the queue when the write that was to come before its
-    /// grant did not. One who repeats what was granted waits for nothing there: it would be granted anew.
+    /// Puts a caller that has time to wait back at the head of the queue when the write that was to precede its grant
+    /// did not happen. A caller that repeats a granted request does not go back: there it would be granted the key
+    /// again.
     fn park_again(&mut self, call: Call<C>, now: Moment) -> Result<(), Call<C>> {
         let Call { caller, received, request, owner_unreachable } = call;
         match request {
@@ -234,8 +236,8 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// §1: callers do not wait for a write without bound. One that takes long is in doubt for them, and stays the one
-    /// in flight: nothing else is written until its outcome is known.
+    /// §1: bounds the time for which callers wait for a write. For them, the outcome of a late write is unknown. The
+    /// write stays the one in flight, and nothing else is written until its outcome is known.
     pub(super) fn leave_late(&mut self, env: &Env<'_>, out: &mut Effects<C>) {
         let Some(busy) = &mut self.busy else { return };
         let late = |flight: &mut Flight<C>| !flight.late && flight.late_at() <= env.now;
@@ -246,7 +248,7 @@ impl<C: Caller> Lease<C> {
             return;
         }
         let deferred = std::mem::take(&mut busy.deferred);
-        let why = format!("a write has had no outcome for {} s", LATE.as_secs());
+        let why = format!("the outcome of a write is unknown after {} s", LATE.as_secs());
         let error = StoreError::Unavailable(why);
         self.answer_in_doubt(&mut flight, &error, env, out);
         for call in deferred {
@@ -256,9 +258,9 @@ impl<C: Caller> Lease<C> {
         self.busy().flight = Some(flight);
     }
 
-    /// The callers of an ambiguous write hear at once that it is ambiguous; the key stays shut until
-    /// it is settled. A registration on several keys stays: it is granted this key or, when the write did not
-    /// happen, may be granted another.
+    /// Tells the callers of a write at once that its outcome is unknown. The key stays shut until the write is settled.
+    /// A registration on several keys stays: it is granted this key or, when the write did not happen, may be granted
+    /// another.
     fn answer_in_doubt(
         &mut self,
         flight: &mut Flight<C>,

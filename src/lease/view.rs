@@ -1,4 +1,4 @@
-//! What everybody may see of a lease.
+//! The public view of a lease.
 
 use super::{Caller, Lease, Moment, Record, Revision, State, View};
 
@@ -52,8 +52,8 @@ impl<C: Caller> Lease<C> {
 }
 
 impl<C: Caller> Lease<C> {
-    /// The granted request ids, that of a grant on its way included: a repeated call must find it here,
-    /// and not take another key meanwhile.
+    /// The granted request ids, including that of a grant in flight: a repeated call must find it here and must not
+    /// take another key meanwhile.
     fn marks(&self) -> Box<[(u128, bool)]> {
         let record = self.flight().map_or(&self.record, |flight| &flight.write.record);
         let standing = record.tenure.as_ref().map(|tenure| tenure.grant_nonce);
@@ -61,7 +61,7 @@ impl<C: Caller> Lease<C> {
         marks.map(|mark| (mark.id, Some(mark.grant_nonce) == standing)).collect()
     }
 
-    /// The request id of the grant on its way: no store says anything of it yet.
+    /// The request id of the grant in flight. No store shows it yet.
     fn mark_on_its_way(&self) -> Option<u128> {
         let nonce = |record: &Record| record.tenure.as_ref().map(|tenure| tenure.grant_nonce);
         let record = &self.flight()?.write.record;
@@ -69,14 +69,14 @@ impl<C: Caller> Lease<C> {
         record.request_marks.iter().find(|mark| mark.grant_nonce == granted).map(|mark| mark.id)
     }
 
-    /// Whether somebody holds the key, and the present or last token: changes with every tenure.
+    /// Whether the key is held, and the current or last token. The pair changes with every tenure.
     #[must_use]
     pub fn tenure_mark(&self) -> (bool, super::Token) {
         (self.record.state == State::Held, self.token)
     }
 
-    /// The share of the ttl that is left at a moment to whoever proves to be the holder; `None` for
-    /// anybody else, and where the tenure does not end by itself.
+    /// The share of the ttl that is left at `now`, for a caller that proves to be the holder. `None` for any other
+    /// caller, and where the tenure does not end by itself.
     #[must_use]
     pub fn margin(&self, proof: super::LeaseId, now: Moment) -> Option<f64> {
         let deadline = self.tenure_deadline();
@@ -87,7 +87,7 @@ impl<C: Caller> Lease<C> {
         Some((deadline.since(now).as_secs_f64() / ttl).clamp(0.0, 1.0))
     }
 
-    /// Wall clock when the key last changed hands, milliseconds since 1970; `None` when it never did.
+    /// The wall clock when the key last changed hands, in milliseconds since 1970; `None` when it never did.
     #[must_use]
     pub fn changed_at_ms(&self) -> Option<u64> {
         match (&self.record.tenure, &self.record.previous) {
@@ -97,7 +97,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// Whether somebody holds the key, and this node answers for it.
+    /// Whether the key is held and this node is its home node.
     #[must_use]
     pub fn is_home(&self) -> bool {
         self.record.state == State::Held && self.home == super::machine::Home::Here
@@ -115,7 +115,7 @@ impl<C: Caller> Lease<C> {
         self.flight().is_some()
     }
 
-    /// Whether a write is in flight whose outcome is likely to come soon.
+    /// Whether a write is in flight whose outcome should be known soon.
     #[must_use]
     pub fn is_writing_in_time(&self) -> bool {
         self.flight().is_some_and(|flight| !flight.reading && !flight.late)

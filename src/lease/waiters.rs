@@ -1,30 +1,30 @@
-//! Callers that wait for a key, first in, first out.
+//! Callers that wait for a key, served first in, first out.
 
 use std::collections::VecDeque;
 
 use super::{Acquire, Call, Caller, Moment, Request};
 
-/// A caller that wants to own the key.
+/// A waiter: a caller that wants to own the key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Waiter<C> {
-    /// Who waits.
+    /// The caller.
     pub caller: C,
     /// When its request arrived.
     pub received: Moment,
-    /// What it asked for.
+    /// The request.
     pub acquire: Box<Acquire>,
-    /// The node at which the key is at home was asked first, and does not answer.
+    /// The key's home node was asked first and does not answer.
     pub owner_unreachable: bool,
 }
 
 impl<C> Waiter<C> {
-    /// When it is to be refused; the past, when it does not wait at all.
+    /// When the caller must be refused; in the past when it does not wait at all.
     pub fn deadline(&self) -> Moment {
         self.acquire.wait_until.unwrap_or(Moment::ZERO)
     }
 }
 
-/// Asked again from the start.
+/// The call, to be handled again from the start.
 impl<C> From<Waiter<C>> for Call<C> {
     fn from(waiter: Waiter<C>) -> Self {
         let Waiter { caller, received, acquire, owner_unreachable } = waiter;
@@ -33,17 +33,17 @@ impl<C> From<Waiter<C>> for Call<C> {
     }
 }
 
-/// The queue of one key. Bounded by its user.
+/// The queue of one key. Its user bounds it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Waiters<C> {
     pub(super) queue: VecDeque<Waiter<C>>,
     /// No later than the earliest deadline in the queue.
     pub(super) earliest: Moment,
-    /// When the queue has grown to this, look for callers that left.
+    /// The length of the queue at which it is next searched for callers that left.
     sweep_at: usize,
 }
 
-/// A queue shorter than this is not searched for callers that left.
+/// A shorter queue is not searched for callers that left.
 const SWEEP_MIN: usize = 32;
 
 impl<C> Default for Waiters<C> {
@@ -53,28 +53,29 @@ impl<C> Default for Waiters<C> {
 }
 
 impl<C: Caller> Waiters<C> {
-    /// How many wait, those that left and were not noticed yet included.
+    /// The number of waiters, including those that left and were not noticed yet.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether anybody is still there.
+    /// Whether a waiter is still there.
     pub fn is_awaited(&self) -> bool {
         self.queue.iter().any(|waiter| !waiter.caller.is_gone())
     }
 
-    /// How many are still there.
+    /// How many waiters are still there.
     pub fn present(&self) -> usize {
         self.queue.iter().filter(|waiter| !waiter.caller.is_gone()).count()
     }
 
-    /// The moment at which [`Self::take_overdue`] may find somebody.
+    /// The earliest moment at which [`Self::take_overdue`] may find a waiter.
     pub fn earliest(&self) -> Moment {
         if self.queue.is_empty() { Moment::NEVER } else { self.earliest }
     }
 
-    /// Puts a caller behind those whose requests arrived before. Forgets those that left when the queue has doubled since it last
-    /// looked, so that it is bounded by twice the callers that are there.
+    /// Puts a caller behind those whose requests arrived before its own. When the queue has doubled since it was last
+    /// searched, callers that left are removed. So the queue is at most twice as long as the number of callers that are
+    /// there.
     pub fn park(&mut self, waiter: Waiter<C>) {
         if self.queue.len() >= self.sweep_at {
             self.queue.retain(|waiter| !waiter.caller.is_gone());
@@ -85,13 +86,13 @@ impl<C: Caller> Waiters<C> {
         self.queue.insert(before.map_or(0, |at| at + 1), waiter);
     }
 
-    /// Puts a caller back to where it stood.
+    /// Puts a caller back at the head of the queue, where it stood.
     pub fn put_back(&mut self, waiter: Waiter<C>) {
         self.earliest = self.earliest.min(waiter.deadline());
         self.queue.push_front(waiter);
     }
 
-    /// Whether `limit` callers wait that are still there. Forgets those that left.
+    /// Whether `limit` callers wait that are still there. Removes those that left.
     pub fn is_full(&mut self, limit: usize) -> bool {
         if self.queue.len() >= limit {
             self.queue.retain(|waiter| !waiter.caller.is_gone());
@@ -99,8 +100,8 @@ impl<C: Caller> Waiters<C> {
         self.queue.len() >= limit
     }
 
-    /// The first that fits and accepts (its claim is taken); those before it that fit and do not are
-    /// forgotten.
+    /// Takes out the first waiter that fits and accepts (its claim is taken). Those before it that fit and do not
+    /// accept are removed.
     pub fn next(
         &mut self,
         accepts: fn(&C) -> bool,
@@ -120,7 +121,7 @@ impl<C: Caller> Waiters<C> {
         None
     }
 
-    /// Takes out everybody whose deadline passed.
+    /// Takes out every waiter whose deadline passed.
     pub fn take_overdue(&mut self, now: Moment) -> Vec<Waiter<C>> {
         if self.earliest() > now {
             return Vec::new();
@@ -133,7 +134,7 @@ impl<C: Caller> Waiters<C> {
         overdue.into()
     }
 
-    /// Takes out everybody who is `such`, in their order.
+    /// Takes out every waiter that is `such`, in their order.
     pub fn take(&mut self, such: impl Fn(&Waiter<C>) -> bool) -> Vec<Waiter<C>> {
         if !self.queue.iter().any(&such) {
             return Vec::new();
@@ -144,7 +145,7 @@ impl<C: Caller> Waiters<C> {
         taken.into()
     }
 
-    /// Takes out everybody.
+    /// Takes out every waiter.
     pub fn drain(&mut self) -> impl Iterator<Item = Waiter<C>> {
         std::mem::take(&mut self.queue).into_iter()
     }

@@ -1,4 +1,4 @@
-//! What administrators do.
+//! Operations for administrators.
 
 use futures_util::{StreamExt, stream};
 
@@ -12,28 +12,28 @@ use crate::{
     store::{Found, Range},
 };
 
-/// Longest reason of an administrator's order, in bytes.
+/// The longest reason of an administrator's order, in bytes.
 pub(crate) const MAX_REASON_BYTES: usize = 256;
-/// Keys read at a time while an owner is drained.
+/// How many keys are read at a time while an owner is drained or keys are forgotten.
 const PAGE: usize = 256;
 
-/// One call looks at so many pages of keys.
+/// How many pages of keys one call of [`Manager::forget`] reads.
 const FORGET_PAGES: usize = 40;
 
-/// What came of forgetting keys.
+/// The result of forgetting keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForgottenKeys {
-    /// So many were.
+    /// How many keys are forgotten.
     pub forgotten: usize,
-    /// So many that were looked at are held, shut, kept for somebody, pinned or waited for.
+    /// How many keys were not forgotten because they are held, shut, offered, pinned or waited for.
     pub left: usize,
-    /// There may be more after this key.
+    /// The call stopped after this key: there may be more.
     pub next: Option<String>,
 }
 
 impl Manager {
-    /// Ends a tenure: when its last promise ran out, or at once when `immediately`. Gives the most
-    /// milliseconds that it takes.
+    /// Ends a tenure: when its last promise has run out, or at once with `immediately`. Returns the longest time that
+    /// it takes, in milliseconds.
     ///
     /// # Errors
     /// [`AdminError`].
@@ -56,7 +56,7 @@ impl Manager {
         }
     }
 
-    /// Strikes the fences of a key that were not confirmed.
+    /// Cancels the fences of a key that were not confirmed.
     ///
     /// # Errors
     /// [`AdminError`].
@@ -72,11 +72,12 @@ impl Manager {
         self.carry_out(key, asked.into(), make).await
     }
 
-    /// Forgets free keys that start with a prefix and sort after `after`, some thousands of them at most: their records
-    /// are removed five minutes later, unless somebody was granted them meanwhile. Tokens go on above what they were.
+    /// Forgets free keys that begin with a prefix and sort after `after`, some thousands of them at most. Their records
+    /// are removed five minutes later, unless a caller was granted them meanwhile. Later tokens are higher than all
+    /// earlier ones.
     ///
     /// # Errors
-    /// [`AdminError`]; what could be done was.
+    /// [`AdminError`]. Keys that were forgotten before the error stay forgotten.
     pub async fn forget(
         &self,
         prefix: &str,
@@ -107,7 +108,7 @@ impl Manager {
         Ok(done)
     }
 
-    /// Whether the key is forgotten, now or from before.
+    /// Forgets one key, if it can be. Returns whether it is forgotten, now or by an earlier call.
     async fn forget_one(
         &self,
         key: Key,
@@ -138,7 +139,7 @@ impl Manager {
         Ok(true)
     }
 
-    /// Keeps a key's tenures from expiring, until the same name is unpinned.
+    /// Keeps a key's tenures from expiring until the same name is unpinned.
     ///
     /// # Errors
     /// [`AdminError`].
@@ -153,7 +154,7 @@ impl Manager {
         self.carry_out(key, asked.into(), || Request::Pin(by.into(), actor.into())).await
     }
 
-    /// Takes a pin off.
+    /// Removes a pin.
     ///
     /// # Errors
     /// [`AdminError`].
@@ -182,10 +183,10 @@ impl Manager {
         }
     }
 
-    /// Revokes, gracefully, every lease that the owner holds and that this node answers for, or nobody
-    /// does; its sessions that are members of a pool which balances are asked to hand over first. Gives how
-    /// many it revoked, could not because they are pinned, and asked. Other nodes ([`Self::others`]) are to be
-    /// asked as well.
+    /// Revokes, gracefully, every lease of the owner whose home node is this one, or has ended. Sessions that are
+    /// members of a pool with `balance` are first asked to hand over. Returns how many it revoked, how many it could
+    /// not revoke because they are pinned, and how many it asked. The caller must ask the other nodes
+    /// ([`Self::others`]) as well.
     ///
     /// # Errors
     /// [`AdminError`].
@@ -197,7 +198,7 @@ impl Manager {
     ) -> Result<DrainedOwner, AdminError> {
         let asked = asked.into();
         let mut drained = DrainedOwner::default();
-        // Its sessions take their leases with them.
+        // The leases of the owner's sessions end with them.
         let (mut sessions, mut members, mut from) = (HashSet::default(), HashSet::default(), None);
         loop {
             let (page, next) = self.sessions(Some(owner), from, PAGE).await?;
@@ -238,7 +239,7 @@ impl Manager {
         pool.is_some_and(|pool| self.world.terms().policies.balances(pool))
     }
 
-    /// Asks a member of a pool to hand over all that it keeps. Whether this node could.
+    /// Asks a member of a pool to hand over all its leases. Returns whether this node could.
     async fn drain_member(
         &self,
         session: &SessionView,
@@ -277,8 +278,8 @@ impl Manager {
         Ok(())
     }
 
-    /// Asks the holder of a lease to hand it over, within the time-out of the key's policy. Asking twice is the
-    /// same as once.
+    /// Asks the holder of a lease to hand it over within the `handover_timeout` of the key's policy. A second request
+    /// changes nothing.
     ///
     /// # Errors
     /// [`AdminError`].
@@ -300,18 +301,18 @@ impl Manager {
     }
 }
 
-/// What [`Manager::drain_owner`] did.
+/// The result of [`Manager::drain_owner`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DrainedOwner {
-    /// Leases and sessions whose end is ordered.
+    /// How many leases and sessions were revoked.
     pub revoked: usize,
-    /// Leases that stay, since they are pinned.
+    /// How many leases were not revoked because they are pinned.
     pub pinned: usize,
-    /// Sessions that are asked to hand over all that they keep.
+    /// How many sessions were asked to hand over all their leases.
     pub asked: usize,
 }
 
-/// Text of an administrator is not empty, not longer than this, and without control characters.
+/// Checks that an administrator's text is not empty, not longer than `limit`, and has no control characters.
 pub(crate) fn check_text(field: &'static str, text: &str, limit: usize) -> Result<(), Invalid> {
     let detail = if text.is_empty() {
         "must not be empty".to_owned()

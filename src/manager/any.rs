@@ -1,4 +1,5 @@
-//! Acquire-any: up to `count` of several keys, in an order that does not collide.
+//! Acquire-any: takes up to `count` of several keys. Nodes try the keys in different orders, so that they seldom
+//! collide.
 
 use std::{cell::Cell, sync::Arc, time::Duration};
 
@@ -20,44 +21,44 @@ use crate::{
     telemetry::PoolMetrics,
 };
 
-/// Most keys that one acquire-any may name, or tries at a time of those that it finds under its prefix or in its pool.
+/// The most keys that one acquire-any may name, or tries at a time of those that match its prefix or pool.
 pub const MAX_CANDIDATES: usize = 10_000;
-/// Free keys that are looked for beside those that are asked for, where there are more keys than are tried at a time:
-/// others may take some meanwhile.
+/// How many free keys are looked for beyond the requested count, if there are more candidates than are tried at a time:
+/// other callers may take some of them meanwhile.
 const SPARE: usize = 1_000;
-/// Between two looks for free keys among more than are waited for.
+/// The pause between two searches for free keys, if there are more candidates than a caller can wait for.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// Keys whose views are asked for at a time.
+/// How many views are requested at a time.
 const VIEWS_AT_ONCE: usize = 64;
-/// So many keys are tried one after another before records are read together: the first is free, mostly.
+/// This many keys are tried one after another before records are read together: mostly the first one is free.
 const ALONE: usize = 8;
 /// The keys of an acquire-any.
 #[derive(Clone, Debug)]
 pub enum Candidates {
-    /// These, each once.
+    /// These keys, each once.
     Keys(Vec<Key>),
-    /// Those that have a record and start so.
+    /// All keys with a record that begin with this prefix.
     Prefix(String),
-    /// Those that have a record and are of this pool.
+    /// All keys with a record that belong to this pool.
     Pool(String),
 }
 
 /// A request to own some of several keys.
 #[derive(Clone, Debug)]
 pub struct AcquireAny {
-    /// Which keys.
+    /// The candidates.
     pub candidates: Candidates,
-    /// Who wants them.
+    /// The owner that acquires them.
     pub owner: Owner,
     /// Milliseconds that a grant or heartbeat keeps each lease.
     pub ttl_ms: u64,
-    /// The session that is to keep them; `ttl_ms` is then its ttl.
+    /// The session that keeps the leases. `ttl_ms` is then the session's ttl.
     pub session: Option<SessionId>,
-    /// How many, at most.
+    /// How many to acquire at most.
     pub count: Count,
-    /// In which order they are tried.
+    /// The order in which they are tried.
     pub order: Order,
-    /// How long to wait for one, in milliseconds, when none is free.
+    /// How long to wait for one if none is free, in milliseconds.
     pub wait_ms: u64,
     /// Digests of the request id and of the rest of the request.
     pub mark: Option<(u128, u64)>,
@@ -66,15 +67,15 @@ pub struct AcquireAny {
 /// The candidates of a call.
 pub(super) struct Resolved {
     pub keys: Vec<Key>,
-    /// What changed since before they were listed, where there are more than are tried at a time.
+    /// The changes since just before the candidates were listed, if there are more than are tried at a time.
     others: Option<Feed>,
 }
 
-/// What a call was granted, and has not been answered yet.
+/// Grants of a call that has not been answered yet.
 #[derive(Default)]
 pub(super) struct Served {
     pub grants: Vec<Unheard>,
-    /// Before, and at home at other living nodes.
+    /// Grants of an earlier call with the same request id whose home nodes are other living nodes.
     pub elsewhere: Vec<(Key, Home)>,
 }
 
@@ -90,7 +91,7 @@ impl From<Served> for Taken {
     }
 }
 
-/// What came of asking for some keys.
+/// The result of trying some keys.
 pub(super) struct Tried {
     pub grants: Vec<Unheard>,
     pub counts: Availability,
@@ -98,11 +99,11 @@ pub(super) struct Tried {
 }
 
 impl Manager {
-    /// Becomes the owner of 1 to `count` of the candidates. With a wait, and none free, ONE registration
-    /// waits on all of them, and gets one.
+    /// Acquires 1 to `count` of the candidates. If none is free and the call waits, ONE registration waits on all of
+    /// them, and is granted one.
     ///
-    /// With a mark: of two calls at this node one is refused while the other is served, and a repeated
-    /// one gets its own grants. Calls at several nodes are to be brought to one first: [`Self::server_of`].
+    /// With a mark: of two calls at this node, one is refused while the other is served. A repeated call gets its own
+    /// grants. Calls at several nodes must first be brought to one node: [`Self::server_of`].
     ///
     /// # Errors
     /// [`AcquireAnyError`].
@@ -127,14 +128,14 @@ impl Manager {
         }
         let Some(session) = any.session else {
             if any.count == Count::Fair {
-                let detail = "is needed for a count of fair: one that joined a pool".into();
+                let detail = "is required for a count of fair, and must have joined a pool".into();
                 return Err(Invalid { field: "session", detail }.into());
             }
             let candidates = self.resolve(any).await?;
             self.check_ttls(any, &candidates.keys)?;
             return Ok(self.serve_any(any, candidates, None, wait_until, received).await?.into());
         };
-        // R6: seen alive before any grant is written, and again before they are told.
+        // R6: the session is seen alive before any grant is written, and again before the caller is told.
         let (bond, ttl_ms) = self.bond(session, received.into()).await.map_err(Box::new)?;
         let any = &AcquireAny { ttl_ms, ..any.clone() };
         let serve = async {
@@ -158,8 +159,8 @@ impl Manager {
         Ok(served.into())
     }
 
-    /// Grants under a session hold for as long as that was promised; those that an administrator ordered to
-    /// end meanwhile do not, and are left out.
+    /// Grants under a session hold for as long as the session was promised. Leases that an administrator revoked
+    /// meanwhile are left out.
     async fn promise_kept(
         &self,
         session: SessionId,
@@ -173,7 +174,7 @@ impl Manager {
                 Ok(())
             }
             Err(error) => {
-                // Its sweep may have been before these grants.
+                // The session's leases may have been searched for before these grants landed.
                 let sessions = &self.world.sessions;
                 sessions.inquire(session.digest, grants.iter().map(|one| one.key.clone()));
                 Err(Box::new(error))
@@ -207,7 +208,7 @@ impl Manager {
         }
     }
 
-    /// Each key's policy takes the ttl; without a key, that of the prefix does.
+    /// Checks that the policy of each key accepts the ttl. Without keys, the policy of the prefix must.
     pub(super) fn check_ttls(&self, any: &AcquireAny, keys: &[Key]) -> Result<(), Invalid> {
         if let (Candidates::Prefix(prefix), true) = (&any.candidates, keys.is_empty()) {
             return self.check_ttl(prefix, "ttl_ms", any.ttl_ms);
@@ -215,7 +216,7 @@ impl Manager {
         keys.iter().try_for_each(|key| self.check_ttl(key.as_str(), "ttl_ms", any.ttl_ms))
     }
 
-    /// The pools of some keys, each once.
+    /// The pools of these keys, each once.
     pub(super) fn pools_of(&self, keys: &[Key]) -> Vec<Arc<PoolMetrics>> {
         let rules = self.world.rules();
         let mut pools: Vec<Arc<PoolMetrics>> = Vec::new();
@@ -268,7 +269,7 @@ impl Manager {
         Ok(Resolved { keys, others: cut.then_some(feed) })
     }
 
-    /// Resolves when a candidate that is not among these may have become free.
+    /// Resolves when a candidate outside `tried` may have become free.
     async fn others_freed(&self, any: &AcquireAny, tried: &[Key], mut feed: Feed) {
         let tried: HashSet<&Key> = tried.iter().collect();
         tokio::time::sleep(LOOK_AGAIN).await;
@@ -306,7 +307,8 @@ impl Manager {
             let keys = self.order(any, keys).await?;
             let mut tried = self.try_each(any, count, &keys, bond, true, received).await?;
             if tried.grants.is_empty() && wait_until.is_none() && self.node.is_some() {
-                // What this node knows of other nodes' keys may be a moment old: nobody is turned away by it.
+                // What this node knows of other nodes' keys may be out of date, so it does not refuse a caller on that
+                // basis.
                 let open = self.not_held(any, &keys).await?;
                 let again = self.try_each(any, count, &open, bond, false, received).await?;
                 let all = open.len() == keys.len();
@@ -334,8 +336,8 @@ impl Manager {
         }
     }
 
-    /// Those of the keys that the store does not say another owner holds. It is asked about many at a time: one after
-    /// another, the looks at many keys of other nodes would take as many round trips.
+    /// The keys that, according to the store, no other owner holds. Many records are read together: read one after
+    /// another, they would take one round trip each.
     async fn not_held(&self, any: &AcquireAny, keys: &[Key]) -> Result<Vec<Key>, Trouble> {
         if keys.len() == 1 {
             return Ok(keys.to_vec());
@@ -350,7 +352,7 @@ impl Manager {
         Ok(pairs.filter(|(_, found)| !by_another(found)).map(|(key, _)| key.clone()).collect())
     }
 
-    /// Tries the keys in their order, until there are as many grants as were asked for.
+    /// Tries the keys in their order, until the requested number is granted.
     pub(super) async fn try_each(
         &self,
         any: &AcquireAny,
@@ -388,8 +390,8 @@ impl Manager {
                     }
                 }
             }
-            // What is in doubt may be granted under the request id, and is told to whoever repeats the call. Another
-            // key in its place would be one too many, of which nobody is told.
+            // A grant of unknown outcome may exist under the request id, and a repeated call is told of it. Another key
+            // in its place would be one grant too many, of which no caller is told.
             if any.mark.is_some()
                 && !self.world.breaks(Mutant::AnyGoesOnInDoubt)
                 && let Some(trouble) = tried.trouble.take_if(|trouble| trouble.is_in_doubt())
@@ -400,13 +402,13 @@ impl Manager {
         Ok(tried)
     }
 
-    /// Has the actors of these keys read their records, all at a time.
+    /// Makes the actors of these keys read their records, all at a time.
     async fn wake(&self, keys: &[Key]) {
         let asleep = keys.iter().filter(|key| !self.world.registry.contains(key.as_str()));
         join_all(asleep.map(|key| self.ask_view(key))).await;
     }
 
-    /// The candidates in the order in which they are tried; the first key's own chance shuffles them.
+    /// The candidates in the order in which they are tried. The actor of the first key shuffles them.
     pub(super) async fn order(
         &self,
         any: &AcquireAny,
@@ -438,7 +440,7 @@ impl Manager {
 }
 
 impl Manager {
-    /// Nodes that live, this one among them; empty where there is no other.
+    /// The living nodes, including this one. Empty if there is no other node.
     fn living(&self) -> Vec<Nonce> {
         let nodes = self.nodes();
         let living = nodes.iter().filter(|view| view.this || !view.record.state.is_terminal());
@@ -446,9 +448,9 @@ impl Manager {
         if living.len() > 1 { living } else { Vec::new() }
     }
 
-    /// Whether, of the nodes that live, this one has the highest claim to a key. Each has a share of the
-    /// keys that it tries first, so that callers at several nodes seldom try the same one: what one node
-    /// took the others hear of a moment later.
+    /// Whether this node has the highest claim to a key among the living nodes. Each node tries its own part of the
+    /// keys first, so that callers at several nodes seldom try the same key: a node learns a moment late what another
+    /// one granted.
     fn is_nearest(&self, key: &Key, living: &[Nonce]) -> bool {
         let claim = |node: &Nonce| Chance::of((node.0 >> 64) as u64, key.as_str()).next_u64();
         let mine = self.world.terms().node;
@@ -457,8 +459,8 @@ impl Manager {
 }
 
 impl AcquireAny {
-    /// A request for one of no keys yet, in random order and without a wait, for leases that live by heartbeats
-    /// of their own.
+    /// A request for one of an empty list of keys, in random order and without a wait, for leases that are kept by
+    /// their own heartbeats.
     #[must_use]
     pub fn new(owner: Owner, ttl_ms: u64) -> Self {
         Self {
@@ -502,7 +504,7 @@ impl AcquireOne {
     }
 }
 
-/// Takes a request id out of those being served, however its call ends.
+/// Removes a request id from those being served, however its call ends.
 pub(super) struct Serving<'a>(pub &'a Manager, pub u128);
 
 impl Drop for Serving<'_> {

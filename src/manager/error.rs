@@ -1,70 +1,70 @@
-//! One error enum per operation; each variant has what a person needs to act.
+//! One error enum per operation. Each variant has what a person needs to act.
 
 use std::time::Duration;
 
 use crate::lease::{Answer, Lost, Nonce, Refusal, State, StoreError, View};
 
-/// An argument that the contract does not allow.
+/// An argument that the interface does not permit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {detail}")]
 pub struct Invalid {
-    /// Which argument.
+    /// The argument.
     pub field: &'static str,
-    /// What is wrong with it, and what would be right.
+    /// What is wrong with it, and what is permitted.
     pub detail: String,
 }
 
-/// The node at which a lease is at home.
+/// The home node of a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
-    /// Its incarnation.
+    /// The node's incarnation.
     pub node: Nonce,
-    /// Where it is reached, where that is known.
+    /// The node's address, if it is known.
     pub url: Option<Box<str>>,
 }
 
-/// What can go wrong with any operation, through no fault of the caller's.
+/// What can go wrong with any operation without a mistake of the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
     /// Too many calls wait for the key.
     #[error("too many calls wait for this key")]
     Busy,
-    /// As many callers wait at this coordinator as it has places for.
-    #[error("too many callers wait at this coordinator (limits.waiting_places)")]
+    /// All places for waiting callers at this coordinator are taken.
+    #[error("all places for waiting callers at this coordinator are taken (limits.waiting_places)")]
     Crowded,
-    /// The key's record cannot be judged; it counts as held by somebody unknown.
-    #[error("the record of this key cannot be judged: {0}")]
+    /// The key's record cannot be interpreted. The key counts as held by an unknown owner.
+    #[error("the record of this key cannot be interpreted: {0}")]
     Quarantined(Box<str>),
-    /// The store did not take it. Whether a write happened is not known, unless the error says so.
+    /// The store did not accept the operation. Whether a write happened is unknown, unless the error says so.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The key's actor died too often lately; the key rests for so long.
-    #[error("the actor of this key failed repeatedly; it rests for {0:?}")]
+    /// The key's actor died too often lately. The key accepts no calls for this long.
+    #[error("the actor of this key failed repeatedly; it is started again in {0:?}")]
     Resting(Duration),
-    /// The coordinator takes no more work, or none yet.
-    #[error("this coordinator is not taking work: it is starting or stopping")]
+    /// The coordinator accepts no more work, or none yet.
+    #[error("this coordinator accepts no work: it is starting or stopping")]
     Draining,
-    /// The lease is at home at another node, which lives: ask there.
-    #[error("the lease is at home at another node{}", .0.url.as_deref().map(|url| format!(", {url}")).unwrap_or_default())]
+    /// Another, living node is the lease's home node. Ask there.
+    #[error("the lease has another home node{}", .0.url.as_deref().map(|url| format!(", {url}")).unwrap_or_default())]
     Elsewhere(Home),
     /// This node could not renew its own record in the store, and may promise nothing.
-    #[error("this node has lost touch with the store, and may promise nothing for now")]
+    #[error("this node could not renew its record in the store, and may promise nothing for now")]
     Lapsed,
-    /// The store went backwards: nothing is granted until an operator raised the epoch.
-    #[error("nothing is granted: the store went backwards, and its epoch was not raised yet")]
+    /// The store went backwards. Nothing is granted until an operator raises the epoch.
+    #[error("nothing is granted: the store went backwards, and its epoch has not been raised yet")]
     Frozen,
     /// Another call with this request id is being served.
-    #[error("a call with this request_id is being served")]
+    #[error("another call with this request_id is being served")]
     InFlight,
 }
 
 /// Why an acquire was not granted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AcquireError {
-    /// The lease has another owner, or this one already, or the request id was used before.
+    /// Another owner holds the lease, this owner already holds it, or the request id was used before.
     #[error("not granted: {0:?}")]
     Refused(Refusal, Box<View>),
-    /// The session that was to keep the lease.
+    /// The session that was to keep the lease cannot be used.
     #[error(transparent)]
     Session(#[from] Box<SessionError>),
     /// An argument is out of bounds.
@@ -78,7 +78,7 @@ pub enum AcquireError {
 /// Why a session was not made, kept or used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// It is over, or never was.
+    /// The session is over, or never existed.
     #[error("the session is over: {0:?}")]
     Lost(Lost),
     /// An argument is out of bounds.
@@ -89,27 +89,27 @@ pub enum SessionError {
     Trouble(#[from] Trouble),
 }
 
-/// How many of an acquire-any's keys were in which state.
+/// How many of an acquire-any's keys were in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Availability {
-    /// Keys that were looked at.
+    /// Keys that were tried.
     pub keys: usize,
-    /// Held by others.
+    /// Held by other owners.
     pub held: usize,
     /// Held by the caller's owner already.
     pub held_by_you: usize,
-    /// Kept for somebody else.
+    /// Offered to another owner.
     pub offered: usize,
-    /// Shut for a lock-delay.
+    /// Shut by a lock-delay.
     pub cooling: usize,
     /// Shut until a fence is confirmed.
     pub fencing: usize,
-    /// The shortest time until one of them ends, in milliseconds.
+    /// The shortest time until one of these states ends, in milliseconds.
     pub next_ms: Option<u64>,
 }
 
 impl Availability {
-    /// Of other keys too.
+    /// Adds the counts of other keys.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             keys: self.keys + other.keys,
@@ -137,16 +137,16 @@ impl Availability {
 /// Why an acquire-any granted nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AcquireAnyError {
-    /// None of the keys could be had.
+    /// None of the keys could be granted.
     #[error("none of {} keys is available", .0.keys)]
     NoneAvailable(Availability),
-    /// The session has its share of the pool, or none of the keys could be had.
+    /// The session has its share of the pool, or none of the keys could be granted.
     #[error("none of {} keys is available: the session has {} of its share of {}", .0.keys, .1.held, .1.share)]
     NoneOfShare(Availability, crate::actor::Share),
-    /// The request id was used with another request, or its grants are over.
+    /// The request id was used with another request, or its grants have ended.
     #[error("not granted: {0:?}")]
     Refused(Refusal),
-    /// The session that was to keep the leases.
+    /// The session that was to keep the leases cannot be used.
     #[error(transparent)]
     Session(#[from] Box<SessionError>),
     /// An argument is out of bounds.
@@ -160,11 +160,11 @@ pub enum AcquireAnyError {
 /// Why a heartbeat or a transfer was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HolderError {
-    /// The caller is not the holder any more.
-    #[error("the lease was lost: {0:?}")]
+    /// The caller is no longer the holder.
+    #[error("the caller no longer holds the lease: {0:?}")]
     Lost(Lost),
-    /// A session keeps the lease: its heartbeat does, and nothing else.
-    #[error("the lease is kept by the session {0}")]
+    /// A session keeps the lease: only the session's heartbeat keeps it alive.
+    #[error("the session {0} keeps the lease: send the session's heartbeat")]
     KeptBySession(Nonce),
     /// An argument is out of bounds.
     #[error(transparent)]
@@ -177,8 +177,8 @@ pub enum HolderError {
 /// Why a release was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReleaseError {
-    /// Somebody else holds the key.
-    #[error("somebody else holds the lease")]
+    /// Another owner holds the key.
+    #[error("another owner holds the lease")]
     NotHolder(Box<View>),
     /// An argument is out of bounds.
     #[error(transparent)]
@@ -191,16 +191,16 @@ pub enum ReleaseError {
 /// Why an administrator's order was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdminError {
-    /// No fence of the key waits to be confirmed.
-    #[error("no fence of the key waits to be confirmed")]
+    /// No fence of the key awaits confirmation.
+    #[error("no fence of the key awaits confirmation")]
     NotFencing(Box<View>),
-    /// Nobody holds the key.
-    #[error("nobody holds the lease")]
+    /// The key has no owner.
+    #[error("the lease has no owner")]
     NotHeld(Box<View>),
-    /// The key is pinned, and the order was not `immediately`.
+    /// The key is pinned, and the order did not say `immediately`.
     #[error("the lease is pinned")]
     Pinned(Box<View>),
-    /// The key has as many pins as it may.
+    /// The key has the highest number of pins.
     #[error("the key has {} pins, which is the limit", crate::lease::MAX_PINS)]
     TooManyPins,
     /// An argument is out of bounds.
@@ -211,9 +211,9 @@ pub enum AdminError {
     Trouble(#[from] Trouble),
 }
 
-/// Errors that may say that a lease is at home elsewhere.
+/// Errors that may name another home node.
 pub trait Elsewhere {
-    /// Where.
+    /// The other home node.
     fn home(&self) -> Option<&Home>;
 }
 
@@ -254,12 +254,12 @@ impl Elsewhere for ReleaseError {
 }
 
 impl Trouble {
-    /// Whether the call may have been granted what it asked for, or may be yet.
+    /// Whether the outcome of the call is unknown: it may have been granted what it asked for, or may be yet.
     pub(super) fn is_in_doubt(&self) -> bool {
         matches!(self, Self::Store(StoreError::Unavailable(_)) | Self::Lapsed | Self::Resting(_))
     }
 
-    /// What an answer that no operation expects says about the coordinator.
+    /// Converts an answer that no operation expects into the coordinator's state that it shows.
     pub(super) fn of(answer: Answer) -> Self {
         match answer {
             Answer::Busy => Self::Busy,

@@ -1,12 +1,12 @@
 //! Acquire-any of a member's fair share of its pool.
 //!
-//! Guarantees: of what this node knows, calls here never take more than the member's share (but for keys that no
-//! other member asks for); a call that waits
-//! leaves every queue when the share falls below what the member has and waits for.
+//! Guarantees: as far as this node knows, calls here never take more than the member's share, except for keys that no
+//! other member asks for. A waiting call leaves every queue when the share falls below what the member holds and waits
+//! for.
 //!
-//! Does not guarantee: that the share is the same a moment later. What is beyond it then, the pool moves.
+//! Does not guarantee: that the share is the same a moment later. The pool moves what then exceeds it.
 //!
-//! Assumes: a member's leases are all granted at its session's home.
+//! Assumes: the session's home node makes all grants to a member.
 
 use std::{cell::Cell, sync::Arc, time::Duration};
 
@@ -21,22 +21,22 @@ use crate::{
     lease::{Bond, Key, Moment, Order},
 };
 
-/// How long a call waits for the first look at its pool.
+/// How long a call waits until all keys of its pool are known.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long keys that a call names are left to the others' shares, before it takes them beyond its own.
+/// How long the keys that a call names are left to other members, before the call takes them beyond its own share.
 const UNCLAIMED: Duration = Duration::from_secs(2);
 
 /// How many leases an acquire-any takes at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// So many.
+    /// This many.
     UpTo(usize),
-    /// As many as the session has yet to get of its pool.
+    /// As many as the session lacks of its share of its pool.
     Fair,
 }
 
-/// A call of a member.
+/// A member's call.
 struct Member<'a> {
     any: &'a AcquireAny,
     pool: &'a str,
@@ -74,7 +74,7 @@ impl Manager {
         let _guard = Serving(self, id);
         let session = self.world.sessions.get(bond.session);
         if session.is_none_or(|session| session.may_repeat(id, self.now())) {
-            // The one look at all of the pool, which on some stores is dear.
+            // This reads all records of the pool, which is expensive on some stores.
             let keys = self.marked_keys(&pool, &named, id).await?;
             let before = self.granted_before(any, &keys, Some(bond), (id, body), received);
             if let Some(served) = before.await? {
@@ -84,27 +84,27 @@ impl Manager {
         Ok(self.take_share(&member).await?.into())
     }
 
-    /// The pool of a call for a fair share, which its session joined.
+    /// The pool of a call for a fair share. Its session must have joined it.
     fn pool_joined(&self, any: &AcquireAny, bond: Bond) -> Result<Arc<str>, Invalid> {
         let invalid = |field, detail: String| Err(Invalid { field, detail });
         let session = self.world.sessions.get(bond.session);
         let Some(pool) = session.and_then(|session| session.spec.pool.clone()) else {
-            return invalid("session", "joined no pool, of which there could be a share".into());
+            return invalid("session", "joined no pool, so it has no share".into());
         };
         let rules = self.world.rules();
         match &any.candidates {
             Candidates::Pool(named) if **named == *pool => {}
             Candidates::Pool(_) => {
-                return invalid("pool", format!("must be {pool}, which the session joined"));
+                return invalid("pool", format!("must be {pool}, the pool of the session"));
             }
             Candidates::Keys(keys) => {
                 if let Some(other) = keys.iter().find(|key| !rules.is_of(key.as_str(), &pool)) {
-                    let detail = format!("names {other:?}, which is not of the pool {pool}");
+                    let detail = format!("names {other:?}, which is not in the pool {pool}");
                     return invalid("keys", detail);
                 }
             }
             Candidates::Prefix(_) => {
-                return invalid("prefix", "goes not with a count of fair: name the pool".into());
+                return invalid("prefix", "not allowed with count fair: name the pool".into());
             }
         }
         Ok(pool.into())
@@ -120,7 +120,7 @@ impl Manager {
             let places =
                 pools.reserve(member.pool, member.bond.session, member.named, MAX_CANDIDATES);
             let counts = match places {
-                // To count them is dear, and is done for an answer alone.
+                // Counting is expensive, so it is only done for an answer.
                 None => {
                     let grants = self.claim(member, &mut unclaimed_since).await?;
                     if !grants.is_empty() {
@@ -155,9 +155,9 @@ impl Manager {
         }
     }
 
-    /// Keys that this call names, and nobody took though they were there for the others' shares: members that
-    /// name other keys, or the pool, know nothing of them. This one takes them, also beyond its share; then all
-    /// know them, and they are spread like the rest.
+    /// Takes keys that this call names and that no member took while they were left to the others' shares, even beyond
+    /// this member's share. Members that name other keys, or the pool, do not know these keys. Once they are taken, all
+    /// members know them, and the pool distributes them like the others.
     async fn claim(
         &self,
         member: &Member<'_>,
@@ -199,8 +199,8 @@ impl Manager {
         }
     }
 
-    /// Tries the keys that nobody is known to have; for a caller that does not wait, the others too, which
-    /// costs no write.
+    /// Tries the keys that nobody is known to hold. For a caller that does not wait, also tries the others, which costs
+    /// no write.
     async fn try_open(&self, member: &Member<'_>, places: usize) -> Result<Tried, AcquireAnyError> {
         let Member { any, bond, received, .. } = *member;
         let free = self.order(any, self.unheld(member)).await?;
@@ -228,8 +228,8 @@ impl Manager {
         self.world.pools.others(member.pool, member.bond.session, member.named)
     }
 
-    /// ONE registration, for one key, on those that nobody has and on those whose holders were asked for them. The
-    /// pool is the queue for the rest: when one of them comes free, the caller tries again.
+    /// Waits for one key with ONE registration, on the keys that nobody holds and on those whose holders were asked for
+    /// them. For all other keys the pool is the queue: when one of them becomes free, the caller tries again.
     async fn park_for(
         &self,
         member: &Member<'_>,
@@ -254,7 +254,7 @@ impl Manager {
         }
     }
 
-    /// What was granted counts from now on: the feed tells it a moment later.
+    /// Counts these grants from now on. The feed reports them a moment later.
     fn note(&self, member: &Member<'_>, grants: &[Unheard]) {
         let now = self.now();
         for Unheard { key, grant, .. } in grants {
@@ -283,7 +283,7 @@ impl Manager {
     }
 }
 
-/// What came of waiting.
+/// The result of waiting.
 enum Parked {
     Granted(Vec<Unheard>),
     /// The share fell, or there are more keys to wait for.

@@ -1,4 +1,4 @@
-//! What holders ask: to stay, to give back, to hand over.
+//! Operations for holders: heartbeat, release, and transfer.
 
 use futures_util::{StreamExt, future::join_all, stream};
 
@@ -13,14 +13,14 @@ use crate::{
 pub struct Alive {
     /// The tenure's token.
     pub token: crate::lease::Token,
-    /// The holder's window: milliseconds from before it sent the heartbeat, on its own clock.
+    /// The holder's window, in milliseconds from before it sent the heartbeat, on its own clock.
     pub valid_for_ms: u64,
-    /// The tenure had run out, and goes on.
+    /// The tenure had expired and was revived.
     pub revived: bool,
 }
 
 impl Manager {
-    /// Stays the owner of a key.
+    /// Keeps a lease alive.
     ///
     /// # Errors
     /// [`HolderError`].
@@ -52,7 +52,7 @@ impl Manager {
         result
     }
 
-    /// Heartbeats of many leases: a verdict each, in order.
+    /// Keeps many leases alive. Returns one result for each, in order.
     pub async fn heartbeats<'a>(
         &self,
         leases: impl Iterator<Item = (&'a str, LeaseId)>,
@@ -63,7 +63,7 @@ impl Manager {
         join_all(leases.map(|(key, id)| self.heartbeat(key, beat(id), asked))).await
     }
 
-    /// Stops being the owner of a key. `Ok(false)`: the tenure was over already.
+    /// Releases a lease. `Ok(false)`: the tenure was already over.
     ///
     /// # Errors
     /// [`ReleaseError`].
@@ -81,7 +81,7 @@ impl Manager {
         }
     }
 
-    /// Releases many leases, all in as few syncs as there can be: a verdict each, in order.
+    /// Releases many leases, in as few syncs as possible. Returns one result for each, in order.
     pub async fn releases<'a>(
         &self,
         leases: impl Iterator<Item = (&'a str, LeaseId)>,
@@ -93,7 +93,7 @@ impl Manager {
         stream::iter(releases).buffered(self.at_once()).collect().await
     }
 
-    /// Hands a key to a named successor, for which it is kept for a while.
+    /// Hands a lease over to a named successor, to which the key is offered for a while.
     ///
     /// # Errors
     /// [`HolderError`].

@@ -1,4 +1,4 @@
-//! Looking without touching: reads start no actor and write nothing.
+//! Read-only operations: they start no actor and write nothing.
 
 use super::{Manager, Trouble};
 use crate::{
@@ -7,15 +7,15 @@ use crate::{
     store::{Found, Gate, Health, History, Position, Range, StoreError},
 };
 
-/// Keys read at a time; between two readings the worker serves others.
+/// How many keys are read at a time. Between two pages the worker serves other calls.
 const PAGE: usize = 256;
-/// Most keys that one listing looks at before it returns what it has.
+/// The highest number of keys that one listing reads before it returns what it has.
 const SCAN_MAX: usize = 100_000;
 
 /// Which leases a listing returns.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Only keys that start so.
+    /// Only keys with this prefix.
     pub prefix: String,
     /// Only keys of this pool.
     pub pool: Option<String>,
@@ -25,9 +25,9 @@ pub struct Filter {
     pub state: Option<State>,
     /// Only leases that this session keeps.
     pub session: Option<Nonce>,
-    /// Only keys that sort after this.
+    /// Only keys that sort after this one.
     pub after: Option<String>,
-    /// At most so many.
+    /// At most this many leases.
     pub limit: usize,
 }
 
@@ -36,12 +36,12 @@ pub struct Filter {
 pub struct Listing {
     /// The leases.
     pub leases: Vec<(Key, View)>,
-    /// Where the next page starts; `None` when there is none.
+    /// The key after which the next page starts, or `None` if this page is the last.
     pub next: Option<String>,
 }
 
 impl Manager {
-    /// The public view of a key, known or not.
+    /// The public view of a key, whether or not it has a record.
     ///
     /// # Errors
     /// [`Trouble`] when the store cannot be read.
@@ -52,7 +52,7 @@ impl Manager {
                 return Ok(view);
             }
             let found = self.world.store.read(key).await?;
-            // Only the actor knows of these.
+            // Only the actor knows these two.
             let (waiters, granting) = (view.waiters, view.granting);
             return Ok(View { waiters, granting, ..self.world.view_of(key, found) });
         }
@@ -60,8 +60,8 @@ impl Manager {
         Ok(self.world.view_of(key, found))
     }
 
-    /// Whether no other node can have changed what an actor here says of its key.
-    /// One that let its own record run out may have been found dead, and the lease be another's.
+    /// Whether this node's view of a key is up to date because no other node can have changed it. When this node let
+    /// its own record run out, other nodes may have found it dead and adopted the lease.
     fn knows(&self, view: &View) -> bool {
         let terms = self.world.terms();
         let home = view.node == Some(terms.node) && terms.may_promise(self.now());
@@ -85,7 +85,7 @@ impl Manager {
         Ok(self.world.view_of(key, Some(found)))
     }
 
-    /// Whether `token` is the present holder's.
+    /// Whether `token` belongs to the present holder.
     ///
     /// # Errors
     /// [`Trouble`] when the store cannot be read.
@@ -94,8 +94,8 @@ impl Manager {
         Ok((view.state == State::Held && view.token == token, view))
     }
 
-    /// A key as the store has it now, and what a write of one's own into that store can be gated on while
-    /// the key is held (§8); `None` where only [`Self::check`] can be asked.
+    /// A key as it is in the store now, and the condition that an application adds to its own write into the same store
+    /// while the key is held (§8). The condition is `None` where [`Self::check`] is the only way.
     ///
     /// # Errors
     /// [`Trouble`] when the store cannot be read.
@@ -107,7 +107,7 @@ impl Manager {
         Ok((view, gate))
     }
 
-    /// A page of leases. It may hold fewer than asked for, and still have a `next`.
+    /// A page of leases. It may have fewer leases than `limit` and still have a `next`.
     ///
     /// # Errors
     /// [`Trouble`] when the store cannot be read.
@@ -139,8 +139,9 @@ impl Manager {
         Ok(listing)
     }
 
-    /// Keys of a prefix or pool that have a record, in byte order, at most `limit`. Where there are more, those for which
-    /// `wanted` come before others, and so many of them are enough. Whether some were left out.
+    /// At most `limit` keys of a prefix or pool that have a record, in byte order. If there are more, keys for which
+    /// `wanted` holds are preferred, and the search stops once there are `enough` of them. Returns whether some keys
+    /// were left out.
     pub(super) async fn keys_of(
         &self,
         (pool, prefix): (Option<&str>, &str),
@@ -204,7 +205,7 @@ impl Manager {
         Scan { pool, ranges, after, looked_at: 0 }
     }
 
-    /// Listens to ownership changes from now on.
+    /// Subscribes to the ownership changes from now on.
     ///
     /// # Errors
     /// [`TooManySubscribers`].
@@ -218,7 +219,7 @@ impl Manager {
         self.world.store.latest()
     }
 
-    /// The position after which every ownership change is still kept.
+    /// The position after which the store still has every ownership change.
     #[must_use]
     pub fn earliest(&self) -> Position {
         self.world.store.earliest()
@@ -232,7 +233,7 @@ impl Manager {
         self.world.store.history(after, limit).await
     }
 
-    /// Why this coordinator should get no traffic now; empty when it should.
+    /// Why this coordinator should get no traffic now. Empty if it should.
     #[must_use]
     pub fn unready(&self) -> Vec<String> {
         let mut reasons = Vec::new();
@@ -246,7 +247,7 @@ impl Manager {
         }
         let terms = self.world.terms();
         if !self.is_draining() && !terms.may_promise(self.now()) {
-            reasons.push("this node has lost touch with the store, and may promise nothing".into());
+            reasons.push("this node could not renew its record, and may promise nothing".into());
         }
         if !self.world.registry.has_arbiters() {
             reasons.push("the coordinator is starting".to_owned());
@@ -255,20 +256,20 @@ impl Manager {
     }
 }
 
-/// A look at the records of some keys, in byte order, page by page.
+/// Reads the records of some keys, in byte order, page by page.
 struct Scan {
     pool: Option<String>,
-    /// The prefixes that are still to be looked at, the next one last.
+    /// The prefixes that were not read yet, the next one last.
     ranges: Vec<String>,
     after: Option<String>,
     looked_at: usize,
 }
 
 impl Scan {
-    /// The next page, which may be empty; `None` after the last.
+    /// The next page, which may be empty. `None` after the last one.
     async fn page(&mut self, manager: &Manager) -> Result<Option<Vec<(Key, Found)>>, StoreError> {
         let Some(prefix) = self.ranges.last().cloned() else { return Ok(None) };
-        // What sorts before the prefix is no place in it.
+        // A position before the prefix is not within it.
         let after = self.after.clone().filter(|after| *after >= prefix);
         let range = Range { prefix, after, limit: PAGE };
         let mut page = manager.world.store.scan(range).await?;
@@ -287,7 +288,7 @@ impl Scan {
     }
 }
 
-/// Cheap: what the record alone rules out. A record that cannot be judged counts as held.
+/// A cheap check that uses the record alone. A record that cannot be interpreted counts as held.
 fn may_match(filter: &Filter, found: &Found) -> bool {
     let Ok(record) = &found.record else {
         return filter.owner.is_none() && filter.session.is_none();

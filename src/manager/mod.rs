@@ -1,10 +1,10 @@
-//! The face of the library: what a program that embeds tenure calls, and what the doors call.
+//! The library's interface: what a program that embeds tenure calls, and what the HTTP handlers call.
 //!
-//! Guarantees: a grant, release, transfer or administrator's order that returned `Ok` is durable; a
-//! call that finds its key's actor dead is asked of the successor, and an acquire is never granted
-//! twice for it; a future that is dropped is never granted anything afterwards.
+//! Guarantees: a grant, release, transfer or administrator's order that returned `Ok` is durable. When a key's actor
+//! dies before it answers, the call is sent to its successor, and an acquire is never granted twice because of that. A
+//! future that was dropped is never granted anything afterwards.
 //!
-//! Does not guarantee: that a call which returned [`Trouble::Store`] had no effect.
+//! Does not guarantee: that a call that returned [`Trouble::Store`] had no effect.
 //!
 //! Assumes: its calls are made inside a tokio runtime.
 
@@ -57,22 +57,22 @@ use crate::{
 };
 use unheard::Unheard;
 
-/// Longest value of a key, in bytes of UTF-8.
+/// The longest value of a key, in bytes of UTF-8.
 pub const MAX_VALUE_BYTES: usize = 16 * 1024;
-/// Writes that one call has under way over a network.
+/// How many writes one call has in flight over a network.
 const WRITES_AT_ONCE: usize = 128;
 
-/// How often a call that waits at another node looks whether that lives.
+/// How often a call that waits at another node checks whether that node still lives.
 const LOOK_FOR_DEATHS: Duration = Duration::from_millis(250);
 
-/// Bounds that callers meet.
+/// Limits on what callers may ask for.
 #[derive(Clone, Copy, Debug)]
 pub struct CallLimits {
-    /// The longest that a caller may wait in a queue.
+    /// The longest time for which a caller may wait in a queue.
     pub wait_max: Duration,
-    /// Most places that waiting callers have in the queues of all keys together.
+    /// How many places waiting callers may occupy in the queues of all keys together.
     pub waiting_places: usize,
-    /// Only keys that some policy names are granted.
+    /// Only keys that match the prefix of a policy are granted.
     pub strict_prefixes: bool,
     /// The largest weight that a member of a pool may have.
     pub weight: u32,
@@ -85,38 +85,38 @@ pub struct Manager {
     draining: watch::Sender<bool>,
     /// Request ids of acquire-any calls that are being served.
     serving: DashMap<u128, ()>,
-    /// Places in queues that nobody has.
+    /// Free places in queues.
     places: Arc<Semaphore>,
     supervisor: crate::actor::SupervisorAddr,
-    /// This node among others, where the store is shared.
+    /// This node among the others, if the store is shared.
     node: Option<Arc<Node>>,
 }
 
 /// A request to own one key.
 #[derive(Clone, Debug)]
 pub struct AcquireOne {
-    /// Which key.
+    /// The key to acquire.
     pub key: Key,
-    /// Who wants it.
+    /// The owner that acquires it.
     pub owner: Owner,
     /// Milliseconds that a grant or heartbeat keeps the lease.
     pub ttl_ms: u64,
     /// A new value for the key.
     pub value: Option<Box<str>>,
-    /// Take it also from oneself.
+    /// Take the key even if the same owner already holds it.
     pub reclaim: bool,
-    /// Be answered from what this node knows, without a look into the store.
+    /// Permit an answer from this node's memory, without a read of the store.
     pub allow_stale: bool,
     /// How long to wait in the queue, in milliseconds.
     pub wait_ms: u64,
     /// Digests of the request id and of the rest of the request.
     pub mark: Option<(u128, u64)>,
-    /// The session that is to keep the lease; `ttl_ms` is then its ttl.
+    /// The session that keeps the lease. `ttl_ms` is then the session's ttl.
     pub session: Option<SessionId>,
 }
 
 impl AcquireOne {
-    /// A request without a wait, for a lease that lives by heartbeats of its own.
+    /// A request without a wait, for a lease that is kept by its own heartbeats.
     #[must_use]
     pub fn new(key: Key, owner: Owner, ttl_ms: u64) -> Self {
         Self {
@@ -134,26 +134,25 @@ impl AcquireOne {
 }
 
 impl Manager {
-    /// The clock that the moments of calls are read on.
+    /// The clock on which the moments of calls are read.
     #[must_use]
     pub fn now(&self) -> Moment {
         self.world.clock.now()
     }
 
-    /// What the actors share; for the doors and the tests.
+    /// The state that the actors share; for the HTTP handlers and the tests.
     #[must_use]
     pub fn world(&self) -> &Arc<World> {
         &self.world
     }
 
-    /// The bounds that callers meet.
+    /// The limits on what callers may ask for.
     #[must_use]
     pub fn limits(&self) -> CallLimits {
         self.limits
     }
 
-    /// Becomes the owner of a key. `received` is when the request arrived: waiting counts for the
-    /// holder.
+    /// Acquires a key. `received` is when the request arrived: the time spent waiting counts in the holder's favour.
     ///
     /// # Errors
     /// [`AcquireError`].
@@ -170,7 +169,7 @@ impl Manager {
         Ok(self.acquire_kept(one, None, asked).await?.heard().1)
     }
 
-    /// Becomes the owner of a session's key.
+    /// Acquires a session's key.
     async fn acquire_session(
         &self,
         one: &AcquireOne,
@@ -182,7 +181,7 @@ impl Manager {
         Ok(self.acquire_as(one, asked, shape).await?.heard().1)
     }
 
-    /// Becomes the owner of a key, by a ttl that was checked or under a session that was seen alive.
+    /// Acquires a key, with a ttl that was checked or under a session that was seen alive.
     async fn acquire_kept(
         &self,
         one: &AcquireOne,
@@ -209,8 +208,8 @@ impl Manager {
         Ok(Unheard::new(&self.world, one.key.clone(), result?, one.mark.is_some()))
     }
 
-    /// R6: the session is seen alive before the grant is written, and again before it is told: the
-    /// promise is the session's.
+    /// R6: the session is seen alive before the grant is written, and again before the caller is told. The promise is
+    /// the session's.
     async fn acquire_under(
         &self,
         one: &AcquireOne,
@@ -238,15 +237,15 @@ impl Manager {
                 Ok(unheard.heard().1)
             }
             Err(error) => {
-                // Its sweep may have been before this grant.
+                // The session's leases may have been searched for before this grant landed.
                 self.world.sessions.inquire(id.digest, [one.key.clone()]);
                 Err(Box::new(error).into())
             }
         }
     }
 
-    /// R9: a place in this node's queue for a caller that is granted the key at another one, where its session has
-    /// its home. Returns when its turn has come: the key is then kept for its owner for two seconds.
+    /// R9: takes a place in this node's queue for a caller whose session has another home node, where the key is then
+    /// granted. Returns when its turn has come: the key is then offered to its owner for 2 s.
     ///
     /// # Errors
     /// [`AcquireError`].
@@ -292,24 +291,24 @@ impl Manager {
         }
     }
 
-    /// Whether some policy names the key, where that is asked for.
+    /// Checks that a policy names the key, if the settings require it.
     fn check_named(&self, field: &'static str, key: &Key) -> Result<(), Invalid> {
         let strict = self.limits.strict_prefixes && !key.is_session();
         if !strict || !self.world.rules().of(key.as_str()).0.prefix.is_empty() {
             return Ok(());
         }
-        let detail = format!("{key:?} is named by no policy, and limits.strict_prefixes is on");
+        let detail = format!("{key:?} matches no policy, and limits.strict_prefixes is on");
         Err(Invalid { field, detail })
     }
 
-    /// So many places in queues, until they are dropped.
+    /// Takes this many places in queues, until the permit is dropped.
     fn places(&self, count: usize) -> Result<OwnedSemaphorePermit, Trouble> {
         let places = u32::try_from(count).ok();
         let taken = places.and_then(|count| self.places.clone().try_acquire_many_owned(count).ok());
         taken.ok_or(Trouble::Crowded)
     }
 
-    /// How many places in queues waiting callers have.
+    /// How many places in queues are occupied by waiting callers.
     #[must_use]
     pub fn waiting_places(&self) -> usize {
         self.limits.waiting_places.saturating_sub(self.places.available_permits())
@@ -326,13 +325,13 @@ impl Manager {
         self.world.rules().of(key).1.acquired(outcome, self.now().since(received));
     }
 
-    /// How many writes one call has under way: all of them, where one sync takes them all; over a
-    /// network no more than a connection needs to be busy, so that none waits for its time-out.
+    /// How many writes one call has in flight. Where one sync takes all writes, there is no limit. Over a network,
+    /// there are no more than keep a connection busy, so that none of them waits until its time-out.
     fn at_once(&self) -> usize {
         if self.node.is_some() { WRITES_AT_ONCE } else { usize::MAX }
     }
 
-    /// The nodes on the store, this one first; empty where the store is not shared.
+    /// The nodes on the store, this node first. Empty if the store is not shared.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeView> {
         self.node.as_ref().map(|node| node.list()).unwrap_or_default()
@@ -349,8 +348,7 @@ impl Manager {
         self.nodes().into_iter().filter(living).map(home).collect()
     }
 
-    /// Addresses at which more than one living node says that it is reached: what is sent to one of them
-    /// arrives at another.
+    /// Addresses that more than one living node claims. What is sent to one of these nodes arrives at another.
     #[must_use]
     pub fn shared_addresses(&self) -> BTreeSet<Box<str>> {
         let nodes = self.nodes();
@@ -364,8 +362,8 @@ impl Manager {
         shared
     }
 
-    /// Other living nodes of this version whose policies or plugins are not this node's: what a tenure's end calls
-    /// for depends on who ends it, and a fence waits where its plugin is not known.
+    /// Other living nodes of the same version whose policies or plugins differ from this node's. The node that ends a
+    /// tenure decides which fences it needs, and a fence waits on a node that does not have its plugin.
     #[must_use]
     pub fn nodes_with_other_rules(&self) -> BTreeSet<Nonce> {
         let nodes = self.nodes();
@@ -374,38 +372,39 @@ impl Manager {
         others.map(|other| other.record.incarnation).collect()
     }
 
-    /// How many leases are at home here.
+    /// How many leases have this node as their home node.
     #[must_use]
     pub fn homed(&self) -> u32 {
         self.world.homed()
     }
 
-    /// Tells the other nodes that this one leaves, so that they adopt its leases at once. From here on
-    /// it promises nothing.
+    /// Announces to the other nodes that this one leaves, so that they adopt its leases at once. From here on it
+    /// promises nothing.
     pub async fn leave(&self) {
         if let Some(node) = &self.node {
             node.leave().await;
         }
     }
 
-    /// Takes no more work; callers that wait are told so.
+    /// Accepts no more work. Waiting callers get an error that says so.
     pub fn drain(&self) {
         self.draining.send_replace(true);
         self.world.stop();
     }
 
-    /// Whether no more work is taken.
+    /// Whether this coordinator accepts no more work.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.get()
     }
 
-    /// Resolves when no more work is taken.
+    /// Resolves when this coordinator accepts no more work.
     pub async fn drained(&self) {
         let _ = self.draining.subscribe().wait_for(|draining| *draining).await;
     }
 
-    /// A call that waits in queues of these pools; it ends, with its caller told why, when no more work is taken.
+    /// Runs a call that waits in queues of these pools. It ends with [`Trouble::Draining`] when no more work is
+    /// accepted.
     async fn unless_draining<T>(
         &self,
         pools: Vec<Arc<PoolMetrics>>,
@@ -419,8 +418,8 @@ impl Manager {
         }
     }
 
-    /// Asks the key's actor, and its successor should it die before it answers. `make` gives the same
-    /// request each time.
+    /// Asks the key's actor, or its successor if the actor dies before it answers. `make` must give the same request
+    /// each time.
     async fn ask(
         &self,
         key: &str,
@@ -466,7 +465,7 @@ impl Manager {
         }
     }
 
-    /// Whether a key's policy takes such a ttl.
+    /// Checks that a key's policy accepts this ttl.
     fn check_ttl(&self, key: &str, field: &'static str, ttl_ms: u64) -> Result<(), Invalid> {
         let rules = self.world.rules();
         let Policy { ttl, pool, .. } = &**rules.of(key).0;
@@ -489,7 +488,7 @@ impl Manager {
     }
 }
 
-/// Counts a caller that waits, for as long as it does.
+/// Counts a waiting caller for as long as it waits.
 struct Waiting(Vec<Arc<PoolMetrics>>);
 
 impl Waiting {

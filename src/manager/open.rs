@@ -1,4 +1,4 @@
-//! Putting a coordinator together.
+//! Opens a coordinator.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,44 +14,44 @@ use crate::{
     telemetry::{Metrics, OwnershipLog},
 };
 
-/// Everything that a coordinator is made of.
+/// The parts of a coordinator.
 pub struct Parts {
     /// The store.
     pub store: Arc<dyn LeaseStore>,
     /// The clock of every promise.
     pub clock: Arc<dyn Clock>,
-    /// Where nonces come from.
+    /// The source of nonces.
     pub entropy: Arc<dyn Entropy>,
-    /// Where lease actors live.
+    /// The threads on which lease actors live.
     pub arbiters: Arc<Arbiters>,
     /// When the store's lock was taken, on `clock`.
     pub locked_at: Moment,
-    /// Where clients and other nodes reach this coordinator.
+    /// The address at which clients and other nodes reach this coordinator.
     pub url: String,
-    /// How long this node may answer after its record was written, where the store is shared.
+    /// How long this node may make promises after it wrote its record, if the store is shared.
     pub node_ttl: Duration,
-    /// Bounds of the actors.
+    /// Limits of the actors.
     pub actors: Limits,
-    /// What holds for the keys.
+    /// The policies of the keys.
     pub policies: Arc<Policies>,
-    /// What fences resources.
+    /// The fence plugins.
     pub plugins: Vec<NamedPlugin>,
-    /// Bounds that callers meet.
+    /// Limits on what callers may ask for.
     pub calls: CallLimits,
-    /// Most callers in one key's queue.
+    /// The highest number of callers in one key's queue.
     pub waiters_per_key: usize,
-    /// Most calls that wait for one key's write.
+    /// The highest number of calls that wait for one key's write.
     pub inflight_per_key: usize,
     /// Handles to the metrics.
     pub metrics: Arc<Metrics>,
     /// The log of ownership changes.
     pub ownership_log: OwnershipLog,
-    /// The rule that is broken on purpose, for the tests of the tests.
+    /// The rule that a test breaks on purpose, to check that other tests notice.
     #[cfg(any(test, feature = "testing"))]
     pub broken: Option<crate::lease::Mutant>,
 }
 
-/// Why no coordinator could be opened.
+/// Why a coordinator could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The store could not be read.
@@ -60,9 +60,9 @@ pub enum OpenError {
 }
 
 impl Manager {
-    /// Opens a coordinator: reads what an earlier process left, starts the supervisor here and the
-    /// inherited leases' actors in the background. To be called inside an actix system, or, where
-    /// there is no arbiter, inside the `LocalSet` that is to be its process.
+    /// Opens a coordinator: reads what an earlier process left, and starts the supervisor on this thread and the actors
+    /// of inherited leases in the background. Must be called inside an actix system. Without arbiters, it must be
+    /// called inside the `LocalSet` in which the coordinator is to live.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -104,10 +104,10 @@ impl Manager {
         actor::forgotten::start(&world);
         let inherited = if shared { Vec::new() } else { actor::inherit(&world).await? };
         let supervisor = Supervisor::new(world.clone(), exit_notices).start();
-        // After the feed was taken: what happens while the store is searched is heard.
+        // Must start after the feed was taken, so that changes made during its search are not missed.
         actor::pools::start(&world);
         if shared {
-            // After the feed was taken, too.
+            // This also must come after the feed was taken.
             actor::bonds::read_all(&world, |_, _| {}).await?;
         }
         let node = shared.then(|| Node::new(world.clone(), &parts.url, parts.node_ttl));
@@ -122,13 +122,13 @@ impl Manager {
         Ok(Arc::new(Self { world, limits, draining, serving, places, supervisor, node }))
     }
 
-    /// From here on nothing is granted, and no heartbeat is absorbed.
+    /// From now on nothing is granted, and no heartbeat is absorbed.
     pub(crate) fn promise_nothing(&self) {
         self.world.set_terms(|terms| terms.until = Moment::ZERO);
     }
 
-    /// The last step of a graceful stop, after [`Manager::drain`] and after the doors are shut: waits
-    /// until the bus has published what the store committed, at most `patience`.
+    /// The last step of a graceful stop, after [`Manager::drain`] and after the HTTP server has stopped. Waits for
+    /// `patience` at most until the bus has published what the store committed.
     pub async fn close(&self, patience: Duration) {
         self.world.plugins.close(patience).await;
         let committed = self.world.bus.reached(self.world.store.latest());

@@ -1,4 +1,4 @@
-//! Waiting in the queues of several keys at once.
+//! Waits in the queues of several keys at once.
 
 use std::time::Duration;
 
@@ -9,15 +9,16 @@ use crate::{
     telemetry::AcquireOutcome,
 };
 
-/// Before the first try to queue up again at keys that forgot the caller, and after that at most.
+/// The pause before the first attempt to queue again at keys that dropped the caller's place, and the longest such
+/// pause.
 const REQUEUE_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// How long a grant that is being written when the wait is over may take.
+/// When the wait is over while a grant is being written, how long that may take.
 const GRANTING: Duration = Duration::from_millis(500);
 
 impl Manager {
-    /// Waits in the queues of all keys. A place that a key's dead or retired actor forgot is taken
-    /// again. Once `leave` resolves, it leaves them all, unless some key is granting just then.
+    /// Waits in the queues of all keys. A place that was dropped because a key's actor died or left memory is taken
+    /// again. Once `leave` resolves, the caller leaves all queues, unless some key is granting at that moment.
     pub(super) async fn park(
         &self,
         any: &AcquireAny,
@@ -54,7 +55,7 @@ impl Manager {
                 Ok(granted) => Ok(granted),
                 Err(_) if wait.withdraw() => Ok(None),
                 Err(_) => {
-                    // A key is granting just then.
+                    // A key is granting at this moment.
                     let granted = tokio::time::timeout(GRANTING, &mut listening).await;
                     let why = "a grant to this call is not settled yet";
                     granted.map_err(|_| Trouble::Store(StoreError::Unavailable(why.into())))
@@ -74,7 +75,7 @@ impl Manager {
     }
 }
 
-/// Listens until it is to leave. A key that is granting is waited for: its grant is the caller's.
+/// Listens until `leave` resolves. If a key is granting then, waits for it: the grant is the caller's.
 async fn listen_until(
     leave: impl Future<Output = ()>,
     wait: &AnyWait,
@@ -94,7 +95,7 @@ async fn listen_until(
     None
 }
 
-/// Waits for the grant; `None` when every key refused. Forgotten places are taken again, after pauses that grow.
+/// Waits for the grant. Returns `None` if every key refused. Takes dropped places again, after increasing pauses.
 async fn listen(
     heard: AnyHeard,
     places: usize,

@@ -1,4 +1,4 @@
-//! Pools, as people see them.
+//! Pools, as shown to operators.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::{actor::PoolView, lease::Key};
 pub struct PoolShown {
     /// Its name.
     pub pool: Arc<str>,
-    /// Whether its leases are moved between its members.
+    /// Whether leases are moved between its members.
     pub balance: bool,
-    /// Who works for it; `None` while nobody counts its keys: no session joined it, or the node has just begun
-    /// to look.
+    /// Its members and keys. `None` while the keys are not counted: no session joined the pool, or the node has only
+    /// begun to read them.
     pub view: Option<PoolView>,
 }
 
@@ -36,7 +36,7 @@ impl Manager {
         Ok(pools)
     }
 
-    /// A pool; `None` for one that no policy names.
+    /// The pool with this name. `None` if no policy names it.
     ///
     /// # Errors
     /// [`Trouble`] when the store cannot be read.
@@ -51,7 +51,7 @@ impl Manager {
             if here {
                 member.joined.node = self.world.terms().node;
             } else if !self.is_alive(member.joined.node) {
-                // Another node took it on, which changed nothing that the feed would tell.
+                // Another node adopted the session. The feed does not report adoptions.
                 let home = self.view(&Key::of_session(member.digest)).await?.node;
                 member.joined.node = home.unwrap_or(member.joined.node);
             }
@@ -64,17 +64,17 @@ impl Manager {
         self.nodes().iter().any(|view| view.record.incarnation == node && living(view))
     }
 
-    /// Whether a policy names such a pool. A session that joined another would be a member of nothing, and
-    /// who asks about another has mistyped it.
+    /// Checks that a policy names this pool. A session that joined any other pool would get no keys, and the name in a
+    /// query for any other pool is mistyped.
     ///
     /// # Errors
-    /// [`Invalid`], which tells the names that there are.
+    /// [`Invalid`], with the names of all pools.
     pub fn check_pool(&self, name: &str) -> Result<(), Invalid> {
         let known = self.pool_names();
         if known.iter().any(|pool| **pool == *name) {
             return Ok(());
         }
-        let detail = format!("is {name:?}, which no policy names; there are {}", known.join(", "));
+        let detail = format!("is {name:?}, but no policy names it; pools: {}", known.join(", "));
         Err(Invalid { field: "pool", detail })
     }
 }

@@ -1,13 +1,12 @@
 //! Calls that are repeated under one request id: which node serves them, and what they were granted.
 //!
-//! Guarantees: nodes that agree about who lives send a request id to the same one of them, which serves
-//! one call of it at a time; a repeated call is given every lease that it was granted and that still
-//! stands, or is told to come again.
+//! Guarantees: nodes that agree about who lives send a request id to the same node, which serves one call with it at a
+//! time. A repeated call gets every lease that it was granted and that is still held, or is told to try again.
 //!
-//! Does not guarantee: one grant for two calls that overlap at two nodes while these disagree about who
-//! lives, which they do for less than a second after a node came or went (a quarter of `node.ttl`).
+//! Does not guarantee: a single grant for two calls that overlap at two nodes while these disagree about who lives.
+//! They may disagree for a quarter of `node.ttl` after a node came or went (less than 1 s at the default).
 //!
-//! Assumes: a look at a key that another node may have changed is a look into the store.
+//! Assumes: the view of a key that another node may have changed is read from the store.
 
 use std::sync::Arc;
 
@@ -26,16 +25,17 @@ use crate::{
 /// What an acquire-any was granted.
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// By this node, now or before.
+    /// Grants by this node, now or earlier.
     pub grants: Vec<(Key, Grant)>,
-    /// Before, and at home at other living nodes, which tell the rest: [`Manager::granted_here`].
+    /// Earlier grants whose home nodes are other living nodes. [`Manager::granted_here`] at these nodes returns the
+    /// rest.
     pub elsewhere: Vec<(Key, Home)>,
 }
 
 impl Manager {
-    /// The node that serves the calls of a request id, when it is another: of the living ones that can be
-    /// reached, the one whose digest with the id is the highest. So a node that comes or goes moves the
-    /// ids that it has, and no others.
+    /// The node that serves the calls of a request id, if it is another one. Of the living nodes with an address, it is
+    /// the one with the highest digest of the id and its incarnation. So when a node comes or goes, only the ids that
+    /// it serves move.
     #[must_use]
     pub fn server_of(&self, id: u128) -> Option<Home> {
         let nodes = self.nodes();
@@ -52,7 +52,7 @@ impl Manager {
         (!server.this).then_some(Home { node, url })
     }
 
-    /// A repeated call gets what it was granted, and never anything else.
+    /// Gives a repeated call what it was granted earlier, and nothing else.
     pub(super) async fn granted_before(
         &self,
         any: &AcquireAny,
@@ -66,7 +66,7 @@ impl Manager {
         for (key, view) in keys.iter().zip(&views) {
             let marked = view.marks.iter().find(|(id, _)| *id == mark.0);
             if view.granting == Some(mark.0) {
-                // It may come yet, or never.
+                // The grant may or may not still happen.
                 standing.push(key);
             } else if let Some((_, stands)) = marked {
                 seen = true;
@@ -83,9 +83,9 @@ impl Manager {
                 Err(AcquireError::Trouble(Trouble::Elsewhere(home))) => {
                     served.elsewhere.push((key.clone(), home));
                 }
-                // Less than all that it has would be taken for all.
+                // The caller would take a part for the whole.
                 Err(AcquireError::Trouble(trouble)) => return Err(trouble.into()),
-                // It ended meanwhile.
+                // The tenure ended meanwhile.
                 Err(_) => {}
             }
         }
@@ -95,14 +95,14 @@ impl Manager {
         if seen { Err(AcquireAnyError::Refused(Refusal::RequestSpent(None))) } else { Ok(None) }
     }
 
-    /// Keys of a pool at which a request id was granted lately, or is about to be.
+    /// Keys of a pool that were recently granted under a request id, or are about to be.
     pub(super) async fn marked_keys(
         &self,
         pool: &str,
         named: &[Key],
         id: u128,
     ) -> Result<Vec<Key>, Trouble> {
-        // The store does not say what is on its way, nor that there is a key which this call names first.
+        // The store does not show grants in flight, nor a key that has no record yet and that this call names.
         let mut awake: HashSet<Key> = named.iter().cloned().collect();
         let marked = |key: &Key, found: &Found| {
             let of_it =
@@ -125,8 +125,7 @@ impl Manager {
         Ok(marked)
     }
 
-    /// What an earlier call with the same mark was granted, as far as it is at home here; nothing is
-    /// granted anew.
+    /// What an earlier call with the same mark was granted, as far as this is the home node. Grants nothing new.
     ///
     /// # Errors
     /// [`AcquireAnyError`].
@@ -144,7 +143,7 @@ impl Manager {
         }
     }
 
-    /// Whether the grant of a request id stands at this key.
+    /// Whether the tenure that was granted under a request id still lasts at this key.
     ///
     /// # Errors
     /// [`Trouble`] when the store cannot be read.

@@ -14,58 +14,58 @@ use crate::{
     store::Range,
 };
 
-/// Most bytes of what a heartbeat says about its progress.
+/// The longest progress in a heartbeat, in bytes.
 pub const MAX_PROGRESS_BYTES: usize = 256;
-/// Sessions read at a time.
+/// How many sessions are read at a time.
 const PAGE: usize = 1000;
-/// How often, and after which pause, a session is looked for that was adopted a moment ago.
+/// How many times, and after which pause, a session that was adopted a moment ago is looked up again.
 const ARRIVALS: u32 = 20;
 const ARRIVAL: Duration = Duration::from_millis(5);
 
-/// A session as everybody may see it.
+/// The public view of a session.
 #[derive(Clone, Debug)]
 pub struct SessionView {
-    /// Its name for everybody.
+    /// Its public name.
     pub digest: Nonce,
-    /// Its own lease: owner, ttl, home.
+    /// The view of its own lease: owner, ttl, home node.
     pub view: View,
-    /// What it said when it was made.
+    /// What the request that made it specified.
     pub spec: SessionSpec,
-    /// What it keeps; `None` where another node knows.
+    /// The count and digest of its leases. `None` if another node is its home node.
     pub holdings: Option<Holdings>,
 }
 
 /// A session that was made.
 #[derive(Clone, Debug)]
 pub struct Opened {
-    /// The secret that keeps it.
+    /// The secret that authorizes its heartbeats.
     pub id: SessionId,
-    /// Milliseconds from before the request was sent, on the caller's clock.
+    /// How long the session is promised, in milliseconds from before the request was sent, on the caller's clock.
     pub valid_for_ms: u64,
-    /// What everybody may see.
+    /// The public view.
     pub session: SessionView,
 }
 
 /// A heartbeat that was absorbed.
 #[derive(Clone, Debug)]
 pub struct SessionAlive {
-    /// Every lease of the session is held from the answer until so many milliseconds after the moment
-    /// before the heartbeat was sent, but for those in `revoked`.
+    /// How long every lease of the session is held, except those in `revoked`: in milliseconds from before the
+    /// heartbeat was sent.
     pub valid_for_ms: u64,
-    /// What it keeps.
+    /// The count and digest of its leases.
     pub holdings: Holdings,
-    /// Tenures that an administrator ordered to end: this heartbeat does not keep them.
+    /// Tenures that an administrator revoked: this heartbeat does not keep them.
     pub revoked: Vec<(Key, Token)>,
-    /// What it is asked to hand over.
+    /// What the session is asked to hand over.
     pub asks: Asks,
 }
 
 /// What a session is asked to hand over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asks {
-    /// Tenures, and in how many milliseconds each of them is ordered to end.
+    /// Tenures, each with the time until it is revoked, in milliseconds.
     pub leases: Vec<(Key, Token, u64)>,
-    /// In how many milliseconds the session is, where it is to hand over all that it keeps.
+    /// If the session is asked to hand over all its leases: the time until it is revoked, in milliseconds.
     pub all: Option<u64>,
 }
 
@@ -93,7 +93,7 @@ impl Manager {
         let bytes = spec.stored_bytes();
         if bytes > MAX_VALUE_BYTES {
             let detail = format!(
-                "and the rest are {bytes} bytes long as they are kept; at most {MAX_VALUE_BYTES} are allowed"
+                "and the other fields need {bytes} bytes; at most {MAX_VALUE_BYTES} are allowed"
             );
             return Err(Invalid { field: "checks", detail }.into());
         }
@@ -107,7 +107,7 @@ impl Manager {
         Ok(Opened { id, valid_for_ms: grant.valid_for_ms, session })
     }
 
-    /// Keeps a session, and with it every lease of it.
+    /// Keeps a session, and with it all its leases.
     ///
     /// # Errors
     /// [`SessionError`].
@@ -128,7 +128,7 @@ impl Manager {
 
     fn asks_of(&self, session: &Session) -> Asks {
         let (now, handovers) = (self.now(), &self.world.sessions.handovers);
-        // One whose time is over is ordered to end at this moment.
+        // A tenure whose deadline has passed is being revoked at this moment.
         let left = |key: &Key| handovers.left_ms(key, now).unwrap_or(0);
         let all = session.drained_by().is_some().then(|| left(&Key::of_session(session.digest)));
         let ask = |(key, token): (Key, Token)| {
@@ -138,8 +138,8 @@ impl Manager {
         Asks { leases: session.asked().into_iter().map(ask).collect(), all }
     }
 
-    /// The session leaves: it is asked, in its owner's name, to hand over all that it keeps, and given nothing
-    /// more of its pool. Counts as a heartbeat. In how many milliseconds what is left is ordered to end.
+    /// Drains a session: asks it, in its owner's name, to hand over all its leases, and grants it nothing more of its
+    /// pool. Counts as a heartbeat. Returns the time until what is left is revoked, in milliseconds.
     ///
     /// # Errors
     /// [`SessionError`].
@@ -175,7 +175,7 @@ impl Manager {
         }
     }
 
-    /// One heartbeat of a session that is at home here.
+    /// Absorbs one heartbeat of a session whose home node is this one.
     pub(super) async fn beat(
         &self,
         id: SessionId,
@@ -189,21 +189,21 @@ impl Manager {
             if session.is_some() {
                 break;
             }
-            // Its actor answers a moment before it makes an adopted session known.
+            // The actor of an adopted session answers a moment before the session becomes known here.
             tokio::time::sleep(ARRIVAL).await;
             session = self.world.sessions.get(id.digest);
         }
         let session = session.ok_or(SessionError::Trouble(Trouble::Busy))?;
-        // Which of its leases a dead home had ordered to end must be known before any is promised.
+        // Nothing may be promised before it is known which of its leases were revoked at a dead home node.
         if !session.surveyed().await {
             return Err(SessionError::Trouble(Trouble::Busy));
         }
         Ok((session, alive.valid_for_ms))
     }
 
-    /// Resolves when a session ends: whoever waits under it is told so, and granted nothing.
+    /// Resolves when a session ends, with the error for a call that waits under it.
     pub(super) async fn session_ends(&self, id: SessionId) -> SessionError {
-        // Where it is not known, it ended between.
+        // A session that is not known has ended meanwhile.
         if let Some(session) = self.world.sessions.get(id.digest) {
             session.ended().await;
         }
@@ -211,7 +211,7 @@ impl Manager {
         found.err().unwrap_or(SessionError::Lost(Lost::UnknownLease))
     }
 
-    /// Ends a session, and every lease of it.
+    /// Ends a session and all its leases.
     ///
     /// # Errors
     /// [`SessionError`].
@@ -225,7 +225,7 @@ impl Manager {
         self.release(key.as_str(), release, asked).await.map_err(SessionError::of_release)
     }
 
-    /// A session as everybody may see it; `None` for one that is over or never was.
+    /// The public view of a session. `None` if it is over or never existed.
     ///
     /// # Errors
     /// [`Trouble`] when the store cannot be read.
@@ -244,7 +244,7 @@ impl Manager {
         Some(SessionView { digest, view, spec, holdings })
     }
 
-    /// A page of living sessions, by digest.
+    /// A page of living sessions, in the order of their digests.
     ///
     /// # Errors
     /// [`Trouble`] when the store cannot be read.
@@ -275,7 +275,7 @@ impl Manager {
         }
     }
 
-    /// The bond of a lease that is to be granted under a session. Counts as a heartbeat of it.
+    /// The session reference for a lease that is to be granted under a session. Counts as a heartbeat of the session.
     pub(super) async fn bond(
         &self,
         id: SessionId,
@@ -322,7 +322,7 @@ impl From<HolderError> for SessionError {
     }
 }
 
-/// How far the work has come is told in at most [`MAX_PROGRESS_BYTES`].
+/// Checks that the progress is at most [`MAX_PROGRESS_BYTES`] long.
 pub(crate) fn check_progress(progress: Option<&str>) -> Result<(), Invalid> {
     match progress.filter(|text| text.len() > MAX_PROGRESS_BYTES) {
         Some(text) => {

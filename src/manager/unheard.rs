@@ -1,7 +1,7 @@
-//! Grants of a call that is still being served: where its caller leaves before it is answered, they are given back.
+//! Grants of a call that is still being served. If its caller leaves before the call is answered, they are released.
 //!
-//! Guarantees: a lease that no answer names, and that no repeated call may ask for, ends at once, and not after a ttl
-//! or with its session.
+//! Guarantees: a lease that no answer names, and that no repeated call may ask for, ends at once. It does not wait for
+//! its ttl or for the end of its session.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{
     lease::{Grant, Key, LeaseId},
 };
 
-/// A grant that its caller has not heard of.
+/// A grant that its caller was not told of.
 pub(super) struct Unheard {
     pub key: Key,
     pub grant: Grant,
@@ -18,13 +18,13 @@ pub(super) struct Unheard {
 }
 
 impl Unheard {
-    /// `marked`: the caller gave a request id, and may ask for the grant again.
+    /// `marked`: the call has a request id, so its caller may ask for the grant again.
     pub fn new(world: &Arc<World>, key: Key, grant: Grant, marked: bool) -> Self {
         let proof = (!marked).then(|| (world.clone(), key.clone(), grant.lease_id));
         Self { key, grant, back: GiveBack(proof) }
     }
 
-    /// The answer that tells of it is on its way.
+    /// The caller is being told: the grant must not be released any more.
     pub fn heard(self) -> (Key, Grant) {
         let Self { key, grant, mut back } = self;
         back.0 = None;

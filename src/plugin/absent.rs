@@ -1,4 +1,4 @@
-//! In the place of a kind of plugin that this build lacks.
+//! Replaces a kind of plugin that this build lacks.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A plugin from its settings.
+//! Makes a plugin from its settings.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
 /// Why a plugin cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// A file of a secret is of no use.
+    /// A file with a secret cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
     /// This build lacks the kind.
@@ -21,21 +21,21 @@ pub enum BuildError {
     /// TLS cannot be set up.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] TlsError),
-    /// A value that looked right cannot be used.
+    /// A value passed validation but cannot be used.
     #[error("{key} cannot be used: {why}")]
     Setting {
         /// Its key.
         key: &'static str,
-        /// Why not, without the value.
+        /// The reason, without the value.
         why: String,
     },
 }
 
-/// Makes the plugin of a `[[plugin]]`; `store` are the servers of one of kind `nats` that names none.
-/// Nothing is connected to before the first order.
+/// Makes the plugin of a `[[plugin]]`. `store` gives the servers of a plugin of kind `nats` that names none. It
+/// connects to nothing before the first order.
 ///
 /// # Errors
-/// [`BuildError`]. A secret is in none of them.
+/// [`BuildError`]. It never contains a secret.
 pub fn build(
     plugin: &settings::Plugin,
     store: &settings::Nats,
@@ -55,7 +55,7 @@ pub fn build(
     })
 }
 
-/// For tests: panics, every second time at once and else a moment later.
+/// For tests: panics, on every second try at once, and otherwise a moment later.
 #[cfg(feature = "testing")]
 struct Panics;
 

@@ -1,4 +1,4 @@
-//! An order as others read it.
+//! A fence order as JSON and as a CloudEvent.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use super::FenceOrder;
 use crate::clock::rfc3339;
 
-/// Names an order: the same for every try, at every node.
+/// The id of an order: the same for every try, on every node.
 pub(super) fn id(plugin: &str, order: &FenceOrder) -> String {
     let mut hash = Sha256::new();
     for part in [plugin, order.key.as_str()] {

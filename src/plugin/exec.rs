@@ -1,12 +1,12 @@
-//! A program that fences.
+//! The kind `exec`: fences with a program.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{FailureKind, FenceError, FenceOrder, FencePlugin, Fencing, event, run_group};
 use crate::settings::Secret;
 
-/// Runs a program for each try, in a process group of its own. Exit status 0 confirms. When its time is
-/// over the whole group is killed.
+/// Runs a program for each try, in a process group of its own. Exit status 0 confirms. When the try's time is over, the
+/// whole group is killed.
 pub(super) struct Exec(Arc<Program>);
 
 struct Program {

@@ -1,28 +1,28 @@
-//! Why something failed, as everybody may know it.
+//! The public reason of a failure.
 
 use std::{fmt, io, os::unix::process::ExitStatusExt, process::ExitStatus};
 
-/// Most characters of a foreign text in a log line.
+/// The highest number of characters of an external text in a log line.
 const EXCERPT: usize = 512;
 
-/// The kind of a failure. It quotes nothing that a program, a server or a library said: events and listings show it
-/// to everybody.
+/// The kind of a failure. It quotes nothing that a program, a server or a library said, because events and listings
+/// show it to everybody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailureKind {
-    /// It must not be connected to from here.
+    /// This coordinator must not connect to it.
     NotAllowed,
-    /// Its name has no address.
+    /// The name has no address.
     UnknownName,
-    /// Nobody listens there.
+    /// No process listens there.
     Refused,
-    /// It cannot be connected to, for another reason, or the connection broke.
+    /// The connection failed for another reason, or broke.
     CannotConnect,
     /// There was no answer in time.
     TimedOut,
-    /// It answered with this HTTP status.
+    /// The answer had this HTTP status.
     Status(u16),
-    /// It answered, and the answer does not confirm.
+    /// There was an answer, but it does not confirm.
     Unconfirmed,
     /// The program could not be started.
     CannotStart,
@@ -30,16 +30,16 @@ pub enum FailureKind {
     Exit(i32),
     /// The program was killed by this signal.
     Killed(i32),
-    /// Its code panicked.
+    /// The plugin's code panicked.
     Panicked,
-    /// The progress that was reported did not change.
+    /// The reported progress did not change.
     Unchanged,
-    /// Nothing is known but that it failed.
+    /// It failed; no more is known.
     Failed,
 }
 
 impl FailureKind {
-    /// How a program ended that did not end with 0.
+    /// The failure of a program that did not end with exit status 0.
     #[must_use]
     pub fn of_exit(status: ExitStatus) -> Self {
         match (status.code(), status.signal()) {
@@ -49,8 +49,7 @@ impl FailureKind {
         }
     }
 
-    /// Why there is no connection, or no longer: what an error of the system says that is among the causes of this
-    /// one.
+    /// Why a connection failed or broke, judged by the first system error among the causes of this error.
     #[must_use]
     pub fn of_connection(error: &(dyn std::error::Error + 'static)) -> Self {
         let mut cause = Some(error);
@@ -85,7 +84,7 @@ impl fmt::Display for FailureKind {
     }
 }
 
-/// The beginning of what a program, a server or a library said, for one line of the log, which escapes it.
+/// The beginning of what a program, a server or a library said, for one line of the log. The log escapes it.
 #[must_use]
 pub fn excerpt(text: &str) -> &str {
     let end = text.char_indices().nth(EXCERPT).map_or(text.len(), |(at, _)| at);

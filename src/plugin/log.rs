@@ -1,4 +1,4 @@
-//! A line in the log.
+//! The kind `log`: writes a line to the log.
 
 use super::{FenceOrder, FencePlugin, Fencing};
 

@@ -1,21 +1,20 @@
-//! Plugins that fence resources: what keeps the owner before from touching what its key stands for.
+//! Plugins that fence resources: they keep the previous owner from using what a key stands for.
 //!
-//! Guarantees asked of a plugin: when [`FencePlugin::fence`] returned `Ok`, the tenure that the order
-//! names can do no more harm to the resource. It may be called again with the same order, after a
-//! time-out, a crash or at another node, also after it confirmed; orders are told apart by key, token
-//! and plugin.
+//! Guarantees required of a plugin: when [`FencePlugin::fence`] has returned `Ok`, the tenure that the order names can
+//! do no more harm to the resource. The function may be called again with the same order, after a time-out, after a
+//! crash or on another node, even if it already confirmed. An order is identified by key, token and plugin.
 //!
 //! Does not guarantee: that an order is given once, or by one node only.
 //!
 //! Assumes: a plugin gives up when its future is dropped, which happens when its time is over.
 //!
-//! A plugin of one's own:
+//! A plugin of your own:
 //!
 //! ```
 //! use std::sync::Arc;
 //! use tenure::plugin::{FenceError, FenceOrder, FencePlugin, Fencing};
 //!
-//! /// Takes the rights of a tenure away from a switch.
+//! /// Shuts a port of a switch against a tenure.
 //! struct Switch {
 //!     port: u16,
 //! }
@@ -25,7 +24,7 @@
 //!         let port = self.port;
 //!         Box::pin(async move {
 //!             if order.owner.as_str().is_empty() {
-//!                 return Err(FenceError::permanent("there is nobody to shut out"));
+//!                 return Err(FenceError::permanent("the order has no owner"));
 //!             }
 //!             shut(port, order.token.0).await.map_err(FenceError::new)
 //!         })
@@ -77,19 +76,19 @@ pub use process::run_group;
 
 use crate::lease::{ChangeKind, Key, Nonce, Owner, Token};
 
-/// What a plugin is asked to do: to shut out one ended tenure.
+/// The order to shut out one ended tenure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FenceOrder {
     /// The key.
     pub key: Key,
-    /// The token of the tenure that ended. A resource that keeps the highest token that it saw refuses
-    /// this one and all below.
+    /// The token of the tenure that ended. A resource that keeps the highest shut-out token refuses this token and all
+    /// lower ones.
     pub token: Token,
-    /// Who held it.
+    /// The owner of the tenure.
     pub owner: Owner,
     /// How it ended.
     pub reason: ChangeKind,
-    /// The digest of the session that it was held under.
+    /// The digest of the session that kept the lease.
     pub session: Option<Nonce>,
     /// The pool of the key.
     pub pool: Arc<str>,
@@ -101,26 +100,26 @@ pub struct FenceOrder {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}: {detail}")]
 pub struct FenceError {
-    /// What everybody may know: events and listings show it.
+    /// The public part: events and listings show it.
     pub kind: FailureKind,
-    /// What is known beside, in words for people. It may quote the other side, and goes to the log alone.
+    /// Details for people. They may quote the program or server, and go only to the log.
     pub detail: String,
     /// Another try would end the same way.
     pub permanent: bool,
 }
 
 impl FenceError {
-    /// A failure that another try may mend.
+    /// A failure after which another try may succeed.
     pub fn new(detail: impl fmt::Display) -> Self {
         Self::of(FailureKind::Failed, detail)
     }
 
-    /// A failure that no other try will mend: the order fails at once.
+    /// A failure that no other try can change: the order fails at once.
     pub fn permanent(detail: impl fmt::Display) -> Self {
         Self { permanent: true, ..Self::new(detail) }
     }
 
-    /// A failure of a known kind, which another try may mend.
+    /// A failure of a known kind, after which another try may succeed.
     pub fn of(kind: FailureKind, detail: impl fmt::Display) -> Self {
         Self { kind, detail: detail.to_string(), permanent: false }
     }
@@ -133,7 +132,7 @@ pub type Fencing = Pin<Box<dyn Future<Output = Result<(), FenceError>> + Send>>;
 pub trait FencePlugin: Send + Sync + 'static {
     /// Shuts out the tenure that the order names, and resolves once that is certain.
     ///
-    /// Dropped when its time is over: whatever it started is to end with it. A panic counts as a failed
+    /// The future is dropped when its time is over. Whatever it started must end with it. A panic counts as a failed
     /// try.
     fn fence(&self, order: FenceOrder) -> Fencing;
 }

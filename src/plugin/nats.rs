@@ -1,4 +1,4 @@
-//! A subject of NATS that fences.
+//! The kind `nats`: fences with a message on a subject.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,12 +16,12 @@ use crate::{
     store::nats::{self, Options},
 };
 
-/// A try is dropped when its time is over; the library's own clock must not be faster.
+/// A try is dropped when its time is over. The client library's own time-out must not come earlier.
 const LONG: Duration = Duration::from_secs(2 * 3600);
-/// So much of a refusal is kept, in bytes.
+/// How many bytes of a refusal are kept.
 const KEPT_ANSWER: usize = 512;
 
-/// The plugin of a `[[plugin]]` of kind `nats`; on the servers of the store where it names none.
+/// Makes the plugin of a `[[plugin]]` of kind `nats`. It uses the store's servers if the settings name none.
 pub(super) fn build(
     plugin: &settings::Plugin,
     store: &settings::Nats,
@@ -34,8 +34,8 @@ pub(super) fn build(
     Ok(Arc::new(NatsFence::new(&plugin.name, options, subject, *mode, clock)))
 }
 
-/// Sends the order as a CloudEvent. An answer that begins with `+OK` or `ok` confirms, or the
-/// acknowledgement of a stream.
+/// Sends the order as a CloudEvent. An answer that begins with `+OK` or `ok`, or the acknowledgement of a stream,
+/// confirms.
 pub(super) struct NatsFence(Arc<Inner>);
 
 struct Inner {
@@ -44,7 +44,7 @@ struct Inner {
     subject: String,
     mode: NatsMode,
     clock: Arc<dyn Clock>,
-    /// Made by the first try, and anew after one that failed.
+    /// Made by the first try, and again after one that failed.
     client: Mutex<Option<Client>>,
 }
 
@@ -68,7 +68,7 @@ impl FencePlugin for NatsFence {
             let client = inner.client().await?;
             let outcome = inner.send(&client, &order).await;
             if outcome.is_err() {
-                // Its runtime may be gone, or its server.
+                // The client's runtime may have ended, or its server may be gone.
                 *inner.client.lock().await = None;
             }
             outcome

@@ -1,4 +1,4 @@
-//! A table of PostgreSQL that fences.
+//! The kind `postgres`: fences with a row in a table.
 
 use std::{
     pin::Pin,
@@ -22,10 +22,10 @@ use crate::{
     tls::{self, Roots},
 };
 
-/// Connections that are kept while nobody needs them.
+/// How many unused connections are kept.
 const IDLE: usize = 4;
 
-/// The plugin of a `[[plugin]]` of kind `postgres`.
+/// Makes the plugin of a `[[plugin]]` of kind `postgres`.
 pub(super) fn build(
     plugin: &Plugin,
     _store: &Nats,
@@ -38,8 +38,8 @@ pub(super) fn build(
     Ok(Arc::new(Postgres::new(&url, table, plugin.timeout, *accept_plaintext)?))
 }
 
-/// Raises the key's token in a table, where guarded writes look for it. A write that is under way holds
-/// the row, so that a fence waits until it is over.
+/// Raises the key's token in a table, where guarded writes check it. A write in progress locks the row, so a fence
+/// waits until it is over.
 pub(super) struct Postgres(Arc<Inner>);
 
 struct Inner {
@@ -58,11 +58,11 @@ impl Postgres {
         timeout: Duration,
         accept_plaintext: bool,
     ) -> Result<Self, BuildError> {
-        // The library's error may quote what is wrong.
+        // The library's error may quote the URL.
         let fault =
-            |_| BuildError::Setting { key: "url", why: "it is no URL of PostgreSQL".into() };
+            |_| BuildError::Setting { key: "url", why: "it is not a PostgreSQL URL".into() };
         let mut config: Config = url.parse().map_err(fault)?;
-        // It may have come from a file that was written anew since the settings were read.
+        // The URL may come from a file that changed since the settings were validated.
         if let Some(why) = settings::of_postgres(&config).filter(|_| !accept_plaintext) {
             return Err(BuildError::Setting { key: "url", why });
         }
@@ -110,7 +110,7 @@ impl Inner {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection of one's own: a statement that waits holds up nobody else's.
+    /// A connection for one try alone: a statement that waits delays no other one.
     async fn client(&self) -> Result<Client, tokio_postgres::Error> {
         let kept = {
             let mut idle = self.idle();

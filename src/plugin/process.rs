@@ -1,4 +1,4 @@
-//! Programs that end when nobody waits for them any more, with all that they started.
+//! Runs programs that are killed, with all processes that they started, when no task waits for them any more.
 
 use std::{
     process::{ExitStatus, Stdio},
@@ -14,27 +14,27 @@ use tokio::{
 
 use crate::worker::{Group, company, guardian::Badge};
 
-/// So much of the end of its standard error is kept, in bytes.
+/// How many bytes of the end of the program's standard error are kept.
 const KEPT_STDERR: usize = 1024;
-/// How long its standard error is read after it exited: what it left running may hold it open.
+/// How long standard error is read after the program exited: a process that it left behind may hold it open.
 const STDERR_GRACE: Duration = Duration::from_millis(100);
-/// What it sees of this process's environment; the rest may hold secrets.
+/// The variables that a program inherits from this process. The others may hold secrets.
 const INHERITED: [&str; 7] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR"];
 
 /// A program that exited.
 pub struct Ended {
-    /// How.
+    /// How it exited.
     pub status: ExitStatus,
-    /// The end of what it said on its standard error.
+    /// The end of its standard error.
     pub complaint: String,
 }
 
-/// Runs a program in a process group of its own, with this on its standard input, and these variables
-/// besides the few that it inherits. When the future is dropped the whole group is killed; also when this process is
-/// gone, where [`company::keep`] was called.
+/// Runs a program in a process group of its own, with this standard input, and with these variables in addition to the
+/// few that it inherits. When the future is dropped, the whole group is killed. If [`company::keep`] was called, the
+/// group is also killed when this process is gone.
 ///
 /// # Errors
-/// In words for people: the program could not be started, or was lost.
+/// A message for people: the program could not be started, or was lost.
 pub async fn run_group(
     program: &str,
     arguments: impl IntoIterator<Item = &str>,
@@ -43,7 +43,7 @@ pub async fn run_group(
 ) -> Result<Ended, String> {
     let inherited =
         INHERITED.into_iter().filter_map(|name| Some((name, std::env::var(name).ok()?)));
-    // Kept until it is reaped, or its group is killed.
+    // Kept until the program is reaped, or its group is killed.
     let badge = company::badge().await;
     let mut command = Command::new(program);
     command
@@ -71,7 +71,7 @@ pub async fn run_group(
             child.wait().await
         }
     };
-    // It is reaped: its number may be another's from now on.
+    // The program is reaped: its process id may be reused from now on.
     group.forget();
     if !heard {
         let _ = timeout(STDERR_GRACE, &mut talk).await;
@@ -79,11 +79,11 @@ pub async fn run_group(
     drop(talk);
     let said = tail.into_inner().unwrap_or_else(PoisonError::into_inner);
     let complaint = String::from_utf8_lossy(&said).trim().to_owned();
-    let status = exited.map_err(|error| format!("{program} is lost: {error}"))?;
+    let status = exited.map_err(|error| format!("{program} was lost: {error}"))?;
     Ok(Ended { status, complaint })
 }
 
-/// Tells it what it is to know, and listens to what it complains about.
+/// Writes the program's standard input, and reads its standard error.
 async fn talk(
     stdin: Option<ChildStdin>,
     told: &[u8],
@@ -92,7 +92,7 @@ async fn talk(
 ) {
     let write = async {
         if let Some(mut stdin) = stdin {
-            // One that does not read it closes the pipe, which is no fault.
+            // A program that does not read its input closes the pipe. That is not an error.
             let _ = stdin.write_all(told).await;
         }
     };

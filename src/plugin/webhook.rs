@@ -1,4 +1,4 @@
-//! A URL that fences.
+//! The kind `webhook`: fences with an HTTP request.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use crate::{
     tls::{self, Roots},
 };
 
-/// So much of a refusal is kept, in bytes.
+/// How many bytes of a refusal are kept.
 const KEPT_BODY: usize = 512;
-/// Idle connections that are kept.
+/// How many idle connections are kept.
 const IDLE: usize = 4;
 
 type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// Posts the order as a CloudEvent that is signed by Standard Webhooks. A status of 2xx confirms.
+/// Posts the order as a CloudEvent, signed by Standard Webhooks. A 2xx status confirms.
 pub(super) struct Webhook {
     plugin: String,
     uri: ::http::Uri,
@@ -44,7 +44,7 @@ impl Webhook {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, BuildError> {
         let fault = |key, why: &str| BuildError::Setting { key, why: why.to_owned() };
-        let uri: ::http::Uri = url.parse().map_err(|_| fault("url", "it is no URL"))?;
+        let uri: ::http::Uri = url.parse().map_err(|_| fault("url", "it is not a URL"))?;
         let secure = uri.scheme_str() == Some("https");
         let config = if secure { tls::client(Roots::System)? } else { tls::none() };
         let connector =
@@ -52,7 +52,7 @@ impl Webhook {
         let key = |secret: &Secret| {
             let text = secret.reveal();
             let bytes = STANDARD.decode(text.strip_prefix(WEBHOOK_SECRET).unwrap_or(text));
-            let bytes = bytes.map_err(|_| fault("secrets", "one is no base64"))?;
+            let bytes = bytes.map_err(|_| fault("secrets", "one is not base64"))?;
             Ok(Hmac::new_from_slice(&bytes).expect("HMAC takes keys of any length"))
         };
         Ok(Self {
@@ -66,7 +66,7 @@ impl Webhook {
         })
     }
 
-    /// `v1,<base64>` for every key, with spaces between.
+    /// `v1,<base64>` for every key, separated by spaces.
     fn signatures(&self, id: &str, timestamp: u64, body: &[u8]) -> String {
         let sign = |key: &Hmac<Sha256>| {
             let mut mac = key.clone();
@@ -113,8 +113,8 @@ impl FencePlugin for Webhook {
     }
 }
 
-/// What a status that does not confirm means: a redirect is not followed, and of what is the request's
-/// own fault only a time-out and too many requests are worth another try.
+/// The error for a status that does not confirm. A redirect is not followed. Of the statuses that blame the request,
+/// only a time-out and too many requests are worth another try.
 fn refusal(status: ::http::StatusCode, said: &[u8]) -> FenceError {
     use ::http::StatusCode;
     let said = String::from_utf8_lossy(said);

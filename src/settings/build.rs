@@ -1,6 +1,6 @@
-//! What this build is made of: some kinds of stores and plugins need a Cargo feature.
+//! Checks whether this build has what the settings choose: some kinds of stores and plugins need a Cargo feature.
 //!
-//! Not a part of loading: settings are read and judged alike in every build.
+//! This is not part of loading: every build reads and checks settings in the same way.
 
 use super::{Fault, Faults, Loaded};
 
@@ -11,21 +11,21 @@ const OPTIONAL: [(&str, bool); 3] = [
     ("postgres", cfg!(feature = "postgres")),
 ];
 
-/// A store or a plugin is of a kind that this build lacks.
+/// A store or plugin is of a kind that this build lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this build of tenure was made without the Cargo feature `{0}`")]
 pub struct NotBuilt(pub &'static str);
 
 impl Loaded {
-    /// Looks whether this build has the store and the plugins that are chosen.
+    /// Checks whether this build has the chosen store and plugins.
     ///
     /// # Errors
-    /// Everything that it lacks.
+    /// All that the build lacks.
     pub fn check_build(&self) -> Result<(), Faults> {
         self.check_against(&OPTIONAL)
     }
 
-    /// The same for a build whose optional kinds are these.
+    /// The same, for a build with these optional kinds.
     pub(super) fn check_against(&self, optional: &[(&str, bool)]) -> Result<(), Faults> {
         let store = ("store.kind".to_owned(), self.settings.store.kind.as_str());
         let plugins = self.settings.plugins.iter().enumerate();

@@ -1,28 +1,28 @@
-//! What is wrong with the settings, and where.
+//! The faults of settings, and where they are.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
 /// The layer that a value came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody set it.
+    /// The built-in default.
     #[default]
     Default,
     /// The file.
     File {
-        /// Its path.
+        /// The file's path.
         path: Arc<PathBuf>,
-        /// The line, from 1; none for what concerns the whole file.
+        /// The line, counted from 1; none for a fault of the whole file.
         line: Option<usize>,
     },
     /// An environment variable.
     Environment {
-        /// Its name.
+        /// The variable's name.
         variable: String,
     },
     /// An argument on the command line.
     Flag {
-        /// As it was written.
+        /// The argument as it was written.
         argument: String,
     },
 }
@@ -39,14 +39,14 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One thing that is wrong.
+/// One fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where it was written.
+    /// The layer that has the fault.
     pub origin: Origin,
-    /// The key, such as `limits.ttl_min`, where it concerns one.
+    /// The key, such as `limits.ttl_min`, if the fault is about one.
     pub key: Option<String>,
-    /// What is wrong with it, for people.
+    /// What is wrong, for people.
     pub problem: String,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Everything that is wrong, one line each.
+/// All faults, displayed with one line each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Faults(pub Vec<Fault>);
 

@@ -1,6 +1,6 @@
-//! Files that the settings name: whether they are there, and hold what they should.
+//! Checks the files that the settings name: whether they exist, and have the expected content.
 //!
-//! Not a part of loading: settings are also shown where their files are not.
+//! This is not part of loading: settings can also be shown on a machine that lacks their files.
 
 use std::path::Path;
 
@@ -8,21 +8,21 @@ use super::{Fault, Faults, Loaded, Settings, StoreKind};
 #[cfg(feature = "postgres")]
 use super::{Plugin, PluginKind};
 
-/// What a file is to hold.
+/// The expected content of a file.
 #[derive(Clone, Copy)]
 enum Holds {
     /// A first line.
     Line,
-    /// A part of a PEM file whose name ends so.
+    /// A PEM section whose name ends with this.
     Pem(&'static str),
 }
 
 impl Loaded {
-    /// Looks at every file that this coordinator would read, those of a store that is not in use left out; also at
-    /// those that it reads only when somebody asks for them.
+    /// Checks every file that this coordinator would read, including files that it only reads on demand, but not the
+    /// files of a store that is not in use.
     ///
     /// # Errors
-    /// Everything that is wrong with any of them.
+    /// All faults of all files.
     pub fn check_files(&self) -> Result<(), Faults> {
         let Settings { node, checks, store, .. } = &self.settings;
         let nats = &store.nats;
@@ -52,7 +52,7 @@ impl Loaded {
 }
 
 impl Loaded {
-    /// What is wrong with the URLs of databases that stand in files.
+    /// The faults of database URLs in files.
     #[cfg(feature = "postgres")]
     fn postgres_files(&self) -> Vec<Fault> {
         let plugins = self.settings.plugins.iter().enumerate();
@@ -61,7 +61,7 @@ impl Loaded {
             else {
                 return None;
             };
-            // One that cannot be read is told when the plugin is made.
+            // A URL that cannot be parsed is reported when the plugin is created.
             let url = url.or_file("url_file", url_file).ok().flatten()?;
             let problem = super::of_postgres(&url.parse().ok()?)?;
             let key = format!("plugin[{at}].url_file");
@@ -90,7 +90,7 @@ fn look(path: &Path, holds: Holds) -> Result<(), String> {
                 inside.is_some_and(|inside| inside.trim_end_matches('-').ends_with(name))
             };
             let found = content.lines().any(begins);
-            if found { Ok(()) } else { Err(format!("holds no {name} in PEM form")) }
+            if found { Ok(()) } else { Err(format!("has no {name} in PEM form")) }
         }
         Holds::Line => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! The layers: file, environment and flags, each read into its leaves.
+//! The layers: reads the file, the environment and the flags into leaves.
 
 use std::{
     collections::HashMap,
@@ -18,12 +18,12 @@ use super::{
     secret::SECRETS,
 };
 
-/// What environment variables that are settings start with.
+/// The prefix of environment variables that are settings.
 const PREFIX: &str = "TENURE";
-/// What stands between the parts of such a variable; a single `_` occurs inside of keys.
+/// The separator between the parts of such a variable. A single `_` is part of a key.
 const SEPARATOR: &str = "__";
 
-/// Where settings are read from, beside the built-in defaults.
+/// The sources of settings, besides the built-in defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     file: Option<PathBuf>,
@@ -40,19 +40,19 @@ pub(super) struct Leaf {
     pub(super) origin: Origin,
 }
 
-/// What the layers hold.
+/// The content of the layers.
 #[derive(Default)]
 pub(super) struct Layers {
     /// All leaves, weakest layer first.
     pub(super) leaves: Vec<Leaf>,
-    /// The tables of lists, in their order.
+    /// The tables of the lists, in their order.
     pub(super) rows: Vec<Row>,
-    /// What could not be read at all.
+    /// The faults of what could not be read at all.
     pub(super) faults: Vec<Fault>,
 }
 
 impl Sources {
-    /// Defaults alone.
+    /// Only the defaults.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -65,7 +65,7 @@ impl Sources {
         self
     }
 
-    /// Takes these variables for the environment, instead of those of the process.
+    /// Uses these variables instead of the environment of the process.
     #[must_use]
     pub fn environment<K: Into<String>, V: Into<String>>(
         mut self,
@@ -76,7 +76,7 @@ impl Sources {
         self
     }
 
-    /// A flag that has a name of its own, such as `--listen`; nothing where it was not given.
+    /// Adds a flag with its own name, such as `--listen`, if it was given.
     #[must_use]
     pub fn flag(mut self, name: &str, path: &str, value: Option<&str>) -> Self {
         if let Some(value) = value {
@@ -85,7 +85,7 @@ impl Sources {
         self
     }
 
-    /// `--set section.key=value`.
+    /// Adds `--set section.key=value`.
     #[must_use]
     pub fn set(mut self, assignment: &str) -> Self {
         let argument = format!("--set {assignment}");
@@ -102,7 +102,7 @@ impl Sources {
                     ),
                 });
             }
-            // A URL may have a password in it.
+            // A URL may contain a password.
             Some((path, value)) if value.contains('@') && value.contains("://") => {
                 self.push_flag(format!("--set {path}=…"), path.trim(), value.trim());
             }
@@ -124,7 +124,7 @@ impl Sources {
         });
     }
 
-    /// Reads all of them.
+    /// Reads all layers.
     pub(super) fn layers(&self) -> Layers {
         let mut layers = Layers { faults: self.misread.clone(), ..Layers::default() };
         if let Some(path) = &self.file {
@@ -170,7 +170,7 @@ fn read_file(path: &Path, layers: &mut Layers) {
     }
 }
 
-/// The content of a file.
+/// Reads the content of a file.
 pub(super) fn read_text(path: &Path, content: &str, layers: &mut Layers) {
     let shared = Arc::new(path.to_owned());
     let at = |line| Origin::File { path: Arc::clone(&shared), line };
@@ -192,8 +192,8 @@ pub(super) fn read_text(path: &Path, content: &str, layers: &mut Layers) {
     });
 }
 
-/// Visits the values of a table with their paths and the offsets of their keys. An empty table is
-/// visited as a value, so that an unknown section is noticed.
+/// Visits the values of a table with their paths and the offsets of their keys. An empty table is visited as a value,
+/// so that an unknown section is noticed.
 fn flatten(
     prefix: &str,
     table: &DeTable<'_>,
@@ -208,7 +208,7 @@ fn flatten(
     }
 }
 
-/// A part with a dot in it is no two parts.
+/// Joins two parts of a path. A part that contains a dot is quoted, so that it stays one part.
 fn join(prefix: &str, part: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let part =

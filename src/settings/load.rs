@@ -1,4 +1,4 @@
-//! Layers to settings: every leaf is judged by itself, so that no fault hides another.
+//! Turns layers into settings. Every leaf is checked by itself, so that no fault hides another.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use super::{
     show, validate,
 };
 
-/// Settings that are valid, and where each value came from.
+/// Valid settings, and the layer that each value came from.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The settings.
@@ -33,17 +33,17 @@ impl Loaded {
 }
 
 impl Sources {
-    /// Reads all layers, judges every value, and puts them on top of each other.
+    /// Reads all layers, checks every value, and lets stronger layers override weaker ones.
     ///
     /// # Errors
-    /// Everything that is wrong in any layer, also in values that a stronger layer replaces.
+    /// All faults in all layers, including faults in values that a stronger layer overrides.
     pub fn load(&self) -> Result<Loaded, Faults> {
         self.layers().load()
     }
 }
 
 impl Layers {
-    /// Judges every value, and puts the layers on top of each other.
+    /// Checks every value, and lets stronger layers override weaker ones.
     pub(super) fn load(self) -> Result<Loaded, Faults> {
         let Self { leaves, rows, mut faults } = self;
         let known = &*KNOWN;
@@ -90,7 +90,7 @@ pub(super) fn known_plugins(settings: &Settings) -> Vec<String> {
     settings.plugins.iter().map(|plugin| plugin.name.clone()).collect()
 }
 
-/// The keys and sections that there are.
+/// The keys and sections that exist.
 struct Known {
     keys: BTreeSet<String>,
     sections: BTreeSet<String>,
@@ -124,7 +124,7 @@ impl Known {
 
 static KNOWN: LazyLock<Known> = LazyLock::new(|| Known::of(&Settings::default()));
 
-/// What is wrong with each of the leaves; and the settings, where no value is wrong and none is there twice.
+/// The fault of each leaf, if any; and the settings, if no value is wrong and none is set twice.
 fn judge(known: &Known, leaves: &[Leaf]) -> (Vec<Result<(), String>>, Option<Settings>) {
     let mut judged: Vec<_> = leaves.iter().map(|leaf| of_path(known, leaf)).collect();
     let valued = |at: &usize| judged[*at].is_ok() && known.keys.contains(&leaves[*at].path);
@@ -133,14 +133,14 @@ fn judge(known: &Known, leaves: &[Leaf]) -> (Vec<Result<(), String>>, Option<Set
     let read = if paths.len() == valued.len() {
         judge_values(leaves, &valued, &mut judged)
     } else {
-        // On top of each other, a stronger value would hide what is wrong with a weaker one.
+        // If a stronger value overrode a weaker one here, it would hide the weaker one's fault.
         valued.iter().for_each(|at| drop(judge_values(leaves, &[*at], &mut judged)));
         None
     };
     (judged, read)
 }
 
-/// Judges values of different keys: all at once, and in halves where something is wrong.
+/// Checks values of different keys: all at once, and in halves if something is wrong.
 fn judge_values(
     leaves: &[Leaf],
     at: &[usize],
@@ -150,7 +150,7 @@ fn judge_values(
     match (read, at) {
         (Ok(settings), _) => return Some(settings),
         (Err(error), [at]) => {
-            // The library's sentence quotes the value.
+            // The library's message quotes the value.
             let secret = SECRETS.contains(&leaves[*at].path.as_str());
             let quiet = "must be text in quotes".to_owned();
             judged[*at] = Err(if secret { quiet } else { say(&error) });
@@ -164,17 +164,17 @@ fn judge_values(
     None
 }
 
-/// Whether there is such a key or section.
+/// Checks whether such a key or section exists.
 fn of_path(known: &Known, leaf: &Leaf) -> Result<(), String> {
     if known.sections.contains(&leaf.path) {
         return match leaf.value.kind {
             ValueKind::Table(_) => Ok(()),
-            _ => Err("is a section, and takes no value itself".into()),
+            _ => Err("is a section, and has no value of its own".into()),
         };
     }
     let list = leaf.path.split('.').next().unwrap_or_default();
     if LISTS.contains(&list) {
-        return Err(format!("is a list of tables, written [[{list}]], and stands in a file alone"));
+        return Err(format!("is a list of tables, written [[{list}]], and only a file can set it"));
     }
     if !known.keys.contains(&leaf.path) {
         return Err(known.unknown(&leaf.path));
@@ -182,7 +182,7 @@ fn of_path(known: &Known, leaf: &Leaf) -> Result<(), String> {
     Ok(())
 }
 
-/// The defaults with these values on top.
+/// The defaults, overridden by these values.
 fn overlay(leaves: &[&Leaf]) -> Result<Settings, ConfigError> {
     if leaves.is_empty() {
         return Ok(Settings::default());
@@ -194,7 +194,7 @@ fn overlay(leaves: &[&Leaf]) -> Result<Settings, ConfigError> {
     builder.build()?.try_deserialize()
 }
 
-/// The sentence alone: key and origin are told by the fault.
+/// The message alone: the fault already names the key and the origin.
 pub(super) fn say(error: &ConfigError) -> String {
     match error {
         ConfigError::At { error, .. } => say(error),

@@ -1,14 +1,14 @@
-//! Configuration: TOML and what overrides it.
+//! The configuration: a TOML file, and the layers that override it.
 //!
-//! Guarantees: built-in defaults < file < environment (`TENURE__SECTION__KEY`) < flags; a key that is
-//! not known is a fault; [`Sources::load`] names every fault at once, each with the layer, and for the
-//! file with the line.
+//! Guarantees: the layers, from weakest to strongest, are built-in defaults < file < environment
+//! (`TENURE__SECTION__KEY`) < flags. An unknown key is a fault. [`Sources::load`] reports all faults at once, each with
+//! its layer, and with its line in the file.
 //!
-//! Does not guarantee: that what the settings name exists or can be used (a directory, an address); for
-//! files that are only read, [`Loaded::check_files`] says so, and for stores and plugins that this build may
-//! lack, [`Loaded::check_build`].
+//! Does not guarantee: that what the settings name exists or can be used (a directory, an address).
+//! [`Loaded::check_files`] checks files that are only read, and [`Loaded::check_build`] checks for stores and plugins
+//! that this build may lack.
 //!
-//! Assumes: nothing; the values are plain data.
+//! Assumes: nothing. The values are plain data.
 
 mod build;
 mod fault;
@@ -72,9 +72,9 @@ pub struct Settings {
     pub node: Node,
     /// Where leases are kept.
     pub store: Store,
-    /// Bounds of what callers may ask for and hold.
+    /// Bounds on what callers may request and hold.
     pub limits: Limits,
-    /// Checks of sessions.
+    /// Health checks of sessions.
     pub checks: Checks,
     /// The event stream.
     pub events: Events,
@@ -82,10 +82,10 @@ pub struct Settings {
     pub telemetry: Telemetry,
     /// Supervision of the actors.
     pub actors: Actors,
-    /// What holds for the keys under a prefix; from the file alone.
+    /// The policies for the keys under a prefix; only a file has them.
     #[serde(skip)]
     pub policies: Vec<Policy>,
-    /// What fences resources; only a file has them.
+    /// The plugins that fence resources; only a file has them.
     #[serde(skip)]
     pub plugins: Vec<Plugin>,
 }
@@ -97,37 +97,37 @@ pub struct Server {
     /// Address and port to listen on; port 0 takes any free one.
     #[serde(deserialize_with = "address")]
     pub listen: SocketAddr,
-    /// Names by which it may be called, with commas between, beside IP addresses and that of `node.advertise_url`.
+    /// Accepted host names, separated by commas, besides IP addresses and the host of `node.advertise_url`.
     #[serde(deserialize_with = "text")]
     pub hosts: String,
-    /// Whoever reaches the port owns every lease, and that is meant so.
+    /// Accept that whoever reaches the port controls every lease.
     #[serde(deserialize_with = "flag")]
     pub accept_no_auth: bool,
-    /// HTTP worker threads; lease actors live on them.
+    /// HTTP worker threads; they also run the lease actors.
     #[serde(deserialize_with = "workers")]
     pub workers: Workers,
-    /// Most open connections, all workers together; more wait in the listen queue.
+    /// The most open connections, over all workers; further ones wait in the listen queue.
     #[serde(deserialize_with = "whole")]
     pub max_connections: usize,
     /// How long a connection without a request stays open.
     #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
     pub keep_alive: Duration,
-    /// How long a stop waits for requests that are being answered.
+    /// How long a stop waits for requests in progress.
     #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
     pub shutdown_timeout: Duration,
 }
 
-/// How many HTTP worker threads.
+/// The number of HTTP worker threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workers {
     /// One less than the machine has cores, at least one: the store's writer needs a core too.
     Auto,
-    /// So many.
+    /// This many.
     Count(usize),
 }
 
 impl Workers {
-    /// The number of threads on a machine with so many cores.
+    /// The number of threads on a machine with `cores` cores.
     #[must_use]
     pub fn resolve(self, cores: usize) -> usize {
         match self {
@@ -141,23 +141,22 @@ impl Workers {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Node {
-    /// What people call this coordinator; empty: its advertised address.
+    /// The name of this coordinator for people; empty: its advertised address.
     #[serde(deserialize_with = "text")]
     pub name: String,
-    /// Where clients and other coordinators reach it; empty: derived from `server.listen`.
+    /// The URL at which clients and other coordinators reach it; empty: derived from `server.listen`.
     #[serde(deserialize_with = "text")]
     pub advertise_url: String,
-    /// Certificates that vouch for other coordinators whose addresses are `https`; empty: those of the system.
+    /// The certificate authorities for other coordinators whose URLs are `https`; empty: those of the system.
     #[serde(deserialize_with = "path")]
     pub ca: PathBuf,
-    /// How long it may answer after it last renewed its own record in a store that several share.
+    /// How long it may answer after it last renewed its own record in a shared store.
     #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
     pub ttl: Duration,
-    /// The file in which it remembers, from one run to the next, how far a store that several share
-    /// had come; empty: none.
+    /// The file in which it remembers, from one run to the next, how far a shared store had come; empty: none.
     #[serde(deserialize_with = "path")]
     pub witness: PathBuf,
-    /// After how long without a call the actor of a free key leaves memory.
+    /// How long the actor of a free key stays in memory without a call.
     #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
     pub passivate_after: Duration,
 }
@@ -166,43 +165,43 @@ pub struct Node {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Shortest ttl that a caller may ask for.
+    /// The shortest ttl that a caller may request.
     #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
     pub ttl_min: Duration,
-    /// Longest ttl that a caller may ask for.
+    /// The longest ttl that a caller may request.
     #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
     pub ttl_max: Duration,
-    /// Most keys that the store keeps, free ones included.
+    /// The most keys in the store, including free ones.
     #[serde(deserialize_with = "whole")]
     pub keys: u64,
-    /// Most callers that wait for one key.
+    /// The most callers that wait for one key.
     #[serde(deserialize_with = "whole")]
     pub waiters_per_key: usize,
-    /// Most calls to one key that are under way, waiters not counted.
+    /// The most calls in progress for one key, not counting waiters.
     #[serde(deserialize_with = "whole")]
     pub inflight_per_key: usize,
-    /// Longest wait that a caller may ask for.
+    /// The longest wait that a caller may request.
     #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
     pub wait_max: Duration,
-    /// Most event subscribers.
+    /// The most event subscribers.
     #[serde(deserialize_with = "whole")]
     pub subscribers: usize,
-    /// Most registrations of waiting callers, one for each key that a caller waits for.
+    /// The most places of waiting callers: one for each key that a caller waits for.
     #[serde(deserialize_with = "whole")]
     pub waiting_places: usize,
-    /// Most connections that one address may have; 0: no bound.
+    /// The most connections of one address; 0: no bound.
     #[serde(deserialize_with = "whole")]
     pub connections_per_address: usize,
-    /// Most bytes that the bodies of calls take which are being read or served.
+    /// The most bytes that the bodies of calls in progress may take.
     #[serde(deserialize_with = "byte_size")]
     pub body_bytes: ByteSize,
-    /// Largest weight that a member of a pool may ask for.
+    /// The largest weight that a member of a pool may request.
     #[serde(deserialize_with = "whole")]
     pub weight: u32,
-    /// Whether only keys that some policy names are granted.
+    /// Whether only keys with a policy are granted.
     #[serde(deserialize_with = "flag")]
     pub strict_prefixes: bool,
-    /// Whether a session may have this coordinator run a program as a check.
+    /// Whether sessions may use `exec` checks, which run a program on this coordinator.
     #[serde(deserialize_with = "flag")]
     pub exec_checks: bool,
 }
@@ -211,10 +210,10 @@ pub struct Limits {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Checks {
-    /// Where `http` and `tcp` checks may connect to.
+    /// The targets that `http` and `tcp` checks may connect to.
     #[serde(deserialize_with = "check_targets")]
     pub allow: CheckTargets,
-    /// Certificates that vouch for what `https` checks ask, beside those of the system; empty: none.
+    /// Certificate authorities for `https` checks, in addition to those of the system; empty: none.
     #[serde(deserialize_with = "path")]
     pub ca: PathBuf,
 }
@@ -223,10 +222,10 @@ pub struct Checks {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Events {
-    /// How many events a live subscriber may lag behind before it is cut off; it resumes where it was.
+    /// How many events a live subscriber may lag behind before it is cut off; it can resume from its position.
     #[serde(deserialize_with = "whole")]
     pub buffer: usize,
-    /// How often a silent stream carries a comment line, at least.
+    /// The longest silence of a stream before it gets a comment line.
     #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
     pub heartbeat_interval: Duration,
 }
@@ -235,24 +234,24 @@ pub struct Events {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Telemetry {
-    /// Which log lines are written: a level, or `target=level` directives with commas between.
+    /// The log filter: a level, or `target=level` directives separated by commas.
     #[serde(deserialize_with = "text")]
     pub log: String,
-    /// The form of a log line.
+    /// The format of log lines.
     #[serde(deserialize_with = "log_format")]
     pub log_format: LogFormat,
-    /// Most log lines a second about changes of ownership; 0: no bound.
+    /// The most log lines per second about changes of ownership; 0: no bound.
     #[serde(deserialize_with = "whole")]
     pub ownership_lines_per_second: u32,
 }
 
-/// The form of a log line.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// For people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -260,11 +259,11 @@ pub enum LogFormat {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Actors {
-    /// How many restarts of one key's actor within `restart_window` are tried at once; beyond, the
-    /// key rests for a window.
+    /// How many restarts of one key's actor within `restart_window` are made at once. After that, the key rests for a
+    /// window.
     #[serde(deserialize_with = "whole")]
     pub restart_intensity: u32,
-    /// The span over which restarts are counted.
+    /// The span in which restarts are counted.
     #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
     pub restart_window: Duration,
 }
@@ -341,19 +340,19 @@ impl Default for Actors {
 }
 
 impl Settings {
-    /// What holds for every key.
+    /// The policies of all keys.
     #[must_use]
     pub fn lease_policies(&self) -> crate::lease::Policies {
         policies::to_lease(&self.policies, &self.limits)
     }
 
-    /// The keys whose values differ, policies aside.
+    /// The keys whose values differ, not counting policies.
     #[must_use]
     pub fn differing(&self, other: &Self) -> Vec<String> {
         let theirs: std::collections::BTreeMap<_, _> = show::values(other).into_iter().collect();
         let differs = |(key, value): (String, _)| (theirs.get(&key) != Some(&value)).then_some(key);
         let mut keys: Vec<_> = show::values(self).into_iter().filter_map(differs).collect();
-        // Of secrets it is shown only that they are set.
+        // For secrets, the serialized form only says whether they are set.
         let nats = (&self.store.nats, &other.store.nats);
         if nats.0.password != nats.1.password && !keys.iter().any(|k| k == "store.nats.password") {
             keys.push("store.nats.password".to_owned());
@@ -364,10 +363,10 @@ impl Settings {
         keys
     }
 
-    /// These settings with the policies and plugins of others.
+    /// These settings, with other policies and plugins.
     ///
     /// # Errors
-    /// A sentence about each policy that does not fit the limits and plugins of these settings.
+    /// A sentence for each policy that does not fit the limits and plugins of these settings.
     pub fn with_policies(
         &self,
         policies: Vec<Policy>,
@@ -384,8 +383,8 @@ impl Settings {
         Ok(Self { policies, ..next })
     }
 
-    /// Where clients reach this coordinator when it listens on `bound` (which differs from
-    /// `server.listen` where that leaves the port open).
+    /// The URL at which clients reach this coordinator when it listens on `bound` (which differs from `server.listen`
+    /// if that leaves the port open).
     #[must_use]
     pub fn advertise_url(&self, bound: SocketAddr) -> String {
         if self.node.advertise_url.is_empty() {
@@ -395,7 +394,7 @@ impl Settings {
         }
     }
 
-    /// What people call this coordinator.
+    /// The name of this coordinator for people.
     #[must_use]
     pub fn node_name(&self, bound: SocketAddr) -> String {
         if self.node.name.is_empty() { bound.to_string() } else { self.node.name.clone() }

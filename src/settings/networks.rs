@@ -10,22 +10,22 @@ use std::{
 use ipnet::IpNet;
 use serde::{Deserializer, Serialize, Serializer, de};
 
-/// Most networks of one list: each address is compared with all of them.
+/// The most networks in one list. Each address is compared with all of them.
 const MAX_NETWORKS: usize = 256;
-/// What stands for [`CheckTargets::Auto`].
+/// The text for [`CheckTargets::Auto`].
 const AUTO: &str = "auto";
 
-/// A network, and the ports of it that are meant.
+/// A network and a range of ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
     net: IpNet,
     ports: RangeInclusive<u16>,
 }
 
-/// Where `http` and `tcp` checks of sessions may connect to.
+/// The targets that `http` and `tcp` checks of sessions may connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckTargets {
-    /// Loopback, where the coordinator listens on loopback and goes by no other address; else nowhere.
+    /// Loopback, if the coordinator listens on loopback and advertises no other address; otherwise nothing.
     Auto,
     /// These networks.
     Only(Vec<Network>),
@@ -38,14 +38,14 @@ impl Network {
         Self { net, ports: 1..=u16::MAX }
     }
 
-    /// Whether an address and port are in it.
+    /// Whether it contains this address and port.
     #[must_use]
     pub fn contains(&self, address: IpAddr, port: u16) -> bool {
         self.net.contains(&address) && self.ports.contains(&port)
     }
 }
 
-/// Whether an address is for one link alone; there, clouds give their secrets to whoever asks.
+/// Whether an address is link-local. At such addresses, clouds give their secrets to any caller.
 #[must_use]
 pub fn is_link_local(address: IpAddr) -> bool {
     match address {
@@ -82,22 +82,22 @@ impl FromStr for Network {
             Some(length) => u8::try_from(length).ok().and_then(|l| IpNet::new(address, l).ok()),
             None => Some(IpNet::from(address)),
         };
-        let net = net.ok_or("has a length that such an address does not have")?;
+        let net = net.ok_or("has a prefix length that is too long for the address")?;
         if net.network() != address {
             return Err(
                 "names an address inside of a network; set the bits beyond its length to 0",
             );
         }
         if is_link_local(address) {
-            return Err("is link-local, where no check may ever connect to");
+            return Err("is link-local, where checks must never connect to");
         }
         Ok(Self { net, ports: ports_of(ports)? })
     }
 }
 
-/// `""`: all of them, `":8080"` or `":9000-9100"`.
+/// Reads the ports: `""` for all of them, `":8080"` or `":9000-9100"`.
 fn ports_of(text: &str) -> Result<RangeInclusive<u16>, &'static str> {
-    const NONE: &str = "has no ports such as 8080 or 9000-9100, the lower one first";
+    const NONE: &str = "must have ports such as 8080 or 9000-9100, the lower one first";
     if text.is_empty() {
         return Ok(1..=u16::MAX);
     }
@@ -109,7 +109,7 @@ fn ports_of(text: &str) -> Result<RangeInclusive<u16>, &'static str> {
     }
 }
 
-/// Digits alone: no sign, as the library allows.
+/// Reads a number of digits only. The library would also accept a sign.
 fn whole(text: &str) -> Option<u16> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
@@ -179,7 +179,7 @@ impl<'de> de::Visitor<'de> for Targets {
     }
 }
 
-/// `"auto"`, a list, or (in the environment and in flags) networks with commas between.
+/// Reads `"auto"`, a list, or (in the environment and in flags) networks that are separated by commas.
 pub(super) fn check_targets<'de, D: Deserializer<'de>>(from: D) -> Result<CheckTargets, D::Error> {
     from.deserialize_any(Targets)
 }

@@ -1,18 +1,18 @@
-//! Credentials that whoever is on the way could read: they are a fault, unless that was accepted by name.
+//! Finds credentials that would cross the network in plain text. They are a fault, unless a setting accepts that.
 //!
-//! Guarantees: what [`of_nats`], [`of_postgres`] and [`of_webhook`] let pass goes by TLS, stays on this machine, carries
-//! nothing that proves who somebody is, or was accepted.
+//! Guarantees: a connection that [`of_nats`], [`of_postgres`] or [`of_webhook`] lets pass uses TLS, stays on this
+//! machine, carries no credentials, or was accepted.
 //!
 //! Does not guarantee: that this machine is safe from its own users.
 
 use super::Nats;
 use crate::lease::is_loopback;
 
-/// What else a plugin may do.
-const ACCEPT: &str = "or set accept_plaintext = true where nobody else is on the way";
+/// The alternative for a plugin.
+const ACCEPT: &str = "or set accept_plaintext = true on a network that you trust";
 
 impl Nats {
-    /// Whether a server without TLS is told nothing: one of the settings of TLS was made, or one address is `tls://`.
+    /// Whether TLS is required: one of the TLS settings was made, or one address is `tls://`.
     #[must_use]
     pub fn requires_tls(&self) -> bool {
         let files = [&self.tls_ca, &self.tls_cert, &self.tls_key];
@@ -27,13 +27,13 @@ impl Nats {
     }
 }
 
-/// Whether one of the addresses says that TLS is spoken. All of them are meant then: they are one cluster.
+/// Whether one of the addresses asks for TLS. This then applies to all of them, since they are one cluster.
 #[must_use]
 pub fn has_tls_address(urls: &str) -> bool {
     servers(urls).any(|url| url.starts_with("tls://"))
 }
 
-/// Whether all of the addresses lead to this machine.
+/// Whether all addresses are on this machine.
 #[must_use]
 pub fn all_loopback(urls: &str) -> bool {
     servers(urls).all(is_loopback)
@@ -43,26 +43,26 @@ fn servers(urls: &str) -> impl Iterator<Item = &str> {
     urls.split(',').map(str::trim).filter(|url| !url.is_empty())
 }
 
-/// What is wrong with how NATS is told who this client is.
+/// The fault, if this client would send its credentials to NATS in plain text.
 pub(super) fn of_nats(nats: &Nats) -> Option<String> {
     let open = nats.has_credentials() && !nats.requires_tls() && !all_loopback(&nats.url);
-    let problem = "is plain text to another machine, and whoever is on the way could read the credentials: write tls://, \
-                   set store.nats.tls_required = true or tls_ca, or set store.nats.accept_plaintext = true where nobody \
-                   else is on the way";
+    let problem = "is plain text to another machine, and others on the network could read the credentials: write tls://, \
+                   set store.nats.tls_required = true or tls_ca, or set store.nats.accept_plaintext = true on a network \
+                   that you trust";
     (open && !nats.accept_plaintext).then(|| problem.to_owned())
 }
 
-/// What is wrong with a webhook's URL. Its body is signed, but its answer is not.
+/// The fault of a webhook's URL, if any. A webhook's body is signed, but its answer is not.
 pub(super) fn of_webhook(url: &str) -> Option<String> {
     (url.starts_with("http://") && !is_loopback(url)).then(|| {
         format!(
-            "is plain text to another machine, and whoever is on the way could read the order, and confirm a fence that \
-             never ran: write https://, {ACCEPT}"
+            "is plain text to another machine, and others on the network could read the request and confirm a fence \
+             that never ran: write https://, {ACCEPT}"
         )
     })
 }
 
-/// What is wrong with the URL of a database, as the library reads it.
+/// The fault of a database's URL, if any, in the library's reading.
 #[cfg(feature = "postgres")]
 #[must_use]
 pub fn of_postgres(config: &tokio_postgres::Config) -> Option<String> {
@@ -70,11 +70,11 @@ pub fn of_postgres(config: &tokio_postgres::Config) -> Option<String> {
     let host = |host: &Host| match host {
         Host::Tcp(name) if name.contains(':') => is_loopback(&format!("[{name}]")),
         Host::Tcp(name) => is_loopback(name),
-        // A socket of this machine.
+        // A socket on this machine.
         #[cfg(unix)]
         Host::Unix(_) => true,
     };
-    // Where there are addresses, names are not looked up.
+    // If there are addresses, names are not resolved.
     let addresses = config.get_hostaddrs();
     let here = match addresses {
         [] => config.get_hosts().iter().all(host),
@@ -83,7 +83,7 @@ pub fn of_postgres(config: &tokio_postgres::Config) -> Option<String> {
     let secure = config.get_ssl_mode() == SslMode::Require;
     (config.get_password().is_some() && !secure && !here).then(|| {
         format!(
-            "is plain text to another machine, and whoever is on the way could read the password: add sslmode=require, \
+            "is plain text to another machine, and others on the network could read the password: add sslmode=require, \
              {ACCEPT}"
         )
     })

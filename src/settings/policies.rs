@@ -1,4 +1,4 @@
-//! `[[policy]]`: what holds for the keys under a prefix.
+//! `[[policy]]`: the rules for the keys under a prefix.
 
 use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc, time::Duration};
 
@@ -17,13 +17,13 @@ use crate::lease::{
     MAX_LOCK_DELAY_MS, OnFenceFailure, Policies, TtlBounds,
 };
 
-/// Most policies: each call looks for the one that fits its key.
+/// The most policies. Each call searches them for the policy of its key.
 const MAX_POLICIES: usize = 256;
-/// Most pools, `default` not counted: each has its own series.
+/// The most pools, not counting `default`. Each has its own metric series.
 const MAX_POOLS: usize = 16;
-/// Longest name of a pool.
+/// The longest name of a pool, in characters.
 const MAX_POOL_CHARS: usize = 64;
-/// What may be said of a number of keys.
+/// The allowed values of `keys`.
 pub(super) const NUMBERS_OF_KEYS: RangeInclusive<u64> = 1..=1_000_000_000;
 const TTLS: RangeInclusive<Duration> =
     Duration::from_millis(10)..=Duration::from_secs(86_400 * 366);
@@ -33,17 +33,17 @@ const FENCE_TIMEOUTS: RangeInclusive<Duration> =
 /// One `[[policy]]`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Policy {
-    /// The keys that it is for; of several that fit, the longest.
+    /// The prefix of the keys that it applies to. Of several that match a key, the longest wins.
     pub prefix: String,
-    /// Their pool.
+    /// The pool of these keys.
     pub pool: String,
-    /// Shortest ttl; none: `limits.ttl_min`.
+    /// The shortest ttl; none: `limits.ttl_min`.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "serialize_span")]
     pub ttl_min: Option<Duration>,
-    /// Longest ttl; none: `limits.ttl_max`.
+    /// The longest ttl; none: `limits.ttl_max`.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "serialize_span")]
     pub ttl_max: Option<Duration>,
-    /// How long a key stays shut after an expiry.
+    /// How long a key stays closed after an expiry.
     #[serde(serialize_with = "serialize_duration")]
     pub lock_delay: Duration,
     /// The plugins that fence the resource of an ended tenure.
@@ -51,20 +51,20 @@ pub struct Policy {
     /// When they run.
     #[serde(serialize_with = "serialize_when")]
     pub fence_when: FenceWhen,
-    /// How long each may take, all its tries together.
+    /// How long each plugin may take, over all its attempts.
     #[serde(serialize_with = "serialize_duration")]
     pub fence_timeout: Duration,
-    /// What happens when one does not confirm.
+    /// What happens if a plugin does not confirm.
     #[serde(serialize_with = "serialize_failure")]
     pub on_fence_failure: OnFenceFailure,
-    /// Also after a tenure that its owner ended itself.
+    /// Whether they also run after a tenure that its owner ended itself.
     pub fence_on_release: bool,
-    /// Whether the leases of the pool are spread over its members.
+    /// Whether the pool's leases are spread evenly over its members.
     pub balance: bool,
-    /// How long a holder that is asked to hand over may take.
+    /// How long a holder may take to hand over when asked.
     #[serde(serialize_with = "serialize_duration")]
     pub handover_timeout: Duration,
-    /// Most keys whose policy it is; none: as many as `limits.keys` allows.
+    /// The most keys with this policy; none: as many as `limits.keys` allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keys: Option<u64>,
 }
@@ -144,7 +144,7 @@ impl Policy {
     }
 }
 
-/// Reads the tables of the file; what is wrong with one value hides no other fault.
+/// Reads the tables of the file. A fault of one value hides no other fault.
 pub(super) fn read(rows: &[Row], faults: &mut Vec<Fault>) -> Vec<Policy> {
     let read_one = |row: &Row| {
         let mut policy = Policy::default();
@@ -163,7 +163,7 @@ pub(super) fn read(rows: &[Row], faults: &mut Vec<Fault>) -> Vec<Policy> {
     rows.iter().map(read_one).collect()
 }
 
-/// Rules about policies that have the right types: the policy, the key, and what is wrong with it.
+/// Checks policies whose values have the right types. Each fault names the policy, the key, and what is wrong.
 /// `known_plugins` are the names of the `[[plugin]]` tables.
 pub(super) fn faults(
     policies: &[Policy],
@@ -228,7 +228,7 @@ pub(super) fn faults(
     found
 }
 
-/// [`faults`], with the places.
+/// [`faults`], with their places in the file.
 pub(super) fn placed_faults(
     (policies, rows): (&[Policy], &[Row]),
     limits: &Limits,
@@ -242,8 +242,8 @@ pub(super) fn placed_faults(
     faults(policies, limits, known_plugins).into_iter().map(place).collect()
 }
 
-/// What holds for every key. Keys that no policy names have the bounds of `[limits]`; a policy's own
-/// bounds may be wider or narrower.
+/// The policies of all keys. Keys without a policy have the bounds of `[limits]`. The bounds of a policy may be wider
+/// or narrower.
 pub(super) fn to_lease(policies: &[Policy], limits: &Limits) -> Policies {
     let convert = |policy: &Policy| lease::Policy {
         prefix: policy.prefix.as_str().into(),

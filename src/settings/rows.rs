@@ -1,4 +1,4 @@
-//! Lists of tables, `[[policy]]` and `[[plugin]]`: they come from a file alone.
+//! Lists of tables, `[[policy]]` and `[[plugin]]`. Only a file can have them.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,7 +17,7 @@ use super::{Fault, Origin, Secret, parse_duration};
 /// The lists that a file may have.
 pub(super) const LISTS: [&str; 2] = ["policy", "plugin"];
 
-/// One table of a list, as it stands in the file.
+/// One table of a list, as it is in the file.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) list: String,
@@ -27,7 +27,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// The tables of `[[list]]`; `None` where the value is no list of tables.
+    /// The tables of `[[list]]`; `None` if the value is not a list of tables.
     pub(super) fn all(
         list: &str,
         value: &Spanned<DeValue<'_>>,
@@ -58,7 +58,7 @@ impl Row {
         self.cells.iter().any(|(name, ..)| name == key)
     }
 
-    /// Where a key is, or the table, where it has none.
+    /// The place of a key, or of the table if it has no such key.
     pub(super) fn origin(&self, key: &str) -> Origin {
         let cell = self.cells.iter().find(|(name, ..)| name == key);
         let line = cell.map_or(self.line, |(_, line, _)| *line);
@@ -66,7 +66,7 @@ impl Row {
     }
 }
 
-/// The origins of what the tables of one list say, by `policy[0].prefix`.
+/// The origins of the values in the tables of one list, by names such as `policy[0].prefix`.
 pub(super) fn origins(rows: &[Row]) -> impl Iterator<Item = (String, Origin)> + '_ {
     rows.iter().enumerate().flat_map(|(at, row)| {
         row.cells().map(move |(name, _)| (format!("{}[{at}].{name}", row.list), row.origin(name)))
@@ -100,7 +100,7 @@ fn plain(value: &Spanned<DeValue<'_>>) -> Value {
     }
 }
 
-/// Takes a table apart and gathers what is wrong with it; no value is quoted, for it may be a secret.
+/// Reads a table and collects its faults. No fault quotes a value, since it may be a secret.
 pub(super) struct Reader<'a> {
     row: Row,
     known: Vec<&'static str>,
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
         Self { row, known: Vec::new(), faults }
     }
 
-    /// Something is wrong with a key, at its line, or at the table's where it is not there.
+    /// Adds a fault of a key, at the key's line, or at the table's line if the key is missing.
     pub(super) fn fault(&mut self, key: &str, problem: impl Into<String>) {
         let origin = self.row.origin(key);
         let key = Some(format!("{}.{key}", self.row.list));
@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
         self.row.cells.iter().find(|(name, ..)| name == key).map(|(_, _, value)| value)
     }
 
-    /// A key that may be left out; `None` where it is, or is wrong.
+    /// An optional key; `None` if it is missing or wrong.
     pub(super) fn optional<T>(
         &mut self,
         key: &'static str,
@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
         value
     }
 
-    /// A key that must be there.
+    /// A required key.
     pub(super) fn required<T>(
         &mut self,
         key: &'static str,
@@ -156,22 +156,22 @@ impl<'a> Reader<'a> {
         self.optional(key, expecting, read)
     }
 
-    /// Text that may be left out.
+    /// Optional text.
     pub(super) fn text(&mut self, key: &'static str) -> Option<String> {
         self.optional(key, "text in quotes", text)
     }
 
-    /// A secret that may be left out; empty where it is.
+    /// An optional secret; empty if it is missing.
     pub(super) fn secret(&mut self, key: &'static str) -> Secret {
         self.text(key).map(Secret::new).unwrap_or_default()
     }
 
-    /// A path that may be left out; empty where it is.
+    /// An optional path; empty if it is missing.
     pub(super) fn path(&mut self, key: &'static str) -> PathBuf {
         self.text(key).map(|text| Path::new(&text).to_owned()).unwrap_or_default()
     }
 
-    /// A key that nobody asked for is a fault.
+    /// Ends reading the table. A key that was not read is a fault.
     pub(super) fn finish(mut self, what: &str) {
         let names: Vec<String> = self.row.cells.iter().map(|(name, ..)| name.clone()).collect();
         let mut known = std::mem::take(&mut self.known);
@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A value as that of any other key.
+/// Converts a value into the form that other keys have.
 pub(super) fn as_setting(value: &Value) -> config::Value {
     let kind = match value {
         Value::Null => config::ValueKind::Nil,

@@ -1,5 +1,5 @@
-//! How one value is read, whichever layer it comes from: a number may be written as text, because the
-//! environment and flags have nothing else, and nothing is rounded or taken for another type.
+//! Reads one value, whichever layer it comes from. A number may be written as text, because the environment and flags
+//! have only text. Nothing is rounded, and no value is taken for one of another type.
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -126,7 +126,7 @@ pub(super) fn secret<'de, D: Deserializer<'de>>(from: D) -> Result<Secret, D::Er
     text(from).map(Secret::new)
 }
 
-/// Reads a truth value, also one that is written as text.
+/// Reads a boolean, which may be written as text.
 struct Flag;
 
 impl Visitor<'_> for Flag {
@@ -145,7 +145,7 @@ impl Visitor<'_> for Flag {
     }
 }
 
-/// One of several names.
+/// Reads one of several names.
 pub(super) fn choice<T: Copy>(
     from: config::Value,
     names: &[(&str, T)],
@@ -160,7 +160,7 @@ pub(super) fn choice<T: Copy>(
     })
 }
 
-/// Several texts.
+/// Reads a list of texts.
 pub(super) fn texts(from: config::Value) -> Result<Vec<String>, config::ConfigError> {
     let config::ValueKind::Array(items) = from.kind else {
         let problem = "must be texts in brackets, such as [\"a\", \"b\"]".to_owned();

@@ -1,37 +1,37 @@
-//! Values that are not shown.
+//! Values that are never shown.
 
 use std::{fmt, path::Path};
 
 use serde::{Serialize, Serializer};
 
-/// The keys whose values are secrets: neither `config show` nor a fault prints them.
+/// The keys whose values are secrets. Neither `config show` nor a fault prints them.
 pub(super) const SECRETS: [&str; 2] = ["store.nats.password", "store.nats.token"];
 
-/// Text that does not appear in what is printed.
+/// Text that never appears in output.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes the text.
+    /// A secret with this text.
     #[must_use]
     pub fn new(text: String) -> Self {
         Self(text)
     }
 
-    /// Nothing was set.
+    /// Whether no secret was set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The text, for whoever needs it to prove something.
+    /// The text, for the code that authenticates with it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-/// Why a file of a secret is of no use.
+/// Why a file with a secret cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{path} ({key}) {why}")]
 pub struct FileError {
@@ -41,7 +41,7 @@ pub struct FileError {
 }
 
 impl Secret {
-    /// The text, or the first line of the file where one is named; `None` where neither is there.
+    /// The text, or the first line of the file if one is named; `None` if there is neither.
     ///
     /// # Errors
     /// [`FileError`] when the file cannot be read, or begins with an empty line.

@@ -1,4 +1,4 @@
-//! Settings as TOML.
+//! Writes settings as TOML.
 
 use std::fmt::Write;
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::{Loaded, Nats, Plugin, PluginKind, Secret, Settings, format_duration, secret::SECRETS};
 
 impl Loaded {
-    /// The settings as TOML that reads back as the same settings; with the layer of each value in a
-    /// comment where `with_origin`. Of a secret only that it is set.
+    /// The settings as TOML that reads back as the same settings. With `with_origin`, a comment names the layer of each
+    /// value. For a secret, the output only says that it is set.
     #[must_use]
     pub fn to_toml(&self, with_origin: bool) -> String {
         let mut rows: Vec<(String, String, Value)> = values(&self.settings)
@@ -29,10 +29,10 @@ impl Loaded {
             }
             let hidden = *value != "" && SECRETS.contains(&format!("{section}.{key}").as_str());
             if hidden {
-                // A comment: a made-up value would be read back as a wrong one.
+                // This is a comment, since a placeholder would read back as a wrong value.
                 let _ = write!(text, "# {key} is set, and not shown");
             } else {
-                // A JSON string is a TOML basic string; numbers and truth values are the same.
+                // A JSON string is a TOML basic string; numbers and booleans are the same.
                 let _ = write!(text, "{key} = {value}");
             }
             if with_origin {
@@ -84,7 +84,7 @@ fn collect(path: String, value: Value, found: &mut Vec<(String, Value)>) {
     }
 }
 
-/// A plugin as it would stand in a file, without its secrets.
+/// A plugin as it would be written in a file, without its secrets.
 fn list(plugin: &Plugin) -> String {
     let mut text = String::from("\n[[plugin]]\n");
     let line = |text: &mut String, key: &str, value: &Value| {
@@ -108,7 +108,7 @@ fn list(plugin: &Plugin) -> String {
     match &plugin.kind {
         PluginKind::Exec { command, environment } => {
             match command.as_slice() {
-                // Its arguments may hold a password.
+                // The arguments may contain a password.
                 [program, _, ..] => {
                     let _ = writeln!(text, "# command is set, and not shown beyond {program:?}");
                 }
@@ -117,7 +117,7 @@ fn list(plugin: &Plugin) -> String {
             hidden(&mut text, "environment", !environment.is_empty());
         }
         PluginKind::Webhook { url, secrets, accept_plaintext } => {
-            // Of many a service whoever knows the path may post.
+            // For many services, whoever knows the path may post.
             let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
             let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
             let (_, host) = authority.rsplit_once('@').unwrap_or(("", authority));

@@ -1,4 +1,4 @@
-//! The sections of the stores.
+//! The settings of the stores.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -14,7 +14,7 @@ use super::{
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Store {
-    /// Which store.
+    /// The kind of store.
     #[serde(deserialize_with = "kind")]
     pub kind: StoreKind,
     /// Settings of the embedded store.
@@ -25,16 +25,16 @@ pub struct Store {
     pub dynamodb: DynamoDb,
 }
 
-/// Which store keeps the leases.
+/// The kind of store that keeps the leases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StoreKind {
-    /// Files in a directory of this process; one coordinator.
+    /// Files in a local directory, for one coordinator.
     #[default]
     Embedded,
-    /// A key-value bucket of NATS JetStream; several coordinators.
+    /// A key-value bucket of NATS JetStream, for several coordinators.
     Nats,
-    /// A table of DynamoDB; several coordinators.
+    /// A table of DynamoDB, for several coordinators.
     DynamoDb,
 }
 
@@ -42,7 +42,7 @@ impl StoreKind {
     /// Every kind.
     pub const ALL: [Self; 3] = [Self::Embedded, Self::Nats, Self::DynamoDb];
 
-    /// The kind as settings and the API name it.
+    /// The kind's name in settings and in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -57,13 +57,13 @@ impl StoreKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Embedded {
-    /// The directory; created when absent, locked while in use.
+    /// The directory. It is created if it is missing, and locked while in use.
     #[serde(deserialize_with = "path")]
     pub data_dir: PathBuf,
-    /// The length of a file of the log.
+    /// The size of one file of the log.
     #[serde(deserialize_with = "byte_size")]
     pub segment_size: ByteSize,
-    /// The log, and with it the history of events, is kept at least this long.
+    /// The log, and with it the history of events, is kept for at least this long.
     #[serde(deserialize_with = "byte_size")]
     pub min_log_size: ByteSize,
 }
@@ -72,22 +72,22 @@ pub struct Embedded {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Nats {
-    /// The servers, with commas between.
+    /// The servers, separated by commas.
     #[serde(deserialize_with = "text")]
     pub url: String,
     /// The bucket.
     #[serde(deserialize_with = "text")]
     pub bucket: String,
-    /// How many servers keep the bucket, when it is made.
+    /// The number of replicas, when the bucket is created.
     #[serde(deserialize_with = "whole")]
     pub replicas: usize,
-    /// Make the bucket when it is missing.
+    /// Create the bucket if it is missing.
     #[serde(deserialize_with = "flag")]
     pub create_bucket: bool,
-    /// How many changes of a key are kept, when the bucket is made.
+    /// How many changes of a key are kept, when the bucket is created.
     #[serde(deserialize_with = "whole")]
     pub history: u8,
-    /// Start on servers that may lose what they acknowledged.
+    /// Start even if the servers may lose writes that they acknowledged.
     #[serde(deserialize_with = "flag")]
     pub accept_data_loss: bool,
     /// A file of credentials; empty: none.
@@ -99,16 +99,16 @@ pub struct Nats {
     /// The user's password.
     #[serde(deserialize_with = "secret")]
     pub password: Secret,
-    /// A file that holds the user's password; empty: none.
+    /// A file with the user's password; empty: none.
     #[serde(deserialize_with = "path")]
     pub password_file: PathBuf,
     /// A token.
     #[serde(deserialize_with = "secret")]
     pub token: Secret,
-    /// A file that holds the token; empty: none.
+    /// A file with the token; empty: none.
     #[serde(deserialize_with = "path")]
     pub token_file: PathBuf,
-    /// Certificates that vouch for the servers; empty: those of the system.
+    /// The certificate authorities for the servers; empty: those of the system.
     #[serde(deserialize_with = "path")]
     pub tls_ca: PathBuf,
     /// This client's certificate; empty: none.
@@ -117,10 +117,10 @@ pub struct Nats {
     /// The key of this client's certificate; empty: none.
     #[serde(deserialize_with = "path")]
     pub tls_key: PathBuf,
-    /// Talk TLS only; so it is also where another of the settings of TLS is made, or an address is `tls://`.
+    /// Require TLS. Any other TLS setting, or a `tls://` address, requires it too.
     #[serde(deserialize_with = "flag")]
     pub tls_required: bool,
-    /// Tell other machines in plain text who this client is.
+    /// Accept that credentials are sent to other machines in plain text.
     #[serde(deserialize_with = "flag")]
     pub accept_plaintext: bool,
     /// How long a request may take.
@@ -141,16 +141,16 @@ pub struct DynamoDb {
     /// The URL of the service; empty: that of the region.
     #[serde(deserialize_with = "text")]
     pub endpoint: String,
-    /// Make the table when it is missing.
+    /// Create the table if it is missing.
     #[serde(deserialize_with = "flag")]
     pub create_table: bool,
     /// How long a request may take.
     #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
     pub request_timeout: Duration,
-    /// How often changes by other nodes are looked for.
+    /// The interval between two searches for changes by other nodes.
     #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
     pub poll_interval: Duration,
-    /// How long changes are gathered before they are written to the history.
+    /// How long changes are collected before they are written to the history.
     #[serde(deserialize_with = "duration", serialize_with = "serialize_duration")]
     pub flush_interval: Duration,
     /// How long the history is kept.

@@ -34,7 +34,7 @@ fn the_shipped_file_lists_every_key_once_with_its_default_and_nothing_else() {
     }
 }
 
-/// The commented `[[policy]]`, without its comment signs: every key, each with its default.
+/// Checks that the commented-out `[[policy]]` has every key, each with its default.
 fn the_commented_policy_has_the_defaults(path: &Path) {
     let content = std::fs::read_to_string(path).unwrap();
     let (_, example) = content.split_once("# [[policy]]\n").unwrap();
@@ -285,7 +285,7 @@ fn policies_come_from_the_file_and_read_back() {
         let policy = policies.of(key);
         (policy.pool.to_string(), policy.ttl.min_ms, policy.ttl.max_ms, policy.lock_delay_ms)
     };
-    // A policy's bounds may be wider than the limits, which hold for what it leaves out.
+    // A policy's bounds may be wider than the limits, which apply where the policy has no bound.
     assert_eq!(of("jobs/1"), ("jobs".into(), 1000, 48 * 3_600_000, 2000));
     assert_eq!(of("else"), ("default".into(), 50, 60_000, 0));
     assert!(loaded.settings.policies[0].balance);
@@ -302,9 +302,9 @@ fn policies_come_from_the_file_and_read_back() {
 
 #[test]
 fn no_key_has_a_default_that_only_one_layer_can_express() {
-    // Each default, given as text by a flag, is accepted: the environment has nothing but text.
+    // A flag accepts each default as text: the environment has only text.
     let defaults: BTreeMap<_, _> = values(&Settings::default()).into_iter().collect();
-    // A secret is for no flag.
+    // Flags cannot set secrets.
     for (key, value) in defaults.into_iter().filter(|(key, _)| !SECRETS.contains(&key.as_str())) {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let loaded = sources(None).set(&format!("{key}={text}")).load();
@@ -349,7 +349,7 @@ fn files_that_the_store_in_use_may_read_are_looked_at() {
         assert!(told.contains(expected), "{told}");
     }
     assert!(told[2].contains("cannot be read"), "{}", told[2]);
-    // What another store would read is nobody's business.
+    // The files of a store that is not in use are not checked.
     assert_eq!(set("embedded", &missing).check_files(), Ok(()));
 }
 

@@ -1,6 +1,6 @@
 use super::tests::{file, sources};
 
-/// Settings that choose kinds which need a Cargo feature, beside one that needs none.
+/// Settings that choose kinds that need a Cargo feature, and one kind that needs none.
 const CHOSEN: &str = "[store]\nkind = \"nats\"\n[[plugin]]\nname = \"l\"\nkind = \"log\"\n\
     [[plugin]]\nname = \"n\"\nkind = \"nats\"\nsubject = \"f\"\n\
     [[plugin]]\nname = \"p\"\nkind = \"postgres\"\nurl = \"postgres://a\"\n";

@@ -46,7 +46,7 @@ fn credentials_go_to_another_machine_by_tls_or_are_accepted_in_plain_text() {
     ] {
         assert_eq!(nats(&[far, set]), [""; 0], "{set}");
     }
-    assert!(sources(None).set(far).load().is_ok(), "nothing is told");
+    assert!(sources(None).set(far).load().is_ok(), "there are no credentials");
     for of_user in
         ["user = \"u\"\npassword_file = \"p\"", "credentials = \"c\"", "token_file = \"t\""]
     {
@@ -120,7 +120,7 @@ fn a_password_of_postgresql_goes_to_another_machine_by_tls_however_the_url_is_wr
     let accepted =
         "kind = \"postgres\"\nurl = \"postgres://u:hunter2@10.0.0.7/d\"\naccept_plaintext = true";
     assert_eq!(of_plugin(accepted), [""; 0]);
-    // The file is looked at before the server starts.
+    // The file is checked before the server starts.
     let secret = file("postgres://u:hunter2@10.0.0.7/d\n");
     let content =
         format!("[[plugin]]\nname = \"p\"\nkind = \"postgres\"\nurl_file = {:?}\n", secret.path());

@@ -30,7 +30,7 @@ fn the_plugins_that_the_shipped_file_shows_are_valid() {
     assert_eq!(environment, &BTreeMap::from([("SITE".into(), Secret::new("north".into()))]));
     let PluginKind::Nats { servers: Some(servers), .. } = &found[2].kind else { panic!() };
     assert_eq!(servers.url, "nats://10.0.0.7:4222");
-    // What is shown of the first four keys is their default.
+    // The file shows the first four keys with their defaults.
     let bare = plugins("[[plugin]]\nname = \"power\"\nkind = \"log\"\n");
     let common = |plugin: &Plugin| (plugin.timeout, plugin.retries, plugin.concurrency);
     assert_eq!(common(&bare[0]), (Duration::from_secs(10), 3, 32));
@@ -110,7 +110,7 @@ fn every_fault_of_a_plugin_is_told_with_its_line() {
         let wanted = format!("{}:{line}: {problem}", file.path().display());
         assert!(found.iter().any(|f| f.starts_with(&wanted)), "{wanted}\nin {found:#?}");
     }
-    let flag = "plugin.name: is a list of tables, written [[plugin]], and stands in a file alone";
+    let flag = "plugin.name: is a list of tables, written [[plugin]], and only a file can set it";
     assert!(found.iter().any(|f| f.ends_with(flag)), "{found:#?}");
     assert_eq!(found.len(), expected.len() + 1, "{found:#?}");
     assert!(!format!("{found:?}").contains("hunter2"), "{found:#?}");

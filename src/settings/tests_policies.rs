@@ -60,7 +60,7 @@ fn every_fault_of_a_policy_is_told_with_its_line() {
     }
     let flag = "flag --set policy.prefix=b: policy.prefix: is a list of tables, written [[policy]]";
     assert!(found.iter().any(|f| f.starts_with(flag)), "{found:#?}");
-    // The fourth has no prefix either: it is the same as that of the third.
+    // The fourth policy has no prefix, like the third.
     assert_eq!(found.len(), expected.len() + 2, "{found:#?}");
 }
 

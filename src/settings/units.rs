@@ -1,4 +1,4 @@
-//! Durations and sizes as people write them.
+//! Durations and sizes in the form in which people write them.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -12,7 +12,7 @@ const UNITS: [(&str, u64); 5] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
 impl ByteSize {
-    /// So many times 2^20 bytes.
+    /// `count` times 2^20 bytes.
     #[must_use]
     pub const fn mib(count: u64) -> Self {
         Self(count << 20)
@@ -33,7 +33,7 @@ impl fmt::Display for ByteSize {
     }
 }
 
-/// The text is no size.
+/// The text is not a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be a whole number of B, KiB, MiB, GiB or TiB, such as 8MiB")]
 pub struct NotASize;
@@ -60,7 +60,7 @@ impl Serialize for ByteSize {
 /// Reads `250ms`, `15s`, `2m`, `1h 30m`.
 ///
 /// # Errors
-/// The library's sentence about what it could not read.
+/// The library's message about the text that it could not read.
 pub fn parse_duration(text: &str) -> Result<Duration, humantime::DurationError> {
     humantime::parse_duration(text)
 }

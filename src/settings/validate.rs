@@ -1,4 +1,4 @@
-//! Rules about values that have the right type.
+//! Checks values that have the right type.
 
 use std::{fmt::Display, ops::RangeInclusive, time::Duration};
 
@@ -12,17 +12,17 @@ use super::{
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// A thread each; more than this is a slip of the pen.
+/// The most workers. Each is a thread; more than this is a mistake.
 const MAX_WORKERS: usize = 1024;
-/// The ring of live events is allocated at start, at about 200 bytes a place.
+/// The largest ring of live events. It is allocated at start, with about 200 bytes per place.
 const MAX_EVENT_BUFFER: usize = 1 << 22;
-/// The contract: a comment line at least every 5 s.
+/// The API promises a comment line at least every 5 s.
 const MAX_EVENT_HEARTBEAT: Duration = Duration::from_secs(5);
-/// A store answers or gives up while its caller still listens.
+/// A store must answer or give up while its caller still waits.
 const REQUEST_TIMEOUTS: RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(30);
 
-/// Faults by key, in the order of the sections.
+/// All faults with their keys, in the order of the sections.
 pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
     let mut rules = Rules::default();
     let Settings {
@@ -40,7 +40,7 @@ pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
 
     if !server.listen.ip().is_loopback() && !server.accept_no_auth {
         let problem = "is not a loopback address, and there are no accounts: whoever reaches the port owns every lease. \
-                       Listen on 127.0.0.1, or let only those in who may (a firewall, a private network) and set \
+                       Listen on 127.0.0.1, or restrict who can reach the port (a firewall, a private network) and set \
                        server.accept_no_auth = true";
         rules.add("server.listen", problem);
     }
@@ -86,7 +86,7 @@ pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
     rules.span("events.heartbeat_interval", events.heartbeat_interval, beats);
 
     if let Err(error) = EnvFilter::try_new(&telemetry.log) {
-        rules.add("telemetry.log", &format!("is no filter: {error}"));
+        rules.add("telemetry.log", &format!("is not a log filter: {error}"));
     }
     rules.span("actors.restart_window", actors.restart_window, Duration::from_millis(10)..=DAY);
     rules.0
@@ -99,7 +99,7 @@ fn of_hosts(rules: &mut Rules, hosts: &str) {
         let rest = name.strip_prefix("*.").unwrap_or(name);
         if rest.is_empty() || !rest.chars().all(letter) {
             let problem = format!(
-                "{name:?} is no name such as tenure.example.com or *.example.com, without a port"
+                "{name:?} is not a name such as tenure.example.com or *.example.com, without a port"
             );
             rules.add("server.hosts", &problem);
         }
@@ -126,7 +126,7 @@ fn of_embedded(rules: &mut Rules, embedded: &Embedded) {
     rules.range("store.embedded.min_log_size", embedded.min_log_size, logs);
 }
 
-/// Faults of the connection to NATS and of its bucket.
+/// The faults in the settings of the connection to NATS and of its bucket.
 pub(super) fn of_nats(nats: &Nats) -> Vec<(&'static str, String)> {
     let mut rules = Rules::default();
     let servers = || nats.url.split(',').map(str::trim);
@@ -134,7 +134,7 @@ pub(super) fn of_nats(nats: &Nats) -> Vec<(&'static str, String)> {
         let problem = "must be URLs such as nats://10.0.0.7:4222, with commas between";
         rules.add("store.nats.url", problem);
     } else if servers().any(|url| url.contains('@')) {
-        // It would be shown with the settings, and in the log.
+        // A user in the URL would be shown with the settings, and in the log.
         let problem = "must not name a user: store.nats.user, password and token are for that";
         rules.add("store.nats.url", problem);
     }
@@ -152,7 +152,7 @@ pub(super) fn of_nats(nats: &Nats) -> Vec<(&'static str, String)> {
     rules.0
 }
 
-/// Who this client says that it is: in one way, and that one complete.
+/// Checks that the client identifies itself in at most one way, and completely.
 fn of_nats_identity(rules: &mut Rules, nats: &Nats) {
     let given = |path: &std::path::Path| !path.as_os_str().is_empty();
     if !nats.password.is_empty() && given(&nats.password_file) {

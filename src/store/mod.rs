@@ -1,12 +1,15 @@
-//! What the coordinator needs of a store, and the stores.
+//! The stores, and the contract between a store and the coordinator.
 //!
-//! Guarantees of every store: a write that was reported committed survives a crash; of two writes
-//! that expect the same revision of a key at most one is committed; revisions of a key strictly
-//! increase through everything; changes are reported after their write is durable, per key in the
-//! order of `seq`, and what was skipped is said.
+//! Guarantees of every store:
+//! - A write that was reported committed survives a crash.
+//! - Of two writes that expect the same revision of a key, at most one is committed.
+//! - The revisions of a key strictly increase, whatever happens.
+//! - Changes are reported after their write is durable, and per key in the order of `seq`. A listener that
+//!   missed changes is told so.
 //!
-//! Does not guarantee: that a read is fresh (a stale one can only make a compare-and-set fail), or
-//! that a write whose outcome is [`Outcome::Unknown`] did not happen.
+//! Does not guarantee:
+//! - That a read is fresh. A stale read can only make a compare-and-set fail.
+//! - That a write whose outcome is [`Outcome::Unknown`] did not happen.
 //!
 //! Assumes: nobody else writes into the store.
 
@@ -33,47 +36,48 @@ use crate::lease::{
     Revision, State,
 };
 
-/// Keys that are read at a time, where the store reads one by one.
+/// How many keys are read at the same time, where the store reads one by one.
 const READS_AT_ONCE: usize = 64;
 
-/// The record of a session that is over, or of a key that was forgotten, is removed after this time.
-pub(crate) const BURIAL: Duration = Duration::from_secs(300);
+/// The record of a session that has ended, or of a forgotten key, is removed after this time.
+pub(crate) const RETENTION: Duration = Duration::from_secs(300);
 
-/// [`BURIAL`], unless a test is in a hurry.
-pub(crate) fn burial() -> Duration {
+/// [`RETENTION`], unless a test sets a shorter time.
+pub(crate) fn retention() -> Duration {
     #[cfg(any(test, feature = "testing"))]
-    if let Some(ms) = std::env::var("TENURE_TEST_BURIAL_MS").ok().and_then(|ms| ms.parse().ok()) {
+    if let Some(ms) = std::env::var("TENURE_TEST_RETENTION_MS").ok().and_then(|ms| ms.parse().ok())
+    {
         return Duration::from_millis(ms);
     }
-    BURIAL
+    RETENTION
 }
 
 /// A future that a store returns.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A compare-and-set of one key's record, with the changes that it makes true.
+/// A compare-and-set of one key's record, with the changes that the record makes.
 #[derive(Clone, Debug)]
 pub struct Write {
-    /// Whose record.
+    /// The key of the record.
     pub key: Key,
-    /// The revision that was judged; [`Revision::ABSENT`] for a key without a record.
+    /// The revision that the caller judged; [`Revision::ABSENT`] for a key without a record.
     pub expected: Revision,
-    /// The record to be.
+    /// The new record.
     pub record: Arc<Record>,
-    /// At most two: how the old tenure ended, how the new one began.
+    /// At most two: how the old tenure ended, and how the new one began.
     pub changes: Vec<Change>,
 }
 
-/// What became of a [`Write`].
+/// The outcome of a [`Write`].
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// Durable, as this revision.
+    /// Durable, under this revision.
     Committed(Revision),
-    /// Not written: the key's record has another revision. Here is what is there.
+    /// Not written: the key's record has another revision. The value is the record that was found instead.
     Conflict(Option<Found>),
     /// Not written, and never will be.
     Refused(StoreError),
-    /// Perhaps written, perhaps to be written yet: settle it by reading.
+    /// Written, or not, or written later: only a read tells.
     Unknown(StoreError),
 }
 
@@ -82,28 +86,28 @@ pub enum Outcome {
 pub struct Found {
     /// The revision of the write.
     pub revision: Revision,
-    /// The record, or why it cannot be judged: then the key is held by somebody unknown.
+    /// The record, or why it cannot be judged. An unreadable record means that an unknown owner holds the key.
     pub record: Result<Arc<Record>, crate::lease::CodecError>,
 }
 
-/// How many records a store keeps. Sessions are bounded apart from keys: neither uses up the other's room.
+/// How many records a store holds. Sessions and keys have separate limits: neither takes room from the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Keys of leases.
     pub keys: u64,
-    /// Sessions, until five minutes after their end.
+    /// Sessions. A session counts until five minutes after its end.
     pub sessions: u64,
 }
 
 impl Counts {
-    /// One record more of this key's sort.
+    /// One record, of the kind that this key is.
     #[must_use]
     pub fn one(key: &Key) -> Self {
         let session = u64::from(key.is_session());
         Self { keys: 1 - session, sessions: session }
     }
 
-    /// How many there are of this key's sort.
+    /// How many records there are of the kind that this key is.
     #[must_use]
     pub fn of(self, key: &Key) -> u64 {
         if key.is_session() { self.sessions } else { self.keys }
@@ -121,20 +125,20 @@ impl std::ops::Add for Counts {
 /// A committed change.
 #[derive(Clone, Debug)]
 pub struct Committed {
-    /// Where it stands in the store's order.
+    /// Its place in the store's order.
     pub position: Position,
-    /// Whose change.
+    /// The key that changed.
     pub key: Key,
     /// The incarnation that wrote it; zero in a store that only one process uses.
     pub node: Nonce,
-    /// The change, its token resolved.
+    /// The change, with its token resolved.
     pub change: Change,
     /// Wall clock at the commit, milliseconds since 1970; for people only.
     pub at_ms: u64,
 }
 
-/// A place in the store's history, the same for every node on it: the number of an entry, and which
-/// of its changes. An entry is a write where revisions are global, else a batch of changes.
+/// A place in the store's history, the same for every node on the store: the number of an entry, and the index of
+/// a change in it. An entry is one write in stores with global revisions, and a batch of changes in the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// The number of the entry.
@@ -146,41 +150,42 @@ pub struct Position {
 /// What [`LeaseStore::history`] found.
 #[derive(Clone, Debug)]
 pub enum History {
-    /// The changes after the position, oldest first, as many as asked for. Empty: none yet.
+    /// The changes after the position, oldest first, at most as many as the caller asked for. Empty if there are
+    /// none yet.
     Changes(Vec<Committed>),
-    /// What followed the position is no longer kept. Go on after `resume`.
+    /// The changes that followed the position are no longer kept. Continue after `resume`.
     Gap {
-        /// The latest position at the time of asking.
+        /// The latest position when the store was asked.
         resume: Position,
     },
 }
 
-/// Which keys a scan returns: those that start with `prefix` and sort after `after`, at most `limit`.
+/// Which keys a scan returns: those that start with `prefix` and sort after `after`, at most `limit` of them.
 #[derive(Clone, Debug, Default)]
 pub struct Range {
-    /// Only keys that start with it.
+    /// Only keys that start with this.
     pub prefix: String,
-    /// Only keys that sort after it.
+    /// Only keys that sort after this.
     pub after: Option<String>,
-    /// At most so many.
+    /// The highest number of keys to return.
     pub limit: usize,
 }
 
-/// That a session keeps a lease, or does not any more.
+/// Whether a session keeps a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tie {
     /// The lease.
     pub key: Key,
     /// The session.
     pub session: Nonce,
-    /// The key's change after which it is so.
+    /// The number of the key's change that made it so.
     pub seq: u64,
-    /// Whether the session keeps it.
+    /// `true`: the session keeps the lease. `false`: it no longer does.
     pub kept: bool,
 }
 
 impl Tie {
-    /// What a change of a lease says.
+    /// The tie that a change of a lease makes or ends.
     #[must_use]
     pub fn of_change(key: &Key, change: &Change) -> Option<Self> {
         let kept = change.kind == ChangeKind::Granted;
@@ -188,7 +193,7 @@ impl Tie {
         (kept || change.kind.ends_tenure()).then_some(tie)
     }
 
-    /// What a record says.
+    /// The tie that a record holds.
     #[must_use]
     pub fn of_record(key: &Key, record: &Record) -> Option<Self> {
         let bond = record.bond().filter(|_| record.state == State::Held)?;
@@ -196,36 +201,36 @@ impl Tie {
     }
 }
 
-/// What a feed brings.
+/// What a feed delivers.
 #[derive(Clone, Debug)]
 pub enum News {
     /// Committed changes, in the store's order.
     Changes(Arc<[Committed]>),
-    /// Some changes before this position were lost: listeners are to be told so.
+    /// Some changes before this position were lost. Listeners must be told.
     Gap {
         /// Everything after this position follows.
         resume: Position,
     },
 }
 
-/// Live batches of committed changes, by whichever node, in the store's order. A receiver that lagged
-/// reads [`LeaseStore::history`].
+/// Live batches of committed changes of all nodes, in the store's order. A receiver that lagged must read
+/// [`LeaseStore::history`].
 pub type Feed = tokio::sync::broadcast::Receiver<News>;
 
 /// What a store knows about itself.
 #[derive(Clone, Debug)]
 pub struct Meta {
-    /// Differs between any two stores, also between a store and its restored backup.
+    /// Differs between any two stores, also between a store and a restored backup of it.
     pub identity: Nonce,
     /// The generation of tokens.
     pub epoch: Epoch,
     /// Wall clock at creation, milliseconds since 1970.
     pub created_ms: u64,
-    /// What lease ids are derived from.
+    /// The secret that lease ids are derived from.
     pub secret: ClusterSecret,
 }
 
-/// The bytes that a store's lease ids are derived from. Only a backup has to know them.
+/// The bytes that a store's lease ids are derived from. Only a backup needs them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SecretBytes(pub [u8; 32]);
 
@@ -235,12 +240,12 @@ impl fmt::Debug for SecretBytes {
     }
 }
 
-/// What a new store is made with; of no effect on one that exists.
+/// The values that a new store is created with. They have no effect on an existing store.
 #[derive(Clone)]
 pub struct Fresh {
-    /// Names the store.
+    /// The identity of the new store.
     pub identity: Nonce,
-    /// 32 random bytes, which lease ids are derived from.
+    /// 32 random bytes that lease ids are derived from.
     pub secret: [u8; 32],
     /// Wall clock, milliseconds since 1970.
     pub created_ms: u64,
@@ -255,32 +260,32 @@ impl fmt::Debug for Fresh {
 /// Whether the store can be written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// It can.
+    /// The store accepts writes.
     Ready,
-    /// It cannot for now; why, in one sentence for people.
+    /// The store accepts no writes for now. The text gives the reason in one sentence for people.
     Degraded(String),
-    /// It went backwards, or is another one than before: nothing may be granted until an operator
-    /// raised the epoch. Why, in one sentence for people.
+    /// The store went backwards, or is another store than before. Nothing may be granted until an operator has
+    /// raised the epoch. The text gives the reason in one sentence for people.
     Frozen(String),
 }
 
-/// What a node remembers of a store from one run to the next, so that it notices when the store went
+/// What a node remembers of a store from one run to the next. It is how the node notices that the store went
 /// backwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Witness {
-    /// Which store it was.
+    /// The identity of the store.
     pub identity: Nonce,
     /// Its generation of tokens.
     pub epoch: Epoch,
-    /// The highest entry of its history that was seen.
+    /// The highest entry of the store's history that the node saw.
     pub highest: Revision,
 }
 
-/// What an application puts beside a write of its own into the same store, so that the write fails
-/// unless the tenure is still the current one (§8).
+/// A condition that an application adds to its own write into the same store. The write then fails unless the
+/// tenure is still the current one (§8).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// A `ConditionCheck` of a `TransactWriteItems`.
+    /// A `ConditionCheck` in a `TransactWriteItems`.
     DynamoDb {
         /// The table.
         table: String,
@@ -297,80 +302,81 @@ pub enum Gate {
     Nats {
         /// The stream.
         stream: String,
-        /// Subjects that the application may publish to under the condition start with this.
+        /// The application may publish under the condition to subjects that start with this.
         publish_prefix: String,
         /// The lease's subject.
         subject: String,
-        /// The sequence that must still be its last.
+        /// The sequence that must still be the subject's last.
         expected_last_sequence: u64,
     },
 }
 
-/// A node's record that was read.
+/// A node's record as it was read.
 #[derive(Clone, Debug)]
 pub struct FoundNode {
-    /// Which incarnation.
+    /// The incarnation of the node.
     pub incarnation: Nonce,
     /// The revision of the write.
     pub revision: Revision,
-    /// The record, or why it cannot be judged: such a node counts as living.
+    /// The record, or why it cannot be judged. A node whose record cannot be judged counts as alive.
     pub record: Result<NodeRecord, CodecError>,
 }
 
-/// What became of a write of a node's record.
+/// The outcome of a write of a node's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeOutcome {
-    /// Durable, as this revision.
+    /// Durable, under this revision.
     Committed(Revision),
     /// Not written: the record has another revision.
     Conflict,
     /// Not written, and never will be.
     Refused(StoreError),
-    /// Perhaps written, perhaps to be written yet.
+    /// Written, or not, or written later.
     Unknown(StoreError),
 }
 
 /// A store of lease records: compare-and-set, reads, and an ordered history.
 ///
-/// Every future resolves within some seconds, also while the store is out of reach. Nothing is
-/// written twice behind the caller's back: a conditional write is sent once.
+/// Every future resolves within a few seconds, also while the store is unreachable. A store sends a conditional
+/// write once and never repeats it by itself.
 pub trait LeaseStore: Send + Sync + 'static {
     /// The store's own record.
     fn meta(&self) -> Arc<Meta>;
 
-    /// The bytes behind [`Meta::secret`], for a backup; `None`: this store cannot be backed up.
+    /// The bytes behind [`Meta::secret`], for a backup. `None` if this store cannot be backed up.
     fn secret_bytes(&self) -> Option<SecretBytes> {
         None
     }
 
-    /// Reads one key's record; `None` when the key was never written. Sees every write that was
-    /// reported committed, to whichever node, before the read was asked for.
+    /// Reads one key's record; `None` if the key has none. The read sees every write, through whichever node,
+    /// that was reported committed before the read was requested.
     fn read(&self, key: &Key) -> StoreFuture<Result<Option<Found>, StoreError>>;
 
     /// Writes a record if the key's revision is the expected one. Resolves when the write is durable.
     fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome>;
 
-    /// Refuses new keys beyond what their policies allow from now on ([`StoreError::PolicyFull`]). A store that several
-    /// nodes use counts what it knows of. May look at all keys of the policies that have a bound.
+    /// From now on, refuses new keys beyond what their policies allow ([`StoreError::PolicyFull`]). A store that
+    /// several nodes use counts the keys that it knows of. This call may look at all keys of the policies that
+    /// have a limit.
     fn bound_keys(&self, _policies: &Arc<Policies>) {}
 
-    /// Removes the record of a session that is over, or of a key that was forgotten, if its revision is the expected
-    /// one. Whether there is none any more. Not before every write that was sent earlier has landed or cannot: a first
-    /// grant finds no record in its way. Revisions go on above what they were. Changes that the record made stay in the
-    /// history for as long as others do, or go with it.
+    /// Removes the record of a session that has ended, or of a forgotten key, if its revision is the expected
+    /// one. Returns whether the key has no record now. The caller must first wait until every write sent earlier
+    /// has landed or can no longer land: after the removal, a late first grant finds no record in its way. Later
+    /// revisions of the key are above the earlier ones. The changes that the record made stay in the history as
+    /// long as others do, or go with the record.
     fn forget(&self, key: &Key, expected: Revision) -> StoreFuture<Result<bool, StoreError>>;
 
-    /// Keys of a range in byte order, with their records; what other nodes wrote a moment ago may be
-    /// missing.
+    /// The keys of a range in byte order, with their records. What other nodes wrote a moment ago may be missing.
     fn scan(&self, range: Range) -> StoreFuture<Result<Vec<(Key, Found)>, StoreError>>;
 
-    /// What sessions kept when the store last read all records by itself, and the changes since, for whoever asks
-    /// first; `None` where nobody did: they are to be scanned.
+    /// What sessions kept when the store last read all records by itself, with the changes since then. Only the
+    /// first call after such a read gets it. `None`: the caller must scan the records.
     fn take_ties(&self) -> Option<Vec<Tie>> {
         None
     }
 
-    /// Reads the records of several keys, in their order; each as fresh as by [`Self::read`].
+    /// Reads the records of several keys, in the order of the keys. Each is as fresh as one by [`Self::read`].
     fn read_many(&self, keys: &[Key]) -> StoreFuture<Result<Vec<Option<Found>>, StoreError>> {
         let reads: Vec<_> = keys.iter().map(|key| self.read(key)).collect();
         Box::pin(stream::iter(reads).buffered(READS_AT_ONCE).try_collect())
@@ -385,45 +391,46 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// The position of the latest change that the feed brought.
     fn latest(&self) -> Position;
 
-    /// The position after which every change is still kept, as far as is known.
+    /// The position after which every change is still kept, as far as the store knows.
     fn earliest(&self) -> Position;
 
-    /// Whether writes can succeed now.
+    /// Whether the store accepts writes now.
     fn health(&self) -> Health;
 
-    /// What an application's own write can be gated on; `None` where only `/v1/check` can be asked.
+    /// The condition that an application can put on its own write. `None` where `/v1/check` is the only way.
     fn gate(&self, _key: &Key, _found: &Found) -> Option<Gate> {
         None
     }
 
-    /// What several nodes need of it; `None` for a store that only one process uses (R10).
+    /// The additional operations of a store that several nodes use; `None` for a store that only one process uses
+    /// (R10).
     fn shared(&self) -> Option<&dyn SharedStore> {
         None
     }
 }
 
-/// How an epoch is raised.
+/// How to raise the epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct Raise {
     /// The store's new identity.
     pub identity: Nonce,
-    /// The new epoch, which must be above the one of before.
+    /// The new epoch. It must be above the current one.
     pub epoch: Epoch,
     /// [`SharedStore::own_revision`] must still be this one.
     pub seen: Revision,
-    /// A restore fills the store from now on: until [`SharedStore::end_restore`] it is opened only to be restored, and
-    /// who has it open is frozen.
+    /// A restore fills the store from now on. Until [`SharedStore::end_restore`], it can be opened only to
+    /// restore it, and coordinators that have it open are frozen.
     pub restoring: bool,
 }
 
-/// What a store that several nodes use offers besides.
+/// The additional operations of a store that several nodes use.
 pub trait SharedStore: Send + Sync {
-    /// Reads one node's record; as fresh as [`LeaseStore::read`].
+    /// Reads one node's record. The read is as fresh as [`LeaseStore::read`].
     fn read_node(&self, incarnation: Nonce) -> StoreFuture<Result<Option<FoundNode>, StoreError>>;
 
-    /// Writes the record of the incarnation that it names, if its revision is the expected one;
-    /// [`Revision::ABSENT`] for a new one. Sent once. Where each record counts its own writes, a terminal record is never
-    /// written over: a store that went backwards gives its revision twice.
+    /// Writes the record of the incarnation that it names, if its revision is the expected one
+    /// ([`Revision::ABSENT`] for a new record). Sends the write once. Where each record counts its own writes, a
+    /// terminal record is never overwritten, because a store that went backwards gives a revision twice.
     fn write_node(&self, expected: Revision, record: NodeRecord) -> StoreFuture<NodeOutcome>;
 
     /// Removes a node's record, if its revision is the expected one.
@@ -433,33 +440,34 @@ pub trait SharedStore: Send + Sync {
         expected: Revision,
     ) -> StoreFuture<Result<(), StoreError>>;
 
-    /// Every node's record; as fresh as [`LeaseStore::read`].
+    /// Reads every node's record. The read is as fresh as [`LeaseStore::read`].
     fn scan_nodes(&self) -> StoreFuture<Result<Vec<FoundNode>, StoreError>>;
 
-    /// Reads the store's own record again: [`LeaseStore::meta`] is this from now on. A store that was
-    /// frozen thaws when its epoch is above the one under which it froze.
+    /// Reads the store's own record again. [`LeaseStore::meta`] returns it from now on. A frozen store thaws if
+    /// its epoch is above the one under which it froze.
     fn refresh_meta(&self) -> StoreFuture<Result<Arc<Meta>, StoreError>>;
 
     /// The revision of the store's own record. Each [`Self::register`] and each raised epoch changes it.
     fn own_revision(&self) -> StoreFuture<Result<Revision, StoreError>>;
 
-    /// Changes [`Self::own_revision`] if the store's epoch is this one. Returns whether it is.
+    /// Changes [`Self::own_revision`] if the store has this epoch. Returns whether it has.
     ///
-    /// A node registers after its first record is durable and before it promises anything. Of a node that registers
-    /// and an operator who raises the epoch at the same time, one notices the other: either the raise fails, or the
-    /// node is told `false`.
+    /// A node registers after its first record is durable and before it promises anything. If a node registers
+    /// while an operator raises the epoch, one of them notices the other: either the raise fails, or this call
+    /// returns `false` to the node.
     fn register(&self, epoch: Epoch) -> StoreFuture<Result<bool, StoreError>>;
 
-    /// Gives the store another identity and a higher epoch. The caller must have found that no node of a lower epoch is
-    /// alive after it read [`Raise::seen`].
+    /// Gives the store another identity and a higher epoch. Before the call, the caller must have read
+    /// [`Raise::seen`] and then found that no node of a lower epoch is alive.
     fn raise_epoch(&self, raise: Raise) -> StoreFuture<Result<(), StoreError>>;
 
-    /// Everything is there, after a [`Raise`] for a restore. Fails where another restore was begun since.
+    /// Ends the restore that a [`Raise`] began, once everything is in the store. Fails if another restore has
+    /// begun since.
     fn end_restore(&self) -> StoreFuture<Result<(), StoreError>> {
         Box::pin(ready(Ok(())))
     }
 
-    /// Whether a restore was begun and has not ended.
+    /// Whether a restore has begun and has not ended.
     fn is_restoring(&self) -> StoreFuture<Result<bool, StoreError>> {
         Box::pin(ready(Ok(false)))
     }
@@ -468,12 +476,12 @@ pub trait SharedStore: Send + Sync {
     fn witness(&self) -> Witness;
 }
 
-/// Why a raise of the epoch fails that did not see a node which registered since.
+/// Why raising the epoch fails: a node registered after the caller had read the store's own record.
 #[cfg(any(feature = "nats", feature = "dynamodb"))]
 const REGISTERED: &str =
     "a node started meanwhile. Stop every coordinator of the store, and run the command again";
 
-/// Why a node freezes that finds the mark of a [`Raise`] for a restore.
+/// Why a node freezes when it finds the mark of a [`Raise`] for a restore.
 #[cfg(any(feature = "nats", feature = "dynamodb"))]
-const RESTORING: &str = "a restore into it is under way, or was cut off: it does not hold everything. Where no restore \
-                         runs, run the same `tenure restore` again";
+const RESTORING: &str = "a restore into it is under way, or was cut off: the store is incomplete. \
+                         If no restore is running, run the same `tenure restore` again";

@@ -1,10 +1,12 @@
 //! How many keys each policy has, and how many it may have.
 //!
-//! Guarantees: a key beyond the bound of its policy is told as soon as this process knows of the others, whether
-//! they are written or on their way; a key that exists is never one too many.
+//! Guarantees:
+//! - A key beyond the limit of its policy is refused as soon as this process knows of the other keys, whether
+//!   they are written or being written.
+//! - A key that exists never counts as one too many.
 //!
-//! Does not guarantee: that nodes which add keys at the same moment stay within the bound: what another node added
-//! counts once its write is known here.
+//! Does not guarantee: that nodes which add keys at the same moment stay within the limit. A key that another
+//! node added counts once its write is known here.
 
 use std::sync::Arc;
 
@@ -13,20 +15,21 @@ use crate::{
     lease::{Key, Policies, StoreError},
 };
 
-/// The keys of the policies that bound theirs.
+/// The keys of the policies that limit their number.
 #[derive(Debug, Default)]
 pub(super) struct Quotas {
     policies: Arc<Policies>,
-    /// How many keys each policy has that bounds them, in the order of the policies: those that have a record, and
-    /// those on their way. Empty where no policy bounds its keys.
+    /// How many keys each policy with a limit has, in the order of the policies. Both existing keys and keys that
+    /// are being written count. Empty if no policy limits its keys.
     counts: Vec<u64>,
-    /// New keys on their way to the store, which have no record as far as is known, and how many writes carry each.
+    /// New keys that are being written, each with the number of its writes. They have no record yet, as far as is
+    /// known.
     coming: HashMap<Key, u32>,
 }
 
 impl Quotas {
-    /// Goes by these policies from now on. `visit` calls what it is given for each key that has a record and starts
-    /// with a prefix; nothing is searched where the same prefixes are bounded as before.
+    /// Uses these policies from now on. `visit` must call its argument for each existing key that starts with a
+    /// prefix. It is not called if the same prefixes had a limit before.
     pub fn set(&mut self, policies: &Arc<Policies>, visit: impl Fn(&str, &mut dyn FnMut(&Key))) {
         let before = std::mem::replace(&mut self.policies, Arc::clone(policies));
         let prefixes = |all: &Policies| -> Vec<(Box<str>, bool)> {
@@ -37,7 +40,7 @@ impl Quotas {
         }
     }
 
-    /// Goes on with what another one knows of policies and of keys on their way, where the records are others now.
+    /// Takes over another one's policies and its keys that are being written. The records may be others now.
     #[cfg(any(test, feature = "nats", feature = "dynamodb"))]
     pub fn take_over(&mut self, other: Self, visit: impl Fn(&str, &mut dyn FnMut(&Key))) {
         *self = other;
@@ -68,7 +71,7 @@ impl Quotas {
         }
     }
 
-    /// The place of the policy of a key whose number is bounded.
+    /// The index of the policy that limits the number of keys like this one.
     fn place(&self, key: &Key) -> Option<usize> {
         if self.counts.is_empty() || key.is_session() {
             return None;
@@ -77,13 +80,13 @@ impl Quotas {
         self.policies.at(place).keys.map(|_| place)
     }
 
-    /// Whether the number of keys like this one is bounded.
+    /// Whether the number of keys like this one is limited.
     pub fn bounds(&self, key: &Key) -> bool {
         self.place(key).is_some()
     }
 
-    /// A write that makes a record of this key is about to be sent; it has none as far as is known. Where it may be
-    /// sent, [`Self::settle`] is to be called once it is known what became of it.
+    /// Admits a write that creates a record for this key, which has none as far as is known. After `Ok`, the
+    /// caller must call [`Self::settle`] once it knows the outcome of the write.
     pub fn admit(&mut self, key: &Key) -> Result<(), StoreError> {
         let Some(place) = self.place(key) else { return Ok(()) };
         if let Some(writes) = self.coming.get_mut(key) {
@@ -100,7 +103,7 @@ impl Quotas {
         Ok(())
     }
 
-    /// It is known what became of a write that was admitted. Where the key has a record, that is counted.
+    /// The outcome of an admitted write is known. If the key has a record now, the record counts.
     pub fn settle(&mut self, key: &Key) {
         let Some(writes) = self.coming.get_mut(key) else { return };
         *writes -= 1;
@@ -110,7 +113,7 @@ impl Quotas {
         }
     }
 
-    /// A key has a record that had none.
+    /// A key without a record got one.
     pub fn added(&mut self, key: &Key) {
         let came = !self.coming.is_empty() && self.coming.remove(key).is_some();
         if let Some(place) = self.place(key)
@@ -146,7 +149,7 @@ mod tests {
         Key::new(name).expect("a key")
     }
 
-    /// Records, as a store has them.
+    /// The records that a store has.
     fn there(names: &[&str]) -> impl Fn(&str, &mut dyn FnMut(&Key)) {
         let keys: Vec<Key> = names.iter().map(|name| key(name)).collect();
         move |prefix, each| keys.iter().filter(|k| k.as_str().starts_with(prefix)).for_each(each)
@@ -160,7 +163,7 @@ mod tests {
         // A second write of the same key takes no more room.
         quotas.admit(&key("a/2")).expect("room");
         assert!(quotas.admit(&key("a/3")).is_err());
-        quotas.admit(&key("a/b/2")).expect("no bound");
+        quotas.admit(&key("a/b/2")).expect("no limit");
         quotas.added(&key("a/2"));
         quotas.settle(&key("a/2"));
         quotas.settle(&key("a/2"));
@@ -168,7 +171,7 @@ mod tests {
         quotas.removed(&key("a/1"));
         quotas.admit(&key("a/3")).expect("room");
         quotas.settle(&key("a/3"));
-        quotas.admit(&key("a/4")).expect("the write of a/3 came to nothing");
+        quotas.admit(&key("a/4")).expect("the write of a/3 failed");
     }
 
     #[test]
@@ -176,15 +179,15 @@ mod tests {
         let mut quotas = Quotas::default();
         quotas.set(&policies(&[("a/", Some(3))]), there(&["a/1"]));
         quotas.admit(&key("a/2")).expect("room");
-        quotas.set(&policies(&[("a/", Some(2))]), |_, _| panic!("the same prefixes are bounded"));
+        quotas.set(&policies(&[("a/", Some(2))]), |_, _| panic!("the same prefixes have limits"));
         assert!(quotas.admit(&key("a/3")).is_err());
-        // One of the keys on their way has a record now, and another record is gone.
+        // One of the keys being written has a record now, and another record is gone.
         let mut fresh = Quotas::default();
         fresh.take_over(std::mem::take(&mut quotas), there(&["a/2"]));
         fresh.admit(&key("a/4")).expect("room");
         assert!(fresh.admit(&key("a/5")).is_err());
-        fresh.set(&policies(&[]), |_, _| panic!("nothing is bounded"));
-        fresh.admit(&key("a/5")).expect("no bound");
+        fresh.set(&policies(&[]), |_, _| panic!("nothing has a limit"));
+        fresh.admit(&key("a/5")).expect("no limit");
         fresh.set(&policies(&[("", Some(2))]), there(&["a/2"]));
         fresh.admit(&key("a/6")).expect("room");
         let full = fresh.admit(&key("b")).expect_err("full").to_string();

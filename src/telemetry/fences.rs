@@ -1,17 +1,17 @@
-//! Handles to the series of one fence plugin.
+//! Handles to the metric series of one fence plugin.
 
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
-/// How a try of a plugin ended.
+/// How an attempt of a plugin ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceTry {
     /// It confirmed.
     Confirmed,
-    /// It said that it could not.
+    /// It reported a failure.
     Failed,
-    /// It said nothing in time.
+    /// It gave no answer in time.
     TimedOut,
     /// It panicked.
     Panicked,
@@ -21,14 +21,14 @@ pub enum FenceTry {
 #[derive(Clone)]
 pub struct FenceMetrics {
     tries: [Histogram; 4],
-    /// Orders that it has yet to answer.
+    /// Fences that it has not answered yet.
     pub in_flight: Gauge,
-    /// Orders that failed for good.
+    /// Fences that failed finally.
     pub failed: Counter,
 }
 
 impl FenceMetrics {
-    /// Registers the plugin's series, at 0.
+    /// Registers the plugin's series, with the value 0.
     #[must_use]
     pub fn register(plugin: &str) -> Self {
         let tries = ["confirmed", "failed", "timeout", "panicked"].map(|outcome| {
@@ -39,7 +39,7 @@ impl FenceMetrics {
         Self { tries, in_flight, failed }
     }
 
-    /// A try ended.
+    /// Records the end of an attempt.
     pub fn tried(&self, how: FenceTry, took: Duration) {
         self.tries[how as usize].record(took);
     }

@@ -1,4 +1,4 @@
-//! Structured logs: one line per ownership change, nothing secret in any.
+//! Structured logs, with one line per ownership change. No line contains a secret.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -13,13 +13,13 @@ use tracing_subscriber::{
 
 use crate::lease::{Change, ChangeKind, Key, Moment, Owner};
 
-/// The targets of lines at `ERROR` about connections. Whoever reaches the port brings about as many of them as they
-/// like, by bytes that are no HTTP.
+/// The targets of lines at `ERROR` about connections. Any caller can cause any number of such lines, with bytes that
+/// are not HTTP.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLines {
-    /// Where a line says that a connection broke off.
+    /// The target of lines that say that a connection broke off.
     pub broken: &'static str,
-    /// Where a line says more about it.
+    /// The target of lines with details.
     pub more: &'static str,
 }
 
@@ -29,7 +29,7 @@ impl ConnectionLines {
     }
 }
 
-/// Counts connections that broke off, whichever lines are written.
+/// Counts connections that broke off, whether or not their lines are written.
 struct BrokenConnections(ConnectionLines);
 
 impl<S: Subscriber> Layer<S> for BrokenConnections {
@@ -40,11 +40,11 @@ impl<S: Subscriber> Layer<S> for BrokenConnections {
     }
 }
 
-/// Sends logs to stderr, as text or as one JSON object a line. Lines about connections that broke off are counted, and
-/// written where `filter` asks for those of the HTTP server at `debug`. A second call changes nothing.
+/// Sends logs to stderr, as text or as one JSON object per line. Lines about connections that broke off are counted,
+/// and only written if `filter` enables those of the HTTP server at `debug`. A second call changes nothing.
 ///
 /// # Errors
-/// When `filter` is not a filter of `tracing_subscriber`'s form.
+/// When `filter` is not a valid filter of `tracing_subscriber`.
 pub fn init_logs(
     filter: &str,
     json: bool,
@@ -69,9 +69,9 @@ pub fn init_logs(
     Ok(())
 }
 
-/// Writes the line of each ownership change, up to a rate; what it left out it says.
+/// Writes one line for each ownership change, up to a rate, and reports how many lines it left out.
 pub struct OwnershipLog {
-    /// Lines per second; 0: no bound.
+    /// The most lines per second; 0: no bound.
     rate: u64,
     window: Mutex<Window>,
 }
@@ -92,13 +92,13 @@ impl OwnershipLog {
         Self { rate, window: Mutex::default() }
     }
 
-    /// Writes the line of one change, or counts that it did not. Gives how many were left out.
+    /// Writes the line of one change, or counts it as left out. Returns how many lines were left out.
     pub fn write(&self, key: &Key, change: &Change, now: Moment) -> u64 {
         self.settle(now);
         if !self.take(now) {
             return 1;
         }
-        // Texts are quoted in the text form, so that a key with spaces cannot pass for other fields.
+        // The text format quotes texts, so that a key with spaces cannot look like other fields.
         let (key, kind) = (key.as_str(), change.kind.as_str());
         let owner = change.owner.as_ref().map(Owner::as_str);
         let previous = change.previous.as_ref().map(|(owner, _)| owner.as_str());
@@ -112,8 +112,8 @@ impl OwnershipLog {
         0
     }
 
-    /// Says how many lines were left out, once the second in which that happened is over. To be called
-    /// now and then: after a burst there may be no next change to say it.
+    /// Logs how many lines were left out, once the second in which that happened is over. It must be called from time
+    /// to time, since after a burst there may be no further change.
     pub fn settle(&self, now: Moment) {
         let lines = {
             let mut window = self.window();
@@ -124,11 +124,11 @@ impl OwnershipLog {
         };
         tracing::warn!(
             lines,
-            "ownership lines left out, see telemetry.ownership_lines_per_second; the event log has every change"
+            "ownership lines left out: raise telemetry.ownership_lines_per_second; the event log has every change"
         );
     }
 
-    /// Whether one more line may be written now; counts it, either way.
+    /// Whether one more line may be written now. Counts the line in either case.
     fn take(&self, now: Moment) -> bool {
         let mut window = self.window();
         if now.since(window.began) >= SECOND {

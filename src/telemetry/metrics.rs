@@ -1,24 +1,24 @@
-//! Handles to the series of the table that have no pool, registered once.
+//! Handles to the series of the table without a pool label, which are registered once.
 
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
-/// How an acquire was answered.
+/// The answer to an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcquireOutcome {
     /// Granted.
     Granted,
-    /// Somebody has it.
+    /// Refused: the lease is held.
     Held,
     /// The request could not be served.
     Error,
 }
 
-/// How a heartbeat was answered.
+/// The answer to a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeartbeatOutcome {
-    /// Absorbed.
+    /// Absorbed: the lease goes on.
     Alive,
     /// Absorbed after the tenure had run out.
     Revived,
@@ -28,7 +28,7 @@ pub enum HeartbeatOutcome {
     Error,
 }
 
-/// Handles to every series that has no pool.
+/// Handles to every series without a pool label.
 pub struct Metrics {
     lateness_seconds: Histogram,
     /// Lease actors in memory.
@@ -48,36 +48,36 @@ pub struct Metrics {
     store_live_bytes: Gauge,
     store_log_bytes: Gauge,
     store_ready: Gauge,
-    /// Whether the log cannot be shortened.
+    /// Whether the log cannot be compacted.
     pub store_stuck: Gauge,
     /// Writes of leases' records sent to the store.
     pub lease_writes: Counter,
     /// Writes of nodes' records sent to the store.
     pub node_writes: Counter,
-    /// Other writes sent to the store: its log of changes, its own record.
+    /// Other writes sent to the store: its log of changes and its own record.
     pub other_writes: Counter,
     write_units: Counter,
     read_units: Counter,
     /// Requests that the store throttled.
     pub throttled: Counter,
-    /// Gaps of the store's feed.
+    /// Gaps in the store's feed.
     pub feed_gaps: Counter,
     store_frozen: Gauge,
     nodes: [Gauge; 3],
     renewals: [Counter; 2],
     /// This node's record ran out.
     pub lapses_expired: Counter,
-    /// This node's record was found dead by others.
+    /// This node's record was marked dead by others.
     pub lapses_buried: Counter,
     forwarded: [Counter; 2],
-    /// Sessions that were made here.
+    /// Sessions that were opened here.
     pub sessions_opened: Counter,
     checks: [[Counter; 2]; 4],
-    /// Tries of fences whose plugin this node does not have.
+    /// Attempts of fences whose plugin this node does not have.
     pub fences_without_plugin: Counter,
     /// Events published on the bus.
     pub published: Counter,
-    /// Places that waiting callers have in queues.
+    /// Places of waiting callers in queues.
     pub waiting_places: Gauge,
     /// Subscribers of the event stream.
     pub subscribers: Gauge,
@@ -86,7 +86,7 @@ pub struct Metrics {
     reloads: [Counter; 2],
     /// Clock jumps.
     pub clock_jumps: Counter,
-    /// Ownership lines left out.
+    /// Ownership log lines left out.
     pub lines_suppressed: Counter,
 }
 
@@ -94,21 +94,21 @@ pub struct Metrics {
 const CHECKS: [&str; 4] = ["http", "tcp", "exec", "progress"];
 
 impl Metrics {
-    /// A session was checked.
+    /// Records a round of a session's check.
     pub fn checked(&self, kind: &str, passed: bool) {
         if let Some(at) = CHECKS.iter().position(|known| *known == kind) {
             self.checks[at][usize::from(!passed)].increment(1);
         }
     }
 
-    /// Registers every known series that has no pool with the installed recorder, at 0.
+    /// Registers every known series without a pool label with the installed recorder, with the value 0.
     #[must_use]
     pub fn register(store: &'static str) -> Self {
         let request = |op, outcome| histogram!("tenure_store_request_duration_seconds", "store" => store, "op" => op, "outcome" => outcome);
         let restart =
             |reason| counter!("tenure_actor_restarts_total", "kind" => "lease", "reason" => reason);
         gauge!("tenure_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
-        // The log counts it.
+        // The log layer counts it.
         let _ = counter!("tenure_http_connections_broken_total");
         Self {
             lateness_seconds: histogram!("tenure_lease_expiry_lateness_seconds"),
@@ -167,74 +167,74 @@ impl Metrics {
         }
     }
 
-    /// A tenure ended this long after it was due.
+    /// Records that a tenure ended this long after it was due.
     pub fn ended_late(&self, span: Duration) {
         self.lateness_seconds.record(span);
     }
 
-    /// The file was read again, and its policies were applied or refused.
+    /// Records a reload of the file, whose policies were applied or refused.
     pub fn reloaded(&self, applied: bool) {
         self.reloads[usize::from(!applied)].increment(1);
     }
 
-    /// A lease actor died and another took its place.
+    /// Records that a lease actor died and was replaced.
     pub fn restarted(&self, panicked: bool, took: Duration) {
         if panicked { &self.restarts_panic } else { &self.restarts_stop }.increment(1);
         self.restart_seconds.record(took);
     }
 
-    /// A plugin actor died and another took its place.
+    /// Records that a plugin actor died and was replaced.
     pub fn plugin_restarted(&self, panicked: bool, took: Duration) {
         self.plugin_restarts[usize::from(!panicked)].increment(1);
         self.plugin_restart_seconds.record(took);
     }
 
-    /// A compare-and-set was settled: 0 committed, 1 conflict, 2 anything else.
+    /// Records the outcome of a compare-and-set: 0 committed, 1 conflict, 2 anything else.
     pub fn store_cas(&self, outcome: usize, took: Duration) {
         self.store_cas[outcome].record(took);
     }
 
-    /// A record was read.
+    /// Records a read of a record.
     pub fn store_read(&self, ok: bool, took: Duration) {
         self.store_read[usize::from(!ok)].record(took);
     }
 
-    /// A group of writes was made durable.
+    /// Records that a group of writes became durable.
     pub fn synced(&self, writes: usize, took: Duration) {
         self.sync_seconds.record(took);
         self.synced_writes.increment(writes as u64);
     }
 
-    /// The store charged so much for a request: write and read units of DynamoDB, in thousandths.
+    /// Records what the store charged for a request: write and read units of DynamoDB, in thousandths.
     pub fn units(&self, write_milli: u64, read_milli: u64) {
-        // Counters are whole: units are charged in halves at the least.
+        // Counters are whole numbers, and the smallest charge is half a unit.
         self.write_units.increment(write_milli / 1000);
         self.read_units.increment(read_milli.div_ceil(1000));
     }
 
-    /// Whether grants are frozen.
+    /// Sets whether grants are frozen.
     pub fn frozen(&self, frozen: bool) {
         self.store_frozen.set(if frozen { 1.0 } else { 0.0 });
     }
 
-    /// How many nodes are alive, drained, dead.
+    /// Sets how many nodes are alive, drained and dead.
     pub fn nodes(&self, by_state: [u32; 3]) {
         for (gauge, count) in self.nodes.iter().zip(by_state) {
             gauge.set(f64::from(count));
         }
     }
 
-    /// This node's record was renewed, or not.
+    /// Records an attempt to renew this node's record.
     pub fn renewed(&self, committed: bool) {
         self.renewals[usize::from(!committed)].increment(1);
     }
 
-    /// A request was passed on, and answered or not.
+    /// Records a forwarded request, and whether it was answered.
     pub fn forwarded(&self, answered: bool) {
         self.forwarded[usize::from(!answered)].increment(1);
     }
 
-    /// What the store says of itself, set at every scrape.
+    /// Sets the store's own figures, at every scrape.
     pub fn store_state(&self, keys: u64, live_bytes: u64, log_bytes: u64, ready: bool) {
         #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
         let float = |number: u64| number as f64;

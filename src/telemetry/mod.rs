@@ -1,9 +1,9 @@
-//! What the coordinator tells people: metrics and logs.
+//! Metrics and logs.
 //!
-//! Guarantees: one table names every series; every known series exists, at 0, from the start; no label
-//! carries a key, an owner or a session.
+//! Guarantees: one table names every series. Every known series exists from the start, with the value 0. No label
+//! contains a key, an owner or a session.
 //!
-//! Does not guarantee: that a scrape is a consistent cut.
+//! Does not guarantee: that a scrape is a consistent snapshot.
 
 mod fences;
 mod log;

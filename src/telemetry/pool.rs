@@ -1,4 +1,4 @@
-//! Handles to the series of one pool.
+//! Handles to the metric series of one pool.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,19 +7,19 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 use super::metrics::{AcquireOutcome, HeartbeatOutcome};
 use crate::lease::{Change, ChangeKind};
 
-/// Handles to every series that has a pool.
+/// Handles to every series with a pool label.
 pub struct PoolMetrics {
     acquisitions: [Counter; 3],
     heartbeats: [Counter; 4],
     ended: [Counter; ENDS.len()],
     transfers: Counter,
-    /// What became of requests to hand over.
+    /// The outcomes of requests to hand over.
     pub handovers: HandoverMetrics,
     /// Leases that are held now.
     pub held: Gauge,
-    /// Sessions that work for the pool.
+    /// Sessions that are members of the pool.
     pub sessions: Gauge,
-    /// Callers that wait.
+    /// Waiting callers.
     pub waiters: Gauge,
     acquire_seconds: Histogram,
     hold_seconds: Histogram,
@@ -34,9 +34,9 @@ pub struct PoolMetrics {
 /// Handles to the counters of hand-overs.
 pub struct HandoverMetrics {
     requested: Counter,
-    /// The holder handed over, or gave back.
+    /// The holder handed over or released.
     pub handed_over: Counter,
-    /// It was ordered to end.
+    /// The lease was revoked.
     pub timed_out: Counter,
 }
 
@@ -60,8 +60,8 @@ const ENDS: [ChangeKind; 6] = [
 ];
 
 impl PoolMetrics {
-    /// Registers the pool's series with the installed recorder, at 0; those of a pool that was
-    /// registered before go on.
+    /// Registers the pool's series with the installed recorder, with the value 0. The series of a pool that was already
+    /// registered continue.
     #[must_use]
     pub fn register(pool: &str) -> Arc<Self> {
         let pool = || pool.to_owned();
@@ -90,7 +90,7 @@ impl PoolMetrics {
         })
     }
 
-    /// An acquire was answered.
+    /// Records the answer to an acquire.
     pub fn acquired(&self, outcome: AcquireOutcome, took: Duration) {
         self.acquisitions[outcome as usize].increment(1);
         if outcome == AcquireOutcome::Granted {
@@ -98,23 +98,23 @@ impl PoolMetrics {
         }
     }
 
-    /// A heartbeat was answered.
+    /// Records the answer to a heartbeat.
     pub fn heartbeat(&self, outcome: HeartbeatOutcome) {
         self.heartbeats[outcome as usize].increment(1);
     }
 
-    /// A heartbeat arrived with this share of the ttl left.
+    /// Records the share of the ttl that was left when a heartbeat arrived.
     pub fn margin(&self, ratio: f64) {
         self.margin.record(ratio);
     }
 
-    /// A change that this node wrote became public.
+    /// Records a change that this node wrote, when it becomes public.
     pub fn changed(&self, change: &Change) {
         let kind = change.kind;
         if let Some(at) = ENDS.iter().position(|end| *end == kind)
             && change.previous.is_some()
         {
-            // Without one an offer was withdrawn, and no tenure ended.
+            // Without a previous owner, an offer was withdrawn and no tenure ended.
             self.ended[at].increment(1);
         }
         if kind == ChangeKind::HandoverRequested {
@@ -125,19 +125,19 @@ impl PoolMetrics {
         }
     }
 
-    /// The pool has so many members, and so many leases would have to move.
+    /// Sets the number of members, and the number of leases that would have to move.
     pub fn balance(&self, members: usize, moves: usize) {
         let float = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
         self.members.set(float(members));
         self.imbalance.set(float(moves));
     }
 
-    /// A tenure lasted this long.
+    /// Records how long a tenure lasted.
     pub fn held_for(&self, span: Duration) {
         self.hold_seconds.record(span);
     }
 
-    /// A key was free for this long.
+    /// Records how long a key was free.
     pub fn vacant_for(&self, span: Duration) {
         self.vacancy_seconds.record(span);
     }

@@ -4,7 +4,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use super::table::{Kind, TABLE};
 
-/// Why no recorder could be installed.
+/// Why the recorder could not be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum RecorderError {
     /// The table has a histogram without buckets.
@@ -12,7 +12,7 @@ pub enum RecorderError {
     Table(#[from] metrics_exporter_prometheus::BuildError),
 }
 
-/// Renders what was counted.
+/// Renders the metrics.
 #[derive(Clone)]
 pub struct Recorder {
     handle: PrometheusHandle,
@@ -20,14 +20,14 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// The recorder of this process, made and installed at the first call; every coordinator of the
-    /// process counts into it.
+    /// The recorder of this process, which is created and installed at the first call. All coordinators of the process
+    /// share it.
     ///
     /// # Errors
     /// [`RecorderError`] when the table of metrics is malformed.
     ///
     /// # Panics
-    /// When another part of the program installed a recorder of its own for the `metrics` crate.
+    /// When another part of the program installed its own recorder for the `metrics` crate.
     pub fn install() -> Result<Self, RecorderError> {
         static INSTALLED: std::sync::Mutex<Option<Recorder>> = std::sync::Mutex::new(None);
         let mut installed = INSTALLED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -44,7 +44,7 @@ impl Recorder {
         let recorder = builder.build_recorder();
         let handle = recorder.handle();
         metrics::set_global_recorder(recorder)
-            .expect("nobody else installs a recorder for the metrics crate");
+            .expect("no other code installs a recorder for the metrics crate");
         for series in TABLE {
             match series.kind {
                 Kind::Counter => metrics::describe_counter!(series.name, series.help),
@@ -59,15 +59,15 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// The Prometheus text form.
+    /// Renders the metrics in the Prometheus text format.
     #[must_use]
     pub fn render(&self) -> String {
         self.process.collect();
         self.handle.render()
     }
 
-    /// Moves what was observed into its buckets. To be called every few seconds: without it memory
-    /// grows while nobody scrapes.
+    /// Moves observed values into their buckets. It must be called every few seconds: otherwise memory grows while
+    /// there are no scrapes.
     pub fn upkeep(&self) {
         self.handle.run_upkeep();
     }

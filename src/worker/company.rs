@@ -1,11 +1,12 @@
-//! Programs that a long-lived process starts itself, and that end with it.
+//! Programs that a long-lived process starts itself, and that end with this process.
 //!
-//! Guarantees: after [`keep`], a program that wears a [`badge`] is killed, with what it started, when this process is
-//! gone, however that happened: by the [`guardian`](super::guardian), which is started with the first of them.
+//! Guarantees: after [`keep`], a program that carries a [`badge`] is killed when this process is gone for whatever
+//! reason, together with the processes that it started. The [`guardian`](super::guardian) does that. It is started with
+//! the first of these programs.
 //!
-//! Does not guarantee: anything about a program that changed its user, or about what left its group and cleared its
-//! environment; anything about what a program left when it ended before; anything when process and guardian are killed
-//! in the same moment.
+//! Does not guarantee: anything about a program that changed its user; about processes that left the program's group
+//! and cleared their environment; about processes that a program left behind when it ended before; or if process and
+//! guardian are killed at the same moment.
 
 use std::{io, sync::OnceLock};
 
@@ -17,37 +18,37 @@ use super::{
 };
 use crate::clock::boottime_ms;
 
-/// How long after a guardian that did not start another is tried, in milliseconds.
+/// The pause after a failed start of the guardian, in milliseconds.
 const AGAIN_MS: u64 = 10_000;
 
 struct Company {
-    /// Lives as long as the process; the threads of plugins do not.
+    /// A runtime that lives as long as the process. The threads of plugins do not.
     runtime: Handle,
     guardian: Mutex<Kept>,
 }
 
 /// The guardian of this process.
 enum Kept {
-    /// None was started yet, or it may be tried anew from this reading of the boot clock on.
+    /// None runs. A start may be tried from this reading of the boot clock on.
     Absent { from_ms: u64 },
-    /// It runs, unless it was killed; and the directory that it removes at its end.
+    /// It runs, unless it was killed. The directory is the one that it removes at its end.
     Present { guardian: Guardian, _dir: PrivateDir },
 }
 
 static COMPANY: OnceLock<Company> = OnceLock::new();
 
-/// From now on programs end with this process, which must be `tenure` itself: its own program becomes the guardian. To
-/// be called inside of the runtime that lives as long as the process.
+/// Makes programs end with this process from now on. The process must be `tenure` itself, because its own program
+/// becomes the guardian. Must be called inside the runtime that lives as long as the process.
 pub fn keep() {
     let runtime = Handle::current();
     COMPANY.get_or_init(|| Company { runtime, guardian: Mutex::new(Kept::Absent { from_ms: 0 }) });
 }
 
-/// For a program that is to end with this process; `None` without [`keep`], and where no guardian can be started, which
-/// is said.
+/// A badge for a program that must end with this process. `None` without [`keep`], or if no guardian can be started.
+/// The latter is logged.
 pub async fn badge() -> Option<Badge> {
     let company = COMPANY.get()?;
-    // On its own: who waits for it may give up in the middle, and the guardian is for all.
+    // A task of its own, because the caller may give up while the guardian, which all callers share, starts.
     company.runtime.spawn(company.badge()).await.ok().flatten()
 }
 
@@ -66,8 +67,8 @@ impl Company {
                 Some(badge)
             }
             Err(error) => {
-                // A fence that is not begun does more harm than one that may outlive this process.
-                tracing::warn!(%error, "no guardian: a program that is started now may outlive this process");
+                // A fence that is not run does more harm than a fence that may outlive this process.
+                tracing::warn!(%error, "no guardian: programs may now outlive this process");
                 *kept = Kept::Absent { from_ms: boottime_ms() + AGAIN_MS };
                 None
             }

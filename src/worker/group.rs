@@ -1,24 +1,24 @@
-//! Process groups: a program and all that it started, unless that left the group.
+//! Process groups: a program and what it started, except processes that left the group.
 
 use std::io;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// A process group that is killed when this is dropped, unless it was told that its leader is reaped.
+/// A process group. It is killed when this is dropped, unless [`Group::forget`] was called.
 #[derive(Debug)]
 pub struct Group(Option<Pid>);
 
 impl Group {
-    /// The group of the leader with this process id; none for one that is no process id.
+    /// The group of the leader with this process id. An invalid process id gives an empty group.
     #[must_use]
     pub fn of(leader: Option<u32>) -> Self {
         Self(leader.and_then(pid))
     }
 
-    /// Sends a signal to all of the group.
+    /// Sends a signal to the whole group.
     ///
     /// # Errors
-    /// That of the system; none when the group is gone.
+    /// The system's error. A group that is gone is no error.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         match self.0.map(|leader| kill_process_group(leader, signal)) {
             None | Some(Ok(()) | Err(rustix::io::Errno::SRCH)) => Ok(()),
@@ -26,7 +26,7 @@ impl Group {
         }
     }
 
-    /// Its leader is reaped: the number may be another's from now on, and nothing is sent to it.
+    /// Stops tracking the group, because its leader was reaped: the system may reuse the process id.
     pub fn forget(&mut self) {
         self.0 = None;
     }
@@ -34,12 +34,12 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Gone already: nothing to kill.
+        // An error means that the group is already gone.
         let _ = self.signal(Signal::KILL);
     }
 }
 
-/// A process id as the system calls take it. 0 and 1 name no process that could be ours.
+/// A process id as the system calls take it. 0 and 1 are never processes of ours.
 pub(super) fn pid(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().filter(|&number| number > 1).and_then(Pid::from_raw)
 }

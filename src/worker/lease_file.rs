@@ -1,4 +1,4 @@
-//! What a program under a lease is told: its environment, and a file that follows the lease.
+//! What a program under a lease gets: variables in its environment, and a file that is rewritten at each renewal.
 
 use std::{ffi::OsString, fs, io::Read as _, sync::Arc};
 
@@ -7,10 +7,10 @@ use serde_json::json;
 use super::{PrivateDir, guardian::RunError};
 use crate::client::Lease;
 
-/// The longest value that a lease takes, in bytes.
+/// The longest value of a lease, in bytes.
 const VALUE: u64 = 16 * 1024;
 
-/// The files of one tenure. They are removed when this is dropped.
+/// The lease file and the value file of one tenure. They are removed when this is dropped.
 #[derive(Debug)]
 pub struct LeaseFile {
     dir: Arc<PrivateDir>,
@@ -19,17 +19,17 @@ pub struct LeaseFile {
 }
 
 impl LeaseFile {
-    /// LeaseFile with a number that no others in this directory have.
+    /// Names the files by a number that is unique in this directory.
     #[must_use]
     pub fn new(dir: Arc<PrivateDir>, number: u64) -> Self {
         Self { dir, lease: format!("lease-{number}.json"), value: format!("value-{number}") }
     }
 
-    /// The variables of a program under this lease; `servers` are those by which it asks, and `inherits` whether the
-    /// lease's value is one that an owner before left.
+    /// The variables of a program under this lease. `servers` are the variables that let it call the same servers.
+    /// `inherits` says whether the value of the lease is one that the previous owner left.
     ///
     /// # Errors
-    /// When a value that fits no variable cannot be written to its file.
+    /// If a value that fits no variable cannot be written to the value file.
     pub fn environment(
         &self,
         lease: &Lease,
@@ -47,15 +47,15 @@ impl LeaseFile {
             ("TENURE_VALUE_FILE", path(&self.value)),
         ];
         variables.extend_from_slice(servers);
-        // A program that is started again goes on from what the one before it left.
+        // A program that is started again gets the value that it left itself.
         let own = self.value().ok().flatten();
         let left = own.or_else(|| lease.value().filter(|_| inherits).map(str::to_owned));
         match left {
-            // A variable cannot hold a NUL. The program finds the value where it leaves its own.
+            // A variable cannot hold a NUL byte. The program finds such a value in its value file.
             Some(value) if value.contains('\0') => {
                 let written = self.dir.write(&self.value, value.as_bytes());
                 written.map_err(|error| RunError::Unable {
-                    program: "a program on the value that was left".to_owned(),
+                    program: "a program with the value of the previous owner".to_owned(),
                     missing: false,
                     problem: error.to_string(),
                 })?;
@@ -65,7 +65,7 @@ impl LeaseFile {
         Ok(variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
-    /// Writes the lease's file anew; the deadline is a reading of `CLOCK_BOOTTIME`.
+    /// Rewrites the lease file. The deadline is a reading of `CLOCK_BOOTTIME`, in milliseconds.
     pub fn renew(&self, lease: &Lease, deadline_ms: u64) {
         let text = json!({
             "key": lease.key(),
@@ -74,26 +74,26 @@ impl LeaseFile {
             "lease_id": lease.lease_id(),
             "deadline_boottime_ms": deadline_ms,
         });
-        // Who reads an old deadline stops too early, which harms nobody.
+        // A failure is harmless: a program that reads an old deadline stops too early.
         let _ = self.dir.write(&self.lease, format!("{text}\n").as_bytes());
     }
 
-    /// Removes the lease's file: it is lost.
+    /// Removes the lease file, because the lease is lost.
     pub fn lose(&self) {
         self.dir.remove(&self.lease);
     }
 
-    /// What the program left for its successor.
+    /// The value that the program left for the next owner.
     ///
     /// # Errors
-    /// In words for people, when that cannot be a value.
+    /// A message for people, if the file does not hold a valid value.
     pub fn value(&self) -> Result<Option<String>, String> {
         let Ok(file) = fs::File::open(self.dir.path().join(&self.value)) else { return Ok(None) };
         let mut bytes = Vec::new();
         let read = file.take(VALUE + 1).read_to_end(&mut bytes);
         read.map_err(|error| format!("the value file cannot be read: {error}"))?;
         if bytes.len() as u64 > VALUE {
-            return Err(format!("the value file has more than {VALUE} bytes"));
+            return Err(format!("the value file is longer than {VALUE} bytes"));
         }
         let value = String::from_utf8(bytes);
         value.map(Some).map_err(|_| "the value file is not UTF-8".to_owned())

@@ -1,13 +1,13 @@
-//! The worker's side: programs that run while a lease is held, and end before its guarantee does.
+//! The worker's side: programs that run while a lease is held, and end before the guarantee of the lease ends.
 //!
-//! Guarantees: a program that was started here, and what it started in its process group, is dead before
-//! the deadline that was told last: also when this process is killed or stopped, for another process, the
-//! [`guardian`], holds the deadline.
+//! Guarantees: a program that was started here, and all of its process group, is dead before the deadline that was set
+//! last. This holds even if this process is killed or stopped, because another process, the [`guardian`], watches the
+//! deadline.
 //!
-//! Does not guarantee: anything when the guardian and the machine's scheduler stand still together, or
-//! when somebody stops this process and the guardian at the same time: then the fencing token has to do it.
+//! Does not guarantee: anything while the whole machine stands still, or if this process and the guardian are stopped
+//! at the same time. Then only the fencing token helps.
 //!
-//! Assumes: deadlines are counted on the machine's `CLOCK_BOOTTIME` ([`crate::clock::boottime_ms`]).
+//! Assumes: deadlines are readings of the machine's `CLOCK_BOOTTIME` ([`crate::clock::boottime_ms`]).
 
 #[cfg(feature = "server")]
 pub mod agent;
@@ -31,29 +31,29 @@ pub use tenancy::Tenancy;
 
 use std::time::Duration;
 
-/// The least that is left before a deadline.
+/// The shortest margin before a deadline.
 const LEAST_MARGIN: Duration = Duration::from_millis(100);
-/// The most.
+/// The longest margin before a deadline.
 const MOST_MARGIN: Duration = Duration::from_secs(1);
 
-/// What is left between the end of a program and the end of the guarantee, for a scheduler that is late:
-/// a tenth of the ttl, from 100 ms to 1 s.
+/// The time between the end of a program and the end of the guarantee. It allows for a late scheduler: a tenth of the
+/// ttl, at least 100 ms and at most 1 s.
 #[must_use]
 pub fn margin(ttl: Duration) -> Duration {
     (ttl / 10).clamp(LEAST_MARGIN, MOST_MARGIN)
 }
 
-/// How long a program gets to end where nobody says: five seconds, or what [`fits`] into the ttl.
+/// The default time that a program gets to end: 5 s, or what [`fits`] into the ttl.
 #[must_use]
 pub fn usual_grace(ttl: Duration) -> Duration {
     (ttl / 2).saturating_sub(margin(ttl)).min(Duration::from_secs(5))
 }
 
-/// Whether programs can be ended in time: grace and margin must fit into half of the ttl, so that one
-/// heartbeat may fail before anything has to be stopped.
+/// Checks that programs can be stopped in time: grace and margin must fit into half of the ttl, so that one lost
+/// heartbeat stops nothing.
 ///
 /// # Errors
-/// In words for people.
+/// A message for people that says which values fit.
 pub fn fits(ttl: Duration, grace: Duration) -> Result<(), String> {
     let (half, margin) = (ttl / 2, margin(ttl));
     if grace + margin <= half {
@@ -65,8 +65,9 @@ pub fn fits(ttl: Duration, grace: Duration) -> Result<(), String> {
     let least = least.map_or(0, |ttl| ttl.as_nanos().div_ceil(1_000_000));
     let (ttl, grace, margin) = (ttl.as_millis(), grace.as_millis(), margin.as_millis());
     Err(format!(
-        "a program with {grace}ms to end (--grace) and {margin}ms to spare cannot be ended in time: both \
-         must fit into half of the ttl of {ttl}ms. Use --grace {most}ms or less, or --ttl {least}ms or more"
+        "a program cannot be stopped in time: its grace of {grace}ms (--grace) and the margin of \
+         {margin}ms must fit into half of the ttl of {ttl}ms. Use --grace {most}ms or less, or --ttl \
+         {least}ms or more"
     ))
 }
 

@@ -1,4 +1,4 @@
-//! A directory that only its owner can look into.
+//! A directory that only its owner can read.
 
 use std::{
     fs, io,
@@ -11,22 +11,22 @@ use std::{
 
 use crate::clock::{Entropy, SystemEntropy};
 
-/// Where the kernel's limit for the address of a socket lies, less the longest name of ours.
+/// The longest path of the directory, in bytes: the kernel's limit for socket addresses, less the longest file name.
 const LONGEST: usize = 90;
 
-/// What its name begins with; a number of 128 bits follows.
+/// The prefix of the directory's name. A random number of 128 bits follows.
 const NAME: &str = "tenure-";
 
-/// A directory of mode 0700 under `XDG_RUNTIME_DIR` or the directory for temporary files. It is removed
-/// when this is dropped; when the process is killed, its guardian removes it.
+/// A directory of mode 0700 under `XDG_RUNTIME_DIR` or the directory for temporary files. It is removed when this is
+/// dropped. If the process is killed, its guardian removes the directory.
 #[derive(Debug)]
 pub struct PrivateDir(PathBuf);
 
 impl PrivateDir {
-    /// Makes it.
+    /// Creates the directory.
     ///
     /// # Errors
-    /// When none can be made.
+    /// If it cannot be created in any of the places.
     pub fn new() -> io::Result<Self> {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let places = runtime.into_iter().chain([std::env::temp_dir(), "/tmp".into()]);
@@ -45,7 +45,7 @@ impl PrivateDir {
         Err(why)
     }
 
-    /// Removes what a process that was killed left of one; of any other directory nothing.
+    /// Removes the private directory of a killed process. Leaves every other directory alone.
     pub(super) fn clear(path: &Path) {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let number = name.strip_prefix(NAME).unwrap_or_default();
@@ -54,22 +54,22 @@ impl PrivateDir {
             let own = rustix::process::geteuid().as_raw() == found.uid();
             found.is_dir() && own && found.permissions().mode() & 0o777 == 0o700
         };
-        // A link to a directory is none.
+        // A symbolic link to a directory does not count.
         if named && fs::symlink_metadata(path).is_ok_and(own) {
             let _ = fs::remove_dir_all(path);
         }
     }
 
-    /// Where it is.
+    /// The path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Writes a file of mode 0600 so that a reader sees all of the old text or all of the new.
+    /// Writes a file of mode 0600 atomically: a reader sees either the complete old text or the complete new text.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn write(&self, name: &str, text: &[u8]) -> io::Result<PathBuf> {
         let (path, part) = (self.0.join(name), self.0.join(format!("{name}.part")));
         let mut options = fs::OpenOptions::new();
@@ -79,7 +79,7 @@ impl PrivateDir {
         Ok(path)
     }
 
-    /// Removes a file; none is no error.
+    /// Removes a file. A missing file is no error.
     pub fn remove(&self, name: &str) {
         let _ = fs::remove_file(self.0.join(name));
     }

@@ -1,25 +1,25 @@
-//! When a program that ended is started again. Pure.
+//! Decides whether and when an ended program is started again. Pure.
 
 use std::time::Duration;
 
 use crate::clock::Chance;
 
-/// A program that ran shorter than this ended at once.
+/// A program that ran for less than this ended at once.
 const QUICK: Duration = Duration::from_secs(5);
-/// The first and the longest pause before another try.
+/// The first and the longest pause before the next start.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
-/// So many programs in a row that failed at once, and the key is given back.
+/// The key is given back after this many consecutive programs that failed at once.
 const TRIES: u32 = 5;
 
 /// Which programs are started again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Restart {
-    /// Every one.
+    /// All programs.
     #[default]
     Always,
-    /// Those that failed.
+    /// Programs that failed.
     OnFailure,
-    /// None.
+    /// No programs.
     Never,
 }
 
@@ -28,30 +28,30 @@ pub enum Restart {
 pub enum Next {
     /// Start it again after this pause.
     Again(Duration),
-    /// It is done: the key is kept, and nothing runs.
+    /// The work is done: keep the key, and run nothing.
     Idle,
-    /// Let another worker try.
+    /// Give the key back, so that another worker can try.
     GiveBack,
 }
 
-/// The tries under one lease.
+/// The starts under one lease.
 #[derive(Clone, Debug)]
 pub struct Tries {
     restart: Restart,
-    /// How many in a row ended at once.
+    /// The number of consecutive programs that ended at once.
     quick: u32,
-    /// How many of them failed.
+    /// The number of consecutive ones that failed.
     failed: u32,
 }
 
 impl Tries {
-    /// None yet.
+    /// No program was started yet.
     #[must_use]
     pub fn new(restart: Restart) -> Self {
         Self { restart, quick: 0, failed: 0 }
     }
 
-    /// What follows when a program ended by itself, having run so long.
+    /// What follows after a program that ended by itself and ran for `ran`.
     pub fn ended(&mut self, success: bool, ran: Duration, chance: &mut Chance) -> Next {
         match (self.restart, success) {
             (Restart::Never | Restart::OnFailure, true) => return Next::Idle,

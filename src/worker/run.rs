@@ -1,4 +1,4 @@
-//! `tenure run`: one program under one lease.
+//! `tenure run`: runs one program under one lease.
 
 use std::{convert::Infallible, ffi::OsString, io, sync::Arc, time::Duration};
 
@@ -15,56 +15,56 @@ use super::{
 };
 use crate::client::{Client, ClientError, Hold, Lease, LeaseFilter, Loss};
 
-/// How long nothing is said while the lease does not come, and how often it is said again.
+/// When the first message about the wait for the lease is written, and the interval of further messages.
 const WORDS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
-/// How long it may take to find out who has it.
+/// The longest time to find out who holds the lease.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What to run, under what.
+/// What to run, and under which lease.
 #[derive(Debug)]
 pub struct Run {
-    /// Where the lease comes from.
+    /// The client that acquires the lease.
     pub client: Client,
-    /// The lease.
+    /// The lease to acquire.
     pub hold: Hold,
-    /// Whether the lease's value is one that an owner before left.
+    /// Whether the value of the lease is one that the previous owner left.
     pub inherits: bool,
-    /// How long the program gets between SIGTERM and SIGKILL.
+    /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
     /// The program and its arguments.
     pub command: Vec<OsString>,
 }
 
-/// How it ended.
+/// How the run ended.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The program ended by itself, or by a signal that was passed on to it.
+    /// The program ended by itself, or because of a signal that was passed on to it.
     Ended(Exit),
-    /// The lease was lost, and the program stopped.
+    /// The lease was lost, and the program was stopped.
     Lost(Option<Loss>),
-    /// A signal came before there was a lease.
+    /// A signal arrived before the lease was acquired.
     Signalled(Signal),
 }
 
-/// Why nothing was run, or not to its end.
+/// Why no program ran, or why it did not run to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunFailure {
-    /// The lease was not to be had.
+    /// The lease was not acquired.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The guardian could not be started.
-    #[error("the guardian does not start: {0}")]
+    #[error("cannot start the guardian: {0}")]
     Guardian(#[from] io::Error),
     /// The program could not be started.
     #[error(transparent)]
     Start(#[from] RunError),
-    /// The guardian died under it; the program was killed.
+    /// The guardian died, and the program was killed.
     #[error("the guardian died; the program was killed")]
     GuardianGone,
 }
 
 impl Run {
-    /// Acquires, runs, keeps, and gives back. What happens is told to `talk` as lines for people.
+    /// Acquires the lease, runs the program, keeps the lease, and gives it back. `talk` gets messages for people.
     ///
     /// # Errors
     /// [`RunFailure`].
@@ -102,7 +102,7 @@ impl Run {
         outcome
     }
 
-    /// Says what is waited for, for as long as it does not come.
+    /// Says what the command waits for, until the lease is acquired.
     async fn say_why(&self, talk: &impl Fn(&str)) -> Infallible {
         sleep(WORDS[0]).await;
         loop {
@@ -117,7 +117,7 @@ impl Run {
         let (client, hold) = (&self.client, &self.hold);
         let looked = match hold.one_key() {
             Some(key) => client.lease(key).await.map(Some),
-            // Whether anybody answers.
+            // Any answer shows that the server can be reached.
             None => {
                 let first = LeaseFilter { limit: Some(1), ..LeaseFilter::default() };
                 client.leases(&first).await.map(|_| None)
@@ -148,7 +148,7 @@ impl Run {
             Task { argv: self.command.clone(), env, stdin: true, limit_ms: None, leaves: false };
         let mut running = tenancy.run(task).await?;
         let _lent = terminal::lend(running.pid).inspect(|_| {
-            // It may have read before the terminal was its own.
+            // If the program read from the terminal before this, it was stopped.
             tenancy.slot.signal(Signal::CONT);
         });
         let mut loss = None;
@@ -157,7 +157,7 @@ impl Run {
                 biased;
                 exit = running.exited() => break exit,
                 lost = tenancy.follow(), if loss.is_none() => {
-                    talk(&format!("{}: lost ({lost}), the program is stopped", tenancy.lease.key()));
+                    talk(&format!("{}: lost ({lost}); stopping the program", tenancy.lease.key()));
                     loss = Some(lost);
                     tenancy.stop_within(tenancy.left());
                 }
@@ -167,13 +167,13 @@ impl Run {
         verdict(exit, loss)
     }
 
-    /// The lease is given back when nothing of the program is left.
+    /// Gives the lease back. Nothing of the program is left by then.
     async fn give_back(&self, lease: &Lease, tenancy: &Tenancy, talk: &impl Fn(&str)) {
         if !lease.valid() {
             return;
         }
         let value = tenancy.lease_file.value().unwrap_or_else(|why| {
-            talk(&format!("{}: {why}; the next owner gets what was there before", lease.key()));
+            talk(&format!("{}: {why}; the next owner gets the previous value", lease.key()));
             None
         });
         let released = match value {
@@ -181,16 +181,16 @@ impl Run {
             None => lease.release().await,
         };
         if let Err(error) = released {
-            talk(&format!("{}: not released, it ends with its ttl: {error}", lease.key()));
+            talk(&format!("{}: not released, so it expires with its ttl: {error}", lease.key()));
         }
     }
 }
 
-/// What the end of the program means.
+/// What the end of the program means for the run.
 fn verdict(exit: Exit, loss: Option<Loss>) -> Result<Outcome, RunFailure> {
     match exit.why {
         Some(Why::GuardianGone) if loss.is_none() => Err(RunFailure::GuardianGone),
-        // Stopped for the lease's sake: by us, or by the guardian before we knew.
+        // Stopped because of the lease: by this process, or by the guardian before this process knew of the loss.
         Some(_) => Ok(Outcome::Lost(loss)),
         None => Ok(Outcome::Ended(exit)),
     }

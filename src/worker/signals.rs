@@ -1,4 +1,4 @@
-//! The signals that this process gets.
+//! The signals that this process receives.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use tokio::{
     sync::mpsc,
 };
 
-/// What is passed on to a program.
+/// The signals that are passed on to a program.
 const FORWARDED: [Signal; 8] = [
     Signal::TERM,
     Signal::INT,
@@ -19,9 +19,9 @@ const FORWARDED: [Signal; 8] = [
     Signal::WINCH,
     Signal::CONT,
 ];
-/// What ends this process when nothing runs yet.
+/// The signals that end this process while no program runs.
 const ENDING: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
-/// Signals that wait to be passed on; the system keeps no more than one of a kind either.
+/// Number of signals that may wait to be passed on. The system, too, keeps at most one pending signal of a kind.
 const QUEUE: usize = 16;
 
 /// Whether the signal asks a process to end.
@@ -30,10 +30,10 @@ pub fn is_ending(signal: Signal) -> bool {
     ENDING.contains(&signal)
 }
 
-/// Every signal that this process gets from now on, in place of what it does by default.
+/// Receives the signals of this process from now on, and replaces their default actions.
 ///
 /// # Errors
-/// When the system does not let us listen.
+/// If a signal handler cannot be installed.
 pub fn received() -> io::Result<mpsc::Receiver<Signal>> {
     let (sender, receiver) = mpsc::channel(QUEUE);
     for kind in FORWARDED {

@@ -1,4 +1,4 @@
-//! A lease, and the slot that may run programs as long as it is held.
+//! A lease, with the slot that may run programs while the lease is held.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,20 +12,20 @@ use crate::{
     clock::boottime_ms,
 };
 
-/// A lease with its slot and lease_file.
+/// A lease with its slot and its lease file.
 #[derive(Debug)]
 pub struct Tenancy {
     /// The lease.
     pub lease: Arc<Lease>,
-    /// Runs its program.
+    /// The slot that runs the program.
     pub slot: Slot,
-    /// What the program is told.
+    /// The files and variables for the program.
     pub lease_file: LeaseFile,
     grace: Duration,
 }
 
 impl Tenancy {
-    /// A slot for the lease, which knows the lease's deadline.
+    /// Creates a slot for the lease, with the lease's deadline.
     #[must_use]
     pub fn new(
         lease: Arc<Lease>,
@@ -56,7 +56,7 @@ impl Tenancy {
         }
     }
 
-    /// Tells guardian and program of every renewal, until the lease is lost.
+    /// Passes every renewal on to the guardian and the program, until the lease is lost.
     pub async fn follow(&self) -> Loss {
         let mut deadlines = self.lease.deadlines();
         loop {
@@ -71,14 +71,14 @@ impl Tenancy {
         }
     }
 
-    /// How long what was promised last still holds, also after the lease was lost.
+    /// The time until the latest promise ends, even if the lease is lost.
     #[must_use]
     pub fn left(&self) -> Duration {
         let until = self.lease.deadline().boottime_ms;
         Duration::from_millis(until.saturating_sub(boottime_ms()))
     }
 
-    /// Stops the program, all of it within this time.
+    /// Stops the program within this time, with everything that it started.
     pub fn stop_within(&self, left: Duration) {
         let spare = left.saturating_sub(margin(self.lease.ttl()));
         self.slot.stop(self.grace.min(spare));

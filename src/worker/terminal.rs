@@ -1,4 +1,4 @@
-//! The terminal of this process, lent to a program.
+//! Lends the terminal of this process to a program.
 
 use std::io::{IsTerminal as _, stdin};
 
@@ -10,12 +10,12 @@ use rustix::{
 
 use super::group::pid;
 
-/// The terminal, lent to a process group. It is taken back when this is dropped.
+/// The terminal, while a process group has it. This process takes it back when this is dropped.
 #[derive(Debug)]
 pub struct Lent(());
 
-/// Lends standard input to this group, where it is a terminal that this process's group may read from.
-/// Otherwise the group would be stopped as soon as it reads.
+/// Makes this group the foreground group of the terminal on standard input, if this process's group is that now.
+/// Otherwise the system would stop the group as soon as it reads.
 #[must_use]
 pub fn lend(group: u32) -> Option<Lent> {
     let stdin = stdin();
@@ -26,7 +26,7 @@ pub fn lend(group: u32) -> Option<Lent> {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // Who is not in front is stopped for taking it, unless it blocks that signal.
+        // A background process that takes the terminal back is stopped by SIGTTOU, unless it blocks that signal.
         let mut signals = SigSet::empty();
         signals.add(Signal::SIGTTOU);
         if signals.thread_block().is_ok() {

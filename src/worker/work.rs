@@ -1,4 +1,4 @@
-//! `tenure work`: a member of a pool that runs one program for each lease it holds.
+//! `tenure work`: a member of a pool that runs one program for each lease that it holds.
 
 use std::{
     ffi::OsString,
@@ -23,27 +23,27 @@ use crate::{
     clock::{Chance, Entropy, SystemEntropy, boottime_ms},
 };
 
-/// How long to wait for a renewal before a program is started under a guarantee that is almost over.
+/// How long to wait for a renewal if the guarantee is too short for a start.
 const RENEWAL: Duration = Duration::from_millis(100);
 
-/// How often it is said that nothing can be done yet, in milliseconds; at most a little less than that.
+/// The shortest time between two messages of the same kind about waiting, in milliseconds.
 const WORDS_MS: u64 = 9_500;
 
-/// Something that happened, for people and for programs.
+/// An event, for people and for programs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Event {
-    /// The key; none where it is about the whole.
+    /// The key. `None` if the event concerns the whole agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// The tenure's token.
+    /// The fencing token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<u64>,
-    /// The program's process.
+    /// The process id of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// One word or two.
+    /// What happened, in one or two words.
     pub what: &'static str,
-    /// In words.
+    /// The reason, for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
@@ -64,40 +64,40 @@ impl Display for Event {
     }
 }
 
-/// Who is told of events.
+/// The receiver of events.
 pub type Talk = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// What to run, and for whom.
+/// What to run, and for which pool.
 pub struct Work {
     /// The member of the pool.
     pub pool: WorkerPool,
-    /// The variables by which programs ask the same servers ([`crate::client::Client::environment`]).
+    /// Variables that let programs call the same servers ([`crate::client::Client::environment`]).
     pub servers: Vec<(&'static str, OsString)>,
-    /// How long a program gets between SIGTERM and SIGKILL.
+    /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
     /// Which programs are started again.
     pub restart: Restart,
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Is told of everything.
+    /// The receiver of all events.
     pub talk: Talk,
 }
 
-/// Why it ended other than by a drain.
+/// Why the agent ended, other than by a drain.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkFailure {
-    /// The server refuses it for good.
+    /// The server refused the member permanently.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The guardian could not be started.
-    #[error("the guardian does not start: {0}")]
+    #[error("cannot start the guardian: {0}")]
     Guardian(#[from] io::Error),
-    /// The guardian died; the programs were killed.
+    /// The guardian died, and the programs were killed.
     #[error("the guardian died; the programs were killed and their keys given back")]
     GuardianGone,
 }
 
-/// How far the agent is on its way out.
+/// Whether and how fast the agent is leaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Leaving {
     No,
@@ -107,7 +107,7 @@ enum Leaving {
     Hasten,
 }
 
-/// What all tenures share.
+/// The state that all tenures share.
 struct Agent {
     guardian: Guardian,
     dir: Arc<PrivateDir>,
@@ -120,7 +120,7 @@ struct Agent {
 }
 
 impl Work {
-    /// Works until SIGTERM or SIGINT; a second signal kills what still runs.
+    /// Works until SIGTERM or SIGINT. A second signal kills the programs that still run.
     ///
     /// # Errors
     /// [`WorkFailure`].
@@ -178,17 +178,17 @@ fn of_end(key: &str, how: &Ended) -> Event {
 fn of_wait(waiting: &Waiting<'_>) -> Event {
     let why = match waiting {
         Waiting::Failed(error) => format!("{error}; trying again"),
-        Waiting::NoLease => "no key of the pool is to be had yet".to_owned(),
+        Waiting::NoLease => "no key of the pool is available yet".to_owned(),
     };
     Event { key: None, token: None, pid: None, what: "waiting", why }
 }
 
-/// When it was last said that there is no lease, and that something failed.
+/// When the last message about no lease was written, and when the last one about a failure.
 #[derive(Default)]
 struct Pace([Option<u64>; 2]);
 
 impl Pace {
-    /// Whether the last word of this kind was long ago. Then one is said.
+    /// Whether a message of this kind is due. If so, it counts as written.
     fn is_due(&mut self, waiting: &Waiting<'_>, now_ms: u64) -> bool {
         let said = &mut self.0[usize::from(matches!(waiting, Waiting::Failed(_)))];
         let is_due = said.is_none_or(|at| now_ms >= at + WORDS_MS);
@@ -209,7 +209,7 @@ impl Agent {
         drain.drain();
     }
 
-    /// The first signal to end drains, every other hastens.
+    /// The first ending signal drains. Every further one kills.
     fn hear(&self, signal: Signal, drain: &DrainHandle) {
         if !signals::is_ending(signal) {
             return;
@@ -223,7 +223,7 @@ impl Agent {
     }
 }
 
-/// A lease, and the program that runs for it, if one does.
+/// A lease, and its program if one runs.
 struct Tended {
     agent: Arc<Agent>,
     tenancy: Tenancy,
@@ -232,14 +232,14 @@ struct Tended {
     child: Option<Child>,
 }
 
-/// A program that runs. Dropped, it is killed at once: whoever drops it gives the lease back.
+/// A running program. It is killed at once when this is dropped, because the lease is then given back.
 struct Child {
     running: Running,
     group: Group,
     since: u64,
 }
 
-/// Runs the program for a lease, as often as need be. Gives what the successor is to read.
+/// Runs the program for a lease, as often as needed. Returns the value for the next owner.
 async fn tend(agent: Arc<Agent>, lease: Arc<Lease>) -> Result<Option<String>, String> {
     let tenancy = Tenancy::new(lease, &agent.guardian, &agent.dir, agent.grace);
     let (tries, chance) = (Tries::new(agent.restart), SystemEntropy::new().chance());
@@ -250,7 +250,7 @@ async fn tend(agent: Arc<Agent>, lease: Arc<Lease>) -> Result<Option<String>, St
 }
 
 impl Tended {
-    /// Until the lease is lost, handed over or given back, and nothing runs.
+    /// Runs until the lease is lost, handed over or given back, and no program is left.
     async fn live(&mut self) -> Result<(), String> {
         let (mut leaving, mut hurry) =
             (self.agent.leaving.subscribe(), self.agent.leaving.subscribe());
@@ -266,15 +266,15 @@ impl Tended {
                 }
                 left = lease.handover_requested(), if !ending => {
                     ending = true;
-                    self.stop(left, "to be handed over".into());
+                    self.stop(left, "the key is handed over".into());
                 }
                 () = reached(&mut leaving, Leaving::Drain), if !ending => {
                     ending = true;
-                    self.stop(Duration::MAX, "this worker leaves".into());
+                    self.stop(Duration::MAX, "this worker is leaving".into());
                 }
                 () = reached(&mut hurry, Leaving::Hasten), if ending => {
                     self.tenancy.slot.stop(Duration::ZERO);
-                    // What is left to do is to hear of its end.
+                    // Only the end of the program is left to wait for.
                     if let Some(child) = self.child.as_mut() {
                         let exit = child.running.exited().await;
                         pause = self.ended(exit, true)?;
@@ -309,7 +309,7 @@ impl Tended {
         self.tenancy.stop_within(left);
     }
 
-    /// The program ended. Gives the pause before the next; none when there is to be none.
+    /// Handles the end of the program. Returns the pause before the next start, or `None` for no start.
     fn ended(&mut self, exit: Exit, ending: bool) -> Result<Option<Duration>, String> {
         let Some(mut child) = self.child.take() else { return Ok(None) };
         child.group.forget();
@@ -318,7 +318,7 @@ impl Tended {
         match exit.why {
             _ if ending => return Ok(None),
             Some(Why::GuardianGone) => return Err("the guardian is gone".into()),
-            // This process stood still, and the lease may yet have been kept.
+            // The guardian stopped it, because this process stood still. The lease may still be held.
             Some(_) => return Ok(Some(Duration::ZERO)),
             None => {}
         }

@@ -76,7 +76,7 @@ async fn no_table_for_a_while(world: &mut World) {
     world.servers.all[0].disk.clear();
     start_servers(world).await;
     for node in &world.nodes {
-        let gone = within(ms(NOTICE_MS), async || node.unready().await.contains("table was gone"));
+        let gone = within(ms(NOTICE_MS), async || node.unready().await.contains("was missing"));
         assert!(gone.await, "{} does not miss its table: {}", node.place, node.unready().await);
     }
     stop_servers(world);

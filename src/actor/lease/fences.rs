@@ -1,4 +1,4 @@
-//! Hands a key's fences to their plugins.
+//! Passes a key's fences to their plugins.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl LeaseActor {
-    /// Hands a fence to its plugin, which reports by mail.
+    /// Passes a fence to its plugin. The report comes back as mail.
     pub(super) fn fence(&self, run: FenceRun) {
         let key = self.exit_notice.key().clone();
         let policy = self.world.terms().policies.of(key.as_str()).clone();

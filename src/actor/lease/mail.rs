@@ -1,4 +1,4 @@
-//! What is sent to the actor of a key.
+//! The messages to the actor of a key.
 
 use actix::Message;
 
@@ -10,25 +10,25 @@ use crate::lease::{Call, FenceReport, SessionOver};
 pub enum Mail {
     /// A call of the protocol.
     Call(Call<Reply>),
-    /// A permutation of `0..n` by the key's own chance, for an acquire-any that this key leads.
+    /// Asks for a random permutation of `0..n` from the key's own source, for an acquire-any whose first key this is.
     Shuffle(usize, tokio::sync::oneshot::Sender<Vec<usize>>),
-    /// What is known of the nodes changed.
+    /// What this node knows of the nodes changed.
     Nudge,
-    /// A plugin ran a fence.
+    /// A plugin reports on a fence.
     Fenced(FenceReport),
     /// The tombstone of a session is durable.
     SessionOver(SessionOver),
-    /// Another node changed the key; this is the number of its latest change.
+    /// Another node changed the key. The number is the `seq` of its latest change.
     Stale(u64),
-    /// The store is another one than before: start again from what it holds.
+    /// The store may have gone backwards: start again from what it holds.
     Reload,
     /// A write is settled.
     Landed(Landed),
-    /// The gate of ends lets this actor in.
+    /// The gate of ends admits this actor.
     Turn(Permit),
-    /// The gate of ends lets this actor in, to end what a session kept.
+    /// The gate of ends admits this actor, to end a lease that this session kept.
     OverTurn(Permit, SessionOver),
-    /// Dies, for the tests of supervision.
+    /// Panics, for the tests of supervision.
     #[cfg(any(test, feature = "testing"))]
     Panic,
 }

@@ -1,4 +1,4 @@
-//! When a key has something to do of its own accord.
+//! Wakes a key's actor when something is due.
 
 use actix::{AsyncContext, Context};
 
@@ -9,7 +9,7 @@ use super::{
 use crate::lease::{Input, Moment, SessionOver};
 
 impl LeaseActor {
-    /// One lazy timer: it is moved only when it would fire too late. Fired early, it looks again.
+    /// Keeps one lazy timer. It is only moved when it would fire too late. When it fires early, it is set again.
     pub(super) fn rearm(&mut self, now: Moment, ctx: &mut Context<Self>) {
         let Some(lease) = &self.lease else { return };
         let wake = if lease.is_idle() {
@@ -43,8 +43,8 @@ impl LeaseActor {
         }
     }
 
-    /// Something is due. Ends that fall due together take turns. Who has a write in flight ends nothing: it sees to its
-    /// callers at once.
+    /// Something is due. Ends that are due together take turns. An actor with a write in flight ends nothing, and
+    /// serves its callers at once.
     fn tick(&mut self, ctx: &mut Context<Self>) {
         if self.lease.as_ref().is_some_and(|lease| lease.is_writing()) {
             self.step(Input::Tick, ctx);
@@ -59,8 +59,8 @@ impl LeaseActor {
         }
     }
 
-    /// The tombstone of a session is durable. It may have kept ten thousand leases: their ends take turns
-    /// with all others.
+    /// The tombstone of a session is durable. The session may have kept ten thousand leases: their ends take turns with
+    /// all others.
     pub(super) fn session_over(&mut self, over: SessionOver, ctx: &mut Context<Self>) {
         match gate::enter() {
             Some(permit) => self.end_kept(permit, over, ctx),
@@ -86,7 +86,7 @@ impl LeaseActor {
         }
     }
 
-    /// Who waits long for an outcome lets the next one in.
+    /// An actor that waits long for an outcome admits the next one.
     pub(super) fn leave_gate(&mut self) {
         if !self.lease.as_ref().is_some_and(|lease| lease.is_writing_in_time()) {
             self.permit = None;

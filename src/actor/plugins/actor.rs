@@ -17,17 +17,17 @@ use crate::{
     telemetry::{FenceMetrics, Metrics},
 };
 
-/// An order for the plugin. Orders are bounded by the keys that are fencing.
+/// A fence order for the plugin. The number of orders is bounded by the number of keys that are fencing.
 pub(super) struct Fence {
     pub order: FenceOrder,
     pub budget: Duration,
     pub report: Report,
 }
 
-/// Another plugin under the same name: what is under way goes on with the one before.
+/// Another plugin under the same name. Orders in progress continue with the previous one.
 pub(super) struct Exchange(pub Arc<dyn FencePlugin>, pub PluginLimits);
 
-/// The plugin is taken away.
+/// The plugin was removed from the settings.
 pub(super) struct Retire;
 
 /// For tests: the actor dies.
@@ -61,7 +61,7 @@ pub(super) struct Surroundings {
     pub alive: Arc<watch::Sender<()>>,
 }
 
-/// Takes the orders of one plugin, each a task of its own that ends with the actor.
+/// Accepts the orders of one plugin. Each runs in its own task, which ends with the actor.
 pub(super) struct PluginActor {
     plugin: Arc<dyn FencePlugin>,
     limits: PluginLimits,
@@ -137,7 +137,7 @@ impl Handler<Exchange> for PluginActor {
 
     fn handle(&mut self, Exchange(plugin, limits): Exchange, _: &mut Context<Self>) {
         if limits.concurrency != self.limits.concurrency {
-            // Those under way keep their places until they are done.
+            // Orders in progress keep their old places until they are done.
             self.places = Arc::new(Semaphore::new(limits.concurrency.max(1)));
         }
         (self.plugin, self.limits) = (plugin, limits);

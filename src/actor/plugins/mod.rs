@@ -1,13 +1,13 @@
 //! The actors of the fence plugins, by name.
 //!
-//! Guarantees: every order is reported exactly once, at the latest when its budget, counted from its
-//! first try, is over (and a moment more, in which the last try lets go); a plugin that fails, hangs or panics costs one try; one that
-//! blocks its thread holds up nobody but itself; an actor that dies is replaced.
+//! Guarantees: every order is reported exactly once, at the latest 250 ms (the time that the last try has to stop)
+//! after its budget is over. The budget counts from the first try. A plugin that fails, hangs or panics uses up one
+//! try. A plugin that blocks its thread delays no other plugin. An actor that dies is replaced.
 //!
-//! Does not guarantee: that an order is tried once, or at all: what is interrupted is to be ordered again.
+//! Does not guarantee: that an order is tried once, or at all: an interrupted order must be given again.
 //!
-//! Assumes: it is made inside an actix system, and its actors live on the arbiter that makes it, the plugins' code
-//! on threads of its own. Where there is no system, all of it lives in the `LocalSet` of whoever makes it: such a
+//! Assumes: it is made inside an actix system. Its actors live on the arbiter that makes it, and the plugins' code runs
+//! on threads of its own. Without an actix system, all of it lives in the `LocalSet` of the task that makes it; such a
 //! plugin must not block.
 
 mod actor;
@@ -41,22 +41,22 @@ use crate::{
     telemetry::Metrics,
 };
 
-/// How often an actor may be started anew at once…
+/// How often an actor may be restarted without a pause…
 const RESTART_INTENSITY: usize = 10;
-/// …within this; after that it rests for as long.
+/// …within this time. After that it rests for as long.
 const RESTART_WINDOW: Duration = Duration::from_secs(10);
 
-/// How often it is said that fences wait for a plugin which is not there.
+/// The log reports a missing plugin at most once in this time.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 
-/// What a plugin may take.
+/// The limits of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginLimits {
     /// How long one try may take.
     pub timeout: Duration,
-    /// How often an order that failed is tried again.
+    /// How often a failed order is tried again.
     pub retries: u32,
-    /// Most orders that are worked on at a time; more wait.
+    /// How many orders are worked on at once. More orders wait.
     pub concurrency: usize,
 }
 
@@ -86,7 +86,7 @@ struct Inner {
     home: Option<ArbiterHandle>,
     deaths: UnboundedSender<Death<Arc<str>>>,
     incarnations: AtomicU64,
-    /// When it was last said of a name that no plugin has it.
+    /// When the log last reported that no plugin has this name.
     missed: Mutex<HashMap<Box<str>, Moment>>,
 }
 
@@ -98,7 +98,7 @@ struct Slot {
 }
 
 impl Plugins {
-    /// Starts an actor for each. To be called inside an actix system, or a `LocalSet`.
+    /// Starts an actor for each plugin. Must be called inside an actix system, or a `LocalSet`.
     #[must_use]
     pub fn new(
         plugins: Vec<NamedPlugin>,
@@ -126,8 +126,8 @@ impl Plugins {
         plugins_
     }
 
-    /// Exchanges the set, as at a reload. A plugin that keeps its name goes on with what is under way, and
-    /// takes new orders with its new limits; one that is gone reports [`FenceOutcome::Interrupted`].
+    /// Replaces the set of plugins, as a reload does. A plugin that keeps its name continues its orders in progress,
+    /// and accepts new orders under its new limits. A plugin that was removed reports [`FenceOutcome::Interrupted`].
     pub fn replace(&self, plugins: Vec<NamedPlugin>) {
         let mut slots = self.0.slots.write().unwrap_or_else(PoisonError::into_inner);
         slots.retain(|name, slot| {
@@ -149,9 +149,10 @@ impl Plugins {
         }
     }
 
-    /// Has the plugin fence. The outcome is reported within `budget`, all tries and pauses included, from the
-    /// moment at which it has a place; [`FenceOutcome::Interrupted`] where no plugin has the name: the node that
-    /// ended the tenure knew it, and this one may after its next reload.
+    /// Gives a fence order to the plugin. The outcome is reported within `budget`, which includes all tries and pauses
+    /// and counts from the moment at which the order has a place. If no plugin has the name, reports
+    /// [`FenceOutcome::Interrupted`]: the node that ended the tenure knew the plugin, and this one may after its next
+    /// reload.
     pub fn order(&self, plugin: &str, order: FenceOrder, budget: Duration, report: Report) {
         let slots = self.0.slots.read().unwrap_or_else(PoisonError::into_inner);
         let Some(slot) = slots.get(plugin) else {
@@ -165,14 +166,14 @@ impl Plugins {
         addr.do_send(Fence { order, budget, report });
     }
 
-    /// The names, in no order.
+    /// The names, in any order.
     #[must_use]
     pub fn names(&self) -> Vec<Arc<str>> {
         self.0.slots.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
-    /// Takes all plugins away, and waits until what they were doing has been dropped, such as programs
-    /// that are to be killed; at most for `patience`.
+    /// Removes all plugins. Waits until what they were doing has been dropped, such as programs that must be killed,
+    /// for `patience` at most.
     pub async fn close(&self, patience: Duration) {
         self.replace(Vec::new());
         let _ = tokio::time::timeout(patience, self.0.surroundings.alive.closed()).await;
@@ -203,8 +204,8 @@ impl Inner {
         Slot { addr, incarnation, plugin, limits }
     }
 
-    /// Says that a fence waits for a plugin that this node does not have: once in a while, for it is asked for
-    /// again and again.
+    /// Logs that a fence waits for a plugin that this node does not have. Once per [`SAY_AGAIN`], because the order is
+    /// repeated often.
     fn miss(&self, plugin: &str, order: &FenceOrder) {
         self.surroundings.metrics.fences_without_plugin.increment(1);
         let now = self.surroundings.clock.now();
@@ -223,7 +224,7 @@ impl Inner {
         );
     }
 
-    /// A successor for an actor that died, unless there is one, or the plugin is gone.
+    /// Starts a successor for an actor that died, unless there is one already, or the plugin was removed.
     fn succeed(&self, death: &Death<Arc<str>>) {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         let Some(slot) = slots.get_mut(&death.key) else { return };
@@ -233,13 +234,13 @@ impl Inner {
         *slot = self.start(&death.key, slot.plugin.clone(), slot.limits);
         drop(slots);
         let (plugin, panicked) = (&*death.key, death.panicked);
-        tracing::error!(plugin, panicked, "the plugin's actor died and was started anew");
+        tracing::error!(plugin, panicked, "the plugin's actor died and was restarted");
         let took = self.surroundings.clock.now().since(death.at);
         self.surroundings.metrics.plugin_restarted(panicked, took);
     }
 }
 
-/// Replaces the dead at once; one that dies too often rests first.
+/// Replaces dead actors at once. One that dies too often rests first.
 async fn supervise(plugins: Weak<Inner>, mut deaths: UnboundedReceiver<Death<Arc<str>>>) {
     let mut restarts: HashMap<Arc<str>, VecDeque<Moment>> = HashMap::default();
     while let Some(death) = deaths.recv().await {
@@ -254,7 +255,7 @@ async fn supervise(plugins: Weak<Inner>, mut deaths: UnboundedReceiver<Death<Arc
             inner.succeed(&death);
             continue;
         }
-        tracing::error!(plugin = &*death.key, "the plugin's actor died too often and rests");
+        tracing::error!(plugin = &*death.key, "the plugin's actor died too often; it is paused");
         let plugins = plugins.clone();
         actix::spawn(async move {
             tokio::time::sleep(RESTART_WINDOW).await;

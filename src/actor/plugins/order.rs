@@ -1,4 +1,4 @@
-//! One order, with all its tries.
+//! One fence order, with all its tries.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,9 +16,9 @@ use crate::{
     telemetry::{FenceMetrics, FenceTry},
 };
 
-/// The pause after the first failure; it doubles with each, and half of it is chance.
+/// The pause after the first failure. It doubles with each further failure, and half of it is random.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// Its longest.
+/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Everything that an order needs.
@@ -32,10 +32,10 @@ pub(super) struct Order {
     pub chance: Chance,
     pub metrics: FenceMetrics,
     pub order: FenceOrder,
-    /// How long all tries may take together.
+    /// How long all tries together may take.
     pub budget: Duration,
-    /// When that is over, from the moment at which it has a place: many ends at once, as when a node or a
-    /// rack dies, must not block keys whose turn has not come.
+    /// The end of the budget, which begins when the order gets a place. Many tenures may end at once, as when a node or
+    /// a rack dies, and their orders must not fail before their turn has come.
     pub deadline: Moment,
 }
 
@@ -49,7 +49,7 @@ impl Drop for InFlight {
 }
 
 impl Order {
-    /// Does all that can be done, and counts it.
+    /// Runs the order, and counts the outcome.
     pub(super) async fn work(self) -> FenceOutcome {
         let metrics = self.metrics.clone();
         metrics.in_flight.increment(1.0);
@@ -61,7 +61,7 @@ impl Order {
         outcome
     }
 
-    /// Waits for a place, and tries until it is confirmed, or there is nothing left to try.
+    /// Waits for a place, and tries until the plugin confirmed or no try is left.
     async fn run(mut self) -> FenceOutcome {
         let places = self.places.clone();
         let Ok(_place) = places.acquire().await else { return FenceOutcome::Interrupted };
@@ -76,7 +76,7 @@ impl Order {
             let Some(failure) = self.attempt(span).await else { return FenceOutcome::Confirmed };
             kind = failure.kind;
             let (key, token) = (self.order.key.as_str(), self.order.token.0);
-            // What the other side said may hold secrets: the log alone has it, and not all of it.
+            // The detail comes from the program or server and may hold secrets: only an excerpt goes to the log.
             let detail = excerpt(&failure.detail);
             tracing::warn!(plugin = &*self.name, key, token, attempt, %kind, detail, "a fence failed");
             let pause = pause(attempt, &mut self.chance);
@@ -93,7 +93,7 @@ impl Order {
         self.deadline.since(self.clock.now())
     }
 
-    /// Why a try failed; `None` when it was confirmed.
+    /// Makes one try. Returns why it failed, or `None` if it was confirmed.
     async fn attempt(&self, span: Duration) -> Option<FenceError> {
         let from = self.clock.now();
         let tried = self.worker.attempt(self.plugin.clone(), self.order.clone(), span).await;

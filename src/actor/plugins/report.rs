@@ -1,18 +1,19 @@
-//! What became of a fence order.
+//! The outcome of a fence order.
 
-/// What became of a fence order.
+/// The outcome of a fence order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FenceOutcome {
     /// The plugin confirmed.
     Confirmed,
-    /// It did not, with all tries and within the time that there was. Why, as events show it to everybody: a kind of
-    /// failure, and nothing that a program or a server said.
+    /// It did not confirm, in all its tries and within its time. The text is shown in events, to everybody: it names a
+    /// kind of failure, and contains nothing that a program or a server said.
     Failed(String),
-    /// Nobody knows: its actor died, is resting, or was taken away. To be ordered again, after a pause.
+    /// The outcome is unknown: the plugin's actor died, rests, or was removed. The order must be given again after a
+    /// pause.
     Interrupted,
 }
 
-/// Where the outcome of one order is told. It is told exactly once, however the order ends.
+/// Receives the outcome of one order. It is called exactly once, however the order ends.
 ///
 /// It may be called on any thread, and while one unwinds: it must not panic, block or lock.
 pub struct Report(Option<Box<dyn FnOnce(FenceOutcome) + Send>>);
@@ -23,7 +24,7 @@ impl Report {
         Self(Some(Box::new(tell)))
     }
 
-    /// Tells it.
+    /// Reports the outcome.
     pub fn send(mut self, outcome: FenceOutcome) {
         if let Some(tell) = self.0.take() {
             tell(outcome);

@@ -1,5 +1,5 @@
-//! The thread on which a plugin's code runs: not that of any actor, so that a plugin which blocks it
-//! holds up nobody else, and is left behind.
+//! The thread on which a plugin's code runs. No actor lives on it, so a plugin that blocks it delays no other task, and
+//! the thread is abandoned.
 
 use std::{
     io,
@@ -21,9 +21,9 @@ use tokio::{
 
 use crate::plugin::{FenceError, FenceOrder, FencePlugin};
 
-/// Threads that a plugin may leave behind, blocked; then it fails without a try.
+/// How many blocked threads a plugin may leave behind. Beyond that, its orders fail without a try.
 const MAX_BLOCKED: usize = 16;
-/// How long a try whose time is over may take to let go. One that takes longer blocks its thread.
+/// How long a try may take to stop after its time is over. One that takes longer blocks its thread.
 pub(super) const GRACE: Duration = Duration::from_millis(250);
 
 /// How a try ended.
@@ -35,24 +35,24 @@ pub(super) enum Tried {
     Panicked(String),
 }
 
-/// The thread of one plugin; another one takes its place when it is blocked.
+/// The thread of one plugin. When it is blocked, another thread replaces it.
 pub(super) struct Worker {
     name: Arc<str>,
     current: Mutex<Option<Arc<Thread>>>,
     threads: Arc<AtomicUsize>,
-    /// Lives as long as any of its threads.
+    /// Lives as long as any of the plugin's threads.
     alive: watch::Receiver<()>,
-    /// It has no thread of its own: tries run in the `LocalSet` of the caller.
+    /// There is no separate thread: tries run in the `LocalSet` of the caller.
     here: bool,
 }
 
-/// Ends when nobody holds it: what runs on it is dropped.
+/// The thread ends when no reference to it is left. What runs on it is then dropped.
 struct Thread {
     handle: Handle,
     _stop: oneshot::Sender<()>,
 }
 
-/// A task that ends with this value.
+/// A task that is aborted when this value is dropped.
 struct Task(JoinHandle<Result<(), FenceError>>);
 
 impl Drop for Task {
@@ -66,7 +66,7 @@ impl Worker {
         Self { name, current: Mutex::default(), threads: Arc::default(), alive, here }
     }
 
-    /// One try. It is dropped when `span` is over, or when this future is.
+    /// Makes one try. It is dropped when `span` is over, or when this future is.
     pub(super) async fn attempt(
         &self,
         plugin: Arc<dyn FencePlugin>,
@@ -93,7 +93,7 @@ impl Worker {
         }
         task.0.abort();
         match timeout(GRACE, &mut task.0).await {
-            // It was faster than the abort.
+            // The try finished before the abort.
             Ok(Ok(ended)) => judge(Ok(ended)),
             Ok(Err(_)) => Tried::TimedOut,
             Err(_) => {
@@ -109,7 +109,7 @@ impl Worker {
             return Ok(thread.clone());
         }
         if self.threads.load(Ordering::Acquire) > MAX_BLOCKED {
-            return Err(io::Error::other("it blocked too many"));
+            return Err(io::Error::other("it blocked too many threads"));
         }
         Ok(current.insert(Arc::new(self.start()?)).clone())
     }
@@ -126,17 +126,17 @@ impl Worker {
             runtime.block_on(async {
                 let _ = stopped.await;
             });
-            // What a plugin does as it is dropped is its own affair.
+            // A panic while the plugin's future is dropped is ignored.
             let _ = std::panic::catch_unwind(AssertUnwindSafe(|| runtime.shutdown_background()));
         })?;
         Ok(Thread { handle, _stop: stop })
     }
 
-    /// The next try goes to another thread.
+    /// Makes the next try use another thread.
     fn leave(&self, blocked: &Arc<Thread>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.as_ref().is_some_and(|thread| Arc::ptr_eq(thread, blocked)) {
-            tracing::error!(plugin = &*self.name, "the plugin blocks its thread, which is left");
+            tracing::error!(plugin = &*self.name, "a plugin's blocked thread is abandoned");
             *current = None;
         }
     }
@@ -162,7 +162,7 @@ fn judge(ended: Result<Result<(), FenceError>, JoinError>) -> Tried {
                     .or_else(|| panic.downcast_ref::<String>().cloned())
                     .unwrap_or_default(),
             ),
-            Err(_) => Tried::Failed(FenceError::new("its thread ended")),
+            Err(_) => Tried::Failed(FenceError::new("the plugin's thread ended")),
         },
     }
 }

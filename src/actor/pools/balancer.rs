@@ -1,7 +1,7 @@
-//! Finds the members and keys of pools, and has leases handed over where a pool is out of balance.
+//! Finds the members and keys of pools, and asks for leases where a pool is out of balance.
 //!
-//! Every node computes the same plan from the same view; each asks for the leases of the sessions that
-//! are at home at it.
+//! Every node computes the same plan from the same view. Each node asks for leases only of sessions whose home node it
+//! is.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -20,29 +20,29 @@ use crate::{
     store::{Found, Range, StoreError},
 };
 
-/// Plans are made at most so often.
+/// The shortest time between two plans.
 const ROUND: Duration = Duration::from_secs(1);
-/// A lease is not asked for before it was held for so long.
+/// A lease is not asked for before it was held for this time.
 const MIN_HOLD: Duration = Duration::from_secs(10);
-/// At most so many leases of a member are asked for at a time, or half of what it has.
+/// How many leases of a member are asked for at once; or half of what it holds, if that is more.
 const MOVES_AT_ONCE: usize = 16;
-/// Keys read at a time.
+/// How many keys are read at a time.
 const PAGE: usize = 500;
-/// Why a lease is asked for, and who asks, where no administrator does.
+/// The reason of a request that no administrator made, and its author.
 const BALANCE: &str = "balance";
 const ACTOR: &str = "balancer";
-/// Requests that are written at a time.
+/// How many requests are written at a time.
 const ASKS_AT_ONCE: usize = 64;
-/// Between two looks at the store, when one failed.
+/// How long to wait after a failed read of the store before the next one.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Goes on for as long as the process does.
+/// Starts the tasks that run for as long as the process.
 pub(crate) fn start(world: &Arc<World>) {
     supervise(world, "pools", |world| async move { follow_for_ever(&world).await });
     supervise(world, "balance", |world| async move { balance_for_ever(&world).await });
 }
 
-/// [`MIN_HOLD`], unless a test is in a hurry.
+/// [`MIN_HOLD`], unless a test sets a shorter time.
 fn min_hold() -> Duration {
     #[cfg(any(test, feature = "testing"))]
     if let Some(ms) = std::env::var("TENURE_TEST_MIN_HOLD_MS").ok().and_then(|ms| ms.parse().ok()) {
@@ -51,11 +51,11 @@ fn min_hold() -> Duration {
     MIN_HOLD
 }
 
-/// Keeps the view of pools whole.
+/// Keeps the view of pools complete.
 async fn follow_for_ever(world: &Arc<World>) {
     loop {
         if let Err(error) = follow(world).await {
-            tracing::warn!(%error, "the members of pools cannot be looked for");
+            tracing::warn!(%error, "cannot read the members and keys of pools; retrying");
             tokio::time::sleep(RETRY).await;
             continue;
         }
@@ -80,7 +80,7 @@ async fn follow(world: &Arc<World>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Looks for every session that lives.
+/// Searches for every session that is alive.
 async fn search(world: &World) -> Result<(), StoreError> {
     {
         let mut state = world.pools.state();
@@ -97,7 +97,7 @@ async fn search(world: &World) -> Result<(), StoreError> {
         }
     }
     state.ended = None;
-    // Those that arrived meanwhile are at home here, or are to be read yet.
+    // Sessions that were added meanwhile have this home node, or are still to be read.
     living.extend(state.joined.keys().filter(|digest| world.sessions.get(**digest).is_some()));
     for pool in state.pools.values_mut() {
         pool.keep_only(&living);
@@ -106,7 +106,7 @@ async fn search(world: &World) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A session's record; the session, if it lives.
+/// Notes a session's record. Returns the session, if it is alive.
 fn note(world: &World, key: &Key, found: &Found) -> Option<Nonce> {
     let digest = key.session()?;
     let record = found.record.as_ref().ok().filter(|record| record.state == State::Held)?;
@@ -149,14 +149,14 @@ async fn read_arrivals(world: &World) -> Result<(), StoreError> {
     read.into_iter().collect()
 }
 
-/// Looks at every key of a pool.
+/// Reads every key of a pool.
 async fn survey(world: &World, name: &str) -> Result<(), StoreError> {
     let with = |act: &dyn Fn(&mut Pool)| {
         if let Some(pool) = world.pools.state().pools.get_mut(name) {
             act(pool);
         }
     };
-    // Not to be forgotten when it is doubted again meanwhile.
+    // A resync that begins during this search must not be marked as done at its end.
     let version = world.rules().version();
     let doubts = world.pools.doubts.load(Ordering::Acquire);
     with(&|pool| pool.begin_survey());
@@ -202,7 +202,7 @@ async fn balance_for_ever(world: &Arc<World>) {
     let damping = Damping { min_hold: min_hold(), at_once: MOVES_AT_ONCE };
     let mut unmet = false;
     loop {
-        // Where some leases were too young, or too many, they are looked at again.
+        // Where some leases were too young, or too many at once, the pool is planned again.
         if !unmet {
             world.pools.planned.notified().await;
         }
@@ -215,7 +215,7 @@ async fn balance_for_ever(world: &Arc<World>) {
     }
 }
 
-/// Asks for the leases of a pool that are to move. Whether some are to be asked for later.
+/// Asks for the leases of a pool that must move. Returns whether some must be asked for later.
 async fn balance(world: &Arc<World>, name: &str, damping: Damping) -> bool {
     let now = world.clock.now();
     let rules = world.rules();
@@ -233,7 +233,7 @@ async fn balance(world: &Arc<World>, name: &str, damping: Damping) -> bool {
             tracing::warn!(
                 pool = name,
                 %session,
-                "a member takes none of the leases that it is to have: others get them until it asks for some"
+                "a member leaves its leases untaken: others get them until it asks for some"
             );
         }
         let plan = pool.plan(here, now, damping);
@@ -259,7 +259,7 @@ async fn balance(world: &Arc<World>, name: &str, damping: Damping) -> bool {
         match answer {
             Ok(Answer::Done(_)) => pool.asked(&key),
             other => {
-                tracing::debug!(%key, ?other, "a lease is not asked for now");
+                tracing::debug!(%key, ?other, "cannot ask for a lease now; it is asked for later");
                 pool.spare(&key, world.clock.now());
             }
         }

@@ -1,13 +1,13 @@
-//! What this node knows of pools: the sessions that joined them, wherever these are at home, and who has
-//! which of their keys.
+//! What this node knows of pools: the sessions that joined them, whatever their home node, and who holds which of their
+//! keys.
 //!
-//! Guarantees: it follows the store's history in its order; what a call here was granted counts from the
-//! moment at which the call hears of it; places that a member has yet to fill are given to one call each.
+//! Guarantees: it follows the store's history in order. What a call at this node was granted counts from the moment at
+//! which the call gets its grant. Each place that a member may still fill is given to one call only.
 //!
-//! Does not guarantee: that another node knows the same at the same moment: it may be a moment behind.
+//! Does not guarantee: that another node knows the same at the same moment: it may be a moment late.
 //!
-//! Assumes: the supervisor reports every committed change in the order of the feed. A change costs a look
-//! at one key; nothing is kept of keys whose pool no session joined.
+//! Assumes: the supervisor reports every committed change in the order of the feed. A change costs one lookup of a key.
+//! Nothing is kept about keys whose pool no session joined.
 
 mod balancer;
 mod pool;
@@ -38,31 +38,31 @@ use crate::{
 /// The pools of a node.
 #[derive(Default)]
 pub struct Pools {
-    /// A session joined some pool.
+    /// At least one session joined a pool.
     in_use: AtomicBool,
     state: Mutex<State>,
-    /// There is something to look at.
+    /// Wakes the task that completes the view.
     work: Notify,
-    /// It was looked at: plans are to be made anew.
+    /// Wakes the task that makes plans.
     planned: Notify,
-    /// How often everything was to be looked for again.
+    /// How often a resync of everything was requested.
     doubts: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
     pools: HashMap<Name, Pool>,
-    /// The pools of sessions.
+    /// The pool of each session that joined one.
     joined: HashMap<Nonce, Name>,
-    /// Sessions of other nodes whose records are to be read.
+    /// Sessions of other nodes whose records must still be read.
     arrivals: HashSet<Nonce>,
-    /// Sessions that ended while records of sessions are read; else none.
+    /// Sessions that ended while records of sessions are being read; otherwise `None`.
     ended: Option<HashSet<Nonce>>,
     /// All sessions are known.
     searched: bool,
 }
 
-/// Whether a record says that its holder was asked to hand over; a session's, all that it keeps.
+/// Whether a record says that its holder was asked to hand over. For a session's record, this means all its leases.
 fn was_asked(record: &Record) -> bool {
     record.handover.is_some()
 }
@@ -87,7 +87,7 @@ impl State {
         }
     }
 
-    /// What the record of a session that lives says.
+    /// Notes what the record of a living session says.
     fn read(&mut self, digest: Nonce, record: &Record) {
         let (Some(spec), Some(tenure)) = (&record.spec, &record.tenure) else { return };
         let Some(name) = &spec.pool else { return };
@@ -107,11 +107,11 @@ impl Pools {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session is at home here: just made, or adopted.
+    /// This node became the home node of a session: it was just made, or adopted.
     pub(super) fn arrived(&self, digest: Nonce, owner: &Owner, spec: &SessionSpec, node: Nonce) {
         let Some(name) = spec.pool.as_deref() else { return };
         let mut state = self.state();
-        // That it leaves is told by the feed, and stays so.
+        // The feed reports that a session drains, and that is never undone.
         let draining = state.member(digest).is_some_and(|member| member.draining);
         let (weight, capacity) = (spec.weight, spec.capacity);
         let joined = Joined { owner: owner.clone(), weight, capacity, node, draining };
@@ -121,7 +121,7 @@ impl Pools {
         self.work.notify_one();
     }
 
-    /// Whether a session is a member of a pool, as far as is known.
+    /// Whether a session is a member of a pool, as far as this node knows.
     pub(super) fn has(&self, digest: Nonce) -> bool {
         self.state().joined.contains_key(&digest)
     }
@@ -132,7 +132,7 @@ impl Pools {
         self.work.notify_one();
     }
 
-    /// The feed brought a change.
+    /// Handles a change from the feed.
     pub(super) fn heard(&self, world: &World, committed: &Committed, own: bool) {
         let Committed { key, change, .. } = committed;
         if let Some(digest) = key.session() {
@@ -169,7 +169,7 @@ impl Pools {
         if kind.ends_tenure() {
             state.leave(digest);
         } else if kind == ChangeKind::Granted && !own {
-            // Of its own sessions a node hears when they arrive.
+            // For its own sessions a node calls `arrived`.
             state.arrivals.insert(digest);
         } else if kind == ChangeKind::HandoverRequested {
             if let Some(name) = state.joined.get(&digest).cloned()
@@ -188,7 +188,7 @@ impl Pools {
         self.work.notify_one();
     }
 
-    /// Some changes were missed, or the keys of the pools are others now: all is looked for again.
+    /// Some changes were missed, or other keys belong to the pools now: everything is read again.
     pub(super) fn doubt(&self) {
         self.doubts.fetch_add(1, Ordering::AcqRel);
         let mut state = self.state();
@@ -198,7 +198,7 @@ impl Pools {
         self.work.notify_one();
     }
 
-    /// Resolves when all keys of a pool are known. A pool that no session joined has none.
+    /// Resolves when all keys of a pool are known, or at once if no session joined it.
     pub async fn surveyed(&self, name: &str) {
         let surveyed = self.state().pools.get(name).map(|pool| pool.surveyed.subscribe());
         if let Some(mut surveyed) = surveyed {
@@ -206,20 +206,20 @@ impl Pools {
         }
     }
 
-    /// Tells of changes of a pool from now on; `None` for one that no session joined.
+    /// Reports changes of a pool from now on, or `None` if no session joined it.
     #[must_use]
     pub fn changes(&self, name: &str) -> Option<watch::Receiver<u64>> {
         self.state().pools.get(name).map(|pool| pool.changed.subscribe())
     }
 
-    /// What a member has and is to have. Of the `named` keys those that were never seen count, too.
+    /// A member's share and how much it holds. Keys in `named` that were never granted count as the pool's.
     #[must_use]
     pub fn share(&self, name: &str, digest: Nonce, named: &[Key]) -> Share {
         let mut state = self.state();
         state.pools.get_mut(name).map(|pool| pool.share(digest, named)).unwrap_or_default()
     }
 
-    /// Reserves up to `most` of the places that a member has yet to fill, until the guard is dropped.
+    /// Reserves up to `most` of the places that a member may still fill, until the guard is dropped.
     #[must_use]
     pub fn reserve<'a>(
         &'a self,
@@ -234,13 +234,13 @@ impl Pools {
         (places > 0).then_some(Reservation { pools: self, name, digest, named, places })
     }
 
-    /// Those of the named keys that nobody has taken yet.
+    /// Those of the named keys that no member has taken yet.
     #[must_use]
     pub fn unclaimed(&self, name: &str, named: &[Key]) -> Vec<Key> {
         self.state().pools.get(name).map(|pool| pool.unclaimed(named)).unwrap_or_default()
     }
 
-    /// Reserves places for keys that only this member names, beyond its share; `None` when it may have none.
+    /// Reserves places beyond a member's share, for keys that only this member names. `None` if it may have none.
     pub fn reserve_beyond<'a>(
         &'a self,
         name: &'a str,
@@ -253,7 +253,7 @@ impl Pools {
         (places > 0).then_some(Reservation { pools: self, name, digest, named: unclaimed, places })
     }
 
-    /// Keys of a pool that nobody has; of those that are named, where some are.
+    /// The keys of a pool that nobody holds. If keys are named, only those among them.
     #[must_use]
     pub fn unheld(&self, name: &str, named: &[Key]) -> Vec<Key> {
         let state = self.state();
@@ -264,7 +264,7 @@ impl Pools {
         }
     }
 
-    /// Keys of a pool that others have than this session; of those that are named, where some are.
+    /// The keys of a pool that others than this session hold. If keys are named, only those among them.
     #[must_use]
     pub fn others(&self, name: &str, digest: Nonce, named: &[Key]) -> Vec<Key> {
         let state = self.state();
@@ -276,9 +276,9 @@ impl Pools {
         named.iter().filter(others).cloned().collect()
     }
 
-    /// Keys in whose queues it is worth to wait, as [`Self::unheld`]: those that nobody has, which may be shut, and
-    /// those whose holders were asked for them. When there is another, [`Reservation::lapsed`] resolves: `opened`
-    /// is how often there was one.
+    /// The keys in whose queues a call should wait: those that nobody holds, which may be shut, and those whose holders
+    /// were asked for them. If keys are named, only those among them. The number is how often a key was added to these;
+    /// pass it to [`Reservation::lapsed`], which resolves when there is another one.
     #[must_use]
     pub fn coming(&self, name: &str, digest: Nonce, named: &[Key]) -> (Vec<Key>, u64) {
         let state = self.state();
@@ -294,14 +294,14 @@ impl Pools {
         (keys, pool.opened())
     }
 
-    /// A call here was granted a key under a session, which the feed has yet to tell.
+    /// A call at this node was granted a key under a session. The feed has not reported it yet.
     pub fn granted(&self, name: &str, key: &Key, digest: Nonce, token: Token, now: Moment) {
         if let Some(pool) = self.state().pools.get_mut(name) {
             pool.granted(key, digest, token, now);
         }
     }
 
-    /// A pool as people see it; `None` while not all of it is known, and when no session joined it.
+    /// A pool as shown to operators. `None` if no session joined it, or while not all of it is known.
     #[must_use]
     pub fn view(&self, name: &str) -> Option<PoolView> {
         let mut state = self.state();
@@ -324,12 +324,12 @@ pub struct Reservation<'a> {
     name: &'a str,
     digest: Nonce,
     named: &'a [Key],
-    /// How many.
+    /// The number of places.
     pub places: usize,
 }
 
 impl Reservation<'_> {
-    /// Gives all but so many back.
+    /// Keeps this many places and returns the others.
     pub fn keep(&mut self, places: usize) {
         let rest = self.places.saturating_sub(places);
         self.places -= rest;
@@ -342,8 +342,8 @@ impl Reservation<'_> {
         }
     }
 
-    /// Resolves when the member's share has fallen below what it has and has reserved, or when there are more keys
-    /// to wait for than when as many as `opened` [came](Pools::coming).
+    /// Resolves when the member's share falls below what it holds and has reserved, or when the counter that
+    /// [`Pools::coming`] returned is no longer `opened`.
     pub async fn lapsed(&self, opened: u64) {
         let Some(mut changes) = self.pools.changes(self.name) else { return };
         let stays = || {
@@ -365,7 +365,7 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// Many changes come at once: who waits for them looks once.
+/// Many changes come at once. A waiting task waits this long after the first one, and then looks once.
 const SETTLE: Duration = Duration::from_millis(10);
 
 /// Resolves a moment after the next change.

@@ -1,4 +1,4 @@
-//! One pool: its members, and which of its keys who has.
+//! One pool: its members, and who holds which of its keys.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -14,47 +14,47 @@ use crate::{
 /// A session that joined a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
-    /// Whose it is.
+    /// Whose session it is.
     pub owner: Owner,
-    /// Its share of the work beside other members.
+    /// Its weight among the members.
     pub weight: u32,
-    /// Most leases that it is to have at a time.
+    /// The highest number of leases that it may have at a time.
     pub capacity: Option<u32>,
-    /// The home of its session when it was last looked at.
+    /// The session's home node when it was last read.
     pub node: Nonce,
-    /// It leaves, and hands everything over.
+    /// It drains: it hands everything over.
     pub draining: bool,
 }
 
-/// Who has a key.
+/// Who holds a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Nobody,
     Session(Nonce),
-    /// Somebody whose lease no session keeps.
+    /// The holder of a lease that no session keeps.
     Other,
 }
 
-/// What a record or a change says of a key.
+/// What a record or a change says about a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fact {
     pub by: By,
-    /// Facts of a key are ordered by these two.
+    /// Facts about a key are ordered by these two.
     pub token: Token,
     pub seq: u64,
     /// The holder was asked to hand it over.
     pub asked: bool,
-    /// Nobody is granted it now: its last tenure is being fenced, or its lock-delay is not over.
+    /// Nobody can be granted it now: its last tenure is being fenced, or its lock-delay is not over.
     pub shut: bool,
     pub cooling: Cooling,
 }
 
-/// What is said of a key's lock-delay.
+/// What a fact says about a key's lock-delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cooling {
-    /// Nobody is granted the key for so long: its policy has that for such an end.
+    /// Nobody is granted the key for this time, which its policy sets for such an end.
     Begins(Duration),
-    /// Nothing: one that began goes on.
+    /// Nothing: a lock-delay that began continues.
     Unchanged,
     Over,
 }
@@ -76,15 +76,15 @@ impl Fact {
         self.by != By::Nobody && self.by != By::Session(digest)
     }
 
-    /// `None`: it says nothing about who has the key. `policy` is the key's lock-delay; one that a session has of
-    /// its own is not known here.
+    /// `None` if the change says nothing about who holds the key. `policy` is the lock-delay of the key's policy. A
+    /// lock-delay that a session set for its own leases is not known here.
     pub fn of_change(change: &Change, policy: Duration) -> Option<Self> {
         let held = || change.session.map_or(By::Other, By::Session);
         let (by, asked, shut) = match change.kind {
             ChangeKind::Granted => (held(), false, false),
             ChangeKind::HandoverRequested => (held(), true, false),
             ChangeKind::Fencing => (By::Nobody, false, true),
-            // A fence may also be confirmed once somebody else has the key.
+            // A fence may also be confirmed when another tenure has begun.
             kind if kind.ends_tenure() || kind.may_open() && change.owner.is_none() => {
                 (By::Nobody, false, false)
             }
@@ -101,15 +101,15 @@ impl Fact {
 
 pub(super) struct Place {
     pub fact: Fact,
-    /// Since when it is so, on this node's clock, or since this node knows it.
+    /// Since when the fact holds, on this node's clock, or since when this node knows it.
     pub since: Moment,
-    /// When its lock-delay is over, as far as is known.
+    /// When its lock-delay is over, as far as this node knows.
     cooled: Moment,
     survey: u64,
 }
 
 impl Place {
-    /// For how long anybody could have been granted the key, as far as is known; `None` while nobody can.
+    /// For how long the key could have been granted to anybody, as far as this node knows. `None` while it cannot.
     pub fn open_for(&self, now: Moment) -> Option<Duration> {
         let opened = self.since.max(self.cooled);
         let open = self.fact.by == By::Nobody && !self.fact.shut && opened <= now;
@@ -121,7 +121,7 @@ impl Place {
 pub(super) struct Count {
     pub held: usize,
     pub asked: usize,
-    /// Places that calls of the session have yet to fill.
+    /// Places that calls of the session may still fill.
     pub reserved: usize,
 }
 
@@ -129,15 +129,15 @@ pub(super) struct Count {
 pub(super) struct Pool {
     pub members: BTreeMap<Nonce, Joined>,
     pub(super) keys: HashMap<Key, Place>,
-    /// By session, whether it is a member or not.
+    /// By session, whether or not it is a member.
     pub(super) counts: HashMap<Nonce, Count>,
     pub(super) free: usize,
-    /// The search of the store that goes on, or was the last.
+    /// The number of the present search of the store, or of the last one.
     survey: u64,
     /// Whether all keys are known.
     pub surveyed: watch::Sender<bool>,
     pub(super) targets: Option<HashMap<Nonce, usize>>,
-    /// Of members, whether they take what they are to have.
+    /// Whether each member takes the leases that it should have.
     pub(super) standings: HashMap<Nonce, Standing>,
     /// How often a key became free, or its holder was asked for it.
     opened: u64,
@@ -185,7 +185,7 @@ impl Pool {
         }
     }
 
-    /// Something was said of a key; of no effect when something newer was said before.
+    /// Notes a fact about a key. It has no effect if a newer one is known.
     pub fn learn(&mut self, key: &Key, fact: Fact, now: Moment) {
         let survey = self.survey;
         let mut place = Place { fact, since: now, cooled: Moment::ZERO, survey };
@@ -215,7 +215,7 @@ impl Pool {
         self.moved();
     }
 
-    /// A key that nobody has since this tenure is none of the pool's any more.
+    /// Removes a key that was forgotten after this tenure, if nobody is known to hold it.
     pub fn forget(&mut self, key: &Key, token: Token) {
         let gone = |place: &&Place| place.fact.by == By::Nobody && place.fact.token <= token;
         if let Some(fact) = self.keys.get(key).filter(gone).map(|place| place.fact) {
@@ -225,7 +225,7 @@ impl Pool {
         }
     }
 
-    /// A call here was granted a key, which the feed has yet to tell.
+    /// A call at this node was granted a key. The feed has not reported it yet.
     pub fn granted(&mut self, key: &Key, digest: Nonce, token: Token, now: Moment) {
         let newer = self.keys.get(key).is_none_or(|place| place.fact.token < token);
         if newer {
@@ -250,7 +250,7 @@ impl Pool {
         }
     }
 
-    /// All keys are to be looked at again.
+    /// All keys must be read again.
     pub fn doubt(&mut self) {
         self.surveyed.send_replace(false);
     }
@@ -259,7 +259,7 @@ impl Pool {
         self.survey += 1;
     }
 
-    /// Every key of the store was looked at.
+    /// Every key of the store was read.
     pub fn end_survey(&mut self) {
         let survey = self.survey;
         let gone: Vec<Key> = self
@@ -282,17 +282,17 @@ impl Pool {
         self.opened
     }
 
-    /// Keys that nobody has.
+    /// The keys that nobody holds.
     pub fn unheld(&self) -> Vec<Key> {
         self.find(|fact| fact.by == By::Nobody)
     }
 
-    /// Keys that others have than this session.
+    /// The keys that others than this session hold.
     pub fn others(&self, digest: Nonce) -> Vec<Key> {
         self.find(|fact| fact.is_of_another(digest))
     }
 
-    /// Keys that others than this session have, and were asked for.
+    /// The keys that others than this session hold and were asked for.
     pub fn coming(&self, digest: Nonce) -> Vec<Key> {
         self.find(|fact| fact.asked && fact.is_of_another(digest))
     }
@@ -302,7 +302,7 @@ impl Pool {
         found.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Whether others than this session have the key, and were asked for it.
+    /// Whether others than this session hold the key and were asked for it.
     pub fn is_coming(&self, digest: Nonce, key: &Key) -> bool {
         let fact = self.keys.get(key).map(|place| place.fact);
         fact.is_some_and(|fact| fact.asked && fact.is_of_another(digest))
@@ -312,12 +312,12 @@ impl Pool {
         self.keys.get(key).is_some_and(|place| place.fact.by == By::Session(digest))
     }
 
-    /// Whether nobody is known to have a key.
+    /// Whether no holder of the key is known.
     pub fn is_free(&self, key: &Key) -> bool {
         self.keys.get(key).is_none_or(|place| place.fact.by == By::Nobody)
     }
 
-    /// A lease was asked for here, which the feed has yet to tell: it is not asked for twice.
+    /// This node asked for a lease. The feed has not reported it yet; the lease must not be asked for twice.
     pub fn asked(&mut self, key: &Key) {
         if let Some(place) = self.keys.get_mut(key)
             && !place.fact.asked
@@ -330,15 +330,15 @@ impl Pool {
         }
     }
 
-    /// A lease could not be asked for: it is not tried again before it could have been asked for if it had
-    /// begun now.
+    /// A lease could not be asked for. It is treated as if its tenure had just begun, so the next try comes after the
+    /// minimum hold.
     pub fn spare(&mut self, key: &Key, now: Moment) {
         if let Some(place) = self.keys.get_mut(key) {
             place.since = now;
         }
     }
 
-    /// Members that are not among these are gone.
+    /// Removes the members that are not among these.
     pub fn keep_only(&mut self, living: &HashSet<Nonce>) {
         let gone: Vec<Nonce> =
             self.members.keys().filter(|digest| !living.contains(*digest)).copied().collect();
@@ -356,7 +356,7 @@ mod tests {
 
     const DELAY: Duration = Duration::from_secs(30);
 
-    /// A pool that hears one key's changes, one second after the other.
+    /// Applies these changes of one key at intervals of one second, and returns the key's state.
     fn hear(kinds: &[ChangeKind]) -> Place {
         let (mut pool, key) = (Pool::default(), Key::new("a").expect("a key"));
         for (seq, kind) in (1..).zip(kinds) {

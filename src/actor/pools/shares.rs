@@ -1,4 +1,4 @@
-//! What the members of a pool are to have: shares, places that are reserved, plans.
+//! What the members of a pool should have: shares, reserved places, and plans.
 
 use std::time::Duration;
 
@@ -11,41 +11,41 @@ use crate::{
     },
 };
 
-/// A free key that stands untaken for so long is not on its way to whoever is short of leases.
+/// A key that has been free for longer than this is not about to be taken by a member that is short of leases.
 const FRESH: Duration = Duration::from_secs(20);
 
-/// What a member has, and is to have.
+/// A member's share, and how much it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// How many leases of the pool it is to have.
+    /// How many leases of the pool it should have.
     pub share: usize,
-    /// How many it has.
+    /// How many it holds.
     pub held: usize,
 }
 
-/// A member, as people see it.
+/// A member as shown to operators.
 #[derive(Clone, Debug)]
 pub struct MemberView {
     /// Its session.
     pub digest: Nonce,
-    /// What its session said.
+    /// What its session declared.
     pub joined: Joined,
-    /// What it has, and is to have.
+    /// Its share, and how much it holds.
     pub share: Share,
-    /// Leases that it was asked to hand over, and has yet.
+    /// Leases that it was asked to hand over and still holds.
     pub handovers: usize,
-    /// It took none of the leases that it was to have: it counts for what it has.
+    /// It is set aside: it left its share untaken, and counts for what it holds.
     pub aside: bool,
 }
 
-/// A pool, as people see it.
+/// A pool as shown to operators.
 #[derive(Clone, Debug)]
 pub struct PoolView {
-    /// Keys that members have, or nobody has.
+    /// The keys that members hold or nobody holds.
     pub keys: usize,
-    /// Those that nobody has.
+    /// The keys that nobody holds.
     pub free: usize,
-    /// By the digests of their sessions.
+    /// The members, in the order of their sessions' digests.
     pub members: Vec<MemberView>,
 }
 
@@ -70,15 +70,15 @@ impl Pool {
         self.standings.get(&digest).is_some_and(Standing::is_aside)
     }
 
-    /// A member asks for leases.
+    /// Notes that a member asks for leases.
     fn asks(&mut self, digest: Nonce) {
         if self.standings.get_mut(&digest).is_some_and(Standing::asks) {
             self.moved();
         }
     }
 
-    /// Sets members aside that leave what they are to have untaken, and others back; which were set aside now,
-    /// and whether somebody is to be looked at again.
+    /// Sets members aside that leave their share untaken, and brings others back. Returns those that were set aside
+    /// now, and whether a member must be judged again.
     pub fn judge(&mut self, now: Moment) -> (Vec<Nonce>, bool) {
         let ripe = self.free > 0
             && self
@@ -106,7 +106,7 @@ impl Pool {
         (aside, again)
     }
 
-    /// The targets of a pool that has `unseen` keys more.
+    /// The targets of the pool, with `unseen` more keys.
     fn targets(&mut self, unseen: usize) -> HashMap<Nonce, usize> {
         let compute = |pool: &Self| {
             let members = pool.counted();
@@ -129,7 +129,7 @@ impl Pool {
         named.iter().filter(|key| !self.keys.contains_key(*key)).count()
     }
 
-    /// What a member has and is to have, where `named` keys that were never seen count as the pool's.
+    /// A member's share and how much it holds. Keys in `named` that were never granted count as the pool's.
     pub fn share(&mut self, digest: Nonce, named: &[Key]) -> Share {
         let unseen = self.unseen(named);
         let held = self.counts.get(&digest).map_or(0, |count| count.held);
@@ -140,7 +140,7 @@ impl Pool {
         Share { share: share.unwrap_or(0), held }
     }
 
-    /// Reserves up to `most` of the places that a member has yet to fill; how many.
+    /// Reserves up to `most` of the places that a member may still fill. Returns how many.
     pub fn reserve(&mut self, digest: Nonce, named: &[Key], most: usize) -> usize {
         self.asks(digest);
         let Share { share, held } = self.share(digest, named);
@@ -152,12 +152,12 @@ impl Pool {
         places
     }
 
-    /// Those of these keys that nobody has taken yet: the pool's other members do not know them.
+    /// Those of these keys that no member has taken yet: the pool's other members do not know them.
     pub fn unclaimed(&self, named: &[Key]) -> Vec<Key> {
         named.iter().filter(|key| !self.keys.contains_key(*key)).cloned().collect()
     }
 
-    /// Reserves up to `most` places beyond a member's share, as far as its capacity allows; how many.
+    /// Reserves up to `most` places beyond a member's share, within its capacity. Returns how many.
     pub fn reserve_beyond(&mut self, digest: Nonce, most: usize) -> usize {
         let Some(joined) = self.members.get(&digest).filter(|joined| !joined.draining) else {
             return 0;
@@ -169,7 +169,7 @@ impl Pool {
         places
     }
 
-    /// Whether what was reserved still fits.
+    /// Whether the member's share still covers what it holds and has reserved.
     pub fn fits(&mut self, digest: Nonce, named: &[Key]) -> bool {
         let Share { share, held } = self.share(digest, named);
         let reserved = self.counts.get(&digest).map_or(0, |count| count.reserved);
@@ -183,17 +183,17 @@ impl Pool {
                 self.counts.remove(&digest);
             }
         }
-        // Another call of the member may wait for them.
+        // Another call of the member may wait for these places.
         self.changed.send_modify(|count| *count += 1);
     }
 
-    /// What is to be done by a node at which the sessions `here` are at home.
+    /// The plan for a node that is the home node of the sessions for which `here` holds.
     pub fn plan(&self, here: impl Fn(Nonce) -> bool, now: Moment, damping: Damping) -> Plan {
-        // Some keys are shut, which this node was not told; a fence may take hours.
+        // Some keys are shut without this node's knowledge, and a fence may take hours.
         let is_fresh = |place: &&Place| place.open_for(now).is_some_and(|open| open < FRESH);
         let fresh = if self.free > 0 { self.keys.values().filter(is_fresh).count() } else { 0 };
         let unheld = Unheld { keys: self.free, fresh };
-        // A node asks its own members, and each of them in turn.
+        // A node asks its own members first, in an order that changes with time.
         let turn = now.since(Moment::ZERO).as_secs() / damping.min_hold.as_secs().max(1);
         let order = |member: &Member| {
             let mut chance = Chance::new(turn ^ (member.id.0 >> 64) as u64);
@@ -202,7 +202,7 @@ impl Pool {
         plan(&self.counted(), unheld, damping, order)
     }
 
-    /// The leases that members `here` are to be asked for now.
+    /// The leases that the members for which `here` holds must be asked for now.
     pub fn orders(
         &self,
         plan: &Plan,
@@ -234,7 +234,7 @@ impl Pool {
         let mut orders = Vec::new();
         for (digest, leases) in leases {
             let of_member = if self.members[&digest].draining {
-                // Whatever their age.
+                // All of them, whatever their age.
                 leases.into_iter().map(|(key, _)| key).collect()
             } else {
                 choose(leases, asks[&digest], now, damping)

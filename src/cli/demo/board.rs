@@ -1,4 +1,4 @@
-//! What the demo shows, learned from the event stream alone.
+//! The picture that the demo draws, built from the event stream alone.
 
 use std::{collections::BTreeMap, fmt::Write as _, io::IsTerminal, sync::Arc};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{clock::Clock, lease::Moment};
 
-/// Changes shown below the picture.
+/// Number of changes that are shown below the picture.
 const TICKER: usize = 8;
 
 /// Whether to use colours.
@@ -18,7 +18,7 @@ pub fn styled() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
-/// Who has which shard, and what happened lately.
+/// Which worker has which shard, and the latest changes.
 pub struct Board {
     url: String,
     clock: Arc<dyn Clock>,
@@ -27,9 +27,9 @@ pub struct Board {
     ticker: Vec<String>,
     said: usize,
     killed: Option<Moment>,
-    /// Shards that the dead worker had, with the tokens under which it had them.
+    /// Shards that the killed worker held, with its tokens.
     orphans: BTreeMap<String, u64>,
-    /// Orphans that have a new owner: its name, token, and when.
+    /// Orphans with a new owner: its name, its token, and the time of the grant.
     taken: BTreeMap<String, (String, u64, Moment)>,
 }
 
@@ -54,7 +54,7 @@ impl Board {
         self.clock.now().since(self.began).as_secs_f64()
     }
 
-    /// Takes in one event.
+    /// Applies one event.
     pub fn learn(&mut self, kind: &str, event: &Value) {
         let data = &event["data"];
         let (Some(key), Some(token)) = (data["key"].as_str(), data["token"].as_u64()) else {
@@ -77,7 +77,7 @@ impl Board {
         self.owners.insert(key.to_owned(), (owner, token));
     }
 
-    /// The victim says nothing any more.
+    /// Records that this worker was killed.
     pub fn kill(&mut self, index: usize) {
         let victim = name(index);
         self.killed = Some(self.clock.now());
@@ -103,7 +103,7 @@ impl Board {
         self.owners.values().all(|(owner, _)| owner.is_some() && *owner != dead)
     }
 
-    /// Changes that were not written as lines yet.
+    /// Changes that were not printed yet.
     pub fn unsaid(&mut self) -> Vec<String> {
         let lines = self.ticker[self.said..].to_vec();
         self.said = self.ticker.len();
@@ -159,14 +159,14 @@ impl Board {
         out
     }
 
-    /// What happened, in a few lines. An error when a token did not rise: that must never be.
+    /// A summary in a few lines. An error if a token did not rise, which must never happen.
     pub fn summary(&self) -> anyhow::Result<String> {
         let mut out = format!("\n{} died holding {} shards:\n", name(VICTIM), self.orphans.len());
         for (key, old) in &self.orphans {
             let Some((owner, new, at)) = self.taken.get(key) else {
                 anyhow::bail!("{key} was not taken over");
             };
-            anyhow::ensure!(new > old, "{key}: token {new} does not beat {old}");
+            anyhow::ensure!(new > old, "{key}: token {new} is not greater than {old}");
             let after = at.since(self.killed.unwrap_or(self.began)).as_secs_f64();
             let _ = writeln!(
                 out,

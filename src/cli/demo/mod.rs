@@ -1,5 +1,5 @@
-//! `tenure demo`: a coordinator in this process, eight workers and thirty-two shards. One worker is
-//! killed, and its shards are taken over under higher tokens.
+//! `tenure demo`: runs a coordinator in this process, with eight workers and thirty-two shards. One worker is killed,
+//! and the others take over its shards under higher tokens.
 
 mod board;
 mod worker;
@@ -24,13 +24,13 @@ use crate::{
 const WORKERS: usize = 8;
 /// How many shards there are.
 const SHARDS: usize = 32;
-/// What a heartbeat keeps.
+/// The ttl of the leases.
 const TTL: Duration = Duration::from_secs(2);
-/// The worker that dies.
+/// The worker that is killed.
 const VICTIM: usize = 3;
-/// How long everything runs in peace before and after.
+/// How long everything runs undisturbed, before and after the kill.
 const PEACE: Duration = Duration::from_secs(3);
-/// When to give up.
+/// When the demo gives up.
 const LIMIT: Duration = Duration::from_secs(30);
 /// How often the picture is drawn.
 const FRAME: Duration = Duration::from_millis(100);
@@ -50,10 +50,10 @@ pub(super) fn run() -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// A directory of our own for the store, removed at the end.
+/// A temporary directory for the store. It is removed at the end.
 fn scratch() -> anyhow::Result<std::path::PathBuf> {
     let dir = std::env::temp_dir().join(format!("tenure-demo-{}", std::process::id()));
-    std::fs::create_dir(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    std::fs::create_dir(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
     Ok(dir)
 }
 
@@ -68,14 +68,14 @@ async fn show(dir: &std::path::Path) -> anyhow::Result<()> {
     let outcome = tokio::select! {
         outcome = play(&url, &board) => outcome,
         () = draw(&board) => Ok(()),
-        () = tokio::time::sleep(LIMIT) => Err(anyhow::anyhow!("the demo did not come to its end within {LIMIT:?}")),
+        () = tokio::time::sleep(LIMIT) => Err(anyhow::anyhow!("the demo did not finish within {LIMIT:?}")),
         _ = tokio::signal::ctrl_c() => Ok(()),
     };
     coordinator.stop().await;
     outcome
 }
 
-/// The story: everybody takes shards, one is killed, the others take over.
+/// The story: all workers take shards, one is killed, and the others take over.
 async fn play(url: &str, board: &Shared) -> anyhow::Result<()> {
     let client = Client::new(url)?;
     let mut stream = client.events(EventFilter::default());
@@ -108,14 +108,14 @@ async fn play(url: &str, board: &Shared) -> anyhow::Result<()> {
     finish(board)
 }
 
-/// Until every shard has an owner that lives.
+/// Waits until every shard has a living owner.
 async fn held_by_the_living(board: &Shared) {
     while !locked(board).all_held_by_the_living() {
         tokio::time::sleep(FRAME / 4).await;
     }
 }
 
-#[expect(clippy::print_stdout, reason = "what a command is asked for goes to stdout")]
+#[expect(clippy::print_stdout, reason = "the output of a command goes to stdout")]
 fn finish(board: &Shared) -> anyhow::Result<()> {
     let mut board = locked(board);
     if std::io::stdout().is_terminal() {
@@ -130,8 +130,8 @@ fn finish(board: &Shared) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Draws the picture on a terminal; elsewhere writes the changes as lines.
-#[expect(clippy::print_stdout, reason = "what a command is asked for goes to stdout")]
+/// Draws the picture on a terminal. Elsewhere, it prints the changes as lines.
+#[expect(clippy::print_stdout, reason = "the output of a command goes to stdout")]
 async fn draw(board: &Shared) {
     let terminal = std::io::stdout().is_terminal();
     let styled = board::styled();

@@ -1,15 +1,15 @@
-//! A worker of the demo: takes shards through the API, keeps them, and waits for more.
+//! A worker of the demo. It acquires shards through the API, renews them, and waits for more.
 
 use std::{collections::HashMap, time::Duration};
 
 use super::{SHARDS, Shared, TTL, VICTIM, WORKERS, locked};
 use crate::client::{AcquireAny, Client, Grant, Owner};
 
-/// What one worker takes at first.
+/// Number of shards that a worker takes at first.
 const FAIR: usize = SHARDS / WORKERS;
-/// What one worker takes at most.
+/// Number of shards that a worker takes at most.
 const CAPACITY: usize = FAIR + 1;
-/// How often it says that it lives.
+/// The interval of heartbeats.
 const BEAT: Duration = Duration::from_millis(500);
 
 /// The name of a worker.
@@ -22,11 +22,11 @@ pub fn shard(index: usize) -> String {
     format!("shard-{:02}", index + 1)
 }
 
-/// Works until it is aborted, which is as good as a kill -9: it says nothing any more.
+/// Works until it is aborted. An abort is like `kill -9`: no more heartbeats follow.
 pub async fn work(client: Client, index: usize, board: Shared) {
     let mut held = HashMap::new();
     take(&client, index, FAIR as u32, 0, &mut held).await;
-    // Each on a moment of its own, so that the picture is livelier.
+    // Each worker starts at another moment, so that the picture is livelier.
     tokio::time::sleep(BEAT * u32::try_from(index).unwrap_or(0) / 8).await;
     let mut beat = tokio::time::interval(BEAT);
     loop {

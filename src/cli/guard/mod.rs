@@ -1,4 +1,4 @@
-//! `tenure guard`: one active service among several machines.
+//! `tenure guard`: keeps one service active among several machines.
 
 mod tell;
 #[cfg(test)]
@@ -22,57 +22,57 @@ use crate::{
 
 /// Keep one instance of a service active among several machines.
 ///
-/// Runs on each machine that can carry the service. The healthy one that gets the lease activates the
-/// service, and deactivates it before the lease could be another's: docs/guard.md.
+/// Run this command on each machine that can carry the service. The healthy agent that gets the lease activates its
+/// service. It deactivates the service before another agent can get the lease. See docs/guard.md.
 ///
-/// Scripts are lines for /bin/sh -c. $1 is `active` or `standby`: what the service is to be, or, for the
-/// health check, what it is. TENURE_KEY, TENURE_TOKEN, TENURE_OWNER, TENURE_STATE, TENURE_TTL_MS,
-/// TENURE_SERVER and TENURE_LEASE_FILE are in their environment.
+/// Each script is a line for `/bin/sh -c`. $1 is `active` or `standby`: the state that the service must reach or, for
+/// the health check, the state that it has. The environment contains TENURE_KEY, TENURE_TOKEN, TENURE_OWNER,
+/// TENURE_STATE, TENURE_TTL_MS, TENURE_SERVER and TENURE_LEASE_FILE.
 #[derive(Clone, Debug, Args)]
 pub struct GuardArgs {
-    /// The key that stands for the service
+    /// Key of the service's lease
     #[arg(long)]
     key: String,
-    /// The name of this agent; no two agents may share one
+    /// Name of this agent; each agent must have a different name
     #[arg(long, env = "TENURE_OWNER")]
     owner: String,
-    /// R: how long from one health check to the next
+    /// R: time between the starts of two health checks
     #[arg(short = 'r', long, value_parser = duration, default_value = "3s", value_name = "R")]
     round: Duration,
-    /// F: so many failed checks in a row end the activity
+    /// F: stop the service after this many consecutive failed checks
     #[arg(short, long, value_name = "F", default_value_t = 3)]
     failures: u32,
-    /// C: so many healthy rounds, with the lease held, come before the activation
+    /// C: consecutive healthy checks under the lease before the activation
     #[arg(short, long, value_name = "C", default_value_t = 2)]
     confirmations: u32,
-    /// Succeeds when this machine, or the active service, is in order
+    /// Script that succeeds if the machine (on standby) or the service (while active) is healthy
     #[arg(long, value_name = "SCRIPT")]
     healthcheck: String,
-    /// Makes the service active
+    /// Script that activates the service
     #[arg(long, value_name = "SCRIPT")]
     activate: String,
-    /// Makes the service inactive; must succeed when it is inactive already
+    /// Script that deactivates the service; must succeed if the service is already inactive
     #[arg(long, value_name = "SCRIPT")]
     deactivate: String,
-    /// Keeps the predecessor from doing harm; must succeed before every activation
+    /// Script that keeps the previous holder from doing harm; must succeed before every activation
     #[arg(long, value_name = "SCRIPT")]
     fence: Option<String>,
-    /// How long the lease lasts without a heartbeat; by default R times F
+    /// How long the lease lasts without a heartbeat [default: R*F]
     #[arg(long, value_parser = duration)]
     ttl: Option<Duration>,
-    /// How long a health check may take, at most R times F; by default R
+    /// Time-out of a health check, at most R*F [default: R]
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     healthcheck_timeout: Option<Duration>,
-    /// How long an activation may take; by default the ttl
+    /// Time-out of an activation [default: the ttl]
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     activate_timeout: Option<Duration>,
-    /// How long a deactivation may take; by default R, or a third of the ttl if that is less
+    /// Time-out of a deactivation [default: R, or a third of the ttl if that is less]
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     deactivate_timeout: Option<Duration>,
-    /// How long the fence may take; by default the ttl
+    /// Time-out of the fence script [default: the ttl]
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     fence_timeout: Option<Duration>,
-    /// Run activate or deactivate in every round, as putex does, and not on change only
+    /// Run --activate or --deactivate in every round, as putex does, instead of on change only
     #[arg(long)]
     every_round: bool,
 }
@@ -84,7 +84,7 @@ impl GuardArgs {
         match agent::run(client, charge, None, |told| teller.tell(&told)).await {
             Ok(true) => Ok(Exit::Done),
             Ok(false) => {
-                talk("guard ends in failure: see above whether the service is inactive");
+                talk("guard failed: the messages above say whether the service is inactive");
                 Ok(Exit::Lost)
             }
             Err(why) => Err(Failure::Other(anyhow::anyhow!(why))),
@@ -92,7 +92,7 @@ impl GuardArgs {
     }
 
     /// # Errors
-    /// When the times do not fit.
+    /// If the times do not fit together.
     fn charge(self) -> Result<Charge, Failure> {
         let ttl = self.ttl.unwrap_or_else(|| self.round.saturating_mul(self.failures));
         let mut settings = Settings::with_ttl(self.round, self.failures, self.confirmations, ttl);

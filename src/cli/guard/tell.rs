@@ -1,4 +1,4 @@
-//! What the guard says, on stderr and to the service manager.
+//! Messages of the guard, on stderr and to the service manager.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::{
     },
 };
 
-/// Tells people and systemd.
+/// Informs people and systemd.
 pub(super) struct Teller {
     key: String,
     clock: SystemClock,
-    /// How often the service manager wants a sign of life, halved.
+    /// Half of the service manager's watchdog interval.
     watchdog: Option<Duration>,
     next_pulse: Moment,
 }
@@ -68,17 +68,17 @@ impl Teller {
                 }
             }
             Report::Leaving(why) => {
-                self.say(&format!("leaves: {}", reason(why)));
+                self.say(&format!("deactivates the service: {}", reason(why)));
                 if why == Rest::Terminated {
                     notify(NotifyState::Stopping);
                 }
             }
             Report::Unhealthy { failures, outcome } => {
-                self.say(&format!("the health check {}, {failures} in a row", ended(outcome)));
+                self.say(&format!("the health check {} ({failures} in a row)", ended(outcome)));
             }
             Report::Resting { why, pause } => {
                 let pause = format_duration(pause);
-                self.say(&format!("does not campaign for {pause}: {}", reason(why)));
+                self.say(&format!("does not compete for the lease for {pause}: {}", reason(why)));
             }
             Report::Alarm(alarm) => {
                 let words = alarm_words(alarm);
@@ -93,7 +93,7 @@ impl Teller {
     }
 }
 
-/// That nobody listens is no failure: it may not have been started by a service manager.
+/// A failure is ignored: this process may run without a service manager.
 fn notify(state: NotifyState<'_>) {
     let _ = sd_notify::notify(&[state]);
 }
@@ -103,9 +103,11 @@ fn words(told: &Told) -> Option<String> {
         Told::Granted(token) => format!("has the lease, token {token}"),
         Told::Lost(loss) => format!("has lost the lease: {loss}"),
         Told::Refused(why) => format!("does not get the lease: {why}"),
-        Told::NotReleased(why) => format!("could not give the lease back, it runs out: {why}"),
-        Told::WillRan => "was late: its guardian has deactivated the service".to_owned(),
-        Told::GuardianGone => "ALARM: its guardian is gone; deactivates and ends".to_owned(),
+        Told::NotReleased(why) => format!("could not give the lease back, so it expires: {why}"),
+        Told::WillRan => "the agent was late: its guardian has deactivated the service".to_owned(),
+        Told::GuardianGone => {
+            "ALARM: its guardian is gone; deactivates the service and ends".to_owned()
+        }
         Told::Report(_) | Told::Pulse => return None,
     })
 }
@@ -113,14 +115,12 @@ fn words(told: &Told) -> Option<String> {
 fn alarm_words(alarm: Alarm) -> String {
     match alarm {
         Alarm::NotDeactivated { tries, left } => {
-            let left = left.map_or("there is no lease".to_owned(), |left| {
+            let left = left.map_or("no lease is held".to_owned(), |left| {
                 let left =
                     Duration::from_millis(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
-                format!("{} of the lease are left", format_duration(left))
+                format!("the lease ends in {}", format_duration(left))
             });
-            format!(
-                "the service is not deactivated after {tries} tries that failed; {left}; trying again"
-            )
+            format!("the service is not deactivated after {tries} failed tries; {left}; retrying")
         }
         Alarm::Overrun => "the lease has ended, and the service may still be active".to_owned(),
     }
@@ -136,12 +136,12 @@ fn ended(outcome: Outcome) -> &'static str {
 
 fn reason(why: Rest) -> String {
     match why {
-        Rest::Unhealthy => "its health check failed too often".to_owned(),
+        Rest::Unhealthy => "too many health checks failed in a row".to_owned(),
         Rest::FenceFailed(outcome) => format!("the fence {}", ended(outcome)),
         Rest::ActivateFailed(outcome) => format!("the activation {}", ended(outcome)),
         Rest::Unrenewed => "no server answers, and the lease is about to end".to_owned(),
         Rest::Lost => "the lease is lost".to_owned(),
         Rest::WillRan => "its guardian has deactivated the service".to_owned(),
-        Rest::Terminated => "it was told to end".to_owned(),
+        Rest::Terminated => "the agent ends".to_owned(),
     }
 }

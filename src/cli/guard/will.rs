@@ -1,4 +1,4 @@
-//! `tenure last-will`: what the guardian of a guard runs when the guard itself cannot.
+//! `tenure last-will`: deactivates a service and releases its lease. The guardian runs it if the guard itself cannot.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -11,16 +11,16 @@ use crate::{
     client::Client,
 };
 
-/// What lies between two tries. Whoever started this ends it when its time is over.
+/// The pause between two tries. The guardian, which started this process, ends it when its time is over.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Deactivate a service whose guard is gone, then give its lease back (started by `guard`).
 #[derive(Clone, Debug, Args)]
 pub struct LastWillArgs {
-    /// The lease's file; without it the lease runs out
+    /// Lease file [default: none, the lease expires]
     #[arg(long, env = "TENURE_LEASE_FILE", value_name = "PATH")]
     lease_file: Option<PathBuf>,
-    /// The line of `guard --deactivate`
+    /// Script of `guard --deactivate`
     #[arg(last = true, required = true, value_name = "SCRIPT")]
     deactivate: String,
 }
@@ -40,12 +40,12 @@ impl LastWillArgs {
                 Ok(status) if status.success() => break,
                 Ok(status) => talk(&format!("guard: ALARM: the deactivation failed: {status}")),
                 Err(error) => {
-                    talk(&format!("guard: ALARM: no shell for the deactivation: {error}"))
+                    talk(&format!("guard: ALARM: the deactivation cannot start: {error}"))
                 }
             }
             sleep(PAUSE).await;
         }
-        // Inactive: another may have it at once, and need not wait for the lease's end.
+        // The service is inactive, so another agent can have the lease at once, without waiting for its end.
         let file = self.lease_file.and_then(|path| std::fs::read(path).ok());
         let held = file.and_then(|text| serde_json::from_slice::<Held>(&text).ok());
         if let Some(Held { key, lease_id }) = held {

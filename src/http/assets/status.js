@@ -7,7 +7,7 @@ const SESSIONS = 10;
 const MEMBERS = 25;
 let recent = [];
 
-// Characters that have no width, break a line or turn the direction of the text: no name looks like another.
+// Characters without width, line breaks and changes of text direction. They are shown as escapes, so no name can imitate another.
 const MISLEADS = /[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 const shown = (text) => String(text ?? "").replace(MISLEADS, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 
@@ -35,7 +35,7 @@ function span(ms) {
 
 function left(lease) {
   const td = cell("");
-  // What keeps a key shut, and for how long yet.
+  // What keeps a key closed, and for how long.
   if (lease.state === "fencing") {
     const waits = lease.fence_failed ? "failed, needs an administrator" : "unconfirmed";
     return cell(`${(lease.fences ?? []).join(", ")}: ${waits}`, lease.fence_failed ? "bad" : "fencing");
@@ -67,11 +67,11 @@ async function leases() {
     cell(lease.acquired_at && new Date(lease.acquired_at).toLocaleTimeString()), cell(lease.waiters || "", "n"),
     cell(lease.state === "free" ? "" : host(lease.node), "home"),
   )));
-  if (page.leases.length === 0) $("leases").replaceChildren(row(cell("no lease fits")));
-  $("more").textContent = page.next === null ? "" : `The first ${page.leases.length}; narrow them with a prefix.`;
+  if (page.leases.length === 0) $("leases").replaceChildren(row(cell("no lease matches")));
+  $("more").textContent = page.next === null ? "" : `The first ${page.leases.length}; use a prefix to narrow the list.`;
 }
 
-// The first few, by their digests.
+// Shows the first few sessions, ordered by their digests.
 async function sessions() {
   const page = await (await fetch(`/v1/sessions?limit=${SESSIONS}`)).json();
   $("sessions-section").hidden = page.sessions.length === 0;
@@ -80,28 +80,28 @@ async function sessions() {
     left(session), cell(session.created_at && new Date(session.created_at).toLocaleTimeString()),
     cell(session.checks.map((check) => check.type).join(", ")), cell(host(session.node), "home"),
   )));
-  $("more-sessions").textContent = page.next === null ? "" : `The first ${SESSIONS} by their digests; GET /v1/sessions has all.`;
+  $("more-sessions").textContent = page.next === null ? "" : `The first ${SESSIONS}, ordered by digest; GET /v1/sessions lists all.`;
 }
 
-// Those that a session joined; the members of each, by the digests of their sessions.
+// Shows the pools with members, and the members of each, ordered by the digests of their sessions.
 async function pools() {
   const joined = (await (await fetch("/v1/pools")).json()).pools.filter((pool) => pool.members.length);
   $("pools-section").hidden = joined.length === 0;
   const all = joined.flatMap((pool) => [
     row(cell(pool.pool), cell(`${pool.members.length} members`), cell(""), cell(((pool.keys ?? 0) - (pool.free ?? 0)).toLocaleString(), "n"),
-      cell((pool.keys ?? 0).toLocaleString(), "n"), cell(""), cell(pool.balance ? "balances" : "stays as it is"), cell("", "home")),
+      cell((pool.keys ?? 0).toLocaleString(), "n"), cell(""), cell(pool.balance ? "balanced" : "not balanced"), cell("", "home")),
     ...pool.members.map((member) => row(
       cell(""), cell(member.owner), cell(member.weight, "n"), cell(member.held, "n"), cell(member.share, "n"),
       cell(member.handovers || "", "n"), member.draining ? cell("draining", "cooling") : cell(member.set_aside ? "takes none" : ""), cell(host(member.node), "home"),
     )),
   ]);
   $("pools").replaceChildren(...all.slice(0, MEMBERS));
-  $("more-members").textContent = all.length > MEMBERS ? `The first ${MEMBERS} rows; GET /v1/pools has all.` : "";
+  $("more-members").textContent = all.length > MEMBERS ? `The first ${MEMBERS} rows; GET /v1/pools lists all.` : "";
 }
 
 const host = (url) => url && url.replace(/^https?:\/\//, "");
 
-// The others on the same store; a store of one process has none.
+// Shows the nodes on the store. A store of one process has only one.
 async function nodes() {
   const { nodes } = await (await fetch("/v1/nodes")).json();
   document.body.classList.toggle("alone", nodes.length < 2);
@@ -114,7 +114,7 @@ async function nodes() {
   )));
 }
 
-// Unlabelled sums of the metrics that the figures show.
+// Shows the figures: sums of metrics over all labels.
 async function figures() {
   const text = await (await fetch("/metrics")).text();
   const sum = (name) => text.split("\n")

@@ -1,4 +1,4 @@
-//! Why nothing was granted.
+//! Problem documents for acquisitions that were refused.
 
 use actix_web::http::StatusCode;
 
@@ -47,7 +47,7 @@ impl Problem {
                         let how = if view.fence_failed {
                             "failed, and the key waits for an administrator"
                         } else {
-                            "has yet to be confirmed"
+                            "is not confirmed yet"
                         };
                         format!("the fence of the last tenure of {key:?} ({names}) {how}")
                     },
@@ -56,22 +56,22 @@ impl Problem {
                 Self { retryable: true, lease: wire(lease), ..problem }
             }
             Refusal::HeldByYou => {
-                let title = "You hold the lease already";
-                let detail = "this owner holds the lease; with reclaim: true the old tenure ends and a new one begins";
+                let title = "You already hold the lease";
+                let detail = "with reclaim: true, a new tenure of this owner replaces the old one";
                 let problem = Self::new(StatusCode::CONFLICT, "held-by-you", title, detail.into());
                 Self { lease: wire(lease), ..problem }
             }
             Refusal::RequestReused => {
                 let title = "The request_id was used for another request";
-                let detail = "give every request an id of its own, and repeat it unchanged";
+                let detail = "give each request its own request_id, and repeat it unchanged";
                 let status = StatusCode::UNPROCESSABLE_ENTITY;
                 let problem = Self::new(status, "request-id-reused", title, detail.into());
                 Self { field: Some("request_id".into()), ..problem }
             }
             Refusal::RequestSpent(how) => {
-                let title = "The grant of this request_id is over";
+                let title = "The grant for this request_id is over";
                 let how = how.map_or("ended", |how| how.as_str());
-                let detail = format!("this request was granted, and that tenure has {how}");
+                let detail = format!("this request was granted, and that tenure is over: {how}");
                 let problem = Self::new(StatusCode::CONFLICT, "request-id-spent", title, detail);
                 Self { lease: wire(lease), ..problem }
             }
@@ -128,7 +128,7 @@ fn who(key: &Key, view: &View) -> String {
                 return format!("session {session} keeps it");
             }
             let known =
-                if view.elsewhere { "its own node knows until when" } else { "it does not expire" };
+                if view.elsewhere { "its home node knows how long" } else { "it does not expire" };
             known.to_owned()
         },
         |ms| format!("it expires in {ms} ms unless it is renewed"),
@@ -138,8 +138,8 @@ fn who(key: &Key, view: &View) -> String {
             format!("{key:?} is held by {owner:?} under token {}; {rest}", view.token)
         }
         (None, State::Offered) => {
-            let to = view.offered_to.as_ref().map_or_else(String::new, |to| format!(" for {to:?}"));
-            format!("{key:?} is kept{to}; {rest}")
+            let to = view.offered_to.as_ref().map_or_else(String::new, |to| format!(" to {to:?}"));
+            format!("{key:?} is offered{to}; {rest}")
         }
         (None, _) => format!("{key:?} is held"),
     }

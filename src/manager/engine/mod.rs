@@ -1,13 +1,13 @@
-//! A whole coordinator from its settings, without a door: what `tenure serve` puts its HTTP server on, and
-//! what a program that embeds tenure starts.
+//! A whole coordinator made from its settings, without an HTTP server. `tenure serve` adds one, and a program that
+//! embeds tenure starts it as it is.
 //!
-//! Guarantees: what [`Engine::start`] opened is closed by [`Engine::stop`] in the order in which nothing that
-//! was acknowledged is lost; the same settings give the same coordinator as `tenure serve`.
+//! Guarantees: [`Engine::stop`] closes what [`Engine::start`] opened, in an order in which nothing that was
+//! acknowledged is lost. The same settings give the same coordinator as `tenure serve`.
 //!
-//! Does not guarantee: that other nodes on a shared store can pass calls on to a coordinator that has no door:
-//! they refuse them with `home-unreachable` for as long as it lives.
+//! Does not guarantee: that other nodes on a shared store can forward calls to a coordinator without an HTTP server.
+//! They refuse such calls with `home-unreachable` for as long as it lives.
 //!
-//! Assumes: one coordinator per embedded store (its lock sees to that).
+//! Assumes: one coordinator per embedded store. The store's lock ensures that.
 
 mod store;
 mod thread;
@@ -29,9 +29,9 @@ use crate::{
     telemetry::{Metrics, OwnershipLog},
 };
 
-/// Store, actors and manager of a coordinator that runs.
+/// Store, actors and manager of a running coordinator.
 pub(crate) struct Engine {
-    /// What is called.
+    /// The library's interface.
     pub(crate) manager: Arc<Manager>,
     /// Handles to the metrics.
     pub(crate) metrics: Arc<Metrics>,
@@ -42,8 +42,9 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Opens the store and the manager. To be called inside an actix system; `url` is where other nodes reach
-    /// this one, `listens` where its door is, if it has one, `arbiters` where lease actors live.
+    /// Opens the store and the manager. Must be called inside an actix system. `url` is the address at which other
+    /// nodes reach this one, `listens` the address of its HTTP server, if it has one, and `arbiters` the threads of
+    /// lease actors.
     pub(crate) async fn start(
         settings: &Settings,
         url: String,
@@ -89,10 +90,10 @@ impl Engine {
         Ok(Self { manager, metrics, store, remembering, patience })
     }
 
-    /// Puts other policies into force, and the plugins that they name.
+    /// Puts other policies into effect, and the plugins that they name.
     ///
     /// # Errors
-    /// A plugin cannot be made; everything stays as it was.
+    /// A plugin cannot be made. Then nothing changes.
     pub(crate) fn set_policies(&self, settings: &Settings) -> anyhow::Result<()> {
         let world = self.manager.world();
         world.plugins.replace(plugins(settings, &world.clock)?);
@@ -100,16 +101,17 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes no more work and tells the other nodes. What is in flight is settled; then the doors may shut.
+    /// Accepts no more work, and tells the other nodes. Once this returns, calls in flight are being settled, and the
+    /// HTTP server may stop.
     pub(crate) async fn leave(&self) {
         self.manager.drain();
         self.manager.leave().await;
     }
 
-    /// After [`Self::leave`], and after the doors are shut: syncs, and lets go of the store.
+    /// Must be called after [`Self::leave`], and after the HTTP server has stopped. Syncs and closes the store.
     pub(crate) async fn stop(self) {
         self.manager.close(self.patience).await;
-        // Who still asks is promised nothing once another process may have the store.
+        // From now on another process may open the store, so nothing more is promised.
         self.manager.promise_nothing();
         self.remembering.abort();
         self.store.close().await;
@@ -126,8 +128,8 @@ fn plugins(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Vec<Na
     settings.plugins.iter().map(make).collect()
 }
 
-/// Where checks may connect to. A coordinator that listens on loopback alone lets others in all the same where it has
-/// names or an address for them: a proxy on this machine passes them on.
+/// Where checks may connect to. A coordinator that listens on loopback alone still lets other clients in if the
+/// settings give it host names or an address: a proxy on this machine may forward to it.
 fn reach(settings: &Settings, listens: Option<SocketAddr>) -> Reach {
     let url = &settings.node.advertise_url;
     let lets_in = listens.is_some_and(|address| !address.ip().is_loopback())

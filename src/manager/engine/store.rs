@@ -1,4 +1,4 @@
-//! Opens the store that the settings name, for whichever command needs one.
+//! Opens the store that the settings name, for every command that needs one.
 
 #[cfg(not(all(feature = "nats", feature = "dynamodb")))]
 mod absent;
@@ -25,33 +25,33 @@ use crate::{
     telemetry::Metrics,
 };
 
-/// How often what was seen of a shared store is remembered.
+/// How often the node writes what it saw of a shared store to the witness file.
 const WITNESS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A store that is open.
+/// An open store.
 pub(crate) struct OpenStore {
     /// The store.
     pub(crate) store: Arc<dyn LeaseStore>,
     opened: Opened,
-    /// What was known of it before it was opened; only of a shared store.
+    /// What the witness file said before the store was opened. Only for a shared store.
     remembered: Option<Witness>,
-    /// Where to remember what was seen of it; only of a shared store.
+    /// The witness file. Only for a shared store.
     witness: Option<WitnessFile>,
 }
 
-/// A store with what only its kind can do.
+/// A store, with the operations of its kind.
 type Opened = Arc<dyn Kind>;
 
-/// What only the kind itself can do.
+/// Operations that differ by kind.
 trait Kind: LeaseStore {
     /// Figures for the gauges.
     fn figures(&self) -> Figures;
 
-    /// Settles what is in flight, and lets go of the store.
+    /// Settles what is in flight, and closes the store.
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + '_>>;
 }
 
-/// Figures of a store; zero where its kind does not count.
+/// Figures of a store. Zero where its kind does not count.
 #[derive(Default)]
 struct Figures {
     keys: u64,
@@ -60,30 +60,30 @@ struct Figures {
     stuck: bool,
 }
 
-/// What a store is opened with.
+/// What a store needs to be opened.
 #[derive(Clone)]
 pub(crate) struct Surroundings {
     /// The clock of every promise.
     pub(crate) clock: Arc<dyn Clock>,
-    /// Where nonces and secrets come from.
+    /// The source of nonces and secrets.
     pub(crate) entropy: Arc<dyn Entropy>,
     /// Handles to the metrics.
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// How a store is opened. The embedded one needs no more than the first.
+/// How to open a store. The embedded store uses only the first field.
 #[cfg_attr(not(any(feature = "nats", feature = "dynamodb")), expect(dead_code))]
 struct Opening {
-    /// What a new one is made with.
+    /// What a new store is made with.
     fresh: Fresh,
-    /// What was known of it before.
+    /// What the witness file says.
     witness: Option<Witness>,
-    /// Whether a backup is to be brought in.
+    /// Whether the store is opened to restore a backup.
     restore: bool,
 }
 
 impl Surroundings {
-    /// What a store is made with when there is none.
+    /// What a new store is made with.
     pub(crate) fn fresh(&self) -> Fresh {
         let mut secret = [0; 32];
         self.entropy.fill(&mut secret);
@@ -91,7 +91,7 @@ impl Surroundings {
     }
 }
 
-/// The store of the settings in a few words, without a secret: for the log and for messages.
+/// A short description of the settings' store, without secrets, for the log and for messages.
 pub(crate) fn place(settings: &Settings) -> String {
     let store = &settings.store;
     match store.kind {
@@ -110,7 +110,7 @@ pub(crate) fn place(settings: &Settings) -> String {
     }
 }
 
-/// The entry of the settings' store in the witness file; none where nothing is to be remembered.
+/// The entry of the settings' store in the witness file. `None` if nothing is to be remembered.
 pub(crate) fn witness_file(settings: &Settings) -> Option<WitnessFile> {
     let path: &Path = &settings.node.witness;
     let kind = settings.store.kind;
@@ -119,8 +119,8 @@ pub(crate) fn witness_file(settings: &Settings) -> Option<WitnessFile> {
 }
 
 impl OpenStore {
-    /// Opens the store, or makes one where the settings allow it. A shared store that went backwards
-    /// since this node last saw it opens frozen.
+    /// Opens the store, or makes one if the settings permit it. A shared store that went backwards since this node last
+    /// saw it opens frozen.
     pub(crate) async fn open(
         settings: &Settings,
         surroundings: &Surroundings,
@@ -128,7 +128,8 @@ impl OpenStore {
         Self::open_with(settings, surroundings, surroundings.fresh(), false).await
     }
 
-    /// Opens the store to bring a backup in, also where a restore was cut off; a new one is made with `fresh`.
+    /// Opens the store to restore a backup, even if an earlier restore was interrupted. A new store is made with
+    /// `fresh`.
     pub(crate) async fn open_to_restore(
         settings: &Settings,
         surroundings: &Surroundings,
@@ -160,13 +161,13 @@ impl OpenStore {
         Ok(Self { store, opened, remembered, witness: witness_file(settings) })
     }
 
-    /// The highest generation of tokens that is known to have been.
+    /// The highest known epoch.
     pub(crate) fn epoch(&self) -> Epoch {
         let remembered = self.remembered.map_or(Epoch::default(), |witness| witness.epoch);
         self.store.meta().epoch.max(remembered)
     }
 
-    /// Sets the gauges of the store; to be called when somebody asks for them.
+    /// Returns a function that sets the store's gauges, to be called whenever they are read.
     pub(crate) fn gauges(&self, metrics: Arc<Metrics>) -> impl Fn() + Send + Sync + use<> {
         let (store, opened) = (self.store.clone(), self.opened.clone());
         move || {
@@ -178,7 +179,7 @@ impl OpenStore {
         }
     }
 
-    /// Remembers every few seconds what was seen of a shared store. Never ends.
+    /// Writes what was seen of a shared store to the witness file every few seconds. Never ends.
     pub(crate) fn remembering(&self) -> impl Future<Output = ()> + use<> {
         let (store, file) = (self.store.clone(), self.witness.clone());
         async move {
@@ -190,7 +191,7 @@ impl OpenStore {
         }
     }
 
-    /// Remembers what was seen, settles what is in flight, and lets go of the store.
+    /// Writes the witness file, settles what is in flight, and closes the store.
     pub(crate) async fn close(self) {
         if let Some(file) = &self.witness {
             remember(&*self.store, file).await;
@@ -207,7 +208,7 @@ async fn remember(store: &dyn LeaseStore, file: &WitnessFile) {
     if let Ok(Err(error)) = saved {
         tracing::warn!(
             error = format!("{error:#}"),
-            "what was seen of the store is not remembered"
+            "cannot write what was seen of the store to node.witness"
         );
     }
 }

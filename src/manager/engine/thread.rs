@@ -1,4 +1,4 @@
-//! A coordinator inside another program, which may have a runtime of another kind.
+//! A coordinator inside another program, which may use another kind of runtime.
 
 use std::{ops::Deref, sync::Arc, thread::JoinHandle};
 
@@ -10,23 +10,23 @@ use crate::{
     settings::Settings,
 };
 
-/// A coordinator that runs inside this program, on threads of its own: the same as `tenure serve` runs, without
-/// HTTP. What it can do is what [`Manager`] can do, from any tokio runtime of the program.
+/// A coordinator that runs inside this program, on its own threads. It is the same as `tenure serve` runs, without
+/// HTTP. Its operations are those of [`Manager`], and may be called from any tokio runtime of the program.
 ///
-/// Dropped, it stops as [`Tenure::stop`] does, and the drop waits for that.
+/// When it is dropped, it stops as [`Tenure::stop`] does, and the drop waits for that.
 pub struct Tenure {
     manager: Arc<Manager>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Why no coordinator could be started: the store, a plugin, or the machine refused.
+/// Why a coordinator could not be started: the store, a plugin or the machine caused an error.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:#}")]
 pub struct StartError(#[from] anyhow::Error);
 
 impl Tenure {
-    /// Starts a coordinator as the settings say; sections that are about doors (`server.listen`…) do nothing.
+    /// Starts a coordinator from its settings. Settings of the HTTP server (`server.listen`…) have no effect.
     ///
     /// # Errors
     /// [`StartError`], when the store cannot be opened or a plugin cannot be made.
@@ -41,18 +41,18 @@ impl Tenure {
         Ok(Self { manager, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// The coordinator's face; it may be kept and shared.
+    /// The coordinator's interface. It may be kept and shared.
     #[must_use]
     pub fn manager(&self) -> Arc<Manager> {
         self.manager.clone()
     }
 
-    /// Takes no more work, settles what is in flight, syncs, and lets go of the store. Leases stay held: their
-    /// owners have one ttl from the next start to say so again.
+    /// Accepts no more work, settles what is in flight, syncs, and closes the store. Leases stay held: after the next
+    /// start, their owners have one ttl to send a heartbeat.
     pub async fn stop(mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so.
+            // The panic of a thread was already reported.
             let _ = tokio::task::spawn_blocking(|| thread.join()).await;
         }
     }
@@ -86,13 +86,13 @@ async fn run(
     match Engine::start(&settings, String::new(), None, places).await {
         Ok(engine) => {
             if started.send(Ok(engine.manager.clone())).is_ok() {
-                // Sent or dropped: both say that it is time.
+                // A message and a dropped sender both mean that it is time to stop.
                 let _ = stop.await;
             }
             engine.leave().await;
             engine.stop().await;
         }
-        // Nobody waits: then there is nobody to be told.
+        // An error means that the caller has left.
         Err(error) => drop(started.send(Err(error))),
     }
     for thread in threads {
@@ -101,7 +101,7 @@ async fn run(
     }
 }
 
-/// A thread for lease actors.
+/// Starts a thread for lease actors.
 fn place(places: &Arbiters, index: usize) -> actix::Arbiter {
     let thread = actix::Arbiter::new();
     thread.spawn_fn(move || claim_this_thread(index));

@@ -1,8 +1,8 @@
-//! The file in which a node remembers how far a shared store had come, so that at its next start it
-//! notices a store that went backwards or was replaced.
+//! The witness file, in which a node remembers how far a shared store had come. So at its next start it notices a store
+//! that went backwards or was replaced.
 //!
-//! One file serves several stores, and several processes in one directory: each store has an entry of
-//! its own, and an entry is joined with what another process wrote before it is written.
+//! One file serves several stores, and several processes in one directory. Each store has its own entry. Before an
+//! entry is written, it is merged with what another process wrote.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use crate::{
     store::Witness,
 };
 
-/// The form of the file.
+/// The version of the file's format.
 const VERSION: u32 = 1;
 
 /// One store's entry in the file.
@@ -29,7 +29,7 @@ pub(in crate::manager::engine) struct WitnessFile {
     path: PathBuf,
     kind: &'static str,
     place: String,
-    /// One write at a time: the last one of a stop may find an earlier one under way.
+    /// One write at a time: the last write at a stop may overlap with an earlier one.
     saving: Arc<Mutex<()>>,
 }
 
@@ -43,7 +43,7 @@ struct Content {
 struct Entry {
     kind: String,
     place: String,
-    /// 32 hexadecimal digits: JSON readers round numbers of this size.
+    /// 32 hexadecimal digits, because JSON readers round numbers of this size.
     identity: String,
     epoch: u16,
     highest: u64,
@@ -56,7 +56,7 @@ impl Entry {
     }
 }
 
-/// What is remembered when two saw the store: of one generation, the one who saw more.
+/// Merges two observations of the store: within one epoch, the one that saw more wins.
 fn join(there: Option<Witness>, seen: Witness) -> Witness {
     match there {
         Some(there) if there.identity == seen.identity && there.epoch == seen.epoch => {
@@ -67,18 +67,18 @@ fn join(there: Option<Witness>, seen: Witness) -> Witness {
 }
 
 impl WitnessFile {
-    /// The entry of the store of a kind at a place, such as a server and a bucket.
+    /// The entry of a store, by its kind and its place, such as a server and a bucket.
     pub(in crate::manager::engine) fn new(path: &Path, kind: &'static str, place: String) -> Self {
         Self { path: path.to_owned(), kind, place, saving: Arc::default() }
     }
 
-    /// What was remembered of the store; nothing when it is seen for the first time.
+    /// What was remembered of the store. `None` when it is seen for the first time.
     pub(in crate::manager::engine) fn read(&self) -> anyhow::Result<Option<Witness>> {
         let content = self.content().with_context(|| {
             let path = self.path.display();
             format!(
                 "{path} (node.witness) cannot be used; without it a store that went backwards is \
-                     not noticed at the start: mend it, or remove it to do without"
+                     not noticed at the start: repair it, or remove it to do without"
             )
         })?;
         let mine = content.stores.iter().find(|entry| self.is_mine(entry));
@@ -89,7 +89,7 @@ impl WitnessFile {
         .transpose()
     }
 
-    /// Whether it can be written. A coordinator that cannot remember would not notice a store that went backwards.
+    /// Checks that the file can be written. Without it, the coordinator would not notice a store that went backwards.
     pub(in crate::manager::engine) fn check(&self) -> anyhow::Result<()> {
         let tried = self.make_part().and_then(|(part, _)| fs::remove_file(part));
         tried.with_context(|| {
@@ -101,8 +101,8 @@ impl WitnessFile {
         })
     }
 
-    /// Remembers what was seen of the store, durably; does nothing when that is known already. What is
-    /// seen of a frozen store replaces nothing: it has to be frozen at the next start too.
+    /// Writes what was seen of the store, durably. Does nothing if the file already has it. What is seen of a frozen
+    /// store does not replace the entry: the store must be frozen at the next start too.
     pub(in crate::manager::engine) fn save(
         &self,
         seen: Witness,
@@ -150,7 +150,7 @@ impl WitnessFile {
         Ok(content)
     }
 
-    /// By rename: whoever reads sees the old content or the new one.
+    /// Replaces the file by a rename, so that readers see either the old or the new content.
     fn replace(&self, content: &Content) -> io::Result<()> {
         let (part, mut file) = self.make_part()?;
         file.write_all(&serde_json::to_vec_pretty(content)?)?;
@@ -165,10 +165,10 @@ impl WitnessFile {
         dir.unwrap_or(Path::new("."))
     }
 
-    /// What takes the file's place once it is written.
+    /// Opens the temporary file that later replaces the witness file.
     fn make_part(&self) -> io::Result<(PathBuf, fs::File)> {
         fs::create_dir_all(self.dir())?;
-        // Several processes may share the file, and none the name of what is not finished.
+        // Several processes may share the witness file, so each has its own temporary file.
         let part = self.path.with_extension(format!("{}.part", std::process::id()));
         let mut options = fs::OpenOptions::new();
         let file = options.write(true).create(true).truncate(true).mode(0o600).open(&part)?;
@@ -200,10 +200,10 @@ mod tests {
         // Another process of the same store saw less.
         a.save(seen(1, 0, 7), false).unwrap();
         assert_eq!(a.read().unwrap(), Some(seen(1, 0, 10)));
-        // Frozen: what is there is not what was known.
+        // The store is frozen: its state is not remembered.
         a.save(seen(9, 0, 99), true).unwrap();
         assert_eq!(a.read().unwrap(), Some(seen(1, 0, 10)));
-        // The epoch was raised: a new beginning.
+        // The epoch was raised: the entry starts again.
         a.save(seen(2, 1, 3), false).unwrap();
         assert_eq!(a.read().unwrap(), Some(seen(2, 1, 3)));
         assert!(b.read().unwrap().is_some());

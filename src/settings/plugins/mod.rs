@@ -1,4 +1,4 @@
-//! `[[plugin]]`: what fences resources.
+//! `[[plugin]]`: the plugins that fence resources.
 
 mod read;
 
@@ -8,64 +8,64 @@ pub(super) use read::read;
 
 use super::{Nats, Secret};
 
-/// The table of the postgres plugin, unless another is named.
+/// The table of the postgres plugin, by default.
 pub const FENCE_TABLE: &str = "tenure_fence";
-/// What a secret of a webhook begins with.
+/// The prefix of a webhook's secret.
 pub const WEBHOOK_SECRET: &str = "whsec_";
 
 /// `[[plugin]]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plugin {
-    /// What policies and metrics call it: 1 to 64 letters, digits, `_`, `-` and `.`.
+    /// The plugin's name in policies and metrics: 1 to 64 letters, digits, `_`, `-` and `.`.
     pub name: String,
-    /// How long one try may take.
+    /// How long one attempt may take.
     pub timeout: Duration,
-    /// How often an order that failed is tried again.
+    /// How often a failed fence is tried again.
     pub retries: u32,
-    /// Most orders that it works on at a time.
+    /// The most fences that it works on at a time.
     pub concurrency: usize,
-    /// What it does.
+    /// The plugin's kind, with its settings.
     pub kind: PluginKind,
 }
 
-/// What a plugin does, and with what.
+/// The kind of a plugin, with its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PluginKind {
     /// Runs a program.
     Exec {
         /// The program and its arguments.
         command: Vec<String>,
-        /// Variables that it gets besides; their values are not shown.
+        /// Additional environment variables; their values are not shown.
         environment: BTreeMap<String, Secret>,
     },
     /// Posts to a URL.
     Webhook {
         /// The URL.
         url: String,
-        /// What it is signed with, the newest first; all of them sign.
+        /// The secrets that sign the request, the newest first. Each adds a signature.
         secrets: Vec<Secret>,
-        /// Post to other machines in plain text.
+        /// Accept plain text to other machines.
         accept_plaintext: bool,
     },
-    /// Asks or tells on a subject of NATS.
+    /// Sends a request to, or publishes on, a NATS subject.
     Nats {
-        /// The servers, and who the client is; `None`: those of `[store.nats]`. What concerns buckets
-        /// is not used.
+        /// The servers and the client's credentials; `None`: those of `[store.nats]`. The settings of the bucket are
+        /// not used.
         servers: Option<Box<Nats>>,
         /// The subject.
         subject: String,
-        /// What confirms.
+        /// What confirms the fence.
         mode: NatsMode,
     },
     /// Raises the token in a table of PostgreSQL.
     Postgres {
-        /// Where; it may hold a password.
+        /// The database's URL, which may contain a password.
         url: Secret,
         /// A file whose first line is the URL; empty: none.
         url_file: PathBuf,
-        /// The table, perhaps with its schema.
+        /// The table, optionally with its schema.
         table: String,
-        /// Tell another machine the password in plain text.
+        /// Accept that the password is sent to another machine in plain text.
         accept_plaintext: bool,
     },
     /// Writes a line to the log.
@@ -75,7 +75,7 @@ pub enum PluginKind {
     Panic,
 }
 
-/// What confirms a fence by NATS.
+/// What confirms a fence over NATS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NatsMode {
     /// An answer that begins with `+OK` or `ok`.
@@ -85,7 +85,7 @@ pub enum NatsMode {
 }
 
 impl NatsMode {
-    /// As settings name it.
+    /// The name in settings.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -96,7 +96,7 @@ impl NatsMode {
 }
 
 impl PluginKind {
-    /// As settings name it.
+    /// The name in settings.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! `[[plugin]]`, read and judged.
+//! Reads and checks `[[plugin]]`.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -14,17 +14,17 @@ use super::{
     FENCE_TABLE, NatsMode, Plugin, PluginKind, WEBHOOK_SECRET,
 };
 
-/// Its length in bytes, as Standard Webhooks has it.
+/// The length of a webhook's secret in bytes, according to Standard Webhooks.
 const WEBHOOK_SECRET_BYTES: RangeInclusive<usize> = 24..=64;
-/// How long one try may take.
+/// The bounds of how long one attempt may take.
 const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
 const MAX_RETRIES: u64 = 100;
-/// A thread, a process or a connection each.
+/// The highest concurrency. Each fence takes a thread, a process or a connection.
 const MAX_CONCURRENCY: u64 = 1024;
-/// A label of metrics.
+/// The longest name, which is a label of metrics.
 const MAX_NAME: usize = 64;
 
-/// The plugins of a file; one that has a fault is left out.
+/// Reads the plugins of a file. A plugin with a fault is left out.
 pub(in crate::settings) fn read(rows: &[Row], faults: &mut Vec<Fault>) -> Vec<Plugin> {
     let mut plugins: Vec<Plugin> = Vec::new();
     for row in rows.iter().filter(|row| row.list == "plugin") {
@@ -37,7 +37,7 @@ pub(in crate::settings) fn read(rows: &[Row], faults: &mut Vec<Fault>) -> Vec<Pl
         let kind = plugin.as_ref().map(|plugin| plugin.kind.as_str());
         match kind {
             Some(kind) => reader.finish(&format!("of kind {kind} ")),
-            // What is known depends on the kind.
+            // The known keys depend on the kind.
             None if !KINDS.iter().any(|kind| reader.is(kind)) => {}
             None => reader.finish(""),
         }
@@ -57,7 +57,7 @@ const KINDS: &[&str] = &[
 ];
 
 impl Reader<'_> {
-    /// A flag that is off where it is left out.
+    /// A flag that is off by default.
     fn flag(&mut self, key: &'static str) -> bool {
         self.optional(key, "true or false", Value::as_bool).unwrap_or_default()
     }

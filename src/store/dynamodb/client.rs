@@ -1,9 +1,10 @@
-//! The client of the table, and what a failed request means.
+//! The client of the table, and the meaning of failed requests.
 //!
-//! Guarantees: a request is sent once; a failure is called refused only if it was certainly not
-//! carried out.
+//! Guarantees:
+//! - A request is sent once.
+//! - A failure counts as refused only if the request was certainly not carried out.
 //!
-//! Assumes: an endpoint on a loopback address is a stand-in for tests, which takes any credentials.
+//! Assumes: an endpoint on a loopback address is a test service that takes any credentials.
 
 use std::{error::Error, future::Future, time::Duration};
 
@@ -20,12 +21,12 @@ use aws_smithy_http_client::{
 use super::{OpenError, Options};
 use crate::lease::is_loopback;
 
-/// Connections that nobody used for so long are closed: balancers forget them after some time.
+/// How long making a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How much of an error's text is shown.
+/// The highest number of characters of an error's text that are shown.
 const MAX_TEXT: usize = 400;
 
-/// Codes with which the service says: not now.
+/// Error codes that mean: try later.
 const THROTTLED: [&str; 7] = [
     "ThrottlingException",
     "Throttling",
@@ -36,18 +37,18 @@ const THROTTLED: [&str; 7] = [
     "ReplicatedWriteConflictException",
 ];
 
-/// What a failure means.
+/// The meaning of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The condition of the write does not hold.
     Condition,
-    /// Not carried out: never sent, or turned down.
+    /// Not carried out: never sent, or rejected.
     Refused,
     /// Not carried out: too many requests.
     Throttled,
-    /// Not carried out: the table is not there.
+    /// Not carried out: the table does not exist.
     Gone,
-    /// Perhaps carried out.
+    /// Carried out, or not: the outcome is unknown.
     Unknown,
 }
 
@@ -55,9 +56,9 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Failure<E> {
     pub kind: Kind,
-    /// For people.
+    /// The reason, for people.
     pub why: String,
-    /// What the service said.
+    /// The service's own error.
     pub service: Option<E>,
 }
 
@@ -71,11 +72,11 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// The clients, by the settings and the usual chain of AWS for what they do not say.
+    /// Makes the clients from the settings. What the settings leave out comes from the usual chain of AWS.
     pub async fn new(options: &Options) -> Result<Self, OpenError> {
         let local = options.endpoint.as_deref().is_some_and(is_stand_in);
         let http = if local {
-            // Neither certificates nor a proxy are looked for.
+            // Plain HTTP needs neither certificates nor a proxy.
             Builder::new().build_http()
         } else {
             let provider = Provider::Rustls(CryptoMode::Ring);
@@ -112,7 +113,7 @@ impl Client {
         })
     }
 
-    /// Sends one request, once, and waits for it as long as the settings allow.
+    /// Sends one request, once, and waits for its answer as long as the settings allow.
     pub async fn send<T, E>(
         &self,
         what: &str,
@@ -150,7 +151,7 @@ where
     let said = match &error {
         SdkError::ServiceError(service) => {
             let code = service.err().code().unwrap_or("an error");
-            format!("{code}, {}", service.err().message().unwrap_or("without a word"))
+            format!("{code}, {}", service.err().message().unwrap_or("without a message"))
         }
         other => DisplayErrorContext(other).to_string(),
     };
@@ -169,7 +170,7 @@ fn kind_of(code: Option<&str>, status: Option<u16>) -> Kind {
     }
 }
 
-/// Whether nobody listened: then nobody read the request.
+/// Whether the connection was refused. Then nobody read the request.
 fn was_refused(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -183,7 +184,7 @@ fn was_refused(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// The service's own error, where there is one.
+/// The service's own error, if there is one.
 trait IntoService<E> {
     fn into_service_error_if_any(self) -> Option<E>;
 }

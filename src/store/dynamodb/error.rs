@@ -9,27 +9,28 @@ pub enum OpenError {
          store.dynamodb.create_table = true"
     )]
     NoTable {
-        /// Its name.
+        /// The table's name.
         table: String,
     },
-    /// The table has other keys.
+    /// The table has another key schema.
     #[error(
-        "table {table:?} has the key {found}; a partition key `pk` (S) and a sort key `sk` (S) are \
-         needed: name another table"
+        "table {table:?} has the key {found}; it needs a partition key `pk` (S) and a sort key \
+         `sk` (S): name another table"
     )]
     KeySchema {
-        /// Its name.
+        /// The table's name.
         table: String,
-        /// The key as it is.
+        /// The table's key.
         found: String,
     },
-    /// A global table whose regions agree only some time after a write.
+    /// The table is a global table whose regions agree only some time after a write.
     #[error(
-        "table {table:?} has replicas in {regions} that agree only after a while: two regions would \
-         grant the same key. Use a table of one region, or one with multi-region strong consistency"
+        "table {table:?} has replicas in {regions} that are only eventually consistent: two \
+         regions could grant the same key. Use a table of one region, or one with multi-region \
+         strong consistency"
     )]
     EventuallyConsistent {
-        /// Its name.
+        /// The table's name.
         table: String,
         /// The other regions.
         regions: String,
@@ -44,27 +45,27 @@ pub enum OpenError {
     Damaged {
         /// The table.
         table: String,
-        /// What is wrong with it.
+        /// What is wrong with the record.
         why: String,
     },
-    /// A restore into it was begun and has not ended.
+    /// A restore into the table was begun and has not ended.
     #[error(
-        "a restore into table {table:?} was cut off, or is under way: it does not hold everything. Run the same \
-         `tenure restore --file FILE --raise-epoch` again, or delete the table"
+        "a restore into table {table:?} was cut off, or is under way: the table is incomplete. Run \
+         the same `tenure restore --file FILE --raise-epoch` again, or delete the table"
     )]
     Restoring {
-        /// Its name.
+        /// The table's name.
         table: String,
     },
-    /// Out of reach, not allowed, throttled.
+    /// The table is unreachable, forbidden or throttled.
     #[error("table {table:?}: {why}")]
     Unavailable {
         /// The table.
         table: String,
-        /// What was asked, and what came back.
+        /// The request and its failure.
         why: String,
     },
-    /// No thread could be started.
+    /// The store's thread could not be started.
     #[error("the store's thread did not start: {0}")]
     Thread(#[from] std::io::Error),
 }

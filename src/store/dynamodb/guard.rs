@@ -1,5 +1,5 @@
-//! Tasks that look after things now and then: whether the table is still the one that it was, writes
-//! of unknown outcome, old entries of the log.
+//! Periodic tasks: they check whether the table is still the same, look for writes of unknown outcome, and
+//! delete old entries of the log.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,22 +12,22 @@ use crate::{
     store::{Meta, RESTORING},
 };
 
-/// What is wrong when the item is not there.
+/// The reason if the item is missing.
 const GONE: &str = "the store's own record is gone";
-/// How often the store's own record and the log's end are looked at.
+/// How often the store's own record and the log's end are checked.
 const CHECK: Duration = Duration::from_secs(5);
-/// Each so many checks the table itself is looked at too.
+/// Every how many checks the table itself is checked too.
 const DESCRIBE_EVERY: u32 = 6;
-/// At least so long between two checks, however much there is to suspect.
+/// The shortest time between two checks, however much there is to suspect.
 const MIN_PAUSE: Duration = Duration::from_millis(200);
 /// How often a write of unknown outcome is looked for.
 const LOOK: Duration = Duration::from_secs(1);
-/// Old entries are thrown away this often, and at least each quarter of the time that they are kept.
+/// Old entries are deleted each quarter of the time that they are kept, but within these bounds.
 const THROW_AWAY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
 /// How long reading the whole table again may take.
 pub(super) const RELOAD_WITHIN: Duration = Duration::from_secs(600);
 
-/// Looks whether the store is the one that it was.
+/// Checks whether the store is still the same.
 pub(super) async fn identity(shared: Arc<Shared>) {
     let mut round = 0;
     loop {
@@ -39,7 +39,7 @@ pub(super) async fn identity(shared: Arc<Shared>) {
             continue;
         }
         if let Err(why) = check(&shared, suspected || round % DESCRIBE_EVERY == 0).await {
-            tracing::debug!(%why, "the store's own record could not be looked at");
+            tracing::debug!(%why, "cannot check the store's own record; it is tried again");
         }
         sleep(MIN_PAUSE).await;
     }
@@ -51,7 +51,7 @@ async fn check(shared: &Shared, describe: bool) -> Result<(), StoreError> {
             Ok(found) => {
                 let (was, is) = (shared.identity(), table::identity(&found));
                 if was.id != is.id {
-                    let why = format!("the table was made anew ({} was {})", is.id, was.id);
+                    let why = format!("the table was made again (id {}, was {})", is.id, was.id);
                     shared.freeze(why, shared.meta().epoch);
                     return Ok(());
                 }
@@ -67,7 +67,7 @@ async fn check(shared: &Shared, describe: bool) -> Result<(), StoreError> {
     let was = shared.meta();
     let own = shared.read_meta().await?;
     if shared.meta().epoch != was.epoch {
-        // Refreshed meanwhile.
+        // The record was refreshed meanwhile.
         return Ok(());
     }
     match own {
@@ -77,7 +77,7 @@ async fn check(shared: &Shared, describe: bool) -> Result<(), StoreError> {
         }
         Some(own) if own.meta.identity != was.identity || own.meta.epoch != was.epoch => {
             let why = format!(
-                "the store has another identity or epoch ({} was {}) than when it was opened",
+                "the store's identity or epoch has changed since it was opened (epoch {}, was {})",
                 own.meta.epoch.0, was.epoch.0
             );
             shared.freeze(why, was.epoch);
@@ -92,10 +92,10 @@ async fn check_log(shared: &Shared) -> Result<(), StoreError> {
     let end = shared.read_entries(head, true, 2).await?;
     match end.first().map(|read| read.number) {
         None if head > 0 => {
-            let why = format!("the log of changes went back; its end was {head}");
+            let why = format!("the log of changes went backwards; its end was {head}");
             shared.freeze(why, shared.meta().epoch);
         }
-        // Entries between were thrown away, or by hand: what they held is lost.
+        // Entries between were deleted, by age or by hand. Their changes are lost to listeners.
         Some(number) if number > head + 1 => {
             tracing::warn!(head, number, "the log of changes has a hole; reading everything again");
             shared.ask(Command::Reload, RELOAD_WITHIN).await?;
@@ -106,7 +106,7 @@ async fn check_log(shared: &Shared) -> Result<(), StoreError> {
 }
 
 impl Shared {
-    /// Reads the store's own record again. A frozen store thaws by a higher epoch.
+    /// Reads the store's own record again. A frozen store thaws if the epoch is higher.
     pub async fn refresh_meta(&self) -> Result<Arc<Meta>, StoreError> {
         let was = self.meta();
         let Some(own) = self.read_meta().await? else {
@@ -114,13 +114,13 @@ impl Shared {
             return Err(StoreError::Unavailable(GONE.to_owned()));
         };
         if own.restoring && !self.options.restore {
-            // It thaws once everything is there.
+            // The store thaws once the restore has ended.
             self.freeze(RESTORING.to_owned(), was.epoch);
             return Err(StoreError::Unavailable(RESTORING.to_owned()));
         }
         let frozen = self.trouble().frozen.clone();
         if own.meta.epoch <= was.epoch && own.meta.identity != was.identity {
-            let why = "the store has another identity, and no higher epoch";
+            let why = "the store has another identity without a higher epoch";
             self.freeze(why.to_owned(), was.epoch);
             return Ok(was);
         }
@@ -129,7 +129,7 @@ impl Shared {
         let table = table.map_err(|failure| StoreError::Unavailable(failure.why))?;
         let table = table::identity(&table);
         if table.id != own.table_id {
-            let why = "the table is not the one that the store's own record names";
+            let why = "the store's own record names another table: this one is a copy";
             self.freeze(why.to_owned(), was.epoch);
             return Ok(was);
         }
@@ -142,7 +142,7 @@ impl Shared {
     }
 
     async fn thaw(&self) -> Result<(), StoreError> {
-        // What waits to be logged was written into what is no more; whatever is durable, its item says.
+        // What waits to be logged was written into a store that no longer exists. The items hold what is durable.
         self.state().outbox.forget_pending();
         self.ask(Command::Reload, RELOAD_WITHIN).await?;
         let mut trouble = self.trouble();
@@ -155,13 +155,13 @@ impl Shared {
     }
 }
 
-/// Looks for writes of unknown outcome, so that their changes are logged also when nobody asks again.
+/// Looks for writes of unknown outcome, so that their changes are logged also if no caller asks again.
 pub(super) async fn doubts(shared: Arc<Shared>) {
     loop {
         sleep(LOOK).await;
         let keys = shared.state().outbox.doubtful();
         for key in keys {
-            // What is found is taken in by the read itself.
+            // The read itself takes in what it finds.
             if shared.read_lease(&key).await.is_ok() {
                 shared.state().outbox.looked(&key);
             }
@@ -169,7 +169,7 @@ pub(super) async fn doubts(shared: Arc<Shared>) {
     }
 }
 
-/// Throws old entries of the log away.
+/// Deletes old entries of the log.
 pub(super) async fn old_entries(shared: Arc<Shared>) {
     let pause = (shared.options.history / 4).clamp(THROW_AWAY.0, THROW_AWAY.1);
     let mut by_table = by_table(&shared).await;
@@ -178,19 +178,19 @@ pub(super) async fn old_entries(shared: Arc<Shared>) {
         if by_table.is_none() {
             by_table = self::by_table(&shared).await;
         }
-        // One node is enough; more do no harm.
+        // One node is enough. More do no harm.
         let nodes = u32::try_from(shared.state().sessions.len().max(1)).unwrap_or(u32::MAX);
         let turn = shared.jitter(Duration::from_secs(u64::from(nodes))) < Duration::from_secs(1);
         if shared.trouble().frozen.is_none() {
             let delete = by_table == Some(false) && turn;
             if let Err(why) = shared.throw_away(delete).await {
-                tracing::debug!(%why, "old entries of the log could not be thrown away");
+                tracing::debug!(%why, "cannot delete old entries of the log; it is tried again");
             }
         }
     }
 }
 
-/// Whether the table throws items away by itself; `None` when it does not say.
+/// Whether the table deletes expired items by itself; `None` if it does not say.
 async fn by_table(shared: &Shared) -> Option<bool> {
     let request = shared.client.db.describe_time_to_live().table_name(&shared.client.table);
     let reply = shared.client.send("DescribeTimeToLive", request.send()).await.ok()?;

@@ -1,4 +1,4 @@
-//! Whether the table can be written to, and when to leave it alone.
+//! Whether the table accepts writes, and when to send no requests to it.
 
 use std::time::Duration;
 
@@ -8,31 +8,31 @@ use crate::{
     store::{Health, Witness},
 };
 
-/// First and longest span for which a table that throttles is left alone.
+/// The first and the longest span for which writes to a throttled table are refused.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
-/// A throttled table counts as such for so long after it was left alone: nobody may try meanwhile.
+/// How long a table still counts as throttled after that span. Perhaps no caller tries a write in that time.
 const GRACE: Duration = Duration::from_secs(1);
-/// After so long the next throttling is the first again.
+/// After this time without throttling, the next one counts as the first.
 const FORGET: Duration = Duration::from_secs(10);
-/// After so many failures in a row the store says that it is out of reach: one lost reply is no news.
+/// How many failures in a row make the store unready. A single lost reply does not.
 const DOWN_AFTER: u32 = 2;
 
 /// Why nothing may be granted.
 #[derive(Clone, Debug)]
 pub(super) struct Frozen {
-    /// In one sentence for people.
+    /// The reason, in one sentence for people.
     pub why: String,
-    /// It thaws when the store's epoch is above this.
+    /// The store thaws when its epoch is above this.
     pub epoch: Epoch,
-    /// What was known of the store before: what it has now is what is in doubt.
+    /// What was known of the store before it froze. What the store holds now is not trusted.
     pub remember: Witness,
 }
 
-/// What went wrong lately.
+/// Recent failures.
 #[derive(Debug)]
 pub(super) struct Trouble {
     pub frozen: Option<Frozen>,
-    /// There was no table: whether the one that is there next is the same has to be looked at first.
+    /// The table did not exist. Before anything else, the next table must be checked for being the same one.
     pub gone: bool,
     throttled: Option<(Moment, u32)>,
     failures: u32,
@@ -45,7 +45,7 @@ impl Trouble {
         Self { frozen: None, gone: false, throttled: None, failures: 0, why: String::new(), chance }
     }
 
-    /// A request was answered. Only a write says that writes are not throttled any more.
+    /// A request was answered. Only an answered write shows that writes are no longer throttled.
     pub fn answered(&mut self, write: bool) {
         self.failures = 0;
         if write {
@@ -60,10 +60,10 @@ impl Trouble {
         why.clone_into(&mut self.why);
     }
 
-    /// A request was throttled: writes are refused for a while, which grows while this goes on.
+    /// A request was throttled. Writes are refused for a span that grows while this continues.
     pub fn throttled(&mut self, why: &str, now: Moment) {
         let rounds = match self.throttled {
-            // Requests that were on their way together are one round.
+            // Requests that were in flight together count as one round.
             Some((until, rounds)) if now < until => {
                 self.throttled = Some((until, rounds));
                 return;
@@ -77,11 +77,11 @@ impl Trouble {
         why.clone_into(&mut self.why);
     }
 
-    /// Why nothing may be written, whatever it is.
+    /// Why nothing may be written, for any reason.
     pub fn halted(&self) -> Option<&'static str> {
         match self.frozen {
             Some(_) => Some("frozen"),
-            None => self.gone.then_some("the table was gone"),
+            None => self.gone.then_some("the table was missing"),
         }
     }
 
@@ -91,7 +91,7 @@ impl Trouble {
             return Some(format!("frozen: {}", frozen.why));
         }
         if self.gone {
-            return Some(format!("the table was gone: {}", self.why));
+            return Some(format!("the table was missing: {}", self.why));
         }
         match self.throttled {
             Some((until, _)) if now < until => Some(format!("throttled: {}", self.why)),
@@ -99,7 +99,7 @@ impl Trouble {
         }
     }
 
-    /// A span up to `span`.
+    /// A random span of at most `span`.
     pub fn jitter(&mut self, span: Duration) -> Duration {
         self.chance.jitter(span)
     }
@@ -110,7 +110,7 @@ impl Trouble {
         } else if self.throttled.is_some_and(|(until, _)| now < until + GRACE) {
             Health::Degraded(format!("the table throttles: {}", self.why))
         } else if self.gone {
-            Health::Degraded(format!("the table was gone: {}", self.why))
+            Health::Degraded(format!("the table was missing: {}", self.why))
         } else if self.failures >= DOWN_AFTER {
             Health::Degraded(self.why.clone())
         } else {
@@ -141,7 +141,7 @@ mod tests {
         trouble.answered(false);
         assert!(
             matches!(trouble.health(now), Health::Degraded(_)),
-            "a read says nothing of writes"
+            "a read says nothing about writes"
         );
         assert_eq!(trouble.health(now + GRACE), Health::Ready);
         trouble.answered(true);

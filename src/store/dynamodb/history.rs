@@ -1,4 +1,4 @@
-//! Changes that are past: from memory, else from the log.
+//! Past changes: from memory, or else from the log.
 
 use std::ops::ControlFlow;
 
@@ -13,11 +13,11 @@ use crate::{
     store::{Committed, History, Position},
 };
 
-/// Entries read at a time.
+/// How many entries are read at a time.
 const PAGE: i32 = 50;
 
 impl Shared {
-    /// Changes after a position, at most `limit`, and none that the feed did not bring yet.
+    /// Changes after a position, at most `limit`. It returns none that the feed has not delivered yet.
     pub async fn history(&self, after: Position, limit: usize) -> Result<History, StoreError> {
         let (head, latest) = {
             let state = self.state();
@@ -39,7 +39,7 @@ impl Shared {
         let done = self
             .walk(start, PAGE, |read| {
                 if read.number > from {
-                    // Thrown away meanwhile.
+                    // The entries were deleted meanwhile.
                     self.note_first(read.number);
                     let gap = History::Gap { resume: latest };
                     let changes = std::mem::take(&mut found);
@@ -60,7 +60,7 @@ impl Shared {
     }
 }
 
-/// Adds the changes of an entry; the answer, when it is complete.
+/// Adds the changes of an entry. Returns the answer once it is complete.
 fn add(
     read: ReadEntry,
     after: Position,

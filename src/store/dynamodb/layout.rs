@@ -1,4 +1,4 @@
-//! What the table's items look like, and their coded parts.
+//! The layout of the table's items, and their encoded parts.
 //!
 //! | item | `pk` | `sk` |
 //! | --- | --- | --- |
@@ -7,7 +7,7 @@
 //! | an entry of the log of changes | `log` | its number, 20 digits |
 //! | the store's own record | `meta` | `meta` |
 //!
-//! A key has at most 512 bytes and a partition key may have 2048, so keys stand there as they are.
+//! A key has at most 512 bytes and a partition key may have 2048, so keys are stored unchanged.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -19,18 +19,18 @@ use crate::lease::{Change, CodecError, Key, Nonce, Record, Revision};
 /// The attributes of an item.
 pub(super) type Item = HashMap<String, AttributeValue>;
 
-/// Partition key of the nodes' records.
+/// The partition key of the nodes' records.
 pub(super) const NODES: &str = "nodes";
-/// Partition key of the log.
+/// The partition key of the log.
 pub(super) const LOG: &str = "log";
 /// Both keys of the store's own record.
 pub(super) const META: &str = "meta";
-/// Sort key of a lease.
+/// The sort key of a lease.
 pub(super) const LEASE: &str = "l";
-/// What the partition key of a lease begins with.
+/// The prefix of a lease's partition key.
 pub(super) const LEASE_PREFIX: &str = "l#";
 
-/// The form of the coded parts that this program writes.
+/// The version of the encoded parts that this program writes.
 const VERSION: u8 = 1;
 
 /// A string.
@@ -48,17 +48,17 @@ pub(super) fn b(bytes: Vec<u8>) -> AttributeValue {
     AttributeValue::B(Blob::new(bytes))
 }
 
-/// Partition key of a lease.
+/// The partition key of a lease.
 pub(super) fn lease_pk(key: &Key) -> String {
     format!("{LEASE_PREFIX}{key}")
 }
 
-/// The key of a lease with this partition key.
+/// The key of the lease with this partition key.
 pub(super) fn key_of(pk: &str) -> Option<Key> {
     Key::stored(pk.strip_prefix(LEASE_PREFIX)?).ok()
 }
 
-/// Sort key of a log entry; sorts like the number.
+/// The sort key of a log entry. It sorts like the number.
 pub(super) fn log_sk(number: u64) -> String {
     format!("{number:020}")
 }
@@ -83,34 +83,34 @@ pub(super) fn nonce(item: &Item, name: &str) -> Option<Nonce> {
     u128::from_str_radix(text(item, name)?, 16).ok().map(Nonce)
 }
 
-/// A change with what the log needs to know of it.
+/// A change with what the log needs to know about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Noted {
     /// The revision of the write that made it.
     pub revision: Revision,
-    /// The incarnation that wrote it.
+    /// The incarnation that made the write.
     pub node: Nonce,
-    /// Wall clock, for people.
+    /// The wall clock in milliseconds since 1970, for people.
     pub at_ms: u64,
-    /// The change, its token resolved.
+    /// The change, with its token resolved.
     pub change: Change,
 }
 
 impl Noted {
-    /// What orders the changes of one key: also through deletion, where `seq` begins again.
+    /// The order of the changes of one key. It holds across a deletion, after which `seq` starts again.
     pub fn order(&self) -> (u64, u64) {
         (self.revision.0, self.change.seq)
     }
 }
 
-/// What a lease's item remembers of changes that may not be in the log yet.
+/// The changes of a lease's item that may not be in the log yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Trail {
-    /// The session of a store that wrote the item.
+    /// The store session that wrote the item.
     pub writer: Nonce,
-    /// Which of that session's writes; 0 where there is nothing to log.
+    /// The count of the write in that session; 0 if there is nothing to log.
     pub count: u64,
-    /// The number of the log's last entry that the writer had read: the changes are not before it.
+    /// The number of the last log entry that the writer had read. The changes are in no entry up to it.
     pub head: u64,
     /// The changes, oldest first.
     pub changes: Vec<Noted>,
@@ -119,7 +119,7 @@ pub(super) struct Trail {
 /// A line of a log entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Line {
-    /// Changes before the next line were lost, of its key at the least.
+    /// Changes before the next line were lost, at least of its key.
     Hole,
     /// A change.
     Change(Key, Noted),
@@ -128,29 +128,29 @@ pub(super) enum Line {
 /// An entry of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
-    /// The session that wrote it.
+    /// The session that wrote the entry.
     pub by: Nonce,
-    /// The highest revision that it knew of, of any key.
+    /// The highest revision of any key that the session knew of.
     pub high: u64,
-    /// The sessions that may have writes that are not logged, with the count up to which all are.
+    /// The sessions that may have writes which are not logged, with the count up to which all are.
     pub sessions: Vec<(Nonce, u64)>,
-    /// What happened.
+    /// The changes and holes.
     pub lines: Vec<Line>,
 }
 
-/// Writes the self-checking form: version, postcard, CRC-32 (little endian) of both.
+/// Encodes a value with a checksum: version, postcard, CRC-32 (little endian) of both.
 ///
 /// # Panics
-/// Never: postcard refuses only what serde cannot size, and none of these has such a field.
+/// Never: postcard refuses only values whose size serde cannot tell, and these types have no such field.
 pub(super) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     let mut out = vec![VERSION];
-    postcard::to_io(value, &mut out).expect("always serialisable");
+    postcard::to_io(value, &mut out).expect("always serializable");
     let crc = crc32fast::hash(&out);
     out.extend_from_slice(&crc.to_le_bytes());
     out
 }
 
-/// Reads what [`encode`] wrote.
+/// Decodes what [`encode`] wrote.
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     let (body, crc) = bytes.split_last_chunk::<4>().ok_or(CodecError::Truncated)?;
     if crc32fast::hash(body) != u32::from_le_bytes(*crc) {
@@ -169,14 +169,13 @@ pub(super) struct LeaseItem {
     pub key: Key,
     pub revision: Revision,
     pub record: Result<Arc<Record>, CodecError>,
-    /// How many changes the key has seen; 0 when the item does not say.
+    /// How many changes the key has had; 0 if the item does not say.
     pub seq: u64,
     pub trail: Trail,
 }
 
 impl LeaseItem {
-    /// Reads an item. `asked` is the key that it was read for: an item that names another one is
-    /// not judged.
+    /// Parses an item. `asked` is the key that it was read for. An item that names another key is not judged.
     pub fn parse(item: &Item, asked: Option<&Key>) -> Option<Self> {
         let named = text(item, "key").and_then(|name| Key::stored(name).ok());
         let by_pk = || key_of(text(item, "pk")?);
@@ -188,7 +187,7 @@ impl LeaseItem {
             Err(CodecError::Checksum)
         };
         let trail = bytes(item, "recent").map(decode).transpose().unwrap_or_else(|why| {
-            tracing::warn!(key = key.as_str(), %why, "the latest changes in the item cannot be read");
+            tracing::warn!(key = key.as_str(), %why, "cannot read the latest changes in the item");
             None
         });
         Some(Self {
@@ -201,7 +200,7 @@ impl LeaseItem {
     }
 }
 
-/// Reads a log entry: its number, and what is in it.
+/// Parses a log entry: its number and its content.
 pub(super) fn parse_entry(item: &Item) -> Option<(u64, Result<Entry, CodecError>)> {
     let number = text(item, "sk")?.parse().ok()?;
     Some((number, bytes(item, "entry").ok_or(CodecError::Truncated).and_then(decode)))

@@ -1,9 +1,9 @@
-//! Reading the whole table, when the store is opened or thaws.
+//! Reads the whole table, when the store is opened or thaws.
 //!
-//! First the log's end, then every item, then what was logged meanwhile. Whether an item's changes are
-//! in the log, the log's end tells of all but the items that were written a moment ago: for those the
-//! log is read back to where their writers had read it. So it is for items of sessions that the log does
-//! not name, as far as it reaches and for [`MAX_BACK`] entries.
+//! First the log's end is read, then every item, then the entries that were logged meanwhile. The log's end
+//! shows for most items whether their changes are in the log. For items that were written a moment ago, the
+//! log is read back to the entry that their writers had read last. For items of sessions that the log does
+//! not name, it is also read back, at most [`MAX_BACK`] entries.
 
 use std::ops::ControlFlow;
 
@@ -18,18 +18,18 @@ use super::{
 };
 use crate::lease::StoreError;
 
-/// Behind a log that was thrown away as a whole it goes on this much higher than any node had seen:
-/// more entries than a node's last word may have missed.
+/// If the whole log was deleted, it continues this far above the highest number that any node had seen. That is
+/// more entries than a node's last record may have missed.
 const SLACK: u64 = 1000;
 
-/// So many entries before the last are looked through at most for changes of items that were written a
-/// moment ago. Older ones are those of dead nodes.
+/// How many entries before the last are searched, at most, for changes of recently written items. Older changes
+/// are those of dead nodes.
 const MAX_BACK: u64 = 1000;
 
-/// One page of a table scan.
+/// One page of a scan of the table.
 pub(super) struct Page {
     pub items: Vec<LeaseItem>,
-    /// The highest end of the log that a node of this page had seen.
+    /// The highest end of the log that a node on this page had seen.
     pub node_head: u64,
 }
 
@@ -39,7 +39,7 @@ impl Shared {
         pages(|start| self.scan_page(start), take).await
     }
 
-    /// Reads a page of the table: the leases, and what the nodes saw of the log.
+    /// Reads a page of the table: the leases, and the ends of the log that nodes had seen.
     async fn scan_page(&self, start: Option<Start>) -> Result<(Page, Option<Start>), StoreError> {
         let reply = self
             .send_read("Scan", || {
@@ -65,7 +65,7 @@ impl Shared {
         Ok((Page { items, node_head }, reply.last_evaluated_key))
     }
 
-    /// Reads everything. What this session still had to log stays to be logged.
+    /// Reads everything. What this session still had to log remains to be logged.
     pub async fn load(&self) -> Result<(), StoreError> {
         let last = self.read_entries(0, false, 1).await?.pop();
         let first = self.read_entries(0, true, 1).await?.pop();
@@ -80,7 +80,7 @@ impl Shared {
         let mut oldest = start;
         let oldest_entry = first.as_ref().map_or(start, |read| read.number);
         let mut unsure = Vec::new();
-        // What this session had yet to log was forgotten with the store that it was written into.
+        // What this session had to log was written into the store of before, and is dropped with it.
         let thaws = self.trouble().frozen.is_some();
         let me = self.me();
         self.scan(|page| {
@@ -102,14 +102,15 @@ impl Shared {
         .await?;
         let whole = self.read_back(&mut state, oldest).await?;
         if state.head == 0 && node_head > 0 {
-            // All of the log was thrown away while no node was alive. (One that begins it meanwhile was read above.)
+            // The whole log was deleted while no node was alive. (An entry that another node has begun meanwhile
+            // was read above.)
             state.head = node_head + SLACK;
         }
         let head = state.head;
         state.latest = end_of(head);
         state.earliest = end_of(first.map_or(head, |read| read.number.saturating_sub(1)));
         state.ring.reset(head);
-        // What the log lacks of sessions that it does not name, nobody else would log.
+        // Nobody else would log what the log lacks of sessions that it does not name.
         for key in unsure {
             let Some(known) = state.keys.get_mut(&key) else { continue };
             let Some(last) = known.unlogged.last() else { continue };
@@ -117,7 +118,7 @@ impl Shared {
                 let unlogged = known.unlogged.clone();
                 state.outbox.repair(&key, unlogged);
             } else {
-                // They may have been in an entry that nobody can read, and were told by it.
+                // The changes may be in an entry that cannot be read. That entry was reported as a gap.
                 known.logged = last.order();
                 known.unlogged.clear();
             }
@@ -126,8 +127,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Reads what the log has of items that were written after the entry `oldest`, and what was logged
-    /// while the table was read. Whether all of it can be read.
+    /// Reads the entries after `oldest`, for changes of items that were found, and the entries that were logged
+    /// while the table was read. Returns whether all of them can be read.
     async fn read_back(&self, state: &mut State, oldest: u64) -> Result<bool, StoreError> {
         let start = state.head;
         let mut whole = true;
@@ -156,7 +157,7 @@ impl Shared {
         *state = fresh;
     }
 
-    /// Reads everything again; listeners are told that they may have missed something.
+    /// Reads everything again. Listeners are told that they may have missed changes.
     pub async fn reload(&self) -> Result<(), StoreError> {
         self.load().await?;
         let mut state = self.state();

@@ -1,4 +1,4 @@
-//! The log of changes in the table: reading on, appending, throwing away.
+//! The log of changes in the table: reading, appending and deleting entries.
 
 use std::ops::ControlFlow;
 
@@ -21,29 +21,29 @@ use crate::{
     store::News,
 };
 
-/// Entries read at a time; a page is at most 1 MB anyway.
+/// How many entries are read at a time. A page is at most 1 MB anyway.
 pub(super) const PAGE: i32 = 200;
-/// Items that one request may delete.
+/// How many items one request may delete.
 const DELETES: usize = 25;
-/// Entries deleted in one go: the next round goes on.
+/// How many entries one round deletes. The next round continues.
 const MAX_DELETES: i32 = 1000;
-/// Entries are kept a bit longer than was promised.
+/// How much longer than promised entries are kept, in milliseconds.
 const MARGIN_MS: u64 = 600_000;
 
-/// An entry as read: its number, when it was written by its writer's wall clock, and what is in it.
+/// An entry as it was read: its number, the writer's wall clock when it was written, and its content.
 pub(super) struct ReadEntry {
     pub number: u64,
     pub at_ms: u64,
     pub entry: Result<Entry, CodecError>,
 }
 
-/// What became of an attempt to append.
+/// The outcome of an attempt to append.
 pub(super) enum Appended {
-    /// It is the last entry now.
+    /// The entry is now the last one.
     Yes,
-    /// Another entry has its number.
+    /// Another entry has the number.
     Lost(Option<ReadEntry>),
-    /// It failed, perhaps. What comes next in the log tells.
+    /// The attempt failed, or its outcome is unknown. Reading the log shows which.
     Failed,
 }
 
@@ -53,7 +53,7 @@ fn read_entry(item: &Item) -> Option<ReadEntry> {
 }
 
 impl Shared {
-    /// Reads entries from a number on, or backwards; a page of them.
+    /// Reads a page of entries, forwards from a number, or backwards from the end.
     pub async fn read_entries(
         &self,
         from: u64,
@@ -80,7 +80,7 @@ impl Shared {
         Ok(reply.items().iter().filter_map(read_entry).collect())
     }
 
-    /// Reads entries from a number on, page by page, until one of them ends it or there are no more.
+    /// Reads entries from a number on, page by page, until `take` breaks off or there are no more.
     pub async fn walk<T>(
         &self,
         mut from: u64,
@@ -99,7 +99,7 @@ impl Shared {
         }
     }
 
-    /// Reads on from the last entry, to the end. How many entries there were.
+    /// Reads from the last known entry to the log's end. Returns how many entries there were.
     pub async fn read_on(&self) -> Result<usize, StoreError> {
         let mut total = 0;
         let head = self.state().head;
@@ -109,12 +109,12 @@ impl Shared {
         };
         if self.walk(head + 1, PAGE, take).await?.is_some() {
             self.suspect.notify_one();
-            return Err(StoreError::Unavailable("the log has a hole".to_owned()));
+            return Err(StoreError::Unavailable("the log has a hole; reading it again".to_owned()));
         }
         Ok(total)
     }
 
-    /// Takes in an entry that was read; `false` when it does not follow the last one.
+    /// Takes in an entry that was read. Returns `false` if it does not follow the last one.
     pub fn take(&self, read: ReadEntry) -> bool {
         let mut state = self.state();
         if read.number <= state.head {
@@ -127,16 +127,16 @@ impl Shared {
         let news = match &read.entry {
             Ok(entry) => state.apply(read.number, entry),
             Err(why) => {
-                tracing::error!(entry = read.number, %why, "an entry of the log cannot be read");
+                tracing::error!(entry = read.number, %why, "skipping an unreadable log entry");
                 state.skip(read.number)
             }
         };
-        // Under the lock: the feed has the log's order.
+        // Under the lock, so that the feed has the log's order.
         self.publish(news);
         true
     }
 
-    /// Appends an entry behind the last that is known.
+    /// Appends an entry after the last known one.
     pub async fn append(&self, number: u64, entry: Entry) -> Appended {
         let now_ms = self.clock.wall_ms();
         let keep = u64::try_from(self.options.history.as_millis()).unwrap_or(u64::MAX);
@@ -170,14 +170,14 @@ impl Shared {
                 Appended::Lost(winner.and_then(read_entry))
             }
             Err(failure) => {
-                tracing::debug!(why = failure.why, "an entry was not appended, or perhaps it was");
+                tracing::debug!(why = failure.why, "an append to the log has an unknown outcome");
                 Appended::Failed
             }
         }
     }
 
-    /// Deletes entries that are older than the history to be kept, and takes note of the oldest one.
-    /// The last one stays.
+    /// Deletes entries that are older than the history to be kept, and records the oldest remaining one. The last
+    /// entry always stays.
     pub async fn throw_away(&self, delete: bool) -> Result<(), StoreError> {
         let keep = u64::try_from(self.options.history.as_millis()).unwrap_or(u64::MAX);
         let before_ms = self.clock.wall_ms().saturating_sub(keep);
@@ -200,7 +200,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The log begins with this entry.
+    /// Records that the log begins with this entry.
     pub fn note_first(&self, first: u64) {
         let mut state = self.state();
         state.earliest = state.earliest.max(end_of(first.saturating_sub(1)));
@@ -222,13 +222,13 @@ impl Shared {
         let request = request.return_consumed_capacity(ReturnConsumedCapacity::Total);
         let reply = self.send("BatchWriteItem log", request.send()).await;
         let reply = reply.map_err(|failure| StoreError::Unavailable(failure.why))?;
-        // What was left undone is found by the next round.
+        // The next round finds what was not deleted.
         reply.consumed_capacity().iter().for_each(|one| self.charge_write(Some(one)));
         Ok(())
     }
 }
 
-/// What listeners are told when nobody knows what they missed.
+/// The news for listeners if it is not known what they missed.
 pub(super) fn lost_until(head: u64) -> Vec<News> {
     vec![News::Gap { resume: end_of(head) }]
 }

@@ -17,13 +17,14 @@ use crate::{
     store::{Fresh, Meta, Raise, SecretBytes, Witness},
 };
 
-/// The attribute that is there while a restore fills the store; the wall clock of its beginning, for people.
+/// This attribute exists while a restore fills the store. Its value, for people, is the wall clock when the
+/// restore began.
 const RESTORING_SINCE: &str = "restoring_since_ms";
 
-/// The attribute that counts nodes that registered, and raises of the epoch.
+/// The attribute that counts the nodes that registered and the raises of the epoch.
 const CHANGES: &str = "changes";
 
-/// The store's own record, and for which table it was written.
+/// The store's own record, and the table that it was written for.
 #[derive(Clone, Debug)]
 pub(super) struct Own {
     pub meta: Meta,
@@ -31,11 +32,11 @@ pub(super) struct Own {
     pub table_id: String,
     /// A restore was begun and has not ended.
     pub restoring: bool,
-    /// How often a node registered, or the epoch was raised.
+    /// How many times a node registered or the epoch was raised.
     pub revision: Revision,
 }
 
-/// Reads the record, or makes it.
+/// Reads the record, or creates it.
 pub(super) async fn open(
     client: &Client,
     fresh: &Fresh,
@@ -54,7 +55,7 @@ pub(super) async fn open(
         .item("created_ms", n(fresh.created_ms))
         .item("table_id", s(&identity.id))
         .condition_expression("attribute_not_exists(pk)");
-    // Looked at first: a write that fails costs more than a read.
+    // The record is read first, because a failed write costs more than a read.
     if let Some(item) = get(client).await.map_err(&bad)? {
         return parse(&item).map_err(|why| damaged(client, why));
     }
@@ -62,7 +63,7 @@ pub(super) async fn open(
         Ok(_) | Err(Failure { kind: Kind::Condition | Kind::Unknown, .. }) => {}
         Err(failure) => return Err(bad(failure.why)),
     }
-    let none = || bad("its item `meta` is gone again".to_owned());
+    let none = || bad("its item `meta` disappeared again".to_owned());
     let item = get(client).await.map_err(&bad)?.ok_or_else(none)?;
     parse(&item).map_err(|why| damaged(client, why))
 }
@@ -96,7 +97,7 @@ fn parse(item: &Item) -> Result<Own, String> {
     Ok(Own { meta, secret: SecretBytes(*secret), table_id, restoring, revision })
 }
 
-/// Why a store that was just opened may not grant: it is another one than before, or an older one.
+/// Why a store that was just opened must not grant: it is another store than before, or an older one.
 pub(super) fn suspicion(
     own: &Own,
     identity: &Identity,
@@ -105,21 +106,21 @@ pub(super) fn suspicion(
 ) -> Option<String> {
     if own.table_id != identity.id {
         return Some(format!(
-            "the table is a restored or copied one ({} was {})",
+            "the table was restored or copied (its id is {}, it was {})",
             identity.id, own.table_id
         ));
     }
     let witness = witness.filter(|witness| own.meta.epoch <= witness.epoch)?;
     if own.meta.identity != witness.identity {
-        return Some("the table holds another store than at the last run".to_owned());
+        return Some("the table holds another store than in the last run".to_owned());
     }
     (own.meta.epoch < witness.epoch || head < witness.highest.0).then(|| {
-        format!("the table went back: its log ends at {head}, it was at {}", witness.highest.0)
+        format!("the table went back: its log ends at {head}, {} was seen", witness.highest.0)
     })
 }
 
 impl Shared {
-    /// Reads the record; `None` when it is not there.
+    /// Reads the record; `None` if it is missing.
     pub async fn read_meta(&self) -> Result<Option<Own>, StoreError> {
         let reply = self
             .send_read("GetItem meta", || {
@@ -133,8 +134,8 @@ impl Shared {
         parse(&item).map(Some).map_err(|why| StoreError::Unavailable(format!("meta has {why}")))
     }
 
-    /// Gives the store another identity and a higher epoch, and makes it this table's. Where it is to be restored, it
-    /// is marked as well; without that a store that is marked stays as it is.
+    /// Gives the store another identity and a higher epoch, and binds it to this table. For a restore, it also
+    /// marks the store. Without a restore, a store that is marked is left as it is.
     pub async fn raise_epoch(&self, raise: Raise) -> Result<(), StoreError> {
         let Raise { identity, epoch, seen, restoring } = raise;
         let table = super::table::describe(&self.client).await;
@@ -181,14 +182,14 @@ impl Shared {
             REGISTERED.to_owned()
         } else {
             format!(
-                "the store's epoch is {} or above, or it has none, or it is being restored",
+                "the store's epoch is {} or above, or unknown, or it is being restored",
                 epoch.0
             )
         };
         Err(StoreError::Unavailable(why))
     }
 
-    /// Counts a node that wrote its first record, if the store's epoch is this one. Whether it is.
+    /// Counts a node that has written its first record, if the store has this epoch. Returns whether it has.
     pub async fn register(&self, epoch: Epoch) -> Result<bool, StoreError> {
         let update = self.client.db.update_item();
         let update = update
@@ -201,7 +202,7 @@ impl Shared {
         self.update(update).await
     }
 
-    /// Takes the mark of a restore off, if the store still is what that made of it.
+    /// Removes the mark of a restore, if the store still has the identity that the restore gave it.
     pub async fn end_restore(&self) -> Result<(), StoreError> {
         let update = self.client.db.update_item();
         let update = update
@@ -213,11 +214,11 @@ impl Shared {
         if self.update(update).await? {
             return Ok(());
         }
-        let why = "the store's own record is another one: was it restored twice?";
+        let why = "the store's identity has changed meanwhile: was it restored twice?";
         Err(StoreError::Unavailable(why.to_owned()))
     }
 
-    /// Sends an update of the record. Whether its condition held.
+    /// Sends an update of the record. Returns whether its condition held.
     async fn update(&self, update: UpdateItemFluentBuilder) -> Result<bool, StoreError> {
         let update = update
             .table_name(&self.client.table)

@@ -1,28 +1,34 @@
-//! The DynamoDB store: one table, used by several nodes.
+//! The DynamoDB store: one table that several nodes use.
 //!
-//! A lease is one item ([`layout`]); a compare-and-set is one conditional `PutItem` ([`mod@write`]) that is
-//! never sent twice, and whose failed condition brings the winner along. Changes go, some milliseconds
-//! after their write and many at a time, into a log in the same table ([`mod@log`], [`tail`]), which gives
-//! them one order for all nodes. The log is kept free of duplicates and holes by those who append
-//! ([`state`]): an entry can only follow the last one, so its writer knows all before it. What a writer
-//! did not come to log stands in the item that it wrote until somebody else logs it: who overwrites the
-//! item, or who finds the writer's node dead ([`recover`]). `docs/dynamodb.md` has the table's layout,
-//! what operations cost, and the rights that are needed.
+//! A lease is one item ([`layout`]). A compare-and-set is one conditional `PutItem` ([`mod@write`]). It is
+//! never sent twice, and a failed condition returns the item that won. Some milliseconds after a write, its
+//! changes go into a log in the same table, many changes at a time ([`mod@log`], [`tail`]). The log gives
+//! them one order for all nodes. The appending sessions keep it free of duplicates and holes ([`state`]): an
+//! entry can only follow the last one, so its writer has read all entries before. If a writer ends before it
+//! has logged a change, the change stays in its item until another session logs it: one that overwrites the
+//! item, or one that finds the writer's node dead ([`recover`]). `docs/dynamodb.md` describes the table's
+//! layout, the cost of operations, and the required permissions.
 //!
-//! Guarantees: of two writes that expect one revision at most one is committed; reads are strongly
-//! consistent; a key's revisions strictly increase, also when an operator deletes its item and it is
-//! made again; every node's feed and history bring a key's changes in the order of `seq` and say where
-//! some were lost; a conditional write is sent once; every future resolves within some seconds, also
-//! while the table is out of reach; when the table went back, was restored or made anew, nothing is
-//! granted until the epoch was raised.
+//! Guarantees:
+//! - Of two writes that expect the same revision, at most one is committed.
+//! - Reads are strongly consistent.
+//! - A key's revisions strictly increase, also when an operator deletes its item and it is created again.
+//! - Every node's feed and history deliver a key's changes in the order of `seq`, and say where some were
+//!   lost.
+//! - A conditional write is sent once.
+//! - Every future resolves within a few seconds, also while the table is unreachable.
+//! - If the table went backwards, was restored or was made again, nothing is granted until the epoch is
+//!   raised.
 //!
-//! Does not guarantee: rising revisions of an item that an operator deletes within the flush interval
-//! of its last write, when the node that wrote it dies in the same moment; a place in the log for a
-//! write that was on the wire for longer than it took others to find its node dead, bury it and look
-//! through the table.
+//! Does not guarantee:
+//! - Increasing revisions of an item that an operator deletes within the flush interval of its last write, if
+//!   the node that wrote it dies at the same moment.
+//! - A place in the log for a write that was on the wire for longer than the others took to find its node
+//!   dead, mark it dead, and read the whole table.
 //!
-//! Assumes: nobody else writes into the table, except that an operator may delete items of leases; a
-//! table of one region, or one whose regions are strongly consistent.
+//! Assumes:
+//! - Nobody else writes into the table, except that an operator may delete items of leases.
+//! - The table is in one region, or its regions are strongly consistent.
 
 mod client;
 mod error;
@@ -77,11 +83,11 @@ use crate::{
     telemetry::Metrics,
 };
 
-/// Requests to the task of the log that may wait; what finds no room is done before long anyway.
+/// How many requests to the log's task may wait. A hint that finds no room is dropped: the task reads the log soon.
 const COMMANDS: usize = 64;
-/// How long closing may take.
+/// The longest time that closing may take.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
-/// How often the log is told of a new session before opening gives up.
+/// How often the store tries to register a new session in the log before opening fails.
 const REGISTER_TRIES: u32 = 5;
 
 /// How to open a store.
@@ -89,29 +95,30 @@ const REGISTER_TRIES: u32 = 5;
 pub struct Options {
     /// The table's name.
     pub table: String,
-    /// Its region; by the usual chain of AWS when not said.
+    /// The table's region. The default is the usual chain of AWS.
     pub region: Option<String>,
-    /// Where to reach the service instead of AWS. A loopback address over plain HTTP is a stand-in for
-    /// tests: credentials are made up unless `AWS_ACCESS_KEY_ID` is set.
+    /// Another address of the service. A loopback address over plain HTTP is taken for a test service, and
+    /// credentials are made up unless `AWS_ACCESS_KEY_ID` is set.
     pub endpoint: Option<String>,
-    /// Make the table when it is not there, paid per request.
+    /// Make the table if it is missing, with on-demand billing.
     pub create_table: bool,
     /// How long one request may take.
     pub request_timeout: Duration,
-    /// How often the log is looked at for what other nodes did.
+    /// How often the log is queried for changes by other nodes.
     pub poll_interval: Duration,
-    /// How long changes are gathered before they are logged.
+    /// How long changes are gathered before they are written to the log together.
     pub flush_interval: Duration,
-    /// How long the log of changes is kept.
+    /// How long entries of the log are kept.
     pub history: Duration,
-    /// Most keys with a record, as far as this process knows: nodes that add keys at the same moment may go beyond it.
+    /// The highest number of keys with a record, as far as this process knows. Nodes that add keys at the same
+    /// moment may exceed it.
     pub max_keys: u64,
-    /// It is opened to bring a backup in: also where a restore was cut off.
+    /// The store is opened to restore a backup. This is allowed also after an interrupted restore.
     pub restore: bool,
 }
 
 impl Options {
-    /// The defaults for a table.
+    /// The default options for a table.
     #[must_use]
     pub fn new(table: impl Into<String>) -> Self {
         Self {
@@ -129,19 +136,19 @@ impl Options {
     }
 }
 
-/// Figures about a store.
+/// Statistics of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Keys that have a record, as far as is known.
+    /// Keys that have a record, as far as the store knows.
     pub keys: u64,
     /// The number of the log's last entry that was read.
     pub log_head: u64,
-    /// Writes whose changes wait to be logged.
+    /// Writes whose changes are not in the log yet.
     pub unlogged: u64,
 }
 
-/// The DynamoDB store. When it is dropped its thread ends at once, and what waits to be logged is left
-/// to others: [`Self::close`] first.
+/// The DynamoDB store. Call [`Self::close`] before dropping it. When it is dropped, its thread ends at once, and
+/// other nodes must log what it did not log.
 #[derive(Debug)]
 pub struct DynamoStore {
     shared: Arc<Shared>,
@@ -151,12 +158,12 @@ pub struct DynamoStore {
 }
 
 impl DynamoStore {
-    /// Opens the store in a table, or makes it there. Reads the whole table.
+    /// Opens the store in a table, or creates it there. Reads the whole table.
     ///
-    /// A store that went back since `witness`, or whose table is a copy, opens frozen.
+    /// A store that went backwards since `witness`, or whose table is a copy, opens frozen.
     ///
     /// # Errors
-    /// [`OpenError`] says what to do.
+    /// See [`OpenError`], whose text says what to do.
     pub async fn open(
         options: Options,
         fresh: Fresh,
@@ -172,10 +179,10 @@ impl DynamoStore {
         Ok(Arc::new(Self { shared, thread, max_keys, closed: AtomicBool::new(false) }))
     }
 
-    /// Waits for what becomes of the writes that were sent, logs what waits, takes this session off the
-    /// log, and ends the thread. What is not settled within some seconds is left to others: the log goes on
-    /// naming this session until its nodes are known to be gone and its items were looked through. Doing it
-    /// twice does nothing.
+    /// Waits for the outcome of the writes that were sent, logs the waiting changes, removes this session from
+    /// the log's list, and ends the thread. What is not settled within a few seconds is left to other nodes: the
+    /// log keeps naming this session until its nodes are known to be gone and its items were read. Calling it
+    /// again has no effect.
     pub async fn close(&self) {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
@@ -183,12 +190,12 @@ impl DynamoStore {
         let shared = Arc::clone(&self.shared);
         let closing = self.thread.spawn(async move { shared.take_leave(CLOSE_WITHIN).await });
         if let Ok(Err(why)) = closing.await {
-            tracing::warn!(%why, "the last changes are left to other nodes to log");
+            tracing::warn!(%why, "could not log the last changes; other nodes log them");
         }
         self.thread.stop();
     }
 
-    /// Figures for metrics and tests.
+    /// Statistics for metrics and tests.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let state = self.shared.state();
@@ -199,7 +206,7 @@ impl DynamoStore {
         }
     }
 
-    /// Has the store's thread do it. `lost` is the answer when the thread ended.
+    /// Runs `work` on the store's thread. If the thread has ended, the result is that of `lost`.
     fn run<T, F>(
         &self,
         work: impl FnOnce(Arc<Shared>) -> F,
@@ -216,7 +223,7 @@ impl DynamoStore {
         })
     }
 
-    /// Why nothing is sent any more.
+    /// Why no request is sent any more, if so.
     fn refuse(&self) -> Option<StoreError> {
         let closed = self.closed.load(Ordering::Acquire);
         closed.then(|| StoreError::Unavailable("the store is closed".to_owned()))
@@ -224,7 +231,7 @@ impl DynamoStore {
 }
 
 impl DynamoStore {
-    /// Has a new key counted while its write is on its way, where its policy bounds their number.
+    /// Counts a new key while its write is being sent, if its policy limits the number of keys.
     fn admit(&self, write: &Write) -> Result<Option<Admission>, StoreError> {
         if write.expected != Revision::ABSENT || !self.shared.state().admit(&write.key)? {
             return Ok(None);
@@ -233,7 +240,7 @@ impl DynamoStore {
     }
 }
 
-/// A new key counts for as long as this is there; from then on its item does.
+/// A new key counts as long as this exists. After that, its item counts.
 struct Admission {
     shared: Arc<Shared>,
     key: Key,
@@ -245,7 +252,7 @@ impl Drop for Admission {
     }
 }
 
-/// What is done on the store's own thread to open it.
+/// Opens the store. Runs on the store's own thread.
 async fn open(
     options: Options,
     fresh: Fresh,
@@ -287,7 +294,7 @@ async fn open(
     Ok(shared)
 }
 
-/// Has the log name this session, before it writes anything that is to be logged.
+/// Registers this session in the log, before it writes anything that must be logged.
 async fn register(shared: &Shared) -> Result<(), StoreError> {
     let mut tries = 1;
     loop {
@@ -314,7 +321,7 @@ impl LeaseStore for DynamoStore {
         self.run(|shared| async move { shared.read_lease(&key).await }, Err)
     }
 
-    /// The write is on its way when this returns, whether or not the future is polled.
+    /// The write is being sent when this returns, whether or not the future is polled.
     fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {
         if let Some(why) = self.refuse() {
             return Box::pin(std::future::ready(Outcome::Refused(why)));

@@ -13,7 +13,7 @@ use crate::{
     store::{FoundNode, NodeOutcome},
 };
 
-/// A node's record, with the session of the store that wrote it while it was alive.
+/// A node's record, with the store session that wrote it while the node was alive.
 pub(super) struct NodeItem {
     pub found: FoundNode,
     pub session: Option<Nonce>,
@@ -74,8 +74,9 @@ impl Shared {
         Ok((reply.items().iter().filter_map(parse).collect(), reply.last_evaluated_key))
     }
 
-    /// Writes a node's record, once. Who writes that another one is dead leaves the rest of its item. A terminal record
-    /// stays: in a table that went back its revision may be one that the node itself wrote under before.
+    /// Writes a node's record, once. A node that marks another one dead leaves the rest of that node's item
+    /// unchanged. A terminal record is never overwritten: in a table that went backwards, its revision may be one
+    /// under which the node itself wrote before.
     pub async fn write_node(&self, expected: Revision, record: NodeRecord) -> NodeOutcome {
         let mut bytes = Vec::with_capacity(256);
         record.encode_into(&mut bytes);
@@ -152,7 +153,7 @@ impl Shared {
                 Ok(())
             }
             Err(failure) if failure.kind == Kind::Condition => {
-                Err(StoreError::Unavailable("the node's record changed meanwhile".to_owned()))
+                Err(StoreError::Unavailable("the node's record has changed meanwhile".to_owned()))
             }
             Err(failure) => Err(StoreError::Unavailable(failure.why)),
         }

@@ -1,31 +1,31 @@
-//! Changes that were committed and are on their way into the log.
+//! Committed changes that are not in the log yet.
 //!
-//! A session counts its writes that carry changes. Each log entry says up to which count all of a
-//! session's changes are in the log, and each item says which of whose writes it is: so anybody can
-//! tell, years later, whether an item's changes were logged.
+//! A session counts its writes that carry changes. Each log entry says up to which count all of a session's
+//! changes are in the log. Each item names the session that wrote it and the count of that write. So any
+//! session can tell, even years later, whether an item's changes were logged.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use super::layout::{LeaseItem, Line, Noted};
 use crate::lease::{Key, Nonce};
 
-/// An entry holds about so many bytes at most. An item may have 400 KB; smaller ones make a lost race
-/// for the log's end cheaper, for that is charged by the size of the winner.
+/// The approximate maximum size of an entry, in bytes. An item may have 400 KB. A smaller limit makes a lost race
+/// for the log's end cheaper, because a lost race is charged by the size of the winner.
 const MAX_ENTRY_BYTES: usize = 32 << 10;
-/// How often a write of unknown outcome is looked for in vain before it counts as never made. A look that
-/// brought no answer is none: the table may be out of reach for as long as it likes.
+/// How many reads may fail to find a write of unknown outcome before the write counts as never made. A read
+/// without an answer does not count, since the table may be unreachable for any time.
 const MAX_LOOKS: u32 = 30;
 
-/// A write whose changes are to be logged.
+/// A write whose changes must be logged.
 #[derive(Clone, Debug)]
 struct Pending {
-    /// Which write of this session; 0 for what is logged in another's stead.
+    /// The count of the write in this session; 0 for changes that are logged in place of another session.
     count: u64,
     key: Key,
     changes: Vec<Noted>,
 }
 
-/// A write that perhaps happened.
+/// A write of unknown outcome.
 #[derive(Clone, Debug)]
 struct Unsettled {
     key: Key,
@@ -34,7 +34,7 @@ struct Unsettled {
     looks: u32,
 }
 
-/// What is on its way.
+/// The changes and writes that are not finished.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     next: u64,
@@ -42,28 +42,28 @@ pub(super) struct Outbox {
     sent: BTreeSet<u64>,
     pending: VecDeque<Pending>,
     unsettled: Vec<Unsettled>,
-    /// The highest count that was committed.
+    /// The highest count of a committed write.
     pub committed: u64,
-    /// Whether the log is to name this session.
+    /// Whether the log must name this session.
     pub registered: bool,
-    /// Sessions that the log need not name any more, once all that is pending is in it.
+    /// Sessions that the log no longer needs to name once everything pending is in it.
     pub over: HashSet<Nonce>,
-    /// Sessions whose items are being looked through.
+    /// Sessions whose items are being searched.
     pub recovering: HashSet<Nonce>,
-    /// When the last entry was appended or read, wall clock: for the keepalive alone.
+    /// When the last entry was appended or read, by the wall clock. Only the keepalive uses it.
     pub last_entry_ms: u64,
     keepalive_ms: u64,
-    /// No write is begun any more: the store is being closed.
+    /// No write may begin any more, because the store is being closed.
     leaving: bool,
 }
 
 impl Outbox {
-    /// An empty one. After `keepalive_ms` without any entry an empty one is due.
+    /// An empty outbox. After `keepalive_ms` without any entry, an empty entry is due.
     pub fn new(keepalive_ms: u64) -> Self {
         Self { keepalive_ms, ..Self::default() }
     }
 
-    /// A write with changes is about to be sent; `None` when none may be any more.
+    /// A write with changes is about to be sent. Returns its count, or `None` if no write may begin any more.
     pub fn begin(&mut self) -> Option<u64> {
         if self.leaving {
             return None;
@@ -73,55 +73,55 @@ impl Outbox {
         Some(self.next)
     }
 
-    /// From now on no write is begun.
+    /// From now on, no write may begin.
     pub fn leave(&mut self) {
         self.leaving = true;
     }
 
-    /// Whether it is known of every write what became of it, and all is logged: only then may the log
-    /// stop naming a session that ends. Of a write that lands after that nobody would log the changes.
+    /// Whether the outcome of every write is known and every change is logged. Only then may the log stop naming
+    /// a session that ends. Otherwise a write could land later, and nobody would log its changes.
     pub fn is_done(&self) -> bool {
         self.sent.is_empty() && self.pending.is_empty()
     }
 
-    /// It was not made.
+    /// The write was not made.
     pub fn cancel(&mut self, count: u64) {
         self.sent.remove(&count);
     }
 
-    /// It was.
+    /// The write was made.
     pub fn commit(&mut self, count: u64, key: &Key, changes: Vec<Noted>) {
         self.sent.remove(&count);
         self.committed = self.committed.max(count);
         self.pending.push_back(Pending { count, key: key.clone(), changes });
     }
 
-    /// Nobody knows.
+    /// The outcome of the write is unknown.
     pub fn doubt(&mut self, count: u64, key: &Key, expected: u64) {
         self.unsettled.push(Unsettled { key: key.clone(), count, expected, looks: 0 });
     }
 
-    /// Changes of another session that the log lacks.
+    /// Adds changes of another session that the log lacks.
     pub fn repair(&mut self, key: &Key, changes: Vec<Noted>) {
         self.pending.push_back(Pending { count: 0, key: key.clone(), changes });
     }
 
-    /// Nothing waits any more: the store went backwards.
+    /// Drops what waits, because the store went backwards.
     pub fn forget_pending(&mut self) {
         self.pending.clear();
     }
 
-    /// Takes over what waits in another.
+    /// Takes over what waits in another outbox.
     pub fn wait_also(&mut self, other: Self) {
         self.pending.extend(other.pending);
     }
 
-    /// Keys with a write of unknown outcome that is to be looked for.
+    /// Keys with a write of unknown outcome. They must be read.
     pub fn doubtful(&self) -> Vec<Key> {
         self.unsettled.iter().map(|one| one.key.clone()).collect()
     }
 
-    /// The key was looked at, and what was found did not settle these writes.
+    /// The key was read, and the result did not settle these writes.
     pub fn looked(&mut self, key: &Key) {
         let sent = &mut self.sent;
         self.unsettled.retain_mut(|one| {
@@ -134,7 +134,7 @@ impl Outbox {
         });
     }
 
-    /// An item was read: a write that was in doubt may be there, or can never be.
+    /// An item was read. It settles writes of unknown outcome: they are in it, or can never be made.
     pub fn settle(&mut self, item: &LeaseItem, me: Nonce) {
         let mut at = 0;
         while let Some(one) = self.unsettled.get(at) {
@@ -146,13 +146,13 @@ impl Outbox {
             if item.trail.writer == me && item.trail.count == one.count {
                 self.commit(one.count, &one.key, item.trail.changes.clone());
             } else {
-                // Never made, or overwritten by one who carried its changes on.
+                // The write was never made, or the write that replaced it carries its changes on.
                 self.sent.remove(&one.count);
             }
         }
     }
 
-    /// The item is not there: an update of it can never be made.
+    /// The item is absent, so an update of it can never be made.
     pub fn settle_absent(&mut self, key: &Key) {
         let sent = &mut self.sent;
         self.unsettled.retain(|one| {
@@ -177,8 +177,8 @@ impl Outbox {
         });
     }
 
-    /// The lines of the next entry, without duplicates and with every hole marked, and how many of
-    /// the writes that wait they cover.
+    /// The lines of the next entry, and how many of the waiting writes they cover. The lines have no duplicates,
+    /// and every hole is marked.
     pub fn take_lines(&self, logged: impl Fn(&Key) -> (u64, u64)) -> (Vec<Line>, usize) {
         let mut last: HashMap<&Key, (u64, u64)> = HashMap::new();
         let (mut lines, mut taken, mut bytes) = (Vec::new(), 0, 0);
@@ -192,7 +192,7 @@ impl Outbox {
                 if noted.order() <= *before {
                     continue;
                 }
-                // A session's key begins anew when its record was forgotten.
+                // A session's key starts again when its record was removed.
                 let anew = noted.change.seq == 1 && one.key.is_session();
                 let follows = anew || noted.change.seq == before.1 + 1;
                 if !follows && before.1 != 0 {
@@ -207,19 +207,19 @@ impl Outbox {
         (lines, taken)
     }
 
-    /// Up to which count everything is logged, once the first `taken` writes that wait are.
+    /// The count up to which everything is logged once the first `taken` waiting writes are.
     pub fn through(&self, taken: usize) -> u64 {
         let left = self.pending.iter().skip(taken).map(|one| one.count).filter(|count| *count > 0);
         left.chain(self.sent.first().copied()).min().map_or(self.next, |first| first - 1)
     }
 
-    /// Whether the log stood still for so long that an empty entry is due.
+    /// Whether the log had no new entry for so long that an empty one is due.
     pub fn keepalive_due(&self, now_ms: u64) -> bool {
         self.registered && now_ms.saturating_sub(self.last_entry_ms) > self.keepalive_ms
     }
 }
 
-/// About how many bytes a line has.
+/// The approximate size of a line, in bytes.
 fn size_of_line(key: &Key, noted: &Noted) -> usize {
     let change = &noted.change;
     let owner = change.owner.as_ref().map_or(0, |owner| owner.as_str().len());
@@ -239,11 +239,11 @@ mod tests {
         let mut outbox = Outbox::new(1000);
         let count = outbox.begin().unwrap();
         outbox.doubt(count, &key, 5);
-        // The table is out of reach for long.
+        // The table is unreachable for long.
         for _ in 0..10 * MAX_LOOKS {
             assert_eq!(outbox.doubtful().len(), 1);
         }
-        assert_eq!(outbox.through(0), 0, "its changes are not said to be logged");
+        assert_eq!(outbox.through(0), 0, "its changes do not count as logged");
         for _ in 0..MAX_LOOKS {
             outbox.looked(&key);
         }

@@ -14,11 +14,11 @@ use crate::{
     store::{Found, Range},
 };
 
-/// Items that one request may read.
+/// How many items one request may read.
 const BATCH: usize = 100;
-/// Batches of known keys that are read at a time.
+/// How many batches of known keys are read at a time.
 const BATCHES_AT_ONCE: usize = 8;
-/// Requests for what a batch left unread, before the caller is told that the table is too busy.
+/// How many times what a batch left unread is requested again, before the read fails because the table throttles.
 const MAX_BATCHES: u32 = 10;
 
 fn primary(key: &Key) -> HashMap<String, AttributeValue> {
@@ -28,7 +28,7 @@ fn primary(key: &Key) -> HashMap<String, AttributeValue> {
 /// Where the next page of a query or scan starts.
 pub(super) type Start = HashMap<String, AttributeValue>;
 
-/// Reads page by page, to the end.
+/// Reads all pages in order.
 pub(super) async fn pages<T, F>(
     mut read: impl FnMut(Option<Start>) -> F,
     mut take: impl FnMut(T),
@@ -77,7 +77,7 @@ impl Shared {
         Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
     }
 
-    /// Those that are there of some keys, which are sorted and have their revisions as last seen.
+    /// The existing items of some keys. The keys are sorted and come with their last known revisions.
     async fn read_known(&self, known: Vec<(Key, u64)>) -> Result<Vec<(Key, Found)>, StoreError> {
         let batches: Vec<_> = known.chunks(BATCH).map(<[_]>::to_vec).collect();
         let batches = stream::iter(batches)
@@ -96,12 +96,12 @@ impl Shared {
         self.state().keys.get(key).map_or(0, |state| state.revision)
     }
 
-    /// Reads a range of leases: the keys that are known, with their records as they are now.
+    /// Reads a range of leases: the known keys, with their current records.
     pub async fn scan_leases(&self, range: Range) -> Result<Vec<(Key, Found)>, StoreError> {
         let mut found: Vec<(Key, Found)> = Vec::new();
         let mut after = range.after.clone();
         while found.len() < range.limit {
-            // One batch after another: a look at all leases is to leave room for everybody else.
+            // One batch after another, so that reading all leases leaves capacity for other requests.
             let wanted = BATCH.min(range.limit - found.len());
             let keys = self.keys_of(&range.prefix, after.as_deref(), wanted);
             let Some(last) = keys.last() else { break };
@@ -111,7 +111,7 @@ impl Shared {
         Ok(found)
     }
 
-    /// Known keys of a range, with their revisions as last seen.
+    /// The known keys of a range, with their last known revisions.
     fn keys_of(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<(Key, u64)> {
         let from = match after {
             Some(after) if after >= prefix => Bound::Excluded(after),
@@ -158,7 +158,7 @@ impl Shared {
     }
 }
 
-/// The item of one of the keys that were asked for.
+/// Parses the item of one of the requested keys.
 fn parse_of(item: &Item, keys: &[(Key, u64)]) -> Option<LeaseItem> {
     let pk = super::layout::text(item, "pk")?.strip_prefix(super::layout::LEASE_PREFIX)?;
     let at = keys.binary_search_by(|(key, _)| key.as_str().cmp(pk)).ok()?;

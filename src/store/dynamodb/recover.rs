@@ -1,7 +1,7 @@
-//! Logging what a dead node committed and did not come to log.
+//! Logs what a dead node committed and did not log.
 //!
-//! The log names every session that may have such changes. When all nodes of a session are terminal,
-//! the items that it wrote are looked through once, and the log stops naming it.
+//! The log names every store session that may have such changes. When all nodes of a session are terminal,
+//! the items that it wrote are searched once, and the log stops naming it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,10 +12,10 @@ use std::{
 use super::{nodes::NodeItem, shared::Shared};
 use crate::lease::Nonce;
 
-/// Nodes that notice the same death wait up to this, so that one does the work.
+/// Nodes that notice the same death wait up to this long at random, so that only one does the work.
 const MAX_DELAY: Duration = Duration::from_secs(1);
-/// The log names at most about so many sessions: of those that no node's record names, the oldest are
-/// taken for dead. One that lives says so again.
+/// How many sessions the log names, approximately at most. Beyond that, the oldest of those that no node's record
+/// names are taken for dead. A session that is alive registers again.
 const MAX_SESSIONS: usize = 64;
 
 /// Sessions of the log whose nodes are all terminal.
@@ -23,7 +23,7 @@ fn dead(me: Nonce, named: &[(Nonce, u64)], nodes: &[NodeItem]) -> Vec<Nonce> {
     let mut alive: HashMap<Nonce, bool> = HashMap::new();
     for node in nodes {
         if let Some(session) = node.session {
-            // A record that cannot be judged counts as living.
+            // A node whose record cannot be judged counts as alive.
             let lives = !node.found.record.as_ref().is_ok_and(|record| record.state.is_terminal());
             *alive.entry(session).or_default() |= lives;
         }
@@ -36,7 +36,7 @@ fn dead(me: Nonce, named: &[(Nonce, u64)], nodes: &[NodeItem]) -> Vec<Nonce> {
 }
 
 impl Shared {
-    /// Starts to log what dead nodes did not, if there are any.
+    /// Starts to log what dead nodes did not log, if there are any.
     pub fn recover(self: &Arc<Self>, nodes: &[NodeItem]) {
         let dead = {
             let mut state = self.state();
@@ -61,7 +61,7 @@ impl Shared {
 async fn recover(shared: Arc<Shared>, sessions: Vec<Nonce>) {
     tokio::time::sleep(shared.jitter(MAX_DELAY)).await;
     let mut left: HashSet<Nonce> = sessions.iter().copied().collect();
-    // Between its death and its record as another incarnation, one that lives looks dead.
+    // A node that is alive looks dead between its death and its record as another incarnation.
     let Ok(nodes) = shared.all_nodes().await else { return shared.forget_recovering(&sessions) };
     {
         let state = shared.state();
@@ -71,18 +71,18 @@ async fn recover(shared: Arc<Shared>, sessions: Vec<Nonce>) {
     if !left.is_empty() {
         match look_through(&shared, &left).await {
             Ok(repaired) => {
-                tracing::info!(sessions = left.len(), repaired, "dead nodes' changes are logged");
+                tracing::info!(sessions = left.len(), repaired, "logged the changes of dead nodes");
                 shared.state().outbox.over.extend(left);
                 shared.to_log.notify_one();
             }
-            // The next look at the nodes begins anew.
-            Err(why) => tracing::warn!(%why, "dead nodes' changes are not logged yet"),
+            // The next check of the nodes starts it again.
+            Err(why) => tracing::warn!(%why, "cannot log the changes of dead nodes yet"),
         }
     }
     shared.forget_recovering(&sessions);
 }
 
-/// Queues what the log lacks of the items that these sessions wrote.
+/// Queues the changes that the log lacks of the items that these sessions wrote.
 async fn look_through(
     shared: &Shared,
     sessions: &HashSet<Nonce>,
@@ -128,7 +128,7 @@ mod tests {
         let nodes = [
             node(1, 10, NodeState::Dead),
             node(2, 20, NodeState::Dead),
-            // It was found dead once, and goes on under another incarnation.
+            // The node was found dead once, and continues under another incarnation.
             node(3, 30, NodeState::Dead),
             node(3, 31, NodeState::Alive),
             node(5, 50, NodeState::Dead),

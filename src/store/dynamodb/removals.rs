@@ -1,5 +1,6 @@
-//! Looks for items that other nodes removed. The log of changes says that a key was forgotten or a session is over; when
-//! the item goes, nobody says. Until it is looked for, the key counts as one that exists.
+//! Looks for items that other nodes removed. The log of changes says that a key was forgotten or a session
+//! has ended. It does not say when the item is removed. Until this task reads the item, the key counts as
+//! existing.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -8,29 +9,29 @@ use tokio::time::sleep;
 use super::shared::Shared;
 use crate::{
     lease::{Key, Moment, State},
-    store::burial,
+    store::retention,
 };
 
-/// How often it is seen whether a look is due.
+/// How often to check whether an item is due.
 const TICK: Duration = Duration::from_secs(1);
-/// What a removal may take besides the time for which an item stays at least.
+/// How long a removal may take beyond the time for which an item must stay.
 const SLACK: Duration = Duration::from_secs(10);
-/// An item that is still there after that is looked for once more, this much later.
+/// How much later an item that still exists is read once more.
 const ONCE_MORE: Duration = Duration::from_secs(1200);
-/// So many are looked for at a time.
+/// How many items are read at a time.
 const BATCH: usize = 100;
 
-/// Keys that are looked for, the first due first.
+/// The keys to read, in the order in which they are due.
 type Due = VecDeque<(Moment, Key)>;
 
-/// Goes on for as long as the store is open.
+/// Runs as long as the store is open.
 pub(super) async fn look(shared: Arc<Shared>) {
     let (mut first, mut second) = (Due::new(), Due::new());
     loop {
         sleep(TICK).await;
         let now = shared.clock.now();
         let leaving = std::mem::take(&mut shared.state().leaving);
-        first.extend(leaving.into_iter().map(|key| (now + burial() + SLACK, key)));
+        first.extend(leaving.into_iter().map(|key| (now + retention() + SLACK, key)));
         for key in look_at(&shared, &mut first, now).await {
             second.push_back((now + ONCE_MORE, key));
         }
@@ -38,7 +39,8 @@ pub(super) async fn look(shared: Arc<Shared>) {
     }
 }
 
-/// Reads what is due, which takes note of what is gone; gives back what is still there and may go yet.
+/// Reads the items that are due. The read itself takes in which are gone. Returns the keys whose items still
+/// exist and may be removed yet.
 async fn look_at(shared: &Shared, due: &mut Due, now: Moment) -> Vec<Key> {
     let mut left = Vec::new();
     while due.front().is_some_and(|(at, _)| *at <= now) {
@@ -55,7 +57,7 @@ async fn look_at(shared: &Shared, due: &mut Due, now: Moment) -> Vec<Key> {
                 left.extend(pairs.map(|(key, _)| key));
             }
             Err(why) => {
-                tracing::debug!(%why, "items that may be gone could not be looked for");
+                tracing::debug!(%why, "cannot check items that may be gone; it is tried again");
                 due.extend(keys.into_iter().map(|key| (now + SLACK, key)));
             }
         }

@@ -1,26 +1,26 @@
-//! The latest changes in memory, so that who resumes costs no reads.
+//! The latest changes in memory, so that resuming listeners cost no reads.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use super::state::end_of;
 use crate::store::{Committed, History, News, Position};
 
-/// How many changes are kept: some megabytes.
+/// How many changes are kept. They take some megabytes.
 const MAX_CHANGES: usize = 16_384;
 
-/// What one entry brought.
+/// The news of one entry.
 #[derive(Debug)]
 enum Part {
     Changes(Arc<[Committed]>),
     Gap(Position),
 }
 
-/// The latest changes, and from where on there is no hole.
+/// The latest changes, and the position after which there is no hole.
 #[derive(Debug)]
 pub(super) struct Ring {
     parts: VecDeque<(u64, Part)>,
     changes: usize,
-    /// Everything after this position is here.
+    /// Everything after this position is in the ring.
     after: Position,
 }
 
@@ -31,12 +31,12 @@ impl Default for Ring {
 }
 
 impl Ring {
-    /// Starts anew behind an entry.
+    /// Starts again after an entry.
     pub fn reset(&mut self, head: u64) {
         *self = Self { after: end_of(head), ..Self::default() };
     }
 
-    /// Adds what an entry brought.
+    /// Adds the news of an entry.
     pub fn push(&mut self, number: u64, news: &[News]) {
         for one in news {
             let part = match one {
@@ -63,7 +63,7 @@ impl Ring {
         }
     }
 
-    /// The changes after a position, as far as they are here.
+    /// The changes after a position; `None` if the ring does not reach back that far.
     pub fn after(&self, after: Position, limit: usize) -> Option<History> {
         if after < self.after {
             return None;

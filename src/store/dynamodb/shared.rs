@@ -1,4 +1,4 @@
-//! What the face of the store and its tasks share.
+//! The state that the store's callers and its tasks share.
 
 use std::{
     error::Error,
@@ -31,14 +31,14 @@ use crate::{
     telemetry::Metrics,
 };
 
-/// So many batches of news a slow listener may fall behind before it has to read the history.
+/// How many batches of news a slow listener may fall behind before it must read the history.
 const FEED_BATCHES: usize = 256;
-/// A read is sent so often at most.
+/// How many times a read is sent at most.
 const READS: u32 = 3;
-/// The longest that the log stands still while a node lives: entries are thrown away by age, and the
-/// last one must remain.
+/// The longest time without a new log entry while a node is alive. Entries are deleted by age, and the last one
+/// must remain.
 const MAX_KEEPALIVE_MS: u64 = 3_600_000;
-/// First pause before a read is sent again; doubled each time.
+/// The first pause before a read is sent again. It doubles each time.
 const READ_PAUSE: Duration = Duration::from_millis(50);
 
 /// One opening of the store.
@@ -48,17 +48,17 @@ pub(super) struct Shared {
     pub clock: Arc<dyn Clock>,
     pub metrics: Arc<Metrics>,
     pub feed: broadcast::Sender<News>,
-    /// To the task that reads and appends the log.
+    /// Requests to the task that reads and appends the log.
     pub commands: mpsc::Sender<Command>,
     /// Something waits to be logged.
     pub to_log: Notify,
-    /// The table or the store's own record may have changed: look now.
+    /// The table or the store's own record may have changed, so it must be checked now.
     pub suspect: Notify,
     pub meta: RwLock<Arc<Meta>>,
-    /// What lease ids are derived from; stays what it is as long as the table does.
+    /// The secret that lease ids are derived from. It is the same for the table's lifetime.
     pub secret: SecretBytes,
     pub identity: RwLock<Identity>,
-    /// Whether the table's stream says what happens.
+    /// Whether the table's stream reports changes.
     pub stream_ok: AtomicBool,
     state: Mutex<State>,
     trouble: Mutex<Trouble>,
@@ -74,7 +74,7 @@ impl Shared {
         commands: mpsc::Sender<Command>,
     ) -> Self {
         let entropy = SystemEntropy::new();
-        // Sooner than the table may throw the log's last entry away.
+        // The keepalive must come before the table may delete the log's last entry.
         let keepalive_ms = MAX_KEEPALIVE_MS.min(millis(options.history));
         Self {
             client,
@@ -94,7 +94,7 @@ impl Shared {
         }
     }
 
-    // Both are changed in steps that do not panic; a poisoned one is as good as any.
+    // Both are changed in steps that do not panic, so a poisoned lock is harmless.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -123,7 +123,7 @@ impl Shared {
         self.trouble().jitter(span)
     }
 
-    /// What to remember of the store: of a frozen one, what was known before.
+    /// What to remember of the store. For a frozen store, it is what was known before.
     pub fn witness(&self) -> Witness {
         if let Some(frozen) = &self.trouble().frozen {
             return frozen.remember;
@@ -132,14 +132,13 @@ impl Shared {
         Witness { identity: meta.identity, epoch: meta.epoch, highest: Revision(head) }
     }
 
-    /// Nothing is granted from now on, until the store's epoch is above this one; the first reason
-    /// stays.
+    /// Freezes the store: nothing is granted until its epoch is above this one. The first reason is kept.
     pub fn freeze(&self, why: String, epoch: Epoch) {
         let remember = self.witness();
         self.freeze_as(why, epoch, remember);
     }
 
-    /// [`Self::freeze`], with what an earlier run saw of the store.
+    /// Like [`Self::freeze`], with what an earlier run saw of the store.
     pub fn freeze_as(&self, why: String, epoch: Epoch, remember: Witness) {
         let mut trouble = self.trouble();
         if trouble.frozen.is_none() {
@@ -164,7 +163,7 @@ impl Shared {
         self.send_noted(what, request, true).await
     }
 
-    /// Sends a request once, and takes note of how the table fares.
+    /// Sends a request once, and records how the table responds.
     async fn send_noted<T, E>(
         &self,
         what: &str,
@@ -198,7 +197,7 @@ impl Shared {
         }
     }
 
-    /// Sends a read, and again when it fails: it changes nothing.
+    /// Sends a read, and again if it fails. A read changes nothing.
     pub async fn send_read<T, E, F>(
         &self,
         what: &str,
@@ -221,18 +220,17 @@ impl Shared {
         }
     }
 
-    /// Counts what a write cost.
+    /// Counts the units that a write cost.
     pub fn charge_write(&self, consumed: Option<&ConsumedCapacity>) {
         self.metrics.units(milli(consumed), 0);
     }
 
-    /// Counts what a read cost.
+    /// Counts the units that a read cost.
     pub fn charge_read(&self, consumed: Option<&ConsumedCapacity>) {
         self.metrics.units(0, milli(consumed));
     }
 
-    /// Takes in what is there of a key; `known` is the revision that was known before it was asked
-    /// for.
+    /// Takes in the item of a key. `known` is the key's revision as it was known before the read.
     pub fn observe(&self, key: &Key, item: Option<LeaseItem>, known: u64) -> Option<Found> {
         let mut state = self.state();
         let Some(item) = item else {
@@ -248,13 +246,13 @@ impl Shared {
         Some(Found { revision: item.revision, record: item.record })
     }
 
-    /// Tells listeners.
+    /// Publishes news to listeners.
     pub fn publish(&self, news: Vec<News>) {
         for one in news {
             if matches!(one, News::Gap { .. }) {
                 self.metrics.feed_gaps.increment(1);
             }
-            // An error means that nobody listens.
+            // An error only means that there are no listeners.
             let _ = self.feed.send(one);
         }
     }

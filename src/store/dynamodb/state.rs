@@ -1,7 +1,7 @@
-//! What a session of the store knows: the keys, how far each is logged, and the log's end.
+//! The knowledge of a store session: the keys, up to where each is logged, and the log's end.
 //!
-//! The log is made free of duplicates and holes by those who append: an entry is appended behind the
-//! last only, so who appends knows all before it. Readers need no more than to read.
+//! The sessions that append keep the log free of duplicates and holes. An entry can only be appended after
+//! the last one, so a session that appends has read all entries before. Readers only need to read.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -19,13 +19,13 @@ use crate::{
     store::{Committed, News, Position, StoreError, Tie, quotas::Quotas},
 };
 
-/// What is known of a key.
+/// What the session knows of a key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyState {
-    /// The revision of its item as last seen.
+    /// The revision of the key's item when it was last seen.
     pub revision: u64,
-    /// Revision and seq of its last change in the log. What it has is not before that, and while the
-    /// seq is unknown (zero) it may have more.
+    /// The revision and the `seq` of the key's last change in the log, as far as the log was read. While the `seq`
+    /// is unknown (zero), this is a lower bound: the log may have later changes.
     pub logged: (u64, u64),
     /// The item's changes that are not in the log, oldest first.
     pub unlogged: Vec<Noted>,
@@ -34,29 +34,30 @@ pub(super) struct KeyState {
 /// Everything that a session knows.
 #[derive(Debug)]
 pub(super) struct State {
-    /// Names this session: one opening of the store.
+    /// The name of this session, which is one opening of the store.
     pub me: Nonce,
     pub keys: BTreeMap<Key, KeyState>,
-    /// No item has had a higher revision, as far as is known.
+    /// The highest revision of any item, as far as the session knows.
     pub high: u64,
     /// The number of the last entry that was read.
     pub head: u64,
-    /// Who wrote that entry.
+    /// The session that wrote that entry.
     pub head_by: Nonce,
-    /// Sessions that may have writes that are not logged, and up to which of their writes all are.
+    /// Sessions that may have writes which are not logged, each with the count up to which all its writes are
+    /// logged.
     pub sessions: Vec<(Nonce, u64)>,
     pub outbox: Outbox,
     pub ring: Ring,
     pub latest: Position,
     pub earliest: Position,
-    /// What sessions kept when all was read, and what changed since, until somebody asks.
+    /// What sessions kept when the table was read, with the changes since, until a caller takes it.
     pub ties: Option<Vec<Tie>>,
-    /// Keys whose items are about to be removed, by whichever node: the log does not say when.
+    /// Keys whose items will be removed, by whichever node. The log does not say when.
     pub leaving: Vec<Key>,
     quotas: Quotas,
 }
 
-/// After every change of an entry.
+/// The position after every change of an entry.
 pub(super) fn end_of(entry: u64) -> Position {
     // There is no entry 0, and the beginning of all history is one position.
     let index = if entry == 0 { 0 } else { u32::MAX };
@@ -82,7 +83,7 @@ impl State {
         }
     }
 
-    /// How many items there are of this key's sort, sessions or not. Looks at all sessions.
+    /// How many items of this key's kind there are: sessions, or keys. Looks at all sessions.
     pub fn count_like(&self, key: &Key) -> u64 {
         let from = Key::session_prefix();
         let sessions = self.keys.range::<str, _>((Bound::Included(from), Bound::Unbounded));
@@ -91,19 +92,20 @@ impl State {
         count as u64
     }
 
-    /// The number of keys is bounded by these policies from now on.
+    /// From now on, these policies limit the number of keys.
     pub fn bound_keys(&mut self, policies: &Arc<Policies>) {
         self.quotas.set(policies, visitor(&self.keys));
     }
 
-    /// Goes on from another one, which what was read takes the place of.
+    /// Takes over from an earlier state, which this newly read one replaces.
     pub fn take_over(&mut self, other: &mut Self) {
         let quotas = std::mem::take(&mut other.quotas);
         self.quotas.take_over(quotas, visitor(&self.keys));
         self.leaving.append(&mut other.leaving);
     }
 
-    /// A key that is expected to have no item is to get one. Whether that was counted, and is to be settled.
+    /// Admits a key that is expected to have no item and will get one. Returns whether it was counted, and so
+    /// must be settled.
     pub fn admit(&mut self, key: &Key) -> Result<bool, StoreError> {
         if !self.quotas.bounds(key) || self.keys.contains_key(key) {
             return Ok(false);
@@ -111,18 +113,19 @@ impl State {
         self.quotas.admit(key).map(|()| true)
     }
 
-    /// It is known what became of a write that was admitted.
+    /// The outcome of a write that was admitted is known.
     pub fn settle(&mut self, key: &Key) {
         self.quotas.settle(key);
     }
 
-    /// Up to which of its writes a session has logged all; `None` for one that has logged everything.
+    /// The count up to which all of a session's writes are logged; `None` for a session that has logged
+    /// everything.
     pub fn logged_of(&self, session: Nonce) -> Option<u64> {
         self.sessions.iter().find(|(name, _)| *name == session).map(|(_, count)| *count)
     }
 
-    /// Whether the log, as far as it was read, may lack some of an item's changes. A session that it
-    /// does not name has logged everything, unless it came later: then it had read its own coming.
+    /// Whether the log, as far as it was read, may lack some of an item's changes. A session that the log does
+    /// not name has logged everything, unless it registered later: then it had read its own registration.
     pub fn is_behind(&self, trail: &Trail) -> bool {
         let behind = match self.logged_of(trail.writer) {
             Some(logged) => logged < trail.count,
@@ -131,10 +134,10 @@ impl State {
         behind && !trail.changes.is_empty()
     }
 
-    /// Whether the log itself is to be asked about an item's changes: what it says of its writer does not
-    /// prove that they are in it. A session that lived on after it was taken for dead, and one that ended
-    /// with a write on the wire, are not named, and may have written what nobody logged. `first` is the
-    /// oldest entry, and `back` how many entries are looked through at most.
+    /// Whether the log itself must be searched for an item's changes, because what it says of their writer does
+    /// not prove that they are in it. A session that lived on after it was taken for dead is not named, and
+    /// neither is one that ended while a write was on the wire. Both may have written changes that nobody logged.
+    /// `first` is the oldest entry, and `back` is the highest number of entries to search.
     pub fn is_unsure(&self, trail: &Trail, first: u64, back: u64) -> bool {
         !trail.changes.is_empty()
             && self.logged_of(trail.writer).is_none()
@@ -142,7 +145,7 @@ impl State {
             && trail.head + back >= self.head
     }
 
-    /// Takes note of what an entry before the last has of items that were found.
+    /// Takes in which changes of known items an entry before the last one holds.
     pub fn note_logged(&mut self, entry: &Entry) {
         for line in &entry.lines {
             if let Line::Change(key, noted) = line
@@ -155,8 +158,8 @@ impl State {
         }
     }
 
-    /// Takes in an item that was found while the store was opened, when nothing is known of its key
-    /// but what the log's end says of its writer: whether the log may lack its changes.
+    /// Takes in an item that was found while the store was opened. At that time, only what the log's end says of
+    /// the item's writer is known: `behind` says whether the log may lack changes of the item.
     pub fn found_at_start(&mut self, item: LeaseItem, behind: bool) {
         let revision = item.revision.0;
         self.high = self.high.max(revision);
@@ -168,14 +171,14 @@ impl State {
             self.leaving.push(item.key.clone());
         }
         let (logged, unlogged) = match trail.changes.first() {
-            // Not before the first; whether that one is logged by now, nobody says.
+            // The log has everything before the first change. Whether it has that one by now is not known.
             Some(first) if behind => ((first.revision.0.saturating_sub(1), 0), trail.changes),
             _ => ((revision, item.seq), Vec::new()),
         };
         self.keys.insert(item.key, KeyState { revision, logged, unlogged });
     }
 
-    /// Takes in an item that was just read, or that a failed condition brought.
+    /// Takes in an item that was just read, or that a failed condition returned.
     pub fn observe(&mut self, item: &LeaseItem) {
         self.high = self.high.max(item.revision.0);
         let state = known(&mut self.keys, &mut self.quotas, &item.key);
@@ -186,7 +189,7 @@ impl State {
         self.outbox.settle(item, self.me);
     }
 
-    /// The item was gone, and `known` was its revision before the read.
+    /// Takes in that the item was gone. `known` was its revision before the read.
     pub fn observe_absent(&mut self, key: &Key, known: u64) {
         if self.keys.get(key).is_some_and(|state| state.revision == known) {
             self.keys.remove(key);
@@ -195,7 +198,7 @@ impl State {
         self.outbox.settle_absent(key);
     }
 
-    /// What the log lacks of a key, when its item has this revision; `None` when that is not known.
+    /// The changes of a key that the log lacks if its item has this revision; `None` if that is not known.
     pub fn unlogged(&self, key: &Key, revision: u64) -> Option<Vec<Noted>> {
         match self.keys.get(key) {
             Some(state) if state.revision == revision => Some(state.unlogged.clone()),
@@ -205,7 +208,7 @@ impl State {
         }
     }
 
-    /// Takes in the entry after the last, and says what is news.
+    /// Takes in the entry after the last one. Returns what is new in it.
     pub fn apply(&mut self, number: u64, entry: &Entry) -> Vec<News> {
         let mut news = Vec::new();
         let mut fresh: Vec<Committed> = Vec::new();
@@ -222,13 +225,14 @@ impl State {
                         continue;
                     }
                     if state.logged.1 != 0 && noted.change.seq > state.logged.1 + 1 {
-                        // Who appended it did not know: it is said here, and not passed over in silence.
+                        // The session that appended the entry did not notice. The gap must not be passed over in
+                        // silence.
                         let (seq, logged) = (noted.change.seq, state.logged.1);
                         tracing::error!(
                             key = key.as_str(),
                             seq,
                             logged,
-                            "the log lacks changes of this key"
+                            "the log lacks changes of this key; listeners get a gap"
                         );
                         push_changes(&mut news, &mut fresh);
                         news.push(News::Gap { resume: before(position) });
@@ -259,7 +263,7 @@ impl State {
         news
     }
 
-    /// An entry that cannot be read: what it held is lost to listeners.
+    /// Skips an entry that cannot be read. Its changes are lost to listeners.
     pub fn skip(&mut self, number: u64) -> Vec<News> {
         let news = vec![News::Gap { resume: end_of(number) }];
         self.took(number, &news);
@@ -281,7 +285,7 @@ impl State {
         self.ring.push(number, news);
     }
 
-    /// The next entry to be appended, when there is a need for one.
+    /// The next entry to append, if one is needed.
     pub fn compose(&mut self, now_ms: u64) -> Option<Entry> {
         let keys = &self.keys;
         self.outbox.forget_logged(|key| keys.get(key).map_or((0, 0), |state| state.logged));
@@ -306,7 +310,7 @@ impl State {
     }
 }
 
-/// What is known of a key, which has an item.
+/// The state of a key that has an item.
 fn known<'a>(
     keys: &'a mut BTreeMap<Key, KeyState>,
     quotas: &mut Quotas,
@@ -318,13 +322,13 @@ fn known<'a>(
     })
 }
 
-/// Whether the item is removed some time after this change, unless somebody needs it again.
+/// Whether the item will be removed some time after this change, unless a caller needs it again.
 fn leaves(key: &Key, noted: &Noted) -> bool {
     let kind = noted.change.kind;
     kind == ChangeKind::Forgotten || key.is_session() && kind.ends_tenure()
 }
 
-/// Calls what it is given for each key that starts with a prefix.
+/// A function that calls its argument for each key that starts with a prefix.
 fn visitor(keys: &BTreeMap<Key, KeyState>) -> impl Fn(&str, &mut dyn FnMut(&Key)) {
     |prefix, each| {
         let from = (Bound::Included(prefix), Bound::Unbounded);
@@ -341,7 +345,7 @@ fn before(position: Position) -> Position {
     }
 }
 
-/// What of the changes comes after `logged`.
+/// The changes that come after `logged`.
 fn missing(changes: &[Noted], logged: (u64, u64)) -> Vec<Noted> {
     changes.iter().filter(|noted| noted.order() > logged).cloned().collect()
 }
@@ -352,7 +356,7 @@ fn push_changes(news: &mut Vec<News>, fresh: &mut Vec<Committed>) {
     }
 }
 
-/// A change as listeners get it.
+/// A change in the form that listeners get.
 pub(super) fn committed(position: Position, key: &Key, noted: &Noted) -> Committed {
     Committed {
         position,

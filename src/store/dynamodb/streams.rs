@@ -1,11 +1,11 @@
-//! The table's stream of changes, where one is enabled: it says when to look at the log.
+//! The table's stream of changes, if one is enabled. It says when to query the log.
 //!
-//! Nothing is taken from the stream but the news that there is something new, so no doubt about it
-//! (a shard that was trimmed, an iterator that expired, too many readers) can do more than have the
-//! log looked at sooner, or as often as without a stream.
+//! The stream is used only as a hint that the log may have new entries. So trouble with it (a trimmed shard,
+//! an expired iterator, too many readers) can only change when the log is queried: sooner, or as often as
+//! without a stream.
 //!
-//! AWS allows two readers of a shard: with more nodes than that the stream throttles, and those that
-//! it turns away poll.
+//! AWS allows two readers per shard. With more nodes, the stream throttles, and the nodes that it refuses
+//! query the log periodically.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,16 +18,16 @@ use tokio::time::sleep;
 
 use super::{layout::LOG, shared::Shared, tail::Command};
 
-/// Each shard is read so often at most; AWS allows five times a second.
+/// The shortest pause between two reads of a shard. AWS allows five reads per second.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How long the stream is left alone after any trouble.
+/// How long the stream is not read after a failure.
 const AFTER_TROUBLE: Duration = Duration::from_secs(5);
-/// How long a stream is not looked for where there is none.
+/// How long to wait before looking again for a stream, if there is none.
 const NO_STREAM: Duration = Duration::from_secs(30);
-/// Shards that are read; a table with more is better polled.
+/// The highest number of shards that are read. With more shards, querying the log is better.
 const MAX_SHARDS: usize = 16;
 
-/// Whether the stream says what happens.
+/// Whether the stream reports changes.
 pub(super) fn healthy(shared: &Shared) -> bool {
     shared.stream_ok.load(std::sync::atomic::Ordering::Relaxed)
 }
@@ -36,7 +36,7 @@ fn set_healthy(shared: &Shared, ok: bool) {
     shared.stream_ok.store(ok, std::sync::atomic::Ordering::Relaxed);
 }
 
-/// Runs until the store is gone.
+/// Runs until the store is dropped.
 pub(super) async fn run(shared: Arc<Shared>) {
     loop {
         let Some(stream) = shared.identity().stream else {
@@ -44,7 +44,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
             continue;
         };
         if let Err(why) = follow(&shared, &stream).await {
-            tracing::debug!(why, "the table's stream cannot be read; the log is polled");
+            tracing::debug!(why, "cannot read the table's stream; the log is polled instead");
         }
         set_healthy(&shared, false);
         let _ = shared.commands.try_send(Command::Look);
@@ -52,7 +52,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// Reads the stream until something is wrong.
+/// Reads the stream until a failure.
 async fn follow(shared: &Shared, stream: &str) -> Result<(), String> {
     let mut open: HashMap<String, String> = HashMap::new();
     let mut seen: HashSet<String> = HashSet::new();
@@ -64,9 +64,9 @@ async fn follow(shared: &Shared, stream: &str) -> Result<(), String> {
     }
     seen.extend(shards.iter().filter_map(|shard| shard.shard_id().map(str::to_owned)));
     if open.is_empty() || open.len() > MAX_SHARDS {
-        return Err(format!("{} shards are to be read", open.len()));
+        return Err(format!("the stream has {} open shards", open.len()));
     }
-    // What was logged before the iterators were made is not in what they bring.
+    // The iterators do not bring what was logged before they were made.
     let _ = shared.commands.try_send(Command::Look);
     set_healthy(shared, true);
     loop {
@@ -75,7 +75,7 @@ async fn follow(shared: &Shared, stream: &str) -> Result<(), String> {
             let request = shared.client.streams.get_records().shard_iterator(at).send();
             let reply = shared.client.send("GetRecords", request).await.map_err(|f| f.why)?;
             if reply.records().iter().any(is_log_entry) {
-                // The task looks anyway before long when it has too much to do.
+                // If the channel is full, the task queries the log soon anyway.
                 let _ = shared.commands.try_send(Command::Look);
             }
             match reply.next_shard_iterator {
@@ -87,7 +87,7 @@ async fn follow(shared: &Shared, stream: &str) -> Result<(), String> {
             for shard in describe(shared, stream).await? {
                 let id = shard.shard_id().unwrap_or_default().to_owned();
                 if seen.insert(id.clone()) {
-                    // A successor, from its beginning.
+                    // A successor is read from its beginning.
                     let from = ShardIteratorType::TrimHorizon;
                     let iterator = iterator(shared, stream, &id, from).await?;
                     open.insert(id, iterator);
@@ -101,12 +101,12 @@ async fn follow(shared: &Shared, stream: &str) -> Result<(), String> {
     }
 }
 
-/// Whether no other shard goes on where this one ends.
+/// Whether no other shard continues this one.
 fn is_last(shard: &Shard, all: &[Shard]) -> bool {
     all.iter().all(|other| other.parent_shard_id() != shard.shard_id())
 }
 
-/// Whether a record says that the log has a new entry.
+/// Whether a record reports a new entry of the log.
 fn is_log_entry(record: &Record) -> bool {
     let keys = record.dynamodb().and_then(|record| record.keys());
     let pk = keys.and_then(|keys| keys.get("pk")).and_then(|pk| pk.as_s().ok());
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn only_a_new_log_entry_is_news() {
         assert!(is_log_entry(&record(OperationType::Insert, "log")));
-        // Thrown away by age.
+        // Deleted by age.
         assert!(!is_log_entry(&record(OperationType::Remove, "log")));
         assert!(!is_log_entry(&record(OperationType::Insert, "l#log")));
         assert!(!is_log_entry(&Record::builder().build()));

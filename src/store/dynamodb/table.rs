@@ -1,4 +1,4 @@
-//! The table itself: that it is there, is ours to use, and is the one that it was.
+//! The table itself: whether it exists, whether it is usable, and whether it is still the same.
 
 use std::time::Duration;
 
@@ -15,21 +15,21 @@ use super::{
     client::{Client, Failure, Kind},
 };
 
-/// How long a new table may take to become active.
+/// How long a new table may take to become active, in seconds.
 const ACTIVE_WITHIN: u32 = 120;
-/// How often it is asked.
+/// How often it is checked.
 const ACTIVE_POLL: Duration = Duration::from_millis(500);
 
-/// What tells a table from another of its name.
+/// What distinguishes a table from another one of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
-    /// The `TableId`, or, where the endpoint gives none, when the table was made.
+    /// The `TableId`. If the endpoint gives none, the time of the table's creation.
     pub id: String,
-    /// Its stream of changes, where one is enabled.
+    /// Its stream of changes, if one is enabled.
     pub stream: Option<String>,
 }
 
-/// Finds the table, or makes it, and says what tells it from others.
+/// Finds the table, or creates it. Returns its identity.
 pub(super) async fn open(client: &Client, create: bool) -> Result<Identity, OpenError> {
     let table = client.table.clone();
     let mut made = false;
@@ -61,7 +61,7 @@ pub(super) async fn open(client: &Client, create: bool) -> Result<Identity, Open
     Err(OpenError::Unavailable { table, why })
 }
 
-/// Asks for the table's description.
+/// Requests the table's description.
 pub(super) async fn describe(client: &Client) -> Result<TableDescription, Failure<()>> {
     let request = client.db.describe_table().table_name(&client.table).send();
     let reply = client.send("DescribeTable", request).await;
@@ -74,7 +74,7 @@ pub(super) async fn describe(client: &Client) -> Result<TableDescription, Failur
     reply.table.ok_or_else(none)
 }
 
-/// What tells it from others.
+/// The table's identity.
 pub(super) fn identity(found: &TableDescription) -> Identity {
     let made = found.creation_date_time().map_or(0, |at| at.to_millis().unwrap_or(0));
     let id = found.table_id().map_or_else(|| format!("created:{made}"), str::to_owned);
@@ -128,23 +128,22 @@ async fn make(client: &Client) -> Result<(), OpenError> {
         .key_schema(key("sk", KeyType::Range)?);
     match client.send("CreateTable", request.send()).await {
         Ok(_) => Ok(()),
-        // Another node was first.
+        // Another node created it first.
         Err(Failure { service: Some(CreateTableError::ResourceInUseException(_)), .. }) => Ok(()),
-        // Perhaps made: the description will tell.
+        // The table may have been created. Its description shows whether it was.
         Err(failure) if failure.kind == Kind::Unknown => Ok(()),
         Err(failure) => Err(bad(failure.why)),
     }
 }
 
-/// Old entries of the log are thrown away by the table itself, free of charge. Without it the store
-/// deletes them.
+/// Makes the table delete old entries of the log by itself, free of charge. Without this, the store deletes them.
 async fn enable_ttl(client: &Client) {
     let spec = TimeToLiveSpecification::builder().attribute_name("ttl").enabled(true).build();
     let Ok(spec) = spec else { return };
     let request = client.db.update_time_to_live().table_name(&client.table);
     let request = request.time_to_live_specification(spec).send();
     if let Err(failure) = client.send("UpdateTimeToLive", request).await {
-        tracing::warn!(why = failure.why, "old entries of the log will be deleted one by one");
+        tracing::warn!(why = failure.why, "no ttl on the table: tenure deletes old entries");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The task that reads and appends the log. One at a time, so that it always knows the log's end.
+//! The task that reads and appends the log. There is only one, so it always knows the log's end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,31 +10,32 @@ use tokio::{
 use super::{log::Appended, shared::Shared, streams};
 use crate::lease::StoreError;
 
-/// Behind what is idle the reader falls back by at most this.
+/// The longest interval between queries of an idle log.
 const SLOWEST_POLL: Duration = Duration::from_secs(1);
-/// While the table's stream says what happens, the log is looked at this often all the same.
+/// How often the log is queried while the table's stream reports changes.
 const SAFETY_POLL: Duration = Duration::from_secs(5);
-/// Between two looks at what became of the last writes, when the store is closed.
+/// The pause between two reads of writes of unknown outcome, when the store is closed.
 const SETTLE_PAUSE: Duration = Duration::from_millis(50);
-/// Races for the log's end that are lost before the flush is put off: somebody wins each.
+/// How many lost races for the log's end postpone a flush. Each race has a winner.
 const MAX_LOST: u32 = 64;
-/// After this many lost races in a row it is cheaper to read on than to be told one by one.
+/// After this many lost races in a row, reading on is cheaper than losing once per entry.
 const READ_AFTER_LOST: u32 = 2;
 
-/// What the task is asked to do.
+/// A request to the task.
 pub(super) enum Command {
-    /// Something new may be in the log.
+    /// The log may have new entries.
     Look,
     /// Log everything that waits, then answer.
     Flush(oneshot::Sender<Result<(), StoreError>>),
-    /// Forget everything and read the table again.
+    /// Discard everything and read the table again.
     Reload(oneshot::Sender<Result<(), StoreError>>),
 }
 
-/// Runs until the store is gone.
+/// Runs until the store is dropped.
 pub(super) async fn run(shared: Arc<Shared>, mut commands: mpsc::Receiver<Command>) {
     let mut pace = shared.options.poll_interval;
-    // Another session appended lately: then who appends looks first, for a lost race costs a write.
+    // Another session appended lately. Then a session should read before it appends, because a lost race costs a
+    // write.
     let mut contended = false;
     loop {
         let wait = if streams::healthy(&shared) { SAFETY_POLL } else { pace };
@@ -56,7 +57,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut commands: mpsc::Receiver<Comman
                 let before = shared.state().head;
                 let flushed = flush(&shared, contended).await;
                 if let Err(why) = &flushed {
-                    tracing::debug!(%why, "changes wait to be logged");
+                    tracing::debug!(%why, "cannot log changes yet; it is tried again");
                     sleep(shared.options.poll_interval).await;
                     shared.to_log.notify_one();
                 }
@@ -93,7 +94,7 @@ fn keepalive_due(shared: &Shared) -> bool {
 }
 
 async fn look(shared: &Shared) -> usize {
-    // Trouble shows in the store's health.
+    // A failure shows in the store's health.
     shared.read_on().await.unwrap_or(0)
 }
 
@@ -124,13 +125,13 @@ pub(super) async fn flush(shared: &Shared, contended: bool) -> Result<(), StoreE
                     shared.read_on().await?;
                 }
                 if lost > MAX_LOST {
-                    return Err(StoreError::Unavailable("the log's end is contended".to_owned()));
+                    return Err(StoreError::Unavailable("too many nodes write the log".to_owned()));
                 }
             }
             Appended::Failed => {
-                // It may be there, or may come yet: then it is in the way of the next attempt.
+                // The entry may be there, or may land later. Then it is in the way of the next attempt.
                 shared.read_on().await?;
-                let why = "an entry of the log was not acknowledged".to_owned();
+                let why = "a write into the log was not acknowledged".to_owned();
                 if shared.state().head < number {
                     return Err(StoreError::Unavailable(why));
                 }
@@ -140,7 +141,7 @@ pub(super) async fn flush(shared: &Shared, contended: bool) -> Result<(), StoreE
 }
 
 impl Shared {
-    /// Begins no more writes, and has the log stop naming this session once all of them are in it.
+    /// Begins no more writes. Once all writes are logged, makes the log stop naming this session.
     pub async fn take_leave(&self, within: Duration) -> Result<(), StoreError> {
         self.state().outbox.leave();
         let settled = async {
@@ -156,7 +157,7 @@ impl Shared {
                 }
             }
         };
-        let unsettled = || StoreError::Unavailable("some writes are not settled yet".to_owned());
+        let unsettled = || StoreError::Unavailable("some writes have no known outcome".to_owned());
         timeout(within, settled).await.map_err(|_| unsettled())??;
         {
             let mut state = self.state();
@@ -167,7 +168,7 @@ impl Shared {
         self.ask(Command::Flush, within).await
     }
 
-    /// Asks the task, and waits for at most `within`.
+    /// Sends the task a request, and waits at most `within` for its answer.
     pub async fn ask(
         &self,
         command: impl FnOnce(oneshot::Sender<Result<(), StoreError>>) -> Command,
@@ -178,7 +179,7 @@ impl Shared {
         self.commands.send(command(reply)).await.map_err(|_| ended())?;
         match timeout(within, answer).await {
             Ok(answer) => answer.map_err(|_| ended())?,
-            Err(_) => Err(StoreError::Unavailable(format!("not done within {within:?}"))),
+            Err(_) => Err(StoreError::Unavailable(format!("no answer within {within:?}"))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The store's own thread: callers come from several runtimes, and connections belong to one.
+//! The store's own thread. Callers come from several runtimes, but connections belong to one.
 
 use std::{future::Future, thread};
 
@@ -8,7 +8,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// A thread with a runtime. It ends, and everything on it, when this is dropped or stopped.
+/// A thread with a runtime. The thread and all its tasks end when this is dropped or stopped.
 #[derive(Debug)]
 pub(super) struct Thread {
     handle: Handle,
@@ -21,13 +21,13 @@ impl Thread {
         let handle = runtime.handle().clone();
         let (stop, mut stopped) = watch::channel(false);
         thread::Builder::new().name("dynamodb".to_owned()).spawn(move || {
-            // An error means that the store is gone.
+            // An error means that the store was dropped.
             runtime.block_on(async { drop(stopped.wait_for(|stop| *stop).await) });
         })?;
         Ok(Self { handle, stop })
     }
 
-    /// Has the thread do it, whether or not the handle is awaited.
+    /// Runs the work on the thread, whether or not the handle is awaited.
     pub fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,

@@ -17,11 +17,11 @@ use crate::{
     store::{Outcome, Write},
 };
 
-/// Changes of one key that may wait to be logged. While so many do, the key's writes are refused: none
-/// is lost, and the item stays small.
+/// How many changes of one key may wait to be logged. While this many wait, the key's writes are refused. So no
+/// change is lost, and the item stays small.
 const MAX_TRAIL: usize = 32;
 
-/// A write that is ready to be sent.
+/// A write that is ready to send.
 struct Draft {
     key: Key,
     expected: Revision,
@@ -42,14 +42,14 @@ impl Shared {
             Some(unlogged) => unlogged,
             None => match self.read_lease(&write.key).await {
                 Err(why) => return Outcome::Refused(why),
-                // The write cannot succeed any more.
+                // The write can no longer succeed.
                 Ok(found) if found.as_ref().map(|f| f.revision) != Some(write.expected) => {
                     return Outcome::Conflict(found);
                 }
                 Ok(_) => {
                     let again = self.state().unlogged(&write.key, write.expected.0);
                     let Some(unlogged) = again else {
-                        let why = "the record changed while it was looked at".to_owned();
+                        let why = "the record changed while it was read; try again".to_owned();
                         return Outcome::Refused(StoreError::Unavailable(why));
                     };
                     unlogged
@@ -75,7 +75,7 @@ impl Shared {
         }
     }
 
-    /// Removes a session's item, if all that it has to tell is in the log. Whether it is gone.
+    /// Removes an item, if all of its changes are in the log. Returns whether the item is gone.
     pub async fn forget(&self, key: &Key, expected: Revision) -> Result<bool, StoreError> {
         let now = self.clock.now();
         if let Some(why) = self.trouble().refuses(now) {
@@ -116,11 +116,12 @@ impl Shared {
     fn draft(&self, write: Write, mut changes: Vec<Noted>) -> Option<Draft> {
         let Write { key, expected, record, changes: new } = write;
         let mut state = self.state();
-        // The log may have been read on since: an item's changes are not before the head that it names.
+        // The log may have been read further since. An item's changes are in no entry up to the head that it
+        // names.
         if let Some(known) = state.keys.get(&key) {
             changes.retain(|noted| noted.order() > known.logged);
         }
-        // An item that was deleted by hand and made again goes on above all that was ever there.
+        // An item that was deleted by hand and created again gets a revision above all earlier ones.
         let revision = if expected == Revision::ABSENT { state.high + 1 } else { expected.0 + 1 };
         let revision = Revision(revision);
         let at_ms = self.clock.wall_ms();
@@ -211,7 +212,7 @@ impl Shared {
     }
 }
 
-/// An attribute that only some items have.
+/// Sets an attribute that only some items have.
 trait SetOwner {
     fn set_item_owner(self, owner: Option<&str>) -> Self;
 }

@@ -1,5 +1,5 @@
-//! Keeps the log short, a little with every group: carries what is current out of the oldest segment,
-//! then gives that segment up.
+//! Keeps the log short, a little with every group. It carries the current frames out of the oldest segment,
+//! then releases that segment.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use super::{
 };
 use crate::lease::Key;
 
-/// Bytes of the oldest segment that are looked through per byte written, when the log is a bit too
-/// long. With half of the log out of date, 2 frees as much as is written.
+/// How many bytes of the oldest segment are examined per byte written, when the log is slightly too long. If half
+/// of the log is out of date, 2 frees as much as is written.
 const PACE: u64 = 2;
-/// The same when it is a quarter too long.
+/// The same when the log is a quarter too long.
 const FAST_PACE: u64 = 4;
-/// Nothing is done before this part of a segment is due: small groups are not held up by small reads.
+/// Compaction waits until this fraction of a segment is due, so that small reads do not delay small groups.
 const STEPS_PER_SEGMENT: u64 = 128;
 
-/// How far it has come.
+/// The progress of compaction.
 #[derive(Debug, Default)]
 pub(super) struct Compaction {
-    /// The oldest segment, where its frames end, and how far it was looked through.
+    /// The oldest segment, where its frames end, and how far it was examined.
     at: Option<(Arc<Segment>, u32, u32)>,
-    /// Bytes that should have been looked through by now.
+    /// How many bytes should have been examined by now.
     due: u64,
     draft: Vec<u8>,
-    /// The oldest segment could not be read: it stays, and nothing is tried before so many bytes were written.
+    /// The oldest segment could not be read. It stays, and compaction waits until this many bytes were written.
     rests: u64,
 }
 
@@ -38,7 +38,7 @@ impl Compaction {
 }
 
 impl Writer {
-    /// Adds carried frames to the group, as many as its own size calls for.
+    /// Adds carried frames to the group, as many as the group's own size calls for.
     pub fn compact(&mut self) {
         let written = self.group.bytes.len() as u64;
         self.compaction.rests = self.compaction.rests.saturating_sub(written);
@@ -75,13 +75,13 @@ impl Writer {
         while at < end && u64::from(at - start) < self.compaction.due {
             let frame = match frames.next() {
                 Ok(Some((_, frame))) => frame,
-                // It was sound when it was written or recovered. Leave it as it is: nothing is
-                // lost as long as nothing is removed.
+                // The segment was valid when it was written or recovered. It stays as it is: nothing is lost as
+                // long as nothing is removed.
                 Ok(None) | Err(_) => {
                     let segment = segment.id;
-                    tracing::error!(segment, at, "a log segment cannot be read: the log grows");
+                    tracing::error!(segment, at, "cannot read a log segment; the log grows");
                     self.shared.counters.set_stuck(true);
-                    // It is tried again when as much was written as a segment holds.
+                    // Try again when as much was written as a segment holds.
                     self.compaction.rests = u64::from(self.shared.spares.segment_bytes);
                     self.compaction.draft = draft;
                     return;

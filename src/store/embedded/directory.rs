@@ -1,4 +1,4 @@
-//! The store's directory: its lock, its `META`, and what may be in it.
+//! The store's directory: its lock, its `META`, and the files that may be in it.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -20,22 +20,22 @@ use crate::lease::{ClusterSecret, Epoch, Nonce};
 const META: &str = "META";
 const META_TEMPORARY: &str = "META.tmp";
 const LOCK: &str = "LOCK";
-/// There while a backup is brought into the store: who does that.
+/// This file exists while a restore fills the store. It names the restore.
 const RESTORING: &str = "RESTORING";
-/// What a fresh file system has of its own.
+/// A directory that a fresh file system may have.
 const LOST_AND_FOUND: &str = "lost+found";
-/// What a node remembers of a shared store; the default for it is the default directory of this one.
+/// What a node remembers of a shared store. By default the file is in the default directory of this store.
 const WITNESS: &str = "witness.json";
 
 const MAGIC: &[u8; 8] = b"tenureMT";
 const VERSION: u32 = 1;
 const META_BYTES: usize = 90;
 
-/// What `META` holds.
+/// The content of `META`.
 #[derive(Clone)]
 pub(super) struct MetaFile {
     pub identity: Nonce,
-    /// What the log is made under. A restored backup gets a new identity and keeps this.
+    /// Identifies the log. A restored backup gets a new identity and keeps this.
     pub log_id: u128,
     pub epoch: Epoch,
     pub created_ms: u64,
@@ -74,7 +74,7 @@ impl MetaFile {
         let found = u32_at(bytes, 8).ok_or_else(|| corrupt("is too short"))?;
         let sound = bytes.len() == META_BYTES
             && u32_at(bytes, META_BYTES - 4) == Some(crc32fast::hash(&bytes[..META_BYTES - 4]));
-        // One of this length whose checksum is wrong is damaged, whatever it says that it is.
+        // A file of the right length with a wrong checksum is damaged, whatever version it claims.
         if found > VERSION && (sound || bytes.len() != META_BYTES) {
             return Err(OpenError::NewerVersion { path: path.to_owned(), found, known: VERSION });
         }
@@ -97,16 +97,16 @@ impl MetaFile {
     }
 }
 
-/// A directory that this process has for itself.
+/// A directory that this process has locked.
 pub(super) struct Directory {
     pub path: PathBuf,
     pub meta: MetaFile,
-    /// Held for life: the system lets go of it when the process ends, however it ends.
+    /// Held for the life of the store. The system releases it when the process ends, however it ends.
     pub lock: File,
 }
 
 impl Directory {
-    /// Opens a store's directory, or makes one where there is nothing.
+    /// Opens a store's directory. Creates a store if the directory is empty or missing.
     pub fn open(path: &Path, fresh: &Fresh, disk: &dyn Disk) -> Result<Self, OpenError> {
         if !path.exists() {
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
@@ -120,12 +120,12 @@ impl Directory {
             Some(meta) => meta,
             None => make_meta(path, fresh, disk)?,
         };
-        // A process that was killed may have given names that are not durable yet.
+        // A process that was killed may have made names that are not durable yet.
         disk.sync_names(path).map_err(OpenError::at(path))?;
         Ok(Self { path: path.to_owned(), meta, lock })
     }
 
-    /// Refuses a store that a restore left half full, but to that restore itself.
+    /// Refuses a store that a restore left incomplete, except to that restore.
     pub fn refuse_half_restored(&self, to: Nonce) -> Result<(), OpenError> {
         let path = self.path.join(RESTORING);
         match fs::read_to_string(&path) {
@@ -136,12 +136,12 @@ impl Directory {
         }
     }
 
-    /// The ids of the segment files, ascending.
+    /// The ids of the segment files, in ascending order.
     pub fn segment_ids(&self) -> Result<Vec<u64>, OpenError> {
         segment_ids(&self.path)
     }
 
-    /// Replaces `META` with another identity and epoch.
+    /// Replaces `META` by one with another identity and epoch.
     pub fn restamp(
         &mut self,
         identity: Nonce,
@@ -168,13 +168,13 @@ fn segment_ids(dir: &Path) -> Result<Vec<u64>, OpenError> {
     Ok(ids)
 }
 
-/// Who may write in the directory may remove or replace the log, whatever the modes of its files.
+/// A user who can write to the directory can remove or replace the log, whatever the modes of its files.
 fn warn_of_others(dir: &Path) -> Result<(), OpenError> {
     let mode = fs::metadata(dir).map_err(OpenError::at(dir))?.permissions().mode() & 0o7777;
     if mode & 0o022 != 0 {
         tracing::warn!(
             dir = %dir.display(), mode = format!("{mode:04o}"),
-            "other users may write in the data directory, and so remove or replace its files; run chmod 0700 on it"
+            "other users can write to the data directory and replace files; run chmod 0700 on it"
         );
     }
     Ok(())
@@ -196,14 +196,14 @@ fn refuse_foreign(dir: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// From now on nobody opens the store of this directory but whoever gives this name.
+/// From now on, the store of this directory can be opened only under this name.
 pub(super) fn begin_restore(dir: &Path, by: Nonce, disk: &dyn Disk) -> Result<(), OpenError> {
     let path = dir.join(RESTORING);
     let put = disk.put(&path, by.to_string().as_bytes()).and_then(|()| disk.sync_names(dir));
     put.map_err(OpenError::at(path))
 }
 
-/// The store is whole.
+/// The store is complete.
 pub(super) fn end_restore(dir: &Path, disk: &dyn Disk) -> Result<(), OpenError> {
     let path = dir.join(RESTORING);
     let removed = fs::remove_file(&path).and_then(|()| disk.sync_names(dir));
@@ -250,7 +250,7 @@ fn write_meta(dir: &Path, meta: &MetaFile, disk: &dyn Disk) -> Result<(), OpenEr
     written.map_err(OpenError::at(&path))
 }
 
-/// File systems by their magic number, statfs(2).
+/// Network file systems by their magic number; see statfs(2).
 const NETWORK: [(u32, &str); 5] = [
     (0x6969, "NFS"),
     (0x517B, "SMB"),
@@ -262,7 +262,7 @@ const NETWORK: [(u32, &str); 5] = [
 #[cfg(target_os = "linux")]
 fn refuse_network(dir: &Path) -> Result<(), OpenError> {
     let stat = rustix::fs::statfs(dir).map_err(|e| OpenError::at(dir)(e.into()))?;
-    // The type of the field differs between targets; the magic numbers have 32 bits.
+    // The type of the field differs between targets. The magic numbers have 32 bits.
     match NETWORK.iter().find(|(magic, _)| stat.f_type as u32 == *magic) {
         Some((_, kind)) => Err(OpenError::Network { dir: dir.to_owned(), kind }),
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! What the engine asks of the disk, so that tests can make it fail and forget.
+//! The operations that the engine needs of the disk. Tests replace them to inject failures and lost writes.
 
 use std::{
     fmt::Debug,
@@ -9,24 +9,24 @@ use std::{
     sync::Arc,
 };
 
-/// How much is written at once when a segment is made.
+/// How many bytes are written at once when a segment is made.
 const BLOCK: usize = 1 << 20;
 
-/// Changes of files. Reads go to the files themselves.
+/// Changes of files. Reads use the files directly.
 pub(super) trait Disk: Debug + Send + Sync {
-    /// Makes a file of `bytes` zeros, durable with its name. Leaves nothing behind when it fails.
+    /// Makes a file of `bytes` zeros, and makes it and its name durable. Leaves nothing behind if it fails.
     ///
-    /// The zeros are written: in blocks that are only reserved, each first sync would have to change
-    /// the file's map of extents too, which makes it several times slower.
+    /// The zeros are really written. In blocks that are only reserved, each first sync would also have to change
+    /// the file's extent map, which makes it several times slower.
     fn create(&self, path: &Path, bytes: u32) -> io::Result<File>;
 
-    /// Makes a small file of this content, durable; whether its name is, is not said.
+    /// Makes a small file with this content, and makes the content durable. The name may not be durable.
     fn put(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
     /// Renames a file within its directory, durably.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Removes a file, some time.
+    /// Removes a file. The removal is durable at some later time.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
     /// Writes all of `bytes` into existing blocks of segment `id`.
@@ -35,11 +35,11 @@ pub(super) trait Disk: Debug + Send + Sync {
     /// Makes what was written to segment `id` durable.
     fn sync(&self, id: u64, file: &File) -> io::Result<()>;
 
-    /// Makes the names in a directory durable, those too that a process before this one gave.
+    /// Makes the names in a directory durable, including those that an earlier process gave.
     fn sync_names(&self, dir: &Path) -> io::Result<()>;
 }
 
-/// The disk that a store is opened on: the real one, or in tests one that ends the process.
+/// The disk that a store is opened on: the real one, or in some tests one that ends the process.
 pub(super) fn of_this_process() -> Arc<dyn Disk> {
     #[cfg(feature = "testing")]
     if let Some(disk) = super::kill::KillingDisk::from_environment() {
@@ -48,7 +48,7 @@ pub(super) fn of_this_process() -> Arc<dyn Disk> {
     Arc::new(RealDisk)
 }
 
-/// The disk.
+/// The real disk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RealDisk;
 
@@ -56,7 +56,7 @@ impl Disk for RealDisk {
     fn create(&self, path: &Path, bytes: u32) -> io::Result<File> {
         let made = write_zeros(path, bytes);
         if made.is_err() {
-            // So that a disk that is full gets back what the attempt took. Nobody needs the file.
+            // A full disk thereby gets back the room that the attempt took. The file is not needed.
             let _ = fs::remove_file(path);
         }
         made

@@ -6,21 +6,21 @@ use std::{io, path::PathBuf};
 const RESTORE: &str = "keep the directory as evidence, and restore a backup into an empty one: \
                        tenure restore --file FILE --raise-epoch";
 
-/// Why [`EmbeddedStore::open`](super::EmbeddedStore::open) refused. Nothing was changed, except that
-/// an empty or missing directory may have been made.
+/// Why [`EmbeddedStore::open`](super::EmbeddedStore::open) refused. Nothing was changed, except that an empty or
+/// missing directory may have been created.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has the store open.
     #[error(
-        "{} is in use by another process, and a store has one at a time: end that one, or name another \
-         directory",
+        "{} is in use by another process, and only one may use a store: stop that process, or name \
+         another directory",
         .dir.display()
     )]
     Locked {
         /// The store's directory.
         dir: PathBuf,
     },
-    /// A restore was cut off.
+    /// A restore was interrupted.
     #[error(
         "{} has a part of a backup: its restore was cut off. Move it away and restore again",
         .dir.display()
@@ -29,7 +29,7 @@ pub enum OpenError {
         /// The store's directory.
         dir: PathBuf,
     },
-    /// The directory holds files and no store.
+    /// The directory holds files but no store.
     #[error(
         "{} holds files (such as {found:?}) but no store; name an empty or missing directory",
         .dir.display()
@@ -43,9 +43,9 @@ pub enum OpenError {
     /// A file or directory may not be read or written.
     #[error("no permission for {}: {source}; check its owner and mode", .path.display())]
     Permission {
-        /// Which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// META is damaged, or missing beside a log.
@@ -53,24 +53,23 @@ pub enum OpenError {
     MetaCorrupt {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         why: &'static str,
     },
     /// Written by a newer program.
     #[error(
-        "{} has format version {found}; this program knows up to {known}: use a newer one",
+        "{} has format version {found}; this program knows up to {known}: use a newer program",
         .path.display()
     )]
     NewerVersion {
-        /// The file that says so.
+        /// The file with the newer version.
         path: PathBuf,
-        /// Its version.
+        /// Its format version.
         found: u32,
         /// The newest version that this program can read.
         known: u32,
     },
-    /// The log is damaged where it once was durable: it may not be opened without losing writes that
-    /// were reported committed.
+    /// The log is damaged where it once was durable. Opening it would lose writes that were reported committed.
     #[error(
         "{} is damaged at byte {offset} ({why}); it held writes that were reported committed; {RESTORE}",
         .file.display()
@@ -83,19 +82,19 @@ pub enum OpenError {
         /// What was found.
         why: &'static str,
     },
-    /// MARK is damaged: a log that lost its end would not be told from a whole one.
+    /// MARK is damaged. Without it, a log that lost its end could not be told from a complete one.
     #[error(
-        "{} is damaged, which says up to where the log went; {RESTORE}; or, if you are sure that nothing \
-         else on this disk is damaged, remove this file and start again",
+        "{} is damaged; it records up to where the log was durable; {RESTORE}; or, if you are sure \
+         that nothing else on this disk is damaged, remove this file and start again",
         .path.display()
     )]
     MarkCorrupt {
         /// The file.
         path: PathBuf,
     },
-    /// The directory is on a network file system, where locks and syncs do not mean what they say.
+    /// The directory is on a network file system, where locks and syncs are not reliable.
     #[error(
-        "{} is on {kind}, a network file system: a lock or a sync there may not hold; use a local disk",
+        "{} is on {kind}, a network file system: locks and syncs may not hold; use a local disk",
         .dir.display()
     )]
     Network {
@@ -104,29 +103,29 @@ pub enum OpenError {
         /// Which file system.
         kind: &'static str,
     },
-    /// There is no room for a file that the store needs at its start.
+    /// There is no room for a file that the store needs when it opens.
     #[error("no room for {}: {source}; make room on the disk and start again", .path.display())]
     Full {
-        /// Which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Anything else that the system refused.
+    /// Any other error of the system.
     #[error(
-        "{}: {source}; if it is the disk that fails, {RESTORE}",
+        "{}: {source}; if the disk has failed, {RESTORE}",
         .path.display()
     )]
     Io {
-        /// Which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl OpenError {
-    /// Puts the path to an error of the system.
+    /// Adds the path to an error of the system.
     pub(super) fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| match source.kind() {

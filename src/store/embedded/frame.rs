@@ -4,29 +4,29 @@
 //! 0 crc u32 | 4 len u32 | 8 revision u64 | 16 at_ms u64 | 24 group_start u32 | 28 record_len u32
 //! 32 key_len u16 | 34 epoch u16 | 36 kind u8 | 37 zero ×3 | 40 key, record, changes | zeros to ×8
 //! ```
-//! Little endian. The CRC-32 covers everything from `len` on and is seeded per store and segment, so
-//! that neither a frame of a recycled segment nor one of another store is ever taken for one of this.
+//! Little endian. The CRC-32 covers everything from `len` on. It is seeded per store and segment, so a frame
+//! of a reused segment, or of another store, is never taken for a frame of this one.
 
 use crate::lease::{Change, Epoch, Key, Record, Revision};
 
-/// Frames start at multiples of this, so that a search for frames behind damage has few candidates.
+/// Frames start at multiples of this many bytes, so a search for frames after damage has few candidates.
 pub(super) const ALIGN: u32 = 8;
-/// Bytes before the key.
+/// The number of bytes before the key.
 pub(super) const HEAD: usize = 40;
 
-/// What a frame is for.
+/// The purpose of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A committed write: a record and its changes.
     Write,
-    /// A copy of a current record out of a segment that is to be retired; its changes stayed behind.
+    /// A copy of a current record from a segment that is to be retired. The record's changes are not copied.
     Carried,
-    /// Says which segment is the oldest that the log needs. `record` is its id, little endian.
+    /// Names the oldest segment that the log needs. `record` is its id, little endian.
     Oldest,
-    /// The key has no record any more; there is none in the frame. It is never carried: everything before
-    /// it about its key is in the same segment, or in an earlier one.
+    /// The key has no record any more, and this frame holds none. Such a frame is never carried: everything
+    /// before it about its key is in the same segment, or in an earlier one.
     Forgotten,
-    /// A newer program wrote it, and this one does not know what for. It is read, never written.
+    /// A newer program wrote it, and this one does not know its purpose. It is read, never written.
     Newer,
 }
 
@@ -44,12 +44,12 @@ pub(super) struct Stamp {
     pub at_ms: u64,
     pub epoch: Epoch,
     pub kind: Kind,
-    /// Offset of the first frame of the group that is made durable by one sync: everything before it
+    /// The offset of the first frame of this frame's group, which one sync makes durable. Everything before it
     /// was durable when this frame was written.
     pub group_start: u32,
 }
 
-/// A frame whose checksum was right.
+/// A frame with a correct checksum.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame<'a> {
     pub len: u32,
@@ -63,14 +63,14 @@ pub(super) struct Frame<'a> {
     changes: &'a [u8],
 }
 
-/// How many bytes a frame of `len` takes up.
+/// The number of bytes that a frame of `len` takes up.
 pub(super) fn padded(len: u32) -> u32 {
     len.next_multiple_of(ALIGN)
 }
 
-/// A frame without its stamp. Made by the caller's thread, so that the writer only copies.
+/// A frame without its stamp. The caller's thread makes it, so that the writer only copies.
 ///
-/// `None` when it is longer than 4 GiB.
+/// `None` if the frame would be longer than 4 GiB.
 pub(super) fn draft(key: &Key, record: &Record, changes: &[Change]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(256);
     out.resize(HEAD, 0);
@@ -119,14 +119,14 @@ fn checksum(bytes: &[u8], seed: u32) -> u32 {
     hasher.finalize()
 }
 
-/// The length that a frame at the start of `bytes` claims; `None` when there cannot be one.
+/// The length that a frame at the start of `bytes` claims; `None` if no frame can be there.
 pub(super) fn claimed_len(bytes: &[u8]) -> Option<u32> {
     let len = u32_at(bytes, 4)?;
     (len as usize >= HEAD).then_some(len)
 }
 
-/// What claims to be a frame at the start of `bytes`, with the lengths of its key and record: all that is wrong with it
-/// is its checksum, or nothing.
+/// The claimed frame at the start of `bytes`, with the lengths of its key and its record. It is valid except that
+/// its checksum may be wrong.
 fn claimed(bytes: &[u8]) -> Option<(&[u8], usize, usize)> {
     let len = claimed_len(bytes)?;
     let frame = bytes.get(..len as usize)?;
@@ -135,7 +135,7 @@ fn claimed(bytes: &[u8]) -> Option<(&[u8], usize, usize)> {
     fits.then_some((frame, key_len, record_len))
 }
 
-/// The frame at the start of `bytes`, if there is a whole and sound one. Never panics.
+/// The frame at the start of `bytes`, if there is a complete and valid one. Never panics.
 pub(super) fn parse(bytes: &[u8], seed: u32) -> Option<Frame<'_>> {
     let (frame, key_len, record_len) = claimed(bytes)?;
     if checksum(&frame[4..], seed) != u32_at(frame, 0)? {
@@ -157,8 +157,9 @@ pub(super) fn parse(bytes: &[u8], seed: u32) -> Option<Frame<'_>> {
     })
 }
 
-/// Sound frames at any place of some bytes, found in a time that grows with the bytes alone: what a caller put into a value
-/// may claim at each place to be a frame of megabytes. A checksum of any part comes from those of two beginnings.
+/// Finds valid frames at any offset, in a time that depends only on the number of bytes. A caller's value may
+/// claim a frame of megabytes at each offset. The checksum of any part is computed from the checksums of two
+/// prefixes.
 pub(super) struct Search<'a> {
     bytes: &'a [u8],
     seed: u32,
@@ -166,7 +167,7 @@ pub(super) struct Search<'a> {
     beginnings: Vec<u32>,
 }
 
-/// Bytes from one known checksum to the next.
+/// The number of bytes from one known checksum to the next.
 const STEP: usize = 64;
 
 impl<'a> Search<'a> {
@@ -180,7 +181,7 @@ impl<'a> Search<'a> {
         Self { bytes, seed, beginnings }
     }
 
-    /// Whether any sound frame is such a one.
+    /// Whether any valid frame satisfies `such`.
     pub fn any(&self, such: impl Fn(&Frame<'_>) -> bool) -> bool {
         (0..self.bytes.len()).step_by(ALIGN as usize).any(|at| {
             let there = &self.bytes[at..];
@@ -190,7 +191,8 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// [`checksum`] of a part: the checksum of what ends where it ends, less that of what it begins after.
+    /// The [`checksum`] of a part: the checksum of the prefix that ends where the part ends, without that of the
+    /// prefix before the part.
     fn checksum(&self, from: usize, to: usize) -> u32 {
         let span = (to - from) as u64;
         let shifted = |sum: u32| {
@@ -201,7 +203,7 @@ impl<'a> Search<'a> {
         shifted(self.seed) ^ shifted(self.before(from)) ^ self.before(to)
     }
 
-    /// The checksum of all that is before this place.
+    /// The checksum of everything before this offset.
     fn before(&self, at: usize) -> u32 {
         let known = at / STEP;
         let mut hasher = crc32fast::Hasher::new_with_initial(self.beginnings[known]);
@@ -211,7 +213,7 @@ impl<'a> Search<'a> {
 }
 
 impl Frame<'_> {
-    /// The changes of the write, as they were drafted. None when they cannot be read.
+    /// The changes of the write, as they were drafted; `None` if they cannot be read.
     pub fn changes(&self) -> Option<Vec<Change>> {
         if self.changes.is_empty() {
             return Some(Vec::new());
@@ -219,7 +221,7 @@ impl Frame<'_> {
         postcard::from_bytes(self.changes).ok()
     }
 
-    /// How many changes the write has, without reading them.
+    /// The number of changes of the write. They are not read.
     pub fn change_count(&self) -> Option<usize> {
         if self.changes.is_empty() {
             return Some(0);

@@ -1,20 +1,20 @@
 //! Where each key's current frame is, in key order.
 //!
-//! A sorted list in chunks: about 36 bytes per key beside the key's own text, against 60 to 75 of a
-//! B-tree whose keys arrive in order.
+//! A sorted list in chunks. It takes about 36 bytes per key in addition to the key's own text. A B-tree whose
+//! keys are inserted in order takes 60 to 75 bytes.
 
 use std::collections::HashMap;
 
 use super::frame;
 use crate::lease::{Key, Revision};
 
-/// Entries per chunk. A split or an insertion moves at most 8 KiB.
+/// The highest number of entries per chunk. A split or an insertion moves at most 8 KiB.
 const CHUNK: usize = 256;
-/// How much room a chunk takes at a time: little is left unused.
+/// How many entries a chunk grows by. A small step leaves little room unused.
 const GROW: usize = 32;
-/// Entries per chunk of an index that was made at once: some can be added before it splits.
+/// Entries per chunk of an index that was built at once. Some entries can be added before a chunk splits.
 const LOADED: usize = 192;
-/// Bits of a location that hold the segment's id, counted round.
+/// Bits of a location that hold the segment's id, modulo 2^21.
 const SEGMENT_BITS: u32 = 21;
 
 /// Where a frame is. Packed into 16 bytes: there is one per key.
@@ -43,13 +43,13 @@ impl Location {
         self.len
     }
 
-    /// How many segments after `oldest` its own is: never as many as 2^21 are kept.
+    /// How many segments this frame's segment comes after `oldest`. Fewer than 2^21 segments are kept.
     pub fn segments_after(self, oldest: u64) -> usize {
         let distance = self.revision_and_segment.wrapping_sub(oldest) & ((1 << SEGMENT_BITS) - 1);
         distance as usize
     }
 
-    /// Bytes that the frame takes up in the log.
+    /// The number of bytes that the frame takes up in the log.
     pub fn footprint(self) -> u64 {
         u64::from(frame::padded(self.len))
     }
@@ -64,7 +64,7 @@ struct Entry {
 /// Keys in byte order with their locations.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// No chunk is empty; the last key of each sorts before the first of the next.
+    /// No chunk is empty. The last key of each chunk sorts before the first key of the next.
     chunks: Vec<Vec<Entry>>,
     len: usize,
 }
@@ -80,8 +80,8 @@ impl Index {
         Some(chunk[at].location)
     }
 
-    /// The index of a whole map. Sorting once is several times faster than a million insertions in
-    /// random order, each of which misses the cache at every comparison.
+    /// Builds the index of a whole map. Sorting once is several times faster than a million insertions in random
+    /// order, each of which misses the cache at every comparison.
     pub fn from_map(map: HashMap<Key, Location>) -> Self {
         let len = map.len();
         let common = common_prefix(map.keys());
@@ -100,7 +100,7 @@ impl Index {
         Self { chunks, len }
     }
 
-    /// Sets the location of a key; returns the one before.
+    /// Sets the location of a key. Returns the previous one.
     pub fn insert(&mut self, key: &Key, location: Location) -> Option<Location> {
         let at = self.chunk_of(key.as_str()).unwrap_or(0);
         if self.chunks.is_empty() {
@@ -117,7 +117,7 @@ impl Index {
         }
     }
 
-    /// Takes a key out; returns where it was.
+    /// Removes a key. Returns its location.
     pub fn remove(&mut self, key: &str) -> Option<Location> {
         let at = self.chunk_of(key)?;
         let place = self.chunks[at].binary_search_by(|e| e.key.as_str().cmp(key)).ok()?;
@@ -131,7 +131,7 @@ impl Index {
 
     fn add(&mut self, mut at: usize, mut place: usize, entry: Entry) {
         if self.chunks[at].len() == CHUNK {
-            // Keys that arrive in order leave full chunks behind, others half full ones.
+            // Keys that are inserted in order leave full chunks behind; others leave half full ones.
             let half = if place == CHUNK { CHUNK } else { CHUNK / 2 };
             let upper = self.chunks[at].split_off(half);
             self.chunks[at].shrink_to_fit();
@@ -148,8 +148,8 @@ impl Index {
         chunk.insert(place, entry);
     }
 
-    /// Calls `each` for the keys that sort at or after `from` (after it, when `exclusive`), in order,
-    /// until it says `false`.
+    /// Calls `each` for the keys at or after `from` (after it, if `exclusive`), in order, until it returns
+    /// `false`.
     pub fn visit_from(
         &self,
         from: &str,
@@ -170,14 +170,14 @@ impl Index {
         }
     }
 
-    /// The chunk that holds `key` or would hold it.
+    /// The chunk that holds `key`, or that would hold it.
     fn chunk_of(&self, key: &str) -> Option<usize> {
         let after = self.chunks.partition_point(|c| c[0].key.as_str() <= key);
         (!self.chunks.is_empty()).then(|| after.saturating_sub(1))
     }
 }
 
-/// How many bytes all keys begin with.
+/// The length of the prefix that all keys share, in bytes.
 fn common_prefix<'a>(mut keys: impl Iterator<Item = &'a Key>) -> usize {
     let Some(first) = keys.next().map(|k| k.as_str().as_bytes()) else { return 0 };
     keys.fold(first.len(), |common, key| {
@@ -186,7 +186,7 @@ fn common_prefix<'a>(mut keys: impl Iterator<Item = &'a Key>) -> usize {
     })
 }
 
-/// The first bytes as a number that sorts as they do; where two are equal, the keys decide.
+/// The first bytes as a number that sorts as they do. If two numbers are equal, the keys decide.
 fn lead(bytes: &[u8]) -> u64 {
     let mut lead = [0; 8];
     let take = bytes.len().min(8);

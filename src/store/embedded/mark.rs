@@ -1,11 +1,11 @@
-//! How far the log is known to be durable, in a file beside it.
+//! Records how far the log is known to be durable, in a file beside the log.
 //!
-//! Written after each sync and before anybody is told, and not synced itself: so it costs a write into
-//! the page cache and nothing on the disk. What it says was durable when it was written, hence it is
-//! true whenever it is found, and what is missing of it is damage: a newest segment that is gone or
-//! empty, a tail that was cut or zeroed, a last group with a flipped bit. After the end of a process
-//! the mark is the newest one. After a failure of power it may be as old as the system's own writing
-//! back (about half a minute), but not older than the newest segment, whose beginning is synced.
+//! The mark is written after each sync and before any caller is answered. It is not synced itself, so it
+//! costs one write into the page cache and no disk access. What it says was durable when it was written. So
+//! it is true whenever it is found, and anything before it that is missing is damage: a newest segment that
+//! is gone or empty, a tail that was cut or zeroed, a last group with a flipped bit. After the end of a
+//! process, the mark is up to date. After a power failure, it may be as old as the system's own write-back,
+//! about half a minute, but not older than the newest segment, whose beginning is synced.
 //!
 //! ```text
 //! 0 crc u32 | 4 end u32 | 8 segment u64 | 16 log_id u128 | zeros
@@ -24,11 +24,12 @@ use super::{
     frame::{put, u32_at, u64_at, u128_at},
 };
 
-/// Its name in the store's directory.
+/// The name of the file in the store's directory.
 pub(super) const MARK: &str = "MARK";
-/// What the disk calls it: segments are numbered from 1.
+/// Its id in calls of the disk. Segments are numbered from 1.
 pub(super) const MARK_ID: u64 = 0;
-/// Length of the file. What is written of it lies in one sector: it is there as a whole or not at all.
+/// The length of the file, in bytes. The used part lies in one sector, so a write of it happens as a whole or not
+/// at all.
 const MARK_FILE_BYTES: u32 = 512;
 const MARK_BYTES: usize = 32;
 
@@ -58,23 +59,23 @@ impl Durable {
     }
 }
 
-/// The file. Without it, as on a disk that is full, the store serves all the same.
+/// The mark's file. If it cannot be made, for instance on a full disk, the store works without it.
 #[derive(Debug)]
 pub(super) struct Mark {
     file: Option<File>,
     log_id: u128,
-    /// What it said when it was opened.
+    /// What the file said when it was opened.
     pub found: Option<Durable>,
 }
 
 impl Mark {
-    /// Opens it, or makes it where it is missing.
+    /// Opens the file, or makes it if it is missing.
     pub fn open(directory: &Directory, disk: &dyn Disk) -> Result<Self, OpenError> {
         let path = directory.path.join(MARK);
         let log_id = directory.meta.log_id;
         let (file, bytes) = read(&path).map_err(OpenError::at(&path))?;
         let found = Durable::decode(&bytes, log_id);
-        // One that was just made has zeros. No crash leaves anything else.
+        // A file that was just made holds zeros. No crash leaves anything else.
         if found.is_none() && bytes.iter().any(|byte| *byte != 0) {
             return Err(OpenError::MarkCorrupt { path });
         }
@@ -86,7 +87,7 @@ impl Mark {
         Ok(Self { file, log_id, found })
     }
 
-    /// Takes note of what is durable.
+    /// Records what is durable.
     pub fn set(&self, durable: Durable, disk: &dyn Disk) {
         if let Some(file) = &self.file
             && let Err(error) = disk.write(MARK_ID, file, &durable.encode(self.log_id), 0)
@@ -95,7 +96,7 @@ impl Mark {
         }
     }
 
-    /// The same, durably.
+    /// Records what is durable, and makes the record itself durable.
     pub fn set_durably(&self, durable: Durable, disk: &dyn Disk) {
         self.set(durable, disk);
         if let Some(file) = &self.file
@@ -117,7 +118,7 @@ fn read(path: &PathBuf) -> io::Result<(Option<File>, Vec<u8>)> {
     Ok((Some(file), bytes))
 }
 
-/// An old mark is as true as a new one: only less is told of damage.
+/// An old mark is still true. It only detects less damage.
 fn complain(error: &io::Error) {
-    tracing::warn!(%error, "cannot note how far the log is durable; less damage would be found");
+    tracing::warn!(%error, "cannot write MARK; after a crash, less damage is detected");
 }

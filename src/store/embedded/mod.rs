@@ -1,33 +1,41 @@
 //! The embedded store: one directory, one process, an append-only log with group commit.
 //!
-//! Every write becomes a frame ([`frame`]) in the newest of a row of segments ([`segment`]); one thread
-//! ([`writer`]) appends all writes that are waiting, makes them durable with a single sync, and only
-//! then updates the index, tells listeners and answers callers. An index in memory ([`index`]) knows
-//! where each key's current frame is; records themselves stay on disk. With every group a bit of the
-//! oldest segment is looked through ([`compaction`]): what is current is carried to the end of the log,
-//! and the segment is used again. So the retained log is the history too. Segments are made ahead of
-//! their use by a second thread ([`spares`]).
+//! Every write becomes a frame ([`frame`]) in the newest of a sequence of segments ([`segment`]). One thread
+//! ([`writer`]) appends all waiting writes and makes them durable with a single sync. Only then does it
+//! update the index, publish the changes and answer the callers. An index in memory ([`index`]) knows where
+//! each key's current frame is; the records themselves stay on disk. With every group of writes, compaction
+//! ([`compaction`]) examines a part of the oldest segment. It copies the current frames to the end of the
+//! log, and the segment is then reused. So the retained log is also the history. A second thread ([`spares`])
+//! makes segments ahead of their use.
 //!
-//! Guarantees: a write that was reported committed survives the end of the process and of the machine;
-//! revisions strictly increase through everything, also when the newest writes were compacted away;
-//! the changes of a write are published after it is durable, in the order of revisions, and
-//! [`history`](LeaseStore::history) has them or says `Gap`; a damaged log is told from a torn one, and
-//! is not opened; a record that rotted or that is too new is one key's trouble, never a panic; a full
-//! disk refuses writes and loses none, and the store goes on by itself.
+//! Guarantees:
+//! - A write that was reported committed survives the end of the process and a power failure.
+//! - Revisions strictly increase, also when the newest writes were compacted away.
+//! - The changes of a write are published after it is durable, in the order of revisions.
+//!   [`history`](LeaseStore::history) returns them or says `Gap`.
+//! - Recovery tells a damaged log from a torn one, and does not open a damaged log.
+//! - A record that is corrupt on disk, or that a newer program wrote, affects only its own key and never
+//!   causes a panic.
+//! - A full disk refuses writes and loses none. The store continues by itself when there is room.
 //!
-//! Damage, that is any change of any byte, of the length or the name of a file, is told wherever it takes
-//! something away that was reported committed, if the process ended in any way and the system did not
-//! ([`mark`] says up to where the log went). After the machine's end the mark may be some half a minute
-//! old. Then too damage is told in a segment before the newest one, to all of the newest one, and
-//! before a group that is still there.
+//! Damage is any change of a byte, of a file's length or of a file's name. While the operating system lives,
+//! however the process ended, the store detects all damage that takes away anything that was reported
+//! committed ([`mark`] records up to where the log was durable). After a power failure, the mark may be about
+//! half a minute old. The store then still detects damage in a segment before the newest one, damage to all
+//! of the newest one, and damage before a group that is still there.
 //!
-//! Does not guarantee: that an unclean end's last, never acknowledged group is gone (all, some or none
-//! of its writes may be there); that, after the machine's end, damage that reaches to the very end of the log
-//! is told from a torn write, as far as it lies behind the mark that the disk has; service after the disk
-//! failed a write or a sync: then every write is refused until a restart read the log again.
+//! Does not guarantee:
+//! - That the last group, never acknowledged, is gone after an unclean end. All, some or none of its writes
+//!   may be there.
+//! - After a power failure, that damage which reaches to the very end of the log behind the mark on disk is
+//!   told from a torn write.
+//! - Service after the disk failed a write or a sync. Every write is then refused until a restart has read
+//!   the log again.
 //!
-//! Assumes: a local file system on which `fdatasync` means it, whose blocks keep their other sectors
-//! when one is written again; nobody else changes the files.
+//! Assumes:
+//! - A local file system whose `fdatasync` makes data durable.
+//! - Blocks that keep their other sectors when one sector is rewritten.
+//! - Nobody else changes the files.
 
 mod compaction;
 mod directory;
@@ -80,48 +88,48 @@ use super::{
 };
 use crate::lease::{Epoch, Key, Nonce, Policies, Revision};
 
-/// Size of a log segment unless said otherwise, bytes.
+/// The default size of a log segment, in bytes.
 pub const DEFAULT_SEGMENT_BYTES: u64 = 4 << 20;
-/// How much of the log is kept at least, as history, unless said otherwise, bytes.
+/// How much of the log is always kept as history by default, in bytes.
 pub const DEFAULT_MIN_LOG_BYTES: u64 = 32 << 20;
-/// How many keys a store may hold unless said otherwise.
+/// How many keys a store may hold by default.
 pub const DEFAULT_MAX_KEYS: u64 = 10_000_000;
-/// Segments are at least this long: a longest key with a record of some size fits.
+/// The smallest segment, in bytes. A key of maximum length with a record of moderate size fits.
 const MIN_SEGMENT_BYTES: u64 = 16 << 10;
-/// And at most this: recovery holds one in memory.
+/// The largest segment, in bytes. Recovery holds one in memory.
 const MAX_SEGMENT_BYTES: u64 = 256 << 20;
 
-/// The wall clock: milliseconds since 1970. Only people read it.
+/// The wall clock, in milliseconds since 1970. Only people read it.
 pub type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// Learns of each sync, for a histogram. Called on the writer's thread: be quick.
+/// Observes each sync, for a histogram. The writer's thread calls it, so it must be quick.
 pub trait Observer: Send + Sync {
     /// A reading of a clock, in nanoseconds.
     fn nanos(&self) -> u64;
-    /// One sync made `writes` writes durable and took this long.
+    /// One sync made `writes` writes durable and took `took`.
     fn synced(&self, writes: usize, took: Duration);
 }
 
 /// How to open a store.
 #[derive(Clone)]
 pub struct Options {
-    /// The store's directory; made when it is missing.
+    /// The store's directory. It is created if it is missing.
     pub dir: PathBuf,
-    /// Size of log segments made from now on, 16 KiB to 256 MiB; values outside are moved inside.
-    /// No record can be longer.
+    /// The size of log segments made from now on, 16 KiB to 256 MiB. Values outside are clamped. No record can be
+    /// longer than a segment.
     pub segment_bytes: u64,
-    /// The log is not compacted below this many bytes. History reaches back at least so far.
+    /// The log is not compacted below this many bytes, so the history covers at least that much.
     pub min_log_bytes: u64,
-    /// A write that would make one key more is refused.
+    /// A write that would add a key beyond this number is refused.
     pub max_keys: u64,
-    /// What a new store is made with.
+    /// The values that a new store is created with.
     pub fresh: Fresh,
-    /// Learns of each sync.
+    /// Observes each sync.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl Options {
-    /// The defaults for a directory.
+    /// The default options for a directory.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>, fresh: Fresh) -> Self {
         Self {
@@ -141,22 +149,22 @@ impl Options {
     }
 }
 
-/// Figures about a store since it was opened.
+/// Statistics of a store since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Keys that have a record.
     pub keys: u64,
-    /// Bytes of the current records, with their frames.
+    /// Bytes of the current records, including their frames.
     pub live_bytes: u64,
-    /// Bytes of all segment files, spare ones too.
+    /// Bytes of all segment files, including spare ones.
     pub log_bytes: u64,
     /// Writes that were committed.
     pub writes: u64,
-    /// Syncs, that is group commits.
+    /// Syncs. Each is one group commit.
     pub syncs: u64,
     /// Records that compaction copied.
     pub carried: u64,
-    /// Compaction cannot read the oldest segment: the log grows.
+    /// Compaction cannot read the oldest segment, so the log grows.
     pub stuck: bool,
 }
 
@@ -168,22 +176,22 @@ pub struct EmbeddedStore {
     running: Mutex<Option<Running>>,
 }
 
-/// What ends with the store.
+/// What ends together with the store.
 #[derive(Debug)]
 struct Running {
     writer: JoinHandle<()>,
     maker: JoinHandle<()>,
-    /// Let go of last.
+    /// Released last.
     _lock: std::fs::File,
 }
 
 impl EmbeddedStore {
-    /// Opens the store in a directory, or makes one there when the directory is empty or missing.
+    /// Opens the store in a directory. Creates one if the directory is empty or missing.
     ///
-    /// Reads the whole log, so it takes about a second per million records. Blocks.
+    /// Reads the whole log, which takes about one second per million records. Blocks.
     ///
     /// # Errors
-    /// [`OpenError`] says what to do.
+    /// See [`OpenError`], whose text says what to do.
     pub fn open(options: Options, clock: WallClock) -> Result<Self, OpenError> {
         Self::open_on(options, clock, disk::of_this_process())
     }
@@ -203,7 +211,7 @@ impl EmbeddedStore {
         Ok(store)
     }
 
-    /// A store whose threads do not run yet: its writer, and the lock to hold.
+    /// Builds a store whose threads do not run yet. Returns the store, its writer, and the lock to hold.
     fn assemble(
         options: &Options,
         clock: WallClock,
@@ -222,11 +230,11 @@ impl EmbeddedStore {
         Ok((Self { shared, secret, running: Mutex::new(None) }, writer, lock))
     }
 
-    /// Gives the store in `dir` another identity and epoch: what has to be done with a restored
-    /// backup before it is opened, so that no token is given twice.
+    /// Gives the store in `dir` another identity and epoch. A restored backup needs this before it is opened, so
+    /// that no token is given twice.
     ///
     /// # Errors
-    /// [`OpenError`], also when `epoch` is not above the present one.
+    /// [`OpenError`], also if `epoch` is not above the current one.
     pub fn restamp(dir: &Path, identity: Nonce, epoch: Epoch) -> Result<(), OpenError> {
         let path = dir.join("META");
         let never = Fresh { identity, secret: [0; 32], created_ms: 0 };
@@ -239,8 +247,8 @@ impl EmbeddedStore {
         directory.restamp(identity, epoch, &RealDisk)
     }
 
-    /// A restore begins: until [`Self::end_restore`] the store is opened to nobody whose [`Options::fresh`] has another
-    /// identity, also after a crash.
+    /// Begins a restore. Until [`Self::end_restore`], also after a crash, the store can be opened only with the
+    /// identity `by` in [`Options::fresh`].
     ///
     /// # Errors
     /// [`OpenError`].
@@ -248,7 +256,7 @@ impl EmbeddedStore {
         directory::begin_restore(dir, by, &RealDisk)
     }
 
-    /// All of the backup is durable.
+    /// Ends a restore: all of the backup is durable.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -256,14 +264,14 @@ impl EmbeddedStore {
         directory::end_restore(dir, &RealDisk)
     }
 
-    /// Figures for metrics and tests.
+    /// Statistics for metrics and tests.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shared.stats()
     }
 
-    /// Refuses new writes, settles those that wait, ends the threads and lets go of the lock. Blocks.
-    /// Reads go on to work. Doing it twice does nothing.
+    /// Refuses new writes, settles the waiting ones, ends the threads and releases the lock. Blocks. Reads still
+    /// work afterwards. Calling it again has no effect.
     pub fn close(&self) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(running) = running else { return };
@@ -272,7 +280,7 @@ impl EmbeddedStore {
         self.shared.spares.stop();
         let maker = running.maker.join();
         if writer.is_err() || maker.is_err() {
-            tracing::error!("a thread of the store panicked");
+            tracing::error!("a thread of the store panicked; restart tenure");
         }
     }
 }
@@ -283,8 +291,8 @@ impl Drop for EmbeddedStore {
     }
 }
 
-/// Reads complete at once on the caller's thread, from memory and the page cache: about a microsecond
-/// per record. Ask for at most some 1000 records or changes at a time.
+/// Reads complete immediately on the caller's thread, from memory and the page cache. They take about one
+/// microsecond per record. Request at most about 1000 records or changes at a time.
 impl LeaseStore for EmbeddedStore {
     fn meta(&self) -> Arc<Meta> {
         self.shared.meta.clone()
@@ -298,7 +306,7 @@ impl LeaseStore for EmbeddedStore {
         Box::pin(ready(self.shared.read(key.as_str())))
     }
 
-    /// The write is on its way when this returns, whether or not the future is polled.
+    /// The write has been queued when this returns, whether or not the future is polled.
     fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {
         let Write { key, expected, record, changes } = write;
         let Some(draft) = frame::draft(&key, &record, &changes) else {
@@ -318,11 +326,11 @@ impl LeaseStore for EmbeddedStore {
                 Ok(Verdict::Settled(outcome)) => outcome,
                 Ok(Verdict::Conflict) => match shared.read(key.as_str()) {
                     Ok(found) => Outcome::Conflict(found),
-                    // It was not written; what is there instead cannot be told.
+                    // The write did not happen, but the record that is there instead cannot be read.
                     Err(why) => Outcome::Refused(why),
                 },
                 Err(_) => {
-                    let why = "the store's writer ended; a restart is needed".to_owned();
+                    let why = "the store's writer has ended; restart tenure".to_owned();
                     Outcome::Unknown(StoreError::Unavailable(why))
                 }
             }
@@ -338,7 +346,7 @@ impl LeaseStore for EmbeddedStore {
             return Box::pin(ready(self.shared.read(key.as_str()).map(|found| found.is_none())));
         }
         let mut draft = Vec::new();
-        // A key is far shorter than a frame may be.
+        // A key is far shorter than the longest frame.
         let _ = frame::draft_raw(&mut draft, key.as_str(), &[]);
         let (reply, verdict) = oneshot::channel();
         let (kind, changes) = (Kind::Forgotten, Vec::new());
@@ -354,7 +362,7 @@ impl LeaseStore for EmbeddedStore {
                 Ok(Verdict::Settled(Outcome::Conflict(_)) | Verdict::Conflict) => {
                     Ok(shared.read(key.as_str())?.is_none())
                 }
-                Err(_) => Err(StoreError::Unavailable("the store's writer ended".to_owned())),
+                Err(_) => Err(StoreError::Unavailable("the store's writer has ended".to_owned())),
             }
         })
     }

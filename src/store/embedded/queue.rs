@@ -1,4 +1,4 @@
-//! Writes on their way to the writer.
+//! The queue of writes for the writer.
 
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
@@ -13,32 +13,32 @@ use super::{
 };
 use crate::lease::{Change, Key, Revision};
 
-/// How many writes may wait. At 100 000 writes/s that is 2.6 s of them, and about 100 MB.
+/// How many writes may wait. At 100 000 writes/s, these are 2.6 s of writes and about 100 MB.
 pub(super) const MAX_WAITING: usize = 262_144;
 
-/// A write, encoded by its caller.
+/// A write that its caller has encoded.
 #[derive(Debug)]
 pub(super) struct Job {
     pub key: Key,
     pub expected: Revision,
     /// A [`frame::draft`](super::frame::draft).
     pub draft: Vec<u8>,
-    /// What the frame is for.
+    /// The kind of the frame.
     pub kind: Kind,
     pub changes: Vec<Change>,
     pub reply: oneshot::Sender<Verdict>,
 }
 
-/// What the writer says.
+/// The writer's answer.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// It is settled.
+    /// The write is settled.
     Settled(Outcome),
-    /// The revision was another one; the caller's thread reads what is there.
+    /// The key had another revision. The caller's thread reads what is there.
     Conflict,
 }
 
-/// A bounded queue that its one reader empties in one go.
+/// A bounded queue that its only reader empties at once.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -53,7 +53,7 @@ struct State {
 }
 
 impl Queue {
-    /// Adds a write, or says why not.
+    /// Adds a write, or returns why it is refused.
     pub fn push(&self, job: Job) -> Result<(), StoreError> {
         let mut state = self.lock();
         if let Some(why) = &state.closed {
@@ -70,7 +70,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits for writes and takes them all into `jobs`, which is empty; `false` when the queue is
+    /// Waits for writes and moves them all into `jobs`, which must be empty. Returns `false` once the queue is
     /// closed and empty.
     pub fn take(&self, jobs: &mut Vec<Job>) -> bool {
         let mut state = self.lock();
@@ -87,27 +87,27 @@ impl Queue {
         }
     }
 
-    /// Rests for so long, or until the queue is closed.
+    /// Waits for this span, or until the queue is closed.
     pub fn pause(&self, span: Duration) {
         let state = self.lock();
         let closed = |state: &mut State| state.closed.is_none();
         drop(self.wake.wait_timeout_while(state, span, closed));
     }
 
-    /// Accepts nothing more. The first reason stays.
+    /// Closes the queue. The first reason is kept.
     pub fn close(&self, why: StoreError) {
         self.lock().closed.get_or_insert(why);
         self.wake.notify_one();
     }
 
-    /// Refuses what no group has taken yet.
+    /// Refuses the writes that are not part of a group yet.
     pub fn refuse_waiting(&self, why: &StoreError) {
         for job in self.drain() {
             let _ = job.reply.send(Verdict::Settled(Outcome::Refused(why.clone())));
         }
     }
 
-    /// Takes what nobody will read any more.
+    /// Removes what nobody will read any more.
     pub fn drain(&self) -> Vec<Job> {
         std::mem::take(&mut self.lock().jobs)
     }
@@ -116,7 +116,7 @@ impl Queue {
         self.lock().closed.clone()
     }
 
-    // Nothing panics while it holds the lock, and every state is a whole one.
+    // Nothing panics while it holds the lock, and every state is consistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

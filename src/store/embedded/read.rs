@@ -1,5 +1,5 @@
-//! Reads: one key, a range of keys, the history. They run on the caller's thread and are done when
-//! they return; the lock is held for look-ups only, never for the disk.
+//! Reads of one key, of a range of keys, and of the history. They run on the caller's thread and are complete
+//! when they return. The lock is held for look-ups only, never for disk access.
 
 use std::{io, sync::Arc};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::lease::{CodecError, Key, Nonce, Record, Token};
 
-/// A scan looks up so many keys at a time, so that it never keeps the writer from the index for long.
+/// A scan looks up this many keys at a time, so that it never keeps the index from the writer for long.
 const SCAN_CHUNK: usize = 512;
 
 impl Shared {
@@ -32,20 +32,20 @@ impl Shared {
         segment: Option<&Segment>,
     ) -> Result<Found, StoreError> {
         let Some(segment) = segment else {
-            let why = format!("the index names a segment that is not there, for {key:?}");
+            let why = format!("the index names a missing segment for {key:?}");
             return Err(StoreError::Unavailable(why));
         };
         let bytes = segment.read(location.offset(), location.len()).map_err(|e| unreadable(&e))?;
         let sound = frame::parse(&bytes, segment.seed)
             .filter(|f| f.key == key && f.revision == location.revision());
-        // What rotted on the disk is this key's trouble alone: somebody unknown holds it.
+        // Corruption on the disk affects only this key: an unknown owner holds it.
         let record = sound.map_or(Err(CodecError::Checksum), |f| self.decode(&f)).map(Arc::new);
         Ok(Found { revision: location.revision(), record })
     }
 
     fn decode(&self, frame: &Frame<'_>) -> Result<Record, CodecError> {
         let mut record = Record::decode(frame.record)?;
-        // A token of an earlier epoch stays what it was when the epoch is raised.
+        // A token of an earlier epoch keeps its value when the epoch is raised.
         if frame.epoch != self.meta.epoch
             && let Some(tenure) = &mut record.tenure
             && tenure.token == Token::OF_THIS_WRITE
@@ -113,7 +113,7 @@ impl Shared {
         }
     }
 
-    /// The changes from a part on; `None` when compaction overtook the reader before it had any.
+    /// The changes from a part on; `None` if compaction overtook the reader before it had read any.
     fn read_from(
         &self,
         mut part: Part,
@@ -126,14 +126,14 @@ impl Shared {
             match following {
                 Following::Part(next) => part = next,
                 Following::Nothing => break,
-                // What was found has no hole; whether what follows has one, the next call tells.
+                // The changes found so far have no hole. The next call tells whether one follows.
                 Following::Forgotten => return Ok((!changes.is_empty()).then_some(changes)),
             }
         }
         Ok(Some(changes))
     }
 
-    /// Adds the changes of a segment; `false` when there are enough.
+    /// Adds the changes of a segment. Returns `false` once there are enough.
     fn read_part(
         &self,
         part: &Part,

@@ -1,11 +1,12 @@
-//! Reads the log when a store is opened, and judges damage.
+//! Reads the log when a store is opened, and decides whether it is damaged.
 //!
-//! The log is a sequence of groups, each made durable by one sync before the next was begun, and no
-//! group lies in two segments. So only the last group of the newest segment can be torn by a crash:
-//! some of its sectors are there and some are not. Each frame tells where its group began. Hence an
-//! unsound place is a legitimate end exactly if no sound frame behind it belongs to a later group, and
-//! the [`mark`](super::mark) does not say that more was durable; what is behind it is then overwritten.
-//! Everywhere else it is damage, and the store stays shut. Nothing is changed before all is judged.
+//! The log is a sequence of groups. One sync makes each group durable before the next one begins, and no
+//! group spans two segments. So a crash can tear only the last group of the newest segment: some of its
+//! sectors are there and some are not. Each frame records where its group began. Hence an invalid place is a
+//! legitimate end of the log exactly if no valid frame after it belongs to a later group, and the
+//! [`mark`](super::mark) does not say that more was durable. Recovery then overwrites everything after that
+//! place. An invalid place anywhere else is damage, and the store is not opened. Recovery changes nothing
+//! before it has judged everything.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -29,7 +30,7 @@ use super::{
 };
 use crate::lease::{Key, Revision};
 
-/// What the log held.
+/// The content of the log.
 #[derive(Debug)]
 pub(super) struct Recovered {
     pub table: Table,
@@ -39,7 +40,7 @@ pub(super) struct Recovered {
     pub latest: Position,
     /// Empty segments that can be used, in the order of their ids.
     pub spares: VecDeque<Spare>,
-    /// The id of the segment that is made next.
+    /// The id of the next segment to be made.
     pub next_id: u64,
 }
 
@@ -72,7 +73,7 @@ pub(super) fn recover(
         let needed = files.partition_point(|f| f.segment.id < oldest);
         let leftovers: Vec<u64> = files.drain(..needed).map(|f| f.segment.id).collect();
         recovery.read_log(files, oldest)?;
-        // Only now: what they held was carried into frames that have just been made durable.
+        // Only now: the frames carried out of them have just been made durable.
         leftovers.into_iter().for_each(|id| recovery.remove(id));
     }
     let spares = recovery.sort_out(unused, &mut next_id, segment_bytes);
@@ -83,7 +84,7 @@ pub(super) fn recover(
 
 struct Candidate {
     segment: Segment,
-    /// `None`: not a segment in use, or its header is damaged.
+    /// `None` if the segment is not in use, or if its header is damaged.
     header: Option<Header>,
 }
 
@@ -127,13 +128,13 @@ impl Recovery<'_> {
         }
         let header = Header::decode(&header, id, self.directory.meta.log_id);
         if header.is_some_and(|header| header.bytes != 0 && header.bytes != bytes) {
-            return Err(self.corrupt(id, bytes, "it has not the size that it was made with"));
+            return Err(self.corrupt(id, bytes, "its size has changed"));
         }
         let segment = Segment::new(id, self.directory.meta.log_id, file, bytes);
         Ok(Candidate { segment, header })
     }
 
-    /// Files behind the log hold nothing: not a segment whose header was damaged.
+    /// Checks that files newer than the log are empty. A segment with a damaged header is not.
     fn refuse_used(&self, unused: &VecDeque<Candidate>) -> Result<(), OpenError> {
         for Candidate { segment, .. } in unused {
             let used = segment.has_frame_from(HEADER, |_| true);
@@ -144,7 +145,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// The log does not end in a segment before the one that was begun.
+    /// Checks that the log does not end in a segment before the newest one that was begun.
     fn refuse_missing(&self, newest: Option<&Candidate>) -> Result<(), OpenError> {
         let begun = self.mark.found.map_or(0, |durable| durable.segment);
         if begun <= newest.map_or(0, |newest| newest.segment.id) {
@@ -154,8 +155,8 @@ impl Recovery<'_> {
         Err(self.corrupt(begun, 0, if there { "it is empty" } else { "the file is missing" }))
     }
 
-    /// Refuses a log whose end is damaged. Returns the oldest segment that it needs: what its newest one
-    /// says, in its header or later.
+    /// Refuses a log whose end is damaged. Returns the oldest segment that the log needs, as the newest segment
+    /// says in its header or later.
     fn judge_newest(&self, newest: &Candidate) -> Result<u64, OpenError> {
         let segment = &newest.segment;
         let at = |error| OpenError::at(self.path(segment.id))(error);
@@ -168,11 +169,11 @@ impl Recovery<'_> {
         }
         let end = frames.at();
         if segment.has_frame_from(end, |frame| frame.group_start > end).map_err(at)? {
-            return Err(self.corrupt(segment.id, end, "no sound record where one was"));
+            return Err(self.corrupt(segment.id, end, "no valid record where the log had one"));
         }
         let durable = self.mark.found.filter(|durable| durable.segment == segment.id);
         if durable.is_some_and(|durable| durable.end > end) {
-            return Err(self.corrupt(segment.id, end, "the log went on behind this place"));
+            return Err(self.corrupt(segment.id, end, "the log continued beyond this place"));
         }
         Ok(oldest)
     }
@@ -198,7 +199,7 @@ impl Recovery<'_> {
             self.table.push(Slot::new(Arc::new(file.segment), &header));
             match files.peek() {
                 Some(next) => {
-                    // The header of the next one is judged in its turn.
+                    // The header of the next segment is judged in its turn.
                     let end = next.header.map_or(HEADER, |h| h.previous_end);
                     self.read_sealed(end)?;
                 }
@@ -208,18 +209,18 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Reads a segment that must have sound frames up to `end` exactly.
+    /// Reads a segment that must have valid frames exactly up to `end`.
     fn read_sealed(&mut self, end: u32) -> Result<(), OpenError> {
         let segment = self.newest_segment();
         let (at, _) = self.read_frames(&segment, end)?;
         if at != end {
-            return Err(self.corrupt(segment.id, at, "no sound record where one was"));
+            return Err(self.corrupt(segment.id, at, "no valid record where the log had one"));
         }
         self.table.extend_newest(end);
         Ok(())
     }
 
-    /// Reads the segment that was written last, finds its end and makes it final.
+    /// Reads the newest segment, finds its end and makes it final.
     fn read_newest(&mut self) -> Result<(), OpenError> {
         let segment = self.newest_segment();
         let (end, last_group) = self.read_frames(&segment, segment.bytes)?;
@@ -229,26 +230,25 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Makes what was accepted durable, and what was not never come back.
+    /// Makes everything that was accepted durable, and makes sure that nothing else comes back.
     ///
-    /// After a failed sync the system may hold pages that it believes to be on disk and that are not:
-    /// so the header and the last group, which alone can be such, are written again. And zeros that are
-    /// read behind them need not be there: a process before this one may have written them, and its sync
-    /// failed.
+    /// After a failed sync, the system may hold pages that it takes for durable although they are not. Only the
+    /// header and the last group can be such pages, so both are written again. Zeros after them may not be
+    /// durable either: an earlier process may have written them before its sync failed.
     fn settle(&self, segment: &Segment, last_group: u32, end: u32) -> std::io::Result<()> {
         self.disk.write(segment.id, &segment.file, &segment.read(0, HEADER)?, 0)?;
         let group = segment.read(last_group, end - last_group)?;
         self.disk.write(segment.id, &segment.file, &group, last_group)?;
         let rest = segment.read(end, segment.bytes - end)?;
         if let Some(last) = rest.iter().rposition(|byte| *byte != 0) {
-            let why = "a write that nobody was told of was torn; what is left of it is removed";
+            let why = "removing the rest of a torn write, which was never acknowledged";
             tracing::warn!(segment = segment.id, at = end, bytes = last + 1, "{why}");
         }
         self.disk.write(segment.id, &segment.file, &vec![0; rest.len()], end)?;
         self.disk.sync(segment.id, &segment.file)
     }
 
-    /// Takes in sound frames up to `end`; returns where they end and where their last group begins.
+    /// Reads valid frames up to `end`. Returns where they end and where their last group begins.
     fn read_frames(&mut self, segment: &Segment, end: u32) -> Result<(u32, u32), OpenError> {
         let mut frames = segment.frames(HEADER, end);
         let mut last_group = HEADER;
@@ -268,7 +268,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// Takes in one frame, or says what is wrong with it.
+    /// Adds one frame, or says what is wrong with it.
     fn take_in(&mut self, id: u64, offset: u32, frame: &Frame<'_>) -> Result<(), &'static str> {
         if frame.kind == Kind::Oldest {
             return Ok(());
@@ -307,7 +307,7 @@ impl Recovery<'_> {
         Arc::clone(&slot.expect("a segment was pushed just before").segment)
     }
 
-    /// Files newer than the log, with nothing in them: spares that go on being spares.
+    /// Handles the empty files newer than the log: they remain spares.
     fn sort_out(
         &self,
         unused: VecDeque<Candidate>,

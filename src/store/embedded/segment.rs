@@ -1,4 +1,4 @@
-//! A segment: a file of fixed size with a header in a sector of its own, then frames.
+//! A segment: a file of fixed size. It has a header in a sector of its own, followed by frames.
 
 use std::{
     fs::File,
@@ -13,30 +13,31 @@ use super::{
 };
 use crate::lease::Revision;
 
-/// Where frames begin. The header has its sector for itself, so that appending never rewrites it.
+/// Where frames begin. The header has a sector of its own, so appending never rewrites it.
 pub(super) const HEADER: u32 = 512;
 const MAGIC: &[u8; 8] = b"tenureSG";
 pub(super) const VERSION: u32 = 1;
 pub(super) const HEADER_CRC_AT: usize = 81;
-/// How much a [`Frames`] reads at once.
+/// How many bytes a [`Frames`] reads at once.
 const WINDOW: u32 = 256 * 1024;
 
-/// What a segment says about itself and about the log before it. Durable before its first frame.
+/// What a segment records about itself and about the log before it. It is durable before the segment's first
+/// frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// Segments are numbered 1, 2, 3… and never twice.
+    /// Segments are numbered 1, 2, 3…. No number is used twice.
     pub id: u64,
-    /// The store's log.
+    /// Identifies the store's log.
     pub log_id: u128,
-    /// Every revision below this one was given away before the segment began.
+    /// Every revision below this one was given out before the segment began.
     pub next_revision: Revision,
     /// The last change before the segment.
     pub before: Position,
-    /// The oldest segment that the log needs, when this one began.
+    /// The oldest segment that the log needed when this one began.
     pub oldest: u64,
-    /// Where the frames of the segment before end; 0 when there is none.
+    /// Where the frames of the previous segment end; 0 if there is none.
     pub previous_end: u32,
-    /// Size of the file; 0 where the header does not say.
+    /// The size of the file; 0 if the header does not say.
     pub bytes: u32,
 }
 
@@ -52,14 +53,14 @@ impl Header {
         put(&mut out, 48, &self.before.revision.0.to_le_bytes());
         put(&mut out, 56, &self.oldest.to_le_bytes());
         put(&mut out, 64, &self.bytes.to_le_bytes());
-        // At most two changes are in a write.
+        // A write has at most two changes.
         out[80] = self.before.index as u8;
         let crc = crc32fast::hash(&out[..HEADER_CRC_AT]);
         put(&mut out, HEADER_CRC_AT, &crc.to_le_bytes());
         out
     }
 
-    /// The version of a whole header that a newer program wrote.
+    /// The format version of an intact header that a newer program wrote.
     pub fn newer(bytes: &[u8]) -> Option<u32> {
         let body = bytes.get(..HEADER_CRC_AT)?;
         let whole =
@@ -67,7 +68,7 @@ impl Header {
         u32_at(body, 8).filter(|version| whole && *version > VERSION)
     }
 
-    /// The header, when it is whole and that of segment `id` of this log.
+    /// The header, if it is intact and belongs to segment `id` of this log.
     pub fn decode(bytes: &[u8], id: u64, log_id: u128) -> Option<Self> {
         let body = bytes.get(..HEADER_CRC_AT)?;
         if !body.starts_with(MAGIC)
@@ -93,9 +94,9 @@ impl Header {
 #[derive(Debug)]
 pub(super) struct Segment {
     pub id: u64,
-    /// Size of the file.
+    /// The size of the file.
     pub bytes: u32,
-    /// What checksums of its frames start from.
+    /// The seed of its frames' checksums.
     pub seed: u32,
     pub file: File,
 }
@@ -120,7 +121,7 @@ impl Segment {
         u64::from_str_radix(digits, 16).ok().filter(|_| canonical)
     }
 
-    /// The frame of `len` bytes at `offset`, unchecked.
+    /// The frame of `len` bytes at `offset`. Nothing is verified.
     pub fn read(&self, offset: u32, len: u32) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; len as usize];
         self.file.read_exact_at(&mut bytes, u64::from(offset))?;
@@ -132,7 +133,7 @@ impl Segment {
         Frames { segment: self, at, end: end.min(self.bytes), window: Vec::new(), start: at }
     }
 
-    /// Looks behind damage: whether any sound frame at or after `from` is such a one, by trying every place.
+    /// Searches after damage, at every place: whether any valid frame at or after `from` satisfies `such`.
     pub fn has_frame_from(&self, from: u32, such: impl Fn(&Frame<'_>) -> bool) -> io::Result<bool> {
         let from = from.next_multiple_of(ALIGN);
         if from >= self.bytes {
@@ -150,17 +151,17 @@ pub(super) struct Frames<'a> {
     at: u32,
     end: u32,
     window: Vec<u8>,
-    /// Offset of the window in the segment.
+    /// The offset of the window in the segment.
     start: u32,
 }
 
 impl Frames<'_> {
-    /// Where the next frame is, or the first place without a sound one.
+    /// The offset of the next frame, or the first place without a valid one.
     pub fn at(&self) -> u32 {
         self.at
     }
 
-    /// The next frame and its offset; `None` at the end, or where there is no sound frame.
+    /// The next frame and its offset; `None` at the end, or where there is no valid frame.
     pub fn next(&mut self) -> io::Result<Option<(u32, Frame<'_>)>> {
         if self.end.saturating_sub(self.at) < frame::HEAD as u32 {
             return Ok(None);
@@ -184,7 +185,7 @@ impl Frames<'_> {
         &self.window[(self.at - self.start) as usize..]
     }
 
-    /// Makes the window hold `want` bytes from `at` on; the caller knows that they exist.
+    /// Makes the window hold `want` bytes from `at` on. The caller knows that they exist.
     fn fill(&mut self, want: u32) -> io::Result<()> {
         let held = self.start as usize + self.window.len();
         if self.at >= self.start && (self.at as usize + want as usize) <= held {

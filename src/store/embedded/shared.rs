@@ -1,4 +1,4 @@
-//! What callers, the writer and the maker of spares have in common.
+//! The state that callers, the writer and the maker of spares share.
 
 use std::{
     path::PathBuf,
@@ -24,14 +24,14 @@ use super::{
 };
 use crate::lease::Revision;
 
-/// How many groups a slow listener may fall behind before it has to read the history. A group's news
-/// are of the order of its bytes, at most about 1 MiB.
+/// How many groups a slow listener may fall behind before it must read the history. The changes of a group take
+/// about as much memory as its bytes, at most about 1 MiB.
 const FEED_GROUPS: usize = 128;
 
-/// A write to the disk that takes longer than this hangs.
+/// A write to the disk that takes longer than this counts as hung.
 const HUNG: Duration = Duration::from_secs(5);
 
-/// Counts since the store was opened.
+/// Counters since the store was opened.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     writes: AtomicU64,
@@ -46,7 +46,7 @@ impl Counters {
         self.syncs.fetch_add(1, Relaxed);
     }
 
-    /// Whether compaction cannot read the log.
+    /// Sets whether compaction cannot read the log.
     pub fn set_stuck(&self, stuck: bool) {
         self.stuck.store(stuck, Relaxed);
     }
@@ -67,12 +67,12 @@ pub(super) struct Shared {
     pub feed: broadcast::Sender<News>,
     pub counters: Counters,
     table: RwLock<Table>,
-    /// Revision and index of the last change, packed.
+    /// The revision and index of the last change, packed.
     latest: AtomicU64,
     keys: AtomicU64,
     sessions: AtomicU64,
     failure: OnceLock<StoreError>,
-    /// When the write began that is under way, by the observer's clock; 0: there is none.
+    /// When the current write began, by the observer's clock; 0 if there is none.
     writing_since: AtomicU64,
 }
 
@@ -107,7 +107,7 @@ impl Shared {
         shared
     }
 
-    // The table is changed in steps that do not panic; a poisoned one is as good as any.
+    // The table is changed in steps that do not panic, so a poisoned lock is harmless.
     pub fn table(&self) -> RwLockReadGuard<'_, Table> {
         self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,7 +116,7 @@ impl Shared {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The segment that is to be written, and where.
+    /// The segment that is being written, and the position in it.
     pub fn active(&self) -> (Option<Arc<Segment>>, u32) {
         match self.table_mut().newest() {
             Some(slot) => (Some(Arc::clone(&slot.segment)), slot.end),
@@ -124,12 +124,12 @@ impl Shared {
         }
     }
 
-    /// How many records are kept.
+    /// How many records the store holds.
     pub fn counts(&self) -> Counts {
         Counts { keys: self.keys.load(Relaxed), sessions: self.sessions.load(Relaxed) }
     }
 
-    /// Takes note of the table's sizes.
+    /// Stores the table's sizes.
     pub fn note_sizes(&self, table: &Table) {
         let Counts { keys, sessions } = table.counts();
         self.keys.store(keys, Relaxed);
@@ -147,7 +147,7 @@ impl Shared {
     }
 
     pub fn set_failed(&self, why: StoreError) {
-        // Only the first reason is of interest.
+        // Only the first reason matters.
         let _ = self.failure.set(why);
     }
 
@@ -162,13 +162,13 @@ impl Shared {
         self.writing_since.load(Relaxed) > 0
     }
 
-    /// It is durable, or failed.
+    /// The write is durable, or failed.
     pub fn end_write(&self) {
         self.writing_since.store(0, Relaxed);
     }
 
-    /// The disk hangs, or has had no room for a write for long: nothing more is accepted meanwhile, and what waits to
-    /// be written hears of it.
+    /// Whether the disk hangs, or has had no room for a write for long. While it does, the store accepts nothing
+    /// more, and waiting writes are refused.
     pub fn hung(&self) -> Option<StoreError> {
         let since = self.writing_since.load(Relaxed);
         let now = self.observer.as_ref().filter(|_| since > 0)?.nanos();

@@ -1,4 +1,5 @@
-//! Segments made ahead of their use, by a thread of their own: a write never waits for zeros.
+//! Segments made ahead of their use, by a thread of their own, so that a write never waits for zeros to be
+//! written.
 
 use std::{
     collections::VecDeque,
@@ -23,16 +24,16 @@ pub(super) struct Spare {
     pub file: File,
 }
 
-/// The store of spares, shared by the writer, which takes, and the thread that makes.
+/// The spare segments. The writer takes them, and a thread makes them.
 #[derive(Debug)]
 pub(super) struct Spares {
     pub dir: PathBuf,
     pub segment_bytes: u32,
     pub disk: Arc<dyn Disk>,
     state: Mutex<State>,
-    /// Something is to be made, or it is time to stop.
+    /// There is work to do, or it is time to stop.
     work: Condvar,
-    /// Something was made, or could not be.
+    /// A segment was made, or could not be made.
     made: Condvar,
 }
 
@@ -42,12 +43,12 @@ struct State {
     retired: VecDeque<Arc<Segment>>,
     next_id: u64,
     failure: Option<StoreError>,
-    /// The writer was refused a segment since the last success.
+    /// The writer has been refused a segment since the last success.
     refused: bool,
     stop: bool,
 }
 
-/// What a step of the thread's work came to.
+/// The result of a step of the thread's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Did {
     Something,
@@ -69,7 +70,7 @@ impl Spares {
         Self { dir, segment_bytes, disk, state: Mutex::new(state), work, made }
     }
 
-    /// Takes the next spare. Waits while one is being made; fails while none can be made.
+    /// Takes the next spare. Waits while one is being made. Fails if none can be made.
     pub fn take(&self) -> Result<Spare, StoreError> {
         let mut state = self.lock();
         loop {
@@ -88,19 +89,19 @@ impl Spares {
         }
     }
 
-    /// Hands over a segment that the log does not need any more.
+    /// Hands over a segment that the log no longer needs.
     pub fn retire(&self, segment: Arc<Segment>) {
         self.lock().retired.push_back(segment);
         self.work.notify_one();
     }
 
-    /// Why writes are refused for want of a segment, if they are.
+    /// Why writes are refused for lack of a segment, if they are.
     pub fn trouble(&self) -> Option<StoreError> {
         let state = self.lock();
         state.failure.clone().filter(|_| state.refused && state.ready.is_empty())
     }
 
-    /// Bytes of the files that wait to be used or to be removed.
+    /// The bytes of the files that wait to be used or removed.
     pub fn file_bytes(&self) -> u64 {
         let state = self.lock();
         let retired: u64 = state.retired.iter().map(|s| u64::from(s.bytes)).sum();
@@ -113,7 +114,7 @@ impl Spares {
         self.made.notify_one();
     }
 
-    /// The thread's work: recycle or remove what is retired, make what is missing.
+    /// The thread's work: reuse or remove retired segments, and make missing spares.
     pub fn run(&self) {
         let mut state = self.lock();
         while !state.stop {
@@ -126,7 +127,7 @@ impl Spares {
         }
     }
 
-    /// The same, until there is nothing to do or it fails.
+    /// Does the same until there is nothing to do or a step fails.
     #[cfg(test)]
     pub fn run_dry(&self) {
         while self.step(self.lock()).1 == Did::Something {}
@@ -182,8 +183,8 @@ impl Spares {
         self.made.notify_one();
     }
 
-    /// Makes a retired segment the next spare. Its frames stay in it, but their checksums are those
-    /// of another segment. Not done while somebody still reads it.
+    /// Makes a retired segment the next spare. Its frames stay in it, but their checksums are those of another
+    /// segment. Not done while anybody still reads the segment.
     fn recycle(&self, segment: &Arc<Segment>, id: u64) -> Option<Spare> {
         if Arc::strong_count(segment) > 1 || segment.bytes != self.segment_bytes {
             return None;
@@ -196,7 +197,7 @@ impl Spares {
 
     fn remove(&self, segment: &Segment) {
         if let Err(error) = self.disk.remove(&Segment::path(&self.dir, segment.id)) {
-            // Only its room is lost, until the store is opened anew.
+            // Only its room is lost, until the store is opened again.
             tracing::warn!(segment = segment.id, %error, "cannot remove a retired segment");
         }
     }

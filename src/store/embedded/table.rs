@@ -1,4 +1,4 @@
-//! What is durable, as memory knows it: the index, and the segments that it points into.
+//! The durable state in memory: the index, and the segments that it points into.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,10 +12,10 @@ use super::{
 };
 use crate::lease::{Key, Policies, Revision};
 
-/// A [`Mark`] is made at most every so many bytes.
+/// A [`Mark`] is made at most once per this many bytes.
 const MARK_EVERY: u32 = 64 * 1024;
 
-/// "The first write from `offset` on has this revision": where a history may start reading.
+/// "The first write from `offset` on has this revision": a place where reading the history may start.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     revision: Revision,
@@ -28,7 +28,7 @@ pub(super) struct Slot {
     pub segment: Arc<Segment>,
     /// Where its durable frames end.
     pub end: u32,
-    /// The last change before it.
+    /// The last change before the segment.
     pub before: Position,
     marks: Vec<Mark>,
 }
@@ -38,22 +38,22 @@ impl Slot {
         Self { segment, end: HEADER, before: header.before, marks: Vec::new() }
     }
 
-    /// Takes note of a write at `offset`.
+    /// Records a write at `offset`.
     pub fn mark(&mut self, revision: Revision, offset: u32) {
         if self.marks.last().is_none_or(|m| offset - m.offset >= MARK_EVERY) {
             self.marks.push(Mark { revision, offset });
         }
     }
 
-    /// From where the writes of `revision` and later ones are found.
+    /// The offset from which the writes of `revision` and later ones are found.
     fn start_for(&self, revision: Revision) -> u32 {
         let later = self.marks.partition_point(|m| m.revision <= revision);
         later.checked_sub(1).map_or(HEADER, |at| self.marks[at].offset)
     }
 }
 
-/// Part of a segment, to be read without the lock. It stays what it is as long as the segment's
-/// handle is held: a segment that somebody holds is never recycled.
+/// A part of a segment, to be read without the lock. It stays unchanged as long as the segment's handle is held,
+/// because a segment with a holder is never reused.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub segment: Arc<Segment>,
@@ -65,9 +65,9 @@ pub(super) struct Part {
 #[derive(Debug)]
 pub(super) enum Following {
     Part(Part),
-    /// It was the end of the log.
+    /// The part was the end of the log.
     Nothing,
-    /// The log gave up the part's segment, and perhaps later ones.
+    /// The log no longer keeps the part's segment, and perhaps later ones.
     Forgotten,
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Table {
     pub index: Index,
     /// How many keys of the index are sessions.
     sessions: u64,
-    /// Oldest first; their ids have no holes. The last one is being written.
+    /// Oldest first. Their ids have no gaps. The last one is being written.
     slots: VecDeque<Slot>,
     live_bytes: u64,
     file_bytes: u64,
@@ -90,17 +90,17 @@ impl Table {
         Counts { keys: self.index.len() as u64 - self.sessions, sessions: self.sessions }
     }
 
-    /// Bytes of the current frames.
+    /// The bytes of the current frames.
     pub fn live_bytes(&self) -> u64 {
         self.live_bytes
     }
 
-    /// Bytes of the segment files that hold the log.
+    /// The bytes of the segment files that hold the log.
     pub fn file_bytes(&self) -> u64 {
         self.file_bytes
     }
 
-    /// Bytes of the segment files that are not written any more.
+    /// The bytes of the segment files that are no longer written.
     pub fn sealed_bytes(&self) -> u64 {
         self.file_bytes - self.slots.back().map_or(0, |s| u64::from(s.segment.bytes))
     }
@@ -123,7 +123,7 @@ impl Table {
         self.slots.push_back(slot);
     }
 
-    /// Takes the oldest segment out. The caller has carried its current frames over.
+    /// Removes the oldest segment. The caller has carried its current frames over.
     pub fn retire_oldest(&mut self) -> Option<Arc<Segment>> {
         let slot = self.slots.pop_front()?;
         self.file_bytes -= u64::from(slot.segment.bytes);
@@ -141,7 +141,7 @@ impl Table {
         self.live_bytes -= before.map_or(0, Location::footprint);
     }
 
-    /// A key has no record any more.
+    /// A key no longer has a record.
     pub fn remove(&mut self, key: &Key) {
         let before = self.index.remove(key.as_str());
         if before.is_some() {
@@ -151,7 +151,7 @@ impl Table {
         self.live_bytes -= before.map_or(0, Location::footprint);
     }
 
-    /// The number of keys is bounded by these policies from now on.
+    /// From now on, these policies limit the number of keys.
     pub fn bound_keys(&mut self, policies: &Arc<Policies>) {
         let index = &self.index;
         self.quotas.set(policies, |prefix, each| {
@@ -165,22 +165,22 @@ impl Table {
         });
     }
 
-    /// Whether a policy bounds the number of keys like this one.
+    /// Whether a policy limits the number of keys like this one.
     pub fn bounds(&self, key: &Key) -> bool {
         self.quotas.bounds(key)
     }
 
-    /// A key without a record is to get one, if its policy has room for it.
+    /// Admits a key without a record, if its policy has room for it.
     pub fn admit(&mut self, key: &Key) -> Result<(), StoreError> {
         self.quotas.admit(key)
     }
 
-    /// A key that was admitted gets no record.
+    /// A key that was admitted does not get a record.
     pub fn dismiss(&mut self, key: &Key) {
         self.quotas.settle(key);
     }
 
-    /// Takes over what a recovery found.
+    /// Takes over what recovery found.
     pub fn load(&mut self, current: HashMap<Key, Location>) {
         self.live_bytes = current.values().map(|l| l.footprint()).sum();
         self.sessions = current.keys().filter(|key| key.is_session()).count() as u64;
@@ -194,7 +194,7 @@ impl Table {
         }
     }
 
-    /// The segment of a location of the index.
+    /// The segment of a location in the index.
     pub fn segment_of(&self, location: Location) -> Option<Arc<Segment>> {
         let oldest = self.slots.front()?.segment.id;
         Some(Arc::clone(&self.slots.get(location.segments_after(oldest))?.segment))
@@ -210,12 +210,12 @@ impl Table {
             && distance.is_some_and(|d| d == location.segments_after(oldest.segment.id) as u64)
     }
 
-    /// The last change that is not kept any more.
+    /// The last change that is no longer kept.
     pub fn forgotten(&self) -> Position {
         self.slots.front().map_or(Position::default(), |s| s.before)
     }
 
-    /// Where the changes after `after` begin; `None` when there are none in the log.
+    /// Where the changes after `after` begin; `None` if the log has none.
     pub fn part_after(&self, after: Position) -> Option<Part> {
         let at = self.slots.partition_point(|s| s.before <= after).saturating_sub(1);
         let slot = self.slots.get(at)?;
@@ -223,11 +223,11 @@ impl Table {
         Some(Part { segment: Arc::clone(&slot.segment), start, end: slot.end })
     }
 
-    /// What follows a part that was read: what its segment got since, or the next segment.
+    /// What follows a part that was read: what its segment has gained since, or the next segment.
     pub fn part_following(&self, part: &Part) -> Following {
         let oldest = self.slots.front().map_or(u64::MAX, |s| s.segment.id);
         let Some(at) = part.segment.id.checked_sub(oldest) else { return Following::Forgotten };
-        // Ids have no holes, and there are never as many segments as a usize counts.
+        // Ids have no gaps, and the number of segments fits into a usize.
         let at = at as usize;
         let rest = self.slots.get(at).filter(|s| s.end > part.end).map(|s| (s, part.end));
         match rest.or_else(|| self.slots.get(at + 1).map(|s| (s, HEADER))) {

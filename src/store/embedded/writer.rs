@@ -1,4 +1,4 @@
-//! The one thread that writes: judges, appends, syncs, and only then tells anybody.
+//! The only thread that writes. It judges, appends and syncs writes, and only then answers the callers.
 
 use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
@@ -17,35 +17,35 @@ use super::{
 };
 use crate::lease::{Change, Key, Nonce, Revision};
 
-/// How soon a write is tried again for which there was no room.
+/// How soon a write that found no room is tried again.
 const ROOM_RETRY: Duration = Duration::from_millis(200);
-/// Most writes that one sync makes durable.
+/// The highest number of writes that one sync makes durable.
 const MAX_GROUP: usize = 4096;
-/// A group is closed when it has this many bytes.
+/// A group is closed once it has this many bytes.
 const MAX_GROUP_BYTES: usize = 1 << 20;
 
-/// A frame of the group, once its sync is done the current one of its key.
+/// A frame of the group. Once the group is durable, it is the current frame of its key.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub key: Key,
     pub location: Location,
     pub kind: Kind,
-    /// What the caller of a write waits for; `None` for a carried frame.
+    /// The changes of the write and the channel to its caller; `None` for a carried frame.
     pub write: Option<(Vec<Change>, oneshot::Sender<Verdict>)>,
 }
 
-/// What the next sync will make durable.
+/// What the next sync makes durable.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     pub bytes: Vec<u8>,
     pub pending: Vec<Pending>,
-    /// The revision that a key will have, for keys that the group writes.
+    /// The future revisions of the keys that the group writes.
     pub revisions: HashMap<Key, Revision>,
     conflicts: Vec<oneshot::Sender<Verdict>>,
     new_keys: Counts,
     writes: usize,
     at_ms: u64,
-    /// The oldest segment is not needed once the group is durable.
+    /// The oldest segment is no longer needed once the group is durable.
     pub retires: bool,
 }
 
@@ -53,16 +53,16 @@ pub(super) struct Group {
 pub(super) struct Writer {
     pub shared: Arc<Shared>,
     pub clock: super::WallClock,
-    /// The segment that is written; `None` until the first write of a new store.
+    /// The segment that is being written; `None` until the first write of a new store.
     pub active: Option<Arc<Segment>>,
-    /// Where the group goes.
+    /// Where the group goes in the segment.
     pub end: u32,
     pub next_revision: Revision,
     pub group: Group,
     pub compaction: Compaction,
-    /// Set once, for good.
+    /// Set once and never cleared.
     pub failed: Option<StoreError>,
-    /// How far the log is durable.
+    /// Up to where the log is durable.
     mark: Mark,
 }
 
@@ -79,9 +79,9 @@ impl Writer {
         Self { shared, clock, active, end, next_revision, group, compaction, failed: None, mark }
     }
 
-    /// Works until the queue is closed and empty.
+    /// Runs until the queue is closed and empty.
     pub fn run(mut self) {
-        // If this thread should ever panic, nobody waits for it in vain.
+        // If this thread panics, its waiting callers still get an answer.
         let last_words = LastWords(Arc::clone(&self.shared));
         let mut jobs = Vec::new();
         while self.shared.queue.take(&mut jobs) {
@@ -91,7 +91,7 @@ impl Writer {
         drop(last_words);
     }
 
-    /// Settles what came in.
+    /// Settles the writes that came in.
     pub fn work_off(&mut self, jobs: &mut Vec<Job>) {
         for job in jobs.drain(..) {
             self.judge(job);
@@ -103,7 +103,7 @@ impl Writer {
         self.commit();
     }
 
-    /// Puts a write into the group, or answers it.
+    /// Adds a write to the group, or answers it at once.
     fn judge(&mut self, job: Job) {
         if let Some(why) = &self.failed {
             return refuse(job.reply, why.clone());
@@ -126,7 +126,7 @@ impl Writer {
         if bounded && let Err(why) = self.shared.table_mut().admit(&job.key) {
             return refuse(job.reply, why);
         }
-        // A draft is shorter than 4 GiB by construction.
+        // A draft is always shorter than 4 GiB.
         if let Err(why) = self.make_room(job.draft.len() as u32) {
             if bounded {
                 self.shared.table_mut().dismiss(&job.key);
@@ -147,14 +147,14 @@ impl Writer {
         self.group.pending.push(Pending { key: job.key, location, kind, write });
     }
 
-    /// Room that is left in the active segment.
+    /// The room that is left in the active segment.
     pub fn room(&self) -> u32 {
         let bytes = self.active.as_ref().map_or(0, |s| s.bytes);
         // A group never exceeds its segment.
         bytes.saturating_sub(self.end + self.group.bytes.len() as u32)
     }
 
-    /// Makes sure that a frame of `len` bytes fits behind the group.
+    /// Makes sure that a frame of `len` bytes fits after the group.
     fn make_room(&mut self, len: u32) -> Result<(), StoreError> {
         let most = self.shared.spares.segment_bytes - HEADER;
         if padded(len) > most {
@@ -164,7 +164,7 @@ impl Writer {
         if padded(len) <= self.room() {
             return Ok(());
         }
-        // No group lies in two segments: recovery relies on it.
+        // No group spans two segments: recovery relies on it.
         self.commit();
         if let Some(why) = &self.failed {
             return Err(why.clone());
@@ -172,7 +172,7 @@ impl Writer {
         if padded(len) <= self.room() { Ok(()) } else { self.roll() }
     }
 
-    /// Stamps a draft into the group.
+    /// Adds a draft to the group under a new stamp.
     pub fn append(&mut self, draft: &[u8], revision: Revision, kind: Kind) -> Location {
         if self.group.bytes.is_empty() {
             self.group.at_ms = (self.clock)();
@@ -187,7 +187,7 @@ impl Writer {
         self.append_stamped(draft, stamp)
     }
 
-    /// Copies a draft into the group under the given stamp.
+    /// Adds a copy of a draft to the group under the given stamp.
     pub fn append_stamped(&mut self, draft: &[u8], stamp: Stamp) -> Location {
         let (id, seed) = self.active.as_ref().map_or((0, 0), |s| (s.id, s.seed));
         let bytes = &mut self.group.bytes;
@@ -198,7 +198,7 @@ impl Writer {
         Location::new(stamp.revision, id, self.end + at as u32, draft.len() as u32)
     }
 
-    /// Makes the group durable, then tells.
+    /// Makes the group durable, then publishes it.
     pub fn commit(&mut self) {
         if !self.group.bytes.is_empty() {
             self.compact();
@@ -232,8 +232,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Where blocks are written anew each time (copy on write), a full disk has no room for them: the
-    /// same bytes are tried again, at the same place, until there is, or until the store is closed.
+    /// Writes the group, and waits for room. A copy-on-write file system needs room even for a write in place. On
+    /// a full disk, the same bytes are written again at the same place until there is room, or until the store is
+    /// closed.
     fn write_where_room_is(&self, segment: &Segment, bytes: &[u8], at: u32) -> io::Result<()> {
         let disk = &self.shared.spares.disk;
         let mut said = false;
@@ -245,7 +246,7 @@ impl Writer {
             match written {
                 Err(error) if full(&error) && self.shared.queue.closed().is_none() => {
                     if !std::mem::replace(&mut said, true) {
-                        tracing::error!(%error, "the disk has no room for a write: it is tried again");
+                        tracing::error!(%error, "the disk has no room for a write; it is repeated");
                     }
                     self.shared.queue.pause(ROOM_RETRY);
                 }
@@ -254,7 +255,7 @@ impl Writer {
         }
     }
 
-    /// The group is durable: readers, listeners and callers may know.
+    /// Publishes a durable group to readers, listeners and callers.
     fn publish(&mut self) {
         let retired = self.apply();
         let listened = self.shared.feed.receiver_count() > 0;
@@ -276,7 +277,7 @@ impl Writer {
         }
         self.shared.counters.committed(self.group.writes);
         if !news.is_empty() {
-            // Nobody listens any more: then nobody misses it.
+            // An error only means that there are no listeners.
             let _ = self.shared.feed.send(News::Changes(news.into()));
         }
         for (reply, revision) in replies {
@@ -291,7 +292,7 @@ impl Writer {
         self.group.writes = 0;
     }
 
-    /// Brings the table up to date; gives back the segment that is not needed any more.
+    /// Brings the table up to date. Returns the segment that is no longer needed.
     fn apply(&mut self) -> Option<Arc<Segment>> {
         let mut table = self.shared.table_mut();
         for Pending { key, location, kind, write } in &self.group.pending {
@@ -305,7 +306,7 @@ impl Writer {
                 slot.mark(revision, location.offset());
             }
             if let Some(last) = changes.len().checked_sub(1) {
-                // Under the lock: nobody reads a change of a history that is not begun yet.
+                // Under the lock, so that nobody reads a change of a history that has not begun yet.
                 self.shared.set_latest(Position { revision, index: u32::from(index_of(last)) });
             }
         }
@@ -320,7 +321,7 @@ impl Writer {
         retired
     }
 
-    /// Goes on in a new segment. The group is empty.
+    /// Continues in a new segment. The group must be empty.
     fn roll(&mut self) -> Result<(), StoreError> {
         let spare = self.shared.spares.take()?;
         let segment_bytes = self.shared.spares.segment_bytes;
@@ -344,7 +345,7 @@ impl Writer {
             self.fail(&error);
             return Err(unavailable(&error));
         }
-        // Before its first frame: whatever becomes of the segment, it was there.
+        // Set before the segment's first frame: whatever happens to the segment later, it existed.
         self.mark.set_durably(Durable { segment: segment.id, end: HEADER }, &**disk);
         self.shared.table_mut().push(Slot::new(Arc::clone(&segment), &header));
         self.active = Some(segment);
@@ -352,11 +353,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Fail-stop. A sync that failed once proves nothing when it succeeds later: the system may have
-    /// dropped the pages. Only reading the log again tells what is there.
+    /// Stops the store. After a failed sync, a later successful one proves nothing, because the system may have
+    /// dropped the pages. Only reading the log again shows what is there.
     fn fail(&mut self, error: &io::Error) {
         let why = unavailable(error);
-        tracing::error!(%error, "the log cannot be written; the store stops");
+        tracing::error!(%error, "cannot write the log; the store refuses writes until a restart");
         self.shared.queue.close(why.clone());
         for pending in self.group.pending.drain(..) {
             if let Some((_, reply)) = pending.write {
@@ -371,7 +372,7 @@ impl Writer {
         self.group = Group::default();
     }
 
-    /// Ends the log with a frame of its own: damage to the last group is then told from a torn one.
+    /// Ends the log with a frame of its own. Damage to the last group can then be told from a torn group.
     pub fn finish(&mut self) {
         if self.failed.is_some() || self.active.is_none() {
             return;
@@ -389,7 +390,7 @@ impl Writer {
         }
     }
 
-    /// Puts "the oldest segment is `id`" into the group, if it fits.
+    /// Adds "the oldest segment is `id`" to the group, if it fits.
     pub fn append_oldest(&mut self, id: u64) -> bool {
         let mut draft = Vec::new();
         let drafted = frame::draft_raw(&mut draft, "", &id.to_le_bytes());
@@ -403,7 +404,7 @@ impl Writer {
     }
 }
 
-/// Closes the queue and answers what is in it when the writer ends, however it ends.
+/// Closes the queue and answers its waiting callers when the writer ends, however it ends.
 struct LastWords(Arc<Shared>);
 
 impl Drop for LastWords {
@@ -421,7 +422,7 @@ fn index_of(index: usize) -> u8 {
 }
 
 fn unavailable(error: &io::Error) -> StoreError {
-    StoreError::Unavailable(format!("the log cannot be written ({error}); a restart is needed"))
+    StoreError::Unavailable(format!("the log cannot be written ({error}); restart tenure"))
 }
 
 fn refuse(reply: oneshot::Sender<Verdict>, why: StoreError) {
@@ -429,6 +430,6 @@ fn refuse(reply: oneshot::Sender<Verdict>, why: StoreError) {
 }
 
 fn answer(reply: oneshot::Sender<Verdict>, verdict: Verdict) {
-    // The caller may have gone; what is durable is durable.
+    // The caller may have gone; the write is durable all the same.
     let _ = reply.send(verdict);
 }

@@ -1,4 +1,4 @@
-//! The bucket's stream: how a new one is made, and what one that exists must be like.
+//! The bucket's stream: how a new one is created, and what an existing one must be like.
 
 use std::time::Duration;
 
@@ -14,19 +14,21 @@ use super::{
     options::Options,
 };
 
-/// Within this span the server recognises repeated message ids. None are used; it is a bucket's usual.
+/// The span within which the server recognizes repeated message ids. The store uses none; this is a bucket's
+/// usual value.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 
-/// How often a stream is asked that does not answer.
+/// How many times a stream that does not answer is asked.
 const ATTEMPTS: u32 = 3;
-/// The pause before a stream is looked for again: some refusals come at once.
+/// The pause before the stream is asked again. Some refusals come at once.
 const AGAIN: Duration = Duration::from_millis(250);
-/// How often a cluster is asked for a new stream while it has too few servers for it: they may just be starting.
+/// How many times a cluster with too few servers is asked to create the stream. More servers may just be
+/// starting.
 const PEERS: u32 = 40;
 
 const SINGLE_COPY: &str = "it keeps a single copy, on a cluster of servers";
 
-/// The stream of a new bucket, as the usual tools would make it.
+/// The stream of a new bucket, as the usual tools would create it.
 fn config(options: &Options, link: &Link) -> Config {
     Config {
         name: link.subjects.stream.clone(),
@@ -50,13 +52,13 @@ fn config(options: &Options, link: &Link) -> Config {
     }
 }
 
-/// What the stream says of itself. Asked again where nobody answers: a stream that another node is
-/// just making has no leader yet, and what is sent to it is lost. One that was `made` a moment ago is
-/// not known to every server of a cluster yet.
+/// The stream's description. It is requested again if there is no answer: a stream that another node is just
+/// creating has no leader yet, and requests to it are lost. If it was `made` a moment ago, some servers of the
+/// cluster may not know it yet.
 async fn ask(link: &Link, made: bool) -> Asked {
     for _ in 1..ATTEMPTS {
         match link.info().await {
-            Asked::Unanswered(why) => tracing::debug!(why, "the stream did not answer yet"),
+            Asked::Unanswered(why) => tracing::debug!(why, "the stream has not answered yet"),
             Asked::Gone if made => {}
             answer => return answer,
         }
@@ -65,7 +67,7 @@ async fn ask(link: &Link, made: bool) -> Asked {
     link.info().await
 }
 
-/// Makes the stream.
+/// Creates the stream.
 async fn make(options: &Options, link: &Link) -> Result<(), CreateStreamError> {
     let lacks_peers = |why: &CreateStreamError| match why.kind() {
         CreateStreamErrorKind::JetStream(error) => {
@@ -87,7 +89,7 @@ async fn make(options: &Options, link: &Link) -> Result<(), CreateStreamError> {
     link.context.create_stream(config(options, link)).await.map(drop)
 }
 
-/// The stream, made when it is missing.
+/// The stream. It is created if it is missing.
 pub(super) async fn ensure(options: &Options, link: &Link) -> Result<Info, OpenError> {
     match ask(link, false).await {
         Asked::Here(info) => return Ok(*info),
@@ -101,18 +103,18 @@ pub(super) async fn ensure(options: &Options, link: &Link) -> Result<Info, OpenE
         return Err(OpenError::Unfit { bucket, faults });
     }
     let made = make(options, link).await;
-    // Another node may have made it meanwhile, with other settings even: what is there counts.
+    // Another node may have created it meanwhile, perhaps with other settings. What exists counts.
     match (ask(link, true).await, made) {
         (Asked::Here(info), _) => Ok(*info),
         (_, Err(why)) => {
             Err(OpenError::Create { bucket: options.bucket.clone(), why: why.to_string() })
         }
         (Asked::Unanswered(why), Ok(_)) => Err(OpenError::interrupted(why)),
-        (Asked::Gone, Ok(_)) => Err(OpenError::interrupted("the new bucket is gone again")),
+        (Asked::Gone, Ok(_)) => Err(OpenError::interrupted("the new bucket disappeared again")),
     }
 }
 
-/// Refuses a stream that could lose what was acknowledged.
+/// Refuses a stream that could lose acknowledged writes.
 pub(super) fn judge(options: &Options, link: &Link, info: &Info) -> Result<(), OpenError> {
     let bucket = options.bucket.clone();
     let faults = strange(link, &info.config);
@@ -124,13 +126,13 @@ pub(super) fn judge(options: &Options, link: &Link, info: &Info) -> Result<(), O
         return Ok(());
     }
     if options.accept_data_loss {
-        tracing::warn!(bucket, ?faults, "the bucket may lose acknowledged writes, as was accepted");
+        tracing::warn!(bucket, ?faults, "the bucket may lose writes; accept_data_loss is set");
         return Ok(());
     }
     Err(OpenError::Unfit { bucket, faults })
 }
 
-/// What makes a stream useless.
+/// The faults that make a stream unusable.
 fn strange(link: &Link, config: &Config) -> Vec<String> {
     let mut faults = Vec::new();
     if config.subjects != [link.subjects.all.clone()] {
@@ -143,15 +145,15 @@ fn strange(link: &Link, config: &Config) -> Vec<String> {
         faults.push("it is sealed, or acknowledges nothing".to_owned());
     }
     if config.subject_transform.is_some() {
-        faults.push("it changes subjects".to_owned());
+        faults.push("it transforms subjects".to_owned());
     }
     if !config.allow_rollup || config.deny_purge {
-        faults.push("records of nodes cannot be removed (allow_rollup, deny_purge)".to_owned());
+        faults.push("nodes' records cannot be removed (allow_rollup, deny_purge)".to_owned());
     }
     faults
 }
 
-/// What makes a stream lose writes.
+/// The faults that make a stream lose writes.
 fn losing(options: &Options, info: &Info) -> Vec<String> {
     let config = &info.config;
     let mut faults = Vec::new();
@@ -167,11 +169,11 @@ fn losing(options: &Options, info: &Info) -> Vec<String> {
     fault(!config.max_age.is_zero(), "it removes messages by age");
     fault(config.max_bytes > 0, "it is limited in bytes");
     fault(config.max_messages > 0, "it is limited in messages");
-    fault(config.max_messages_per_subject < 1, "it keeps every write of a key for ever");
+    fault(config.max_messages_per_subject < 1, "it keeps every write of a key forever");
     let replicas = config.num_replicas;
     if replicas < options.replicas {
         let want = options.replicas;
-        fault(true, &format!("it keeps {replicas} copies, and the settings ask for {want}"));
+        fault(true, &format!("it keeps {replicas} copies, and the settings require {want}"));
     } else {
         let clustered = info.cluster.as_ref().is_some_and(|c| c.name.is_some());
         fault(replicas < 2 && clustered, SINGLE_COPY);

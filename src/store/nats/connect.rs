@@ -17,14 +17,14 @@ use super::{
 };
 use crate::settings;
 
-/// An idle connection is tried so often; after three without an answer it is given up. A server that
-/// stopped without closing its connections costs about that, the time to live of a node.
+/// How often an idle connection is checked. It is closed after three checks without an answer. A server that
+/// stopped without closing its connections costs about three such spans, which is the ttl of a node.
 const PING: Duration = Duration::from_secs(1);
-/// One server gets so long to answer.
+/// How long one server may take to answer.
 const CONNECT: Duration = Duration::from_secs(2);
-/// All of them together, when the store is opened.
+/// How long all servers together may take when the store is opened.
 const CONNECT_ALL: Duration = Duration::from_secs(10);
-/// Between attempts to connect again: longer with each, but no longer than this.
+/// The longest pause between attempts to reconnect. The pause grows with each attempt.
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
 /// Refuses settings that cannot work.
@@ -69,7 +69,7 @@ async fn connect_options(
     connections: watch::Sender<u64>,
 ) -> Result<ConnectOptions, OpenError> {
     if options.keeps_to_loopback() && !settings::all_loopback(&options.url) {
-        let why = "is plain text to another machine, and credentials are given: ask for TLS, or accept that".into();
+        let why = "sends credentials in plain text: use tls://, or set accept_plaintext".into();
         return Err(OpenError::Setting { setting: "store.nats.url", why });
     }
     let connections = Arc::new(connections);
@@ -96,7 +96,7 @@ async fn connect_options(
             ready(())
         });
     if options.keeps_to_loopback() {
-        // A server names its neighbours, which may be other machines.
+        // A server names its neighbors, which may be on other machines.
         connect = connect.ignore_discovered_servers();
     }
     if let Some(path) = &options.credentials {
@@ -120,10 +120,10 @@ async fn connect_options(
     Ok(connect)
 }
 
-/// A connection without a bucket. It ends with the runtime in which it was made.
+/// A connection without a bucket. It ends with the runtime that it was made in.
 ///
 /// # Errors
-/// [`OpenError`] when the options cannot work, or no server answers.
+/// [`OpenError`] if the options cannot work, or if no server answers.
 pub(crate) async fn client(options: &Options) -> Result<Client, OpenError> {
     let connect = connect_options(options, watch::channel(0).0).await?;
     let connected = timeout(CONNECT_ALL, connect.connect(servers(&options.url)?)).await;

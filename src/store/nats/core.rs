@@ -1,4 +1,4 @@
-//! What callers and the store's own tasks have in common.
+//! The state that the store's callers and its tasks share.
 
 use std::{
     future::{Future, ready},
@@ -27,31 +27,31 @@ use crate::{
     telemetry::Metrics,
 };
 
-/// So many requests of callers may be on their way at once: a few hundred times what one connection
-/// needs to be busy, and some megabytes.
+/// How many requests of callers may be in flight at once. This is a few hundred times what keeps one connection
+/// busy, and takes some megabytes.
 pub(super) const MAX_ON_THEIR_WAY: u32 = 16_384;
-/// How many batches a slow listener may fall behind before it has to read the history.
+/// How many batches a slow listener may fall behind before it must read the history.
 const FEED_BATCHES: usize = 1024;
 
-/// Nothing may be granted.
+/// The store is frozen: nothing may be granted.
 #[derive(Clone, Debug)]
 pub(super) struct Frozen {
     pub why: String,
-    /// An epoch above it thaws.
+    /// The store thaws when its epoch is above this.
     pub epoch: Epoch,
-    /// What was known before it went wrong: what a restart has to be told.
+    /// What was known before the store went wrong. The next run needs it.
     pub remember: Witness,
 }
 
-/// How the store is.
+/// The condition of the store.
 #[derive(Debug, Default)]
 pub(super) struct Condition {
     pub frozen: Option<Frozen>,
-    /// It looks as if it had gone backwards; it is looked at again before that is believed.
+    /// Why the store seems to have gone backwards. It is checked again before that is believed.
     pub suspect: Option<String>,
-    /// It does not answer.
+    /// Why the store does not answer.
     pub trouble: Option<String>,
-    /// The consumer does not bring what the stream has.
+    /// Why the consumer does not deliver what the stream has.
     pub stale: Option<String>,
     pub closed: bool,
 }
@@ -62,16 +62,16 @@ pub(super) struct Core {
     pub clock: Arc<dyn Clock>,
     pub metrics: Arc<Metrics>,
     pub feed: broadcast::Sender<News>,
-    /// The last sequence that the consumer brought.
+    /// The last sequence that the consumer delivered.
     pub consumed: watch::Sender<u64>,
     pub permits: Arc<Semaphore>,
-    /// The store's own record, as it was when the store was opened or thawed.
+    /// The store's own record when the store was opened or thawed.
     pub origin: Mutex<MetaRecord>,
     /// The task that follows the stream.
     pub follower: Mutex<Option<AbortHandle>>,
     /// When the stream was last known to be followed.
     pub followed: Mutex<Moment>,
-    /// One loads at a time.
+    /// Only one task loads at a time.
     pub loading: tokio::sync::Mutex<()>,
     table: RwLock<Table>,
     meta: RwLock<Arc<Meta>>,
@@ -81,7 +81,7 @@ pub(super) struct Core {
     runtime: Handle,
 }
 
-/// Values are replaced in steps that do not panic: a poisoned lock is as good as any.
+/// Values are replaced in steps that do not panic, so a poisoned lock is harmless.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -143,12 +143,12 @@ impl Core {
         self.highest.fetch_max(sequence, SeqCst);
     }
 
-    /// The store was thawed: what it has now is what counts.
+    /// The store was thawed, so only its present content counts.
     pub fn forget_highest(&self, now: u64) {
         self.highest.store(now, SeqCst);
     }
 
-    /// What to remember of it.
+    /// What to remember of the store until the next run.
     pub fn witness(&self) -> Witness {
         if let Some(frozen) = &self.condition().frozen {
             return frozen.remember;
@@ -158,7 +158,7 @@ impl Core {
         Witness { identity: meta.identity, epoch: meta.epoch, highest }
     }
 
-    /// Nothing may be granted from now on. The first reason stays.
+    /// Freezes the store: nothing may be granted from now on. The first reason is kept.
     pub fn freeze(&self, why: String) {
         let remember = self.witness();
         self.freeze_as(why, remember);
@@ -207,18 +207,18 @@ impl Core {
         }
     }
 
-    /// A write of a key was acknowledged: its record is known from now on.
+    /// A write of a key was acknowledged, so its record is known from now on.
     pub fn committed(&self, key: &Key, revision: Revision, bytes: &[u8]) {
         self.saw(revision.0);
         let mut table = self.table_mut();
-        // What the consumer went past, it brought; perhaps it was removed since.
+        // The consumer has delivered everything that it went past. The record may have been removed since.
         if revision.0 > table.consumed() {
             table.put(key, revision, bytes);
         }
     }
 
-    /// Does some work on the store's own thread, whether or not the future is polled. `failed` says what
-    /// it means that the work was not begun (`false`), or that its end is not known (`true`).
+    /// Runs work on the store's own thread, whether or not the future is polled. `failed` makes the result if the
+    /// work was not begun (`false`), or if its outcome is unknown (`true`).
     pub fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -228,7 +228,7 @@ impl Core {
             return Box::pin(ready(failed(unavailable("the store is closed"), false)));
         }
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-            let why = unavailable("too many requests to the store are on their way");
+            let why = unavailable("too many requests to the store are in flight");
             return Box::pin(ready(failed(why, false)));
         };
         let task = self.runtime.spawn(async move {
@@ -239,7 +239,7 @@ impl Core {
         Box::pin(async move {
             match task.await {
                 Ok(result) => result,
-                Err(_) => failed(unavailable("the store was closed meanwhile"), true),
+                Err(_) => failed(unavailable("the store was closed before it answered"), true),
             }
         })
     }

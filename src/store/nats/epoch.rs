@@ -1,4 +1,4 @@
-//! The store's own record, read again and raised: how a frozen store thaws.
+//! Reads the store's own record again, and raises its epoch. A higher epoch thaws a frozen store.
 
 use std::sync::Arc;
 
@@ -12,14 +12,15 @@ use super::{
 };
 use crate::lease::{Epoch, Revision};
 
-/// Epochs are below it (R7).
+/// Epochs are below this (R7).
 const END: u16 = 1 << 10;
-/// Nodes that register at one moment write the same record: each try succeeds for one of them.
+/// How many times a write of the record is tried. Nodes that register at the same moment write the same record,
+/// and each try succeeds for one of them.
 const TRIES: u32 = 8;
 
-/// Reads the store's own record again, and thaws the store when its epoch was raised.
+/// Reads the store's own record again, and thaws the store if its epoch was raised.
 pub(super) async fn refresh(core: Arc<Core>) -> Result<Arc<Meta>, StoreError> {
-    // Before the question: what is seen until it is answered does not speak against the answer.
+    // Taken before the request: what is seen while the answer is on its way must not contradict it.
     let witness = core.witness();
     let info = match core.link.info().await {
         Asked::Here(info) => info,
@@ -34,14 +35,14 @@ pub(super) async fn refresh(core: Arc<Core>) -> Result<Arc<Meta>, StoreError> {
         }
     };
     if record.restoring && !core.options.restore {
-        // It thaws once everything is there.
+        // The store thaws once the restore has ended.
         core.freeze(RESTORING.to_owned());
         return Err(unavailable(RESTORING));
     }
     let frozen = core.condition().frozen.clone();
     let below = frozen.as_ref().map_or_else(|| core.meta().epoch, |frozen| frozen.epoch);
     if record.epoch > below && record.stream_created == created(&info) {
-        // Whoever hears that changes were lost has to find the store's new name.
+        // A listener that is told about lost changes must find the store's new identity.
         *lock(&core.origin) = record.clone();
         core.set_meta(record.meta());
         follow::reload(&core, &info, true).await.map_err(unavailable)?;
@@ -49,18 +50,18 @@ pub(super) async fn refresh(core: Arc<Core>) -> Result<Arc<Meta>, StoreError> {
         (condition.frozen, condition.suspect, condition.trouble) = (None, None, None);
         drop(condition);
         core.metrics.frozen(false);
-        tracing::info!(epoch = record.epoch.0, "the store's epoch was taken up");
+        tracing::info!(epoch = record.epoch.0, "the store continues under a new epoch");
         return Ok(core.meta());
     }
     if frozen.is_none() {
         let last = info.state.last_sequence;
         if last < witness.highest.0 {
-            // A server that was just elected may know less than the feed brought. The guard looks again.
+            // A server that was just elected may know less than the feed delivered. The guard checks again.
             return Err(unavailable(guard::less_than_seen(last, witness.highest.0)));
         }
         let wrong = guard::went_backwards(&witness, &record, Revision(last));
         let other = (record.stream_created != created(&info))
-            .then(|| "the bucket is another one than its record was made for".to_owned());
+            .then(|| "the bucket's own record is of another bucket".to_owned());
         if let Some(why) = wrong.or(other) {
             core.freeze(why);
         }
@@ -69,7 +70,7 @@ pub(super) async fn refresh(core: Arc<Core>) -> Result<Arc<Meta>, StoreError> {
     Ok(core.meta())
 }
 
-/// The revision of the store's own record, whatever is in it.
+/// The revision of the store's own record, whatever the record contains.
 pub(super) async fn own_revision(core: Arc<Core>) -> Result<Revision, StoreError> {
     if matches!(core.link.info().await, Asked::Gone) {
         return Ok(Revision::ABSENT);
@@ -81,7 +82,7 @@ pub(super) async fn own_revision(core: Arc<Core>) -> Result<Revision, StoreError
     })
 }
 
-/// Writes the store's own record again as it is, if its epoch is this one.
+/// Writes the store's own record again unchanged, if its epoch is this one.
 pub(super) async fn register(core: Arc<Core>, epoch: Epoch) -> Result<bool, StoreError> {
     for _ in 0..TRIES {
         let (revision, record) = match meta::read(&core.link).await? {
@@ -101,18 +102,18 @@ pub(super) async fn register(core: Arc<Core>, epoch: Epoch) -> Result<bool, Stor
             Sent::Refused(why) | Sent::Unknown(why) => return Err(why),
         }
     }
-    Err(unavailable("the store's own record is being written by others"))
+    Err(unavailable("too many nodes write the store's own record at once"))
 }
 
-/// Gives the store another identity and a higher epoch, and makes its bucket anew when it is gone. Where it is to be
-/// restored, it is marked as well.
+/// Gives the store another identity and a higher epoch. Creates its bucket if it is gone. For a restore, it also
+/// marks the store.
 pub(super) async fn raise(core: Arc<Core>, raise: Raise) -> Result<(), StoreError> {
     let Raise { identity, epoch, seen, restoring } = raise;
     let info = bucket::ensure(&core.options, &core.link).await.map_err(unavailable)?;
     let known = lock(&core.origin).clone();
     let (expected, before) = match meta::read(&core.link).await? {
         MetaState::Here(revision, record) => (revision, record),
-        // The secret is kept, so that lease ids stay what they were.
+        // The secret is kept, so that lease ids stay the same.
         MetaState::Missing(revision) | MetaState::Damaged(revision, _) => (revision, known.clone()),
     };
     let frozen = core.condition().frozen.as_ref().map_or(known.epoch, |frozen| frozen.epoch);
@@ -141,7 +142,7 @@ pub(super) async fn raise(core: Arc<Core>, raise: Raise) -> Result<(), StoreErro
     }
 }
 
-/// Takes the mark of a restore off, if the store still is what that made of it.
+/// Removes the mark of a restore, if the store still has the identity that the restore gave it.
 pub(super) async fn end_restore(core: Arc<Core>) -> Result<(), StoreError> {
     let (expected, record) = match meta::read(&core.link).await? {
         MetaState::Here(expected, record) if record.identity == core.meta().identity => {
@@ -149,7 +150,7 @@ pub(super) async fn end_restore(core: Arc<Core>) -> Result<(), StoreError> {
         }
         _ => {
             return Err(unavailable(
-                "the store's own record is another one: was it restored twice?",
+                "the store's identity has changed meanwhile: was it restored twice?",
             ));
         }
     };
@@ -160,7 +161,7 @@ pub(super) async fn end_restore(core: Arc<Core>) -> Result<(), StoreError> {
     core.metrics.other_writes.increment(1);
     match meta::write(&core.link, expected, &record).await {
         Sent::Stored(_) => Ok(()),
-        Sent::WrongLast => Err(unavailable("somebody else wrote the store's own record meanwhile")),
+        Sent::WrongLast => Err(unavailable("another node wrote the store's own record meanwhile")),
         Sent::Refused(why) | Sent::Unknown(why) => Err(why),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// The oldest server that is fit: earlier ones lose or reorder writes of a replicated stream.
+/// The oldest usable server. Earlier ones lose or reorder writes of a replicated stream.
 pub(super) const OLDEST_SERVER: (i64, i64, i64) = (2, 10, 23);
 
 /// Why a store was not opened.
@@ -11,7 +11,7 @@ pub enum OpenError {
     /// A setting cannot be used.
     #[error("{setting} {why}")]
     Setting {
-        /// Which.
+        /// The setting.
         setting: &'static str,
         /// What is wrong with it.
         why: String,
@@ -19,44 +19,44 @@ pub enum OpenError {
     /// A file that a setting names cannot be read.
     #[error("{} cannot be read: {why}", .path.display())]
     File {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
     /// No server could be reached.
     #[error("no NATS server was reached: {why}; check store.nats.url and that a server runs there")]
     Connect {
-        /// What went wrong last.
+        /// The last failure.
         why: String,
     },
     /// The server is too old.
     #[error("the NATS server has version {found}; use 2.10.23 or newer")]
     OldServer {
-        /// Its version.
+        /// The server's version.
         found: String,
     },
-    /// The server does not answer for JetStream.
+    /// The server does not answer JetStream requests.
     #[error("JetStream does not answer: {why}; enable it on the server and for the account")]
     JetStream {
-        /// What went wrong.
+        /// The failure.
         why: String,
     },
-    /// There is no bucket, and none may be made.
+    /// The bucket does not exist, and the settings do not allow creating it.
     #[error("there is no bucket {bucket:?}; make it, or let store.nats.create_bucket be true")]
     NoBucket {
-        /// Its name.
+        /// The bucket's name.
         bucket: String,
     },
-    /// The bucket cannot be made.
+    /// The bucket cannot be created.
     #[error("the bucket {bucket:?} cannot be made: {why}")]
     Create {
-        /// Its name.
+        /// The bucket's name.
         bucket: String,
-        /// What the server said.
+        /// The server's answer.
         why: String,
     },
-    /// The stream is not one that this program could use at all.
+    /// The stream cannot be used by this program at all.
     #[error(
         "the stream KV_{bucket} is not a bucket that this program can use: {}; name another bucket",
         .faults.join("; ")
@@ -64,7 +64,7 @@ pub enum OpenError {
     Foreign {
         /// The bucket.
         bucket: String,
-        /// What is wrong.
+        /// The faults.
         faults: Vec<String>,
     },
     /// The bucket may lose writes that were acknowledged.
@@ -76,7 +76,7 @@ pub enum OpenError {
     Unfit {
         /// The bucket.
         bucket: String,
-        /// What is wrong, and what is to be instead.
+        /// The faults, and what is required instead.
         faults: Vec<String>,
     },
     /// The store's own record cannot be read.
@@ -84,30 +84,30 @@ pub enum OpenError {
         "the record {subject:?} {why}; restore the bucket from a backup, or name another bucket"
     )]
     Meta {
-        /// Its subject.
+        /// The record's subject.
         subject: String,
-        /// What is wrong with it.
+        /// What is wrong with the record.
         why: String,
     },
-    /// A restore into it was begun and has not ended.
+    /// A restore into the bucket was begun and has not ended.
     #[error(
-        "a restore into the bucket {bucket:?} was cut off, or is under way: it does not hold everything. Run the same \
-         `tenure restore --file FILE --raise-epoch` again, or delete the bucket"
+        "a restore into the bucket {bucket:?} was cut off, or is under way: the bucket is \
+         incomplete. Run the same `tenure restore --file FILE --raise-epoch` again, or delete it"
     )]
     Restoring {
-        /// Its name.
+        /// The bucket's name.
         bucket: String,
     },
     /// The store did not answer while it was opened.
     #[error("the store did not answer while it was opened: {why}; try again")]
     Interrupted {
-        /// What went wrong.
+        /// The failure.
         why: String,
     },
 }
 
 impl OpenError {
-    /// Something that may be better the next time.
+    /// A failure that may not occur the next time.
     pub(super) fn interrupted(why: impl std::fmt::Display) -> Self {
         Self::Interrupted { why: why.to_string() }
     }

@@ -1,8 +1,8 @@
-//! Loading the bucket, and following what is written to it.
+//! Loads the bucket, and follows what is written to it.
 //!
-//! Two consumers after one another: the first brings the last message of every subject, the second
-//! everything from there on. It sees every subject of the bucket, so that a sequence which it was not
-//! brought is one that the stream dropped: and with it perhaps a change (see [`Table::follow`]).
+//! Two consumers are used, one after the other. The first delivers the last message of every subject, and the
+//! second everything after that. The second sees every subject of the bucket. So a sequence that it was not
+//! given is one that the stream dropped, perhaps with a change (see [`Table::follow`]).
 //!
 //! [`Table::follow`]: super::table::Table::follow
 
@@ -25,23 +25,24 @@ use super::{
     write::MARK,
 };
 
-/// The server says so often that it has nothing to say; twice without it, and the consumer is made anew.
+/// How often the server reports that it has nothing to send. After two missing reports, a new consumer is made.
 const IDLE_HEARTBEAT: Duration = Duration::from_millis(500);
-/// A request for messages is repeated so often.
+/// How often a request for messages is repeated.
 const PULL_EXPIRES: Duration = Duration::from_secs(10);
-/// So many messages may be on their way to us.
+/// How many messages may be in flight to this node.
 const PULL_BATCH: usize = 4096;
-/// So many messages are taken in one go.
+/// How many messages are processed at once.
 const CHUNK: usize = 256;
-/// The server removes a consumer that nobody asks for so long.
+/// The server removes a consumer that was not used for this time.
 const INACTIVE: Duration = Duration::from_secs(30);
-/// A loading that is brought nothing for so long is given up.
+/// Loading fails after this time without a message.
 const LOAD_STALL: Duration = Duration::from_secs(5);
-/// Before the stream is followed anew.
+/// The pause before the stream is followed again.
 const FOLLOW_AGAIN: Duration = Duration::from_millis(100);
-/// So often it is noted that the stream is being followed.
+/// How often the time is recorded until which the stream was followed.
 const TICK: Duration = Duration::from_secs(1);
-/// Who did not follow the stream for so long loads it anew: marks of removals may be gone, which nothing else tells of.
+/// A node that did not follow the stream for this time loads the stream again. Marks of removals may be gone by
+/// then, and nothing else shows the removals.
 const TOO_LONG: Duration = Duration::from_secs(MARK.as_secs() / 2);
 
 /// A short-lived consumer of some subjects.
@@ -62,11 +63,11 @@ pub(super) async fn consumer(
     };
     match timeout(link.timeout, link.stream.create_consumer(config)).await {
         Ok(consumer) => consumer.map_err(|why| why.to_string()),
-        Err(_) => Err("a consumer was not made in time".to_owned()),
+        Err(_) => Err("the server did not make a consumer in time".to_owned()),
     }
 }
 
-/// The messages of a consumer, in order; ends with an error at the first doubt.
+/// The messages of a consumer, in order. Ends with an error at the first irregularity.
 pub(super) async fn messages<'a>(
     link: &'a Link,
     consumer: &Consumer<pull::Config>,
@@ -85,7 +86,7 @@ pub(super) async fn messages<'a>(
     }))
 }
 
-/// One message and how many follow it, if it is the consumer's next one.
+/// One message, and how many follow it, if it is the consumer's next one.
 fn bring(link: &Link, message: jetstream::Message, next: u64) -> Result<(Brought, u64), String> {
     let (sequence, pending) = {
         let info = message.info().map_err(|why| why.to_string())?;
@@ -100,15 +101,15 @@ fn bring(link: &Link, message: jetstream::Message, next: u64) -> Result<(Brought
     Ok((Brought { sequence, name, removal, payload }, pending))
 }
 
-/// Removes a consumer that is done with; the server would do so by itself later.
+/// Removes a consumer that is no longer needed. The server would do so by itself later.
 pub(super) fn discard(link: &Link, consumer: &Consumer<pull::Config>) {
     let (stream, name) = (link.stream.clone(), consumer.cached_info().name.clone());
     let limit = link.timeout;
     tokio::spawn(async move { timeout(limit, stream.delete_consumer(&name)).await.is_ok() });
 }
 
-/// Whether a consumer that went past `reached` brought all that there is up to `last`. It may itself be
-/// on a server that is behind, so that nothing pending means nothing: the stream's leader is asked.
+/// Whether a consumer that went past `reached` has delivered everything up to `last`. The consumer may be on a
+/// server that is behind, so having nothing pending proves nothing. The stream's leader is asked instead.
 pub(super) async fn complete(
     link: &Link,
     subjects: &str,
@@ -122,7 +123,7 @@ pub(super) async fn complete(
     Ok(next.is_none_or(|next| next > last))
 }
 
-/// Loads what a stream has.
+/// Loads the content of a stream.
 pub(super) async fn load(link: &Link, info: &Info) -> Result<Table, String> {
     let mut table = Table::new(info.state.first_sequence);
     let last = info.state.last_sequence;
@@ -134,10 +135,10 @@ pub(super) async fn load(link: &Link, info: &Info) -> Result<Table, String> {
         let mut reached = 0;
         while pending > 0 || !complete(link, &link.subjects.all, reached, last).await? {
             let next = timeout(LOAD_STALL, messages.next()).await;
-            let next = next.map_err(|_| "the consumer brings nothing".to_owned())?;
+            let next = next.map_err(|_| "the consumer delivered nothing in time".to_owned())?;
             let brought;
             (brought, pending) = next.ok_or("the consumer ended")??;
-            // What was written since is followed.
+            // What was written since the load began is followed later.
             if brought.sequence > last {
                 break;
             }
@@ -150,8 +151,8 @@ pub(super) async fn load(link: &Link, info: &Info) -> Result<Table, String> {
     Ok(table)
 }
 
-/// Loads the store anew and follows it from there; what was lost meanwhile is said. Where it was `thawed`, what it has
-/// now is what counts.
+/// Loads the store again and follows it from there. Listeners are told about the changes that were lost
+/// meanwhile. If the store has `thawed`, its present content replaces what was known.
 pub(super) async fn reload(core: &Arc<Core>, info: &Info, thawed: bool) -> Result<(), String> {
     let _one = core.loading.lock().await;
     end(core);
@@ -169,7 +170,7 @@ pub(super) async fn reload(core: &Arc<Core>, info: &Info, thawed: bool) -> Resul
         let mut now = core.table_mut();
         table.take_over(&mut now);
         *now = table;
-        // Nobody listens yet when the store is opened.
+        // There are no listeners yet when the store is opened.
         let _ = core.feed.send(News::Gap { resume });
         core.consumed.send_replace(consumed);
     });
@@ -182,14 +183,14 @@ fn begin(core: &Arc<Core>) {
     *lock(&core.follower) = Some(follower);
 }
 
-/// Follows the stream no more.
+/// Stops following the stream.
 pub(super) fn end(core: &Core) {
     if let Some(follower) = lock(&core.follower).take() {
         follower.abort();
     }
 }
 
-/// Follows the stream with a new consumer, unless that is being done.
+/// Follows the stream with a new consumer, unless that is being done already.
 pub(super) fn again(core: &Arc<Core>) {
     if let Ok(_one) = core.loading.try_lock() {
         end(core);
@@ -197,21 +198,21 @@ pub(super) fn again(core: &Arc<Core>) {
     }
 }
 
-/// Follows the stream for ever.
+/// Follows the stream forever.
 async fn follow(core: Arc<Core>) {
     loop {
         let Err(why) = session(&core).await;
-        tracing::debug!(why, "the stream is followed anew");
+        tracing::debug!(why, "the stream is followed again");
         sleep(FOLLOW_AGAIN).await;
     }
 }
 
-/// Notes that the stream is followed at this moment, unless it was not for long.
+/// Records that the stream is being followed now, unless it was not followed for too long.
 fn note_followed(core: &Core) -> Result<(), String> {
     let now = core.clock.now();
     let mut followed = lock(&core.followed);
     if now.since(*followed) > TOO_LONG {
-        return Err("this node stood still".to_owned());
+        return Err("this node was paused for too long".to_owned());
     }
     *followed = now;
     Ok(())
@@ -226,9 +227,9 @@ async fn session(core: &Arc<Core>) -> Result<Infallible, String> {
     };
     let silence = core.clock.now().since(*lock(&core.followed));
     if silence > TOO_LONG {
-        tracing::warn!(?silence, "the stream was not followed for long: it is loaded anew");
+        tracing::warn!(?silence, "the stream was not followed for too long; loading it again");
         let core = core.clone();
-        // It ends this task.
+        // The reload ends this task.
         tokio::spawn(async move {
             sleep(FOLLOW_AGAIN).await;
             reload(&core, &info, false).await
@@ -240,7 +241,7 @@ async fn session(core: &Arc<Core>) -> Result<Infallible, String> {
     let consumer = consumer(link, policy, link.subjects.all.clone()).await?;
     let last = info.state.last_sequence;
     if complete(link, &link.subjects.all, from - 1, last).await? {
-        // What the stream had up to its last sequence, it has no more.
+        // The stream no longer has what it had up to its last sequence.
         advance(core, |table| table.skip_to(last));
     }
     core.condition().stale = None;
@@ -253,9 +254,9 @@ async fn session(core: &Arc<Core>) -> Result<Infallible, String> {
                 Ok(()) => continue,
                 Err(why) => break why,
             },
-            // The server may have been restarted, and knows nothing of the consumer: the more time is
-            // lost, the more of what was written is overwritten.
-            _ = connections.changed() => break "connected anew".to_owned(),
+            // The server may have been restarted and may not know the consumer any more. The longer this takes,
+            // the more of what was written is overwritten.
+            _ = connections.changed() => break "the connection was made again".to_owned(),
         };
         let Some(chunk) = chunk else { break "the consumer ended".to_owned() };
         if let Err(why) = note_followed(core).and_then(|()| take(core, chunk)) {
@@ -266,7 +267,7 @@ async fn session(core: &Arc<Core>) -> Result<Infallible, String> {
     Err(why)
 }
 
-/// Takes some messages in, and tells their changes.
+/// Takes in some messages, and publishes their changes.
 fn take(core: &Core, chunk: Vec<Result<(Brought, u64), String>>) -> Result<(), String> {
     let mut failed = Ok(());
     advance(core, |table| {
@@ -291,7 +292,7 @@ fn take(core: &Core, chunk: Vec<Result<(Brought, u64), String>>) -> Result<(), S
     failed
 }
 
-/// Nobody listening is no fault.
+/// Publishes the changes. It is no error if there are no listeners.
 fn tell(core: &Core, changes: &mut Vec<Committed>) {
     if !changes.is_empty() {
         let _ = core.feed.send(News::Changes(std::mem::take(changes).into()));
@@ -299,7 +300,7 @@ fn tell(core: &Core, changes: &mut Vec<Committed>) {
 }
 
 fn gap(core: &Core, resume: Position) {
-    tracing::warn!(?resume, "changes were dropped by the stream before this node saw them");
+    tracing::warn!(?resume, "the stream dropped changes that this node did not see");
     core.metrics.feed_gaps.increment(1);
     let _ = core.feed.send(News::Gap { resume });
 }

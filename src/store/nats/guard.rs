@@ -1,4 +1,4 @@
-//! Watches that the store is still the one that it was, and that the consumer keeps up.
+//! Checks that the store is still the same, and that the consumer keeps up.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,28 +14,29 @@ use super::{
 };
 use crate::lease::Revision;
 
-/// How often the store is looked at.
+/// How often the store is checked.
 pub(super) const EVERY: Duration = Duration::from_millis(500);
-/// So many looks in a row have to show the same before a stream that seems gone, or to have gone
-/// backwards, is believed to be: a cluster that elects its leaders may say so for a moment. Nothing is written meanwhile.
+/// How many checks in a row must agree before the stream counts as gone or as having gone backwards. A cluster
+/// that is electing its leaders may seem so for a moment. Nothing is written meanwhile.
 pub(super) const CONFIRM: u32 = 8;
-/// A leader hears from its followers each second. One that was not heard of for so long may follow another leader.
+/// A leader hears from its followers each second. A follower that was silent for this time may follow another
+/// leader.
 const HEARD: Duration = Duration::from_millis(2500);
-/// So many looks in a row without a message that the stream has, and the consumer is made anew.
+/// How many checks in a row may lack a message that the stream has. After that, a new consumer is made.
 const STALE: u32 = 4;
 
-/// What a look showed.
+/// The result of a check.
 enum Look {
     Fine,
-    /// Another store, beyond doubt.
+    /// It is certainly another store.
     Wrong(String),
-    /// Perhaps another store.
+    /// It may be another store.
     Suspect(String),
-    /// No answer.
+    /// The store does not answer.
     Silent(String),
 }
 
-/// What was seen so far.
+/// The results so far.
 #[derive(Default)]
 struct Watch {
     suspicions: u32,
@@ -43,12 +44,12 @@ struct Watch {
     consumed: u64,
 }
 
-/// Looks at the store for ever.
+/// Checks the store forever.
 pub(super) async fn watch(core: Arc<Core>) {
     let mut watch = Watch::default();
     loop {
         sleep(EVERY).await;
-        // A frozen store is looked at by who thaws it.
+        // The task that thaws a frozen store checks it instead.
         if core.condition().frozen.is_some() {
             watch = Watch::default();
             continue;
@@ -117,7 +118,7 @@ impl Watch {
                 Look::Wrong(RESTORING.to_owned())
             }
             Ok(MetaState::Here(_, now)) if now.epoch > known.epoch => Look::Wrong(format!(
-                "its epoch was raised from {} to {}, which this node has not taken up",
+                "its epoch was raised from {} to {}, which this node has not adopted yet",
                 known.epoch.0, now.epoch.0
             )),
             Ok(MetaState::Here(_, now)) if now.identity != known.identity => {
@@ -127,7 +128,7 @@ impl Watch {
         }
     }
 
-    /// Follows the stream anew if nothing comes of what it has.
+    /// Follows the stream again if the consumer does not deliver what the stream has.
     fn keep_up(&mut self, core: &Arc<Core>, last: u64) {
         let consumed = core.table().consumed();
         if consumed >= last || consumed > self.consumed {
@@ -136,7 +137,7 @@ impl Watch {
         }
         self.still += 1;
         if self.still.is_multiple_of(STALE) {
-            // The first time it may be that the stream dropped what came last.
+            // At first, the reason may be that the stream dropped its last messages.
             if self.still > STALE {
                 let why = format!("the feed stands at {consumed}, the stream at {last}");
                 core.condition().stale = Some(why);
@@ -146,15 +147,16 @@ impl Watch {
     }
 }
 
-/// Whether the server that answered for a stream leads most of those that have it. One that was cut off believes that it
-/// leads until it hears otherwise, and knows less than they do.
+/// Whether the server that answered for a stream leads most of the servers that have it. A server that was cut
+/// off believes that it leads until it hears otherwise, and knows less than the others.
 pub(super) fn leads(cluster: Option<&ClusterInfo>) -> bool {
     let peers = cluster.map_or(&[][..], |cluster| &cluster.replicas);
     let follows = |peer: &&PeerInfo| !peer.offline && peer.active < HEARD;
     2 * (1 + peers.iter().filter(follows).count()) > 1 + peers.len()
 }
 
-/// Whether a store that a node remembers is this one, as it was or further on.
+/// Why the store is not the one that the witness remembers, or is an earlier state of it; `None` if it is the
+/// same or a later one.
 pub(super) fn went_backwards(
     witness: &super::super::Witness,
     now: &meta::MetaRecord,
@@ -173,7 +175,7 @@ pub(super) fn went_backwards(
     (last < witness.highest).then(|| less_than_seen(last.0, witness.highest.0))
 }
 
-/// Why a stream is suspected, for people.
+/// The reason for suspecting a stream, for people.
 pub(super) fn less_than_seen(last: u64, highest: u64) -> String {
     format!("the stream went backwards: its last sequence is {last}, and {highest} was seen")
 }
@@ -184,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether a server leads that heard of its followers so many milliseconds ago.
+    /// Whether a server leads if it heard from its followers this many milliseconds ago.
     fn leads_after(heard_ms: &[u64]) -> bool {
         let peer = |ms: &u64| json!({ "name": "n", "current": true, "active": ms * 1_000_000 });
         let peers: Vec<_> = heard_ms.iter().map(peer).collect();

@@ -16,13 +16,13 @@ use super::{
 };
 use crate::lease::Revision;
 
-/// A replay takes no longer.
+/// The longest time that a replay may take.
 const REPLAY: Duration = Duration::from_secs(5);
-/// After a gap was found the replay goes on for so long, to learn where the last one is.
+/// How long a replay continues after it found a gap, to learn where the last gap is.
 const LOOK_ON: Duration = Duration::from_secs(1);
-/// A replay that failed is begun anew after this, while there is time.
+/// The pause before a failed replay is repeated, while there is time.
 const REPLAY_AGAIN: Duration = Duration::from_millis(200);
-/// So many messages may be on their way to us.
+/// How many messages may be in flight to this node.
 const BATCH: usize = 1024;
 
 /// The changes after a position.
@@ -53,7 +53,7 @@ pub(super) async fn history(
     };
     match timeout(REPLAY, replayed).await {
         Ok(Some(changes)) => Ok(History::Changes(changes)),
-        // What is in memory is whole.
+        // What is in memory has no gap.
         Ok(None) => Ok(History::Gap { resume: core.table().floor().max(after) }),
         Err(_) => {
             Err(failure
@@ -62,8 +62,8 @@ pub(super) async fn history(
     }
 }
 
-/// Waits until the consumer went past a revision that another node may have seen already; `false` when
-/// the stream itself has not come so far.
+/// Waits until the consumer has passed a revision that another node may have seen already. Returns `false` if the
+/// stream itself has not reached it.
 async fn reached(core: &Core, revision: Revision) -> Result<bool, StoreError> {
     if *core.consumed.borrow() >= revision.0 {
         return Ok(true);
@@ -82,20 +82,20 @@ async fn reached(core: &Core, revision: Revision) -> Result<bool, StoreError> {
     }
 }
 
-/// What a replay has found so far.
+/// The findings of a replay.
 struct Replay {
     after: Position,
     limit: usize,
     seen: HashSet<u64>,
     changes: Vec<Committed>,
-    /// The first write that was expected and was not brought.
+    /// The first write that was expected and was not delivered.
     missed: Option<Revision>,
-    /// The latest write that was expected and was not brought, or cannot be read.
+    /// The latest write that was expected and was not delivered, or that cannot be read.
     hole: Option<Revision>,
 }
 
 impl Replay {
-    /// Takes a message in; `true` when there is enough.
+    /// Takes in a message. Returns `true` once there is enough.
     fn take(&mut self, brought: &Brought) -> bool {
         self.seen.insert(brought.sequence);
         let Name::Lease(Some(key)) = &brought.name else { return false };
@@ -119,7 +119,7 @@ impl Replay {
     }
 }
 
-/// Reads the stream from a position on; `None` when it no longer has all of it.
+/// Reads the stream from a position on; `None` if the stream no longer has all of it.
 async fn replay(
     core: &Core,
     after: Position,
@@ -151,11 +151,11 @@ async fn replay(
         }
     }
     if let Some(missed) = replay.missed {
-        // A consumer on a server that was killed may bring less than the stream's leader has.
+        // A consumer on a server that was killed may deliver less than the stream's leader has.
         let there = link.next(&leases, missed.0).await.map_err(|why| why.to_string())?;
         if there == Some(missed.0) {
             follow::discard(link, &consumer);
-            return Err("the consumer left out what the stream has".to_owned());
+            return Err("the consumer skipped messages that the stream has".to_owned());
         }
     }
     if replay.hole.is_some() {
@@ -166,7 +166,7 @@ async fn replay(
                 replay.take(&brought);
             }
         };
-        // However far it came, it knows more than before.
+        // However far it came, it has learned more.
         let _ = timeout(LOOK_ON, look_on).await;
     }
     follow::discard(link, &consumer);

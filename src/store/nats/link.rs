@@ -1,10 +1,11 @@
 //! Requests to the server: conditional publishes, and reads from the stream's leader.
 //!
-//! Guarantees: a publish is handed to the connection once; its answer, or that there is none, is known
-//! within the request time-out.
+//! Guarantees:
+//! - A publish is handed to the connection once.
+//! - Its answer, or the lack of one, is known within the request time-out.
 //!
-//! Does not guarantee: that a publish without an answer will not be stored later: the client keeps what
-//! it could not send, and sends it when it is connected again.
+//! Does not guarantee: that a publish without an answer will not be stored later. The client keeps what it
+//! could not send, and sends it when it is connected again.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,16 +32,16 @@ const WRONG_LAST_SEQUENCE: [u64; 2] = [10071, 10164];
 /// "stream not found".
 const STREAM_NOT_FOUND: u64 = 10059;
 
-/// What became of a publish.
+/// The outcome of a publish.
 #[derive(Clone, Debug)]
 pub(super) enum Sent {
     /// Stored, under this sequence.
     Stored(Revision),
-    /// Not stored: the subject's last message is another one.
+    /// Not stored: the subject's last message has another sequence.
     WrongLast,
     /// Not stored, and never will be.
     Refused(StoreError),
-    /// Perhaps stored, perhaps later.
+    /// Stored, or not, or stored later.
     Unknown(StoreError),
 }
 
@@ -48,22 +49,22 @@ pub(super) enum Sent {
 #[derive(Clone, Debug)]
 pub(super) struct Last {
     pub revision: Revision,
-    /// It says that what was before it is removed.
+    /// Whether the message says that what was before it is removed.
     pub removal: bool,
     pub payload: Bytes,
 }
 
-/// What the stream says of itself.
+/// The answer to a request for the stream's description.
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
     Here(Box<stream::Info>),
-    /// There is no such stream.
+    /// The stream does not exist.
     Gone,
-    /// No answer, or none that helps; why.
+    /// No answer, or no useful one; the text says why.
     Unanswered(String),
 }
 
-/// The connection and what is asked over it.
+/// The connection, with what requests over it need.
 #[derive(Clone)]
 pub(super) struct Link {
     pub client: Client,
@@ -71,7 +72,7 @@ pub(super) struct Link {
     pub stream: Stream<()>,
     pub subjects: Arc<Subjects>,
     pub timeout: Duration,
-    /// How often the connection was made.
+    /// How many times the connection was made.
     pub connections: watch::Receiver<u64>,
 }
 
@@ -102,7 +103,7 @@ impl Link {
         self.client.connection_state() == State::Connected
     }
 
-    /// Publishes if the subject's last message has the expected sequence; 0 for none.
+    /// Publishes if the subject's last message has the expected sequence (0 if it must have none).
     pub async fn publish(
         &self,
         subject: String,
@@ -121,10 +122,10 @@ impl Link {
         let why = match answer {
             Ok(Ok(answer)) => return self.judge(&answer.payload),
             Ok(Err(why)) => why,
-            Err(_) => return Sent::Unknown(unavailable("the write could not be sent in time")),
+            Err(_) => return Sent::Unknown(unavailable("the write was not sent in time")),
         };
         match why.kind() {
-            // Nobody was there to get it; it was too long, or misnamed, to be sent.
+            // No server was there to receive it, or it was too long or had a bad subject.
             RequestErrorKind::NoResponders => {
                 Sent::Refused(unavailable("the stream has no leader"))
             }
@@ -138,7 +139,7 @@ impl Link {
     fn judge(&self, answer: &[u8]) -> Sent {
         let ack: Ack = match serde_json::from_slice(answer) {
             Ok(ack) => ack,
-            Err(why) => return Sent::Unknown(unavailable(format!("an odd answer: {why}"))),
+            Err(why) => return Sent::Unknown(unavailable(format!("an unreadable answer: {why}"))),
         };
         match ack.error {
             None if ack.seq > 0 && ack.stream == self.subjects.stream => {
@@ -150,14 +151,14 @@ impl Link {
                 Sent::Unknown(unavailable(why))
             }
             Some(error) if WRONG_LAST_SEQUENCE.contains(&error.err_code) => Sent::WrongLast,
-            // The request was at fault, and was judged before anything was stored. What the server
-            // itself failed at may have been stored by one of its peers.
+            // The request was at fault, and was judged before anything was stored. If the server itself failed,
+            // one of its peers may have stored the message.
             Some(error) if error.code < 500 => Sent::Refused(said(&error)),
             Some(error) => Sent::Unknown(said(&error)),
         }
     }
 
-    /// The subject's last message, as the stream's leader has it.
+    /// The subject's last message, from the stream's leader.
     pub async fn last(&self, subject: &str) -> Result<Option<Last>, StoreError> {
         if !self.connected() {
             return Err(unavailable("not connected to a server"));
@@ -175,7 +176,7 @@ impl Link {
         }
     }
 
-    /// The sequence of the first message from `from` on that the stream's leader has of some subjects.
+    /// The sequence of the first message from `from` on that the stream's leader has for some subjects.
     pub async fn next(&self, subjects: &str, from: u64) -> Result<Option<u64>, StoreError> {
         let builder = self.stream.raw_message_builder();
         let read = builder.sequence(from).next_by_subject(subjects).send();
@@ -187,7 +188,7 @@ impl Link {
         }
     }
 
-    /// What the stream's leader says of the stream.
+    /// The stream's description, from its leader.
     pub async fn info(&self) -> Asked {
         if !self.connected() {
             return Asked::Unanswered("not connected to a server".to_owned());
@@ -210,7 +211,7 @@ impl Link {
     }
 }
 
-/// When the stream was made, nanoseconds since 1970.
+/// When the stream was created, in nanoseconds since 1970.
 pub(super) fn created(info: &stream::Info) -> i128 {
     info.created.unix_timestamp_nanos()
 }
@@ -218,7 +219,7 @@ pub(super) fn created(info: &stream::Info) -> i128 {
 fn said(error: &AckError) -> StoreError {
     let why = format!("the server refused: {} ({})", error.description, error.err_code);
     match error.err_code {
-        // Insufficient resources; maximum bytes, messages.
+        // The codes mean: insufficient resources; maximum bytes; maximum messages.
         10023 | 10047 | 10028 => StoreError::Full(why),
         _ if error.description.starts_with("maximum") => StoreError::Full(why),
         _ => StoreError::Unavailable(why),

@@ -1,11 +1,11 @@
-//! One write of a lease's record as bytes.
+//! Encodes one write of a lease's record.
 //!
 //! ```text
 //! 0 version u8 | 1 key_len u16 | 3 record_len u32 | 7 expected u64 | 15 at_ms u64
 //! 23 key, record, changes | crc u32 of all before it
 //! ```
-//! Little endian. The key is there so that what was read is known to be the key that was asked for;
-//! `expected` is the revision of the write before, so that a reader notices that it missed one.
+//! Little endian. The key shows a reader that it read the key it requested. `expected` is the revision of the
+//! previous write, so that a reader notices that it missed one.
 
 use std::sync::Arc;
 
@@ -17,20 +17,20 @@ use crate::lease::{Change, CodecError, Key, Record, Revision};
 const VERSION: u8 = 1;
 const HEAD: usize = 23;
 
-/// What [`parse`] found.
+/// The result of [`parse`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message<'a> {
-    /// Whose record.
+    /// The key of the record.
     pub key: &'a str,
-    /// The write before, or the mark of a removal that it found; 0 for none.
+    /// The revision of the previous write, or of the mark of a removal that the write found; 0 for none.
     pub expected: Revision,
-    /// Wall clock before it was sent, milliseconds since 1970.
+    /// The wall clock before the write was sent, in milliseconds since 1970.
     pub at_ms: u64,
     record: &'a [u8],
     changes: &'a [u8],
 }
 
-/// A write on its way; `None` when it is too long to be written at all.
+/// Encodes a write; `None` if it is too long to be written at all.
 pub(super) fn encode(write: &Write, at_ms: u64) -> Option<Vec<u8>> {
     let key = write.key.as_str().as_bytes();
     let mut out = Vec::with_capacity(384);
@@ -51,7 +51,7 @@ pub(super) fn encode(write: &Write, at_ms: u64) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Says in an encoded write what it expects.
+/// Sets the expected revision in an encoded write.
 pub(super) fn expect(encoded: &mut [u8], expected: Revision) {
     encoded[7..15].copy_from_slice(&expected.0.to_le_bytes());
     let body = encoded.len() - 4;
@@ -59,7 +59,7 @@ pub(super) fn expect(encoded: &mut [u8], expected: Revision) {
     encoded[body..].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Reads what [`encode`] wrote. Never panics.
+/// Decodes what [`encode`] wrote. Never panics.
 pub(super) fn parse(bytes: &[u8]) -> Result<Message<'_>, CodecError> {
     let (body, crc) = bytes.split_last_chunk::<4>().ok_or(CodecError::Truncated)?;
     if crc32fast::hash(body) != u32::from_le_bytes(*crc) {
@@ -83,7 +83,7 @@ fn content(body: &[u8]) -> Option<Message<'_>> {
     Some(Message { key, expected: Revision(expected), at_ms, record, changes })
 }
 
-/// The checksum fits and the content does not.
+/// The error for a right checksum with wrong content.
 pub(super) fn malformed() -> CodecError {
     CodecError::Malformed(postcard::Error::DeserializeBadEncoding)
 }
@@ -93,7 +93,7 @@ impl Message<'_> {
         Record::decode(self.record)
     }
 
-    /// The changes as they were written, tokens not yet resolved.
+    /// The changes as they were written. Their tokens are not resolved yet.
     pub fn changes(&self) -> Result<Vec<Change>, CodecError> {
         if self.changes.is_empty() {
             return Ok(Vec::new());
@@ -102,7 +102,7 @@ impl Message<'_> {
     }
 }
 
-/// What a message says of a key: its record, or why it cannot be judged.
+/// What a message says about a key: its record, or why it cannot be judged.
 pub(super) fn found(key: &Key, revision: Revision, bytes: &[u8]) -> Found {
     let sound = parse(bytes).and_then(|message| {
         // Another key's record under this subject says nothing about this key.
@@ -111,7 +111,7 @@ pub(super) fn found(key: &Key, revision: Revision, bytes: &[u8]) -> Found {
     Found { revision, record: sound.map(Arc::new) }
 }
 
-/// Whether the message says that the key was removed, which only an operator's hand does to a lease.
+/// Whether the message says that the key was removed.
 pub(super) fn is_removal(headers: Option<&HeaderMap>) -> bool {
     headers.is_some_and(|headers| {
         let operation = headers.get("KV-Operation").map(async_nats::HeaderValue::as_str);

@@ -1,4 +1,4 @@
-//! The store's own record: who it is, and which stream it was made for.
+//! The store's own record: the identity of the store, and the stream that it was created for.
 
 use std::fmt;
 
@@ -13,18 +13,19 @@ use super::{
 use crate::lease::{ClusterSecret, Epoch, Nonce, Revision, StoreError};
 
 const VERSION: u8 = 1;
-/// The same record while a restore fills the store. A program that does not know it opens no such store.
+/// The format version of the record while a restore fills the store. A program that does not know it refuses the
+/// store.
 const RESTORING: u8 = 2;
 
-/// The record as it is kept.
+/// The record as it is stored.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct MetaRecord {
     pub identity: Nonce,
     pub epoch: Epoch,
     pub secret: [u8; 32],
     pub created_ms: u64,
-    /// When the server made the stream that the record was written for, nanoseconds since 1970. A
-    /// stream that was deleted and made again numbers its writes from 1: it must not pass for this one.
+    /// When the server created the stream that the record was written for, in nanoseconds since 1970. A stream
+    /// that was deleted and created again numbers its writes from 1, and must not be taken for this one.
     pub stream_created: i128,
     /// A restore was begun and has not ended.
     #[serde(skip)]
@@ -40,14 +41,14 @@ impl fmt::Debug for MetaRecord {
     }
 }
 
-/// What there is of it.
+/// The result of reading the record.
 #[derive(Clone, Debug)]
 pub(super) enum MetaState {
-    /// Nothing; a write has to expect this revision.
+    /// There is no record. A write must expect this revision.
     Missing(Revision),
     /// The record.
     Here(Revision, MetaRecord),
-    /// Something that cannot be read; its revision, and why.
+    /// A record that cannot be read: its revision, and why.
     Damaged(Revision, String),
 }
 
@@ -94,7 +95,7 @@ impl MetaRecord {
     }
 }
 
-/// Reads it from the stream's leader.
+/// Reads the record from the stream's leader.
 pub(super) async fn read(link: &Link) -> Result<MetaState, StoreError> {
     let Some(Last { revision, removal, payload }) = link.last(&link.subjects.meta).await? else {
         return Ok(MetaState::Missing(Revision::ABSENT));
@@ -108,13 +109,13 @@ pub(super) async fn read(link: &Link) -> Result<MetaState, StoreError> {
     })
 }
 
-/// Writes it if its revision is the expected one.
+/// Writes the record if its revision is the expected one.
 pub(super) async fn write(link: &Link, expected: Revision, record: &MetaRecord) -> Sent {
     let subject = link.subjects.meta.clone();
     link.publish(subject, expected, HeaderMap::new(), record.encode().into()).await
 }
 
-/// The headers of a removal: they make the server drop what the subject had before.
+/// The headers of a removal. They make the server drop the earlier messages of the subject.
 pub(super) fn removal_headers() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert("KV-Operation", "PURGE");

@@ -1,25 +1,28 @@
 //! The store on a NATS JetStream key-value bucket, which several nodes share.
 //!
-//! One stream holds the bucket ([`bucket`]): a subject per key ([`subject`]), whose last message is the
-//! key's record, with the changes that it made true ([`message`]). Writes are publishes that expect the
-//! subject's last sequence ([`mod@write`]); the revision of a write is its sequence in the stream. One
-//! consumer per node ([`follow`]) brings everything that anyone writes: an index of all keys, and the
-//! latest changes ([`table`]); older ones are replayed from the stream ([`history`]). All of it runs on
-//! a thread of the store's own ([`open`]), so that callers may be on any runtime.
+//! One stream holds the bucket ([`bucket`]). Each key has a subject ([`subject`]), whose last message is the
+//! key's record with the changes that the record made ([`message`]). A write is a publish that expects the
+//! subject's last sequence ([`mod@write`]), and the sequence of the write is its revision. One consumer per
+//! node ([`follow`]) delivers everything that any node writes. From it, the store keeps an index of all keys
+//! and the latest changes ([`table`]). Older changes are replayed from the stream ([`history`]). Everything
+//! runs on the store's own thread ([`open`]), so that callers may be on any runtime.
 //!
-//! Guarantees: at most one of two writes that expect the same revision of a key is stored; revisions
-//! strictly increase through everything but the loss of the stream, and that is noticed ([`guard`]) and
-//! freezes the store; a conditional publish is handed to the connection once, and what became of it is
-//! told within a few times the request time-out; a listener that changes were lost on is told so; a
-//! message that cannot be read is one key's trouble.
+//! Guarantees:
+//! - Of two writes that expect the same revision of a key, at most one is stored.
+//! - Revisions strictly increase unless the stream is lost. The store notices that ([`guard`]) and freezes.
+//! - A conditional publish is handed to the connection once, and its outcome is reported within a few times
+//!   the request time-out.
+//! - A listener that missed changes is told so.
+//! - A message that cannot be read affects only its own key.
 //!
-//! Does not guarantee: more durability than the stream has, which is what its servers sync and how many
-//! copies they keep; that a write of unknown outcome will not be stored later, when the connection is
-//! back; that a server which was cut off from its peers knows at once that it leads no more: for some
-//! seconds it may answer reads from what it had.
+//! Does not guarantee:
+//! - More durability than the stream has. It depends on what its servers sync and how many copies they keep.
+//! - That a write of unknown outcome will not be stored later, when the connection is back.
+//! - That a server which was cut off from its peers notices at once that it no longer leads. For some seconds
+//!   it may answer reads from old data.
 //!
-//! Assumes: nobody else writes below `l.`, `n.` and `meta`. An operator may remove a key there, which
-//! then reads as absent; applications may publish below `app.` (§8).
+//! Assumes: nobody else writes below `l.`, `n.` and `meta`. An operator may remove a key there, which then
+//! reads as absent. Applications may publish below `app.` (§8).
 
 mod bucket;
 mod connect;
@@ -67,10 +70,10 @@ use crate::{
     telemetry::Metrics,
 };
 
-/// A scan holds the table for so many records at a time.
+/// A scan holds the lock of the table for this many records at a time.
 const SCAN_CHUNK: usize = 1024;
 
-/// Figures about a store.
+/// Statistics of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Keys that have a record.
@@ -87,11 +90,11 @@ pub struct NatsStore {
 }
 
 impl NatsStore {
-    /// Opens a bucket, and makes it if it is missing and that is allowed. Returns when every key's
-    /// record is in memory. A store that went backwards is opened frozen.
+    /// Opens a bucket. Creates it if it is missing and the options allow that. Returns once every key's record is
+    /// in memory. A store that went backwards is opened frozen.
     ///
     /// # Errors
-    /// [`OpenError`] says what to do.
+    /// See [`OpenError`], whose text says what to do.
     pub async fn open(
         options: Options,
         fresh: Fresh,
@@ -105,20 +108,20 @@ impl NatsStore {
         Ok(Arc::new(Self { core, max_keys, stop: Mutex::new(Some(stop)) }))
     }
 
-    /// Refuses new requests, settles those on their way, and ends the connection: some seconds at most.
-    /// Doing it twice does nothing.
+    /// Refuses new requests, settles those in flight, and ends the connection, within a few seconds. Calling it
+    /// again has no effect.
     pub async fn close(&self) {
         self.core.condition().closed = true;
         let stop = lock(&self.stop).take();
         let Some(stop) = stop else { return };
         let (done, ended) = oneshot::channel();
         if stop.send(done).is_ok() {
-            // An error says that the thread ended without an answer: ended it has.
+            // An error means that the thread ended without an answer. It has ended either way.
             let _ = ended.await;
         }
     }
 
-    /// Figures for metrics and tests.
+    /// Statistics for metrics and tests.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let table = self.core.table();
@@ -127,7 +130,7 @@ impl NatsStore {
 }
 
 impl NatsStore {
-    /// Has a new key counted while its write is on its way, where its policy bounds their number.
+    /// Counts a new key while its write is being sent, if its policy limits the number of keys.
     fn admit(&self, write: &Write) -> Result<Option<Admission>, StoreError> {
         let new = write.expected == Revision::ABSENT && self.core.table().bounds(&write.key);
         if !new || !self.core.table_mut().admit(&write.key)? {
@@ -137,7 +140,7 @@ impl NatsStore {
     }
 }
 
-/// A new key counts for as long as this is there; from then on its record does.
+/// A new key counts as long as this exists. After that, its record counts.
 struct Admission {
     core: Arc<Core>,
     key: Key,
@@ -159,7 +162,7 @@ fn unread<T>(why: StoreError, _begun: bool) -> Result<T, StoreError> {
     Err(why)
 }
 
-/// Reads ask the stream's leader; a scan answers from memory.
+/// Reads are answered by the stream's leader, scans from memory.
 impl LeaseStore for NatsStore {
     fn meta(&self) -> Arc<Meta> {
         self.core.meta()
@@ -173,7 +176,7 @@ impl LeaseStore for NatsStore {
         self.core.run(write::read(Arc::clone(&self.core), key.clone()), unread)
     }
 
-    /// The write is on its way when this returns, whether or not the future is polled.
+    /// The write is being sent when this returns, whether or not the future is polled.
     fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {
         let full = || self.core.table().counts().of(&write.key) >= self.max_keys;
         if write.expected == Revision::ABSENT && full() {
@@ -247,8 +250,8 @@ impl LeaseStore for NatsStore {
         self.core.health()
     }
 
-    /// Every later write of the same tenure (a pin, a new value, an adoption) changes the sequence too:
-    /// then the gate fails although the tenure goes on, and the application asks again.
+    /// Every later write of the same tenure (a pin, a new value, an adoption) changes the sequence too. Then the
+    /// gate fails although the tenure continues, and the application must request a new gate.
     fn gate(&self, key: &Key, found: &Found) -> Option<Gate> {
         let held = found.record.as_ref().is_ok_and(|record| record.state == State::Held);
         let subjects = &self.core.link.subjects;
@@ -271,7 +274,7 @@ impl SharedStore for NatsStore {
         self.core.run(async move { nodes::read(&core.link, incarnation).await }, unread)
     }
 
-    /// Works while the store is frozen: a node has to be able to say that it is gone.
+    /// Also works while the store is frozen, so that a node can write that it is gone.
     fn write_node(&self, expected: Revision, record: NodeRecord) -> StoreFuture<NodeOutcome> {
         self.core.run(nodes::write(Arc::clone(&self.core), expected, record), |why, begun| {
             if begun { NodeOutcome::Unknown(why) } else { NodeOutcome::Refused(why) }

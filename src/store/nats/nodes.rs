@@ -1,4 +1,4 @@
-//! Records of nodes.
+//! The nodes' records.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,10 +17,10 @@ use super::{
 };
 use crate::lease::{NodeRecord, Nonce, Revision};
 
-/// So many records are read at once.
+/// How many records are read at once.
 const READS: usize = 64;
 
-/// One node's record, as the stream's leader has it.
+/// One node's record, from the stream's leader.
 pub(super) async fn read(link: &Link, node: Nonce) -> Result<Option<FoundNode>, StoreError> {
     let last = link.last(&link.subjects.node(node)).await?.filter(|last| !last.removal);
     Ok(last.map(|Last { revision, payload, .. }| FoundNode {
@@ -46,15 +46,14 @@ pub(super) async fn scan(core: Arc<Core>) -> Result<Vec<FoundNode>, StoreError> 
         Ok::<_, async_nats::jetstream::context::RequestError>(nodes)
     };
     let nodes = timeout(link.timeout, names).await;
-    let nodes = nodes.map_err(|_| unavailable("nodes could not be listed in time"))?;
+    let nodes = nodes.map_err(|_| unavailable("the server did not list the nodes in time"))?;
     let nodes = nodes.map_err(unavailable)?;
     let reads = nodes.into_iter().map(|node| read(link, node));
     let found: Vec<_> = stream::iter(reads).buffered(READS).try_collect().await?;
     Ok(found.into_iter().flatten().collect())
 }
 
-/// Writes a node's record; a second time only after the first was refused because of the mark of a
-/// removal.
+/// Writes a node's record. Sends it a second time only if the first was refused because of the mark of a removal.
 pub(super) async fn write(
     core: Arc<Core>,
     mut expected: Revision,
@@ -78,7 +77,7 @@ pub(super) async fn write(
     }
 }
 
-/// Removes a node's record: a mark takes its place, and is then removed too.
+/// Removes a node's record. A mark takes its place, and is then removed too.
 pub(super) async fn forget(
     core: Arc<Core>,
     node: Nonce,
@@ -88,20 +87,20 @@ pub(super) async fn forget(
     match send(&core, &subject, expected, removal_headers(), Bytes::new()).await {
         Sent::Stored(mark) => {
             let swept = sweep(&core.link.stream, &subject, mark);
-            // What stays behind is a mark of some bytes.
+            // At worst, a mark of a few bytes stays behind.
             let _ = timeout(core.link.timeout, swept).await;
             Ok(())
         }
         Sent::WrongLast => match read(&core.link, node).await? {
-            // Somebody else did it.
+            // Another node has removed it.
             None => Ok(()),
-            Some(_) => Err(unavailable("the node's record was written meanwhile")),
+            Some(_) => Err(unavailable("the node's record has changed meanwhile")),
         },
         Sent::Refused(why) | Sent::Unknown(why) => Err(why),
     }
 }
 
-/// Removes what a subject had up to a sequence. Nothing that is written later is touched.
+/// Removes what a subject had up to a sequence. Later writes are not touched.
 pub(super) async fn sweep(stream: &Stream<()>, subject: &str, last: Revision) -> bool {
     stream.purge().sequence(last.0 + 1).filter(subject).await.is_ok()
 }

@@ -1,4 +1,5 @@
-//! Opening: the store's thread, its bucket, its own record, and whether it is the one that was known.
+//! Opens the store: its thread, its bucket and its own record, and whether it is the store that this node
+//! knew.
 
 use std::{sync::Arc, thread, time::Duration};
 
@@ -17,23 +18,24 @@ use super::{
 };
 use crate::{clock::Clock, lease::Revision, telemetry::Metrics};
 
-/// Attempts to read the store's own record or to make it: of nodes that start at once one wins and the
-/// others read, and a stream that was just made may not have elected its leader.
+/// How many times reading or creating the store's own record is tried. Of nodes that start at once, one creates
+/// it and the others read it. A stream that was just created may not have elected its leader.
 const ATTEMPTS: u32 = 20;
-/// Between two of them.
+/// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(250);
-/// For so long a loading that failed is begun again: a request to a consumer that was just made finds
-/// nobody until the servers have told each other of it, and a stream may be electing its leader.
+/// How long a failed load is repeated. Requests to a consumer that was just made get no answer until the servers
+/// have told each other about it, and a stream may be electing its leader.
 const LOAD: Duration = Duration::from_secs(10);
-/// So often a stream that seems to have gone backwards is looked at before one is told that it has no leader.
+/// How many times a stream that seems to have gone backwards is checked before opening fails for lack of a
+/// leader.
 const LEADERLESS: u32 = 40;
-/// How long a client that is drained may take.
+/// How long draining the client may take.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// Asks the store's thread to end; the answer says that it did.
+/// Asks the store's thread to end. It answers when it has ended.
 pub(super) type Stop = oneshot::Sender<oneshot::Sender<()>>;
 
-/// What a store is opened with.
+/// The parameters for opening a store.
 pub(super) struct Opening {
     pub options: Options,
     pub fresh: Fresh,
@@ -42,7 +44,7 @@ pub(super) struct Opening {
     pub metrics: Arc<Metrics>,
 }
 
-/// Starts the store's thread; it lives until it is stopped, or until the sender is dropped.
+/// Starts the store's thread. It runs until it is stopped, or until the sender is dropped.
 pub(super) async fn open(opening: Opening) -> Result<(Arc<Core>, Stop), OpenError> {
     connect::validate(&opening.options)?;
     let (ready, opened) = oneshot::channel();
@@ -60,7 +62,7 @@ pub(super) async fn open(opening: Opening) -> Result<(Arc<Core>, Stop), OpenErro
     Ok((core, stop))
 }
 
-/// The life of the store's thread.
+/// The main function of the store's thread.
 async fn live(
     opening: Opening,
     ready: oneshot::Sender<Result<Arc<Core>, OpenError>>,
@@ -79,7 +81,7 @@ async fn live(
     guard.abort();
     follow::end(&core);
     if let Ok(done) = done {
-        // What is on its way is answered, or times out by itself.
+        // Requests in flight are answered, or time out by themselves.
         let settled = core.permits.acquire_many(MAX_ON_THEIR_WAY);
         let _ = timeout(core.link.timeout * 3, settled).await;
         let _ = timeout(DRAIN, core.link.client.drain()).await;
@@ -95,8 +97,8 @@ async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
     tracing::warn!(
         bucket = options.bucket,
         replicas = info.config.num_replicas,
-        "whether the servers sync each write (jetstream {{ sync_interval: always }}) cannot be asked; \
-         without it a power failure of all copies at once loses acknowledged writes"
+        "tenure cannot ask the servers whether they sync each write (jetstream {{ sync_interval: \
+         always }}); without it a power failure of all copies at once loses acknowledged writes"
     );
     let origin = own_record(&link, &fresh, created(&info), &metrics).await?;
     if origin.restoring && !options.restore {
@@ -112,7 +114,7 @@ async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
         if backwards.is_none() || confirmed >= guard::CONFIRM {
             break;
         }
-        // A server that was just elected may know less than it has; the feed brings the rest.
+        // A server that was just elected may know less than the stream has. The feed delivers the rest.
         tokio::time::sleep(guard::EVERY).await;
         backwards = look();
         if let Asked::Here(info) = core.link.info().await
@@ -122,11 +124,11 @@ async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
         }
     }
     if backwards.is_some() && confirmed < guard::CONFIRM {
-        let why = "the stream's leader has lost touch with the others".to_owned();
+        let why = "the stream's leader has lost contact with its followers".to_owned();
         return Err(OpenError::JetStream { why });
     }
     let other = (origin.stream_created != created(&info)).then(|| {
-        "the bucket is another one than its record was made for: made again, copied or restored"
+        "the bucket's own record is of another bucket: it was made again, copied or restored"
             .to_owned()
     });
     if let Some(why) = backwards.or(other) {
@@ -135,20 +137,20 @@ async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
     Ok(core)
 }
 
-/// Loads what the stream has, and follows it from there.
+/// Loads the content of the stream, and follows it from there.
 async fn load(core: &Arc<Core>, info: &Info) -> Result<(), OpenError> {
     let end = core.clock.now() + LOAD;
     loop {
         match follow::reload(core, info, true).await {
             Ok(()) => return Ok(()),
             Err(why) if core.clock.now() >= end => return Err(OpenError::interrupted(why)),
-            Err(why) => tracing::debug!(why, "the stream is loaded anew"),
+            Err(why) => tracing::debug!(why, "loading the stream failed; it is tried again"),
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// The store's own record, made when there is none.
+/// The store's own record. It is created if there is none.
 async fn own_record(
     link: &Link,
     fresh: &Fresh,
@@ -174,11 +176,11 @@ async fn own_record(
         match meta::write(link, expected, &record).await {
             Sent::Stored(_) => return Ok(record),
             Sent::WrongLast => {}
-            // A stream that is being made has no leader for a moment.
+            // A stream that is being created has no leader for a moment.
             Sent::Refused(refused) => why = refused.to_string(),
             Sent::Unknown(unknown) => why = unknown.to_string(),
         }
         tokio::time::sleep(PAUSE).await;
     }
-    Err(OpenError::interrupted(format!("its own record cannot be made {why}")))
+    Err(OpenError::interrupted(format!("the store's own record cannot be made: {why}")))
 }

@@ -4,63 +4,65 @@ use std::{path::PathBuf, time::Duration};
 
 use crate::settings::{self, FileError};
 
-/// How many writes of a key are kept, unless said otherwise.
+/// How many writes of a key are kept by default.
 pub const DEFAULT_HISTORY: u8 = 16;
-/// As many as a bucket may keep.
+/// The highest number of writes of a key that a bucket may keep.
 pub const MAX_HISTORY: u8 = 64;
-/// How long one request may take, unless said otherwise: below a node's time to live, 3 s.
+/// How long one request may take by default. It is below a node's ttl of 3 s.
 pub const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How the connection is secured.
 #[derive(Clone, Debug, Default)]
 pub struct Tls {
-    /// Certificates of authorities, PEM; the system's when none is named.
+    /// Certificates of authorities, PEM. The default is the system's.
     pub ca: Option<PathBuf>,
-    /// The client's certificate, PEM. Goes with `key`.
+    /// The client's certificate, PEM. Requires `key`.
     pub cert: Option<PathBuf>,
-    /// The client's private key, PEM. Goes with `cert`.
+    /// The client's private key, PEM. Requires `cert`.
     pub key: Option<PathBuf>,
-    /// Refuse a connection without TLS. So it is too where one of the others is given, or an address is `tls://`.
+    /// Whether to refuse a connection without TLS. It is refused also if one of the other options is set, or if
+    /// an address begins with `tls://`.
     pub required: bool,
-    /// Tell other machines in plain text who this client is.
+    /// Whether to send credentials to other machines in plain text.
     pub accept_plaintext: bool,
 }
 
 /// How to open a store.
 #[derive(Clone)]
 pub struct Options {
-    /// Servers, comma separated: `nats://a:4222,nats://b:4222`.
+    /// The servers, separated by commas: `nats://a:4222,nats://b:4222`.
     pub url: String,
     /// The bucket; its stream is `KV_<bucket>`.
     pub bucket: String,
-    /// Copies of each write in a new bucket; the least that one which exists has to keep.
+    /// How many copies of each write a new bucket keeps, and how many an existing one must keep at least.
     pub replicas: usize,
-    /// Open a bucket that may lose acknowledged writes.
+    /// Whether to open a bucket that may lose acknowledged writes.
     pub accept_data_loss: bool,
     /// A `.creds` file.
     pub credentials: Option<PathBuf>,
-    /// Goes with `password`.
+    /// The user name. Requires `password`.
     pub user: Option<String>,
-    /// Goes with `user`.
+    /// The password. Requires `user`.
     pub password: Option<String>,
     /// A token.
     pub token: Option<String>,
     /// How the connection is secured.
     pub tls: Tls,
-    /// How long one request may take. A call may make a few, one after another.
+    /// How long one request may take. A call may make a few requests, one after another.
     pub request_timeout: Duration,
-    /// Writes of each key that a new bucket keeps, 1 to 64. How far a slow reader may fall behind.
+    /// How many writes of each key a new bucket keeps, 1 to 64. It limits how far a slow reader may fall behind.
     pub history: u8,
-    /// Make the bucket when it is missing.
+    /// Whether to create the bucket if it is missing.
     pub create_bucket: bool,
-    /// Most keys with a record, as far as this process knows: nodes that add keys at the same moment may go beyond it.
+    /// The highest number of keys with a record, as far as this process knows. Nodes that add keys at the same
+    /// moment may exceed it.
     pub max_keys: u64,
-    /// It is opened to bring a backup in: also where a restore was cut off.
+    /// The store is opened to restore a backup. This is allowed also after an interrupted restore.
     pub restore: bool,
 }
 
 impl Options {
-    /// The defaults for a bucket on some servers.
+    /// The default options for a bucket on these servers.
     #[must_use]
     pub fn new(url: impl Into<String>, bucket: impl Into<String>) -> Self {
         Self {
@@ -83,10 +85,10 @@ impl Options {
 }
 
 impl Options {
-    /// The options that the settings name; files of secrets are read.
+    /// The options from the settings. Files with secrets are read.
     ///
     /// # Errors
-    /// [`FileError`] where one cannot be.
+    /// [`FileError`] if one of the files cannot be read.
     pub fn of(section: &settings::Nats) -> Result<Self, FileError> {
         let given = |path: &PathBuf| Some(path.clone()).filter(|path| !path.as_os_str().is_empty());
         Ok(Self {
@@ -115,20 +117,20 @@ impl Options {
 }
 
 impl Options {
-    /// Whether a server without TLS is told nothing.
+    /// Whether to send nothing to a server without TLS.
     pub(super) fn requires_tls(&self) -> bool {
         let Tls { ca, cert, key, required, .. } = &self.tls;
         let named = [ca, cert, key].iter().any(|path| path.is_some());
         *required || named || settings::has_tls_address(&self.url)
     }
 
-    /// Whether servers are told who this client is.
+    /// Whether the client sends credentials to the servers.
     pub(super) fn has_credentials(&self) -> bool {
         let files = self.credentials.is_some() || self.token.is_some() || self.password.is_some();
         files || self.url.contains('@')
     }
 
-    /// Credentials that are to go no further than this machine.
+    /// Whether the credentials must not leave this machine.
     pub(super) fn keeps_to_loopback(&self) -> bool {
         self.has_credentials() && !self.requires_tls() && !self.tls.accept_plaintext
     }
@@ -136,7 +138,7 @@ impl Options {
 
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Neither password nor token, and a URL may hold one too.
+        // The password, the token and the URL, which may contain a secret, are left out.
         f.debug_struct("Options")
             .field("bucket", &self.bucket)
             .field("replicas", &self.replicas)

@@ -6,28 +6,28 @@
 //! $KV.<bucket>.meta              the store's own record
 //! $KV.<bucket>.app.…             whatever applications publish under a condition
 //! ```
-//! A key's letters, digits, `-`, `_` and `/` stay as they are, so that people find it with the usual
-//! tools; every other byte is written as `=` and two lowercase hexadecimal digits. Different keys have
-//! different subjects, since `=` itself is never left as it is.
+//! A key's letters, digits, `-`, `_` and `/` stay as they are, so that people find the key with the usual
+//! tools. Every other byte is written as `=` and two lowercase hexadecimal digits. Different keys have
+//! different subjects, because `=` itself is always encoded.
 
 use std::fmt::Write;
 
 use crate::lease::{Key, Nonce};
 
-/// What a subject stands for.
+/// The meaning of a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Name {
-    /// A lease; `None` when no key is written like that.
+    /// A lease; `None` if no key is written like that.
     Lease(Option<Key>),
     /// A node.
     Node(Option<Nonce>),
     /// The store's own record.
     Meta,
-    /// Not ours.
+    /// None of the store's subjects.
     Other,
 }
 
-/// The names of one bucket.
+/// The subjects of one bucket.
 #[derive(Clone, Debug)]
 pub(super) struct Subjects {
     /// The stream.
@@ -36,7 +36,7 @@ pub(super) struct Subjects {
     pub all: String,
     /// The store's own record.
     pub meta: String,
-    /// What applications may publish to starts with this.
+    /// The prefix of the subjects that applications may publish to.
     pub app: String,
     leases: String,
     nodes: String,
@@ -101,7 +101,7 @@ fn stays(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'/')
 }
 
-/// The key that is written like this; `None` for what [`Subjects::lease`] never writes.
+/// The key that is written like this; `None` for anything that [`Subjects::lease`] never writes.
 fn key_of(written: &str) -> Option<Key> {
     let mut bytes = Vec::with_capacity(written.len());
     let mut rest = written.bytes();

@@ -1,4 +1,4 @@
-//! What the store has in memory: every key's latest record, and the latest changes of all.
+//! The store's data in memory: every key's latest record, and the latest changes of all keys.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -13,13 +13,13 @@ use super::{
 };
 use crate::lease::{Key, Policies, Revision};
 
-/// So many of the latest changes are kept in memory: some 20 MiB.
+/// How many of the latest changes are kept in memory. They take about 20 MiB.
 const RING: usize = 65_536;
-/// So many runs of missed sequences are told apart; beyond it the two oldest are taken for one, which
-/// can only report a gap too many.
+/// How many runs of missed sequences are kept apart. Beyond that, the two oldest are merged, which can only
+/// report a gap too many.
 const MISSED: usize = 4096;
 
-/// A message that the stream brought.
+/// A message from the stream.
 #[derive(Clone, Debug)]
 pub(super) struct Brought {
     pub sequence: u64,
@@ -34,12 +34,12 @@ struct Entry {
     bytes: Arc<[u8]>,
 }
 
-/// What a message changed.
+/// The effect of a message.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// Its changes.
+    /// The message's changes.
     pub changes: Vec<Committed>,
-    /// Changes before them were missed, or its own cannot be read.
+    /// Whether changes before them were missed, or the message's own changes cannot be read.
     pub lost: bool,
 }
 
@@ -49,25 +49,25 @@ pub(super) struct Table {
     live_bytes: u64,
     sessions: u64,
     ring: VecDeque<Committed>,
-    /// The ring has everything after it.
+    /// The ring has everything after this.
     floor: Position,
     latest: Position,
-    /// The stream has everything after it, as far as is known.
+    /// The stream has everything after this, as far as is known.
     kept: Position,
-    /// The last sequence that was seen; everything before it was seen, or is in `missed`.
+    /// The last sequence that was seen. Every sequence before it was seen, or is in `missed`.
     consumed: u64,
-    /// Runs of sequences that the stream dropped before they were seen, both ends included.
+    /// Runs of sequences that the stream dropped before this node saw them, with both ends included.
     missed: VecDeque<(u64, u64)>,
     quotas: Quotas,
 }
 
-/// The place of a message.
+/// The position of a message.
 fn at(sequence: u64) -> Position {
     Position { revision: Revision(sequence), index: 0 }
 }
 
 impl Table {
-    /// An empty one, for a stream whose oldest message has this sequence.
+    /// An empty table, for a stream whose oldest message has this sequence.
     pub fn new(first_sequence: u64) -> Self {
         let kept = at(first_sequence.saturating_sub(1));
         Self { kept, ..Self::default() }
@@ -81,7 +81,7 @@ impl Table {
         self.latest
     }
 
-    /// Everything after it is in memory.
+    /// Everything after this position is in memory.
     pub fn floor(&self) -> Position {
         self.floor
     }
@@ -90,9 +90,9 @@ impl Table {
         self.kept.min(self.floor)
     }
 
-    /// The stream was found to have dropped changes up to here.
+    /// Records that the stream dropped changes up to here.
     pub fn forgot(&mut self, revision: Revision) {
-        // A write makes two changes at most.
+        // A write makes at most two changes.
         self.kept = self.kept.max(Position { revision, index: 1 });
     }
 
@@ -113,7 +113,7 @@ impl Table {
         self.index.get(key).map_or(Revision::ABSENT, |entry| entry.revision)
     }
 
-    /// A key's last message, found when the store was loaded.
+    /// Takes in a key's last message while the store is loaded.
     pub fn load(&mut self, brought: &Brought) {
         let told = self.record(brought);
         if let Some(last) = told.changes.last() {
@@ -121,7 +121,7 @@ impl Table {
         }
     }
 
-    /// Everything up to this sequence was loaded: changes follow from here.
+    /// Everything up to this sequence was loaded. Changes follow from here.
     pub fn loaded(&mut self, last: u64) {
         self.consumed = self.consumed.max(last);
         // The last write that made a change need not be the last one of its key.
@@ -129,8 +129,8 @@ impl Table {
         self.floor = self.latest;
     }
 
-    /// The next message of the stream, and the position before its changes. `None` when it was seen
-    /// before.
+    /// Takes in the next message of the stream. Returns its effect and the position before its changes; `None` if
+    /// the message was seen before.
     pub fn follow(&mut self, brought: &Brought) -> Option<(Told, Position)> {
         if brought.sequence <= self.consumed {
             return None;
@@ -177,7 +177,7 @@ impl Table {
 
     fn record(&mut self, brought: &Brought) -> Told {
         let Name::Lease(Some(key)) = &brought.name else {
-            // A subject that stands for no key holds nobody's changes.
+            // A subject that names no key holds no key's changes.
             return Told::default();
         };
         let revision = Revision(brought.sequence);
@@ -199,7 +199,7 @@ impl Table {
         if self.revision(key) >= revision {
             return;
         }
-        // A copy: the message may be a slice of a much larger buffer.
+        // A copy, because the message may be a slice of a much larger buffer.
         let entry = Entry { revision, bytes: bytes.into() };
         self.live_bytes += entry.bytes.len() as u64;
         match self.index.insert(key.clone(), entry) {
@@ -220,23 +220,24 @@ impl Table {
         }
     }
 
-    /// The number of keys is bounded by these policies from now on.
+    /// From now on, these policies limit the number of keys.
     pub fn bound_keys(&mut self, policies: &Arc<Policies>) {
         self.quotas.set(policies, visitor(&self.index));
     }
 
-    /// Goes on from another table, which what was loaded takes the place of.
+    /// Takes over from an earlier table, which this newly loaded one replaces.
     pub fn take_over(&mut self, other: &mut Self) {
         let quotas = std::mem::take(&mut other.quotas);
         self.quotas.take_over(quotas, visitor(&self.index));
     }
 
-    /// Whether a policy bounds the number of keys like this one.
+    /// Whether a policy limits the number of keys like this one.
     pub fn bounds(&self, key: &Key) -> bool {
         self.quotas.bounds(key)
     }
 
-    /// A key that is expected to have no record is to get one. Whether that was counted, and is to be settled.
+    /// Admits a key that is expected to have no record and will get one. Returns whether it was counted, and so
+    /// must be settled.
     pub fn admit(&mut self, key: &Key) -> Result<bool, StoreError> {
         if self.index.contains_key(key) {
             return Ok(false);
@@ -244,7 +245,7 @@ impl Table {
         self.quotas.admit(key).map(|()| true)
     }
 
-    /// It is known what became of a write that was admitted.
+    /// The outcome of a write that was admitted is known.
     pub fn settle(&mut self, key: &Key) {
         self.quotas.settle(key);
     }
@@ -264,7 +265,7 @@ impl Table {
             .collect()
     }
 
-    /// The changes after a position; `None` when the ring does not reach back so far.
+    /// The changes after a position; `None` if the ring does not reach back that far.
     pub fn after(&self, after: Position, limit: usize) -> Option<Vec<Committed>> {
         if after < self.floor {
             return None;
@@ -274,7 +275,7 @@ impl Table {
     }
 }
 
-/// Calls what it is given for each key that starts with a prefix.
+/// A function that calls its argument for each key that starts with a prefix.
 fn visitor(index: &BTreeMap<Key, Entry>) -> impl Fn(&str, &mut dyn FnMut(&Key)) {
     |prefix, each| {
         let from = (Bound::Included(prefix), Bound::Unbounded);
@@ -283,7 +284,7 @@ fn visitor(index: &BTreeMap<Key, Entry>) -> impl Fn(&str, &mut dyn FnMut(&Key)) 
     }
 }
 
-/// What a message expected, and its changes; `None` when they cannot be read.
+/// The revision that a message expected, and its changes; `None` if they cannot be read.
 pub(super) fn read_changes(
     key: &Key,
     revision: Revision,
@@ -303,7 +304,7 @@ pub(super) fn read_changes(
     Some((message.expected, committed.collect()))
 }
 
-/// Decodes what [`Table::scan`] gave.
+/// Decodes the result of [`Table::scan`].
 pub(super) fn decode(found: Vec<(Key, Revision, Arc<[u8]>)>) -> Vec<(Key, Found)> {
     let decode = |(key, revision, bytes): (Key, Revision, Arc<[u8]>)| {
         let found = message::found(&key, revision, &bytes);

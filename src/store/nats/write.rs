@@ -1,4 +1,4 @@
-//! Compare-and-set of a lease's record, and its fresh read.
+//! Compare-and-set of a lease's record, and fresh reads of it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,21 +16,21 @@ use super::{
 };
 use crate::lease::{Key, Revision};
 
-/// How often a write that another one beat looks whether that one can be read: the leader refuses as
-/// soon as a rival is on its way to the other servers.
+/// How often a write that lost checks whether the winner can be read. The leader refuses a write as soon as a
+/// rival is on its way to the other servers.
 const WINNER_DELAY: Duration = Duration::from_millis(20);
-/// How long the mark of a removal stays, for every node to see it.
+/// How long the mark of a removal stays, so that every node sees it.
 pub(super) const MARK: Duration = Duration::from_secs(30);
 
-/// What there is of a key.
+/// The current state of a key.
 enum Winner {
-    /// A record.
+    /// The key has a record.
     Record(Found),
-    /// Nothing, and a write has to expect this revision.
+    /// The key has no record. A write must expect this revision.
     Nothing(Revision),
 }
 
-/// Sends the write; a second time only after the first was refused because of the mark of a removal.
+/// Sends the write. Sends it a second time only if the first was refused because of the mark of a removal.
 pub(super) async fn compare_and_set(
     core: Arc<Core>,
     write: Write,
@@ -47,7 +47,7 @@ pub(super) async fn compare_and_set(
         match winner.await.unwrap_or_else(|_| Err(unavailable("the winner was not read in time"))) {
             Err(why) => return Outcome::Refused(why),
             Ok(Winner::Record(found)) => return Outcome::Conflict(Some(found)),
-            // An operator removed the key by hand: absent, as expected, but its subject is not empty.
+            // An operator removed the key by hand. The key is absent, as expected, but its subject is not empty.
             Ok(Winner::Nothing(mark))
                 if write.expected == Revision::ABSENT && expected == Revision::ABSENT =>
             {
@@ -59,7 +59,7 @@ pub(super) async fn compare_and_set(
     }
 }
 
-/// One attempt; `None` when the key has another revision.
+/// Makes one attempt; `None` if the key has another revision.
 async fn send(
     core: &Core,
     key: &Key,
@@ -91,7 +91,7 @@ async fn send(
     }
 }
 
-/// What beat a write that expected a revision.
+/// Finds what won over a write that expected a revision.
 async fn winner(
     core: &Core,
     key: &Key,
@@ -117,8 +117,8 @@ async fn winner(
     }
 }
 
-/// Removes a session's record: a mark takes its place, so that every node hears of it, and is removed
-/// later. Whether there is no record any more.
+/// Removes a record. A mark takes its place, so that every node sees the removal, and is removed later. Returns
+/// whether the key has no record any more.
 pub(super) async fn forget(
     core: Arc<Core>,
     key: Key,
@@ -136,7 +136,7 @@ pub(super) async fn forget(
             }
             tokio::spawn(async move {
                 sleep(MARK).await;
-                // What stays behind is a mark of some bytes.
+                // At worst, a mark of a few bytes stays behind.
                 let _ = timeout(core.link.timeout, sweep(&core.link.stream, &subject, mark)).await;
             });
             Ok(true)
@@ -146,7 +146,7 @@ pub(super) async fn forget(
     }
 }
 
-/// A key's record as the stream's leader has it.
+/// A key's record, from the stream's leader.
 pub(super) async fn read(core: Arc<Core>, key: Key) -> Result<Option<Found>, StoreError> {
     let subject = core.link.subjects.lease(&key);
     let known = core.table().revision(&key);
@@ -154,17 +154,18 @@ pub(super) async fn read(core: Arc<Core>, key: Key) -> Result<Option<Found>, Sto
     if last.as_ref().map_or(Revision::ABSENT, |last| last.revision) >= known {
         return Ok(judged(&key, last));
     }
-    // Less than what was seen already: a server that leads no more, or a message removed by hand.
+    // The answer is older than what was seen already: the server no longer leads, or a message was removed by
+    // hand.
     match core.link.info().await {
         Asked::Here(info) if info.state.last_sequence >= known.0 => {}
-        Asked::Here(_) => return Err(unavailable("the server does not have the latest writes")),
+        Asked::Here(_) => return Err(unavailable("the server lacks the latest writes")),
         Asked::Gone => return Err(unavailable("the bucket is gone")),
         Asked::Unanswered(why) => return Err(unavailable(why)),
     }
     let last = core.link.last(&subject).await?;
     if last.is_none() {
         let mut table = core.table_mut();
-        // What was written meanwhile is there.
+        // What was written meanwhile is in the table.
         if table.revision(&key) == known {
             table.remove(&key);
         }

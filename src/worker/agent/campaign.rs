@@ -1,4 +1,4 @@
-//! The lease of a guard: asks for it, listens to its heartbeat, gives it back.
+//! The campaign for the lease of a guard: acquires the lease, reports its renewals, and gives it back.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,12 +11,12 @@ use crate::{
     worker::guard::Input,
 };
 
-/// How long one call waits in the queue; then it is repeated.
+/// How long one call waits in the queue. Then it is repeated.
 const WAIT: Duration = Duration::from_secs(30);
-/// How long a release is tried, at most.
+/// The longest time for a release.
 const RELEASE: Duration = Duration::from_secs(10);
 
-/// What is heard of a lease.
+/// News of a lease.
 #[derive(Debug)]
 pub(super) enum News {
     Granted(Arc<Lease>),
@@ -30,7 +30,7 @@ pub(super) struct Campaign {
     events: mpsc::Sender<Event>,
     asking: Option<JoinHandle<()>>,
     lease: Option<Arc<Lease>>,
-    /// Counts campaigns: what is heard of an earlier one no longer matters.
+    /// The number of the current campaign. News of earlier ones is ignored.
     tenure: u64,
 }
 
@@ -39,7 +39,7 @@ impl Campaign {
         Self { client, charge, events, asking: None, lease: None, tenure: 0 }
     }
 
-    /// What is held.
+    /// The lease that is held.
     pub(super) fn lease(&self) -> Option<&Lease> {
         self.lease.as_deref()
     }
@@ -54,7 +54,7 @@ impl Campaign {
                 let asked = client.clock().now();
                 match client.hold(hold.clone()).await {
                     Ok(lease) => break Arc::new(lease),
-                    // One that did not wait is not repeated at once.
+                    // A call that was refused without a wait is not repeated at once.
                     Err(error) if waited(&error) && client.clock().now() >= asked + WAIT / 2 => {}
                     Err(error) => {
                         let _ = events.send(Event::Refused(error.to_string())).await;
@@ -63,7 +63,7 @@ impl Campaign {
                 }
             };
             let mut deadlines = lease.deadlines();
-            // The agent has it from now on; a withdrawal may still drop it on its way.
+            // From here on, the agent owns the lease. A withdrawal may still drop it in the channel.
             if events.send(Event::Of(tenure, News::Granted(lease))).await.is_err() {
                 return;
             }
@@ -82,7 +82,7 @@ impl Campaign {
         }));
     }
 
-    /// What the machine is to know of this.
+    /// Applies news, and returns the input for the state machine.
     pub(super) fn learn(
         &mut self,
         tenure: u64,
@@ -110,7 +110,7 @@ impl Campaign {
         }
     }
 
-    /// Ends the campaign. What was granted at the same moment is given back by being dropped.
+    /// Ends the campaign. A lease that was granted at the same moment is dropped, which gives it back.
     pub(super) fn withdraw(&mut self) {
         self.tenure += 1;
         if let Some(asking) = self.asking.take() {
@@ -129,14 +129,13 @@ impl Campaign {
             let event = match timeout(RELEASE, lease.release()).await {
                 Ok(Ok(_)) => Event::Input(Input::Released),
                 Ok(Err(error)) => Event::NotReleased(error.to_string()),
-                Err(_) => Event::NotReleased("nobody answers".to_owned()),
+                Err(_) => Event::NotReleased("no answer within 10 s".to_owned()),
             };
             let _ = events.send(event).await;
         });
     }
 
-    /// No more heartbeats. The lease is kept, to be given back should the service become inactive after
-    /// all.
+    /// Stops the heartbeats. The lease is kept, so that it can be given back if a later deactivation succeeds.
     pub(super) fn abandon(&mut self) {
         self.tenure += 1;
         if let Some(lease) = &self.lease {
@@ -152,7 +151,7 @@ impl Campaign {
     }
 }
 
-/// Whether the wait in the queue ran out, and nothing else.
+/// Whether the call failed only because the wait in the queue ran out.
 fn waited(error: &ClientError) -> bool {
     error.problem().is_some_and(|problem| matches!(&*problem.code, "held" | "fencing" | "cooling"))
 }

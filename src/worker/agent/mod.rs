@@ -1,12 +1,12 @@
-//! The agent of `tenure guard`: does what [`guard`](super::guard) decides.
+//! The agent of `tenure guard`: performs what [`guard`](super::guard) decides.
 //!
-//! Guarantees: scripts run under a [guardian](super::guardian), which ends them with their time-outs, and
-//! which runs the deactivation by itself when this process is killed or stands still while it is due; one
-//! script that changes something at a time.
+//! Guarantees: scripts run under a [guardian](super::guardian). It kills them at their time-outs, and runs the
+//! deactivation by itself if this process is killed, or stands still when the deactivation is due. At most one script
+//! that changes something runs at a time.
 //!
-//! Does not guarantee: that the scripts do what they say.
+//! Does not guarantee: that the scripts do what they report.
 //!
-//! Assumes: a tokio runtime; that it is the process's only agent, whose signals it takes.
+//! Assumes: a tokio runtime; that this is the only agent of the process, because it handles the process's signals.
 
 mod campaign;
 mod runner;
@@ -28,87 +28,87 @@ use crate::{
     lease::Moment,
 };
 
-/// Events that wait; their senders wait for room.
+/// The number of events that may wait. Their senders wait for room.
 const EVENTS: usize = 256;
-/// The longest sleep: timers may stand still while the machine sleeps, and deadlines do not.
+/// The longest sleep. Timers may stand still while the machine is suspended, but deadlines do not.
 const SLICE: Duration = Duration::from_millis(200);
-/// How long the guardian may take to end, beside the will that it may have to run.
+/// The longest time for the guardian's end, in addition to the will that it may have to run.
 const PARTING: Duration = Duration::from_secs(5);
 
-/// What is to be guarded.
+/// The service to guard.
 #[derive(Clone, Debug)]
 pub struct Charge {
-    /// The key.
+    /// The key of the service's lease.
     pub key: String,
-    /// Who this agent is; no two have the same.
+    /// The name of this agent. Each agent has a different one.
     pub owner: String,
     /// Times and counts.
     pub settings: Settings,
-    /// What is run, as lines for `/bin/sh`.
+    /// The scripts, as lines for `/bin/sh`.
     pub scripts: Scripts,
 }
 
 /// Lines for `/bin/sh -c`, with `active` or `standby` as `$1`.
 #[derive(Clone, Debug)]
 pub struct Scripts {
-    /// Exit code 0: in order.
+    /// Checks the health: exit code 0 means healthy.
     pub healthcheck: String,
-    /// Makes the service active.
+    /// Activates the service.
     pub activate: String,
-    /// Makes it inactive, also when it is already.
+    /// Deactivates the service. It must succeed if the service is already inactive.
     pub deactivate: String,
-    /// Keeps the predecessor from doing harm.
+    /// Keeps the previous holder from doing harm.
     pub fence: Option<String>,
 }
 
-/// What is told while it runs.
+/// What the agent reports while it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// By the machine.
+    /// A report of the state machine.
     Report(Report),
-    /// The lease came, with this token.
+    /// The lease was granted, with this token.
     Granted(u64),
-    /// It is lost.
+    /// The lease is lost.
     Lost(Loss),
-    /// The campaign did not lead to a lease.
+    /// The lease was not granted.
     Refused(String),
-    /// The lease could not be given back: it runs out.
+    /// The lease could not be given back, so it expires.
     NotReleased(String),
-    /// The will was executed without us.
+    /// The guardian has run the will by itself.
     WillRan,
-    /// The guardian is gone, and another one takes its place for the deactivation.
+    /// The guardian is gone. Another one is started for the deactivation.
     GuardianGone,
     /// The agent is alive.
     Pulse,
 }
 
-/// What happens.
+/// An event for the agent.
 #[derive(Debug)]
 enum Event {
     Input(Input),
-    /// Of the tenure with this number.
+    /// News of the campaign with this number.
     Of(u64, campaign::News),
-    /// By the guardian, in the activation with this number.
+    /// The guardian ran the will of the activation with this number.
     WillRan(u64),
     Refused(String),
     NotReleased(String),
 }
 
-/// Guards until SIGTERM or SIGINT. True when the service is known to be inactive at the end. `program` is the
-/// `tenure` that becomes the guardian; by default this one.
+/// Guards the service until SIGTERM or SIGINT. Returns whether the service is known to be inactive at the end.
+/// `program` is the `tenure` program that becomes the guardian, by default this one.
 ///
 /// # Errors
-/// In words for people: there is no guardian, or it is gone for good.
+/// A message for people, if no guardian can be started.
 pub async fn run(
     client: Client,
     charge: Charge,
     program: Option<PathBuf>,
     tell: impl FnMut(Told),
 ) -> Result<bool, String> {
-    // From the first moment on, for whoever ends it while it starts.
+    // Signals are handled from the first moment on, because one may arrive during the start.
     let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
     let [Ok(terminate), Ok(interrupt)] = signals else {
-        return Err("cannot listen to signals".to_owned());
+        return Err("cannot listen for SIGTERM and SIGINT".to_owned());
     };
     let (events, inbox) = mpsc::channel(EVENTS);
     let charge = Arc::new(charge);
@@ -130,7 +130,7 @@ struct Agent<T> {
     campaign: Campaign,
     tell: T,
     ended: Option<bool>,
-    /// The guardian died under it.
+    /// Whether the guardian died while the agent ran.
     disarmed: bool,
 }
 
@@ -159,11 +159,12 @@ impl<T: FnMut(Told)> Agent<T> {
 
     fn rest(&self) -> Duration {
         let wake = self.machine.wake_at().unwrap_or(Moment::NEVER);
-        // Timers have milliseconds, and must not fire before the moment that they are for.
+        // Timers count whole milliseconds, and must not fire before `wake`.
         wake.since(self.clock.now()).saturating_add(Duration::from_millis(1)).min(SLICE)
     }
 
-    /// Without a guardian the service must not be active: another one is started for its deactivation.
+    /// Ends the activation, because the service must not be active without a guardian. Another guardian is started for
+    /// the deactivation.
     async fn without_guardian(&mut self) -> Result<(), String> {
         (self.tell)(Told::GuardianGone);
         self.disarmed = true;

@@ -1,4 +1,4 @@
-//! Who runs the scripts: the guardian, its slots, and the will.
+//! Runs the scripts: the guardian, its slots, and the will.
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
@@ -15,12 +15,12 @@ use crate::{
     },
 };
 
-/// The lease's file in the private directory.
+/// The lease file in the private directory.
 const LEASE_FILE: &str = "lease.json";
 
 pub(super) struct Runner {
     charge: Arc<Charge>,
-    /// The variables by which scripts ask the same servers.
+    /// Variables that let scripts call the same servers.
     servers: Vec<(&'static str, OsString)>,
     program: Option<PathBuf>,
     events: mpsc::Sender<Event>,
@@ -29,9 +29,9 @@ pub(super) struct Runner {
     checks: ScriptQueue,
     changes: ScriptQueue,
     check_ward: Arc<Slot>,
-    /// Where changes run: with the will, while the service may be active.
+    /// The slot for scripts that change something. It has the will while the service may be active.
     activation: Arc<Slot>,
-    /// Counts offices.
+    /// The number of the current activation.
     number: u64,
     armed: bool,
     token: Option<u64>,
@@ -67,7 +67,7 @@ impl Runner {
         })
     }
 
-    /// A new guardian in place of one that is gone.
+    /// Starts a new guardian in place of one that is gone.
     pub(super) async fn renew(&mut self) -> Result<(), String> {
         let (dir, guardian) = start(self.program.clone()).await?;
         (self.check_ward, self.activation) =
@@ -89,7 +89,7 @@ impl Runner {
         self.number == number
     }
 
-    /// What the scripts are told of the lease.
+    /// Sets the lease that the scripts are told about.
     pub(super) fn know(&mut self, lease: Option<&Lease>) {
         let Some(lease) = lease else { return self.dir.remove(LEASE_FILE) };
         self.token = Some(lease.token());
@@ -98,7 +98,7 @@ impl Runner {
             "lease_id": lease.lease_id(), "deadline_boottime_ms": lease.deadline_boottime_ms(),
         });
         if let Err(error) = self.dir.write(LEASE_FILE, file.to_string().as_bytes()) {
-            tracing::warn!(%error, "the lease's file is not written");
+            tracing::warn!(%error, "cannot write the lease file; scripts may see an old deadline");
         }
     }
 
@@ -107,8 +107,8 @@ impl Runner {
         let taken = match script {
             Script::Healthcheck { .. } => self.checks.run(run, task, self.check_ward.clone()),
             Script::Deactivate => {
-                // It has its own time-out, and must run also when it is late. The will stays for the case
-                // that this process dies meanwhile.
+                // The deactivation has a time-out of its own, and must run even after the deadline. The will stays,
+                // in case this process dies meanwhile.
                 self.activation.deadline(None);
                 self.changes.run(run, task, self.activation.clone())
             }
@@ -127,10 +127,10 @@ impl Runner {
         self.changes.kill(run);
     }
 
-    /// The will is to be executed in time before this reading of the boot clock.
+    /// Sets the deadline by which the guardian must have run the will, as a reading of the boot clock in milliseconds.
     pub(super) fn arm(&mut self, deadline_ms: u64) {
         if !std::mem::replace(&mut self.armed, true) {
-            // One whose will was executed cannot have another.
+            // A slot whose will was run cannot have another will.
             self.activation = slot(&self.guardian, &self.charge);
             self.number += 1;
             let timeout = self.charge.settings.deactivate_timeout;
@@ -153,11 +153,11 @@ impl Runner {
         self.activation.deadline(None);
     }
 
-    /// The deactivation, and then the release of the lease, by another process.
+    /// The will: another process runs the deactivation, and then releases the lease.
     fn will(&self, timeout: Duration) -> Task {
         let task = self.task(Script::Deactivate, timeout);
         let line = self.charge.scripts.deactivate.as_str();
-        // The guardian's own program.
+        // The will runs in the guardian's own program.
         let mut argv = vec![own_program().into_os_string()];
         argv.extend(["last-will", "--", line].map(OsString::from));
         Task { argv, ..task }
@@ -187,14 +187,14 @@ impl Runner {
         env.extend(self.servers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         env.extend(self.token.map(|token| ("TENURE_TOKEN".to_owned(), token.to_string().into())));
         let limit_ms = u64::try_from(timeout.as_millis()).ok();
-        // What the service consists of may be what these two started.
+        // The service may consist of processes that these two scripts started.
         let leaves = matches!(script, Script::Activate | Script::Deactivate);
         Task { argv, env, stdin: false, limit_ms, leaves }
     }
 }
 
 async fn start(program: Option<PathBuf>) -> Result<(PrivateDir, Guardian), String> {
-    let unable = |error: std::io::Error| format!("no guardian can be started: {error}");
+    let unable = |error: std::io::Error| format!("cannot start the guardian: {error}");
     let dir = PrivateDir::new().map_err(unable)?;
     let guardian = match program {
         Some(program) => Guardian::start_program(program, &dir).await,
@@ -203,7 +203,7 @@ async fn start(program: Option<PathBuf>) -> Result<(PrivateDir, Guardian), Strin
     Ok((dir, guardian.map_err(unable)?))
 }
 
-/// The agent decides first, the guardian half of the margin later.
+/// The guardian acts half a margin later than the agent, so that the agent decides first.
 fn slot(guardian: &Guardian, charge: &Charge) -> Arc<Slot> {
     Arc::new(guardian.slot(Duration::ZERO, charge.settings.margin / 2))
 }

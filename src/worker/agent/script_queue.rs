@@ -1,4 +1,4 @@
-//! One script after another: what is to run waits until what ran before is gone.
+//! A queue of scripts: a script starts only when nothing of the previous one is left.
 
 use std::{collections::VecDeque, future::pending, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::worker::{
     guardian::{Exit, Slot, Task, Why},
 };
 
-/// Orders that wait. The machine has at most one run and its kill under way.
+/// The number of orders that may wait. The state machine has at most one run and its kill in progress.
 const ORDERS: usize = 64;
 
 enum Order {
@@ -18,7 +18,7 @@ enum Order {
     Kill(RunId),
 }
 
-/// A script_queue for scripts.
+/// A queue that runs one script at a time.
 pub(super) struct ScriptQueue {
     orders: mpsc::Sender<Order>,
 }
@@ -30,13 +30,13 @@ impl ScriptQueue {
         Self { orders }
     }
 
-    /// Whether it was taken.
+    /// Queues a run. Returns whether there was room.
     pub(super) fn run(&self, run: RunId, task: Task, slot: Arc<Slot>) -> bool {
         self.orders.try_send(Order::Run { run, task, slot }).is_ok()
     }
 
     pub(super) fn kill(&self, run: RunId) {
-        // Its time-out kills it otherwise.
+        // If there is no room, the time-out kills the script.
         let _ = self.orders.try_send(Order::Kill(run));
     }
 }
@@ -50,7 +50,7 @@ async fn work(mut orders: mpsc::Receiver<Order>, events: mpsc::Sender<Event>) {
         };
         match order {
             None => return,
-            // It is over already.
+            // The script has already ended.
             Some(Order::Kill(_)) => {}
             Some(Order::Run { run, task, slot }) => {
                 let outcome = one(run, task, &slot, &mut orders, &mut waiting).await;
@@ -76,7 +76,7 @@ async fn one(
             order = orders.recv() => match order {
                 Some(Order::Kill(killed)) if killed == run => slot.stop(Duration::ZERO),
                 Some(other) => waiting.push_back(other),
-                // The agent ends, and its guardian sees to the rest.
+                // The agent ends, and its guardian does the rest.
                 None => pending().await,
             },
         }

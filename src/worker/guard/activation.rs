@@ -1,13 +1,13 @@
-//! Into the activation, and out of it in time.
+//! Activation, and deactivation in time.
 
 use super::{Alarm, Effect, Guard, Mutant, Outcome, Report, Rest, Script, State, hold::Hold};
 use crate::lease::Moment;
 
-/// The part of a round after which a failed deactivation is tried again.
+/// A failed deactivation is tried again after a round divided by this number.
 const RETRY_PART: u32 = 3;
 
 impl Guard {
-    /// From a confirmed lease by way of the fence to the activation.
+    /// Advances from a confirmed lease to the fence, and from there to the activation.
     pub(super) fn advance(&mut self, now: Moment) {
         let State::Confirming(rounds) = self.state else { return };
         let Hold::Held { deadline } = self.hold else { return };
@@ -30,7 +30,7 @@ impl Guard {
         }
     }
 
-    /// Whether a deactivation that were decided now would be over in time.
+    /// Whether a deactivation that starts now would be over in time.
     fn has_room(&self, deadline: Moment, now: Moment) -> bool {
         now + self.settings.reserve() < deadline || self.breaks(Mutant::ActivateWithoutRoom)
     }
@@ -44,12 +44,12 @@ impl Guard {
                 self.order(Effect::ArmWill { deadline });
             }
             self.state = State::Active;
-            // The service has a round to come up.
+            // The service has one round to start.
             self.checks.begin_anew(now + self.settings.round);
         }
     }
 
-    /// Leaves the activation: whatever runs is killed, the deactivation begins.
+    /// Ends the activation: kills what runs, and starts the deactivation.
     pub(super) fn leave(&mut self, why: Rest, now: Moment) {
         self.kill_running();
         self.stop_check();
@@ -63,16 +63,17 @@ impl Guard {
         }
     }
 
-    /// Gives up a lease under which the service was never made active.
+    /// Gives up a lease under which the service was never activated.
     pub(super) fn stand_down(&mut self, why: Rest, now: Moment) {
-        // What it kills can only be the fence: a deactivation that is under way shall succeed.
+        // Only the fence may be killed. A deactivation in progress must be allowed to succeed.
         if self.state == State::Fencing {
             self.kill_running();
         }
         self.give_back();
         self.state = State::Standby;
         self.checks.begin_anew(now);
-        // A machine that never took activation failed nobody: its next healthy round lets it campaign.
+        // A machine that did not activate its service may campaign again after its next healthy round. Only a failed
+        // fence makes it rest.
         if matches!(why, Rest::FenceFailed(_)) {
             self.rest(why, now);
         }
@@ -83,7 +84,7 @@ impl Guard {
             return self.not_deactivated(now);
         }
         if self.state != State::Deactivating {
-            // One of those that are run in every round.
+            // A deactivation of `every_round` on standby changes nothing.
             return;
         }
         if self.obliged.take().is_some() {
@@ -100,7 +101,7 @@ impl Guard {
 
     fn not_deactivated(&mut self, now: Moment) {
         if self.state != State::Deactivating {
-            // Run in a round of the standby: it was inactive before, and must be made so again.
+            // It ran in a standby round. The service was inactive before, and must be deactivated again.
             self.give_back();
             self.stop_check();
             self.state = State::Deactivating;
@@ -112,8 +113,8 @@ impl Guard {
         if self.breaks(Mutant::ReleaseAfterFailedDeactivation) {
             self.give_back();
         } else if matches!(self.hold, Hold::Held { .. }) {
-            // Somebody else shall have the key, and its fences their turn, but not before the guarantee
-            // has ended.
+            // Another agent must be able to get the key, and the key's fences must run first. Neither may happen
+            // before the guarantee has ended, so the lease is left to expire.
             self.hold = Hold::Abandoned;
             self.order(Effect::Abandon);
         }
@@ -125,7 +126,7 @@ impl Guard {
         self.report(Report::Alarm(Alarm::NotDeactivated { tries: self.tries, left }));
     }
 
-    /// When an activation under this guarantee must be left.
+    /// When an activation under this guarantee must end.
     fn leave_by(&self, deadline: Moment) -> Moment {
         if self.breaks(Mutant::DeactivateAtDeadline) {
             return deadline;
@@ -133,7 +134,7 @@ impl Guard {
         deadline - self.settings.reserve()
     }
 
-    /// Leaves what is not renewed while there is time.
+    /// Ends an activation whose lease is not renewed, while there is time for the deactivation.
     pub(super) fn watch_guarantee(&mut self, now: Moment) {
         let Hold::Held { deadline } = self.hold else { return };
         match self.state {
@@ -147,7 +148,7 @@ impl Guard {
         }
     }
 
-    /// Starts the deactivation, repeats it, and raises the alarms.
+    /// Starts the deactivation, repeats it, and raises alarms.
     pub(super) fn press_deactivation(&mut self, now: Moment) {
         if self.state != State::Deactivating {
             return;

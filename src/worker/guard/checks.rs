@@ -1,4 +1,4 @@
-//! The rounds: health checks, and what follows from them.
+//! The rounds: health checks and their consequences.
 
 use super::{Effect, Guard, Mutant, Outcome, Report, Rest, RunId, Script, State};
 use crate::lease::Moment;
@@ -7,11 +7,11 @@ use crate::lease::Moment;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Checks {
     running: Option<Round>,
-    /// When the next one begins.
+    /// When the next check starts.
     next: Moment,
-    /// Whether the last one of this standby succeeded.
+    /// Whether the last check of this standby succeeded.
     pub(super) healthy: bool,
-    /// Whether one has been done at all.
+    /// Whether any check has ended so far.
     done: bool,
 }
 
@@ -19,24 +19,24 @@ pub(super) struct Checks {
 struct Round {
     run: RunId,
     began: Moment,
-    /// Whether it began under the present lease.
+    /// Whether it started under the present lease.
     counts: bool,
 }
 
 impl Checks {
-    /// Whether it is this run that the rounds wait for.
+    /// Whether this run is the check in progress.
     pub(super) fn ends(&self, run: RunId) -> bool {
         self.running.is_some_and(|round| round.run == run)
     }
 
-    /// The service is in another state, of which nothing is known yet.
+    /// Resets the checks: the service has a new state, whose health is not known yet.
     pub(super) fn begin_anew(&mut self, at: Moment) {
         (self.healthy, self.next) = (false, at);
     }
 }
 
 impl Guard {
-    /// The lease was granted: rounds count from now on, and the first begins at once.
+    /// The lease was granted. Rounds count from now on, and the first one starts at once.
     pub(super) fn confirm_from(&mut self, now: Moment) {
         self.checks.next = now;
         let counts = self.breaks(Mutant::ConfirmByOldCheck);
@@ -48,7 +48,7 @@ impl Guard {
     pub(super) fn checked(&mut self, outcome: Outcome, now: Moment) {
         let Some(round) = self.checks.running.take() else { return };
         let due = round.began + self.settings.round;
-        // One that began before the grant is followed by one that counts.
+        // A check that started before the grant does not count. One that counts follows at once.
         self.checks.next = if round.counts { due.max(now) } else { now };
         let healthy = outcome == Outcome::Ok;
         match self.state {
@@ -109,7 +109,7 @@ impl Guard {
         awaited && self.checks.running.is_none()
     }
 
-    /// So many healthy rounds come before the activation.
+    /// The number of healthy rounds that must come before the activation.
     pub(super) fn rounds_wanted(&self) -> u32 {
         let less = u32::from(self.breaks(Mutant::ConfirmOnceLess));
         self.settings.confirmations.saturating_sub(less)
@@ -129,7 +129,7 @@ impl Guard {
         self.order(Effect::Run { run, script, timeout: self.settings.check_timeout });
     }
 
-    /// Kills a check whose verdict no longer matters.
+    /// Kills a check whose result no longer matters.
     pub(super) fn stop_check(&mut self) {
         if let Some(round) = self.checks.running.take() {
             self.order(Effect::Kill(round.run));

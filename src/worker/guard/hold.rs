@@ -1,18 +1,18 @@
-//! The lease, and the campaign for it.
+//! The lease, and the campaign to get it.
 
 use super::{Effect, Guard, Mutant, Report, Rest, State};
 use crate::lease::Moment;
 
-/// What the guard has of the lease.
+/// What the guard knows of the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hold {
-    /// Nothing.
+    /// No lease, and no campaign.
     Nothing,
-    /// A campaign runs; its answer is not wanted any more when it was withdrawn.
+    /// A campaign runs. If it was withdrawn, its answer is no longer wanted.
     Asking { withdrawn: bool },
-    /// The lease, guaranteed until then.
+    /// The lease is held, and guaranteed until `deadline`.
     Held { deadline: Moment },
-    /// The lease, which is left to run out.
+    /// The lease is left to expire.
     Abandoned,
     /// The lease is being given back.
     Releasing,
@@ -43,7 +43,7 @@ impl Guard {
     pub(super) fn not_granted(&mut self, now: Moment) {
         if let Hold::Asking { withdrawn } = self.hold {
             self.hold = Hold::Nothing;
-            // A server that refuses, or is away, is not asked more often than once in a round.
+            // A server that refuses or cannot be reached is asked at most once per round.
             self.ask_at = if withdrawn { now } else { now + self.settings.round };
         }
     }
@@ -76,7 +76,7 @@ impl Guard {
         }
     }
 
-    /// Gives back what is held, or was left to run out.
+    /// Gives back a lease that is held or was left to expire.
     pub(super) fn give_back(&mut self) {
         if matches!(self.hold, Hold::Held { .. } | Hold::Abandoned) {
             self.hold = Hold::Releasing;
@@ -84,7 +84,7 @@ impl Guard {
         }
     }
 
-    /// Asks for the lease when this machine is fit to serve, and no longer when it is not.
+    /// Campaigns for the lease while this machine is healthy, and withdraws when it is not.
     pub(super) fn campaign(&mut self, now: Moment) {
         let fit = self.state == State::Standby
             && (self.checks.healthy || self.breaks(Mutant::CampaignUnhealthy));
@@ -106,7 +106,7 @@ impl Guard {
         (idle && self.checks.healthy).then(|| self.rest_until.max(self.ask_at))
     }
 
-    /// No campaign for a while: another machine may do better.
+    /// Pauses the campaign after a failure: another machine may do better.
     pub(super) fn rest(&mut self, why: Rest, now: Moment) {
         let failed =
             matches!(why, Rest::Unhealthy | Rest::FenceFailed(_) | Rest::ActivateFailed(_));

@@ -1,4 +1,4 @@
-//! The machine: what it knows, and its one entry.
+//! The state machine: its state, and its only entry point.
 
 use super::{
     Effect, Input, Mutant, Outcome, Report, Rest, RunId, Script, Settings, State, checks::Checks,
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::lease::Moment;
 
-/// A script that changes something, while it runs. There is never more than one.
+/// A running script that changes something. There is never more than one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Running {
     pub(super) run: RunId,
@@ -23,19 +23,19 @@ pub struct Guard {
     pub(super) running: Option<Running>,
     /// Whether the fence script succeeded under the present lease.
     pub(super) fenced: bool,
-    /// When the guarantee ends under which the service was made active; none when it is inactive.
+    /// The end of the guarantee under which the service was activated. `None` if the service is inactive.
     pub(super) obliged: Option<Moment>,
-    /// Why the activation is left.
+    /// Why the activation ended.
     pub(super) why: Option<Rest>,
-    /// Failed deactivations in a row.
+    /// Consecutive failed deactivations.
     pub(super) tries: u32,
-    /// When the next deactivation is tried.
+    /// When the deactivation is tried again.
     pub(super) retry_at: Moment,
     pub(super) alarmed: bool,
     pub(super) overran: bool,
-    /// Failed checks in a row of the active service.
+    /// Consecutive failed checks of the active service.
     pub(super) failures: u32,
-    /// Offices in a row that ended in failure.
+    /// Consecutive activations that ended in failure.
     pub(super) failed_offices: u32,
     pub(super) rest_until: Moment,
     pub(super) ask_at: Moment,
@@ -48,7 +48,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// A guard that knows nothing of its service yet; its first step deactivates it.
+    /// A guard that knows nothing of its service yet. Its first step deactivates the service.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl Guard {
         }
     }
 
-    /// The same with a rule broken on purpose.
+    /// The same guard, with one rule broken on purpose.
     #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn breaking(mut self, mutant: Option<Mutant>) -> Self {
@@ -96,13 +96,13 @@ impl Guard {
         false
     }
 
-    /// Where it is.
+    /// The current state.
     #[must_use]
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Something happened, or time passed: what is to be done.
+    /// Applies an input at time `now`, and returns the effects to perform.
     #[must_use]
     pub fn step(&mut self, input: Input, now: Moment) -> Vec<Effect> {
         if self.state != State::Gone {
@@ -116,7 +116,7 @@ impl Guard {
         std::mem::take(&mut self.out)
     }
 
-    /// When the next step is due at the latest, if nothing happens.
+    /// When the next step is due at the latest, if no other input arrives.
     #[must_use]
     pub fn wake_at(&self) -> Option<Moment> {
         if self.state == State::Gone {
@@ -180,7 +180,7 @@ impl Guard {
         }
     }
 
-    /// Does what is due.
+    /// Performs what is due.
     fn settle(&mut self, now: Moment) {
         self.watch_guarantee(now);
         self.press_deactivation(now);
@@ -196,7 +196,7 @@ impl Guard {
         }
     }
 
-    /// The service is inactive: the end.
+    /// Ends the guard. The service is inactive.
     fn go(&mut self) {
         self.state = State::Gone;
         self.order(Effect::Exit { inactive: true });
@@ -228,7 +228,7 @@ impl Guard {
         self.order(Effect::Run { run, script, timeout });
     }
 
-    /// Kills what runs, and forgets it: what its end would report no longer matters.
+    /// Kills the running script and forgets it, because its result no longer matters.
     pub(super) fn kill_running(&mut self) {
         if let Some(running) = self.running.take() {
             self.order(Effect::Kill(running.run));

@@ -1,15 +1,17 @@
-//! The agent that keeps one instance of a service active: its state machine, pure.
+//! The state machine of the agent that keeps one instance of a service active. Pure.
 //!
-//! Guarantees, if scripts keep their time-outs and `step` is called when [`Guard::wake_at`] says so: the
-//! service is active only under a lease; its deactivation is over, or an alarm is raised, before the
-//! lease's guarantee ends; between two activations lies a deactivation that succeeded; a lease is
-//! given back only when the service is known to be inactive.
+//! Guarantees, if scripts keep their time-outs and `step` is called when [`Guard::wake_at`] says so:
 //!
-//! Does not guarantee: anything while this process does not run. That is what the last will is for,
-//! which the machine orders before the first activation and takes back after the deactivation.
+//! - The service is active only under a lease.
+//! - Before the guarantee of the lease ends, the deactivation is over or an alarm is raised.
+//! - Between two activations, a deactivation succeeds.
+//! - A lease is given back only when the service is known to be inactive.
 //!
-//! Assumes: deadlines and `now` are readings of one suspend-aware clock; a script that reports success
-//! did what it says.
+//! Does not guarantee: anything while this process does not run. The last will covers that case: the machine orders it
+//! before the first activation, and cancels it after the deactivation.
+//!
+//! Assumes: deadlines and `now` are readings of one clock that counts suspend. A script that reports success did what
+//! it is meant to do.
 
 mod activation;
 mod checks;

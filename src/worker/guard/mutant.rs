@@ -1,45 +1,45 @@
-//! The guard's rules, broken one at a time, so that the tests can show that they would notice.
+//! Variants of the guard with one rule broken, so that tests can show that they detect each.
 
 /// A broken variant of one rule of the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mutant {
-    /// The service is taken for inactive at the start.
+    /// The service is assumed to be inactive at the start.
     StartWithoutDeactivation,
-    /// A standby that is not healthy campaigns.
+    /// An unhealthy standby campaigns.
     CampaignUnhealthy,
-    /// A check that began before the grant confirms.
+    /// A check that started before the grant counts as a confirmation.
     ConfirmByOldCheck,
-    /// One round fewer before the activation.
+    /// One healthy round fewer is required before the activation.
     ConfirmOnceLess,
     /// The activation does not wait for the fence's success.
     ActivateDespiteFence,
-    /// Activation begins although no time for a deactivation is left.
+    /// The activation starts although no time for a deactivation is left.
     ActivateWithoutRoom,
-    /// The will is ordered when the activation is over, not before it begins.
+    /// The will is ordered after the activation, instead of before it.
     WillAfterActivation,
     /// The will keeps the deadline that it was ordered with.
     WillNotRenewed,
-    /// Deactivation begins at the deadline, not its time-out before it.
+    /// The deactivation starts at the deadline, instead of its time-out before it.
     DeactivateAtDeadline,
-    /// The lease is given back when the deactivation begins.
+    /// The lease is given back when the deactivation starts.
     ReleaseBeforeDeactivation,
     /// The lease is given back though the deactivation failed.
     ReleaseAfterFailedDeactivation,
-    /// A failed deactivation is taken for a success.
+    /// A failed deactivation counts as a success.
     DeactivateOnce,
-    /// A deactivation that hangs is waited for without an alarm.
+    /// A deactivation that hangs raises no alarm.
     NoAlarmInTime,
-    /// A lost lease is noticed at its deadline only.
+    /// A lost lease is noticed only at its deadline.
     LossIgnored,
-    /// Failed checks of an active service are counted, whatever lies between them.
+    /// Failed checks of the active service add up, even if they are not consecutive.
     FailuresNeverForgotten,
-    /// After a failure the next campaign begins at once.
+    /// After a failure, the next campaign starts at once.
     NoRest,
     /// SIGTERM ends the process at once.
     ExitWithoutDeactivation,
     /// SIGTERM ends the process before the lease was given back.
     ExitWithoutRelease,
-    /// A will that was executed is not noticed.
+    /// A will that was run is not noticed.
     WillRanIgnored,
     /// A lease that was granted after the campaign was withdrawn is kept.
     KeepUnwanted,

@@ -1,52 +1,52 @@
-//! The times of a guard, and how they must fit together.
+//! The times of a guard, and the check that they fit together.
 
 use std::time::Duration;
 
 /// The times and counts of a guard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// R: what lies between two rounds.
+    /// R: the time between the starts of two health checks.
     pub round: Duration,
-    /// F: so many failed checks in a row end the activation.
+    /// F: this many consecutive failed checks end the activation.
     pub failures: u32,
-    /// C: so many healthy rounds under the lease come before the activation.
+    /// C: this many healthy checks under the lease come before the activation.
     pub confirmations: u32,
-    /// The lease's time to live.
+    /// The ttl of the lease.
     pub ttl: Duration,
-    /// How long a health check may take.
+    /// The time-out of a health check.
     pub check_timeout: Duration,
-    /// How long the fence script may take.
+    /// The time-out of the fence script.
     pub fence_timeout: Duration,
-    /// How long an activation may take.
+    /// The time-out of an activation.
     pub activate_timeout: Duration,
-    /// How long a deactivation may take.
+    /// The time-out of a deactivation.
     pub deactivate_timeout: Duration,
-    /// For the start of processes, and a machine that is slow just then.
+    /// Reserve for starting processes on a busy machine.
     pub margin: Duration,
     /// Whether there is a fence script.
     pub fence: bool,
-    /// Whether activate and deactivate are run in every round, and not on change only.
+    /// Whether the activate and deactivate scripts run in every round, instead of on change only.
     pub every_round: bool,
 }
 
-/// Why times do not fit.
+/// Why the times do not fit together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
     /// A time of zero.
     #[error("{0} must not be 0")]
     Zero(&'static str),
-    /// A check that takes longer than the rounds in which it has to fail.
+    /// A check may take longer than the rounds in which it must fail.
     #[error(
         "--healthcheck-timeout {timeout:?} is longer than R*F = {limit:?}: \
-         an activation would not end within its failures"
+         F failed checks would not end an activation in time"
     )]
     Check {
-        /// What was asked for.
+        /// The time-out that was set.
         timeout: Duration,
-        /// The most that fits.
+        /// The longest time-out that fits.
         limit: Duration,
     },
-    /// No time for a deactivation.
+    /// The ttl leaves no time for a deactivation.
     #[error(
         "--deactivate-timeout {timeout:?} and the margin {margin:?} exceed half of the ttl {ttl:?}: \
          a single late heartbeat would end the activation; raise --ttl, or lower the time-out"
@@ -61,18 +61,18 @@ pub enum Misfit {
     },
 }
 
-/// Longest rest, in rests of the first length.
+/// The longest rest, as a multiple of the first one.
 const LONGEST_REST: u32 = 16;
 
 impl Settings {
-    /// What follows from R, F and C. The ttl is R·F: a holder that falls silent is replaced after as many
-    /// rounds as one that is unhealthy. The deactivation has a third of that, or a round if that is less.
+    /// The defaults for R, F and C. The ttl is R·F: a silent holder is replaced after the same time as an unhealthy
+    /// one. The time-out of the deactivation is R, or a third of the ttl if that is less.
     #[must_use]
     pub fn of(round: Duration, failures: u32, confirmations: u32) -> Self {
         Self::with_ttl(round, failures, confirmations, round.saturating_mul(failures))
     }
 
-    /// The same with another ttl.
+    /// The defaults for R, F and C, with another ttl.
     #[must_use]
     pub fn with_ttl(round: Duration, failures: u32, confirmations: u32, ttl: Duration) -> Self {
         Self {
@@ -90,8 +90,10 @@ impl Settings {
         }
     }
 
+    /// Checks that the times fit together.
+    ///
     /// # Errors
-    /// When the times do not fit together.
+    /// [`Misfit`], if they do not.
     pub fn check(&self) -> Result<(), Misfit> {
         let spans = [
             ("-r", self.round),
@@ -118,13 +120,13 @@ impl Settings {
         Ok(())
     }
 
-    /// What must be left of the guarantee when a deactivation is decided.
+    /// The time that must be left of the guarantee when a deactivation starts.
     #[must_use]
     pub fn reserve(&self) -> Duration {
         self.deactivate_timeout.saturating_add(self.margin)
     }
 
-    /// How long to rest after so many offices in a row that ended in failure.
+    /// How long to rest after this many consecutive activations that ended in failure.
     #[must_use]
     pub fn rest(&self, failed: u32) -> Duration {
         let doubled = 1u32.checked_shl(failed.saturating_sub(1)).unwrap_or(LONGEST_REST);

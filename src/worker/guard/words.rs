@@ -1,26 +1,26 @@
-//! What the machine is told, and what it orders.
+//! The inputs, effects and reports of the state machine.
 
 use std::{fmt, time::Duration};
 
 use crate::lease::Moment;
 
-/// One run of a script; no two of a process have the same.
+/// The number of one run of a script, unique within the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunId(pub u64);
 
-/// What is run.
+/// A script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Script {
-    /// Is the service, or this machine, in order?
+    /// Checks the health of the machine (on standby) or of the service (while active).
     Healthcheck {
-        /// Whether the service is to be active now.
+        /// Whether the service is active.
         active: bool,
     },
-    /// Keeps the predecessor from doing harm.
+    /// Keeps the previous holder from doing harm.
     Fence,
-    /// Makes the service active.
+    /// Activates the service.
     Activate,
-    /// Makes the service inactive.
+    /// Deactivates the service.
     Deactivate,
 }
 
@@ -29,87 +29,87 @@ pub enum Script {
 pub enum Outcome {
     /// Exit code 0.
     Ok,
-    /// Another code, a signal, or it could not be started.
+    /// Another exit code, a signal, or a script that could not be started.
     Failed,
-    /// It took too long, and its process group was killed.
+    /// The script took too long, and its process group was killed.
     TimedOut,
 }
 
-/// What happens to the guard.
+/// An input of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// Time passed.
     Tick,
-    /// A run is over.
+    /// A run has ended.
     Ended(RunId, Outcome),
-    /// The lease is held, with this guarantee.
+    /// The lease was granted.
     Granted {
-        /// Until when.
+        /// The end of the guarantee.
         deadline: Moment,
     },
-    /// The campaign ended without a lease: withdrawn, refused, or nobody answers.
+    /// The campaign ended without a lease: it was withdrawn or refused, or no server answered.
     NotGranted,
-    /// A heartbeat moved the guarantee's end.
+    /// A heartbeat extended the guarantee.
     Renewed {
-        /// To where.
+        /// The new end of the guarantee.
         deadline: Moment,
     },
     /// The lease is lost.
     Lost,
-    /// The lease was given back, or that was given up.
+    /// The lease was given back, or the attempt failed for good.
     Released,
-    /// The will was executed, because this process stood still or was late.
+    /// The guardian ran the will, because this process stood still or was late.
     WillRan,
-    /// SIGTERM.
+    /// SIGTERM or SIGINT arrived, or the guardian is gone.
     Terminate,
 }
 
-/// What the guard wants done, in this order.
+/// What the guard wants done. Effects must be performed in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Start a script. Its end is always reported: when the time is over its process group is killed.
+    /// Start a script. Its end is always reported: at the time-out, its process group is killed.
     Run {
-        /// Names the run.
+        /// The number of the run.
         run: RunId,
-        /// What to run.
+        /// The script.
         script: Script,
-        /// For how long at most.
+        /// The time-out.
         timeout: Duration,
     },
     /// Kill the process group of a run.
     Kill(RunId),
-    /// Campaign for the lease until it is granted; answered by `Granted` or `NotGranted`.
+    /// Campaign for the lease until it is granted. The answer is `Granted` or `NotGranted`.
     Acquire,
-    /// End the campaign; it is answered all the same.
+    /// End the campaign. It is still answered.
     Withdraw,
-    /// Give the lease back; answered by `Released`.
+    /// Give the lease back. The answer is `Released`.
     Release,
     /// Send no more heartbeats, and do not give the lease back.
     Abandon,
-    /// Should this process die or stand still: deactivate, so that it is over before the deadline.
+    /// Set the will: if this process dies or stands still, deactivate in time before the deadline.
     ArmWill {
-        /// When the guarantee ends.
+        /// The end of the guarantee.
         deadline: Moment,
     },
-    /// The service is inactive: nothing is left to be done by the will.
+    /// Cancel the will, because the service is inactive.
     DisarmWill,
-    /// Tell people.
+    /// Inform people and the service manager.
     Report(Report),
-    /// The end.
+    /// End the process.
     Exit {
         /// Whether the service is known to be inactive.
         inactive: bool,
     },
 }
 
-/// Where the guard is.
+/// The state of the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// The service is being deactivated, or nothing is known of it yet.
+    /// The service is being deactivated, or its state is not known yet.
     Deactivating,
-    /// Inactive; campaigning if healthy.
+    /// The service is inactive. The guard campaigns if the machine is healthy.
     Standby,
-    /// The lease is held, and so many of the rounds before activation were healthy.
+    /// The lease is held, and this many of the rounds before the activation were healthy.
     Confirming(u32),
     /// The fence script runs.
     Fencing,
@@ -117,9 +117,9 @@ pub enum State {
     Activating,
     /// The service is active.
     Active,
-    /// On the way out: inactive, giving back what is held.
+    /// The guard ends: the service is inactive, and the lease is being given back.
     Leaving,
-    /// Over.
+    /// The guard has ended.
     Gone,
 }
 
@@ -146,60 +146,60 @@ impl fmt::Display for State {
     }
 }
 
-/// What people and the service manager are told.
+/// A report to people and the service manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// The guard came to another state.
+    /// The guard has a new state.
     State(State),
-    /// The first round is done.
+    /// The first health check has ended.
     Ready,
-    /// A check failed: so many in a row now.
+    /// A health check failed.
     Unhealthy {
-        /// In a row.
+        /// The number of consecutive failures.
         failures: u32,
-        /// How this one ended.
+        /// How this check ended.
         outcome: Outcome,
     },
-    /// No campaign for a while.
+    /// The guard does not campaign for a while.
     Resting {
-        /// Why.
+        /// The reason.
         why: Rest,
-        /// For how long.
+        /// The length of the pause.
         pause: Duration,
     },
-    /// The activation is left.
+    /// The activation ends.
     Leaving(Rest),
-    /// Somebody must look.
+    /// A person must act.
     Alarm(Alarm),
 }
 
-/// Why the activation was left, or is not sought.
+/// Why an activation ended, or why the guard does not campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// The health check failed too often.
+    /// Too many consecutive health checks failed.
     Unhealthy,
     /// The fence script failed.
     FenceFailed(Outcome),
     /// The activation failed.
     ActivateFailed(Outcome),
-    /// Heartbeats are not answered, and what is left of the guarantee is needed for deactivation.
+    /// Heartbeats are not answered, and the rest of the guarantee is needed for the deactivation.
     Unrenewed,
     /// The lease is lost.
     Lost,
-    /// The will was executed: the service is inactive without our doing.
+    /// The guardian ran the will, so the service is already inactive.
     WillRan,
-    /// SIGTERM.
+    /// SIGTERM or SIGINT arrived, or the guardian is gone.
     Terminated,
 }
 
-/// What must not happen.
+/// A state that needs a person's attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alarm {
-    /// The deactivation failed, or is not over when it should be. It is repeated; the lease runs out.
+    /// The deactivation failed, or is not over in time. It is repeated, and the lease expires.
     NotDeactivated {
-        /// How often it was tried so far.
+        /// The number of failed tries so far.
         tries: u32,
-        /// What is left of the guarantee, if there was one.
+        /// What is left of the guarantee, if there is one.
         left: Option<Duration>,
     },
     /// The guarantee has ended, and the service may still be active.

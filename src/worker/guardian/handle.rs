@@ -1,4 +1,4 @@
-//! The agent's end: starts the guardian, gives it orders, and steps in where it does not follow them.
+//! The agent's side: starts the guardian, gives it orders, and acts itself if the guardian does not follow them.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -31,37 +31,37 @@ use crate::{
     worker::{PrivateDir, group::pid},
 };
 
-/// How long the guardian may take to come up.
+/// The longest time for the guardian's start.
 const START: Duration = Duration::from_secs(20);
-/// Orders that wait for a guardian that does not read.
+/// The number of orders that may wait for a guardian that does not read.
 const QUEUE: usize = 4096;
-/// How often is looked whether the guardian did what it should have.
+/// The interval of checks whether the guardian did what was due.
 const LOOK: Duration = Duration::from_millis(20);
-/// After so many looks a guardian that somebody stopped is told to go on.
+/// The number of such checks after which a stopped guardian gets SIGCONT.
 const WAKE_EVERY: u32 = 10;
-/// How long what was killed gets to be gone, before it is killed and looked at again.
+/// The time that killed processes get to disappear before they are searched for and killed again.
 const BREATH: Duration = Duration::from_millis(1);
-/// After so many looks in a row that found nothing there is nothing.
+/// After this many consecutive searches that find nothing, nothing is left.
 const MANY_LOOKS: u32 = 40;
-/// What was killed and is not gone after this is stuck in the system, which is said.
+/// Killed processes that are not gone after this time are stuck in the system, which is logged.
 const STUCK: Duration = Duration::from_secs(10);
-/// The numbers of badges begin here; those of slots stay below.
+/// The numbers of badges start here. The numbers of slots stay below.
 const BADGES: u64 = 1 << 63;
-/// How often a guardian that is to end is told to go on.
+/// The interval at which a guardian that must end gets SIGCONT, in case it is stopped.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// The guardian of this process. Clones are the same one.
+/// The guardian of this process. Clones are handles of the same guardian.
 #[derive(Clone, Debug)]
 pub struct Guardian(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     pid: u32,
-    /// What the programs of its slots are known by, each with the slot's number.
+    /// The mark of its programs. Each program's mark has its slot's number, too.
     mark: String,
     orders: Mutex<Option<mpsc::Sender<Order>>>,
     slots: Mutex<HashMap<u64, Known>>,
-    /// The badges of programs that run.
+    /// The badges of running programs.
     badges: Mutex<BTreeSet<u64>>,
     next: AtomicU64,
     gone: watch::Receiver<bool>,
@@ -73,7 +73,7 @@ struct Known {
     grace: u64,
     margin: u64,
     deadline: Option<u64>,
-    /// What was asked for is to be done by then.
+    /// When the current request must be done.
     done_by: Option<u64>,
     pid: Option<u32>,
     started: Option<oneshot::Sender<Result<u32, RunError>>>,
@@ -82,8 +82,8 @@ struct Known {
     stopping: watch::Sender<Option<Why>>,
 }
 
-/// Something that the guardian looks after: at most one program at a time, its deadline, and its will.
-/// When this is dropped the program is stopped, with the grace, and the will is forgotten.
+/// A slot of the guardian: at most one program at a time, its deadline, and its will. When this is dropped, the program
+/// is stopped with the grace, and the will is dropped.
 #[derive(Debug)]
 pub struct Slot {
     id: u64,
@@ -93,7 +93,7 @@ pub struct Slot {
     stopping: watch::Receiver<Option<Why>>,
 }
 
-/// What a program wears that ends with this process, for as long as this is kept.
+/// Makes the program that carries it end with this process, until this is dropped.
 #[derive(Debug)]
 pub struct Badge {
     id: u64,
@@ -101,7 +101,7 @@ pub struct Badge {
 }
 
 impl Badge {
-    /// A variable of its environment: a name and a value.
+    /// The variable for the program's environment: name and value.
     #[must_use]
     pub fn variable(&self) -> (&'static str, String) {
         (process_tree::MARK, process_tree::mark(&self.shared.mark, self.id))
@@ -115,16 +115,16 @@ impl Drop for Badge {
     }
 }
 
-/// A program that was started.
+/// A started program.
 #[derive(Debug)]
 pub struct Running {
-    /// Its process id, and that of its group.
+    /// The process id of the program and of its process group.
     pub pid: u32,
     exited: oneshot::Receiver<Exit>,
     exit: Option<Exit>,
 }
 
-/// This program, also when its file was replaced.
+/// The path of this program. It works even if the file was replaced.
 pub(in crate::worker) fn own_program() -> PathBuf {
     if cfg!(any(target_os = "linux", target_os = "android")) {
         return "/proc/self/exe".into();
@@ -141,10 +141,10 @@ fn millis(span: Duration) -> u64 {
 }
 
 impl Guardian {
-    /// Starts one. The directory is to be kept until [`Guardian::finish`] has returned.
+    /// Starts a guardian. The directory must be kept until [`Guardian::finish`] has returned.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// If the guardian does not start.
     pub async fn start(dir: &PrivateDir) -> io::Result<Self> {
         Self::start_program(own_program(), dir).await
     }
@@ -152,14 +152,15 @@ impl Guardian {
     /// [`Guardian::start`], with the `tenure` program at this path.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// If the guardian does not start.
     pub async fn start_program(program: PathBuf, dir: &PrivateDir) -> io::Result<Self> {
         let socket = dir.path().join("guardian");
         let listener = UnixListener::bind(&socket)?;
-        // A signal to the agent's group does not hit it; what it runs may still get the agent's terminal.
+        // The guardian has a process group of its own, so that signals to the agent's group do not reach it. The
+        // programs that it runs can still get the agent's terminal.
         let mark = SystemEntropy::new().nonce().to_string();
         let mut command = Command::new(program);
-        // Its programs can read its environment.
+        // The guardian's programs can read its environment, so it must contain no secrets.
         for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
             command.env_remove(name);
         }
@@ -203,14 +204,14 @@ impl Guardian {
         Self(shared)
     }
 
-    /// Its process id.
+    /// The process id of the guardian.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.0.pid
     }
 
-    /// A new slot: how long its program gets between SIGTERM and SIGKILL, and what is to be left before
-    /// its deadline ([`margin`](crate::worker::margin)).
+    /// Creates a slot. `grace` is the time between SIGTERM and SIGKILL. `margin` is the time to leave before the
+    /// deadline ([`margin`](crate::worker::margin)).
     #[must_use]
     pub fn slot(&self, grace: Duration, margin: Duration) -> Slot {
         let id = self.0.next.fetch_add(1, Ordering::Relaxed);
@@ -233,7 +234,7 @@ impl Guardian {
         Slot { id, grace, shared: self.0.clone(), willed: will_seen, stopping: stop_seen }
     }
 
-    /// For a program that this process starts itself, and that is to end with this process.
+    /// A badge for a program that this process starts itself, and that must end with this process.
     #[must_use]
     pub fn badge(&self) -> Badge {
         let id = BADGES + self.0.next.fetch_add(1, Ordering::Relaxed);
@@ -242,7 +243,7 @@ impl Guardian {
         Badge { id, shared: self.0.clone() }
     }
 
-    /// The guarantee of all slots ends at this reading of [`boottime_ms`], or not at all.
+    /// Sets when the guarantee of all slots ends, as a reading of [`boottime_ms`]. `None` means never.
     pub fn deadline(&self, at_ms: Option<u64>) {
         for known in locked(&self.0.slots).values_mut() {
             known.deadline = at_ms;
@@ -250,23 +251,23 @@ impl Guardian {
         self.0.tell(Order::Deadline { id: None, at_ms });
     }
 
-    /// Whether it is gone.
+    /// Whether the guardian is gone.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         *self.0.gone.borrow()
     }
 
-    /// Resolves when the guardian is gone; all that it ran is killed then.
+    /// Resolves when the guardian is gone. Everything that it ran is killed by then.
     pub async fn gone(&self) {
         let mut gone = self.0.gone.clone();
-        // No sender: the conversation is over.
+        // An error means that the connection to the guardian has ended.
         let _ = gone.wait_for(|&gone| gone).await;
     }
 
-    /// Stops everything that runs, runs the wills that are left, and waits for the guardian's end.
+    /// Stops everything that runs, runs the remaining wills, and waits for the guardian's end.
     pub async fn finish(self) {
         locked(&self.0.orders).take();
-        // One that was stopped could not hear it.
+        // A stopped guardian must be continued to end.
         while timeout(AGAIN, self.gone()).await.is_err() {
             self.0.wake();
         }
@@ -274,7 +275,8 @@ impl Guardian {
 }
 
 impl Shared {
-    /// Whether it was passed on. A guardian that reads nothing is found out by what it does not do.
+    /// Sends an order, and returns whether it was queued. A guardian that does not read is noticed by what it fails to
+    /// do.
     fn tell(&self, order: Order) -> bool {
         locked(&self.orders).as_ref().is_some_and(|orders| orders.try_send(order).is_ok())
     }
@@ -309,14 +311,15 @@ impl Shared {
         }
     }
 
-    /// Kills what the guardian should have killed and has not: it stands still. Also what left its group.
+    /// Kills what the guardian should have killed and has not, because it stands still. This includes processes that
+    /// left their group.
     fn step_in(&self, now: u64) {
         let mut late = false;
         for (id, known) in locked(&self.slots).iter() {
             let due = known.kill_at().is_some_and(|at| now >= at);
             let Some(leader) = known.pid.filter(|_| due).and_then(pid) else { continue };
             late = true;
-            // It is not reaped while the guardian says nothing, so the number is still its own.
+            // Without a report from the guardian, the leader is not reaped, so its process id is still its own.
             let _ = kill_process_group(leader, Signal::KILL);
             for stray in process_tree::wearers(&process_tree::mark(&self.mark, *id)) {
                 process_tree::signal(stray, Signal::KILL);
@@ -327,18 +330,19 @@ impl Shared {
         }
     }
 
-    /// Has a guardian that was stopped go on.
+    /// Continues a stopped guardian.
     fn wake(&self) {
         process_tree::signal(self.pid, Signal::CONT);
     }
 
-    /// Kills all that the guardian ran, until none of it lives, and only then says that it has ended.
+    /// Kills everything that the guardian ran until nothing of it lives. Only then reports that the programs have
+    /// ended.
     async fn all_gone(&self) {
         locked(&self.orders).take();
         let began = boottime_ms();
         let (mut quiet, mut said, mut started) = (0, false, process_tree::started());
-        // One look can miss a process that is started behind its back. It is the last word where no process
-        // at all was started since the look before it; on a busy machine many looks are.
+        // One search can miss a process that is started meanwhile. A search that finds nothing is final if the system
+        // has started no process since the search before it. On a busy machine, many such searches are needed.
         loop {
             let found = self.kill_all();
             let now = process_tree::started();
@@ -351,7 +355,7 @@ impl Shared {
             let spent = boottime_ms().saturating_sub(began);
             if spent >= millis(STUCK) && !said {
                 said = true;
-                tracing::error!("the guardian is gone, and something that it ran cannot be killed");
+                tracing::error!("the guardian is gone, and one of its processes cannot be killed");
             }
             sleep(if said { LOOK } else { BREATH }).await;
         }
@@ -363,8 +367,9 @@ impl Shared {
 }
 
 impl Shared {
-    /// Sends SIGKILL to everything that the guardian ran, also to what left its group or was not reported yet, and to
-    /// what wears a badge; whether there was anything. What a program left that gave its badge back lives on.
+    /// Sends SIGKILL to everything that the guardian ran, including processes that left their group or were not
+    /// reported yet, and to processes that carry a badge. Returns whether there was any. Processes of a program whose
+    /// badge was dropped live on.
     fn kill_all(&self) -> bool {
         let leaders: Vec<u32> =
             locked(&self.slots).values().filter_map(|known| known.pid).collect();
@@ -379,7 +384,7 @@ impl Shared {
 }
 
 impl Known {
-    /// When the agent kills what the guardian has not.
+    /// When the agent kills what the guardian has not killed.
     fn kill_at(&self) -> Option<u64> {
         let last = self.deadline.map(|deadline| deadline.saturating_sub(self.margin / 4 * 3));
         match (last, self.done_by) {
@@ -396,7 +401,7 @@ impl Known {
 }
 
 impl Slot {
-    /// A number that no other slot of this guardian has.
+    /// The slot's number, unique among the slots of this guardian.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.id
@@ -428,7 +433,7 @@ impl Slot {
         Ok(Running { pid, exited: exits, exit: None })
     }
 
-    /// The guarantee ends at this reading of [`boottime_ms`], or not at all.
+    /// Sets when the guarantee ends, as a reading of [`boottime_ms`]. `None` means never.
     pub fn deadline(&self, at_ms: Option<u64>) {
         if let Some(known) = locked(&self.shared.slots).get_mut(&self.id) {
             known.deadline = at_ms;
@@ -436,9 +441,9 @@ impl Slot {
         self.shared.tell(Order::Deadline { id: Some(self.id), at_ms });
     }
 
-    /// What the guardian runs by itself, once, after it stopped what runs, when the deadline comes near
-    /// and nothing newer was heard, or when this process is gone. Its `limit_ms` is how long it may take,
-    /// and is reserved before the deadline.
+    /// Sets the will: what the guardian runs by itself, once, after it has stopped what runs. It does so when the
+    /// deadline comes near and no newer one has arrived, or when this process is gone. The will may take `limit_ms`,
+    /// and that time is reserved before the deadline.
     pub fn will(&self, task: Option<Task>) {
         self.shared.tell(Order::Will { id: self.id, task });
     }
@@ -448,7 +453,7 @@ impl Slot {
         self.shared.tell(Order::Signal { id: self.id, signal: signal.as_raw() });
     }
 
-    /// SIGTERM, so much time, SIGKILL. A second call can only hasten.
+    /// Stops the program: SIGTERM, and SIGKILL after the grace. A second call can only shorten the grace.
     pub fn stop(&self, grace: Duration) {
         let grace_ms = millis(grace);
         if let Some(known) = locked(&self.shared.slots).get_mut(&self.id) {
@@ -458,27 +463,27 @@ impl Slot {
         self.shared.tell(Order::Stop { id: self.id, grace_ms });
     }
 
-    /// The grace that it was made with.
+    /// The grace with which the slot was created.
     #[must_use]
     pub fn grace(&self) -> Duration {
         self.grace
     }
 
-    /// Resolves when the guardian began to stop the program, with the reason.
+    /// Resolves when the guardian starts to stop the program, with the reason.
     pub async fn stopping(&self) -> Why {
         let mut stopping = self.stopping.clone();
         let why = stopping.wait_for(Option::is_some).await.ok().and_then(|why| *why);
         why.unwrap_or(Why::GuardianGone)
     }
 
-    /// Resolves to true when the guardian ran the will by itself, and to false when that cannot happen any
-    /// more. It does not keep the slot.
+    /// Resolves to true when the guardian has run the will by itself, and to false when that can no longer happen. The
+    /// future does not keep the slot alive.
     pub fn willed_later(&self) -> impl Future<Output = bool> + Send + 'static {
         let mut willed = self.willed.clone();
         async move { willed.wait_for(Option::is_some).await.is_ok() }
     }
 
-    /// Resolves when the guardian ran the will by itself, with how that ended.
+    /// Resolves when the guardian has run the will by itself, with the will's exit.
     pub async fn willed(&self) -> Exit {
         let mut willed = self.willed.clone();
         let exit = willed.wait_for(Option::is_some).await.ok().and_then(|exit| *exit);
@@ -501,7 +506,7 @@ impl Drop for Slot {
 }
 
 impl Running {
-    /// How it ended. May be dropped and called again.
+    /// Resolves when the program has ended. The future may be dropped, and the method called again.
     pub async fn exited(&mut self) -> Exit {
         if self.exit.is_none() {
             let gone = Exit { why: Some(Why::GuardianGone), ..Exit::default() };
@@ -511,7 +516,7 @@ impl Running {
     }
 }
 
-/// Carries orders and reports until one side is gone.
+/// Sends orders and receives reports until one side is gone.
 async fn converse(
     shared: Arc<Shared>,
     mut child: Child,
@@ -552,11 +557,11 @@ async fn converse(
     tokio::pin!(say);
     tokio::select! {
         () = hear => {}
-        // It ends when there are no more orders; what comes back is still heard.
+        // `say` ends when there are no more orders. Reports are still received after that.
         never = async { (&mut say).await; std::future::pending::<()>().await } => never,
         () = watch => {}
     }
-    // A guardian that fell silent is none.
+    // A guardian without a connection is useless, so it is killed.
     if let Some(guardian) = child.id().and_then(pid) {
         let _ = kill_process(guardian, Signal::KILL);
     }

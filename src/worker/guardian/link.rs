@@ -7,12 +7,12 @@ use tokio::{io::Interest, net::UnixStream};
 
 use super::wire::{Order, Report};
 
-/// The longest order, in bytes: the system's own limit for arguments and environment, several times.
+/// The longest order, in bytes: several times the system's limit for arguments and environment.
 const LONGEST: usize = 16 << 20;
-/// Reports that wait for an agent that does not read, in bytes.
+/// The longest backlog of reports for an agent that does not read, in bytes. Further reports are dropped.
 const UNREAD: usize = 4 << 20;
 
-/// Lines in, lines out, without ever waiting for the agent.
+/// Reads and writes lines, and never waits for the agent.
 pub(super) struct Link {
     stream: UnixStream,
     heard: Vec<u8>,
@@ -30,7 +30,7 @@ impl Link {
         self.closed
     }
 
-    /// Until there is something to read, or room for what is unsaid.
+    /// Waits until there is something to read, or room to write the backlog.
     pub(super) async fn ready(&self) {
         let interest = match self.unsaid.is_empty() {
             true => Interest::READABLE,
@@ -39,13 +39,13 @@ impl Link {
         let _ = self.stream.ready(interest).await;
     }
 
-    /// Every order that has arrived by now.
+    /// All orders that have arrived so far.
     ///
-    /// The system is asked, not the runtime's memory of it: after both processes stood still, the newest
-    /// deadline counts, and it lies in the socket.
+    /// It reads from the socket itself, not from the runtime's cached readiness: after both processes stood still, the
+    /// newest deadline is in the socket, and that one counts.
     pub(super) fn orders(&mut self) -> Vec<Order> {
         while !self.closed && self.read().is_ok() {}
-        // Forgets that the socket was readable, which the runtime believes until it is told.
+        // Clears the runtime's cached readiness, which it keeps until a read would block.
         while !self.closed
             && self.stream.try_io(Interest::READABLE, || Err::<(), _>(again())).is_ok()
         {}
@@ -70,7 +70,7 @@ impl Link {
         Ok(())
     }
 
-    /// Says it, now or when there is room.
+    /// Sends a report, now or as soon as there is room.
     pub(super) fn report(&mut self, report: &Report) {
         let Ok(mut line) = serde_json::to_vec(report) else { return };
         line.push(b'\n');
@@ -80,7 +80,7 @@ impl Link {
         self.flush();
     }
 
-    /// Says what there is room for.
+    /// Writes as much of the backlog as there is room for.
     pub(super) fn flush(&mut self) {
         while !self.unsaid.is_empty() {
             match send(&self.stream, &self.unsaid, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
@@ -90,7 +90,7 @@ impl Link {
                     let _ = self.stream.try_io(Interest::WRITABLE, || Err::<(), _>(again()));
                     return;
                 }
-                // Nobody listens any more.
+                // The agent is gone.
                 Err(_) => self.unsaid.clear(),
             }
         }

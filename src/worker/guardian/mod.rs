@@ -1,12 +1,12 @@
-//! The guardian: one helper process of an agent, the parent of all that the agent runs.
+//! The guardian: one helper process of an agent, and the parent of all programs that the agent runs.
 //!
-//! Guarantees: what runs for a slot is told to end (SIGTERM) and killed (SIGKILL, its whole process group
-//! and what left that group) before the slot's deadline, and never for the deadline's sake earlier than its
-//! grace and margin need; the same when the agent is stopped, and at once when the agent is gone. When the
-//! guardian itself is gone or stands still, the agent kills the groups, and the kernel the programs.
+//! Guarantees: what runs for a slot gets SIGTERM and then SIGKILL before the slot's deadline: the whole process group,
+//! and the processes that left the group. The deadline stops nothing earlier than grace and margin require. This holds
+//! even if the agent is stopped. If the agent is gone, everything is stopped at once. If the guardian itself is gone or
+//! stands still, the agent kills the process groups. If the guardian is gone, the kernel kills the programs too.
 //!
-//! Does not guarantee: anything about a program that changed its user, or that broke out of both its process
-//! group and its environment, before the guardian's own end.
+//! Does not guarantee: anything about a program that changed its user. Until the guardian itself ends: anything about a
+//! process that left its process group and also cleared its environment.
 //!
 //! Assumes: agent and guardian run on one machine, as one user.
 

@@ -1,65 +1,65 @@
-//! What is to be done with a slot, and when. Pure: readings of `CLOCK_BOOTTIME` in milliseconds come in,
-//! actions come out.
+//! What must be done with a slot, and when. Pure: readings of `CLOCK_BOOTTIME` in milliseconds come in, actions come
+//! out.
 
 use super::wire::Why;
 
-/// What to do now.
+/// An action that is due now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// SIGTERM to all of it.
+    /// Send SIGTERM to all processes of the slot.
     Term(Why),
-    /// SIGKILL to all of it.
+    /// Send SIGKILL to all processes of the slot.
     Kill(Why),
     /// Run the will.
     Will,
 }
 
-/// What the slot does.
+/// The phase of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Nothing runs.
     Quiet,
-    /// The program runs, until then at most.
+    /// The program runs, and is killed at `until`.
     Running { until: Option<u64> },
-    /// The program's leader ended by itself; what it left behind has until then.
+    /// The program's leader ended by itself. What it left behind is killed at `kill_at`.
     Leftovers { kill_at: u64 },
-    /// It was told to end, and has until then.
+    /// The program got SIGTERM, and is killed at `kill_at`.
     Asked { kill_at: u64, why: Why },
-    /// It was killed, and is again then if it is still there.
+    /// The program got SIGKILL. If anything of it is left, it gets SIGKILL again at `again_at`.
     Killed { again_at: u64, why: Why },
-    /// The will runs, until then at most.
+    /// The will runs, and is killed at `kill_at`.
     Willing { kill_at: u64 },
 }
 
-/// How long after a SIGKILL it is repeated, for those that were not to be seen at the first.
+/// The time until SIGKILL is repeated, in milliseconds, for processes that the first one missed.
 const AGAIN_MS: u64 = 50;
 
-/// One slot's times and what it does.
+/// The times and the phase of one slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     grace: u64,
     margin: u64,
     deadline: Option<u64>,
-    /// How long the will may take.
+    /// The time limit of the will, in milliseconds. `None` if there is no will.
     will: Option<u64>,
-    /// The will is due as soon as nothing runs.
+    /// Whether the will must run as soon as nothing else runs.
     will_due: bool,
     phase: Phase,
 }
 
 impl Plan {
-    /// A slot that does nothing yet.
+    /// A slot that runs nothing yet.
     pub fn new(grace: u64, margin: u64) -> Self {
         let phase = Phase::Quiet;
         Self { grace, margin, deadline: None, will: None, will_due: false, phase }
     }
 
-    /// The guarantee ends then, or not at all.
+    /// Sets when the guarantee ends. `None` means never.
     pub fn set_deadline(&mut self, at: Option<u64>) {
         self.deadline = at;
     }
 
-    /// There is a will that may take so long, or none.
+    /// Sets the time limit of the will. `None` means that there is no will.
     pub fn set_will(&mut self, limit: Option<u64>) {
         self.will = limit;
         self.will_due &= limit.is_some();
@@ -70,12 +70,12 @@ impl Plan {
         self.phase == Phase::Quiet
     }
 
-    /// Whether nothing runs, and nothing is to be run.
+    /// Whether nothing runs, and the will is not due.
     pub fn is_over(&self) -> bool {
         self.is_quiet() && !self.will_due
     }
 
-    /// Whether a program runs that nobody told to end.
+    /// Whether a program runs that was not told to end.
     pub fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running { .. })
     }
@@ -85,7 +85,7 @@ impl Plan {
         matches!(self.phase, Phase::Willing { .. })
     }
 
-    /// Whether a program that is started now has any time before it would be stopped.
+    /// Whether a program that starts now has any time before it must be stopped.
     pub fn may_start(&self, now: u64) -> bool {
         self.stop_at(self.grace).is_none_or(|at| now < at)
     }
@@ -101,12 +101,12 @@ impl Plan {
         (self.phase, self.will_due) = (Phase::Willing { kill_at }, false);
     }
 
-    /// The will could not be started, or is done.
+    /// The will is done, or could not be started.
     pub fn will_done(&mut self) {
         (self.phase, self.will, self.will_due) = (Phase::Quiet, None, false);
     }
 
-    /// The program's leader ended, and others of it are left: they are told to end too.
+    /// The program's leader ended, and other processes of it are left. They are told to end too.
     pub fn leader_ended(&mut self, now: u64) -> Option<Action> {
         let Phase::Running { .. } = self.phase else { return None };
         let kill_at = self.before_the_end(now.saturating_add(self.grace), self.will.unwrap_or(0));
@@ -114,7 +114,7 @@ impl Plan {
         Some(Action::Term(Why::Asked))
     }
 
-    /// Nothing of the program is left. Tells why it was stopped.
+    /// Nothing of the program is left. Returns why it was stopped.
     pub fn gone(&mut self) -> Option<Why> {
         let why = match self.phase {
             Phase::Asked { why, .. } | Phase::Killed { why, .. } => Some(why),
@@ -124,7 +124,8 @@ impl Plan {
         why
     }
 
-    /// Stop what runs, with so much grace or its own; `and_will` when the agent is not there for the rest.
+    /// Stops what runs, with this grace or the slot's own. `and_will`: the will runs afterwards, because the agent may
+    /// be unable to do the rest.
     pub fn stop(
         &mut self,
         now: u64,
@@ -148,7 +149,7 @@ impl Plan {
         }
     }
 
-    /// What is due.
+    /// The action that is due now, if any.
     pub fn due(&mut self, now: u64) -> Option<Action> {
         if self.next().is_none_or(|at| now < at) {
             return None;
@@ -163,7 +164,7 @@ impl Plan {
             }
             Phase::Running { .. } => self.stop(now, None, Why::Deadline, true),
             Phase::Asked { why, .. } | Phase::Killed { why, .. } => self.kill(now, why),
-            // Its leader's own end is how it ended.
+            // The leader ended by itself, so that stays the program's exit.
             Phase::Leftovers { .. } => {
                 self.phase = Phase::Leftovers { kill_at: now + AGAIN_MS };
                 Some(Action::Kill(Why::Asked))
@@ -175,7 +176,7 @@ impl Plan {
         }
     }
 
-    /// When something will be due.
+    /// When the next action is due.
     pub fn next(&self) -> Option<u64> {
         match self.phase {
             Phase::Quiet if self.will_due => Some(0),
@@ -193,13 +194,13 @@ impl Plan {
         Some(Action::Kill(why))
     }
 
-    /// When a program that needs this grace must be told to end, so that all is over before the deadline.
+    /// When a program with this grace must be told to end, so that everything is over before the deadline.
     fn stop_at(&self, grace: u64) -> Option<u64> {
         let needed = grace + self.margin + self.will.unwrap_or(0);
         self.deadline.map(|deadline| deadline.saturating_sub(needed))
     }
 
-    /// The moment, or an earlier one that leaves this and the margin before the deadline.
+    /// `at`, or an earlier moment that leaves `needed` and the margin before the deadline.
     fn before_the_end(&self, at: u64, needed: u64) -> u64 {
         let latest = self.deadline.map(|deadline| deadline.saturating_sub(self.margin + needed));
         latest.map_or(at, |latest| at.min(latest))

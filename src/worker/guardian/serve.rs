@@ -1,4 +1,4 @@
-//! The guardian's loop: hears orders, looks after its slots, does what is due.
+//! The guardian's loop: it receives orders, watches its slots, and performs what is due.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,25 +28,25 @@ use crate::{
     worker::{group::pid, private_dir::PrivateDir},
 };
 
-/// The longest sleep while there is a deadline: timers stand still while the machine sleeps, and the
-/// deadline does not.
+/// The longest sleep while there is a slot, in milliseconds. Timers stand still while the machine is suspended, but
+/// deadlines do not.
 const SLICE_MS: u64 = 100;
-/// How often strangers that are to be gone are looked after.
+/// The interval of checks for processes that must end.
 const STEP: Duration = Duration::from_millis(20);
-/// How often at the end, before they are left to the system.
+/// The number of such checks at the guardian's end. What is left after them is left to the system.
 const STEPS: u32 = 50;
-/// After so many looks in a row nothing is left of what the agent started: it may have been killed at the very moment
-/// at which it started something, which wears the mark a moment later.
+/// After this many consecutive checks that find nothing, nothing is left of what the agent started. One check is not
+/// enough: the agent may have been killed just as it started a program, which carries the mark a moment later.
 const LOOKS: u32 = 5;
-/// After so many looks what is still there cannot be killed, and is left to the system.
+/// What is still there after this many checks cannot be killed, and is left to the system.
 const MOST_LOOKS: u32 = 500;
 
-/// What runs for a slot.
+/// What runs for a slot: a program, or the will.
 struct Running {
     leader: u32,
     ended: Option<Exit>,
     is_will: bool,
-    /// What it started may go on after it.
+    /// Whether the processes that it started may continue after its end.
     leaves: bool,
 }
 
@@ -60,21 +60,21 @@ struct Slot {
 struct Guardian {
     link: Link,
     slots: BTreeMap<u64, Slot>,
-    /// Known to nobody but our slots, and what the agent starts itself.
+    /// The mark of this guardian, known only to the programs of its slots and those that the agent starts itself.
     mark: String,
-    /// The numbers of the programs that the agent started itself, and the newest that there was.
+    /// The numbers of the running programs that the agent started itself, and the newest number so far.
     attended: BTreeSet<u64>,
     newest: Option<u64>,
 }
 
-/// Serves the agent that listens on this socket, until it is gone and everything that it ran is too.
-/// The socket's directory is removed then.
+/// Serves the agent that listens on this socket, until the agent and everything that it ran are gone. Then removes the
+/// socket's directory.
 ///
 /// # Errors
-/// When there is no agent.
+/// If there is no agent.
 pub async fn serve(socket: &Path, mark: String) -> io::Result<()> {
     process_tree::adopt();
-    // What is sent to a terminal's processes, or by a allow_stale hand, is the agent's to judge.
+    // These signals are ignored here: what a terminal or a person sends to all processes, the agent handles.
     let kinds = [
         SignalKind::hangup(),
         SignalKind::interrupt(),
@@ -114,7 +114,7 @@ pub async fn serve(socket: &Path, mark: String) -> io::Result<()> {
 }
 
 impl Guardian {
-    /// Hears first: the newest deadline counts.
+    /// One turn of the loop. It reads orders first, so that the newest deadline counts.
     fn turn(&mut self) {
         for order in self.link.orders() {
             self.obey(order);
@@ -139,7 +139,7 @@ impl Guardian {
 
     fn rest(&self) -> Duration {
         let now = boottime_ms();
-        // What waits for others to end may hear of it by no signal.
+        // While an ended leader waits for other processes to end, no signal may announce their end.
         let waits = self
             .slots
             .values()
@@ -251,7 +251,7 @@ impl Guardian {
                     self.link.report(&Report::Stopping { id, why });
                 }
                 self.send(id, Signal::TERM);
-                // One that is stopped could not hear it.
+                // A stopped process acts on SIGTERM only after SIGCONT.
                 self.send(id, Signal::CONT);
             }
             Some(Action::Kill(_)) => self.send(id, Signal::KILL),
@@ -277,7 +277,7 @@ impl Guardian {
         }
     }
 
-    /// To the slot's group, and to what left it.
+    /// Sends a signal to the slot's group, and to the processes that left the group.
     fn send(&mut self, id: u64, signal: Signal) {
         let Some(leader) = self.leader(id) else { return };
         to_group(leader, signal);
@@ -288,7 +288,7 @@ impl Guardian {
         }
     }
 
-    /// What lives of a slot beside its leader, as far as it is our child.
+    /// The living processes of a slot besides its leader, as far as they are children of this process.
     fn others(&self, id: u64, leader: u32) -> Vec<u32> {
         let mark = self.mark(id);
         let leaders: BTreeSet<u32> =
@@ -304,7 +304,7 @@ impl Guardian {
         living.filter(is_its_own).collect()
     }
 
-    /// Who has ended, and who is gone with all that it started.
+    /// Finds leaders that have ended, and slots of which no process is left.
     fn look(&mut self, now: u64) {
         let ids: Vec<u64> = self.slots.keys().copied().collect();
         for id in ids {
@@ -319,7 +319,7 @@ impl Guardian {
             if leaves && by_itself {
                 self.gone(id, leader, exit);
             } else if self.others(id, leader).is_empty() {
-                // The last who could be in the group are no children of ours, and hide in it.
+                // Processes may be left in the group that are not children of this process.
                 to_group(leader, Signal::KILL);
                 self.gone(id, leader, exit);
             } else {
@@ -343,7 +343,7 @@ impl Guardian {
         }
     }
 
-    /// Adopted ones that ended while no slot of theirs is being looked after.
+    /// Reaps adopted processes that belong to no slot that is being watched.
     fn reap_strangers(&self) {
         let leaders: BTreeSet<u32> =
             self.slots.values().filter_map(|slot| Some(slot.running.as_ref()?.leader)).collect();
@@ -354,10 +354,10 @@ impl Guardian {
         }
     }
 
-    /// Whatever broke out of its group and its environment; and what the agent started.
+    /// Kills what the agent started itself, and then all children that are left, even without their group and mark.
     async fn kill_the_rest(&mut self) {
         if let Some(newest) = self.newest {
-            // Of a newer one the agent had no time to tell.
+            // The agent may have been killed before it could announce a newer number.
             let ends = |id| id > newest || self.attended.contains(&id);
             let mut quiet = 0;
             for _ in 0..MOST_LOOKS {
@@ -382,7 +382,7 @@ impl Guardian {
     }
 }
 
-/// A guardian that guards nothing, for a test that must see what comes of that.
+/// Whether a test has disabled the guardian, to show that overlaps are then found.
 pub(super) fn is_broken() -> bool {
     cfg!(feature = "testing") && std::env::var_os("TENURE_TEST_NO_GUARDIAN").is_some()
 }
@@ -393,13 +393,13 @@ fn to_group(leader: u32, signal: Signal) {
     }
 }
 
-/// Whether a variable may hold a secret of the agent's: settings, or what proves its session and its lease.
+/// Whether a variable may hold a secret of the agent: a setting, a session id or a lease id.
 pub(super) fn is_ours(name: &OsStr) -> bool {
     let secret = ["TENURE_SESSION_ID", "TENURE_LEASE_ID"].map(OsStr::new).contains(&name);
     secret || name.as_encoded_bytes().starts_with(b"TENURE__")
 }
 
-/// Starts it in a group of its own.
+/// Starts a program in a process group of its own.
 fn spawn(task: &Task, mark: &str) -> Result<u32, RunError> {
     let program = task.argv.first().map(|name| name.to_string_lossy().into_owned());
     let program = program.unwrap_or_default();

@@ -1,9 +1,9 @@
-//! The moment between the guardian's fork and the program that it runs.
+//! The step between the guardian's fork and the program that it runs.
 
 use std::{ffi::OsString, io, os::unix::process::CommandExt as _, process::Command};
 
-/// Replaces this process by the program, which the kernel kills when `guardian`, its parent, dies: then
-/// nobody else may be left to stop it in time. Returns only when it cannot.
+/// Replaces this process by the program. The kernel kills the program when its parent, `guardian`, dies: then no other
+/// process may be left to stop it in time. Returns only on failure.
 pub fn become_program(guardian: u32, argv: &[OsString]) -> io::Error {
     let Some((program, arguments)) = argv.split_first() else {
         return io::ErrorKind::InvalidInput.into();
@@ -15,7 +15,7 @@ pub fn become_program(guardian: u32, argv: &[OsString]) -> io::Error {
             return error.into();
         }
     }
-    // It may have died before the line above.
+    // The guardian may have died before the call above.
     if std::os::unix::process::parent_id() != guardian {
         return io::Error::other("the guardian is gone");
     }

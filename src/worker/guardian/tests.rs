@@ -1,4 +1,4 @@
-//! Agent and guardian speak; what they do to real processes is in `tests/it/work`.
+//! Tests of the messages. Tests with real processes are in `tests/it/work`.
 
 use super::wire::*;
 

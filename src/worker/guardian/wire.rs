@@ -1,53 +1,53 @@
-//! What the agent and its guardian tell each other: one JSON object a line.
+//! The messages between an agent and its guardian: one JSON object per line.
 
 use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
-/// A program with its surroundings.
+/// A program, and how to run it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     /// The program and its arguments.
     pub argv: Vec<OsString>,
-    /// Variables besides those of the agent.
+    /// Variables in addition to those of the agent.
     #[serde(default)]
     pub env: Vec<(String, OsString)>,
-    /// Whether it reads the agent's standard input; it reads nothing otherwise.
+    /// Whether it uses the agent's standard input. Otherwise its input is empty.
     #[serde(default)]
     pub stdin: bool,
-    /// After so many milliseconds its group is killed.
+    /// The time after which its group is killed, in milliseconds.
     #[serde(default)]
     pub limit_ms: Option<u64>,
-    /// Whether what it started goes on when it has ended by itself: until the guardian's own end.
+    /// Whether the processes that it started continue after it ended by itself. They are killed when the guardian ends.
     #[serde(default)]
     pub leaves: bool,
 }
 
-/// From the agent.
+/// A message from the agent.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "tell", rename_all = "kebab-case")]
 pub(super) enum Order {
-    /// The agent starts a program itself, which wears the mark of this number: what wears it ends with the agent.
+    /// The agent starts a program itself. Processes that carry the mark with this number end with the agent.
     Attend { id: u64 },
-    /// That program has ended. What it left goes on.
+    /// That program has ended. The processes that it left continue.
     Leave { id: u64 },
-    /// A new slot.
+    /// Create a slot.
     Slot { id: u64, grace_ms: u64, margin_ms: u64 },
-    /// What to run when the slot is stopped without the agent.
+    /// Set the will: what to run if the slot is stopped without the agent.
     Will { id: u64, task: Option<Task> },
-    /// Run this.
+    /// Run a program.
     Run { id: u64, task: Task },
-    /// The guarantee of one slot, or of all, ends at this reading of `CLOCK_BOOTTIME`, or not at all.
+    /// The guarantee of one slot, or of all slots, ends at this reading of `CLOCK_BOOTTIME`, or never.
     Deadline { id: Option<u64>, at_ms: Option<u64> },
-    /// Send a signal to the slot's group.
+    /// Send a signal to the slot's process group.
     Signal { id: u64, signal: i32 },
-    /// Stop what runs: SIGTERM, so much time, SIGKILL.
+    /// Stop the program: SIGTERM, and SIGKILL after the grace.
     Stop { id: u64, grace_ms: u64 },
-    /// Stop it, and forget the slot, its will undone.
+    /// Stop the program and remove the slot, without running its will.
     Dismiss { id: u64 },
 }
 
-/// From the guardian.
+/// A message from the guardian.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "tell", rename_all = "kebab-case")]
 pub(super) enum Report {
@@ -61,22 +61,22 @@ pub(super) enum Report {
 /// How a program ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    /// Its own code.
+    /// The program's own exit code.
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// Why it was stopped; none when it ended by itself.
+    /// Why it was stopped. `None` if it ended by itself.
     pub why: Option<Why>,
 }
 
 impl Exit {
-    /// Whether it ended by itself, with 0.
+    /// Whether it exited with 0.
     #[must_use]
     pub fn success(&self) -> bool {
         self.code == Some(0)
     }
 
-    /// The number that shells give it: its code, or 128 and its signal.
+    /// The exit code that shells report: its own code, or 128 + n for signal n.
     #[must_use]
     pub fn number(&self) -> u8 {
         let number = self.code.or(self.signal.map(|signal| 128 + signal));
@@ -89,7 +89,7 @@ impl std::fmt::Display for Exit {
         match (self.code, self.signal) {
             (Some(code), _) => write!(f, "exit code {code}"),
             (_, Some(signal)) => write!(f, "signal {signal}"),
-            _ => f.write_str("lost sight of"),
+            _ => f.write_str("unknown exit status"),
         }
     }
 }
@@ -98,15 +98,15 @@ impl std::fmt::Display for Exit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
-    /// The agent said so.
+    /// The agent asked for it.
     Asked,
-    /// The end of the guarantee came near, and nothing newer was heard.
+    /// The end of the guarantee came near, and no newer deadline arrived.
     Deadline,
-    /// It ran longer than it may.
+    /// It ran longer than its limit.
     Limit,
     /// The agent is gone.
     AgentGone,
-    /// The guardian is gone: the agent killed it.
+    /// The guardian is gone, so the agent killed the program.
     GuardianGone,
 }
 
@@ -114,21 +114,21 @@ pub enum Why {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunError {
-    /// The system says no.
+    /// The system cannot start it.
     #[error("cannot run {program}: {problem}")]
     Unable {
-        /// Which.
+        /// The program.
         program: String,
-        /// In words.
+        /// The problem, for people.
         problem: String,
-        /// Whether there is no such program; else it may not be executed.
+        /// Whether the program does not exist. Otherwise it cannot be executed.
         missing: bool,
     },
-    /// Its time would be over before it began.
-    #[error("the end of the guarantee is too near to start anything")]
+    /// It would have to be stopped at once.
+    #[error("the guarantee of the lease ends too soon to start a program")]
     TooLate,
-    /// Something runs already.
-    #[error("something runs already")]
+    /// The slot already runs a program.
+    #[error("a program runs already")]
     Busy,
     /// The guardian is gone.
     #[error("the guardian is gone")]

@@ -52,28 +52,23 @@ async fn each_damage_is_named_with_what_to_do() {
         bytes[8] = 9;
         bytes.push(0);
     };
-    with(dir, "META", newer, &["format version 9", "use a newer one"]);
+    with(dir, "META", newer, &["format version 9", "use a newer program"]);
     with(dir, "MARK", |bytes| bytes[5] ^= 1, &["is damaged", RESTORE, "remove this file"]);
     with(dir, FIRST, |bytes| bytes[3] ^= 1, &["damaged at byte 0 (its header)", RESTORE]);
     with(dir, FIRST, |bytes| bytes[600] ^= 1, &["damaged at byte 512", RESTORE]);
-    with(
-        dir,
-        FIRST,
-        |bytes| bytes.truncate(2_000),
-        &["not the size that it was made with", RESTORE],
-    );
+    with(dir, FIRST, |bytes| bytes.truncate(2_000), &["its size has changed", RESTORE]);
     with(dir, FIRST, |bytes| bytes.fill(0), &["it is empty", RESTORE]);
     let used = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte != 0).expect("it is used");
     let last = |bytes: &mut Vec<u8>| {
         let at = used(bytes);
         bytes[at] ^= 1;
     };
-    with(dir, FIRST, last, &["the log went on behind this place", RESTORE]);
+    with(dir, FIRST, last, &["the log continued beyond this place", RESTORE]);
     let tail = |bytes: &mut Vec<u8>| {
         let at = used(bytes);
         bytes[at - 900..].fill(0);
     };
-    with(dir, FIRST, tail, &["the log went on behind this place", RESTORE]);
+    with(dir, FIRST, tail, &["the log continued beyond this place", RESTORE]);
 
     let away = dir.join("away");
     fs::rename(dir.join(FIRST), &away).expect("it is there");
@@ -88,7 +83,7 @@ async fn each_damage_is_named_with_what_to_do() {
     for n in 0..20 {
         assert_eq!(server.lease(&format!("k{n}")).await["state"], "held");
     }
-    refused(dir, "", &["is in use by another process", "end that one, or name another directory"]);
+    refused(dir, "", &["is in use by another process", "stop that process, or name"]);
 }
 
 #[test]

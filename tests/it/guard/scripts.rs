@@ -90,7 +90,10 @@ fn an_activation_that_fails_is_undone_and_tried_again_later() {
     stage.touch("works");
     wait_for("the next try", || lines("yes") == 1);
     let said = agent.said();
-    assert!(said.contains("does not campaign for 1s 200ms: the activation failed"), "{said}");
+    assert!(
+        said.contains("does not compete for the lease for 1s 200ms: the activation failed"),
+        "{said}"
+    );
     agent.signal(Signal::TERM);
     assert_eq!(agent.wait().status.code(), Some(0));
     assert_eq!(lines("offs"), 3);

@@ -10,7 +10,7 @@ use crate::support::harness::{Grant, Server, assert_no_hole, eventually, kinds, 
 /// The modes of the files do not keep whoever may write in the directory from replacing them.
 #[tokio::test]
 async fn a_data_directory_that_others_may_write_in_is_warned_of() {
-    let warning = "other users may write in the data directory";
+    let warning = "other users can write to the data directory";
     let server = Server::start();
     assert!(!server.said().contains(warning), "{}", server.said());
     let stopped = server.kill();

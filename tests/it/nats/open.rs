@@ -59,7 +59,7 @@ async fn a_stream_that_may_lose_writes_is_refused_unless_that_is_accepted() {
         ("by age", stream::Config { max_age: second, duplicate_window: second, ..fit.clone() }),
         ("bytes", stream::Config { max_bytes: 1 << 30, ..fit.clone() }),
         ("in messages", stream::Config { max_messages: 1 << 30, ..fit.clone() }),
-        ("for ever", stream::Config { max_messages_per_subject: -1, ..fit.clone() }),
+        ("forever", stream::Config { max_messages_per_subject: -1, ..fit.clone() }),
     ];
     for (what, config) in unfit {
         context.create_stream(config).await.unwrap();

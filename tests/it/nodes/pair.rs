@@ -39,7 +39,7 @@ pub const ENVIRONMENT: [(&str, &str); 5] = [
     CREDENTIALS[0],
     CREDENTIALS[1],
     CREDENTIALS[2],
-    ("TENURE_TEST_BURIAL_MS", "4000"),
+    ("TENURE_TEST_RETENTION_MS", "4000"),
     ("TENURE_TEST_MIN_HOLD_MS", "1500"),
 ];
 

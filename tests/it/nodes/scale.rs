@@ -206,7 +206,7 @@ async fn a_death_a_return_and_ends_cost_what_the_sessions_keep() {
         within(ms(60_000), async || stage.proxy.units("PutItem", "l#") - written >= writes as f64);
     assert!(freed.await, "not all leases of ended sessions end");
     println!("{ended} sessions ended within {:?}", now().since(began));
-    // Until after they are buried.
+    // Until after their records are removed.
     sleep_ms(15_000).await;
     let (units, looks) = stage.read();
     let (units, looks) = (units - before.0, looks - before.1);

@@ -32,7 +32,7 @@ on_both_stores!(
 );
 
 /// How long a record may take to go: until then, and the looks before it.
-const BURIAL_MS: u64 = 40_000;
+const RETENTION_MS: u64 = 40_000;
 
 /// A session that somebody has.
 pub struct Session {
@@ -376,7 +376,7 @@ async fn dead_sessions_are_forgotten(pair: Pair) {
     }
     let token = Session::open(a, "w2", 60_000, 0).await.acquire(b, "once/0").await.token;
     // Four keys, and the one that lives.
-    let forgotten = within(ms(BURIAL_MS), async || keys(a).await <= 5.0 && keys(b).await <= 5.0);
+    let forgotten = within(ms(RETENTION_MS), async || keys(a).await <= 5.0 && keys(b).await <= 5.0);
     if !forgotten.await {
         for session in &sessions {
             println!("{}", session.beat(b).await.1["reason"]);
@@ -419,7 +419,7 @@ async fn a_sweep_that_a_kill_cut_short_is_finished_by_the_next_run() {
         assert_eq!(keeps.close(&node).await.1["destroyed"], true);
     }
     let keys = async |node: &Node| node.metric("tenure_store_keys").await;
-    let forgotten = within(ms(BURIAL_MS), async || keys(&node).await <= 903.0);
+    let forgotten = within(ms(RETENTION_MS), async || keys(&node).await <= 903.0);
     assert!(forgotten.await, "{}", keys(&node).await);
     node.kill();
     node.start().await;

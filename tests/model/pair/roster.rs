@@ -116,7 +116,7 @@ impl World {
         }
         let findings = membership.read(&found, asked, now, Nonce::default);
         let mut gone = !findings.gone.is_empty();
-        for (_, mut tombstone) in findings.bury {
+        for (_, mut tombstone) in findings.dead {
             let mut before =
                 NodeRecord { state: tenure::lease::NodeState::Alive, ..tombstone.clone() };
             before.nonce = Nonce::default();
@@ -132,7 +132,7 @@ impl World {
                 (tombstone.written, tombstone.until) = (OLDEST, OLDEST + span);
             }
             self.write_terminal(tombstone.clone());
-            self.nodes[at].membership.buried(tombstone, Revision(2), now);
+            self.nodes[at].membership.marked_dead(tombstone, Revision(2), now);
             gone = true;
         }
         for lost in findings.lost {
@@ -172,7 +172,7 @@ impl World {
     fn inquired(&mut self, model: &TwoNodes, at: usize) {
         let Some(record) = self.nodes[at].inquiry.take() else { return };
         let revision = revision_of(&record);
-        self.nodes[at].membership.buried(record, revision, NOW);
+        self.nodes[at].membership.marked_dead(record, revision, NOW);
         self.made_known(model, at);
         if model.bounds.slow_scans[at] {
             self.tick(model, at);

@@ -1,4 +1,4 @@
-//! In the place of a kind of store that this build lacks.
+//! Replaces a kind of store that this build lacks.
 
 use super::{Opened, Opening, Surroundings};
 use crate::settings::{NotBuilt, Settings};

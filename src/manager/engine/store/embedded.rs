@@ -10,7 +10,7 @@ use crate::{
     telemetry::Metrics,
 };
 
-/// Tells the histogram of syncs.
+/// Reports syncs to the histogram.
 struct Syncs {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,

@@ -1,4 +1,5 @@
-//! Power failures at random moments: what was acknowledged is there, what is there was written.
+//! Power failures at random moments. Everything acknowledged must be there, and everything there must have
+//! been written.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,7 +19,7 @@ const KEYS: u64 = 40;
 const CLIENTS: u64 = 10;
 const ROUNDS: usize = 80;
 
-/// Every write ever tried, by its nonce: key and seq.
+/// Every write that was ever tried: its nonce, with the key and the `seq`.
 type Tried = Mutex<HashMap<u128, (Key, u64)>>;
 /// The last acknowledged write of each key.
 type Acknowledged = HashMap<Key, Revision>;
@@ -54,7 +55,8 @@ fn nothing_acknowledged_is_lost_in_any_crash() {
                 scope.spawn(move || work(store, tried, told, stop, (round as u64, client, seed)));
             }
             nap(span);
-            // First what was told, then the crash: what is told in between need not survive it.
+            // The acknowledged writes are copied before the crash. Those acknowledged in between need not survive
+            // it.
             let told = told.lock().unwrap().clone();
             disk.crash(dir.path(), next.path(), leaves, &mut rng);
             drop(stop_at_the_end);
@@ -119,7 +121,7 @@ fn check(
         let found = runtime.block_on(store.read(&key)).unwrap();
         let there = found.as_ref().map_or(Revision::ABSENT, |f| f.revision);
         let told = acknowledged.get(&key).copied().unwrap_or_default();
-        assert!(there >= told, "round {round}: {key} has {there:?}, {told:?} was acknowledged");
+        assert!(there >= told, "round {round}: {key} has {there:?}, and {told:?} was acknowledged");
         if let Some(found) = found {
             let found = found.record.unwrap();
             let (of, seq) = &tried[&found.nonce.0];

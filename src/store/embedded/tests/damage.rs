@@ -1,6 +1,6 @@
 //! Torn tails and flipped bits.
 //!
-//! What a torn group is, and what damage, differs by how the store was left: see [`Left`].
+//! Whether a change counts as a torn group or as damage depends on how the store was left: see [`Left`].
 
 use std::{collections::HashMap, fs, ops::Range};
 
@@ -17,7 +17,7 @@ use crate::store::embedded::{
 pub(super) enum Left {
     /// By `kill -9`: everything that was written is there.
     Killed,
-    /// By a failure of power, before the system wrote the mark back: it says where the newest segment begins.
+    /// By a power failure before the system wrote the mark back. The mark says where the newest segment begins.
     Powerless,
     Closed,
 }
@@ -26,17 +26,17 @@ impl Left {
     pub const ALL: [Self; 3] = [Self::Killed, Self::Powerless, Self::Closed];
 }
 
-/// A store as it was, and how to tell whether another one has it all.
+/// A store's original content, with a check whether a copy still has all of it.
 pub(super) struct Original {
     pub dir: tempfile::TempDir,
     /// Every write by its revision.
     writes: HashMap<Revision, (Key, u64, u128)>,
     pub newest: u64,
-    /// Where the last write is in the newest segment.
+    /// The place of the last write in the newest segment.
     pub last_group: Range<usize>,
 }
 
-/// Keys written in turn, one write per group.
+/// A store whose keys are written in turn, with one write per group.
 pub(super) fn original(writes: u64, left: Left) -> Original {
     let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let disk = FaultyDisk::of(dir.path());
@@ -63,7 +63,7 @@ pub(super) fn original(writes: u64, left: Left) -> Original {
     Original { dir: copy, writes: made, newest, last_group }
 }
 
-/// The mark that was synced when the newest segment began.
+/// Restores the mark that was synced when the newest segment began.
 pub(super) fn age_mark(dir: &Path, newest: u64) {
     let log_id = options(dir).fresh.identity.0;
     let mut bytes = fs::read(dir.join(MARK)).unwrap();
@@ -78,7 +78,7 @@ fn end_of(store: &EmbeddedStore) -> (u64, usize) {
 }
 
 impl Original {
-    /// A copy in which the segment `id` has other bytes.
+    /// A copy whose segment `id` is changed.
     fn with(&self, id: u64, change: impl FnOnce(&mut Vec<u8>)) -> tempfile::TempDir {
         let copy = tempfile::tempdir().unwrap();
         for entry in fs::read_dir(self.dir.path()).unwrap() {
@@ -104,8 +104,8 @@ impl Original {
         copy
     }
 
-    /// Everything that is served is what was written; returns how many of the last `keys` writes,
-    /// the current ones, are there.
+    /// Checks that everything served was written. Returns how many of the last `keys` writes, the current ones,
+    /// are there.
     pub fn check(&self, store: &EmbeddedStore, context: &str) -> usize {
         let total = self.writes.len() as u64;
         let current = (total - 10 + 1..=total).map(Revision);
@@ -131,7 +131,7 @@ fn a_tail_torn_at_any_byte_is_cut_and_the_store_goes_on() {
         let dir = original.with(original.newest, |bytes| bytes[cut..last.end].fill(0));
         let disk = FaultyDisk::of(dir.path());
         let store = open(dir.path(), &disk).expect(&context);
-        // The frame is followed by zeros: a cut in its padding or at its own zeros is none.
+        // Zeros follow the frame. A cut in its padding or in its own zeros changes nothing.
         let there = original.check(&store, &context);
         assert!(there >= 9, "{context}");
         let next = put_ok(&store, &key(50), 1, 1);
@@ -150,7 +150,7 @@ fn a_hole_in_a_torn_group_is_cut_though_sound_frames_are_behind_it() {
     let acknowledged = put_ok(&store, &key(0), 1, 1);
     disk.faults().sync_takes = Duration::from_millis(300);
     let send = |n| store.compare_and_set(write(&key(n), Revision::ABSENT, 1, u128::from(n)));
-    // The first of these is a group of its own, the others wait for it and are the next.
+    // The first write is a group of its own. The others wait for it and form the next group.
     let first = send(1);
     nap(Duration::from_millis(100));
     let writes: Vec<_> = (2..40).map(send).collect();
@@ -171,8 +171,8 @@ fn a_hole_in_a_torn_group_is_cut_though_sound_frames_are_behind_it() {
     assert!((1..10).contains(&there), "{there}");
 }
 
-/// The first sound frame behind the damage is of the damaged group; that there is a later group shows only
-/// behind it.
+/// The first valid frame after the damage is of the damaged group. Only frames after that one show that there is
+/// a later group.
 #[test]
 fn damage_in_a_group_of_many_is_told_though_its_own_frames_are_behind_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -205,13 +205,13 @@ fn damage_in_a_group_of_many_is_told_though_its_own_frames_are_behind_it() {
 fn what_a_cut_left_behind_never_comes_back() {
     let original = original(400, Left::Powerless);
     let last = original.last_group.clone();
-    // The first byte of the last write is gone.
+    // The first byte of the last write is damaged.
     let dir = original.with(original.newest, |bytes| bytes[last.start] ^= 1);
     let store = open(dir.path(), &FaultyDisk::of(dir.path())).unwrap();
     assert_eq!(original.check(&store, "cut"), 9);
     store.close();
     let bytes = fs::read(Segment::path(dir.path(), original.newest)).unwrap();
-    // Only the mark of the clean close is there now.
+    // Only the frame that a clean close writes is there now.
     assert!(bytes[last.start + 64..].iter().all(|b| *b == 0));
 }
 

@@ -1,4 +1,4 @@
-//! A disk that can be full, fail, and lose what was not synced.
+//! A disk that can be full, that can fail, and that can lose what was not synced.
 
 use std::{
     collections::BTreeMap,
@@ -28,14 +28,14 @@ pub(super) enum Leaves {
 
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    /// How many segments can still be made; `None`: any number.
+    /// How many segments can still be made; `None` means any number.
     pub room: Option<u32>,
     pub fail_writes: bool,
-    /// There is no room for a write in place, as where blocks are copied on write.
+    /// There is no room for a write in place, as on a copy-on-write file system.
     pub no_room_in_place: bool,
     pub fail_syncs: bool,
     pub sync_takes: Duration,
-    /// What is durable, by segment id.
+    /// The durable bytes, by segment id.
     durable: BTreeMap<u64, Vec<u8>>,
     unsynced: Vec<(u64, u32, Vec<u8>)>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Faults {
 pub(super) struct FaultyDisk(Mutex<Faults>);
 
 impl FaultyDisk {
-    /// A disk with the segments that are in `dir`.
+    /// A disk with the segments in `dir`.
     pub fn of(dir: &Path) -> Arc<Self> {
         let disk = Self::default();
         for entry in fs::read_dir(dir).unwrap() {
@@ -60,11 +60,11 @@ impl FaultyDisk {
         self.0.lock().unwrap()
     }
 
-    /// Makes `to` what `from` would be after a power failure at this moment.
+    /// Makes `to` what `from` would be after a power failure now.
     pub fn crash(&self, from: &Path, to: &Path, leaves: Leaves, rng: &mut StdRng) {
         let faults = self.faults();
         let mut files = faults.durable.clone();
-        // A sector gets there as a whole or not at all.
+        // A sector is written as a whole or not at all.
         let mut kept = BTreeMap::new();
         for (id, at, bytes) in &faults.unsynced {
             let Some(file) = files.get_mut(id) else { continue };
@@ -148,7 +148,7 @@ impl Disk for FaultyDisk {
     }
 
     fn sync(&self, id: u64, _: &File) -> io::Result<()> {
-        // Long enough that most crashes find a group half way to the disk.
+        // Long enough that most crashes happen while a group is being synced.
         std::thread::park_timeout(self.faults().sync_takes);
         let mut faults = self.faults();
         if faults.fail_syncs {

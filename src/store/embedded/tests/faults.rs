@@ -1,4 +1,4 @@
-//! A full disk, a broken disk, a record too new.
+//! A full disk, a broken disk, and a record of a newer program.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ fn open_watched(dir: &Path, disk: &Arc<FaultyDisk>) -> (EmbeddedStore, Arc<Watch
     (store.unwrap(), watch)
 }
 
-/// Waits until the writer has the disk in its hands.
+/// Waits until the writer has begun a write to the disk.
 fn until_writing(store: &EmbeddedStore) {
     let writing = (0..500).any(|_| {
         nap(Duration::from_millis(10));
@@ -119,7 +119,7 @@ fn a_write_in_place_for_which_there_is_no_room_waits_for_it() {
     assert!(matches!(wait(waits), Outcome::Committed(_)));
     assert_eq!(store.health(), Health::Ready);
     let next = put_ok(&store, &key(3), 1, 3);
-    // And whoever closes the store need not wait for room.
+    // Closing the store must not wait for room.
     disk.faults().no_room_in_place = true;
     let lost = store.compare_and_set(write(&key(4), Revision::ABSENT, 1, 4));
     until_writing(&store);
@@ -174,7 +174,7 @@ fn a_record_beyond_a_segment_is_refused_and_the_store_goes_on() {
     put_ok(&store, &key(1), 1, 1);
 }
 
-/// A log by hand: one segment whose only frames were carried.
+/// Makes a log by hand: one segment with only carried frames.
 fn carried_only(dir: &Path, id: u64, next: Revision, record: &[u8]) {
     let log_id = options(dir).fresh.identity.0;
     let before = Position { revision: Revision(40), index: 1 };
@@ -244,7 +244,7 @@ fn a_record_of_a_newer_program_is_quarantined() {
     assert_eq!(found.revision, Revision(7));
 }
 
-/// What a newer program wrote is whole, and no damage.
+/// What a newer program wrote is intact, and is not damage.
 #[test]
 fn a_log_of_a_newer_program_is_told_from_a_damaged_one() {
     let store_with = |change: &dyn Fn(&mut Vec<u8>, u32)| {
@@ -287,7 +287,7 @@ fn a_log_of_a_newer_program_is_told_from_a_damaged_one() {
     }
 }
 
-/// A value that claims at each place to be a long frame costs no more than another one.
+/// A value that claims to be a long frame at each place costs no more time than another value.
 #[test]
 fn what_a_caller_wrote_does_not_slow_the_search_for_frames() {
     use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -295,7 +295,8 @@ fn what_a_caller_wrote_does_not_slow_the_search_for_frames() {
     let mut bytes = vec![0; 1 << 20];
     let long = bytes.len() / 4;
     for (at, place) in bytes.chunks_exact_mut(8).enumerate() {
-        // A checksum, which is the key's length of the frame four places before; then a length, or that of a record.
+        // A checksum, which is the key length of the frame four places before. Then a length, or that of a
+        // record.
         place[..4].copy_from_slice(&rng.random::<u32>().to_le_bytes());
         let claims: u32 = if at % 2 == 0 { long.try_into().unwrap() } else { 100 };
         place[4..].copy_from_slice(&claims.to_le_bytes());
@@ -306,7 +307,7 @@ fn what_a_caller_wrote_does_not_slow_the_search_for_frames() {
     let took = SystemClock::new().now().since(began);
     assert!(took < Duration::from_secs(20), "{took:?}");
 
-    // And one that is there is found, wherever it begins.
+    // A frame that is there is found, wherever it begins.
     let mut draft = Vec::new();
     frame::draft_raw(&mut draft, "key", &[7; 100]).unwrap();
     for at in [0, 8, 4096 - 8, 70_000, 1 << 19] {

@@ -1,4 +1,4 @@
-//! Records that were removed do not come back, and leave nothing behind.
+//! Removed records do not come back, and leave nothing behind.
 
 use super::*;
 

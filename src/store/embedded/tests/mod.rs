@@ -1,4 +1,5 @@
-//! What needs a disk that fails and forgets, or a look inside. The rest is in `tests/it/embedded_store.rs`.
+//! Tests that need a failing disk, or access to internals. The other tests are in
+//! `tests/it/embedded_store.rs`.
 
 mod crash;
 mod damage;
@@ -38,7 +39,7 @@ fn key(n: u64) -> Key {
     Key::new(&format!("key-{n:04}")).unwrap()
 }
 
-/// The `seq`-th write of a key. The value makes its length vary.
+/// The `seq`-th record of a key. The nonce makes its length vary.
 fn record(seq: u64, nonce: u128) -> Record {
     let owner = Owner::new("worker").unwrap();
     let token = Token::OF_THIS_WRITE;
@@ -98,7 +99,7 @@ fn revision_of(store: &EmbeddedStore, key: &Key) -> Option<Revision> {
     wait(store.read(key)).unwrap().map(|found| found.revision)
 }
 
-/// Writes the key once more.
+/// Writes the key's next record.
 fn put(store: &EmbeddedStore, key: &Key, seq: u64, nonce: u128) -> Outcome {
     let expected = revision_of(store, key).unwrap_or(Revision::ABSENT);
     wait(store.compare_and_set(write(key, expected, seq, nonce)))

@@ -1,7 +1,8 @@
-//! Every kind of damage to every file of a store: it opens with everything that was acknowledged, or refuses
-//! and says what to do.
+//! Every kind of damage to every file of a store. The store must open with everything acknowledged, or refuse
+//! and say what to do.
 //!
-//! `ROT` (default 400, of each kind of end) is how many damages are tried, `ROT=all` every byte of every file
+//! `ROT` is how many damages are tried for each kind of end (default 400). `ROT=all` damages every byte of
+//! every file once. `SEED` replays a run.
 //! once; `SEED` replays.
 
 use std::{fs, path::PathBuf};
@@ -16,7 +17,7 @@ use crate::store::embedded::segment::{HEADER, Segment};
 
 const WRITES: u64 = 130;
 
-/// What the files of a store can suffer.
+/// The kinds of damage to the files of a store.
 const KINDS: [&str; 9] = [
     "a flipped bit",
     "zeros",
@@ -44,13 +45,13 @@ fn copy(from: &Path) -> tempfile::TempDir {
     copy
 }
 
-/// Does it, and says what was done, and to which files.
+/// Damages a file. Returns which files are involved, and a description.
 fn damage(kind: &str, dir: &Path, rng: &mut StdRng) -> ([PathBuf; 2], String) {
     let files = files(dir);
     let path = files[rng.random_range(0..files.len())].clone();
     let other = files[rng.random_range(0..files.len())].clone();
     let mut bytes = fs::read(&path).unwrap();
-    // Half of them where the log ends, or at the beginning of a file.
+    // Half of the damages are where the log ends, or at the beginning of a file.
     let used = bytes.iter().rposition(|b| *b != 0).map_or(1, |last| last + 1);
     let at = match rng.random_range(0..4) {
         0 => rng.random_range(0..bytes.len()),
@@ -79,14 +80,14 @@ fn damage(kind: &str, dir: &Path, rng: &mut StdRng) -> ([PathBuf; 2], String) {
     ([path, other], what)
 }
 
-/// Whether it opened; and then everything is there.
+/// Returns whether the store opened. If it did, everything must be there.
 fn judge(original: &Original, left: Left, dir: &Path, files: &[PathBuf], what: &str) -> bool {
     let disk = FaultyDisk::of(dir);
     let opened = open(dir, &disk);
     let error = match opened {
         Ok(store) => {
             let there = original.check(&store, what);
-            // What nobody can know: see the store's documentation.
+            // The damage that cannot be detected: see the store's documentation.
             let newest = Segment::path(dir, original.newest);
             let untold = left == Left::Powerless && files.contains(&newest);
             assert!(there == 10 || untold, "{what}: {there} of 10 are there");
@@ -97,7 +98,7 @@ fn judge(original: &Original, left: Left, dir: &Path, files: &[PathBuf], what: &
     let said = error.to_string();
     let named = files.iter().any(|file| said.contains(file.to_str().unwrap()));
     assert!(named, "{what}: {said}");
-    let helps = ["tenure restore --file", "use a newer one"];
+    let helps = ["tenure restore --file", "use a newer program"];
     assert!(helps.iter().any(|help| said.contains(help)), "{what}: {said}");
     false
 }
@@ -123,7 +124,7 @@ fn damage_of_any_kind_is_told_or_took_nothing_away() {
     }
 }
 
-/// One bit of every byte.
+/// Flips one bit of every byte.
 #[test]
 fn a_flipped_bit_anywhere_is_told_or_took_nothing_away() {
     let all = std::env::var("ROT").is_ok_and(|rot| rot == "all");
@@ -144,7 +145,8 @@ fn a_flipped_bit_anywhere_is_told_or_took_nothing_away() {
                 let what = format!("{left:?}, a flipped bit: {} at {at}", path.display());
                 let fits = judge(&original, left, dir.path(), std::slice::from_ref(&target), &what);
                 (opened, tried) = (opened + usize::from(fits), tried + 1);
-                // Opening changes the files: what was torn is removed, and the store is closed cleanly.
+                // Opening changes the files: the rest of a torn write is removed, and the store is closed
+                // cleanly.
                 if fits {
                     for path in files(original.dir.path()) {
                         fs::copy(&path, dir.path().join(path.file_name().unwrap())).unwrap();

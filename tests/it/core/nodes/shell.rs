@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    /// Reads every node's record, and buries those whose time is over.
+    /// Reads every node's record, and marks those dead whose time is over.
     pub fn watch(&mut self, at: usize) {
         if !self.outage {
             let found: Vec<_> = self.records.values().cloned().collect();
@@ -199,14 +199,14 @@ impl World {
         });
         self.last_nonce = last;
         let mut gone = !findings.gone.is_empty();
-        for (expected, mut tombstone) in findings.bury {
+        for (expected, mut tombstone) in findings.dead {
             if self.sins.own_instants {
                 let own = self.nodes[at].membership.record();
                 (tombstone.written, tombstone.until) = (own.written, own.until);
             }
             if let Some(revision) = self.write_node(expected, tombstone.clone()) {
                 let now = self.clock(at);
-                self.nodes[at].membership.buried(tombstone, revision, now);
+                self.nodes[at].membership.marked_dead(tombstone, revision, now);
                 gone = true;
             }
         }
@@ -244,7 +244,7 @@ impl World {
                 }
             };
             let now = self.clock(at);
-            self.nodes[at].membership.buried(record, revision, now);
+            self.nodes[at].membership.marked_dead(record, revision, now);
         }
     }
 

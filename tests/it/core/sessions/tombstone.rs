@@ -35,9 +35,9 @@ fn policies_do_not_hold_for_sessions() {
 fn who_waits_for_the_key_of_a_session_is_not_granted_a_tombstone() {
     let mut session = Bench::of(Key::of_session(DIGEST), None);
     let late = session.ask(acquire("a").waiting_until(START + ms(60_000)));
-    // Another node buries the session at the same time.
+    // Another node writes the tombstone at the same time.
     let mut other = Bench::of(Key::of_session(DIGEST), None);
-    other.done(Request::Bury);
+    other.done(Request::WriteTombstone);
     session.cell = other.cell.clone();
     session.oracle = other.oracle.clone();
     session.settle();
@@ -50,7 +50,7 @@ fn who_waits_for_a_session_that_the_store_refused_is_not_granted_its_tombstone()
     let mut session = Bench::of(Key::of_session(DIGEST), None);
     let late = session.ask(acquire("a").waiting_until(START + ms(60_000)));
     session.refuse();
-    session.done(Request::Bury);
+    session.done(Request::WriteTombstone);
     session.run(60_000);
     assert!(matches!(late.answer(), Answer::Refused(..)), "{late:?}");
     assert!(Inquiry::of(DIGEST, &session.cell.load()).is_over());
@@ -59,15 +59,15 @@ fn who_waits_for_a_session_that_the_store_refused_is_not_granted_its_tombstone()
 #[test]
 fn a_session_without_a_record_is_made_a_tombstone() {
     let mut session = Bench::of(Key::of_session(DIGEST), None);
-    assert_eq!(Inquiry::of(DIGEST, &session.cell.load()), Inquiry::Bury);
-    let buried = session.done(Request::Bury);
-    assert!(matches!(buried.answer(), Answer::Viewed(view) if view.known));
+    assert_eq!(Inquiry::of(DIGEST, &session.cell.load()), Inquiry::WriteTombstone);
+    let ended = session.done(Request::WriteTombstone);
+    assert!(matches!(ended.answer(), Answer::Viewed(view) if view.known));
     assert!(Inquiry::of(DIGEST, &session.cell.load()).is_over());
     assert_eq!(refused(&session.done(acquire("a"))), Refusal::RequestSpent(None));
     assert!(session.events().is_empty());
 
     let mut duo = Duo::new();
-    let lives = duo.session.done(Request::Bury);
+    let lives = duo.session.done(Request::WriteTombstone);
     assert!(matches!(lives.answer(), Answer::Viewed(view) if view.state == State::Held));
     assert!(duo.alive().is_some());
 }
@@ -76,13 +76,13 @@ fn a_session_without_a_record_is_made_a_tombstone() {
 fn a_session_and_its_burial_race_and_one_of_them_wins() {
     let mut session = Bench::of(Key::of_session(DIGEST), None);
     let made = session.ask(acquire("a"));
-    let buried = session.ask(Request::Bury);
+    let ended = session.ask(Request::WriteTombstone);
     session.settle();
     made.grant();
-    assert!(matches!(buried.answer(), Answer::Viewed(view) if view.state == State::Held));
+    assert!(matches!(ended.answer(), Answer::Viewed(view) if view.state == State::Held));
 
     let mut session = Bench::of(Key::of_session(DIGEST), None);
-    session.ask(Request::Bury);
+    session.ask(Request::WriteTombstone);
     let made = session.ask(acquire("a"));
     session.settle();
     assert_eq!(refused(&made), Refusal::RequestSpent(None));
@@ -91,7 +91,7 @@ fn a_session_and_its_burial_race_and_one_of_them_wins() {
 #[test]
 fn standing_is_what_the_store_proves() {
     let mut bench = Bench::new();
-    assert_eq!(Inquiry::of(DIGEST, &bench.cell.load()), Inquiry::Bury);
+    assert_eq!(Inquiry::of(DIGEST, &bench.cell.load()), Inquiry::WriteTombstone);
     bench.done(acquire("a"));
     assert_eq!(Inquiry::of(DIGEST, &bench.cell.load()), Inquiry::Lives);
     bench.cell.spoilt = true;

@@ -39,7 +39,7 @@ impl Walker {
             self.read_again();
             self.bench.judge_liveness();
             if self.session > Nonce(1) {
-                // Who buried a session looks again later, for a grant that landed after it.
+                // The node that wrote the tombstone looks again later, for a grant that landed after it.
                 self.sweep();
                 self.bench.judge_liveness();
                 self.judge_sessions();

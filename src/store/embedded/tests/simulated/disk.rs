@@ -1,4 +1,4 @@
-//! A disk in memory's file system that knows what is durable, and stops at any step of any operation.
+//! A disk on a file system in memory. It knows what is durable, and stops at any step of any operation.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use crate::store::embedded::{
 
 const SECTOR: usize = 512;
 
-/// What a failure of power leaves of what was not synced.
+/// What a power failure leaves of the bytes that were not synced.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Leaves {
     Everything,
@@ -30,7 +30,7 @@ pub(super) enum Leaves {
     Beginning,
 }
 
-/// A file: what is durable of it, and what the system has still to write.
+/// A file: its durable bytes, and the writes that the system has not written back yet.
 #[derive(Clone, Debug, Default)]
 struct Inode {
     durable: Vec<u8>,
@@ -54,19 +54,19 @@ pub(super) struct State {
     unsynced_names: Vec<Naming>,
     /// Counts inodes and writes.
     next: u64,
-    /// Steps until everything stops.
+    /// How many steps remain until everything stops.
     left: u64,
     pub stopped: bool,
-    /// Syncs until one fails; and whether one did.
+    /// How many syncs succeed before one fails.
     pub good_syncs: Option<u64>,
     pub failed: bool,
-    /// A sync does nothing, and says that it did.
+    /// A sync does nothing, and reports success.
     pub lies: bool,
-    /// Files that can still be made.
+    /// How many files can still be made.
     pub room: Option<u32>,
 }
 
-/// Its files are real ones, which show what the system's cache would show.
+/// Its files are real ones. They show what the system's cache would show.
 #[derive(Debug)]
 pub(super) struct SimDisk(Mutex<State>);
 
@@ -103,7 +103,7 @@ impl SimDisk {
 }
 
 impl State {
-    /// A new process, which has so many steps.
+    /// Starts a new process that may make this many steps.
     pub fn start(&mut self, steps: u64) {
         self.left = steps;
         (self.stopped, self.failed) = (false, false);
@@ -138,7 +138,7 @@ impl State {
 
     fn write(&mut self, inode: u64, file: &File, bytes: &[u8], at: usize) -> io::Result<()> {
         self.step()?;
-        // A sector gets there as a whole or not at all, also into the system's cache.
+        // A sector is written as a whole or not at all, also into the system's cache.
         let cut = at + self.rng.random_range(0..=bytes.len());
         let half = (cut / SECTOR * SECTOR).saturating_sub(at);
         self.cache(inode, file, &bytes[..half], at)?;
@@ -160,7 +160,7 @@ impl State {
         let Self { inodes, rng, .. } = self;
         let inode = inodes.get_mut(&inode).expect("an inode");
         if fails {
-            // Some of it got there, and the system takes the rest for written too.
+            // Some of it was written, and the system takes the rest for written too.
             let some = |_| rng.random_bool(0.5);
             inode.durable = after(inode, some);
             inode.unsynced.clear();
@@ -180,7 +180,7 @@ impl State {
         let inode = self.number();
         self.inodes.insert(inode, Inode::default());
         self.set_name(name_of(path), inode);
-        // A new file under the name, so that handles of an old one do not see it.
+        // A new file takes the name, so that handles of an old one do not see it.
         let _ = fs::remove_file(path);
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         self.write(inode, &file, bytes, 0)?;
@@ -188,7 +188,7 @@ impl State {
         Ok((inode, file))
     }
 
-    /// What a failure of power at this moment leaves, as the directory's new content.
+    /// What a power failure at this moment leaves, as the new content of the directory.
     pub fn lose_power(&mut self, leaves: Leaves) {
         let names_kept = match leaves {
             Leaves::Everything => self.unsynced_names.len(),
@@ -229,8 +229,8 @@ impl State {
     }
 }
 
-/// What a file holds when the sectors of writes get there of which `kept` says so, given the number of the write.
-/// A sector that does not keeps what it had; later writes of it may.
+/// The content of a file if only those sectors of writes are written for which `kept`, given the number of the
+/// write, returns `true`. Another sector keeps its old content, but later writes may change it.
 fn after(inode: &Inode, mut kept: impl FnMut(u64) -> bool) -> Vec<u8> {
     let mut bytes = inode.durable.clone();
     for (number, at, new) in &inode.unsynced {

@@ -30,10 +30,10 @@ use crate::{
 const KEYS: u64 = 12;
 const ALL_KEYS: u64 = 60;
 const SESSIONS: u64 = 8;
-/// Bytes of values in one turn: it does not fill more than one segment.
+/// The bytes of all values in one turn. They do not fill more than one segment.
 const MOST_BYTES: u64 = SEGMENT / 3;
 
-/// How it ended.
+/// How the process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Stopped,
@@ -41,7 +41,7 @@ pub(super) enum End {
     Closed,
 }
 
-/// What a caller waits for.
+/// The future that a caller waits for.
 enum Waiting {
     Write(StoreFuture<Outcome>),
     Forget(StoreFuture<Result<bool, StoreError>>),
@@ -54,11 +54,11 @@ pub(super) struct Life {
     _lock: std::fs::File,
 }
 
-/// What has an answer already.
+/// The result of a future that is ready.
 pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
-        Poll::Pending => panic!("nobody was told anything"),
+        Poll::Pending => panic!("the caller got no answer"),
     }
 }
 
@@ -75,7 +75,7 @@ impl Life {
         Ok(Self { store, end: End::Stopped, writer, _lock: lock })
     }
 
-    /// Works until the disk stops, fails, or the store is closed.
+    /// Runs until the disk stops or fails, or the store is closed.
     pub fn run(&mut self, model: &mut Model, disk: &SimDisk, rng: &mut StdRng) -> Seen {
         let mut seen = Seen::default();
         let closes_after = rng.random_bool(0.1).then(|| rng.random_range(0..20));
@@ -111,7 +111,7 @@ impl Life {
         self.end = if stopped { End::Stopped } else { End::Closed };
     }
 
-    /// Some writes that wait for one another, in one group or two.
+    /// Makes some writes that wait for one another, in one or two groups.
     fn turn(&mut self, model: &mut Model, rng: &mut StdRng, seen: &mut Seen) {
         let mut waiting = Vec::new();
         let mut bytes = 0;
@@ -140,7 +140,7 @@ impl Life {
                 Waiting::Forget(future) => match now(future) {
                     Ok(true) => model.acknowledged(tried, Revision::ABSENT),
                     Ok(false) => {}
-                    // It cannot be told from here whether it was written.
+                    // It is not known here whether it was written.
                     Err(_) => model.in_doubt(tried),
                 },
             }
@@ -158,11 +158,11 @@ impl Life {
         let key = if session {
             Key::of_session(Nonce(u128::from(rng.random_range(0..SESSIONS))))
         } else {
-            // Most keys are written seldom, so that compaction has something to carry.
+            // Most keys are written rarely, so that compaction has frames to carry.
             key(rng.random_range(0..among))
         };
         let (expected, seq) = model.now(&key);
-        // Somebody who knows less is refused.
+        // A caller with an old revision is refused.
         let stale = rng.random_bool(0.1) && expected != Revision::ABSENT;
         let expected = if stale { Revision(expected.0 - 1) } else { expected };
         let longest = if rng.random_bool(0.02) { 3_000 } else { 90 };
@@ -184,7 +184,7 @@ impl Life {
 }
 
 impl Model {
-    /// What the write puts there.
+    /// The record that the write makes.
     pub fn record(tried: &Tried) -> crate::lease::Record {
         let mut record = record(tried.seq, tried.nonce);
         record.value = Some("v".repeat((tried.nonce % 4_096) as usize).into());

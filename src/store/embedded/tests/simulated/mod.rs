@@ -1,10 +1,10 @@
-//! Crashes by the ten thousand: a process or the power ends at any step of any operation of the disk, also in a
-//! recovery, a compaction, and while a store is made; then everything acknowledged is there, in the
-//! history too, and nothing that was refused.
+//! Tens of thousands of crashes. A process or the power ends at any step of any disk operation, also in a
+//! recovery, in a compaction, and while a store is created. Afterwards, everything acknowledged must be
+//! there, in the history too, and nothing that was refused.
 //!
-//! The store's threads do not run: the test does their work in turn, so a seed replays everything.
-//! `CRASHES` (default 3000) and `SEED` come from the environment; a failure prints the seed that
-//! replays it with `CRASHES=1`.
+//! The store's threads do not run. The test does their work in turn, so that a seed replays everything.
+//! `CRASHES` (default 3000) and `SEED` come from the environment. A failure prints the seed that replays it
+//! with `CRASHES=1`.
 
 mod disk;
 mod life;
@@ -28,20 +28,20 @@ use self::{
 };
 use super::*;
 
-/// Crashes of one directory, one after another.
+/// How many crashes one directory goes through.
 const CRASHES_OF_ONE: u64 = 25;
 
 fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
 }
 
-/// Where files are memory.
+/// A directory, on a file system in memory if there is one.
 pub(super) fn place() -> PathBuf {
     let shm = PathBuf::from("/dev/shm");
     if shm.is_dir() { shm } else { std::env::temp_dir() }
 }
 
-/// What happened, so that it can be seen that it was not nothing.
+/// Counters that show that the test covered the interesting cases.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     crashes: u64,
@@ -50,7 +50,7 @@ struct Seen {
     failed_syncs: u64,
     full: u64,
     acknowledged: u64,
-    /// Writes whose callers heard nothing, and that are there.
+    /// Writes that were not acknowledged, but are there.
     landed: u64,
     lost: u64,
     carried: u64,
@@ -70,7 +70,7 @@ impl Seen {
     }
 }
 
-/// One directory through some crashes.
+/// Takes one directory through some crashes.
 fn lineage(seed: u64, lies: bool) -> Seen {
     let mut rng = StdRng::seed_from_u64(seed);
     let dir = tempfile::tempdir_in(place()).unwrap();
@@ -143,11 +143,11 @@ fn whatever_step_a_crash_comes_at_nothing_acknowledged_is_lost() {
     let load = seen.acknowledged > 0 && seen.landed > 0 && seen.lost > 0 && seen.carried > 0;
     let faults = seen.in_recovery > 0 && seen.power > 0 && seen.failed_syncs > 0;
     assert!(crashes < 1_000 || (load && faults), "too little happened: {seen:?}");
-    // A disk is full in few lives, and seldom when a new segment is due.
+    // The disk is full in few lives, and rarely when a new segment is due.
     assert!(crashes < 50_000 || seen.full > 0, "no write was refused: {seen:?}");
 }
 
-/// The machinery finds what there is to find.
+/// The test finds the faults of a disk that lies.
 #[test]
 fn a_disk_that_lies_is_found_out() {
     let caught = (1..=20).filter(|seed| catch_unwind(|| lineage(*seed, true)).is_err()).count();

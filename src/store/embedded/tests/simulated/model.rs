@@ -1,4 +1,4 @@
-//! What has to be there.
+//! The expected content of the store.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ pub(super) struct Tried {
     pub forget: bool,
 }
 
-/// What is certain, and what is in doubt until the store is opened again.
+/// What is certain, and which writes have an unknown outcome until the store is opened again.
 #[derive(Debug, Default)]
 pub(super) struct Model {
     current: BTreeMap<Key, (Revision, Tried)>,
-    /// All changes of the store's life, in order.
+    /// All changes in the store's life, in order.
     changes: Vec<(Revision, Key, u64)>,
     in_doubt: Vec<Tried>,
     highest: Revision,
@@ -30,12 +30,12 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// The revision and the last seq of a key.
+    /// The revision and the last `seq` of a key.
     pub fn now(&self, key: &Key) -> (Revision, u64) {
         self.current.get(key).map_or((Revision::ABSENT, 0), |(revision, t)| (*revision, t.seq))
     }
 
-    /// One that was never used. Its low bits say how long the value is.
+    /// A nonce that was never used. Its low bits determine the length of the value.
     pub fn nonce(&mut self, length: u64) -> u128 {
         self.counter += 1;
         u128::from(self.counter) << 12 | u128::from(length)
@@ -62,8 +62,8 @@ impl Model {
         assert!(self.in_doubt.is_empty(), "{:?}", self.in_doubt);
     }
 
-    /// The store was opened: all that is certain is there, and of what is in doubt it is certain from now on
-    /// whether it is there.
+    /// Checks an opened store. Everything certain must be there. Of each write with an unknown outcome, it is
+    /// certain from now on whether it is there.
     pub fn check(&mut self, store: &EmbeddedStore, seen: &mut Seen) {
         self.check_identity(&store.meta(), store.secret_bytes().expect("a secret").0);
         self.check_history(store);
@@ -76,7 +76,7 @@ impl Model {
         assert_eq!(*self.identity.get_or_insert(there), there, "identity and secret");
     }
 
-    /// The changes that are kept are the last ones, in order; behind them is only what was in doubt.
+    /// The retained changes must be the last ones, in order. Only writes with an unknown outcome may follow them.
     fn check_history(&mut self, store: &EmbeddedStore) {
         let earliest = store.earliest();
         let kept = self.changes.partition_point(|(revision, ..)| *revision <= earliest.revision);
@@ -100,7 +100,7 @@ impl Model {
         news.into_iter().for_each(|change| self.landed(change));
     }
 
-    /// A change that is there, and was not acknowledged.
+    /// Takes in a change that is there and was not acknowledged.
     fn landed(&mut self, (revision, key, seq): (Revision, Key, u64)) {
         let mut doubt = self.in_doubt.iter();
         let tried = doubt.find(|t| t.key == key && t.seq == seq && !t.forget);
@@ -141,7 +141,7 @@ impl Model {
             assert_eq!(at, *revision, "{tried:?}, and there is {record:?}");
             assert_eq!(record, Self::record(tried));
         }
-        assert!(there.is_empty(), "nobody wrote these: {there:?}");
+        assert!(there.is_empty(), "these were never written: {there:?}");
         let last = self.changes.last().map_or(Revision::ABSENT, |(revision, ..)| *revision);
         let current = self.current.values().map(|(revision, _)| *revision);
         self.highest = current.fold(self.highest.max(last), Revision::max);
