@@ -20,7 +20,7 @@ const CHECK: Duration = Duration::from_secs(5);
 const DESCRIBE_EVERY: u32 = 6;
 /// The shortest time between two checks, however much there is to suspect.
 const MIN_PAUSE: Duration = Duration::from_millis(200);
-/// How often a write of unknown outcome is looked for.
+/// The pause between two searches for a write of unknown outcome.
 const LOOK: Duration = Duration::from_secs(1);
 /// Old entries are deleted each quarter of the time that they are kept, but within these bounds.
 const THROW_AWAY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));

@@ -20,6 +20,9 @@ const ACTIVE_WITHIN: u32 = 120;
 /// How often it is checked.
 const ACTIVE_POLL: Duration = Duration::from_millis(500);
 
+/// How many requests for the table's description may stay without an answer before the opening fails.
+const UNANSWERED: u32 = 3;
+
 /// What distinguishes a table from another one of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
@@ -32,7 +35,7 @@ pub(super) struct Identity {
 /// Finds the table, or creates it. Returns its identity.
 pub(super) async fn open(client: &Client, create: bool) -> Result<Identity, OpenError> {
     let table = client.table.clone();
-    let mut made = false;
+    let (mut made, mut unanswered) = (false, 0);
     for _ in 0..ACTIVE_WITHIN * 2 {
         match describe(client).await {
             Ok(found) => {
@@ -43,6 +46,10 @@ pub(super) async fn open(client: &Client, create: bool) -> Result<Identity, Open
                     }
                     return Ok(identity(&found));
                 }
+            }
+            // A node that starts while the endpoint is slow does not have to be started again.
+            Err(failure) if failure.kind == Kind::Unknown && unanswered + 1 < UNANSWERED => {
+                unanswered += 1;
             }
             Err(failure) if failure.kind != Kind::Gone => {
                 return Err(OpenError::Unavailable { table, why: failure.why });

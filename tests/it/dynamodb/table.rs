@@ -81,6 +81,20 @@ async fn the_number_of_keys_is_bounded() {
 }
 
 #[tokio::test]
+async fn a_table_whose_endpoint_is_slow_for_a_moment_is_opened() {
+    let endpoint = Endpoint::start();
+    drop(open(&endpoint.url()).await);
+    let proxy = HttpProxy::to(endpoint.addr()).await;
+    let mut asked = 0;
+    proxy.rule(move |operation: &str, _: &str| {
+        asked += u32::from(operation == "DescribeTable");
+        if asked <= 2 { Fate::Late(Duration::from_secs(5)) } else { Fate::Pass }
+    });
+    open(&proxy.url()).await;
+    assert!(proxy.count("DescribeTable") >= 3);
+}
+
+#[tokio::test]
 async fn who_opens_a_new_table_while_another_begins_its_log_writes_the_same_one() {
     let endpoint = Endpoint::start();
     let proxy = HttpProxy::to(endpoint.addr()).await;
