@@ -100,9 +100,12 @@ fn read<T: Bounded, R>(
     Box::pin(async move {
         let read = async {
             let bytes = gather::<T>(&request, &mut payload);
-            let bytes = actix_web::rt::time::timeout(BODY_TIMEOUT, bytes)
-                .await
-                .map_err(|_| Problem::too_slow(BODY_TIMEOUT))??;
+            let bytes = actix_web::rt::time::timeout(BODY_TIMEOUT, bytes).await;
+            let bytes = bytes.unwrap_or_else(|_| Err(Problem::too_slow(BODY_TIMEOUT)));
+            if let (Err(_), Some(seat)) = (&bytes, request.conn_data::<Rc<Seat>>()) {
+                seat.refuse(payload);
+            }
+            let bytes = bytes?;
             if request.extensions().get::<Sealed>().is_some_and(|sealed| !sealed.has(&bytes)) {
                 return Err(Problem::forged_header());
             }

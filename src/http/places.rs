@@ -15,7 +15,7 @@ use std::{
     task::Waker,
 };
 
-use actix_web::HttpRequest;
+use actix_web::{HttpRequest, dev::Payload};
 
 use super::problem::Problem;
 
@@ -56,6 +56,8 @@ pub struct Seat {
     /// Whether the client has sent more than may be read now.
     is_held: Cell<bool>,
     waker: RefCell<Option<Waker>>,
+    /// The rest of a body that was refused. It is kept, and not read: the connection ends after the answer.
+    refused: RefCell<Option<Payload>>,
 }
 
 /// Exists while a call is being served.
@@ -94,6 +96,7 @@ impl Places {
             is_cut: Cell::new(false),
             is_held: Cell::new(false),
             waker: RefCell::new(None),
+            refused: RefCell::new(None),
         });
         if self.are_taken(1) {
             seat.is_reserved.set(!self.make_room());
@@ -174,9 +177,15 @@ impl Seat {
         self.is_leaving.get()
     }
 
+    /// Nothing more is read of the connection: the client may send the rest of this body, and as much as it likes after
+    /// it, to nobody.
+    pub fn refuse(&self, rest: Payload) {
+        *self.refused.borrow_mut() = Some(rest);
+    }
+
     /// Whether what the client sends may be read now.
     pub fn may_read(&self) -> bool {
-        self.busy.get() == 0 || self.reads.get()
+        self.refused.borrow().is_none() && (self.busy.get() == 0 || self.reads.get())
     }
 
     /// Notes that the client has sent more than may be read now.

@@ -249,7 +249,6 @@ const STALE_WORDS: [&str; 23] = [
     "lest",
     "for ever",
     "nobody knows",
-    "it is looked",
     "is looked for",
     "in earnest",
 ];

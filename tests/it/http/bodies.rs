@@ -1,7 +1,14 @@
 //! Bodies that are empty, torn, huge, nested, doubled or of another shape: 4xx, and never a 5xx.
 
-use crate::support::harness::{Connection, Server};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
 
+use crate::support::harness::{Connection, Server, ms};
+
+const MIB: usize = 1 << 20;
 /// Most bytes of the body of a call about one lease or session.
 const SINGLE: usize = 128 * 1024;
 /// Most bytes of the body of a call about many.
@@ -261,4 +268,36 @@ async fn a_flood_of_nonsense_harms_nobody() {
         }
     }
     server.post("/v1/heartbeat", &grant.proof()).await.ok();
+}
+
+#[tokio::test]
+async fn of_a_body_that_was_refused_nothing_more_is_read() {
+    let server = Server::start();
+    let chunk = format!("{:x}\r\n{}\r\n", MIB, " ".repeat(MIB));
+    let ways = [
+        (format!("content-length: {}", 1_u64 << 40), " ".repeat(MIB)),
+        ("transfer-encoding: chunked".to_owned(), chunk),
+    ];
+    for (length, piece) in ways {
+        let stream = TcpStream::connect(server.addr).await.expect("the server accepts");
+        let (mut answer, mut body) = stream.into_split();
+        let head = format!("POST /v1/acquire HTTP/1.1\r\nhost: localhost\r\n{length}\r\n\r\n");
+        body.write_all(head.as_bytes()).await.expect("the head is read");
+        let send = async {
+            let mut sent = 0;
+            // As much as the server takes, until it has closed the connection.
+            while let Ok(Ok(some)) = timeout(ms(5000), body.write(piece.as_bytes())).await {
+                sent += some;
+            }
+            sent
+        };
+        let receive = async {
+            let mut said = Vec::new();
+            let _ = answer.read_to_end(&mut said).await;
+            String::from_utf8_lossy(&said).into_owned()
+        };
+        let (sent, said) = tokio::join!(send, receive);
+        assert!(said.starts_with("HTTP/1.1 413"), "{length}: {said}");
+        assert!(sent < 32 * MIB, "{length}: {} MiB were taken", sent / MIB);
+    }
 }
