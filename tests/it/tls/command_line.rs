@@ -73,7 +73,7 @@ fn who_cannot_prove_who_it_is_is_told_nothing_and_the_error_says_what_to_do() {
     refused(&ls(&wrong.url(), "ca.pem"), ["elsewhere.example", "for other names"]);
     // Neither of the two falls back to the other.
     let plain = format!("http://{}", right.addr);
-    refused(&ls(&plain, "ca.pem"), ["no HTTP", "https://"]);
+    refused(&ls(&plain, "ca.pem"), ["not HTTP", "https://"]);
     let secure = format!("https://{}", server.addr);
     refused(&ls(&secure, "ca.pem"), ["speaks no TLS", "http://"]);
     assert_eq!((right.heard(), wrong.heard()), (0, 0));
