@@ -245,13 +245,14 @@ impl Seat {
 }
 
 impl Serving {
-    /// Whether the connection must be closed after the answer, since there are more connections than places.
+    /// Whether the connection must be closed after the answer: there are more connections than places, or a body was
+    /// refused and nothing more is read.
     pub fn is_last(&self) -> bool {
         let is = self.0.busy.get() == 1 && self.0.places.are_taken(0);
         if is {
             self.0.leave();
         }
-        is
+        is || self.0.refused.borrow().is_some()
     }
 }
 

@@ -200,7 +200,8 @@ async fn bodies_that_do_not_end_take_their_budget_and_cost_no_heartbeat() {
     for _ in 0..3 {
         stalled.push(unfinished(server.addr, any, MIB, MIB - 100).await);
     }
-    let large = json!({ "key": "k", "owner": "w", "ttl_ms": 60_000, "value": "v".repeat(16_000) });
+    let large = json!({ "key": "k", "owner": "w", "ttl_ms": 60_000, "value": "v".repeat(16_000),
+        "reclaim": true });
     let mut refused = None;
     // The last of them takes what is left, as it comes.
     eventually("there is no room for a body", async || {
@@ -220,6 +221,16 @@ async fn bodies_that_do_not_end_take_their_budget_and_cost_no_heartbeat() {
         timeout(PROBE, server.post("/v1/heartbeat", &longer)).await.expect("in time").ok();
         vital(&server, &held).await;
     }
+    // Smaller ones take the rest. Then a body is refused that has come whole, and its connection ends all the same.
+    let whole = serde_json::to_vec(&large).expect("JSON");
+    eventually("there is no room for a smaller body", async || {
+        stalled.push(unfinished(server.addr, any, MIB, 20_000).await);
+        let mut connection = Connection::open(server.addr).await;
+        let reply = connection.call("POST", "/v1/acquire", &[], &whole).await;
+        assert_eq!(reply.header("connection"), (reply.status == 503).then_some("close"));
+        reply.status == 503
+    })
+    .await;
     // A short one is free.
     server.acquire("short", "w", 60_000).await;
     drop(stalled);
