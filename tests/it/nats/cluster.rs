@@ -57,7 +57,12 @@ async fn writes_go_on_when_the_leader_dies_or_stands_still_and_nothing_is_lost()
     let a = open_with(three(&cluster), fresh(3), None).await.unwrap();
     let b = open_with(three(&cluster), fresh(4), None).await.unwrap();
     let mut listener = Listener::new(&b);
-    let mut last = overwrite(&a, "k", Revision::ABSENT, 1..=5).await;
+    let mut last = Revision::ABSENT;
+    let mut written = Vec::new();
+    for seq in 1..=5 {
+        last = overwrite(&a, "k", last, seq..=seq).await;
+        written.push((seq, last));
+    }
     for (round, kill) in [(0, true), (1, false)] {
         let down = leader(&cluster).await.expect("a leader");
         if kill {
@@ -69,6 +74,7 @@ async fn writes_go_on_when_the_leader_dies_or_stands_still_and_nothing_is_lost()
             let next = persist(&a, "k", last, seq).await;
             assert!(next > last);
             last = next;
+            written.push((seq, last));
         }
         if kill {
             cluster.servers[down].run();
@@ -79,8 +85,13 @@ async fn writes_go_on_when_the_leader_dies_or_stands_still_and_nothing_is_lost()
         ready(&b).await;
         eventually("the stream has a leader", || async { leader(&cluster).await.is_some() }).await;
     }
-    assert_eq!(listener.seqs("k", 15).await, (1..=15).collect::<Vec<_>>());
-    assert_eq!(listener.gaps, 0);
+    // An election takes some 7 s, and sometimes more than the 15 s after which the store is loaded again. Then the
+    // listener is told that changes up to a position were lost.
+    let heard = listener.until("k", last).await;
+    for (seq, revision) in written {
+        let lost = listener.gaps > 0 && revision <= listener.resume.revision;
+        assert!(heard.contains(&seq) || lost, "{seq} is missing: {listener:?}");
+    }
     // A read may meet the election of the next leader.
     eventually("the last write is read", async || {
         let found = b.read(&key("k")).await;

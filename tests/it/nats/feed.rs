@@ -19,11 +19,12 @@ use crate::support::proxy::{Proxy, Way};
 use crate::support::nats_server::Server;
 
 /// Takes in a store's feed.
+#[derive(Debug)]
 pub(crate) struct Listener {
     feed: Feed,
     pub(crate) changes: Vec<Committed>,
     pub(crate) gaps: u32,
-    resume: Position,
+    pub(crate) resume: Position,
 }
 
 impl Listener {
@@ -49,6 +50,16 @@ impl Listener {
             }
             Err(RecvError::Lagged(_) | RecvError::Closed) => panic!("the listener lagged"),
         }
+    }
+
+    /// The numbers of a key's changes, once the one of `last` was heard or the listener was told of its loss.
+    pub(crate) async fn until(&mut self, name: &str, last: Revision) -> Vec<u64> {
+        let heard = |listener: &Self| listener.changes.last().map(|c| c.position.revision);
+        while heard(self).max(Some(self.resume.revision)) < Some(last) {
+            self.hear().await;
+        }
+        let mine = self.changes.iter().filter(|c| c.key.as_str() == name);
+        mine.map(|c| c.change.seq).collect()
     }
 
     /// A key's changes, once the one that is numbered `last` is there.
