@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use super::TtlBounds;
-
 /// The pool of the keys that no policy names.
 pub const DEFAULT_POOL: &str = "default";
 /// The time that a holder has to hand over, in milliseconds, where no policy says otherwise.
@@ -32,6 +30,15 @@ pub struct Policy {
     pub handover_timeout_ms: u64,
     /// The most keys that may exist under this policy; `None` for no limit.
     pub keys: Option<u64>,
+}
+
+/// The ttls that a coordinator accepts, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TtlBounds {
+    /// The shortest ttl.
+    pub min_ms: u64,
+    /// The longest ttl.
+    pub max_ms: u64,
 }
 
 /// What must be done to a resource when its tenure ended.
@@ -145,6 +152,20 @@ impl Default for Policy {
 impl Default for Policies {
     fn default() -> Self {
         Self::new(Vec::new(), Policy::default())
+    }
+}
+
+impl TtlBounds {
+    /// Whether `ttl_ms` is in the range.
+    #[must_use]
+    pub fn contains(self, ttl_ms: u64) -> bool {
+        (self.min_ms..=self.max_ms).contains(&ttl_ms)
+    }
+}
+
+impl Default for TtlBounds {
+    fn default() -> Self {
+        Self { min_ms: 100, max_ms: 86_400_000 }
     }
 }
 

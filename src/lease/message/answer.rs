@@ -1,0 +1,147 @@
+//! The answers of a lease.
+
+use super::store_error::StoreError;
+use crate::lease::{
+    primitives::{LeaseId, Nonce, Owner, Token},
+    records::{ChangeKind, SessionSpec, State},
+};
+
+/// The public view of a lease. Nothing in it authorises anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// The state of the key. An offer that ran out shows as free.
+    pub state: State,
+    /// Whether the key has a record.
+    pub known: bool,
+    /// The record is quarantined, as it is unreadable or lost. The key counts as held by an unknown owner.
+    pub quarantined: bool,
+    /// The incarnation of the lease's home node, when the key is held.
+    pub node: Option<Nonce>,
+    /// The home node is another node and is alive: it knows more.
+    pub elsewhere: bool,
+    /// The owner.
+    pub owner: Option<Owner>,
+    /// The token of the current tenure, or of the last one; 0 for a key that was never held.
+    pub token: Token,
+    /// The ttl in milliseconds: how long a heartbeat keeps the lease.
+    pub ttl_ms: Option<u64>,
+    /// Milliseconds until the tenure or the offer ends if nothing happens; `None` when it does not end.
+    pub expires_in_ms: Option<u64>,
+    /// Wall clock at the grant, milliseconds since 1970.
+    pub acquired_at_ms: Option<u64>,
+    /// The key's value.
+    pub value: Option<Box<str>>,
+    /// What the session specified, when this is a session's key and the session is alive.
+    pub spec: Option<Box<SessionSpec>>,
+    /// How many callers wait in the queue.
+    pub waiters: usize,
+    /// The names of the pins that keep the key from expiring.
+    pub pins: Box<[Box<str>]>,
+    /// The owner to whom the key is offered.
+    pub offered_to: Option<Owner>,
+    /// The previous owner, its token, and how that tenure ended.
+    pub previous: Option<(Owner, Token, ChangeKind)>,
+    /// The session that keeps the tenure.
+    pub session: Option<Nonce>,
+    /// The plugins that have not confirmed a fence of an earlier tenure.
+    pub fences: Box<[Box<str>]>,
+    /// One of these fences failed for good.
+    pub fence_failed: bool,
+    /// The latest granted request ids: the digest of each id, and whether its grant still stands.
+    pub marks: Box<[(u128, bool)]>,
+    /// The digest of the request id of the grant in flight.
+    pub granting: Option<u128>,
+}
+
+/// What the holder is given.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// The public part.
+    pub view: View,
+    /// The secret that authorises heartbeat, release and transfer.
+    pub lease_id: LeaseId,
+    /// The holder's window: milliseconds from before it sent the request, on its own clock.
+    pub valid_for_ms: u64,
+}
+
+/// Why an acquire was not granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Another owner holds the key, or it is offered to another owner.
+    Held,
+    /// The owner that the caller names already holds the key.
+    HeldByYou,
+    /// The last tenure ended, and the lock-delay is not over.
+    Cooling,
+    /// The last tenure ended, and a fence is not confirmed yet.
+    Fencing,
+    /// The request id was used before with a different request.
+    RequestReused,
+    /// The request id was granted and that tenure is over; how it ended, where the record still says so.
+    RequestSpent(Option<ChangeKind>),
+}
+
+/// Why a lease id is no longer valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// Its tenure ended in this way.
+    Ended(ChangeKind),
+    /// Its tenure expired, and the resource was fenced.
+    Fenced,
+    /// The record remembers no tenure with this id.
+    UnknownLease,
+}
+
+/// The answer to a [`super::Call`].
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// The caller owns the key.
+    Granted(Box<Grant>),
+    /// The caller does not own the key.
+    Refused(Refusal, Box<View>),
+    /// The heartbeat was absorbed.
+    Alive {
+        /// The tenure's token.
+        token: Token,
+        /// The holder's window.
+        valid_for_ms: u64,
+        /// The tenure had expired and goes on.
+        revived: bool,
+    },
+    /// The lease id is not valid any more and never will be again.
+    Lost(Lost),
+    /// Whether this call ended the tenure.
+    Released(bool),
+    /// Another owner holds the key.
+    NotHolder(Box<View>),
+    /// The transfer, pin or unpin is done; the lease after it.
+    Done(Box<View>),
+    /// The tenure ends within this many milliseconds; 0 when it has ended.
+    Revoked(u64),
+    /// A session keeps the lease under this token: only the session's heartbeat or its end can answer.
+    KeptBySession(Nonce, Token),
+    /// No fence of the key is waiting for confirmation.
+    NotFencing(Box<View>),
+    /// The key is not free, or its record holds something that may still be needed.
+    NotForgotten(Box<View>),
+    /// The key is not held.
+    NotHeld(Box<View>),
+    /// The key is pinned: it does not end without `immediately`.
+    Pinned(Box<View>),
+    /// The key has as many pins as it may have.
+    TooManyPins,
+    /// The public view.
+    Viewed(Box<View>),
+    /// Too many calls wait for this key.
+    Busy,
+    /// The lease's home node is this other node, which is alive.
+    Elsewhere(Nonce),
+    /// This node may not promise anything now: its own record ran out.
+    Lapsed,
+    /// Nothing is granted: the store went backwards.
+    Frozen,
+    /// The record is quarantined: it is unreadable or lost; why.
+    Quarantined(Box<str>),
+    /// The store did not write, or the outcome of the write is unknown.
+    Store(StoreError),
+}

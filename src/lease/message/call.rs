@@ -1,0 +1,138 @@
+//! The calls that a lease handles.
+
+use crate::lease::{
+    primitives::{LeaseId, Moment, Nonce, Owner, Token},
+    records::{Bond, SessionSpec},
+};
+
+/// One request, its caller, and when it arrived.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Call<C> {
+    /// The caller that waits for the answer.
+    pub caller: C,
+    /// The node's clock when the request arrived, before it waited in any queue.
+    pub received: Moment,
+    /// The request.
+    pub request: Request,
+    /// R5: the lease's home node is alive and was asked, but does not answer.
+    pub owner_unreachable: bool,
+}
+
+/// Everything that a lease can be asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Request {
+    /// Become the owner.
+    Acquire(Box<Acquire>),
+    /// Remain the owner.
+    Heartbeat(Heartbeat),
+    /// Give the lease back.
+    Release(Release),
+    /// Hand the key over to a successor.
+    Transfer(Box<Transfer>),
+    /// An administrator ends the tenure.
+    Revoke(Box<Revoke>),
+    /// An administrator keeps the tenure from expiring.
+    Pin(Box<str>, Box<str>),
+    /// An administrator skips the fences that are not confirmed: the reason, and the administrator.
+    FenceSkip(Box<str>, Box<str>),
+    /// Asks the holder to hand the lease over; asks a session to hand over everything it keeps.
+    AskHandover(Box<AskHandover>),
+    /// Writes the tombstone of a session that has no record.
+    WriteTombstone,
+    /// An administrator forgets a free key: the reason, and the administrator.
+    Forget(Box<str>, Box<str>),
+    /// Removes a pin: the pin's name, and the administrator who removes it.
+    Unpin(Box<str>, Box<str>),
+    /// The public view.
+    View,
+}
+
+/// A request to own the key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Acquire {
+    /// Who wants the key.
+    pub owner: Owner,
+    /// The ttl in milliseconds: how long a grant or heartbeat keeps the lease.
+    pub ttl_ms: u64,
+    /// A new value for the key.
+    pub value: Option<Box<str>>,
+    /// Take the key even from the same owner: the earlier tenure ends.
+    pub reclaim: bool,
+    /// Answer from what this node knows, without asking the store whether it is still current.
+    pub allow_stale: bool,
+    /// Until when to wait in the queue; `None` for no wait.
+    pub wait_until: Option<Moment>,
+    /// Names the new grant. A call that is repeated under the same nonce finds the same grant.
+    pub grant_nonce: Nonce,
+    /// The digests of the caller's request id and of the rest of its request.
+    pub mark: Option<(u128, u64)>,
+    /// The session that will keep the lease. The sender checks that the session is alive before it sends this call, and
+    /// again before it tells the caller of the grant. The answer itself promises nothing.
+    pub bond: Option<Bond>,
+    /// What the session specified, when this is a session's key.
+    pub spec: Option<Box<SessionSpec>>,
+    /// This is a place in the queue for a caller at another node. When its turn comes, the key is offered to the owner,
+    /// who acquires it at that node.
+    pub place: bool,
+}
+
+/// A heartbeat.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Heartbeat {
+    /// Proves that the caller is the holder.
+    pub lease_id: LeaseId,
+    /// A new value for the key.
+    pub value: Option<Box<str>>,
+    /// A new ttl in milliseconds.
+    pub ttl_ms: Option<u64>,
+}
+
+/// A release: the holder ends the tenure.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Release {
+    /// Proves that the caller is the holder.
+    pub lease_id: LeaseId,
+    /// A last value for the successor.
+    pub value: Option<Box<str>>,
+}
+
+/// A transfer: the holder ends the tenure in favour of a successor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Transfer {
+    /// Proves that the caller is the holder.
+    pub lease_id: LeaseId,
+    /// The successor; `None` for the first caller in the queue, or, when the queue is empty, the next caller.
+    pub to: Option<Owner>,
+    /// How long the key is offered to a named successor, in milliseconds; `None` for the tenure's ttl.
+    pub offer_ms: Option<u64>,
+    /// A last value for the successor.
+    pub value: Option<Box<str>>,
+}
+
+/// A request to hand the lease over.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AskHandover {
+    /// The reason.
+    pub reason: Box<str>,
+    /// Who asks.
+    pub actor: Box<str>,
+    /// How long the holder has, in milliseconds.
+    pub timeout_ms: u64,
+}
+
+/// A revocation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Revoke {
+    /// The reason.
+    pub reason: Box<str>,
+    /// The administrator.
+    pub actor: Box<str>,
+    /// Do not wait for the holder's last promise. Its window may overlap that of the next holder.
+    pub immediately: bool,
+    /// Revoke only if this owner holds the key.
+    pub owner: Option<Owner>,
+    /// Revoke only the tenure with this token.
+    pub token: Option<Token>,
+    /// For a lease that a session keeps: when the session's promises that cover it have run out.
+    pub floor: Option<Moment>,
+}

@@ -1,0 +1,60 @@
+//! What the shell must do. Effects are data; the shell performs them in order.
+
+use std::sync::Arc;
+
+use super::{answer::Answer, fencing::FenceRun, store_error::StoreError};
+use crate::lease::{
+    primitives::{Nonce, Revision},
+    records::{Change, CodecError, Record},
+};
+
+/// The effects of one step.
+pub type Effects<C> = Vec<Effect<C>>;
+
+/// One thing to do.
+#[derive(Debug)]
+pub enum Effect<C> {
+    /// Compare-and-set the record; report as [`super::Input::Settled`]. At most one is in flight.
+    Write(WriteEffect),
+    /// Read the record; report as [`super::Input::Loaded`].
+    Read,
+    /// Answer a caller.
+    Reply(C, Answer),
+    /// Find out about a node that a record names and that this node does not know.
+    Inquire(Nonce),
+    /// Find out whether the session that keeps the tenure is still alive; report its end as [`super::Input::SessionOver`].
+    InquireSession(Nonce),
+    /// Have the current home node of the session that keeps the tenure reissue the revocation: the node that ordered it
+    /// is gone.
+    Reorder(Nonce),
+    /// Have a plugin run a fence; report as [`super::Input::Fenced`].
+    Fence(FenceRun),
+    /// Raise an alarm for people.
+    Alarm(Alarm),
+}
+
+/// A compare-and-set.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WriteEffect {
+    /// The revision that was judged.
+    pub expected: Revision,
+    /// The new record.
+    pub record: Arc<Record>,
+    /// The changes that take effect with it.
+    pub changes: Vec<Change>,
+}
+
+/// Something that people must know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Alarm {
+    /// A tenure ended this many nanoseconds after it was due, counted until the shell was told that the end is durable.
+    EndedLate(u64),
+    /// The record is quarantined: it is unreadable.
+    Quarantined(CodecError),
+    /// Another writer changed the key's record.
+    Conflict,
+    /// The store did not accept a write that no caller waits for.
+    StoreTrouble(StoreError),
+    /// A fence failed for good.
+    FenceFailed(Box<str>),
+}

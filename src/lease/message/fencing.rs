@@ -1,0 +1,45 @@
+//! The orders that plugins are given for a fence, and what they report.
+
+use crate::lease::{
+    primitives::{Nonce, Owner, Token},
+    records::ChangeKind,
+};
+
+/// One plugin's part in a fence that must be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FenceRun {
+    /// The plugin.
+    pub plugin: Box<str>,
+    /// The tenure's token.
+    pub token: Token,
+    /// Who held it.
+    pub owner: Owner,
+    /// How it ended.
+    pub reason: ChangeKind,
+    /// The session that kept it.
+    pub session: Option<Nonce>,
+    /// The time that the plugin has to confirm, in milliseconds.
+    pub timeout_ms: u64,
+}
+
+/// The result of a [`FenceRun`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FenceReport {
+    /// The plugin.
+    pub plugin: Box<str>,
+    /// The tenure's token.
+    pub token: Token,
+    /// The outcome.
+    pub outcome: FenceResult,
+}
+
+/// The outcome of a [`FenceRun`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum FenceResult {
+    /// The ended tenure cannot reach the resource any more.
+    Confirmed,
+    /// It is not known to be shut out, and further tries are not worthwhile; why.
+    Failed(Box<str>),
+    /// The outcome is unknown: the fence must run again.
+    Interrupted,
+}

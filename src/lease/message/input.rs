@@ -1,0 +1,52 @@
+//! What happens to a lease: the inputs of a step.
+
+use std::sync::Arc;
+
+use super::{call::Call, fencing::FenceReport, session_over::SessionOver, store_error::StoreError};
+use crate::lease::{
+    primitives::Revision,
+    records::{CodecError, Record},
+};
+
+/// What happens to a lease.
+#[derive(Debug)]
+pub enum Input<C> {
+    /// A call arrived.
+    Call(Call<C>),
+    /// The write in flight was settled.
+    Settled(Settled),
+    /// The read was answered.
+    Loaded(Result<Loaded, StoreError>),
+    /// The clock reached [`crate::lease::Lease::next_wake`], or what is known of the nodes changed.
+    Tick,
+    /// A fence was run.
+    Fenced(FenceReport),
+    /// The tombstone of a session is known to be durable.
+    SessionOver(SessionOver),
+    /// Another node changed the key; the number of its latest change.
+    Stale(u64),
+}
+
+/// What became of a write.
+#[derive(Clone, Debug)]
+pub enum Settled {
+    /// Durable.
+    Committed(Revision),
+    /// Not written; the store holds this instead.
+    Conflict(Loaded),
+    /// Not written, and never will be written.
+    Refused(StoreError),
+    /// The outcome is unknown.
+    Unknown(StoreError),
+}
+
+/// What the store holds for a key.
+#[derive(Clone, Debug)]
+pub enum Loaded {
+    /// Nothing.
+    Absent,
+    /// A record and the revision of its write.
+    Record(Revision, Arc<Record>),
+    /// Something unreadable.
+    Quarantined(Revision, CodecError),
+}

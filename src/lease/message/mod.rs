@@ -1,0 +1,19 @@
+//! What goes into a lease and what comes out of it: calls and other inputs, effects and answers.
+
+mod answer;
+mod call;
+mod caller;
+mod effect;
+mod fencing;
+mod input;
+mod session_over;
+mod store_error;
+
+pub use answer::{Answer, Grant, Lost, Refusal, View};
+pub use call::{Acquire, AskHandover, Call, Heartbeat, Release, Request, Revoke, Transfer};
+pub use caller::Caller;
+pub use effect::{Alarm, Effect, Effects, WriteEffect};
+pub use fencing::{FenceReport, FenceResult, FenceRun};
+pub use input::{Input, Loaded, Settled};
+pub use session_over::SessionOver;
+pub use store_error::StoreError;

@@ -1,0 +1,171 @@
+//! Names: the key of a lease, and the owner of a tenure.
+
+use std::{borrow::Borrow, fmt, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use super::nonce::Nonce;
+
+/// The longest key, in bytes of UTF-8.
+pub const MAX_KEY_BYTES: usize = 512;
+/// The longest owner, in bytes of UTF-8.
+pub const MAX_OWNER_BYTES: usize = 256;
+
+/// Why a name was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidName {
+    /// The name has no bytes.
+    #[error("must not be empty")]
+    Empty,
+    /// The name is longer than its limit.
+    #[error("is {actual} bytes long; at most {limit} are allowed")]
+    TooLong {
+        /// Length of the name in bytes.
+        actual: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The name holds a control character.
+    #[error("holds a control character at byte {at}")]
+    Control {
+        /// Byte offset of the character.
+        at: usize,
+    },
+}
+
+fn validate(name: &str, limit: usize) -> Result<(), InvalidName> {
+    if name.is_empty() {
+        return Err(InvalidName::Empty);
+    }
+    if name.len() > limit {
+        return Err(InvalidName::TooLong { actual: name.len(), limit });
+    }
+    match name.char_indices().find(|(_, c)| c.is_control()) {
+        Some((at, _)) => Err(InvalidName::Control { at }),
+        None => Ok(()),
+    }
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $limit:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Accepts a valid name.
+            ///
+            /// # Errors
+            /// [`InvalidName`] when it is empty, too long, or holds a control character.
+            pub fn new(name: &str) -> Result<Self, InvalidName> {
+                validate(name, $limit)?;
+                Ok(Self(name.into()))
+            }
+
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+name! {
+    /// The name of a lease: 1 to 512 bytes of UTF-8 without control characters, compared byte by byte.
+    Key, MAX_KEY_BYTES
+}
+
+name! {
+    /// The name of whoever holds or wants a lease: 1 to 256 bytes of UTF-8 without control characters.
+    Owner, MAX_OWNER_BYTES
+}
+
+/// The prefix of sessions' keys. It starts with a character that no caller's key may contain.
+const SESSION_PREFIX: &str = "\u{7f}session/";
+
+impl Key {
+    /// The key of a session's record.
+    #[must_use]
+    pub fn of_session(digest: Nonce) -> Self {
+        Self(format!("{SESSION_PREFIX}{digest}").into())
+    }
+
+    /// The prefix that the keys of all sessions, and no other keys, begin with.
+    #[must_use]
+    pub fn session_prefix() -> &'static str {
+        SESSION_PREFIX
+    }
+
+    /// The session whose record has this key.
+    #[must_use]
+    pub fn session(&self) -> Option<Nonce> {
+        let digest = self.0.strip_prefix(SESSION_PREFIX)?;
+        let lower = digest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        (digest.len() == 32 && lower).then_some(())?;
+        u128::from_str_radix(digest, 16).ok().map(Nonce)
+    }
+
+    /// Whether this is the key of a session's record.
+    #[must_use]
+    pub fn is_session(&self) -> bool {
+        self.0.starts_with(SESSION_PREFIX)
+    }
+
+    /// A key as a store returns it: a caller's key or a session's key.
+    ///
+    /// # Errors
+    /// [`InvalidName`].
+    pub fn stored(name: &str) -> Result<Self, InvalidName> {
+        let key = Self(name.into());
+        if key.session().is_some() { Ok(key) } else { Self::new(name) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_sessions_are_no_keys_of_callers() {
+        let key = Key::of_session(Nonce(0xab));
+        assert_eq!(key.session(), Some(Nonce(0xab)));
+        assert!(Key::new(key.as_str()).is_err());
+        assert_eq!(Key::stored(key.as_str()), Ok(key));
+        assert!(Key::stored("\u{7f}session/x").is_err());
+        assert_eq!(Key::new("session/ab").unwrap().session(), None);
+    }
+
+    #[test]
+    fn names_are_bounded_in_bytes_and_free_of_control_characters() {
+        assert!(Key::new("jobs/ü ≥ 🦀 * > .").is_ok());
+        assert!(Key::new(&"k".repeat(512)).is_ok());
+        assert_eq!(
+            Key::new(&"k".repeat(513)),
+            Err(InvalidName::TooLong { actual: 513, limit: 512 })
+        );
+        assert_eq!(Key::new(""), Err(InvalidName::Empty));
+        assert_eq!(Key::new("a\u{7f}"), Err(InvalidName::Control { at: 1 }));
+        assert_eq!(Owner::new("w\n"), Err(InvalidName::Control { at: 1 }));
+        assert!(Owner::new(&"é".repeat(129)).is_err());
+    }
+}

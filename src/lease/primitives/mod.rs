@@ -1,0 +1,16 @@
+//! The names and numbers of the protocol: keys and owners, tokens, nonces, readings of a clock, proofs of a holder.
+
+mod drift;
+mod key;
+mod lease_id;
+mod moment;
+mod nonce;
+mod token;
+
+pub(in crate::lease) use drift::ceil_ms;
+pub use drift::{CLIENT_DRIFT, Drift, NODE_DRIFT, valid_for};
+pub use key::{InvalidName, Key, MAX_KEY_BYTES, MAX_OWNER_BYTES, Owner};
+pub use lease_id::{ClusterSecret, LeaseId, NotALeaseId};
+pub use moment::Moment;
+pub use nonce::Nonce;
+pub use token::{Epoch, Revision, Token};

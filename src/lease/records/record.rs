@@ -1,0 +1,252 @@
+//! The durable record of one key, and its self-checking form.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    bond::Bond,
+    codec::{self, CodecError},
+    fence::{Aftermath, Fence, MAX_LATE_FENCES},
+    handover::Handover,
+    session::SessionSpec,
+    tenure::{Ended, State, Tenure},
+};
+use crate::lease::primitives::{Epoch, Moment, Nonce, Owner, Revision, Token};
+
+/// The most request ids that a record remembers.
+pub const MAX_REQUEST_MARKS: usize = 4;
+/// The version of the form that this program writes.
+const VERSION: u8 = 5;
+/// The earlier forms that it reads: without [`Record::spec`], and also without [`Record::handover`].
+const BEFORE_SPEC: u8 = 4;
+const BEFORE_HANDOVER: u8 = 3;
+
+/// An offer of the key to one successor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Offer {
+    /// The owner to whom the key is offered.
+    pub to: Owner,
+    /// How long the offer stands, in milliseconds from `written` or from the restart after it.
+    pub span_ms: u64,
+}
+
+/// An administrator's revocation: the tenure ends when its last promise has run out.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Revocation {
+    /// The reason.
+    pub reason: Box<str>,
+    /// The administrator.
+    pub actor: Box<str>,
+}
+
+/// A request id that was granted, kept so that a repeated call is never granted twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RequestMark {
+    /// Digest of the request id.
+    pub id: u128,
+    /// Digest of the rest of the request.
+    pub body: u64,
+    /// The grant that the request got.
+    pub grant_nonce: Nonce,
+}
+
+/// The record of one key. It changes in the store only when ownership, value, ttl or pins change.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Record {
+    /// Names this write.
+    pub nonce: Nonce,
+    /// The home node: the incarnation that answers for the key. `written` is a reading of its clock.
+    pub node: Nonce,
+    /// The epoch under which the record was written.
+    pub epoch: Epoch,
+    /// The home node's clock before it sent this write. Time spans in the record count from it.
+    pub written: Moment,
+    /// The state of the key.
+    pub state: State,
+    /// The number of changes that the key has seen.
+    pub seq: u64,
+    /// The tenure, when held.
+    pub tenure: Option<Tenure>,
+    /// The previous tenure.
+    pub previous: Option<Box<Ended>>,
+    /// The value that the owner leaves for its successor.
+    pub value: Option<Box<str>>,
+    /// How many milliseconds a promise under this tenure may still have run when this was written: what was left of
+    /// max(S, F).
+    pub floor_ms: u64,
+    /// The names of the pins.
+    pub pins: Box<[Box<str>]>,
+    /// The offer, when the key is offered.
+    pub offer: Option<Box<Offer>>,
+    /// The revocation of the tenure.
+    pub revocation: Option<Box<Revocation>>,
+    /// The lock-delay and the pending fences.
+    pub aftermath: Option<Box<Aftermath>>,
+    /// The latest granted request ids, oldest first.
+    pub request_marks: Box<[RequestMark]>,
+    /// The request to hand the lease over. A record of version 3 ends before this field.
+    pub handover: Option<Box<Handover>>,
+    /// What a session specified when it was created; kept while it is alive. A record of version 4 ends before this
+    /// field.
+    pub spec: Option<Box<SessionSpec>>,
+}
+
+impl Record {
+    /// The record of a key that was never written.
+    #[must_use]
+    pub fn absent() -> Self {
+        Self {
+            nonce: Nonce::default(),
+            node: Nonce::default(),
+            epoch: Epoch::default(),
+            written: Moment::ZERO,
+            state: State::Free,
+            seq: 0,
+            tenure: None,
+            previous: None,
+            value: None,
+            floor_ms: 0,
+            pins: Box::default(),
+            offer: None,
+            revocation: None,
+            aftermath: None,
+            request_marks: Box::default(),
+            handover: None,
+            spec: None,
+        }
+    }
+
+    /// Appends the self-checking form: version, postcard, CRC-32 (little endian) of both.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        codec::encode(VERSION, self, out);
+    }
+
+    /// Reads what [`Self::encode_into`] wrote.
+    ///
+    /// # Errors
+    /// [`CodecError`]. The checksum is verified before the version, so a version error means that another program wrote
+    /// the record, not that the disk is damaged.
+    pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        match codec::checked(bytes)? {
+            (VERSION, content) => codec::parse(content),
+            // A field that the earlier form did not have is empty.
+            (BEFORE_SPEC, content) => codec::parse(&[content, &[0]].concat()).map(Self::of_before),
+            (BEFORE_HANDOVER, content) => {
+                codec::parse(&[content, &[0, 0]].concat()).map(Self::of_before)
+            }
+            (version, _) => Err(CodecError::Version(version)),
+        }
+    }
+
+    /// An earlier form kept a session's specification as JSON in the record's value. For other records the field is
+    /// never used.
+    fn of_before(mut self) -> Self {
+        let spec = self.value.as_deref().map(serde_json::from_str);
+        self.spec = spec.and_then(Result::ok);
+        self
+    }
+}
+
+impl Record {
+    /// The session that keeps the present tenure.
+    #[must_use]
+    pub fn bond(&self) -> Option<&Bond> {
+        self.tenure.as_ref()?.bond.as_deref()
+    }
+
+    /// Whether only the lease's session has anything to do for it (R6), and its home node nothing.
+    #[must_use]
+    pub fn is_left_to_session(&self) -> bool {
+        let kept = self.state == State::Held && self.bond().is_some();
+        kept && self.fences().is_empty() && self.revocation.is_none()
+    }
+
+    /// Whether this session keeps the lease.
+    #[must_use]
+    pub fn is_kept_by(&self, session: Nonce) -> bool {
+        self.state == State::Held && self.bond().is_some_and(|bond| bond.session == session)
+    }
+
+    /// The fences that are not confirmed, oldest first.
+    #[must_use]
+    pub fn fences(&self) -> &[Fence] {
+        self.aftermath.as_ref().map_or(&[], |aftermath| &aftermath.fences)
+    }
+
+    /// The least time for which the record's state lasts, in milliseconds from `written`, without the promises of its
+    /// home node.
+    #[must_use]
+    pub fn span_ms(&self) -> u64 {
+        let offer = self.offer.as_ref().map_or(0, |offer| offer.span_ms);
+        let cooling = self.aftermath.as_ref().map_or(0, |aftermath| aftermath.cooling_ms);
+        self.floor_ms.max(offer).max(cooling)
+    }
+
+    /// The token of the present tenure, or of the last one; 0 for a key that was never held.
+    #[must_use]
+    pub fn token(&self, revision: Revision) -> Token {
+        match (&self.tenure, &self.previous) {
+            (Some(tenure), _) => tenure.token.resolve(self.epoch, revision),
+            (None, Some(ended)) => ended.tenure.token,
+            (None, None) => Token::default(),
+        }
+    }
+
+    /// The longest promise that a holder may miss because of a lapse. A lease that a session keeps has no promise of its
+    /// own.
+    #[must_use]
+    pub(in crate::lease) fn own_ttl(&self) -> Duration {
+        let own = self.tenure.as_ref().filter(|tenure| tenure.bond.is_none());
+        Duration::from_millis(own.map_or(0, |tenure| tenure.ttl_ms))
+    }
+
+    /// The longest promise that can stand on the record: its ttl, or the longer one from before the ttl was shortened.
+    #[must_use]
+    pub(in crate::lease) fn promise_span(&self) -> Duration {
+        self.own_ttl().max(Duration::from_millis(self.floor_ms))
+    }
+}
+
+impl Record {
+    /// Sets the state of a key whose tenure ended, from the pending fences and the lock-delay that are left.
+    pub(in crate::lease) fn settle_state(&mut self) {
+        let fences = self.fences();
+        let late = fences.iter().filter(|fence| !fence.blocks()).count();
+        let (fencing, cooling) =
+            (fences.iter().any(Fence::blocks) || late > MAX_LATE_FENCES, self.cooling_ms() > 0);
+        self.state = match () {
+            () if fencing => State::Fencing,
+            () if self.offer.is_some() => State::Offered,
+            () if cooling => State::Cooling,
+            () => State::Free,
+        };
+        if self
+            .aftermath
+            .as_ref()
+            .is_some_and(|left| left.cooling_ms == 0 && left.fences.is_empty())
+        {
+            self.aftermath = None;
+        }
+    }
+
+    pub(in crate::lease) fn cooling_ms(&self) -> u64 {
+        self.aftermath.as_ref().map_or(0, |aftermath| aftermath.cooling_ms)
+    }
+
+    /// Ends the lock-delay.
+    pub(in crate::lease) fn cool(&mut self) {
+        if let Some(left) = &mut self.aftermath {
+            left.cooling_ms = 0;
+        }
+        self.aftermath.take_if(|left| left.fences.is_empty());
+    }
+
+    /// R11: the tenure goes on and must not be fenced.
+    pub(in crate::lease) fn cancel_fences(&mut self, token: Token) {
+        if let Some(left) = &mut self.aftermath {
+            left.fences.retain(|fence| fence.token != token);
+        }
+        self.cool();
+    }
+}

@@ -1,0 +1,5 @@
+//! The broken variants of the protocol's rules.
+
+mod mutant;
+
+pub use mutant::Mutant;

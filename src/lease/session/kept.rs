@@ -1,0 +1,395 @@
+//! R6: what one session keeps, as its home node knows it: the leases that its heartbeats keep, what they announce, and
+//! which leases are told that the session is over.
+//!
+//! This module only decides. The shell brings what its feed and its searches find, and performs what is decided.
+//!
+//! Guarantees: while a lease of the session may be unknown, the index says so. An end that the feed reports during a
+//! search is not undone by what the search read before. What is heard late about one tenure changes nothing about a
+//! later tenure of the same key. A grant that follows the session's end is told of it.
+//!
+//! Assumes: changes arrive in the order of the feed.
+
+use std::collections::BTreeMap;
+
+use super::holdings::{Holdings, share};
+use crate::lease::{
+    message::SessionOver,
+    primitives::{Key, Revision, Token},
+    records::{Handover, Record},
+};
+
+/// The leases that a session keeps.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    leases: BTreeMap<Key, Token>,
+    /// XOR of the leases' shares of the digest.
+    sum: u64,
+    /// The leases that an administrator revoked, with the token of the revoked tenure.
+    revoked: BTreeMap<Key, Token>,
+    /// The leases that must be handed over, with the token of that tenure.
+    asked: BTreeMap<Key, Token>,
+    /// Who asked the session to hand over all leases.
+    draining: Option<Box<str>>,
+    /// Tenures that ended while the store was being searched. What the search finds of them is outdated.
+    gone: BTreeMap<Key, Token>,
+    /// The session's end.
+    over: Option<SessionOver>,
+    /// How many times changes were missed.
+    doubts: u64,
+    survey: Survey,
+}
+
+/// The state of the index: whether all leases of a session are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Survey {
+    /// They must be searched for. Until they are known, no heartbeat may be answered.
+    #[default]
+    Due,
+    /// They are known.
+    Done,
+    /// This node is no longer the session's home node and does not search for them.
+    Left,
+}
+
+/// What to do about a lease that a search found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeptEffect {
+    /// This tenure must be handed over, and its deadline is running.
+    HandOver(Token, Handover),
+    /// The node that ordered its revocation is gone: the session's home node reissues it.
+    Reissue,
+}
+
+impl Kept {
+    /// What is known of a session whose home node is now this node. It was either just `made` or adopted. `announced`
+    /// are the revocations that it had announced when it left.
+    #[must_use]
+    pub fn new(made: bool, announced: BTreeMap<Key, Token>) -> Self {
+        let survey = if made { Survey::Done } else { Survey::Due };
+        Self { revoked: announced, survey, ..Self::default() }
+    }
+
+    /// The number of leases, and their digest.
+    #[must_use]
+    pub fn holdings(&self) -> Holdings {
+        Holdings { count: self.leases.len(), digest: self.sum }
+    }
+
+    /// The revoked leases, with their tenures. The session's heartbeats do not keep them.
+    #[must_use]
+    pub fn revoked(&self) -> Vec<(Key, Token)> {
+        self.revoked.iter().map(|(key, token)| (key.clone(), *token)).collect()
+    }
+
+    /// Whether this tenure of a key was revoked. Promises that the session made since do not cover it.
+    #[must_use]
+    pub fn is_revoked(&self, key: &Key, token: Token) -> bool {
+        self.revoked.get(key) == Some(&token)
+    }
+
+    /// The leases that must be handed over, with their tenures. Revoked leases are not among them.
+    #[must_use]
+    pub fn asked(&self) -> Vec<(Key, Token)> {
+        let stands =
+            |key: &Key, token| !self.is_revoked(key, token) && self.leases.contains_key(key);
+        let asked = self.asked.iter().filter(|(key, token)| stands(key, **token));
+        asked.map(|(key, token)| (key.clone(), *token)).collect()
+    }
+
+    /// Who asked the session to hand everything over. It must be granted nothing more.
+    #[must_use]
+    pub fn drained_by(&self) -> Option<&str> {
+        self.draining.as_deref()
+    }
+
+    /// Whether all its leases are known.
+    #[must_use]
+    pub fn survey(&self) -> Survey {
+        self.survey
+    }
+
+    /// How many times changes have been missed so far.
+    #[must_use]
+    pub fn doubts(&self) -> u64 {
+        self.doubts
+    }
+
+    /// Whether its end is durable.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.over.is_some()
+    }
+
+    /// From now on, every answer to a heartbeat names this tenure as revoked.
+    pub fn announce_revoked(&mut self, key: &Key, token: Token) {
+        self.revoked.insert(key.clone(), token);
+    }
+
+    /// From now on, every answer to a heartbeat asks for a hand-over: of this lease or, when the key is the session's
+    /// own, of all leases.
+    pub fn asked_to_hand_over(&mut self, key: &Key, token: Token, ask: &Handover) {
+        if key.is_session() {
+            self.draining.get_or_insert_with(|| ask.actor.clone());
+        } else {
+            self.asked.insert(key.clone(), token);
+        }
+    }
+
+    /// A grant under the session is durable. Returns what the lease must be told if the session has already ended.
+    pub fn granted(&mut self, key: &Key, token: Token) -> Option<SessionOver> {
+        self.revoked.retain(|revoked, ordered| revoked != key || *ordered >= token);
+        if self.leases.get(key).is_none_or(|known| *known < token) {
+            self.insert(key, token);
+        }
+        self.over.clone()
+    }
+
+    /// A tenure that the session kept ended.
+    pub fn ended(&mut self, key: &Key, token: Token) {
+        let over = |known: &mut BTreeMap<Key, Token>| match known.get(key) {
+            Some(known_token) if *known_token <= token => known.remove(key),
+            _ => None,
+        };
+        if let Some(token) = over(&mut self.leases) {
+            self.sum ^= share(key, token);
+        }
+        over(&mut self.revoked);
+        over(&mut self.asked);
+        if self.survey != Survey::Done {
+            let gone = self.gone.entry(key.clone()).or_default();
+            *gone = token.max(*gone);
+        }
+    }
+
+    /// The session's tombstone is durable.
+    pub fn ends(&mut self, over: SessionOver) {
+        self.over = Some(over);
+    }
+
+    /// A search found one of the session's leases. `doubts` is how many times changes had been missed when the search
+    /// began, and `present` says whether the node that wrote the lease's record is present. If changes were missed
+    /// since, what the search read may be outdated and is ignored.
+    pub fn found(
+        &mut self,
+        doubts: u64,
+        key: &Key,
+        revision: Revision,
+        record: &Record,
+        present: bool,
+    ) -> Option<KeptEffect> {
+        if doubts != self.doubts {
+            return None;
+        }
+        let (token, ordered) = (record.token(revision), record.revocation.is_some());
+        let is_old = self.gone.get(key).is_some_and(|gone| token <= *gone);
+        if !is_old && self.leases.get(key).is_none_or(|known| *known < token) {
+            self.insert(key, token);
+        }
+        if !ordered {
+            return record.handover.as_deref().map(|ask| KeptEffect::HandOver(token, ask.clone()));
+        }
+        if self.leases.get(key) == Some(&token) {
+            self.revoked.insert(key.clone(), token);
+        }
+        (!present).then_some(KeptEffect::Reissue)
+    }
+
+    /// A search that began when changes had been missed `doubts` times has found all leases.
+    pub fn completed(&mut self, doubts: u64) {
+        if self.doubts == doubts && self.survey == Survey::Due {
+            self.gone.clear();
+            // Announced revocations of all other leases are over.
+            let Self { revoked, leases, .. } = self;
+            revoked.retain(|key, _| leases.contains_key(key));
+            self.survey = Survey::Done;
+        }
+    }
+
+    /// Changes were missed. Returns whether a search must begin because of that.
+    pub fn doubted(&mut self) -> bool {
+        self.leases.clear();
+        self.sum = 0;
+        self.gone.clear();
+        self.doubts += 1;
+        let done = self.survey == Survey::Done;
+        if done {
+            self.survey = Survey::Due;
+        }
+        done
+    }
+
+    /// This node is no longer the session's home node. Returns the announced revocations, which continue if the session
+    /// comes back.
+    pub fn left(&mut self) -> BTreeMap<Key, Token> {
+        self.survey = Survey::Left;
+        std::mem::take(&mut self.revoked)
+    }
+
+    fn insert(&mut self, key: &Key, token: Token) {
+        self.sum ^= share(key, token);
+        if let Some(before) = self.leases.insert(key.clone(), token) {
+            self.sum ^= share(key, before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::{
+        primitives::{Nonce, Owner},
+        records::{Behavior, Bond, ChangeKind, Revocation, State, Tenure},
+    };
+
+    const SESSION: Nonce = Nonce(7);
+
+    fn key(name: &str) -> Key {
+        Key::new(name).expect("a key")
+    }
+
+    /// A lease of the session, granted by the write of this revision.
+    fn record(ordered: bool) -> Record {
+        let bond = Bond { session: SESSION, lock_delay_ms: None, behavior: Behavior::Release };
+        let tenure = Tenure {
+            grant_nonce: Nonce(1),
+            owner: Owner::new("w").expect("an owner"),
+            token: Token(3),
+            ttl_ms: 10_000,
+            acquired_at_ms: 0,
+            bond: Some(Box::new(bond)),
+        };
+        let order = || Box::new(Revocation { reason: "r".into(), actor: "a".into() });
+        Record {
+            state: State::Held,
+            tenure: Some(tenure),
+            revocation: ordered.then(order),
+            ..Record::absent()
+        }
+    }
+
+    fn adopted(announced: &[(&str, Token)]) -> Kept {
+        Kept::new(false, announced.iter().map(|(name, token)| (key(name), *token)).collect())
+    }
+
+    #[test]
+    fn an_order_that_was_announced_goes_on_when_the_session_comes_back() {
+        let mut kept = adopted(&[("k", Token(3))]);
+        // The search finds the lease as it was before the revocation was durable.
+        assert_eq!(kept.found(kept.doubts(), &key("k"), Revision(3), &record(false), true), None);
+        kept.completed(0);
+        assert_eq!(kept.revoked(), [(key("k"), Token(3))]);
+    }
+
+    #[test]
+    fn what_was_announced_of_a_lease_that_is_over_goes_with_the_search() {
+        let mut kept = adopted(&[("k", Token(3))]);
+        kept.completed(0);
+        assert_eq!(kept.revoked(), []);
+    }
+
+    #[test]
+    fn what_a_search_read_before_changes_were_missed_is_not_believed() {
+        let mut kept = adopted(&[]);
+        let before = kept.doubts();
+        // The end of the lease is among the missed changes.
+        assert!(!kept.doubted());
+        assert_eq!(kept.found(before, &key("k"), Revision(3), &record(false), true), None);
+        kept.completed(before);
+        kept.completed(kept.doubts());
+        assert_eq!((kept.survey(), kept.holdings().count), (Survey::Done, 0));
+    }
+
+    #[test]
+    fn what_ended_during_a_search_is_not_brought_back_by_it() {
+        let mut kept = adopted(&[]);
+        kept.ended(&key("k"), Token(3));
+        kept.found(kept.doubts(), &key("k"), Revision(3), &record(true), false);
+        assert_eq!((kept.holdings().count, kept.revoked()), (0, vec![]));
+        // It was granted again: the feed reports that in order.
+        assert_eq!(kept.granted(&key("k"), Token(9)), None);
+        kept.completed(0);
+        assert_eq!((kept.survey(), kept.holdings().count), (Survey::Done, 1));
+    }
+
+    #[test]
+    fn what_is_late_of_an_earlier_tenure_leaves_the_order_against_the_next_one() {
+        // The feed is behind: it has not reported the key's end and its next grant under the session.
+        let mut kept = Kept::new(true, BTreeMap::new());
+        kept.granted(&key("k"), Token(9));
+        kept.announce_revoked(&key("k"), Token(11));
+        kept.ended(&key("k"), Token(9));
+        assert!(kept.is_revoked(&key("k"), Token(11)), "the heartbeats would keep it");
+        kept.granted(&key("k"), Token(11));
+        assert_eq!(kept.revoked(), [(key("k"), Token(11))]);
+        kept.ended(&key("k"), Token(11));
+        assert_eq!((kept.revoked(), kept.holdings().count), (vec![], 0));
+
+        // A search reads the next tenure before the feed reports the end of the earlier one.
+        let mut kept = adopted(&[]);
+        let next = record(true);
+        let tenure = next.tenure.clone().map(|tenure| Tenure { token: Token(11), ..tenure });
+        kept.found(kept.doubts(), &key("k"), Revision(11), &Record { tenure, ..next }, true);
+        kept.ended(&key("k"), Token(9));
+        assert_eq!(kept.revoked(), [(key("k"), Token(11))]);
+        assert_eq!(kept.holdings().count, 1);
+        kept.granted(&key("k"), Token(9));
+        kept.ended(&key("k"), Token(9));
+        assert_eq!((kept.revoked().len(), kept.holdings().count), (1, 1));
+    }
+
+    #[test]
+    fn a_search_that_began_before_changes_were_missed_proves_nothing() {
+        let mut kept = Kept::new(true, BTreeMap::new());
+        kept.granted(&key("k"), Token(3));
+        assert!(kept.doubted(), "a search must begin");
+        assert!(!kept.doubted(), "a search that is due must not begin twice");
+        kept.completed(1);
+        assert_eq!(kept.survey(), Survey::Due);
+        kept.completed(2);
+        assert_eq!(
+            (kept.survey(), kept.holdings()),
+            (Survey::Done, Holdings { count: 0, digest: 0 })
+        );
+    }
+
+    #[test]
+    fn an_order_whose_author_is_gone_is_given_anew_and_a_request_runs_on() {
+        let mut kept = adopted(&[]);
+        let found = kept.found(kept.doubts(), &key("k"), Revision(3), &record(true), false);
+        assert_eq!(found, Some(KeptEffect::Reissue));
+        assert!(kept.is_revoked(&key("k"), Token(3)));
+        let anew = record(true).order_anew(Revision(3), SESSION).expect("an order");
+        assert_eq!((anew.token, anew.immediately), (Some(Token(3)), false));
+        assert_eq!(record(true).order_anew(Revision(3), Nonce(8)), None);
+        assert_eq!(record(false).order_anew(Revision(3), SESSION), None);
+
+        let ask = Handover { reason: "r".into(), actor: "a".into(), span_ms: 10 };
+        let asked = Record { handover: Some(Box::new(ask.clone())), ..record(false) };
+        let found = kept.found(kept.doubts(), &key("l"), Revision(3), &asked, false);
+        assert_eq!(found, Some(KeptEffect::HandOver(Token(3), ask)));
+    }
+
+    #[test]
+    fn a_grant_that_follows_the_end_is_told_of_it() {
+        let mut kept = Kept::new(true, BTreeMap::new());
+        kept.granted(&key("k"), Token(3));
+        let over = SessionOver::new(SESSION, ChangeKind::Expired, None, None);
+        kept.ends(over.clone());
+        assert_eq!(kept.granted(&key("l"), Token(4)), Some(over));
+    }
+
+    #[test]
+    fn the_digest_does_not_depend_on_the_order_of_what_happened() {
+        let (mut one, mut other) = (adopted(&[]), adopted(&[]));
+        one.granted(&key("k"), Token(3));
+        one.granted(&key("l"), Token(4));
+        other.granted(&key("l"), Token(2));
+        other.granted(&key("k"), Token(3));
+        assert_ne!(one.holdings(), other.holdings());
+        other.granted(&key("l"), Token(4));
+        assert_eq!(one.holdings(), other.holdings());
+        other.ended(&key("k"), Token(3));
+        other.ended(&key("l"), Token(4));
+        assert_eq!(other.holdings(), Holdings { count: 0, digest: 0 });
+    }
+}

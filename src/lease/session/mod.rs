@@ -1,0 +1,14 @@
+//! Sessions beyond their own lease: what one keeps, which of its calls are repeats, and what follows its end.
+
+mod cleanup;
+mod holdings;
+mod inquiry;
+mod kept;
+mod reissue;
+mod repeats;
+
+pub use cleanup::{Cleanup, CleanupEffect};
+pub use holdings::Holdings;
+pub use inquiry::Inquiry;
+pub use kept::{Kept, KeptEffect, Survey};
+pub use repeats::Repeats;

@@ -1,0 +1,26 @@
+//! The revocation of a lease that a session keeps, reissued.
+
+use crate::lease::{
+    message::Revoke,
+    primitives::{Nonce, Revision},
+    records::Record,
+};
+
+impl Record {
+    /// The revocation of a lease that this session keeps, as the session's current home node reissues it. The home node
+    /// announces it first, and the end waits for what this node promised before.
+    #[must_use]
+    pub fn order_anew(&self, revision: Revision, session: Nonce) -> Option<Revoke> {
+        let kept = self.bond().is_some_and(|bond| bond.session == session);
+        let order = self.revocation.as_ref().filter(|_| kept)?;
+        Some(Revoke {
+            reason: order.reason.clone(),
+            actor: order.actor.clone(),
+            immediately: false,
+            owner: None,
+            // The revocation does not apply to the next tenure.
+            token: Some(self.token(revision)),
+            floor: None,
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! Acquiring a lease: who may be granted the key now, who waits, and who is refused.
+
+use super::{
+    context::Env,
+    draft::End,
+    grant::accepting,
+    lease::{Home, Lease},
+    repeat::repeated,
+    waiters::Waiter,
+};
+use crate::lease::{
+    message::{Acquire, Answer, Caller, Effect, Effects, Refusal},
+    primitives::{Moment, valid_for},
+    records::{ChangeKind, Record, State},
+};
+
+impl<C: Caller> Lease<C> {
+    pub(super) fn acquire(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if waiter.caller.is_gone() {
+            return;
+        }
+        if self.is_frozen(env) {
+            out.push(Effect::Reply(waiter.caller, Answer::Frozen));
+            return;
+        }
+        if !env.terms.may_promise(env.now) {
+            out.push(Effect::Reply(waiter.caller, Answer::Lapsed));
+            return;
+        }
+        if let Some(refusal) = repeated(&self.record, &waiter.acquire) {
+            return match refusal {
+                None => self.grant_again(waiter, env, out),
+                Some(refusal) => self.refuse(waiter, refusal, env, out),
+            };
+        }
+        if self.is_spent_session(env) {
+            return self.refuse(waiter, Refusal::RequestSpent(None), env, out);
+        }
+        let mine = self.record.tenure.as_ref().is_some_and(|t| t.owner == waiter.acquire.owner);
+        let standing = mine && !self.run_out(env.now);
+        let ordered = self.record.revocation.is_some();
+        let outlived = Self::is_outlived(self.token, env) && !waiter.acquire.reclaim;
+        if standing && (ordered || outlived) {
+            // The tenure was revoked or belongs to an earlier epoch: its old owner waits like any other caller.
+            self.queue_up(waiter, env, out);
+        } else if standing && waiter.acquire.reclaim {
+            if accepting(env.terms)(&waiter.caller) {
+                self.grant(waiter, Some(End::of(ChangeKind::Reclaimed)), env, out);
+            }
+        } else if standing {
+            self.refuse(waiter, Refusal::HeldByYou, env, out);
+        } else if !self.open_to(&waiter.acquire, env.now) || self.would_overtake(env.now) {
+            self.queue_up(waiter, env, out);
+        } else if accepting(env.terms)(&waiter.caller) {
+            let end = (self.record.state == State::Held).then(|| self.due_end());
+            self.grant(waiter, end, env, out);
+        }
+    }
+
+    /// Whether this caller may be granted the key now.
+    pub(super) fn open_to(&self, acquire: &Acquire, now: Moment) -> bool {
+        match self.record.state {
+            State::Free => true,
+            State::Held => self.run_out(now),
+            State::Fencing => false,
+            State::Cooling => self.opened(now) || takes_back(&self.record, acquire),
+            State::Offered => {
+                now >= self.opens_at
+                    || self.record.offer.as_ref().is_some_and(|offer| offer.to == acquire.owner)
+            }
+        }
+    }
+
+    /// Why no caller is granted the key now.
+    pub(super) fn closed(&self) -> Refusal {
+        match self.record.state {
+            State::Cooling => Refusal::Cooling,
+            State::Fencing => Refusal::Fencing,
+            State::Free | State::Held | State::Offered => Refusal::Held,
+        }
+    }
+
+    /// Answers with the same grant again, and with what is left of its promise. After a restart, when this home node
+    /// has promised nothing yet, it makes a promise as for a heartbeat.
+    fn grant_again(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if self.home == Home::Gone {
+            return self.adopt_for(waiter.into(), env, out);
+        }
+        if !env.terms.may_promise(env.now) {
+            out.push(Effect::Reply(waiter.caller, Answer::Lapsed));
+            return;
+        }
+        if Self::is_outlived(self.token, env) {
+            return self.refuse(waiter, Refusal::RequestSpent(None), env, out);
+        }
+        if self.record.bond().is_none() && self.promised <= waiter.received {
+            if self.record.revocation.is_some() {
+                let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
+                return self.refuse(waiter, spent, env, out);
+            }
+            self.promised = self.promised.max(env.now + self.ttl());
+            self.graced = false;
+        }
+        let left = self.promised.since(waiter.received);
+        let valid = valid_for(Moment::ZERO, Moment::ZERO, left);
+        let grant = self.grant_view(env, valid);
+        out.push(Effect::Reply(waiter.caller, Answer::Granted(Box::new(grant))));
+    }
+
+    pub(super) fn refuse(
+        &self,
+        waiter: Waiter<C>,
+        why: Refusal,
+        env: &Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        let view = Box::new(self.view(env.now));
+        out.push(Effect::Reply(waiter.caller, Answer::Refused(why, view)));
+    }
+}
+
+/// Whether the last owner reclaims its key while no other caller may have it.
+pub(super) fn takes_back(record: &Record, acquire: &Acquire) -> bool {
+    let ended = record.previous.as_ref();
+    acquire.reclaim
+        && !acquire.place
+        && ended.is_some_and(|ended| ended.tenure.owner == acquire.owner)
+}

@@ -1,0 +1,77 @@
+//! R6: tenures that a session keeps.
+//!
+//! A lease that a session keeps makes no promise of its own. It ends when the session's tombstone is known to be durable.
+
+use super::{context::Env, draft::End, lease::Lease};
+use crate::lease::{
+    message::{Answer, Call, Caller, Effect, Effects, Request, SessionOver},
+    records::{ChangeKind, Record, State},
+};
+
+impl<C: Caller> Lease<C> {
+    /// The session's end, if it is known and this session kept the tenure.
+    pub(super) fn over(&self) -> Option<&SessionOver> {
+        let over = self.busy.as_ref()?.over.as_ref()?;
+        (self.record.bond()?.session == over.session).then_some(over)
+    }
+
+    /// The tombstone of a session is durable: the sender saw it committed, or read it.
+    pub(super) fn session_over(
+        &mut self,
+        over: SessionOver,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        let kept = |record: &Record| record.bond().is_some_and(|b| b.session == over.session);
+        let arriving = self.flight().is_some_and(|flight| kept(&flight.write.record));
+        if !kept(&self.record) && !arriving {
+            return;
+        }
+        self.busy().over = Some(over);
+        // The end may write time spans that others count from this node's record. So this node must have a record.
+        if self.flight().is_none() && !self.sits_out(env) {
+            self.expire(env, out);
+        }
+    }
+
+    /// The end of a tenure whose session is over.
+    pub(super) fn session_end(&self, over: &SessionOver) -> End {
+        End {
+            reason: Some(over.cause.clone()),
+            actor: over.actor.clone(),
+            ..End::of(ChangeKind::SessionEnded)
+        }
+    }
+
+    /// Asks whether the session that keeps the tenure is still alive.
+    pub(super) fn inquire_session(&self, out: &mut Effects<C>) {
+        if self.record.state == State::Held
+            && let Some(bond) = self.record.bond()
+        {
+            out.push(Effect::InquireSession(bond.session));
+        }
+    }
+
+    /// Answers a call that only the session's heartbeat can serve, and returns every other call.
+    pub(super) fn refuse_kept(&self, call: Call<C>, out: &mut Effects<C>) -> Option<Call<C>> {
+        let kept = match &call.request {
+            Request::Heartbeat(beat) => self.holds(beat.lease_id),
+            Request::Revoke(revoke) => {
+                // A pinned lease does not end, so its session announces nothing.
+                let pinned = !self.record.pins.is_empty();
+                !revoke.immediately && revoke.floor.is_none() && !pinned
+            }
+            _ => false,
+        };
+        match self.record.bond() {
+            Some(bond) if kept && self.record.state == State::Held => {
+                out.push(Effect::Reply(
+                    call.caller,
+                    Answer::KeptBySession(bond.session, self.token),
+                ));
+                None
+            }
+            _ => Some(call),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The surroundings of a step: what is the same for every key of a node, and what is read for this step.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::lease::{
+    cluster::Peers,
+    policy::Policies,
+    primitives::{ClusterSecret, Epoch, Key, Moment, Nonce, valid_for},
+    rules::Mutant,
+};
+
+/// The node context: what is currently the same for every key of an incarnation.
+#[derive(Clone, Debug)]
+pub struct NodeContext {
+    /// The incarnation. Records name it as their home node.
+    pub node: Nonce,
+    /// R1: D of this node's last committed record. From then on nothing is promised or granted. [`Moment::NEVER`] where
+    /// one process has the store to itself (R10).
+    pub until: Moment,
+    /// The last moment at which this node could promise again after it could not; [`Moment::ZERO`] when it always
+    /// could.
+    pub resumed: Moment,
+    /// R7: the store went backwards, and nothing is granted.
+    pub frozen: bool,
+    /// The other nodes; `None` where one process has the store to itself (R10).
+    pub peers: Option<Arc<Peers>>,
+    /// The epoch of new tokens.
+    pub epoch: Epoch,
+    /// The secret from which lease ids are derived.
+    pub secret: ClusterSecret,
+    /// The policies of the keys.
+    pub policies: Arc<Policies>,
+    /// The most callers that may wait in one key's queue.
+    pub waiters_per_key: usize,
+    /// The most calls that may wait for one key's write in flight.
+    pub inflight_per_key: usize,
+    /// The active mutant: the rule that is broken on purpose, so that the tests themselves can be tested.
+    #[cfg(any(test, feature = "testing"))]
+    pub broken: Option<Mutant>,
+}
+
+impl NodeContext {
+    /// R1: whether a promise may be decided at this reading of the clock.
+    #[must_use]
+    pub fn may_promise(&self, now: Moment) -> bool {
+        now < self.until || self.breaks(Mutant::PromiseAfterUntil)
+    }
+
+    /// R1: the window that a caller is told; see [`valid_for`].
+    pub(super) fn valid_for(&self, received: Moment, decided: Moment, ttl: Duration) -> u64 {
+        if self.breaks(Mutant::DriftIgnored) {
+            let span = decided.since(received).saturating_add(ttl);
+            return u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        }
+        valid_for(received, decided, ttl)
+    }
+
+    /// Whether this mutant is active. Never outside of tests.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn breaks(&self, mutant: Mutant) -> bool {
+        self.broken == Some(mutant)
+    }
+
+    /// Whether this mutant is active. Never outside of tests.
+    #[cfg(not(any(test, feature = "testing")))]
+    #[inline]
+    #[must_use]
+    pub const fn breaks(&self, _: Mutant) -> bool {
+        false
+    }
+}
+
+/// The surroundings of one step.
+pub struct Env<'a> {
+    /// The node's clock: one reading for the whole step.
+    pub now: Moment,
+    /// The wall clock in milliseconds since 1970; for people only.
+    pub wall_ms: u64,
+    /// The key of the lease.
+    pub key: &'a Key,
+    /// What is the same for every key.
+    pub terms: &'a NodeContext,
+    /// Returns a nonce that it never returned before.
+    pub nonces: &'a mut dyn FnMut() -> Nonce,
+}

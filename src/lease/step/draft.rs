@@ -1,0 +1,37 @@
+//! The end of a tenure, and the record that it is written into.
+
+use super::context::Env;
+use crate::lease::{
+    primitives::Moment,
+    records::{Change, ChangeKind, Record, State},
+    rules::Mutant,
+};
+
+/// How a tenure ends.
+#[derive(Clone, Debug)]
+pub(super) struct End {
+    pub(super) kind: ChangeKind,
+    pub(super) reason: Option<Box<str>>,
+    pub(super) actor: Option<Box<str>>,
+    pub(super) value: Option<Box<str>>,
+    pub(super) due: Option<Moment>,
+}
+
+/// A record that is about to be written, and the changes that take effect with it.
+pub(super) struct Draft {
+    pub(super) record: Record,
+    pub(super) changes: Vec<Change>,
+}
+
+impl End {
+    pub(super) fn of(kind: ChangeKind) -> Self {
+        Self { kind, reason: None, actor: None, value: None, due: None }
+    }
+}
+
+impl Draft {
+    /// Whether the same write may grant the key.
+    pub(super) fn is_open(&self, env: &Env<'_>) -> bool {
+        self.record.state == State::Free || env.terms.breaks(Mutant::GrantWhileFencing)
+    }
+}

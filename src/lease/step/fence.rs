@@ -1,0 +1,229 @@
+//! R8: fences, which keep the holder of an ended tenure from the resource.
+//!
+//! The write that ends a tenure names its fences, and every confirmation is a write too. The key's home node, whichever
+//! it is by then, runs again what was not confirmed durably.
+
+use super::{
+    busy::Busy,
+    context::Env,
+    draft::Draft,
+    flight::Flight,
+    lease::{Home, Lease, RETRY},
+};
+use crate::lease::{
+    message::{
+        Alarm, Answer, Call, Caller, Effect, Effects, FenceReport, FenceResult, FenceRun, Request,
+    },
+    policy::{FenceWhen, OnFenceFailure},
+    records::{Change, ChangeKind, Fence, Record, State},
+    rules::Mutant,
+};
+
+impl<C: Caller> Lease<C> {
+    /// Whether a fence is due: at once if it runs before the grant, otherwise once the key is granted again.
+    fn is_due(&self, fence: &Fence) -> bool {
+        fence.when == FenceWhen::BeforeGrant || fence.token != self.token
+    }
+
+    /// Whether this lease has fences that are due.
+    pub(super) fn has_due_fences(&self) -> bool {
+        self.record.fences().iter().any(|fence| self.is_due(fence))
+    }
+
+    /// Has plugins run the fences that are due and not running yet.
+    pub(super) fn run_fences(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if self.record.aftermath.is_none() || self.home == Home::Living || !self.has_due_fences() {
+            return;
+        }
+        if self.flight().is_some() {
+            // The write in flight may confirm the very fence that still seems to be pending.
+            return;
+        }
+        let seq = self.record.seq;
+        let unsure = |busy: &Busy<C>| busy.looking || busy.stale > seq;
+        if self.retrying(env.now) || self.busy.as_deref().is_some_and(unsure) {
+            return;
+        }
+        if !env.terms.may_promise(env.now) {
+            self.busy().retry_at = env.now + RETRY;
+            return;
+        }
+        let record = self.record.clone();
+        for fence in record.fences() {
+            if !self.is_due(fence) {
+                continue;
+            }
+            for plugin in fence.pending.iter().filter(|plugin| !fence.failed.contains(plugin)) {
+                let running = &mut self.busy().running;
+                if running.iter().any(|(token, name)| *token == fence.token && name == plugin) {
+                    continue;
+                }
+                running.push((fence.token, plugin.clone()));
+                out.push(Effect::Fence(FenceRun {
+                    plugin: plugin.clone(),
+                    token: fence.token,
+                    owner: fence.owner.clone(),
+                    reason: fence.reason,
+                    session: fence.session,
+                    timeout_ms: fence.timeout_ms,
+                }));
+            }
+        }
+    }
+
+    /// [`Mutant::FenceNotSucceeded`]: as if the actor that began these fences were still running them.
+    pub(super) fn leave_fences_to_the_dead(&mut self) {
+        let record = self.record.clone();
+        let pending = record
+            .fences()
+            .iter()
+            .flat_map(|fence| fence.pending.iter().map(|plugin| (fence.token, plugin.clone())));
+        self.busy().running.extend(pending);
+    }
+
+    pub(super) fn reported(
+        &mut self,
+        report: FenceReport,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        let running = &mut self.busy().running;
+        running.retain(|(token, plugin)| *token != report.token || *plugin != report.plugin);
+        if report.outcome == FenceResult::Interrupted {
+            self.busy().retry_at = env.now + RETRY;
+        } else if self.flight().is_some() {
+            self.busy().reports.push_back(report);
+        } else {
+            self.confirm_fence(report, env, out);
+        }
+    }
+
+    /// Writes what a plugin reported. The same write opens the key if nothing else keeps it shut.
+    pub(super) fn confirm_fence(
+        &mut self,
+        report: FenceReport,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        let named = |fence: &Fence| {
+            let again =
+                fence.failed.contains(&report.plugin) && report.outcome != FenceResult::Confirmed;
+            fence.token == report.token && fence.pending.contains(&report.plugin) && !again
+        };
+        let Some(at) = self.record.fences().iter().position(named) else { return };
+        if self.home == Home::Living {
+            // The home node runs it again.
+            return;
+        }
+        if !env.terms.may_promise(env.now) {
+            // Only a home node writes what keeps a key shut. The fence runs again.
+            self.busy().retry_at = env.now + RETRY;
+            return;
+        }
+        let nonce = (env.nonces)();
+        let mut record = self.successor(nonce, env);
+        let mut changes = Vec::with_capacity(2);
+        let Some(left) = &mut record.aftermath else { return };
+        let fence = &mut left.fences[at];
+        let failed = match &report.outcome {
+            FenceResult::Failed(why) => Some(format!("{}: {why}", report.plugin).into_boxed_str()),
+            FenceResult::Confirmed | FenceResult::Interrupted => None,
+        };
+        let (owner, session) = (fence.owner.clone(), fence.session);
+        let blocks = fence.on_failure == OnFenceFailure::Block
+            && !env.terms.breaks(Mutant::FailedFenceOpens);
+        if failed.is_some() && blocks {
+            let failed = fence.failed.iter().chain([&report.plugin]);
+            fence.failed = failed.cloned().collect();
+        } else {
+            let rest = fence.pending.iter().filter(|plugin| **plugin != report.plugin);
+            fence.pending = rest.cloned().collect();
+        }
+        let done = fence.pending.is_empty();
+        if done {
+            left.fences.remove(at);
+        }
+        if let Some(ended) = &mut record.previous {
+            ended.fenced |= ended.tenure.token == report.token;
+        }
+        if let Some(why) = &failed {
+            out.push(Effect::Alarm(Alarm::FenceFailed(why.clone())));
+        }
+        if done || failed.is_some() {
+            record.seq += 1;
+            let fenced = failed.is_none();
+            changes.push(Change {
+                kind: if fenced { ChangeKind::Fenced } else { ChangeKind::FenceFailed },
+                seq: record.seq,
+                owner: record.tenure.as_ref().map(|tenure| tenure.owner.clone()),
+                token: self.token,
+                previous: Some((owner, report.token)),
+                reason: failed,
+                actor: None,
+                session,
+            });
+        }
+        self.open_up(record, changes, None, env, out);
+    }
+
+    /// An administrator skips the fences that were not confirmed.
+    pub(super) fn skip_fences(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Request::FenceSkip(reason, actor) = &call.request else { return };
+        let Some(first) = self.record.fences().first() else {
+            let view = Box::new(self.view(env.now));
+            out.push(Effect::Reply(call.caller, Answer::NotFencing(view)));
+            return;
+        };
+        if !env.terms.may_promise(env.now) {
+            out.push(Effect::Reply(call.caller, Answer::Lapsed));
+            return;
+        }
+        let nonce = (env.nonces)();
+        let mut record = self.successor(nonce, env);
+        if let Some(left) = &mut record.aftermath {
+            left.fences.clear();
+        }
+        if let Some(ended) = &mut record.previous {
+            // A fence that was begun may have taken effect.
+            let begun = |fence: &Fence| fence.token == ended.tenure.token && self.is_due(fence);
+            ended.fenced |= self.record.fences().iter().any(begun);
+        }
+        record.seq += 1;
+        let change = Change {
+            kind: ChangeKind::FenceSkipped,
+            seq: record.seq,
+            owner: record.tenure.as_ref().map(|tenure| tenure.owner.clone()),
+            token: self.token,
+            previous: Some((first.owner.clone(), first.token)),
+            reason: Some(reason.clone()),
+            actor: Some(actor.clone()),
+            session: first.session,
+        };
+        self.open_up(record, vec![change], Some(call), env, out);
+    }
+
+    /// Writes a record with fewer pending fences. If the key is open now, the write grants it to the first caller in
+    /// the queue.
+    fn open_up(
+        &mut self,
+        mut record: Record,
+        changes: Vec<Change>,
+        cause: Option<Call<C>>,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        if record.tenure.is_none() {
+            record.settle_state();
+        }
+        let open = record.state == State::Free && self.record.state != State::Free;
+        let next = if open { self.next_waiter(env) } else { None };
+        let mut flight = match next {
+            Some(waiter) => self.granting(Draft { record, changes }, waiter, env),
+            None => Flight::new(record, self.revision, changes),
+        };
+        // An offer that waited for a fence begins now.
+        flight.ends = flight.write.record.state == State::Offered;
+        flight.cause = cause;
+        self.launch(flight, out);
+    }
+}

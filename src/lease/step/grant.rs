@@ -1,0 +1,230 @@
+//! Granting a key: the write, and the promise that begins once it is durable (R1).
+
+use std::time::Duration;
+
+use super::{
+    context::{Env, NodeContext},
+    draft::{Draft, End},
+    flight::Flight,
+    lease::{Home, Lease},
+    waiters::Waiter,
+};
+use crate::lease::{
+    message::{Acquire, Answer, Caller, Effect, Effects, Grant},
+    primitives::{Moment, Owner, Revision, Token, valid_for},
+    records::{Change, ChangeKind, MAX_REQUEST_MARKS, Offer, Record, RequestMark, State, Tenure},
+    rules::Mutant,
+};
+
+/// How long the key is offered to a caller at another node whose turn has come, in milliseconds.
+const TURN_MS: u64 = 2000;
+
+impl<C: Caller> Lease<C> {
+    /// Writes the grant to a caller whose claim was taken, together with the end of the previous tenure. If that end
+    /// does not leave the key open, the write contains the end alone, and the call is handled again after it.
+    pub(super) fn grant(
+        &mut self,
+        waiter: Waiter<C>,
+        end: Option<End>,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        let due = end.as_ref().and_then(|end| end.due);
+        let ends = end.is_some();
+        let draft = match end {
+            Some(end) => self.ended(end, None, env),
+            None => {
+                let nonce = (env.nonces)();
+                Draft { record: self.successor(nonce, env), changes: Vec::with_capacity(1) }
+            }
+        };
+        let mut flight = if ends && !draft.is_open(env) {
+            waiter.caller.unclaim();
+            let mut flight = Flight::new(draft.record, self.revision, draft.changes);
+            flight.cause = Some(waiter.into());
+            flight
+        } else {
+            self.granting(draft, waiter, env)
+        };
+        (flight.ends, flight.due) = (flight.ends || ends, due);
+        if env.terms.breaks(Mutant::ReplyBeforeDurable) && !keeps_a_place(&flight) {
+            return self.reply_early(flight, env, out);
+        }
+        self.launch(flight, out);
+    }
+
+    pub(super) fn granting(
+        &mut self,
+        mut draft: Draft,
+        waiter: Waiter<C>,
+        env: &mut Env<'_>,
+    ) -> Flight<C> {
+        let before = self.record.tenure.as_ref().map(|tenure| (tenure.owner.clone(), self.token));
+        if self.record.state == State::Cooling && self.opened(env.now) {
+            self.write_cooled(&mut draft);
+        }
+        let Draft { mut record, mut changes } = draft;
+        if waiter.acquire.place {
+            keep_for(&mut record, &waiter.acquire.owner);
+            let mut flight = Flight::new(record, self.revision, changes);
+            (flight.grantee, flight.ends) = (Some(waiter), true);
+            return flight;
+        }
+        install(&mut record, &waiter.acquire, env);
+        changes.push(Change {
+            kind: ChangeKind::Granted,
+            seq: record.seq,
+            owner: Some(waiter.acquire.owner.clone()),
+            token: Token::OF_THIS_WRITE,
+            previous: before.or_else(|| self.last_owner()),
+            reason: None,
+            actor: None,
+            session: waiter.acquire.bond.map(|bond| bond.session),
+        });
+        if env.terms.breaks(Mutant::TokenReused)
+            && let Some(tenure) = &mut record.tenure
+        {
+            tenure.token = self.token;
+        }
+        let mut flight = Flight::new(record, self.revision, changes);
+        flight.grantee = Some(waiter);
+        flight
+    }
+
+    /// A write with a grant was committed. Only at this moment does a promise begin.
+    pub(super) fn granted(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if waiter.acquire.place {
+            // An offer promises nothing.
+            let view = Box::new(self.view(env.now));
+            out.push(Effect::Reply(waiter.caller, Answer::Done(view)));
+            return;
+        }
+        self.floor = Moment::ZERO;
+        self.promised = self.first_promise(env.now);
+        self.graced = false;
+        if !env.terms.may_promise(env.now) || self.home != Home::Here {
+            // The grant is durable, but this node may not announce it.
+            let marked = waiter.acquire.mark.is_some();
+            out.push(Effect::Reply(waiter.caller, Answer::Lapsed));
+            return self.granted_unheard(marked, env, out);
+        }
+        let ask = !env.terms.breaks(Mutant::GrantToACallerThatLeft);
+        if ask && waiter.caller.is_gone() && waiter.acquire.mark.is_none() {
+            // No caller knows the lease id, and none will ask for it again.
+            return self.end_unheard(env, out);
+        }
+        let own = self.record.bond().is_none();
+        let valid = if own { env.terms.valid_for(waiter.received, env.now, self.ttl()) } else { 0 };
+        let grant = self.grant_view(env, valid);
+        if waiter.acquire.mark.is_some() {
+            self.recall_repeats();
+        }
+        out.push(Effect::Reply(waiter.caller, Answer::Granted(Box::new(grant))));
+    }
+
+    pub(super) fn grant_view(&self, env: &Env<'_>, valid_for_ms: u64) -> Grant {
+        let lease_id = self.lease_id.expect("a granted lease has a tenure");
+        Grant { view: self.view(env.now), lease_id, valid_for_ms }
+    }
+
+    /// S of a tenure that begins; [`Moment::ZERO`] when a session keeps it.
+    pub(super) fn first_promise(&self, now: Moment) -> Moment {
+        if self.record.bond().is_some() { Moment::ZERO } else { now + self.ttl() }
+    }
+
+    /// A write of unknown outcome did grant the key, after its caller was told that the outcome is unknown. With a
+    /// request id the caller will ask again; without one it cannot.
+    pub(super) fn granted_unheard(
+        &mut self,
+        marked: bool,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        self.floor = Moment::ZERO;
+        self.promised = self.first_promise(env.now);
+        if marked {
+            self.recall_repeats();
+        } else {
+            self.end_unheard(env, out);
+        }
+    }
+
+    /// Releases a grant that no caller knows of.
+    pub(super) fn end_unheard(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let reason = Some("the caller had left".into());
+        self.end(End { reason, ..End::of(ChangeKind::Released) }, None, env, out);
+    }
+
+    /// [`Mutant::ReplyBeforeDurable`]: the answer leaves with the write.
+    fn reply_early(&mut self, mut flight: Flight<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Some(waiter) = flight.grantee.take() else { return };
+        let token = Token::of(env.terms.epoch, Revision(self.revision.0 + 1));
+        let mut view = self.view(env.now);
+        view.token = token;
+        view.owner = Some(waiter.acquire.owner.clone());
+        let lease_id = env.terms.secret.lease_id(env.key, waiter.acquire.grant_nonce);
+        let ttl = Duration::from_millis(waiter.acquire.ttl_ms);
+        let grant =
+            Grant { view, lease_id, valid_for_ms: valid_for(waiter.received, env.now, ttl) };
+        self.promised = env.now + ttl;
+        out.push(Effect::Reply(waiter.caller, Answer::Granted(Box::new(grant))));
+        self.launch(flight, out);
+    }
+}
+
+/// Gives the function that takes a caller's claim before a grant is written for it.
+pub(super) fn accepting<C: Caller>(terms: &NodeContext) -> fn(&C) -> bool {
+    if terms.breaks(Mutant::GrantToACallerThatLeft) {
+        |_| true
+    } else if terms.breaks(Mutant::ClaimIgnored) {
+        |caller| caller.claim() || !caller.is_gone()
+    } else {
+        C::claim
+    }
+}
+
+/// Whether the write offers the key to a caller at another node.
+fn keeps_a_place<C>(flight: &Flight<C>) -> bool {
+    flight.grantee.as_ref().is_some_and(|waiter| waiter.acquire.place)
+}
+
+/// Offers the key for a short time to an owner that acquires it at another node.
+fn keep_for(record: &mut Record, to: &Owner) {
+    record.state = State::Offered;
+    record.offer = Some(Box::new(Offer { to: to.clone(), span_ms: TURN_MS }));
+    record.revocation = None;
+    record.handover = None;
+    record.floor_ms = 0;
+    record.cool();
+}
+
+/// Makes the caller of `acquire` the record's owner.
+fn install(record: &mut Record, acquire: &Acquire, env: &Env<'_>) {
+    record.state = State::Held;
+    record.seq += 1;
+    record.offer = None;
+    record.revocation = None;
+    record.handover = None;
+    record.floor_ms = 0;
+    record.cool();
+    record.tenure = Some(Tenure {
+        grant_nonce: acquire.grant_nonce,
+        owner: acquire.owner.clone(),
+        token: Token::OF_THIS_WRITE,
+        ttl_ms: acquire.ttl_ms,
+        acquired_at_ms: env.wall_ms,
+        bond: acquire.bond.map(Box::new),
+    });
+    record.spec.clone_from(&acquire.spec);
+    if let Some(value) = &acquire.value {
+        record.value = Some(value.clone());
+    }
+    if let Some((id, body)) = acquire.mark {
+        let mut marks = std::mem::take(&mut record.request_marks).into_vec();
+        if marks.len() == MAX_REQUEST_MARKS {
+            marks.remove(0);
+        }
+        marks.push(RequestMark { id, body, grant_nonce: acquire.grant_nonce });
+        record.request_marks = marks.into();
+    }
+}

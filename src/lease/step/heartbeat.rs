@@ -1,0 +1,121 @@
+//! Heartbeats: remaining the owner.
+
+use std::time::Duration;
+
+use super::{
+    context::Env,
+    flight::Flight,
+    lease::{Home, Lease},
+};
+use crate::lease::{
+    message::{Answer, Call, Caller, Effect, Effects, Heartbeat, Lost, Request},
+    primitives::{Moment, Token},
+    records::ChangeKind,
+    rules::Mutant,
+};
+
+impl<C: Caller> Lease<C> {
+    /// Whether this is a heartbeat that changes nothing in the record.
+    pub(super) fn is_plain_heartbeat(&self, request: &Request) -> bool {
+        let Request::Heartbeat(beat) = request else { return false };
+        self.holds(beat.lease_id) && !self.changes_record(beat)
+    }
+
+    /// R7: a tenure of an earlier epoch promises nothing more. The store may have forgotten that it ended and who was
+    /// then granted the key under a higher token. Of a session, it may have forgotten which leases it kept.
+    pub(super) fn is_outlived(token: Token, env: &Env<'_>) -> bool {
+        token.epoch() < env.terms.epoch && !env.terms.breaks(Mutant::TenureOutlivesEpoch)
+    }
+
+    fn changes_record(&self, beat: &Heartbeat) -> bool {
+        let ttl = self.record.tenure.as_ref().map(|tenure| tenure.ttl_ms);
+        let value = self.record.value.as_deref();
+        beat.value.as_deref().is_some_and(|new| Some(new) != value)
+            || beat.ttl_ms.is_some_and(|new| Some(new) != ttl)
+    }
+
+    pub(super) fn heartbeat(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Request::Heartbeat(beat) = &call.request else { return };
+        if !self.holds(beat.lease_id) {
+            return self.revive_or_refuse(call, env, out);
+        }
+        if self.record.revocation.is_some() {
+            let lost = Answer::Lost(Lost::Ended(ChangeKind::Revoked));
+            out.push(Effect::Reply(call.caller, lost));
+        } else if Self::is_outlived(self.token, env) {
+            out.push(Effect::Reply(call.caller, Answer::Lost(Lost::UnknownLease)));
+        } else if self.changes_record(beat) {
+            self.write_heartbeat(call, env, out);
+        } else if self.home == Home::Gone {
+            self.adopt_for(call, env, out);
+        } else {
+            self.absorb(call, false, env, out);
+        }
+    }
+
+    /// R1: decides on one reading of the clock, records the promise, and only then answers.
+    fn absorb(&mut self, call: Call<C>, revived: bool, env: &Env<'_>, out: &mut Effects<C>) {
+        if !env.terms.may_promise(env.now) {
+            out.push(Effect::Reply(call.caller, Answer::Lapsed));
+            return;
+        }
+        self.graced = false;
+        self.promised = self.promised.max(env.now + self.ttl());
+        let valid_for_ms = env.terms.valid_for(call.received, env.now, self.ttl());
+        let answer = Answer::Alive { token: self.token, valid_for_ms, revived };
+        out.push(Effect::Reply(call.caller, answer));
+    }
+
+    /// R2: a longer ttl is promised only after it is written. The write that shortens a ttl keeps, as the record's
+    /// floor, the longest promise that may still run.
+    fn write_heartbeat(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Request::Heartbeat(beat) = &call.request else { return };
+        let nonce = (env.nonces)();
+        let mut record = self.successor(nonce, env);
+        let Some(tenure) = &mut record.tenure else { return };
+        if let Some(ttl_ms) = beat.ttl_ms {
+            tenure.ttl_ms = ttl_ms;
+        }
+        if let Some(value) = &beat.value {
+            record.value = Some(value.clone());
+        }
+        // One process absorbs plain heartbeats under the old ttl until the new one is durable. That is safe there: R10
+        // counts from a later moment.
+        let left = self.promise_left_ms(env.now).max(self.ttl_ms());
+        if left > tenure.ttl_ms && !env.terms.breaks(Mutant::FloorInMemoryOnly) {
+            record.floor_ms = left;
+        }
+        let shortens = tenure.ttl_ms < self.ttl_ms();
+        if env.terms.breaks(Mutant::PromiseBeforeLongerTtl)
+            && let Some(ttl_ms) = beat.ttl_ms
+        {
+            self.promised = env.now + Duration::from_millis(ttl_ms);
+        }
+        let mut flight = Flight::new(record, self.revision, Vec::new());
+        // On a shared store, a promise of the old ttl that is made while this write is in flight would outlast the
+        // floor in it. So none is made until the write is settled.
+        let shared = env.terms.peers.is_some();
+        let mutant_active = env.terms.breaks(Mutant::HeartbeatAbsorbedWhileShortening);
+        flight.ends = shortens && shared && !mutant_active;
+        flight.cause = Some(call);
+        self.launch_as_home(flight, env, out);
+    }
+
+    /// The record with the new ttl or value, or with the revival, is durable.
+    pub(super) fn heartbeat_written(
+        &mut self,
+        call: Call<C>,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        let Request::Heartbeat(beat) = &call.request else { return };
+        if self.home != Home::Here {
+            // It was written by an incarnation that this node no longer is.
+            return self.busy().deferred.push_front(call);
+        }
+        let revived = self.promised == Moment::ZERO && self.floor == Moment::ZERO;
+        debug_assert!(self.holds(beat.lease_id));
+        self.floor = self.floor.max(self.promised);
+        self.absorb(call, revived, env, out);
+    }
+}

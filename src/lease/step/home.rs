@@ -1,0 +1,165 @@
+//! R3 to R5: leases whose home node is, or was, another node.
+//!
+//! A record names its home node: the incarnation that answers for the lease. While that node is alive, it answers the
+//! holder's calls. Once its own record is terminal, the node that writes the lease next becomes its home node. Every
+//! write carries F, the end of what the earlier home node may have promised.
+
+use super::{
+    context::Env,
+    flight::Flight,
+    lease::{Home, Lease},
+    repeat::repeated,
+};
+use crate::lease::{
+    message::{Answer, Call, Caller, Effect, Effects, Request},
+    primitives::{Moment, ceil_ms},
+    records::{Record, State},
+    rules::Mutant,
+};
+
+impl<C: Caller> Lease<C> {
+    /// Determines who is the lease's home node now, and how long an earlier one may have promised.
+    pub(super) fn reckon(&mut self, env: &Env<'_>, out: &mut Effects<C>) {
+        let Some(peers) = &env.terms.peers else { return };
+        let taken = self.record.state != State::Free || self.has_due_fences();
+        if !taken || self.record.node == env.terms.node {
+            self.home = Home::Here;
+            return;
+        }
+        let peer = peers.get(self.record.node);
+        let mut end = peer.and_then(|peer| peer.promises_end(&self.record));
+        if env.terms.breaks(Mutant::TakeOverWithoutTombstone) {
+            end = end.or_else(|| Some(peer?.presumed_end(&self.record)));
+        }
+        match end {
+            Some(_) if self.home == Home::Gone => {}
+            Some(mut end) => {
+                if env.terms.resumed != Moment::ZERO {
+                    // R4: this node lapsed itself and may have missed the holder.
+                    end = end.max(env.terms.resumed + self.record.own_ttl());
+                }
+                if env.terms.breaks(Mutant::AdoptionWithoutFloor) {
+                    end = env.now;
+                }
+                let unheard = self.record.bond().is_some() || self.has_due_fences();
+                if self.home == Home::Living && unheard {
+                    // A revocation is no change of ownership, and neither is the confirmation of one of several fences.
+                    // This node may not have heard of them.
+                    self.busy().stale = u64::MAX;
+                }
+                self.home = Home::Gone;
+                self.have_reordered(out);
+                (self.promised, self.floor, self.opens_at) = (Moment::ZERO, end, end);
+            }
+            None => {
+                // A lease that a session keeps needs no home node. The record of one that died may be gone by now.
+                let unknown = peer.is_none() && self.home != Home::Living;
+                if unknown && !self.record.is_left_to_session() {
+                    out.push(Effect::Inquire(self.record.node));
+                }
+                self.home = Home::Living;
+                self.promised = Moment::ZERO;
+                (self.floor, self.opens_at) = (Moment::NEVER, Moment::NEVER);
+                if self.record.bond().is_some() && !self.is_ordered() {
+                    // R6: the home node of such a lease promises nothing.
+                    self.floor = Moment::ZERO;
+                }
+                if let (State::Cooling | State::Offered, Some(peer)) = (self.record.state, peer) {
+                    // No home node can lengthen a lock-delay or an offer: it is over for every node at one instant. No
+                    // change says that an offer lapsed.
+                    self.opens_at = peer.span_end(&self.record);
+                }
+            }
+        }
+    }
+
+    /// States in a record that is about to be written how much may still run: what is left of max(S, F), of the offer,
+    /// or of the lock-delay.
+    pub(super) fn restate(&self, record: &mut Record, env: &Env<'_>) {
+        record.floor_ms = match record.state {
+            State::Held if !env.terms.breaks(Mutant::FloorInMemoryOnly) => {
+                self.promise_left_ms(env.now)
+            }
+            _ => 0,
+        };
+        if self.opens_at != Moment::NEVER {
+            let left = ceil_ms(self.opens_at.since(env.now));
+            if let Some(offer) = &mut record.offer
+                && record.state == State::Offered
+            {
+                offer.span_ms = left;
+            }
+            if let Some(aftermath) = &mut record.aftermath {
+                aftermath.cooling_ms = aftermath.cooling_ms.min(left);
+            }
+        }
+    }
+
+    /// R5: whether the call is about a tenure whose home node is another node that is alive.
+    pub(super) fn belongs_home(&self, call: &Call<C>, env: &Env<'_>) -> bool {
+        if self.home != Home::Living || self.record.bond().is_some_and(|_| !self.is_ordered()) {
+            return false;
+        }
+        match &call.request {
+            Request::Acquire(acquire) => {
+                let tenure = self.record.tenure.as_ref();
+                let mine = tenure.is_some_and(|tenure| tenure.owner == acquire.owner);
+                let repeats = matches!(repeated(&self.record, acquire), Some(None));
+                (repeats && !env.terms.breaks(Mutant::RepeatAnsweredElsewhere))
+                    || (mine && acquire.reclaim)
+            }
+            Request::Heartbeat(beat) => {
+                self.holds(beat.lease_id) && !env.terms.breaks(Mutant::HeartbeatAnsweredElsewhere)
+            }
+            // Consent ends a tenure without regard to promises, so any node may write it.
+            Request::Release(release) => self.holds(release.lease_id) && !call.owner_unreachable,
+            Request::Transfer(transfer) => {
+                let consents = transfer.to.is_none() && call.owner_unreachable;
+                self.holds(transfer.lease_id) && !consents
+            }
+            Request::Revoke(_) | Request::Pin(..) | Request::Unpin(..) => true,
+            Request::FenceSkip(..) | Request::AskHandover(_) => true,
+            Request::Forget(..) | Request::WriteTombstone | Request::View => false,
+        }
+    }
+
+    /// R6: the revocation of a kept lease may have landed after the session was adopted, and the node that ordered it
+    /// is gone. Its floor then does not cover what the session's current home node promised. So that node reissues the
+    /// revocation.
+    pub(super) fn have_reordered(&self, out: &mut Effects<C>) {
+        if let (Some(bond), Some(_)) = (self.record.bond(), &self.record.revocation) {
+            out.push(Effect::Reorder(bond.session));
+        }
+    }
+
+    /// Whether an administrator revoked the tenure.
+    fn is_ordered(&self) -> bool {
+        self.record.revocation.is_some()
+    }
+
+    /// R5: adopts the lease of a dead home node, with the same owner and token, and answers the call when that is
+    /// durable.
+    pub(super) fn adopt_for(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let nonce = (env.nonces)();
+        let record = self.successor(nonce, env);
+        let mut flight = Flight::new(record, self.revision, Vec::new());
+        flight.cause = Some(call);
+        self.launch_as_home(flight, env, out);
+    }
+
+    /// Starts a write that keeps a tenure or an offer and so makes this node its home node. It does so only while this
+    /// node may promise. An incarnation that has no record, or let it run out, would leave the lease to a home node
+    /// that others find dead or do not find at all.
+    pub(super) fn launch_as_home(
+        &mut self,
+        flight: Flight<C>,
+        env: &Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        if env.terms.may_promise(env.now) {
+            self.launch(flight, out);
+        } else if let Some(call) = flight.cause {
+            out.push(Effect::Reply(call.caller, Answer::Lapsed));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What a node puts off while it may not promise, and what it owes the holders after that (R2).
+
+use super::{
+    context::Env,
+    lease::{Home, Lease, RETRY},
+};
+use crate::lease::{message::Caller, primitives::Moment, records::State};
+
+impl<C: Caller> Lease<C> {
+    /// R2, after the node could not promise for a while: every tenure gets one more ttl from `since`, but not a second
+    /// time before its holder was heard.
+    pub fn void_promises(&mut self, since: Moment) {
+        if self.record.state == State::Held && !self.graced {
+            self.floor = self.floor.max(since + self.record.own_ttl());
+            self.graced = true;
+        }
+    }
+
+    /// Whether this node must sit out. While it may not promise, it ends no tenure, because the holders could not reach
+    /// it. It puts off what is due and reports nothing.
+    pub(super) fn sits_out(&mut self, env: &Env<'_>) -> bool {
+        let reading = self.flight().is_some_and(|flight| flight.reading);
+        if env.terms.may_promise(env.now) || reading {
+            return false;
+        }
+        match self.record.state {
+            State::Held if self.home != Home::Living => {
+                let span = self.record.own_ttl();
+                if !self.graced {
+                    self.floor = self.floor.max(env.now + span);
+                }
+                if self.run_out(env.now) {
+                    // A lease whose session is over has a span of zero: it is due again at once.
+                    let awaited = self.waiters_len() > 0;
+                    self.busy().retry_at = env.now + if awaited { RETRY } else { span.max(RETRY) };
+                    return true;
+                }
+            }
+            State::Offered | State::Cooling if self.home != Home::Living => {
+                self.opens_at = self.opens_at.max(env.now + RETRY);
+            }
+            _ => {}
+        }
+        if let Some(busy) = &mut self.busy
+            && (busy.waiters.len() > 0 || busy.retry_at != Moment::ZERO || busy.over.is_some())
+        {
+            busy.retry_at = env.now + RETRY;
+        }
+        true
+    }
+
+    /// Whether anything may be granted now.
+    pub(super) fn may_grant(&self, env: &Env<'_>) -> bool {
+        env.terms.may_promise(env.now) && !self.is_frozen(env)
+    }
+
+    /// R7: whether the store went backwards, or the key's token belongs to a later epoch than this node's.
+    pub(super) fn is_frozen(&self, env: &Env<'_>) -> bool {
+        env.terms.frozen || self.token.epoch() > env.terms.epoch
+    }
+}

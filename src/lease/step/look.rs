@@ -1,0 +1,121 @@
+//! Looks: what is known of the record is compared with the store before a call is refused because of it (R5).
+
+use super::{
+    context::Env,
+    lease::{Home, Lease, RETRY},
+};
+use crate::lease::{
+    message::{Answer, Call, Caller, Effect, Effects, Loaded, Request, StoreError},
+    primitives::{Moment, Revision},
+    records::State,
+};
+
+impl<C: Caller> Lease<C> {
+    /// Whether the call would be refused because of a record that another node may have changed without this node's
+    /// knowledge. That can happen at the home node, too: others write consent without it, and it may have been found
+    /// dead. A call that leads to a write needs no look: the compare-and-set is one.
+    pub(super) fn needs_look(&self, call: &Call<C>, env: &Env<'_>) -> bool {
+        // A look that is still under way says nothing.
+        let busy = self.busy.as_ref();
+        let fresh = busy.is_some_and(|busy| !busy.looking && call.received <= busy.looked);
+        if fresh || env.terms.peers.is_none() {
+            return false;
+        }
+        match &call.request {
+            Request::Acquire(acquire) => self.home != Home::Here && !acquire.allow_stale,
+            Request::Heartbeat(beat) => !self.holds(beat.lease_id),
+            Request::Release(release) => !self.holds(release.lease_id),
+            Request::Transfer(transfer) => !self.holds(transfer.lease_id),
+            Request::Revoke(_) => self.record.state == State::Free,
+            Request::AskHandover(_) => self.record.tenure.is_none(),
+            Request::FenceSkip(..) => self.record.fences().is_empty(),
+            Request::Pin(by, _) => self.record.pins.contains(by) || self.pins_wait(),
+            Request::Unpin(by, _) => !self.record.pins.contains(by) || self.pins_wait(),
+            Request::Forget(..) => self.record.state != State::Free,
+            Request::WriteTombstone | Request::View => false,
+        }
+    }
+
+    /// Whether a change of the pins waits for a look. A later change of them must wait as well.
+    fn pins_wait(&self) -> bool {
+        let waits = |call: &Call<C>| matches!(call.request, Request::Pin(..) | Request::Unpin(..));
+        self.busy.as_ref().is_some_and(|busy| busy.looking && busy.deferred.iter().any(waits))
+    }
+
+    /// Defers the call until the store was read, ahead of calls that arrived later.
+    pub(super) fn look_for(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if self.busy().deferred.len() >= env.terms.inflight_per_key {
+            out.push(Effect::Reply(call.caller, Answer::Busy));
+            return;
+        }
+        let deferred = &mut self.busy().deferred;
+        let at = deferred.iter().position(|later| later.received > call.received);
+        deferred.insert(at.unwrap_or(deferred.len()), call);
+        if !self.busy().looking {
+            self.look(env, out);
+        }
+    }
+
+    /// Compares what is known with the store. The read answers every call that arrived before this moment.
+    pub(super) fn look(&mut self, env: &Env<'_>, out: &mut Effects<C>) {
+        let busy = self.busy();
+        (busy.looking, busy.looked, busy.crossed) = (true, env.now, false);
+        busy.stale = 0;
+        out.push(Effect::Read);
+    }
+
+    /// The store answered a look.
+    pub(super) fn looked(
+        &mut self,
+        there: Result<Loaded, StoreError>,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        if !self.busy.as_ref().is_some_and(|busy| busy.looking) {
+            return;
+        }
+        let known = self.revision;
+        let busy = self.busy();
+        busy.looking = false;
+        if std::mem::take(&mut busy.crossed) || busy.flight.is_some() {
+            // A write was sent meanwhile: the read may show what was there before it.
+            (busy.looked, busy.stale) = (Moment::ZERO, u64::MAX);
+            return;
+        }
+        match there {
+            Err(error) => {
+                // The callers in the queue are not forgotten: the next look follows soon.
+                (busy.stale, busy.retry_at) = (u64::MAX, env.now + RETRY);
+                for call in std::mem::take(&mut busy.deferred) {
+                    out.push(Effect::Reply(call.caller, Answer::Store(error.clone())));
+                }
+            }
+            Ok(Loaded::Absent) if known == Revision::ABSENT => {}
+            // What is known is at least as new.
+            Ok(Loaded::Record(revision, _) | Loaded::Quarantined(revision, _))
+                if revision <= known && self.quarantine.is_none() => {}
+            Ok(there) => {
+                self.rebase(there, env, out);
+                self.recall_repeats();
+                self.send_home(env, out);
+                if self.flight().is_none() {
+                    self.serve_waiters(env, out);
+                }
+            }
+        }
+    }
+
+    /// Another node made the change `seq` of the key. With `u64::MAX`, it may have made any change.
+    pub(super) fn stale(&mut self, seq: u64, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let own = self.record.state != State::Free && self.record.node == env.terms.node;
+        if seq <= self.record.seq || (seq == u64::MAX && own) {
+            return;
+        }
+        let busy = self.busy();
+        if busy.flight.is_some() || busy.looking {
+            busy.stale = busy.stale.max(seq);
+        } else {
+            self.look(env, out);
+        }
+    }
+}

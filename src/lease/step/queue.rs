@@ -1,0 +1,146 @@
+//! The queue of one key: who waits in it, who is served next, and where it moves (R9).
+
+use super::{
+    acquire::takes_back,
+    context::Env,
+    grant::accepting,
+    lease::{Home, Lease, RETRY},
+    repeat::repeated,
+    waiters::Waiter,
+};
+use crate::lease::{
+    message::{Answer, Call, Caller, Effect, Effects, StoreError},
+    primitives::Moment,
+    records::State,
+};
+
+impl<C: Caller> Lease<C> {
+    /// Whether a caller in the queue is entitled to the key and will be granted it as soon as the store is asked again. A
+    /// new caller must not overtake it.
+    pub(super) fn would_overtake(&self, now: Moment) -> bool {
+        let shut = self.record.state == State::Cooling && !self.opened(now);
+        !shut && !self.offer_stands(now) && self.is_awaited()
+    }
+
+    pub(super) fn queue_up(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if waiter.deadline() > env.now {
+            if self.waiters().is_full(env.terms.waiters_per_key) {
+                out.push(Effect::Reply(waiter.caller, Answer::Busy));
+            } else {
+                self.inquire_session(out);
+                // An earlier actor of this key may have claimed the caller for a grant. That grant did not happen.
+                waiter.caller.unclaim();
+                self.waiters().park(waiter);
+            }
+        } else if self.record.state == State::Free {
+            let why = "waiting callers are granted the key first, once the store accepts writes";
+            let error = StoreError::Unavailable(why.into());
+            out.push(Effect::Reply(waiter.caller, Answer::Store(error)));
+        } else {
+            self.inquire_session(out);
+            let why = self.closed();
+            self.refuse(waiter, why, env, out);
+        }
+    }
+
+    /// Takes every caller out of the queue whose request the record already knows. Their calls are handled again
+    /// instead.
+    pub(super) fn recall_repeats(&mut self) {
+        if self.waiters_len() == 0 {
+            return;
+        }
+        let record = self.record.clone();
+        let repeats = self.waiters().take(|waiter| repeated(&record, &waiter.acquire).is_some());
+        for waiter in repeats.into_iter().rev() {
+            self.busy().deferred.push_front(waiter.into());
+        }
+    }
+
+    /// Grants an open key to the first caller in the queue that may have it.
+    pub(super) fn serve_waiters(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if self.waiters_len() == 0 {
+            return;
+        }
+        if self.is_spent_session(env) {
+            // They asked before the session's key was spent. They are refused now.
+            let late: Vec<_> = self.waiters().drain().map(Call::from).collect();
+            return self.busy().deferred.extend(late);
+        }
+        if self.retrying(env.now) {
+            return;
+        }
+        if !self.may_grant(env) {
+            self.busy().retry_at = env.now + RETRY;
+            return;
+        }
+        let accepts = accepting(env.terms);
+        let next = match self.record.state {
+            State::Held | State::Fencing => return,
+            State::Cooling if env.now < self.opens_at => {
+                let record = self.record.clone();
+                self.waiters().next(accepts, |acquire| takes_back(&record, acquire))
+            }
+            State::Offered if env.now < self.opens_at => {
+                let to = self.record.offer.as_ref().map(|offer| offer.to.clone());
+                self.waiters().next(accepts, |acquire| Some(&acquire.owner) == to.as_ref())
+            }
+            State::Free | State::Offered | State::Cooling => self.waiters().next(accepts, |_| true),
+        };
+        if let Some(waiter) = next {
+            self.grant(waiter, None, env, out);
+        }
+    }
+
+    /// The first caller in the queue that may be granted a key which is open to all callers.
+    pub(super) fn next_waiter(&mut self, env: &Env<'_>) -> Option<Waiter<C>> {
+        if self.waiters_len() == 0 || !self.may_grant(env) || self.is_spent_session(env) {
+            return None;
+        }
+        self.waiters().next(accepting(env.terms), |_| true)
+    }
+
+    /// Refuses every caller in the queue whose time to wait is over.
+    pub(super) fn refuse_overdue(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if self.waiters_len() == 0 {
+            return;
+        }
+        let trouble = self.busy().trouble.clone();
+        for waiter in self.waiters().take_overdue(env.now) {
+            match &trouble {
+                Some(error) => {
+                    out.push(Effect::Reply(waiter.caller, Answer::Store(error.clone())));
+                }
+                None => self.refuse(waiter, self.closed(), env, out),
+            }
+        }
+    }
+
+    /// R9: whether a caller must wait at another node. Callers wait at the key's home node, in one queue, while that
+    /// node is alive. A caller that waits on several keys waits here, and so does one that the home node did not
+    /// answer.
+    pub(super) fn queues_elsewhere(&self, waiter: &Waiter<C>, env: &Env<'_>) -> bool {
+        let acquire = &waiter.acquire;
+        let tenure = self.record.tenure.as_ref();
+        self.home == Home::Living
+            && self.record.state != State::Free
+            && waiter.deadline() > env.now
+            && !waiter.owner_unreachable
+            && !waiter.caller.is_registration()
+            && tenure.is_none_or(|tenure| tenure.owner != acquire.owner)
+            && repeated(&self.record, acquire).is_none()
+            && !self.open_to(acquire, env.now)
+    }
+
+    /// Moves the queue to the key's new home node.
+    pub(super) fn send_home(&mut self, env: &Env<'_>, out: &mut Effects<C>) {
+        if self.home != Home::Living || self.waiters_len() == 0 {
+            return;
+        }
+        let mut waiters = std::mem::take(self.waiters());
+        let moving = waiters.take(|waiter| self.queues_elsewhere(waiter, env));
+        *self.waiters() = waiters;
+        for waiter in moving {
+            out.push(Effect::Reply(waiter.caller, Answer::Elsewhere(self.record.node)));
+        }
+    }
+}

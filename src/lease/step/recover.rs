@@ -1,0 +1,147 @@
+//! Starts a lease from what the store holds and from nothing else.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    context::Env,
+    flight::Flight,
+    lease::{Home, Lease, Quarantine},
+};
+use crate::lease::{
+    message::{Alarm, Caller, Effect, Effects, Loaded},
+    primitives::{CLIENT_DRIFT, Moment, Revision, Token},
+    records::{Record, State},
+    rules::Mutant,
+};
+
+/// How long a quarantined record is left alone before a call causes another read of it.
+const QUARANTINE: Duration = Duration::from_secs(5);
+
+/// Since when an earlier home node can have made no more promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inherited {
+    /// R10: an earlier process. It was gone at the latest when the store's lock was taken, at this moment.
+    FromProcess(Moment),
+    /// An earlier actor of this process, on this very clock. It was gone at this moment.
+    FromActor(Moment),
+}
+
+impl Inherited {
+    /// When a promise of `span` by the earlier home node has certainly run out.
+    fn end_of(self, span: Duration) -> Moment {
+        match self {
+            Self::FromProcess(locked) => locked + CLIENT_DRIFT.stretch(span),
+            Self::FromActor(gone) => gone + span,
+        }
+    }
+}
+
+impl<C: Caller> Lease<C> {
+    /// Builds a lease from what the store holds. It keeps what an earlier home node may have promised: the tenure does
+    /// not end before `inherited` says that every such promise ran out. A tenure that an earlier actor of this process
+    /// left is written once before anything is promised under it.
+    #[must_use]
+    pub fn recover(there: Loaded, inherited: Inherited, env: &mut Env<'_>) -> (Self, Effects<C>) {
+        let mut lease = Self::with(Arc::new(Record::absent()), Revision::ABSENT);
+        let mut out = Vec::new();
+        lease.adopt(there, inherited, env, &mut out);
+        if env.terms.breaks(Mutant::FenceNotSucceeded) {
+            lease.leave_fences_to_the_dead();
+        }
+        lease.run_fences(env, &mut out);
+        (lease, out)
+    }
+
+    /// Another writer wrote the record: starts from what it wrote.
+    pub(super) fn rebase(&mut self, there: Loaded, env: &mut Env<'_>, out: &mut Effects<C>) {
+        self.promised = Moment::ZERO;
+        self.adopt(there, Inherited::FromActor(env.now), env, out);
+    }
+
+    /// Writes the record of a tenure once more, unchanged, and promises nothing until that is durable. The actor before
+    /// this one may have died with a write in flight. If that write landed now, it could end the tenure while this
+    /// actor's promise runs. Once this write is committed, the other one cannot land any more.
+    fn confirm(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
+        if self.record.state != State::Held || env.terms.breaks(Mutant::PromiseUnconfirmed) {
+            return;
+        }
+        let nonce = (env.nonces)();
+        let record = self.successor(nonce, env);
+        let mut flight = Flight::new(record, self.revision, Vec::new());
+        flight.ends = true;
+        flight.doubted = true;
+        self.launch(flight, out);
+    }
+
+    /// Quarantines the record. It is not read again before every promise that this node made under it has run out.
+    fn quarantine(&mut self, why: Box<str>, before: Option<Quarantine>, now: Moment) {
+        let span = self.record.promise_span().max(QUARANTINE);
+        let until = now + CLIENT_DRIFT.stretch(span);
+        let promised_elsewhere = self.home == Home::Living
+            || self.record.bond().is_some()
+            || before.is_some_and(|before| before.promised_elsewhere);
+        self.forget_record();
+        self.token = Token::default();
+        self.lease_id = None;
+        self.floor = Moment::ZERO;
+        self.quarantine = Some(Quarantine { why, until, promised_elsewhere });
+    }
+
+    /// Forgets everything about the key except how many changes it had.
+    fn forget_record(&mut self) {
+        self.record = Arc::new(Record { seq: self.record.seq, ..Record::absent() });
+        self.home = Home::Here;
+    }
+
+    fn adopt(&mut self, there: Loaded, from: Inherited, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let before = self.quarantine.take();
+        let promised = before.as_ref().is_some_and(|before| before.promised_elsewhere);
+        match there {
+            Loaded::Absent if self.revision == Revision::ABSENT => {}
+            Loaded::Absent if self.record.state == State::Free && !promised => {
+                // The key was not held, and its record was removed. The store's revisions continue above the earlier
+                // ones.
+                self.forget_record();
+                self.revision = Revision::ABSENT;
+                self.settled_on(env);
+            }
+            Loaded::Absent => self.quarantine("the store lost the record".into(), before, env.now),
+            Loaded::Record(revision, record) => {
+                self.revision = revision;
+                self.record = record;
+                (self.home, self.graced) = (Home::Here, false);
+                self.settled_on(env);
+                self.floor = match self.record.state {
+                    State::Held if !env.terms.breaks(Mutant::RestartWithEmptyPromises) => {
+                        let halved = env.terms.breaks(Mutant::RestartGraceHalved);
+                        from.end_of(self.record.promise_span() / if halved { 2 } else { 1 })
+                    }
+                    _ => Moment::ZERO,
+                };
+                if matches!(self.record.state, State::Offered | State::Cooling | State::Fencing) {
+                    self.opens_at = from.end_of(Duration::from_millis(self.record.span_ms()));
+                }
+                self.inquire_session(out);
+                self.reckon(env, out);
+                if matches!(from, Inherited::FromActor(_)) && self.home == Home::Here {
+                    self.confirm(env, out);
+                }
+            }
+            Loaded::Quarantined(revision, why) => {
+                self.revision = revision;
+                self.quarantine(why.to_string().into(), before, env.now);
+                out.push(Effect::Alarm(Alarm::Quarantined(why)));
+            }
+        }
+    }
+
+    /// Sets what is derived from the settled record.
+    pub(super) fn settled_on(&mut self, env: &Env<'_>) {
+        self.token = self.record.token(self.revision);
+        self.lease_id = self
+            .record
+            .tenure
+            .as_ref()
+            .map(|tenure| env.terms.secret.lease_id(env.key, tenure.grant_nonce));
+    }
+}

@@ -1,0 +1,61 @@
+//! R11: a heartbeat for a tenure that expired revives it.
+
+use super::{context::Env, flight::Flight, lease::Lease};
+use crate::lease::{
+    message::{Answer, Call, Caller, Effect, Effects, Lost, Request},
+    records::{Change, ChangeKind, State},
+    rules::Mutant,
+};
+
+impl<C: Caller> Lease<C> {
+    /// R11: an expired tenure goes on under its token, while nobody took the key.
+    pub(super) fn revive_or_refuse(
+        &mut self,
+        call: Call<C>,
+        env: &mut Env<'_>,
+        out: &mut Effects<C>,
+    ) {
+        let Request::Heartbeat(beat) = &call.request else { return };
+        let lost = self.lost(beat.lease_id, env);
+        let mutant_active = env.terms.breaks(Mutant::RevivalAfterFence);
+        let open = match self.record.state {
+            State::Free | State::Cooling => true,
+            State::Fencing => mutant_active,
+            State::Held | State::Offered => false,
+        };
+        let expired = lost == Lost::Ended(ChangeKind::Expired)
+            || (mutant_active && lost == Lost::Fenced)
+            || (env.terms.breaks(Mutant::RevivalOfAnyEnd) && lost != Lost::UnknownLease);
+        let previous = self.record.previous.as_ref();
+        let outlived = previous.is_some_and(|ended| Self::is_outlived(ended.tenure.token, env));
+        if !open || !expired || outlived || self.is_spent_session(env) {
+            out.push(Effect::Reply(call.caller, Answer::Lost(lost)));
+            return;
+        }
+        let nonce = (env.nonces)();
+        let mut record = self.successor(nonce, env);
+        let Some(ended) = record.previous.take() else { return };
+        let mut tenure = ended.tenure;
+        tenure.ttl_ms = beat.ttl_ms.unwrap_or(tenure.ttl_ms);
+        record.state = State::Held;
+        record.seq += 1;
+        if let Some(value) = &beat.value {
+            record.value = Some(value.clone());
+        }
+        record.cancel_fences(tenure.token);
+        let change = Change {
+            kind: ChangeKind::Granted,
+            seq: record.seq,
+            owner: Some(tenure.owner.clone()),
+            token: tenure.token,
+            previous: Some((tenure.owner.clone(), tenure.token)),
+            reason: Some("revived".into()),
+            actor: None,
+            session: None,
+        };
+        record.tenure = Some(tenure);
+        let mut flight = Flight::new(record, self.revision, vec![change]);
+        flight.cause = Some(call);
+        self.launch_as_home(flight, env, out);
+    }
+}

@@ -1,0 +1,73 @@
+//! An administrator ends the tenure, or withdraws an offer.
+
+use super::{context::Env, draft::End, flight::Flight, lease::Lease};
+use crate::lease::{
+    message::{Answer, Call, Caller, Effect, Effects, Request},
+    primitives::Moment,
+    records::{Change, ChangeKind, Revocation, State},
+    rules::Mutant,
+};
+
+impl<C: Caller> Lease<C> {
+    /// A revocation. A graceful one only stops promises, and the end waits for max(S, F).
+    pub(super) fn revoke(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Request::Revoke(revoke) = &call.request else { return };
+        let holder = self.record.tenure.as_ref().map(|tenure| &tenure.owner);
+        let other = (revoke.owner.is_some() && revoke.owner.as_ref() != holder)
+            || revoke.token.is_some_and(|token| token != self.token);
+        let unheld = holder.is_none();
+        if other || (unheld && !self.offer_stands(env.now)) {
+            let view = Box::new(self.view(env.now));
+            out.push(Effect::Reply(call.caller, Answer::NotHeld(view)));
+        } else if unheld {
+            self.withdraw_offer(call, env, out);
+        } else if revoke.immediately
+            || self.run_out(env.now)
+            || env.terms.breaks(Mutant::RevokeCutsPromises)
+            || (self.record.handover.is_some() && env.terms.breaks(Mutant::HandoverCutsPromises))
+        {
+            let end = End {
+                reason: Some(revoke.reason.clone()),
+                actor: Some(revoke.actor.clone()),
+                ..End::of(ChangeKind::Revoked)
+            };
+            self.end(end, Some(call), env, out);
+        } else if !self.record.pins.is_empty() {
+            let view = Box::new(self.view(env.now));
+            out.push(Effect::Reply(call.caller, Answer::Pinned(view)));
+        } else {
+            let order = Revocation { reason: revoke.reason.clone(), actor: revoke.actor.clone() };
+            self.floor = self.floor.max(revoke.floor.unwrap_or(Moment::ZERO));
+            let nonce = (env.nonces)();
+            let mut record = self.successor(nonce, env);
+            record.floor_ms = self.promise_left_ms(env.now);
+            record.revocation = Some(Box::new(order));
+            let mut flight = Flight::new(record, self.revision, Vec::new());
+            flight.ends = true;
+            flight.cause = Some(call);
+            self.launch_as_home(flight, env, out);
+        }
+    }
+
+    fn withdraw_offer(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Request::Revoke(revoke) = &call.request else { return };
+        let nonce = (env.nonces)();
+        let mut record = self.successor(nonce, env);
+        record.state = State::Free;
+        record.offer = None;
+        record.seq += 1;
+        let change = Change {
+            kind: ChangeKind::Revoked,
+            seq: record.seq,
+            owner: None,
+            token: self.token,
+            previous: None,
+            reason: Some(revoke.reason.clone()),
+            actor: Some(revoke.actor.clone()),
+            session: None,
+        };
+        let mut flight = Flight::new(record, self.revision, vec![change]);
+        flight.cause = Some(call);
+        self.launch(flight, out);
+    }
+}

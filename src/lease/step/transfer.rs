@@ -1,0 +1,47 @@
+//! The holder hands the key over to a successor.
+
+use super::{context::Env, draft::End, flight::Flight, grant::accepting, lease::Lease};
+use crate::lease::{
+    message::{Answer, Call, Caller, Effect, Effects, Lost, Request},
+    records::{ChangeKind, Offer, State},
+};
+
+impl<C: Caller> Lease<C> {
+    pub(super) fn transfer(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Request::Transfer(transfer) = &call.request else { return };
+        // A holder that names a successor would decide about a key that an administrator took. One that names none
+        // gives it up.
+        let ordered = self.record.revocation.is_some() && transfer.to.is_some();
+        if !self.holds(transfer.lease_id) || ordered {
+            let lost = if self.holds(transfer.lease_id) {
+                Lost::Ended(ChangeKind::Revoked)
+            } else {
+                self.lost(transfer.lease_id, env)
+            };
+            out.push(Effect::Reply(call.caller, Answer::Lost(lost)));
+            return;
+        }
+        let end = End { value: transfer.value.clone(), ..End::of(ChangeKind::Transferred) };
+        let Some(to) = transfer.to.clone() else {
+            let reason = Some("to any successor".into());
+            return self.end(End { reason, ..end }, Some(call), env, out);
+        };
+        let end = End { reason: Some(format!("to {to}").into()), ..end };
+        let span_ms = transfer.offer_ms.unwrap_or_else(|| self.ttl_ms());
+        let offer = Offer { to: to.clone(), span_ms };
+        let draft = self.ended(end, Some(offer), env);
+        let offered = draft.record.state == State::Offered;
+        let waiting = match self.waiters_len() {
+            0 => None,
+            _ if !offered || !self.may_grant(env) => None,
+            _ => self.waiters().next(accepting(env.terms), |a| a.owner == to),
+        };
+        let mut flight = match waiting {
+            Some(waiter) => self.granting(draft, waiter, env),
+            None => Flight::new(draft.record, self.revision, draft.changes),
+        };
+        flight.ends = true;
+        flight.cause = Some(call);
+        self.launch_as_home(flight, env, out);
+    }
+}

@@ -1,0 +1,155 @@
+//! Callers that wait for a key, served first in, first out.
+
+use std::collections::VecDeque;
+
+use crate::lease::{
+    message::{Acquire, Call, Caller, Request},
+    primitives::Moment,
+};
+
+/// A waiter: a caller that wants to own the key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Waiter<C> {
+    /// The caller.
+    pub caller: C,
+    /// When its request arrived.
+    pub received: Moment,
+    /// The request.
+    pub acquire: Box<Acquire>,
+    /// The key's home node was asked first and does not answer.
+    pub owner_unreachable: bool,
+}
+
+impl<C> Waiter<C> {
+    /// When the caller must be refused; in the past when it does not wait at all.
+    pub fn deadline(&self) -> Moment {
+        self.acquire.wait_until.unwrap_or(Moment::ZERO)
+    }
+}
+
+/// The call, to be handled again from the start.
+impl<C> From<Waiter<C>> for Call<C> {
+    fn from(waiter: Waiter<C>) -> Self {
+        let Waiter { caller, received, acquire, owner_unreachable } = waiter;
+        let request = Request::Acquire(acquire);
+        Self { caller, received, request, owner_unreachable }
+    }
+}
+
+/// The queue of one key. Its user bounds it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Waiters<C> {
+    pub(super) queue: VecDeque<Waiter<C>>,
+    /// No later than the earliest deadline in the queue.
+    pub(super) earliest: Moment,
+    /// The length of the queue at which it is next searched for callers that left.
+    sweep_at: usize,
+}
+
+/// A shorter queue is not searched for callers that left.
+const SWEEP_MIN: usize = 32;
+
+impl<C> Default for Waiters<C> {
+    fn default() -> Self {
+        Self { queue: VecDeque::new(), earliest: Moment::NEVER, sweep_at: SWEEP_MIN }
+    }
+}
+
+impl<C: Caller> Waiters<C> {
+    /// The number of waiters, including those that left and were not noticed yet.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether a waiter is still there.
+    pub fn is_awaited(&self) -> bool {
+        self.queue.iter().any(|waiter| !waiter.caller.is_gone())
+    }
+
+    /// How many waiters are still there.
+    pub fn present(&self) -> usize {
+        self.queue.iter().filter(|waiter| !waiter.caller.is_gone()).count()
+    }
+
+    /// The earliest moment at which [`Self::take_overdue`] may find a waiter.
+    pub fn earliest(&self) -> Moment {
+        if self.queue.is_empty() { Moment::NEVER } else { self.earliest }
+    }
+
+    /// Puts a caller behind those whose requests arrived before its own. When the queue has doubled since it was last
+    /// searched, callers that left are removed. So the queue is at most twice as long as the number of callers that are
+    /// there.
+    pub fn park(&mut self, waiter: Waiter<C>) {
+        if self.queue.len() >= self.sweep_at {
+            self.queue.retain(|waiter| !waiter.caller.is_gone());
+            self.sweep_at = (self.queue.len() * 2).max(SWEEP_MIN);
+        }
+        self.earliest = self.earliest.min(waiter.deadline());
+        let before = self.queue.iter().rposition(|other| other.received <= waiter.received);
+        self.queue.insert(before.map_or(0, |at| at + 1), waiter);
+    }
+
+    /// Puts a caller back at the head of the queue, where it stood.
+    pub fn put_back(&mut self, waiter: Waiter<C>) {
+        self.earliest = self.earliest.min(waiter.deadline());
+        self.queue.push_front(waiter);
+    }
+
+    /// Whether `limit` callers wait that are still there. Removes those that left.
+    pub fn is_full(&mut self, limit: usize) -> bool {
+        if self.queue.len() >= limit {
+            self.queue.retain(|waiter| !waiter.caller.is_gone());
+        }
+        self.queue.len() >= limit
+    }
+
+    /// Takes out the first waiter that fits and accepts (its claim is taken). Those before it that fit and do not
+    /// accept are removed.
+    pub fn next(
+        &mut self,
+        accepts: fn(&C) -> bool,
+        fits: impl Fn(&Acquire) -> bool,
+    ) -> Option<Waiter<C>> {
+        let mut at = 0;
+        while at < self.queue.len() {
+            if fits(&self.queue[at].acquire) {
+                let waiter = self.queue.remove(at)?;
+                if accepts(&waiter.caller) {
+                    return Some(waiter);
+                }
+            } else {
+                at += 1;
+            }
+        }
+        None
+    }
+
+    /// Takes out every waiter whose deadline passed.
+    pub fn take_overdue(&mut self, now: Moment) -> Vec<Waiter<C>> {
+        if self.earliest() > now {
+            return Vec::new();
+        }
+        let (overdue, queue) = std::mem::take(&mut self.queue)
+            .into_iter()
+            .partition::<VecDeque<_>, _>(|waiter| waiter.deadline() <= now);
+        self.queue = queue;
+        self.earliest = self.queue.iter().map(Waiter::deadline).min().unwrap_or(Moment::NEVER);
+        overdue.into()
+    }
+
+    /// Takes out every waiter that is `such`, in their order.
+    pub fn take(&mut self, such: impl Fn(&Waiter<C>) -> bool) -> Vec<Waiter<C>> {
+        if !self.queue.iter().any(&such) {
+            return Vec::new();
+        }
+        let (taken, queue) =
+            std::mem::take(&mut self.queue).into_iter().partition::<VecDeque<_>, _>(such);
+        self.queue = queue;
+        taken.into()
+    }
+
+    /// Takes out every waiter.
+    pub fn drain(&mut self) -> impl Iterator<Item = Waiter<C>> {
+        std::mem::take(&mut self.queue).into_iter()
+    }
+}
