@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use tenure::{
     actor::{Arbiters, Limits, claim_this_thread},
     clock::{Clock, Entropy, SystemClock, SystemEntropy},
-    lease::{Heartbeat, Key, LeaseId, Owner, Release},
+    lease::{Heartbeat, Key, LeaseId, Owner, Release, Rules},
     manager::{AcquireOne, CallLimits, Manager, Parts},
     store::embedded::{EmbeddedStore, Fresh, Options},
     telemetry::{Metrics, OwnershipLog, Recorder},
@@ -49,8 +49,7 @@ fn open(dir: &std::path::Path, system: &actix::SystemRunner) -> Arc<Manager> {
             inflight_per_key: 1000,
             metrics: Arc::new(Metrics::register("embedded")),
             ownership_log: OwnershipLog::new(1),
-            #[cfg(feature = "testing")]
-            broken: None,
+            rules: Rules::default(),
         })
         .await
         .expect("the manager opens")

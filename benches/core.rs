@@ -6,7 +6,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use tenure::lease::{
     Acquire, Call, Caller, ClusterSecret, Effect, Env, Epoch, Heartbeat, Inherited, Input, Key,
     Lease, LeaseId, Loaded, Moment, NodeContext, Nonce, Owner, Record, Release, Request, Revision,
-    Settled,
+    Rules, Settled,
 };
 
 struct Nobody;
@@ -42,8 +42,7 @@ impl World {
             secret: ClusterSecret::new(&[7; 32]),
             waiters_per_key: 100,
             inflight_per_key: 100,
-            #[cfg(feature = "testing")]
-            broken: None,
+            rules: Rules::default(),
         };
         let key = Key::new("shard/17").expect("a key");
         Self { key, terms, now: Moment(1 << 40), nonce: 1, revision: 0 }

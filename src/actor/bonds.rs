@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use super::{World, sweep::look, tasks::supervise, watch};
 use crate::{
     clock::{DashMap, HashMap, dash_map},
-    lease::{Key, Mutant, Nonce, Record},
+    lease::{Key, Nonce, Record},
     store::{StoreError, Tie},
 };
 
@@ -100,7 +100,7 @@ pub(super) fn start(world: &Arc<World>) {
                 let read = world.sessions.bonds.read.get();
                 let _ = missed.wait_for(|missed| *missed != read).await;
             }
-            if world.breaks(Mutant::BondsNotReadAnew) {
+            if !world.protocol.leases_of_sessions_are_read_again_after_a_gap() {
                 world.sessions.bonds.complete(world.sessions.bonds.missed.get());
             } else if let Err(error) = read_all(&world, |_, _| {}).await {
                 tracing::warn!(%error, "cannot search for the leases of sessions; retrying");

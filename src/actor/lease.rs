@@ -23,7 +23,7 @@ use crate::{
     clock::Chance,
     lease::{
         Alarm, Answer, Call, Effect, Effects, Epoch, Inherited, Input, Lease, Loaded, Moment,
-        Mutant, Nonce, Request, SessionOver, Settled, State, StoreError, Token, View, WriteEffect,
+        Nonce, Request, SessionOver, Settled, State, StoreError, Token, View, WriteEffect,
     },
     store::{Found, Outcome, Write},
     telemetry::PoolMetrics,
@@ -335,11 +335,9 @@ impl LeaseActor {
     fn write(&mut self, began: Moment, write: WriteEffect, ctx: &mut Context<Self>) {
         let WriteEffect { expected, record, changes } = write;
         let key = self.exit_notice.key().clone();
-        if self.world.breaks(Mutant::SessionFreedBeforeTombstone)
-            && let Some(digest) = key.session()
-            && changes.iter().any(|change| change.kind.ends_tenure())
+        if let Some(session) = self.world.protocol.a_session_that_is_over_once_sent(&key, &changes)
         {
-            self.world.sessions.left(SessionOver::unknown(digest));
+            self.world.sessions.left(SessionOver::unknown(session));
         }
         let write = if record.epoch < self.world.store.meta().epoch {
             // R7: the write may be based on a state that the store no longer has.

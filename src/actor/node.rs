@@ -24,7 +24,7 @@ use super::{
     tasks::supervise,
 };
 use crate::{
-    lease::{Epoch, Membership, Moment, Mutant, NodeRecord, NodeState, Nonce, Renewal, Revision},
+    lease::{Epoch, Membership, Moment, NodeRecord, NodeState, Nonce, Renewal, Revision},
     store::{FoundNode, Health, NodeOutcome, SharedStore, StoreError},
 };
 
@@ -205,7 +205,7 @@ impl Node {
         let load = self.world.homed.load(Ordering::Relaxed);
         let (expected, record) = self.with(|membership| membership.renewal(now, nonce, load));
         let record = NodeRecord { rules: self.world.rules_digest(), ..record };
-        if self.world.breaks(Mutant::PromiseBySentRecord) {
+        if !self.world.protocol.a_record_counts_only_once_committed() {
             self.world.set_terms(|terms| terms.until = record.until);
         }
         match self.shared().write_node(expected, record.clone()).await {
@@ -242,7 +242,7 @@ impl Node {
     /// R7: an incarnation promises nothing before the store's own record counts it. Whoever raises the epoch either
     /// sees this registration, or makes it fail.
     async fn register(&self, record: &NodeRecord, revision: Revision) -> bool {
-        if self.world.breaks(Mutant::PromiseUnregistered) {
+        if !self.world.protocol.a_node_registers_before_it_promises() {
             return true;
         }
         match self.shared().register(record.epoch).await {
@@ -371,22 +371,21 @@ impl Node {
             Ok(found) => found,
             Err(error) => return tracing::warn!(%error, "cannot read the nodes' records; retrying"),
         };
-        let now = self.world.clock.now();
-        let now = if self.world.breaks(Mutant::RivalCountsFromBeforeItsRead) { asked } else { now };
-        let readable = |found: FoundNode| Some((found.revision, found.record.ok()?));
-        let mut found: Vec<_> = found.into_iter().filter_map(readable).collect();
-        if self.world.breaks(Mutant::EndOfHomeFromOlderCopy) {
-            self.with(|membership| {
-                found.iter_mut().for_each(|(_, record)| keep_older(membership, record));
-            });
-        }
+        let protocol = self.world.protocol;
+        let now = protocol.a_reading_is_paired_with(asked, self.world.clock.now());
         let nonce = || self.world.entropy.nonce();
-        let findings = self.with(|membership| membership.read(&found, asked, now, nonce));
+        let findings = self.with(|membership| {
+            let readable = |found: FoundNode| {
+                let record = found.record.ok()?;
+                let known = membership.peers().get(record.incarnation).map(|peer| &peer.record);
+                Some((found.revision, protocol.a_terminal_record_counts_as_read(record, known)))
+            };
+            let found: Vec<_> = found.into_iter().filter_map(readable).collect();
+            membership.read(&found, asked, now, nonce)
+        });
         let mut gone = findings.gone;
-        for (expected, mut tombstone) in findings.dead {
-            if self.world.breaks(Mutant::TombstoneWithAuthorsInstants) {
-                (tombstone.written, tombstone.until) = (now, now + self.ttl);
-            }
+        for (expected, tombstone) in findings.dead {
+            let tombstone = protocol.a_tombstone_keeps_the_nodes_instants(tombstone, now, self.ttl);
             let (node, url) = (tombstone.incarnation, tombstone.url.clone());
             match self.shared().write_node(expected, tombstone.clone()).await {
                 NodeOutcome::Committed(revision) => {
@@ -494,14 +493,6 @@ impl Node {
                 }
             }
         }
-    }
-}
-
-/// [`Mutant::EndOfHomeFromOlderCopy`]: a terminal record keeps the D of the copy that was read before it.
-fn keep_older(membership: &Membership, record: &mut NodeRecord) {
-    let known = membership.peers().get(record.incarnation).map(|peer| &peer.record);
-    if let Some(known) = known.filter(|known| record.state.is_terminal() && !known.unseen) {
-        (record.written, record.until) = (known.written, known.until);
     }
 }
 

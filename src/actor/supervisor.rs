@@ -11,7 +11,7 @@ use tokio::sync::{broadcast::error::RecvError, mpsc::UnboundedReceiver};
 use super::{Mail, Unreachable, World, bonds, exit_notice::Death, sweep::is_pending};
 use crate::{
     clock::HashMap,
-    lease::{Key, Moment, Mutant, SessionOver, State},
+    lease::{Key, Moment, SessionOver, State},
     store::{Committed, Feed, History, News, Position, StoreError, Tie},
 };
 
@@ -140,7 +140,7 @@ async fn publish(world: Arc<World>, mut feed: Feed, mut position: Position) {
         match feed.recv().await {
             Ok(News::Gap { resume }) => {
                 position = resume;
-                if !world.breaks(Mutant::GapUnsaid) {
+                if world.protocol.a_gap_is_told() {
                     world.bus.lose(resume);
                 }
                 missed_some(&world);
@@ -162,7 +162,7 @@ async fn publish(world: Arc<World>, mut feed: Feed, mut position: Position) {
 
 /// Changes were missed: what is known only from changes is read again.
 fn missed_some(world: &World) {
-    if !world.breaks(Mutant::GhostsAfterGap) {
+    if world.protocol.ends_of_sessions_are_searched_for_after_a_gap() {
         world.sessions.doubt();
         world.pools.doubt();
     }
@@ -198,7 +198,7 @@ fn announce(world: &World, committed: Committed) {
     let own = world.is_own(committed.node);
     world.pools.heard(world, &committed, own);
     world.heard_of_handover(&committed.key, &committed.change);
-    if own || !world.breaks(Mutant::BondsOfOthersUnheard) {
+    if world.protocol.a_node_learns_whom_a_session_keeps(own) {
         world.sessions.bonds.heard(Tie::of_change(&committed.key, &committed.change));
     }
     if let Some(over) = world.sessions.heard(&committed, own) {

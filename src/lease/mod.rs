@@ -9,7 +9,7 @@
 //! | `policy` | what holds for the keys with a prefix |
 //! | `records` | what a store keeps, and its form in bytes |
 //! | `message` | what goes into a lease and what comes out: calls, inputs, effects, answers |
-//! | `rules` | the variants of the rules that tests break on purpose |
+//! | `rules` | the rules of `docs/protocol.md`, as functions, each beside the variant that tests break on purpose |
 //! | `cluster` | nodes: their membership, and what a node knows of the others |
 //! | `session` | what a session keeps, and what follows its end |
 //! | `pool` | the shares of a pool's members |
@@ -49,7 +49,7 @@ pub use policy::{
 pub use pool::{Order, arrange, balance};
 pub use primitives::{
     CLIENT_DRIFT, ClusterSecret, Drift, Epoch, InvalidName, Key, LeaseId, MAX_KEY_BYTES,
-    MAX_OWNER_BYTES, Moment, NODE_DRIFT, Nonce, NotALeaseId, Owner, Revision, Token, valid_for,
+    MAX_OWNER_BYTES, Moment, NODE_DRIFT, Nonce, NotALeaseId, Owner, Revision, Token,
 };
 pub use records::{
     Aftermath, Behavior, Bond, Change, ChangeKind, Check, CheckKind, CodecError, Ended, Fence,
@@ -57,6 +57,6 @@ pub use records::{
     NodeState, NotASessionId, Offer, Record, RequestMark, Revocation, SessionId, SessionSpec,
     State, Tenure, digest_of,
 };
-pub use rules::Mutant;
+pub use rules::{Inherited, Mutant, Rules, valid_for};
 pub use session::{Cleanup, CleanupEffect, Holdings, Inquiry, Kept, KeptEffect, Repeats, Survey};
-pub use step::{Env, Inherited, Lease, MAX_PIN_BYTES, MAX_PINS, NodeContext};
+pub use step::{Env, Lease, MAX_PIN_BYTES, MAX_PINS, NodeContext};

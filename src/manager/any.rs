@@ -14,8 +14,8 @@ use crate::{
     actor::Mail,
     clock::{Chance, HashSet},
     lease::{
-        Acquire, Bond, ChangeKind, Key, Moment, Mutant, Nonce, Order, Owner, Record, Refusal,
-        SessionId, State, View, arrange,
+        Acquire, Bond, ChangeKind, Key, Moment, Nonce, Order, Owner, Record, Refusal, SessionId,
+        State, View, arrange,
     },
     store::{Committed, Feed, Found, News},
     telemetry::PoolMetrics,
@@ -392,8 +392,7 @@ impl Manager {
             }
             // A grant of unknown outcome may exist under the request id, and a repeated call is told of it. Another key
             // in its place would be one grant too many, of which no caller is told.
-            if any.mark.is_some()
-                && !self.world.breaks(Mutant::AnyGoesOnInDoubt)
+            if self.world.protocol.a_grant_in_doubt_stops_acquire_any(any.mark.is_some())
                 && let Some(trouble) = tried.trouble.take_if(|trouble| trouble.is_in_doubt())
             {
                 return Err(trouble.into());

@@ -50,8 +50,8 @@ use crate::{
     actor::{Node, NodeView, Unanswered, World, watch},
     clock::DashMap,
     lease::{
-        Acquire, Answer, Bond, ChangeKind, Grant, Key, Moment, Mutant, Nonce, Owner, Policy,
-        Refusal, Request, SessionId, SessionSpec, StoreError, TtlBounds,
+        Acquire, Answer, Bond, ChangeKind, Grant, Key, Moment, Nonce, Owner, Policy, Refusal,
+        Request, SessionId, SessionSpec, StoreError, TtlBounds,
     },
     telemetry::{AcquireOutcome, PoolMetrics},
 };
@@ -223,8 +223,8 @@ impl Manager {
             unheard = self.acquire_kept(one, Some(bond), asked) => unheard?,
             error = self.session_ends(id) => return Err(Box::new(error).into()),
         };
-        if self.world.breaks(Mutant::GrantUnderEndingSession) {
-            unheard.grant.valid_for_ms = ttl_ms * 9 / 10;
+        if let Some(told) = self.world.protocol.a_grant_is_told_without_a_heartbeat(ttl_ms) {
+            unheard.grant.valid_for_ms = told;
             return Ok(unheard.heard().1);
         }
         match self.beat(id, asked).await {

@@ -9,7 +9,7 @@ use super::{CallLimits, Manager};
 use crate::{
     actor::{self, Arbiters, Limits, NamedPlugin, Node, Registry, Supervisor, World, watch},
     clock::{Clock, Entropy, dash_map},
-    lease::{Moment, NodeContext, Policies, StoreError},
+    lease::{Moment, NodeContext, Policies, Rules, StoreError},
     store::{Health, LeaseStore},
     telemetry::{Metrics, OwnershipLog},
 };
@@ -46,9 +46,8 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     /// The log of ownership changes.
     pub ownership_log: OwnershipLog,
-    /// The rule that a test breaks on purpose, to check that other tests notice.
-    #[cfg(any(test, feature = "testing"))]
-    pub broken: Option<crate::lease::Mutant>,
+    /// The rules of the protocol. A test may break one on purpose, to check that other tests notice.
+    pub rules: Rules,
 }
 
 /// Why a coordinator could not be opened.
@@ -82,8 +81,7 @@ impl Manager {
             secret: meta.secret.clone(),
             waiters_per_key: parts.waiters_per_key,
             inflight_per_key: parts.inflight_per_key,
-            #[cfg(any(test, feature = "testing"))]
-            broken: parts.broken,
+            rules: parts.rules,
         };
         let (deaths, exit_notices) = mpsc::unbounded_channel();
         let world = Arc::new(World::new(

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     actor::Session,
     lease::{
-        Answer, Bond, Heartbeat, Holdings, Key, Lost, Mutant, Nonce, Owner, Release, SessionId,
+        Answer, Bond, Heartbeat, Holdings, Key, Lost, Nonce, Owner, Release, SessionId,
         SessionSpec, State, Token, View,
     },
     store::Range,
@@ -282,7 +282,8 @@ impl Manager {
         asked: Asked,
     ) -> Result<(Bond, u64), SessionError> {
         let known = self.world.sessions.get(id.digest);
-        let session = match known.filter(|_| self.world.breaks(Mutant::GrantUnderEndingSession)) {
+        let heard = self.world.protocol.a_session_is_heard_before_a_grant();
+        let session = match known.filter(|_| !heard) {
             Some(known) => known,
             None => self.beat(id, asked).await?.0,
         };

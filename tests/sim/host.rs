@@ -15,7 +15,7 @@ use std::{
 use tenure::{
     actor::{Arbiters, Heard, Limits, Mail, NamedPlugin, Promise, Witnessed},
     clock::{Clock, SeededEntropy},
-    lease::{Epoch, Key, Mutant, Nonce, Policies, State},
+    lease::{Epoch, Key, Mutant, Nonce, Policies, Rules, State},
     manager::{CallLimits, Manager, Parts},
     store::{Found, LeaseStore},
     telemetry::{Metrics, OwnershipLog},
@@ -305,7 +305,7 @@ impl Life {
             inflight_per_key: 1000,
             metrics: Arc::new(Metrics::register("sim")),
             ownership_log: OwnershipLog::new(0),
-            broken: site.mutant,
+            rules: Rules::breaking(site.mutant),
         }
     }
 

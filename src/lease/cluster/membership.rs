@@ -8,6 +8,7 @@ use super::{address::is_loopback, peer::Peer, peers::Peers};
 use crate::lease::{
     primitives::{Epoch, Moment, Nonce, Revision},
     records::{NodeRecord, NodeState},
+    rules::Rules,
 };
 
 /// The membership of one incarnation of a node.
@@ -23,7 +24,7 @@ pub struct Membership {
     pub(super) unbroken_since: Moment,
     /// The node could not promise for a while, and its record was not renewed since.
     lapsed: bool,
-    /// The last moment at which it could promise again after it could not.
+    /// When its latest lapse ended; zero if it never lapsed.
     pub(super) resumed: Moment,
     leaving: bool,
     pub(super) peers: Peers,
@@ -116,7 +117,7 @@ impl Membership {
         if self.committed && !self.leaving { self.record.until } else { Moment::ZERO }
     }
 
-    /// The last moment at which the node could promise again after it could not.
+    /// When the node's latest lapse ended; [`Moment::ZERO`] if it never lapsed.
     #[must_use]
     pub fn resumed(&self) -> Moment {
         self.resumed
@@ -251,11 +252,7 @@ impl Membership {
     /// address identifies no process. A loopback address does so only within its place.
     fn is_predecessor(&self, record: &NodeRecord) -> bool {
         let own = &self.record;
-        let same_place = own.place != 0 && record.place == own.place;
-        !self.looked_around
-            && !own.url.is_empty()
-            && record.url == own.url
-            && (same_place || !is_loopback(&own.url))
+        !self.looked_around && Rules::a_process_replaces_a_node(own, record, is_loopback(&own.url))
     }
 
     /// R3: whether the node let D pass on its own clock. This node could reach the store all along, and read the record
@@ -263,11 +260,10 @@ impl Membership {
     fn ran_out(&self, record: &NodeRecord, asked: Moment, now: Moment) -> bool {
         let Some(peer) = self.peers.get(record.incarnation) else { return false };
         let ttl = Duration::from_millis(self.record.ttl_ms.max(record.ttl_ms));
-        let reachable = self.committed
-            && now < self.record.until
-            && self.unbroken_since != Moment::NEVER
-            && asked >= self.unbroken_since + ttl;
-        reachable && peer.lower_bound(now) >= record.until
+        let alive = self.committed && now < self.record.until;
+        alive
+            && Rules::a_judge_was_in_touch(self.unbroken_since, asked, ttl)
+            && Rules::a_record_ran_out(peer.lower_bound(now), record.until)
     }
 
     /// The tombstone that this node wrote is durable, or it read a tombstone that names no instants.

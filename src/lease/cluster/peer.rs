@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use crate::lease::{
-    primitives::{Moment, NODE_DRIFT},
-    records::{MAX_NODE_TTL_MS, NodeRecord, NodeState, Record, State},
+    primitives::Moment,
+    records::{NodeRecord, Record, State},
+    rules::Rules,
 };
 
 /// What this node knows of another incarnation.
@@ -59,23 +60,19 @@ impl Peer {
     #[must_use]
     pub fn lower_bound(&self, now: Moment) -> Moment {
         let (written, read) = self.pair;
-        written + NODE_DRIFT.shrink(now.since(read))
+        Rules::another_clock_shows_at_least(written, read, now)
     }
 
     /// The moment on this node's clock from which its clock has certainly reached `instant`.
     #[must_use]
     pub fn reaches(&self, instant: Moment) -> Moment {
         let (written, read) = self.pair;
-        if instant <= written { read } else { read + NODE_DRIFT.stretch(instant.since(written)) }
+        Rules::another_clock_has_reached(written, read, instant)
     }
 
-    /// R4, R5: when, on this node's clock, every promise that it may have made under a lease's record has run out.
-    /// `None` while it may still promise more.
-    #[must_use]
-    pub fn promises_end(&self, record: &Record) -> Option<Moment> {
-        if !self.record.state.is_terminal() {
-            return None;
-        }
+    /// R4, R5: when, on this node's clock, every promise that the node made under a lease's record before it was gone has
+    /// run out.
+    pub(in crate::lease) fn promises_end(&self, record: &Record) -> Moment {
         let ttl = match (record.state, &record.tenure) {
             (State::Held, Some(tenure)) => Duration::from_millis(tenure.ttl_ms),
             _ => Duration::ZERO,
@@ -83,10 +80,10 @@ impl Peer {
         let floor = Duration::from_millis(record.span_ms());
         if self.record.unseen {
             // Its instants say nothing. But whatever it wrote and promised came before this record was made.
-            let longest = Duration::from_millis(MAX_NODE_TTL_MS) + ttl.max(floor);
-            return Some(self.since + NODE_DRIFT.stretch(longest));
+            return self.since + Rules::an_unseen_node_is_waited_for(ttl, floor);
         }
-        Some(self.reaches((self.record.until + ttl).max(record.written + floor)))
+        let floor = record.written + floor;
+        self.reaches(Rules::a_dead_nodes_promises_end_at(self.record.until, ttl, floor))
     }
 
     /// When, on this node's clock, the time span in the record has passed on the writer's clock, whether the writer is
@@ -96,11 +93,5 @@ impl Peer {
             return Moment::NEVER;
         }
         self.reaches(record.written + Duration::from_millis(record.span_ms()))
-    }
-
-    /// The value of [`Self::promises_end`] if the node were certainly dead; for a mutant.
-    pub(in crate::lease) fn presumed_end(&self, record: &Record) -> Moment {
-        let dead = NodeRecord { state: NodeState::Dead, ..self.record.clone() };
-        Self { record: dead, ..self.clone() }.promises_end(record).unwrap_or(Moment::NEVER)
     }
 }

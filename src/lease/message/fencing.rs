@@ -38,8 +38,18 @@ pub struct FenceReport {
 pub enum FenceResult {
     /// The ended tenure cannot reach the resource any more.
     Confirmed,
-    /// It is not known to be shut out, and further tries are not worthwhile; why.
+    /// The ended tenure may still reach the resource, and the plugin gave up; why.
     Failed(Box<str>),
     /// The outcome is unknown: the fence must run again.
     Interrupted,
+}
+
+impl FenceReport {
+    /// Why the plugin failed for good, if it did.
+    pub(in crate::lease) fn failure(&self) -> Option<Box<str>> {
+        match &self.outcome {
+            FenceResult::Failed(why) => Some(format!("{}: {why}", self.plugin).into()),
+            FenceResult::Confirmed | FenceResult::Interrupted => None,
+        }
+    }
 }

@@ -8,7 +8,7 @@ mod nonce;
 mod token;
 
 pub(in crate::lease) use drift::ceil_ms;
-pub use drift::{CLIENT_DRIFT, Drift, NODE_DRIFT, valid_for};
+pub use drift::{CLIENT_DRIFT, Drift, NODE_DRIFT};
 pub use key::{InvalidName, Key, MAX_KEY_BYTES, MAX_OWNER_BYTES, Owner};
 pub use lease_id::{ClusterSecret, LeaseId, NotALeaseId};
 pub use moment::Moment;

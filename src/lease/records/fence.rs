@@ -36,10 +36,16 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// Whether the key must not be granted before this fence is confirmed.
-    pub(super) fn blocks(&self) -> bool {
-        self.when == FenceWhen::BeforeGrant
-            || (!self.failed.is_empty() && self.on_failure == OnFenceFailure::Block)
+    /// Nothing is awaited from the plugin any more.
+    pub(in crate::lease) fn settled_by(&mut self, plugin: &str) {
+        let rest = self.pending.iter().filter(|pending| &***pending != plugin);
+        self.pending = rest.cloned().collect();
+    }
+
+    /// The plugin failed for good, and the key waits for an administrator.
+    pub(in crate::lease) fn failed_at(&mut self, plugin: &str) {
+        let failed = self.failed.iter().cloned().chain([Box::from(plugin)]);
+        self.failed = failed.collect();
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     bond::Bond,
     codec::{self, CodecError},
-    fence::{Aftermath, Fence, MAX_LATE_FENCES},
+    fence::{Aftermath, Fence},
     handover::Handover,
     session::SessionSpec,
     tenure::{Ended, State, Tenure},
@@ -51,7 +51,8 @@ pub struct RequestMark {
     pub grant_nonce: Nonce,
 }
 
-/// The record of one key. It changes in the store only when ownership, value, ttl or pins change.
+/// The record of one key. Each change of the tenure, its terms, its home node or what an earlier tenure left is a write.
+/// A heartbeat that changes nothing is none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Record {
     /// Names this write.
@@ -209,27 +210,6 @@ impl Record {
 }
 
 impl Record {
-    /// Sets the state of a key whose tenure ended, from the pending fences and the lock-delay that are left.
-    pub(in crate::lease) fn settle_state(&mut self) {
-        let fences = self.fences();
-        let late = fences.iter().filter(|fence| !fence.blocks()).count();
-        let (fencing, cooling) =
-            (fences.iter().any(Fence::blocks) || late > MAX_LATE_FENCES, self.cooling_ms() > 0);
-        self.state = match () {
-            () if fencing => State::Fencing,
-            () if self.offer.is_some() => State::Offered,
-            () if cooling => State::Cooling,
-            () => State::Free,
-        };
-        if self
-            .aftermath
-            .as_ref()
-            .is_some_and(|left| left.cooling_ms == 0 && left.fences.is_empty())
-        {
-            self.aftermath = None;
-        }
-    }
-
     pub(in crate::lease) fn cooling_ms(&self) -> u64 {
         self.aftermath.as_ref().map_or(0, |aftermath| aftermath.cooling_ms)
     }

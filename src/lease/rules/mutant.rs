@@ -1,4 +1,33 @@
-//! Mutants: variants of the code that break one rule each, so that the tests can show that they notice.
+//! Mutants: variants of the rules that break one of them each, so that the tests can show that they notice.
+
+/// The rules as they apply: all of them, or all but the one that a test breaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    #[cfg(any(test, feature = "testing"))]
+    broken: Option<Mutant>,
+}
+
+impl Rules {
+    /// The rules, one of which is broken on purpose.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub const fn breaking(broken: Option<Mutant>) -> Self {
+        Self { broken }
+    }
+
+    /// Whether this mutant is active. Never outside of tests.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn breaks(self, mutant: Mutant) -> bool {
+        self.broken == Some(mutant)
+    }
+
+    /// Whether this mutant is active. Never outside of tests.
+    #[cfg(not(any(test, feature = "testing")))]
+    #[inline]
+    pub(super) const fn breaks(self, _: Mutant) -> bool {
+        false
+    }
+}
 
 /// Defines the enumeration and the list of its members.
 macro_rules! mutants {
@@ -21,7 +50,7 @@ mutants! {
     pub enum Mutant {
         /// R10: a rebuilt lease forgets that its predecessor may have promised.
         RestartWithEmptyPromises,
-        /// R2: a rebuilt actor promises before it knows that no write of its predecessor is in flight.
+        /// R10: a rebuilt actor promises before it knows that no write of its predecessor is in flight.
         PromiseUnconfirmed,
         /// R9: a waiting caller is granted the key without a check that it is still there.
         GrantToACallerThatLeft,
@@ -39,18 +68,18 @@ mutants! {
         ExpiryIgnoresOwnPromises,
         /// R11: a tenure is revived regardless of how it ended.
         RevivalOfAnyEnd,
-        /// A registration on several keys is granted each of them.
+        /// R9: a registration on several keys is granted each of them.
         ClaimIgnored,
-        /// A registration on several keys is forgotten with its claim while the write of its grant has an unknown
+        /// R9: a registration on several keys is forgotten with its claim while the write of its grant has an unknown
         /// outcome.
         ClaimKeptInDoubt,
-        /// An acquire-any goes on to the next key while the write of a grant has an unknown outcome.
+        /// R5: an acquire-any goes on to the next key while the write of a grant has an unknown outcome.
         AnyGoesOnInDoubt,
-        /// A caller whose write takes long waits for its outcome without a bound.
+        /// §1: a caller whose write takes long waits for its outcome without a bound.
         LateWriteAwaited,
         /// R1: the node promises after its own record ran out.
         PromiseAfterUntil,
-        /// R3: a lease is taken over when its home node's record ran out, not when that record is terminal.
+        /// R3, R4: a lease is taken over when its home node's record ran out, not when that record is terminal.
         TakeOverWithoutTombstone,
         /// R5: the adopter forgets what the dead home node may have promised.
         AdoptionWithoutFloor,

@@ -3,15 +3,15 @@
 use super::{
     context::Env,
     draft::End,
-    grant::accepting,
     lease::{Home, Lease},
     repeat::repeated,
     waiters::Waiter,
 };
 use crate::lease::{
     message::{Acquire, Answer, Caller, Effect, Effects, Refusal},
-    primitives::{Moment, valid_for},
+    primitives::Moment,
     records::{ChangeKind, Record, State},
+    rules::{Rules, valid_for},
 };
 
 impl<C: Caller> Lease<C> {
@@ -44,14 +44,14 @@ impl<C: Caller> Lease<C> {
             // The tenure was revoked or belongs to an earlier epoch: its old owner waits like any other caller.
             self.queue_up(waiter, env, out);
         } else if standing && waiter.acquire.reclaim {
-            if accepting(env.terms)(&waiter.caller) {
+            if env.terms.rules.a_caller_may_be_granted(&waiter.caller) {
                 self.grant(waiter, Some(End::of(ChangeKind::Reclaimed)), env, out);
             }
         } else if standing {
             self.refuse(waiter, Refusal::HeldByYou, env, out);
         } else if !self.open_to(&waiter.acquire, env.now) || self.would_overtake(env.now) {
             self.queue_up(waiter, env, out);
-        } else if accepting(env.terms)(&waiter.caller) {
+        } else if env.terms.rules.a_caller_may_be_granted(&waiter.caller) {
             let end = (self.record.state == State::Held).then(|| self.due_end());
             self.grant(waiter, end, env, out);
         }
@@ -98,7 +98,7 @@ impl<C: Caller> Lease<C> {
                 let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
                 return self.refuse(waiter, spent, env, out);
             }
-            self.promised = self.promised.max(env.now + self.ttl());
+            self.promised = Rules::a_promise_lasts_until(self.promised, env.now, self.ttl());
             self.graced = false;
         }
         let left = self.promised.since(waiter.received);

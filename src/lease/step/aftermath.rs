@@ -3,8 +3,8 @@
 use super::{context::Env, draft::Draft, lease::Lease};
 use crate::lease::{
     message::Caller,
-    records::{Change, ChangeKind, Fence, State},
-    rules::Mutant,
+    records::{Change, ChangeKind, Fence, Record, State},
+    rules::Rules,
 };
 
 impl<C: Caller> Lease<C> {
@@ -17,20 +17,12 @@ impl<C: Caller> Lease<C> {
     ) {
         let Some(ended) = record.previous.as_ref().map(|ended| &ended.tenure) else { return };
         if env.key.is_session() {
-            return record.settle_state();
+            return settle_state(record);
         }
         let policy = env.terms.policies.of(env.key.as_str());
         let own = ended.bond.as_ref().and_then(|bond| bond.lock_delay_ms);
-        let cooling_ms = match kind {
-            _ if env.terms.breaks(Mutant::LockDelaySkipped) => 0,
-            ChangeKind::Expired => u64::from(policy.lock_delay_ms),
-            ChangeKind::SessionEnded => u64::from(own.unwrap_or(policy.lock_delay_ms)),
-            _ => 0,
-        };
-        let willing = matches!(kind, ChangeKind::Released | ChangeKind::Transferred);
-        let plan = policy.fence.as_ref().filter(|plan| !willing || plan.on_release);
-        let forgotten = env.terms.breaks(Mutant::FenceLost);
-        if let Some(plan) = plan.filter(|plan| !forgotten && !plan.plugins.is_empty()) {
+        let cooling_ms = env.terms.rules.a_key_cools_for(kind, policy.lock_delay_ms, own);
+        if let Some(plan) = env.terms.rules.an_end_is_fenced_by(policy, kind) {
             let fence = Fence {
                 token: self.token,
                 owner: ended.owner.clone(),
@@ -49,7 +41,7 @@ impl<C: Caller> Lease<C> {
         }
         let previous = Some((ended.owner.clone(), self.token));
         let session = ended.bond.as_ref().map(|bond| bond.session);
-        record.settle_state();
+        settle_state(record);
         if record.state == State::Fencing {
             record.seq += 1;
             changes.push(Change {
@@ -64,4 +56,10 @@ impl<C: Caller> Lease<C> {
             });
         }
     }
+}
+
+/// Sets the state of a key whose tenure ended, from the pending fences and the lock-delay that are left.
+pub(super) fn settle_state(record: &mut Record) {
+    record.state = Rules::a_key_without_a_tenure_is(record);
+    record.aftermath.take_if(|left| left.cooling_ms == 0 && left.fences.is_empty());
 }

@@ -28,7 +28,7 @@ impl<C: Caller> Lease<C> {
             return;
         }
         self.busy().over = Some(over);
-        // The end may write time spans that others count from this node's record. So this node must have a record.
+        // Other nodes count the time spans in an end from this node's record, so this node must have one.
         if self.flight().is_none() && !self.sits_out(env) {
             self.expire(env, out);
         }

@@ -1,12 +1,12 @@
 //! The surroundings of a step: what is the same for every key of a node, and what is read for this step.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use crate::lease::{
     cluster::Peers,
     policy::Policies,
-    primitives::{ClusterSecret, Epoch, Key, Moment, Nonce, valid_for},
-    rules::Mutant,
+    primitives::{ClusterSecret, Epoch, Key, Moment, Nonce},
+    rules::Rules,
 };
 
 /// The node context: what is currently the same for every key of an incarnation.
@@ -17,8 +17,7 @@ pub struct NodeContext {
     /// R1: D of this node's last committed record. From then on nothing is promised or granted. [`Moment::NEVER`] where
     /// one process has the store to itself (R10).
     pub until: Moment,
-    /// The last moment at which this node could promise again after it could not; [`Moment::ZERO`] when it always
-    /// could.
+    /// When this node's latest lapse ended; [`Moment::ZERO`] if it never lapsed.
     pub resumed: Moment,
     /// R7: the store went backwards, and nothing is granted.
     pub frozen: bool,
@@ -34,40 +33,15 @@ pub struct NodeContext {
     pub waiters_per_key: usize,
     /// The most calls that may wait for one key's write in flight.
     pub inflight_per_key: usize,
-    /// The active mutant: the rule that is broken on purpose, so that the tests themselves can be tested.
-    #[cfg(any(test, feature = "testing"))]
-    pub broken: Option<Mutant>,
+    /// The rules of the protocol.
+    pub rules: Rules,
 }
 
 impl NodeContext {
     /// R1: whether a promise may be decided at this reading of the clock.
     #[must_use]
     pub fn may_promise(&self, now: Moment) -> bool {
-        now < self.until || self.breaks(Mutant::PromiseAfterUntil)
-    }
-
-    /// R1: the window that a caller is told; see [`valid_for`].
-    pub(super) fn valid_for(&self, received: Moment, decided: Moment, ttl: Duration) -> u64 {
-        if self.breaks(Mutant::DriftIgnored) {
-            let span = decided.since(received).saturating_add(ttl);
-            return u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-        }
-        valid_for(received, decided, ttl)
-    }
-
-    /// Whether this mutant is active. Never outside of tests.
-    #[cfg(any(test, feature = "testing"))]
-    #[must_use]
-    pub fn breaks(&self, mutant: Mutant) -> bool {
-        self.broken == Some(mutant)
-    }
-
-    /// Whether this mutant is active. Never outside of tests.
-    #[cfg(not(any(test, feature = "testing")))]
-    #[inline]
-    #[must_use]
-    pub const fn breaks(&self, _: Mutant) -> bool {
-        false
+        self.rules.a_node_may_promise(now, self.until)
     }
 }
 

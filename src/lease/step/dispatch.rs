@@ -10,7 +10,6 @@ use super::{
 use crate::lease::{
     message::{Answer, Call, Caller, Effect, Effects, Input, Request, StoreError},
     primitives::Moment,
-    rules::Mutant,
 };
 
 impl<C: Caller> Lease<C> {
@@ -56,8 +55,8 @@ impl<C: Caller> Lease<C> {
             self.tick(env, out);
         }
         let Some(flight) = self.flight() else { return self.handle(call, env, out) };
-        let absorbs = (!flight.ends && self.home == Home::Here)
-            || env.terms.breaks(Mutant::HeartbeatAbsorbedWhileEnding);
+        let (ends, at_home) = (flight.ends, self.home == Home::Here);
+        let absorbs = env.terms.rules.a_heartbeat_is_absorbed_beside_a_write(ends, at_home);
         if absorbs && self.is_plain_heartbeat(&call.request) {
             self.handle(call, env, out);
         } else if flight.reading || flight.late {
@@ -105,7 +104,7 @@ impl<C: Caller> Lease<C> {
             Request::FenceSkip(..) => self.skip_fences(call, env, out),
             Request::AskHandover(_) => self.ask_handover(call, env, out),
             Request::Forget(..) => self.forget(call, env, out),
-            Request::WriteTombstone => self.write_tombstone(call, env, out),
+            Request::WriteTombstone => self.write_missing_tombstone(call, env, out),
             Request::View => {}
         }
     }

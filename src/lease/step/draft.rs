@@ -3,8 +3,7 @@
 use super::context::Env;
 use crate::lease::{
     primitives::Moment,
-    records::{Change, ChangeKind, Record, State},
-    rules::Mutant,
+    records::{Change, ChangeKind, Record},
 };
 
 /// How a tenure ends.
@@ -32,6 +31,6 @@ impl End {
 impl Draft {
     /// Whether the same write may grant the key.
     pub(super) fn is_open(&self, env: &Env<'_>) -> bool {
-        self.record.state == State::Free || env.terms.breaks(Mutant::GrantWhileFencing)
+        env.terms.rules.a_key_is_open(self.record.state)
     }
 }

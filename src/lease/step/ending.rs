@@ -10,22 +10,19 @@ use crate::lease::{
     message::{Call, Caller, Effects, Lost},
     primitives::{LeaseId, Moment},
     records::{Behavior, Change, ChangeKind, Ended, Offer, Revocation, State},
-    rules::Mutant,
+    rules::Rules,
 };
 
 impl<C: Caller> Lease<C> {
     /// max(S, F) of the current tenure; [`Moment::NEVER`] when it is pinned, or kept by a session that is alive.
     pub(super) fn tenure_deadline(&self) -> Moment {
-        if !self.record.pins.is_empty() {
-            return Moment::NEVER;
+        let pinned = !self.record.pins.is_empty();
+        let expires_at = Rules::a_tenure_expires_at(self.promised, self.floor, pinned);
+        if pinned || self.record.bond().is_none() {
+            return expires_at;
         }
-        match (self.record.bond(), &self.record.revocation) {
-            (Some(_), _) if self.over().is_some() => Moment::ZERO,
-            (Some(_), None) => Moment::NEVER,
-            // R6: only the node that announced the revocation knows which promises cover the lease.
-            (Some(_), Some(_)) if self.home != Home::Here => Moment::NEVER,
-            _ => self.promised.max(self.floor),
-        }
+        let revoked_here = self.record.revocation.is_some() && self.home == Home::Here;
+        Rules::a_kept_tenure_ends_at(self.over().is_some(), revoked_here, expires_at)
     }
 
     /// Whether every promise that keeps the tenure from ending has run out.
@@ -53,11 +50,7 @@ impl<C: Caller> Lease<C> {
         if self.record.state != State::Held || self.quarantine.is_some() || self.retrying(env.now) {
             return;
         }
-        let due = if env.terms.breaks(Mutant::ExpiryIgnoresOwnPromises) {
-            self.floor
-        } else {
-            self.tenure_deadline()
-        };
+        let due = env.terms.rules.a_tenure_is_due_at(self.tenure_deadline(), self.floor);
         if env.now >= due {
             self.end(self.due_end(), None, env, out);
         }

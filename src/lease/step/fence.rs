@@ -4,6 +4,7 @@
 //! it is by then, runs again what was not confirmed durably.
 
 use super::{
+    aftermath::settle_state,
     busy::Busy,
     context::Env,
     draft::Draft,
@@ -14,15 +15,13 @@ use crate::lease::{
     message::{
         Alarm, Answer, Call, Caller, Effect, Effects, FenceReport, FenceResult, FenceRun, Request,
     },
-    policy::{FenceWhen, OnFenceFailure},
     records::{Change, ChangeKind, Fence, Record, State},
-    rules::Mutant,
+    rules::Rules,
 };
 
 impl<C: Caller> Lease<C> {
-    /// Whether a fence is due: at once if it runs before the grant, otherwise once the key is granted again.
     fn is_due(&self, fence: &Fence) -> bool {
-        fence.when == FenceWhen::BeforeGrant || fence.token != self.token
+        Rules::a_fence_is_due(fence, self.token)
     }
 
     /// Whether this lease has fences that are due.
@@ -71,7 +70,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// [`Mutant::FenceNotSucceeded`]: as if the actor that began these fences were still running them.
+    /// Runs no fence that is pending now, as if the actor that began it were still running it; for a mutant.
     pub(super) fn leave_fences_to_the_dead(&mut self) {
         let record = self.record.clone();
         let pending = record
@@ -105,12 +104,7 @@ impl<C: Caller> Lease<C> {
         env: &mut Env<'_>,
         out: &mut Effects<C>,
     ) {
-        let named = |fence: &Fence| {
-            let again =
-                fence.failed.contains(&report.plugin) && report.outcome != FenceResult::Confirmed;
-            fence.token == report.token && fence.pending.contains(&report.plugin) && !again
-        };
-        let Some(at) = self.record.fences().iter().position(named) else { return };
+        let Some(at) = self.awaiting(&report) else { return };
         if self.home == Home::Living {
             // The home node runs it again.
             return;
@@ -122,48 +116,64 @@ impl<C: Caller> Lease<C> {
         }
         let nonce = (env.nonces)();
         let mut record = self.successor(nonce, env);
-        let mut changes = Vec::with_capacity(2);
-        let Some(left) = &mut record.aftermath else { return };
-        let fence = &mut left.fences[at];
-        let failed = match &report.outcome {
-            FenceResult::Failed(why) => Some(format!("{}: {why}", report.plugin).into_boxed_str()),
-            FenceResult::Confirmed | FenceResult::Interrupted => None,
+        let failure = report.failure();
+        if let Some(why) = &failure {
+            out.push(Effect::Alarm(Alarm::FenceFailed(why.clone())));
+        }
+        let change = self.write_report(&mut record, at, &report.plugin, failure, env);
+        self.open_up(record, change.into_iter().collect(), None, env, out);
+    }
+
+    /// The pending fence that a report is about.
+    fn awaiting(&self, report: &FenceReport) -> Option<usize> {
+        let named = |fence: &Fence| {
+            let again =
+                fence.failed.contains(&report.plugin) && report.outcome != FenceResult::Confirmed;
+            fence.token == report.token && fence.pending.contains(&report.plugin) && !again
         };
-        let (owner, session) = (fence.owner.clone(), fence.session);
-        let blocks = fence.on_failure == OnFenceFailure::Block
-            && !env.terms.breaks(Mutant::FailedFenceOpens);
-        if failed.is_some() && blocks {
-            let failed = fence.failed.iter().chain([&report.plugin]);
-            fence.failed = failed.cloned().collect();
+        self.record.fences().iter().position(named)
+    }
+
+    /// Enters in the record that a plugin confirmed a fence, or failed for good and why.
+    fn write_report(
+        &self,
+        record: &mut Record,
+        at: usize,
+        plugin: &str,
+        failure: Option<Box<str>>,
+        env: &Env<'_>,
+    ) -> Option<Change> {
+        let left = record.aftermath.as_mut()?;
+        let fence = &mut left.fences[at];
+        let (token, owner, session) = (fence.token, fence.owner.clone(), fence.session);
+        let rules = env.terms.rules;
+        if failure.is_some() && rules.a_failed_fence_keeps_the_key_shut(fence.on_failure) {
+            fence.failed_at(plugin);
         } else {
-            let rest = fence.pending.iter().filter(|plugin| **plugin != report.plugin);
-            fence.pending = rest.cloned().collect();
+            fence.settled_by(plugin);
         }
         let done = fence.pending.is_empty();
         if done {
             left.fences.remove(at);
         }
         if let Some(ended) = &mut record.previous {
-            ended.fenced |= ended.tenure.token == report.token;
+            ended.fenced |= ended.tenure.token == token;
         }
-        if let Some(why) = &failed {
-            out.push(Effect::Alarm(Alarm::FenceFailed(why.clone())));
+        if !done && failure.is_none() {
+            return None;
         }
-        if done || failed.is_some() {
-            record.seq += 1;
-            let fenced = failed.is_none();
-            changes.push(Change {
-                kind: if fenced { ChangeKind::Fenced } else { ChangeKind::FenceFailed },
-                seq: record.seq,
-                owner: record.tenure.as_ref().map(|tenure| tenure.owner.clone()),
-                token: self.token,
-                previous: Some((owner, report.token)),
-                reason: failed,
-                actor: None,
-                session,
-            });
-        }
-        self.open_up(record, changes, None, env, out);
+        record.seq += 1;
+        let fenced = failure.is_none();
+        Some(Change {
+            kind: if fenced { ChangeKind::Fenced } else { ChangeKind::FenceFailed },
+            seq: record.seq,
+            owner: record.tenure.as_ref().map(|tenure| tenure.owner.clone()),
+            token: self.token,
+            previous: Some((owner, token)),
+            reason: failure,
+            actor: None,
+            session,
+        })
     }
 
     /// An administrator skips the fences that were not confirmed.
@@ -213,7 +223,7 @@ impl<C: Caller> Lease<C> {
         out: &mut Effects<C>,
     ) {
         if record.tenure.is_none() {
-            record.settle_state();
+            settle_state(&mut record);
         }
         let open = record.state == State::Free && self.record.state != State::Free;
         let next = if open { self.next_waiter(env) } else { None };

@@ -1,16 +1,14 @@
 //! The write in flight.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use super::waiters::Waiter;
 use crate::lease::{
     message::{Call, WriteEffect},
     primitives::{Moment, Revision},
     records::{Change, Record},
+    rules::Rules,
 };
-
-/// The longest time for which callers wait for a write.
-pub(super) const LATE: Duration = Duration::from_secs(10);
 
 /// A write in flight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -31,7 +29,7 @@ pub(super) struct Flight<C> {
     pub(super) doubted: bool,
     /// The outcome is unknown, and the store is being read.
     pub(super) reading: bool,
-    /// It took longer than [`LATE`]: no caller waits for it any more.
+    /// It took so long that no caller waits for it any more (§1).
     pub(super) late: bool,
 }
 
@@ -53,6 +51,6 @@ impl<C> Flight<C> {
 
     /// When callers stop waiting for the write.
     pub(super) fn late_at(&self) -> Moment {
-        self.write.record.written + LATE
+        Rules::callers_wait_for_a_write_until(self.write.record.written)
     }
 }

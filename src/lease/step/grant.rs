@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    context::{Env, NodeContext},
+    context::Env,
     draft::{Draft, End},
     flight::Flight,
     lease::{Home, Lease},
@@ -11,13 +11,10 @@ use super::{
 };
 use crate::lease::{
     message::{Acquire, Answer, Caller, Effect, Effects, Grant},
-    primitives::{Moment, Owner, Revision, Token, valid_for},
+    primitives::{Moment, Owner, Revision, Token},
     records::{Change, ChangeKind, MAX_REQUEST_MARKS, Offer, Record, RequestMark, State, Tenure},
-    rules::Mutant,
+    rules::{TURN_MS, valid_for},
 };
-
-/// How long the key is offered to a caller at another node whose turn has come, in milliseconds.
-const TURN_MS: u64 = 2000;
 
 impl<C: Caller> Lease<C> {
     /// Writes the grant to a caller whose claim was taken, together with the end of the previous tenure. If that end
@@ -47,7 +44,7 @@ impl<C: Caller> Lease<C> {
             self.granting(draft, waiter, env)
         };
         (flight.ends, flight.due) = (flight.ends || ends, due);
-        if env.terms.breaks(Mutant::ReplyBeforeDurable) && !keeps_a_place(&flight) {
+        if !env.terms.rules.a_grant_is_answered_only_once_durable() && !keeps_a_place(&flight) {
             return self.reply_early(flight, env, out);
         }
         self.launch(flight, out);
@@ -70,7 +67,8 @@ impl<C: Caller> Lease<C> {
             (flight.grantee, flight.ends) = (Some(waiter), true);
             return flight;
         }
-        install(&mut record, &waiter.acquire, env);
+        let token = env.terms.rules.a_grant_takes_the_token(self.token);
+        install(&mut record, &waiter.acquire, token, env);
         changes.push(Change {
             kind: ChangeKind::Granted,
             seq: record.seq,
@@ -81,11 +79,6 @@ impl<C: Caller> Lease<C> {
             actor: None,
             session: waiter.acquire.bond.map(|bond| bond.session),
         });
-        if env.terms.breaks(Mutant::TokenReused)
-            && let Some(tenure) = &mut record.tenure
-        {
-            tenure.token = self.token;
-        }
         let mut flight = Flight::new(record, self.revision, changes);
         flight.grantee = Some(waiter);
         flight
@@ -102,21 +95,20 @@ impl<C: Caller> Lease<C> {
         self.floor = Moment::ZERO;
         self.promised = self.first_promise(env.now);
         self.graced = false;
+        let marked = waiter.acquire.mark.is_some();
         if !env.terms.may_promise(env.now) || self.home != Home::Here {
             // The grant is durable, but this node may not announce it.
-            let marked = waiter.acquire.mark.is_some();
             out.push(Effect::Reply(waiter.caller, Answer::Lapsed));
             return self.granted_unheard(marked, env, out);
         }
-        let ask = !env.terms.breaks(Mutant::GrantToACallerThatLeft);
-        if ask && waiter.caller.is_gone() && waiter.acquire.mark.is_none() {
-            // No caller knows the lease id, and none will ask for it again.
+        if env.terms.rules.a_grant_is_released_unheard(waiter.caller.is_gone(), marked) {
             return self.end_unheard(env, out);
         }
         let own = self.record.bond().is_none();
-        let valid = if own { env.terms.valid_for(waiter.received, env.now, self.ttl()) } else { 0 };
-        let grant = self.grant_view(env, valid);
-        if waiter.acquire.mark.is_some() {
+        let told = || env.terms.rules.a_holder_is_told(waiter.received, env.now, self.ttl());
+        let valid_for_ms = if own { told() } else { 0 };
+        let grant = self.grant_view(env, valid_for_ms);
+        if marked {
             self.recall_repeats();
         }
         out.push(Effect::Reply(waiter.caller, Answer::Granted(Box::new(grant))));
@@ -132,8 +124,8 @@ impl<C: Caller> Lease<C> {
         if self.record.bond().is_some() { Moment::ZERO } else { now + self.ttl() }
     }
 
-    /// A write of unknown outcome did grant the key, after its caller was told that the outcome is unknown. With a
-    /// request id the caller will ask again; without one it cannot.
+    /// A grant is durable whose caller was told that its outcome is unknown. A caller with a request id (`marked`) asks
+    /// again. Another caller cannot.
     pub(super) fn granted_unheard(
         &mut self,
         marked: bool,
@@ -155,7 +147,7 @@ impl<C: Caller> Lease<C> {
         self.end(End { reason, ..End::of(ChangeKind::Released) }, None, env, out);
     }
 
-    /// [`Mutant::ReplyBeforeDurable`]: the answer leaves with the write.
+    /// The answer leaves with the write; for a mutant.
     fn reply_early(&mut self, mut flight: Flight<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Some(waiter) = flight.grantee.take() else { return };
         let token = Token::of(env.terms.epoch, Revision(self.revision.0 + 1));
@@ -169,17 +161,6 @@ impl<C: Caller> Lease<C> {
         self.promised = env.now + ttl;
         out.push(Effect::Reply(waiter.caller, Answer::Granted(Box::new(grant))));
         self.launch(flight, out);
-    }
-}
-
-/// Gives the function that takes a caller's claim before a grant is written for it.
-pub(super) fn accepting<C: Caller>(terms: &NodeContext) -> fn(&C) -> bool {
-    if terms.breaks(Mutant::GrantToACallerThatLeft) {
-        |_| true
-    } else if terms.breaks(Mutant::ClaimIgnored) {
-        |caller| caller.claim() || !caller.is_gone()
-    } else {
-        C::claim
     }
 }
 
@@ -199,7 +180,7 @@ fn keep_for(record: &mut Record, to: &Owner) {
 }
 
 /// Makes the caller of `acquire` the record's owner.
-fn install(record: &mut Record, acquire: &Acquire, env: &Env<'_>) {
+fn install(record: &mut Record, acquire: &Acquire, token: Token, env: &Env<'_>) {
     record.state = State::Held;
     record.seq += 1;
     record.offer = None;
@@ -210,7 +191,7 @@ fn install(record: &mut Record, acquire: &Acquire, env: &Env<'_>) {
     record.tenure = Some(Tenure {
         grant_nonce: acquire.grant_nonce,
         owner: acquire.owner.clone(),
-        token: Token::OF_THIS_WRITE,
+        token,
         ttl_ms: acquire.ttl_ms,
         acquired_at_ms: env.wall_ms,
         bond: acquire.bond.map(Box::new),

@@ -11,7 +11,7 @@ use crate::lease::{
     message::{Answer, Call, Caller, Effect, Effects, Heartbeat, Lost, Request},
     primitives::{Moment, Token},
     records::ChangeKind,
-    rules::Mutant,
+    rules::Rules,
 };
 
 impl<C: Caller> Lease<C> {
@@ -21,10 +21,9 @@ impl<C: Caller> Lease<C> {
         self.holds(beat.lease_id) && !self.changes_record(beat)
     }
 
-    /// R7: a tenure of an earlier epoch promises nothing more. The store may have forgotten that it ended and who was
-    /// then granted the key under a higher token. Of a session, it may have forgotten which leases it kept.
+    /// Whether the tenure of this token promises nothing more, because a later epoch began.
     pub(super) fn is_outlived(token: Token, env: &Env<'_>) -> bool {
-        token.epoch() < env.terms.epoch && !env.terms.breaks(Mutant::TenureOutlivesEpoch)
+        env.terms.rules.a_tenure_outlived_its_epoch(token, env.terms.epoch)
     }
 
     fn changes_record(&self, beat: &Heartbeat) -> bool {
@@ -60,14 +59,13 @@ impl<C: Caller> Lease<C> {
             return;
         }
         self.graced = false;
-        self.promised = self.promised.max(env.now + self.ttl());
-        let valid_for_ms = env.terms.valid_for(call.received, env.now, self.ttl());
+        self.promised = Rules::a_promise_lasts_until(self.promised, env.now, self.ttl());
+        let valid_for_ms = env.terms.rules.a_holder_is_told(call.received, env.now, self.ttl());
         let answer = Answer::Alive { token: self.token, valid_for_ms, revived };
         out.push(Effect::Reply(call.caller, answer));
     }
 
-    /// R2: a longer ttl is promised only after it is written. The write that shortens a ttl keeps, as the record's
-    /// floor, the longest promise that may still run.
+    /// Writes a heartbeat that changes the value or the ttl.
     fn write_heartbeat(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::Heartbeat(beat) = &call.request else { return };
         let nonce = (env.nonces)();
@@ -79,24 +77,21 @@ impl<C: Caller> Lease<C> {
         if let Some(value) = &beat.value {
             record.value = Some(value.clone());
         }
-        // One process absorbs plain heartbeats under the old ttl until the new one is durable. That is safe there: R10
-        // counts from a later moment.
+        let rules = env.terms.rules;
+        // The old ttl may be promised until this write is sent, and by one process until it is durable.
         let left = self.promise_left_ms(env.now).max(self.ttl_ms());
-        if left > tenure.ttl_ms && !env.terms.breaks(Mutant::FloorInMemoryOnly) {
+        if left > tenure.ttl_ms && rules.a_floor_is_written() {
             record.floor_ms = left;
         }
         let shortens = tenure.ttl_ms < self.ttl_ms();
-        if env.terms.breaks(Mutant::PromiseBeforeLongerTtl)
+        if !rules.a_ttl_is_promised_only_once_written()
             && let Some(ttl_ms) = beat.ttl_ms
         {
             self.promised = env.now + Duration::from_millis(ttl_ms);
         }
         let mut flight = Flight::new(record, self.revision, Vec::new());
-        // On a shared store, a promise of the old ttl that is made while this write is in flight would outlast the
-        // floor in it. So none is made until the write is settled.
-        let shared = env.terms.peers.is_some();
-        let mutant_active = env.terms.breaks(Mutant::HeartbeatAbsorbedWhileShortening);
-        flight.ends = shortens && shared && !mutant_active;
+        flight.ends =
+            rules.a_write_that_shortens_stops_heartbeats(shortens, env.terms.peers.is_some());
         flight.cause = Some(call);
         self.launch_as_home(flight, env, out);
     }

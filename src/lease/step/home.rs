@@ -11,10 +11,11 @@ use super::{
     repeat::repeated,
 };
 use crate::lease::{
+    cluster::Peer,
     message::{Answer, Call, Caller, Effect, Effects, Request},
     primitives::{Moment, ceil_ms},
     records::{Record, State},
-    rules::Mutant,
+    rules::Rules,
 };
 
 impl<C: Caller> Lease<C> {
@@ -27,49 +28,49 @@ impl<C: Caller> Lease<C> {
             return;
         }
         let peer = peers.get(self.record.node);
-        let mut end = peer.and_then(|peer| peer.promises_end(&self.record));
-        if env.terms.breaks(Mutant::TakeOverWithoutTombstone) {
-            end = end.or_else(|| Some(peer?.presumed_end(&self.record)));
-        }
-        match end {
+        let gone = peer.filter(|peer| env.terms.rules.a_lease_may_be_taken_from(peer.record.state));
+        match gone {
             Some(_) if self.home == Home::Gone => {}
-            Some(mut end) => {
-                if env.terms.resumed != Moment::ZERO {
-                    // R4: this node lapsed itself and may have missed the holder.
-                    end = end.max(env.terms.resumed + self.record.own_ttl());
-                }
-                if env.terms.breaks(Mutant::AdoptionWithoutFloor) {
-                    end = env.now;
-                }
-                let unheard = self.record.bond().is_some() || self.has_due_fences();
-                if self.home == Home::Living && unheard {
-                    // A revocation is no change of ownership, and neither is the confirmation of one of several fences.
-                    // This node may not have heard of them.
-                    self.busy().stale = u64::MAX;
-                }
-                self.home = Home::Gone;
-                self.have_reordered(out);
-                (self.promised, self.floor, self.opens_at) = (Moment::ZERO, end, end);
-            }
-            None => {
-                // A lease that a session keeps needs no home node. The record of one that died may be gone by now.
-                let unknown = peer.is_none() && self.home != Home::Living;
-                if unknown && !self.record.is_left_to_session() {
-                    out.push(Effect::Inquire(self.record.node));
-                }
-                self.home = Home::Living;
-                self.promised = Moment::ZERO;
-                (self.floor, self.opens_at) = (Moment::NEVER, Moment::NEVER);
-                if self.record.bond().is_some() && !self.is_ordered() {
-                    // R6: the home node of such a lease promises nothing.
-                    self.floor = Moment::ZERO;
-                }
-                if let (State::Cooling | State::Offered, Some(peer)) = (self.record.state, peer) {
-                    // No home node can lengthen a lock-delay or an offer: it is over for every node at one instant. No
-                    // change says that an offer lapsed.
-                    self.opens_at = peer.span_end(&self.record);
-                }
-            }
+            Some(gone) => self.home_is_gone(gone, env, out),
+            None => self.home_lives(peer, out),
+        }
+    }
+
+    /// The home node is gone: the tenure stands until every promise of that node has run out.
+    fn home_is_gone(&mut self, gone: &Peer, env: &Env<'_>, out: &mut Effects<C>) {
+        let (ttl, resumed) = (self.record.own_ttl(), env.terms.resumed);
+        let end = gone.promises_end(&self.record);
+        let end = Rules::a_rival_that_lapsed_waits_until(end, resumed, ttl);
+        let end = env.terms.rules.an_adopter_keeps_the_floor(end, env.now);
+        let unheard = self.record.bond().is_some() || self.has_due_fences();
+        if self.home == Home::Living && unheard {
+            // A revocation is no change of ownership, and neither is the confirmation of one of several fences. This
+            // node may not have heard of them.
+            self.busy().stale = u64::MAX;
+        }
+        self.home = Home::Gone;
+        self.have_reordered(out);
+        (self.promised, self.floor, self.opens_at) = (Moment::ZERO, end, end);
+    }
+
+    /// The home node may promise at any time, as far as this node knows.
+    fn home_lives(&mut self, peer: Option<&Peer>, out: &mut Effects<C>) {
+        // A lease that a session keeps needs no home node. The record of one that died may be gone by now.
+        let unknown = peer.is_none() && self.home != Home::Living;
+        if unknown && !self.record.is_left_to_session() {
+            out.push(Effect::Inquire(self.record.node));
+        }
+        self.home = Home::Living;
+        self.promised = Moment::ZERO;
+        (self.floor, self.opens_at) = (Moment::NEVER, Moment::NEVER);
+        if self.record.bond().is_some() && !self.is_ordered() {
+            // R6: the home node of such a lease promises nothing.
+            self.floor = Moment::ZERO;
+        }
+        if let (State::Cooling | State::Offered, Some(peer)) = (self.record.state, peer) {
+            // No home node can lengthen a lock-delay or an offer: it is over for every node at one instant. No change
+            // says that an offer lapsed.
+            self.opens_at = peer.span_end(&self.record);
         }
     }
 
@@ -77,9 +78,7 @@ impl<C: Caller> Lease<C> {
     /// or of the lock-delay.
     pub(super) fn restate(&self, record: &mut Record, env: &Env<'_>) {
         record.floor_ms = match record.state {
-            State::Held if !env.terms.breaks(Mutant::FloorInMemoryOnly) => {
-                self.promise_left_ms(env.now)
-            }
+            State::Held if env.terms.rules.a_floor_is_written() => self.promise_left_ms(env.now),
             _ => 0,
         };
         if self.opens_at != Moment::NEVER {
@@ -105,17 +104,17 @@ impl<C: Caller> Lease<C> {
                 let tenure = self.record.tenure.as_ref();
                 let mine = tenure.is_some_and(|tenure| tenure.owner == acquire.owner);
                 let repeats = matches!(repeated(&self.record, acquire), Some(None));
-                (repeats && !env.terms.breaks(Mutant::RepeatAnsweredElsewhere))
-                    || (mine && acquire.reclaim)
+                env.terms.rules.an_acquire_belongs_home(repeats, mine && acquire.reclaim)
             }
             Request::Heartbeat(beat) => {
-                self.holds(beat.lease_id) && !env.terms.breaks(Mutant::HeartbeatAnsweredElsewhere)
+                env.terms.rules.a_heartbeat_belongs_home(self.holds(beat.lease_id))
             }
-            // Consent ends a tenure without regard to promises, so any node may write it.
-            Request::Release(release) => self.holds(release.lease_id) && !call.owner_unreachable,
+            Request::Release(release) => {
+                Rules::consent_belongs_home(self.holds(release.lease_id), call.owner_unreachable)
+            }
             Request::Transfer(transfer) => {
-                let consents = transfer.to.is_none() && call.owner_unreachable;
-                self.holds(transfer.lease_id) && !consents
+                let consent_alone = transfer.to.is_none() && call.owner_unreachable;
+                Rules::consent_belongs_home(self.holds(transfer.lease_id), consent_alone)
             }
             Request::Revoke(_) | Request::Pin(..) | Request::Unpin(..) => true,
             Request::FenceSkip(..) | Request::AskHandover(_) => true,

@@ -4,14 +4,15 @@ use super::{
     context::Env,
     lease::{Home, Lease, RETRY},
 };
-use crate::lease::{message::Caller, primitives::Moment, records::State};
+use crate::lease::{message::Caller, primitives::Moment, records::State, rules::Rules};
 
 impl<C: Caller> Lease<C> {
     /// R2, after the node could not promise for a while: every tenure gets one more ttl from `since`, but not a second
     /// time before its holder was heard.
     pub fn void_promises(&mut self, since: Moment) {
         if self.record.state == State::Held && !self.graced {
-            self.floor = self.floor.max(since + self.record.own_ttl());
+            let ttl = self.record.own_ttl();
+            self.floor = Rules::a_lapse_moves_the_floor_to(self.floor, since, ttl);
             self.graced = true;
         }
     }
@@ -27,7 +28,7 @@ impl<C: Caller> Lease<C> {
             State::Held if self.home != Home::Living => {
                 let span = self.record.own_ttl();
                 if !self.graced {
-                    self.floor = self.floor.max(env.now + span);
+                    self.floor = Rules::a_lapse_moves_the_floor_to(self.floor, env.now, span);
                 }
                 if self.run_out(env.now) {
                     // A lease whose session is over has a span of zero: it is due again at once.
@@ -54,8 +55,8 @@ impl<C: Caller> Lease<C> {
         env.terms.may_promise(env.now) && !self.is_frozen(env)
     }
 
-    /// R7: whether the store went backwards, or the key's token belongs to a later epoch than this node's.
+    /// Whether nothing may be granted under this node's epoch.
     pub(super) fn is_frozen(&self, env: &Env<'_>) -> bool {
-        env.terms.frozen || self.token.epoch() > env.terms.epoch
+        Rules::nothing_is_granted_over(self.token, env.terms.epoch, env.terms.frozen)
     }
 }

@@ -11,9 +11,9 @@ use crate::lease::{
 };
 
 impl<C: Caller> Lease<C> {
-    /// Whether the call would be refused because of a record that another node may have changed without this node's
-    /// knowledge. That can happen at the home node, too: others write consent without it, and it may have been found
-    /// dead. A call that leads to a write needs no look: the compare-and-set is one.
+    /// Whether a refusal of this call would rest on a record that another node may have changed since. The home node
+    /// looks, too: other nodes write consent without it, and they may have found it dead. A call that leads to a write
+    /// needs no look, because its compare-and-set is one.
     pub(super) fn needs_look(&self, call: &Call<C>, env: &Env<'_>) -> bool {
         // A look that is still under way says nothing.
         let busy = self.busy.as_ref();

@@ -52,4 +52,3 @@ mod waiters;
 pub use context::{Env, NodeContext};
 pub use lease::Lease;
 pub use pin::{MAX_PIN_BYTES, MAX_PINS};
-pub use recover::Inherited;

@@ -3,7 +3,6 @@
 use super::{
     acquire::takes_back,
     context::Env,
-    grant::accepting,
     lease::{Home, Lease, RETRY},
     repeat::repeated,
     waiters::Waiter,
@@ -12,6 +11,7 @@ use crate::lease::{
     message::{Answer, Call, Caller, Effect, Effects, StoreError},
     primitives::Moment,
     records::State,
+    rules::Rules,
 };
 
 impl<C: Caller> Lease<C> {
@@ -73,18 +73,18 @@ impl<C: Caller> Lease<C> {
             self.busy().retry_at = env.now + RETRY;
             return;
         }
-        let accepts = accepting(env.terms);
+        let rules = env.terms.rules;
         let next = match self.record.state {
             State::Held | State::Fencing => return,
             State::Cooling if env.now < self.opens_at => {
                 let record = self.record.clone();
-                self.waiters().next(accepts, |acquire| takes_back(&record, acquire))
+                self.waiters().next(rules, |acquire| takes_back(&record, acquire))
             }
             State::Offered if env.now < self.opens_at => {
                 let to = self.record.offer.as_ref().map(|offer| offer.to.clone());
-                self.waiters().next(accepts, |acquire| Some(&acquire.owner) == to.as_ref())
+                self.waiters().next(rules, |acquire| Some(&acquire.owner) == to.as_ref())
             }
-            State::Free | State::Offered | State::Cooling => self.waiters().next(accepts, |_| true),
+            State::Free | State::Offered | State::Cooling => self.waiters().next(rules, |_| true),
         };
         if let Some(waiter) = next {
             self.grant(waiter, None, env, out);
@@ -96,7 +96,7 @@ impl<C: Caller> Lease<C> {
         if self.waiters_len() == 0 || !self.may_grant(env) || self.is_spent_session(env) {
             return None;
         }
-        self.waiters().next(accepting(env.terms), |_| true)
+        self.waiters().next(env.terms.rules, |_| true)
     }
 
     /// Refuses every caller in the queue whose time to wait is over.
@@ -115,17 +115,15 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// R9: whether a caller must wait at another node. Callers wait at the key's home node, in one queue, while that
-    /// node is alive. A caller that waits on several keys waits here, and so does one that the home node did not
-    /// answer.
+    /// Whether a caller would wait, and must wait at another node.
     pub(super) fn queues_elsewhere(&self, waiter: &Waiter<C>, env: &Env<'_>) -> bool {
         let acquire = &waiter.acquire;
         let tenure = self.record.tenure.as_ref();
-        self.home == Home::Living
+        let several = waiter.caller.is_registration();
+        let home_lives = self.home == Home::Living;
+        Rules::a_caller_waits_at_home(home_lives, waiter.owner_unreachable, several)
             && self.record.state != State::Free
             && waiter.deadline() > env.now
-            && !waiter.owner_unreachable
-            && !waiter.caller.is_registration()
             && tenure.is_none_or(|tenure| tenure.owner != acquire.owner)
             && repeated(&self.record, acquire).is_none()
             && !self.open_to(acquire, env.now)

@@ -11,30 +11,11 @@ use crate::lease::{
     message::{Alarm, Caller, Effect, Effects, Loaded},
     primitives::{CLIENT_DRIFT, Moment, Revision, Token},
     records::{Record, State},
-    rules::Mutant,
+    rules::{Inherited, Rules},
 };
 
 /// How long a quarantined record is left alone before a call causes another read of it.
 const QUARANTINE: Duration = Duration::from_secs(5);
-
-/// Since when an earlier home node can have made no more promises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inherited {
-    /// R10: an earlier process. It was gone at the latest when the store's lock was taken, at this moment.
-    FromProcess(Moment),
-    /// An earlier actor of this process, on this very clock. It was gone at this moment.
-    FromActor(Moment),
-}
-
-impl Inherited {
-    /// When a promise of `span` by the earlier home node has certainly run out.
-    fn end_of(self, span: Duration) -> Moment {
-        match self {
-            Self::FromProcess(locked) => locked + CLIENT_DRIFT.stretch(span),
-            Self::FromActor(gone) => gone + span,
-        }
-    }
-}
 
 impl<C: Caller> Lease<C> {
     /// Builds a lease from what the store holds. It keeps what an earlier home node may have promised: the tenure does
@@ -45,7 +26,7 @@ impl<C: Caller> Lease<C> {
         let mut lease = Self::with(Arc::new(Record::absent()), Revision::ABSENT);
         let mut out = Vec::new();
         lease.adopt(there, inherited, env, &mut out);
-        if env.terms.breaks(Mutant::FenceNotSucceeded) {
+        if !env.terms.rules.an_unconfirmed_fence_runs_again() {
             lease.leave_fences_to_the_dead();
         }
         lease.run_fences(env, &mut out);
@@ -62,7 +43,8 @@ impl<C: Caller> Lease<C> {
     /// this one may have died with a write in flight. If that write landed now, it could end the tenure while this
     /// actor's promise runs. Once this write is committed, the other one cannot land any more.
     fn confirm(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
-        if self.record.state != State::Held || env.terms.breaks(Mutant::PromiseUnconfirmed) {
+        let confirms = env.terms.rules.a_rebuilt_tenure_is_confirmed_first();
+        if self.record.state != State::Held || !confirms {
             return;
         }
         let nonce = (env.nonces)();
@@ -112,14 +94,15 @@ impl<C: Caller> Lease<C> {
                 (self.home, self.graced) = (Home::Here, false);
                 self.settled_on(env);
                 self.floor = match self.record.state {
-                    State::Held if !env.terms.breaks(Mutant::RestartWithEmptyPromises) => {
-                        let halved = env.terms.breaks(Mutant::RestartGraceHalved);
-                        from.end_of(self.record.promise_span() / if halved { 2 } else { 1 })
+                    State::Held => {
+                        let promise = self.record.promise_span();
+                        env.terms.rules.an_inherited_lease_stands_until(from, promise)
                     }
                     _ => Moment::ZERO,
                 };
                 if matches!(self.record.state, State::Offered | State::Cooling | State::Fencing) {
-                    self.opens_at = from.end_of(Duration::from_millis(self.record.span_ms()));
+                    let span = Duration::from_millis(self.record.span_ms());
+                    self.opens_at = Rules::a_span_is_over_at(from, span);
                 }
                 self.inquire_session(out);
                 self.reckon(env, out);

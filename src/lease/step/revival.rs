@@ -2,9 +2,8 @@
 
 use super::{context::Env, flight::Flight, lease::Lease};
 use crate::lease::{
-    message::{Answer, Call, Caller, Effect, Effects, Lost, Request},
+    message::{Answer, Call, Caller, Effect, Effects, Request},
     records::{Change, ChangeKind, State},
-    rules::Mutant,
 };
 
 impl<C: Caller> Lease<C> {
@@ -17,18 +16,10 @@ impl<C: Caller> Lease<C> {
     ) {
         let Request::Heartbeat(beat) = &call.request else { return };
         let lost = self.lost(beat.lease_id, env);
-        let mutant_active = env.terms.breaks(Mutant::RevivalAfterFence);
-        let open = match self.record.state {
-            State::Free | State::Cooling => true,
-            State::Fencing => mutant_active,
-            State::Held | State::Offered => false,
-        };
-        let expired = lost == Lost::Ended(ChangeKind::Expired)
-            || (mutant_active && lost == Lost::Fenced)
-            || (env.terms.breaks(Mutant::RevivalOfAnyEnd) && lost != Lost::UnknownLease);
+        let revives = env.terms.rules.a_tenure_may_be_revived(self.record.state, lost);
         let previous = self.record.previous.as_ref();
         let outlived = previous.is_some_and(|ended| Self::is_outlived(ended.tenure.token, env));
-        if !open || !expired || outlived || self.is_spent_session(env) {
+        if !revives || outlived || self.is_spent_session(env) {
             out.push(Effect::Reply(call.caller, Answer::Lost(lost)));
             return;
         }

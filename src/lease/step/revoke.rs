@@ -5,7 +5,6 @@ use crate::lease::{
     message::{Answer, Call, Caller, Effect, Effects, Request},
     primitives::Moment,
     records::{Change, ChangeKind, Revocation, State},
-    rules::Mutant,
 };
 
 impl<C: Caller> Lease<C> {
@@ -21,11 +20,11 @@ impl<C: Caller> Lease<C> {
             out.push(Effect::Reply(call.caller, Answer::NotHeld(view)));
         } else if unheld {
             self.withdraw_offer(call, env, out);
-        } else if revoke.immediately
-            || self.run_out(env.now)
-            || env.terms.breaks(Mutant::RevokeCutsPromises)
-            || (self.record.handover.is_some() && env.terms.breaks(Mutant::HandoverCutsPromises))
-        {
+        } else if env.terms.rules.a_revocation_ends_the_tenure(
+            revoke.immediately,
+            self.run_out(env.now),
+            self.record.handover.is_some(),
+        ) {
             let end = End {
                 reason: Some(revoke.reason.clone()),
                 actor: Some(revoke.actor.clone()),

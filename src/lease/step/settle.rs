@@ -4,16 +4,19 @@ use std::time::Duration;
 
 use super::{
     context::Env,
-    flight::{Flight, LATE},
+    flight::Flight,
     lease::{Home, Lease, Quarantine, RETRY},
     repeat::repeated,
     waiters::Waiter,
 };
 use crate::lease::{
-    message::{Alarm, Answer, Call, Caller, Effect, Effects, Loaded, Request, Settled, StoreError},
+    message::{
+        Alarm, Answer, Call, Caller, Effect, Effects, Loaded, Request, Settled, StoreError,
+        WriteEffect,
+    },
     primitives::{Moment, Revision},
     records::State,
-    rules::Mutant,
+    rules::LATE,
 };
 
 impl<C: Caller> Lease<C> {
@@ -68,24 +71,12 @@ impl<C: Caller> Lease<C> {
             return self.look_again(flight, env);
         }
         self.busy().retry_at = Moment::ZERO;
-        let unchanged = match &loaded {
-            Loaded::Absent => flight.write.expected == Revision::ABSENT,
-            Loaded::Record(revision, _) => flight.write.expected == *revision,
-            Loaded::Quarantined(..) => false,
+        let Some(expected) = env.terms.rules.a_write_is_sent_again_over(&flight.write, &loaded)
+        else {
+            return self.conflict(flight, loaded, env, out);
         };
-        let mut flight = flight;
-        let mut mutant_active = false;
-        if let Loaded::Record(revision, record) = &loaded
-            && env.terms.breaks(Mutant::RetriedBlindly)
-            && record.nonce != flight.write.record.nonce
-        {
-            (flight.write.expected, mutant_active) = (*revision, true);
-        }
-        if unchanged || mutant_active {
-            self.launch(Flight { reading: false, ..flight }, out);
-        } else {
-            self.conflict(flight, loaded, env, out);
-        }
+        let write = WriteEffect { expected, ..flight.write };
+        self.launch(Flight { write, reading: false, ..flight }, out);
     }
 
     /// A write was committed: its record is now the settled one.
@@ -249,7 +240,7 @@ impl<C: Caller> Lease<C> {
         let late = |flight: &mut Flight<C>| !flight.late && flight.late_at() <= env.now;
         let Some(mut flight) = busy.flight.take_if(late) else { return };
         flight.late = true;
-        if env.terms.breaks(Mutant::LateWriteAwaited) {
+        if !env.terms.rules.callers_are_told_of_a_late_write() {
             busy.flight = Some(flight);
             return;
         }
@@ -265,8 +256,7 @@ impl<C: Caller> Lease<C> {
     }
 
     /// Tells the callers of a write at once that its outcome is unknown. The key stays shut until the write is settled.
-    /// A registration on several keys stays: it is granted this key or, when the write did not happen, may be granted
-    /// another.
+    /// A registration that stays is granted this key or, when the write did not happen, may be granted another.
     fn answer_in_doubt(
         &mut self,
         flight: &mut Flight<C>,
@@ -275,8 +265,10 @@ impl<C: Caller> Lease<C> {
         out: &mut Effects<C>,
     ) {
         let now = env.now;
-        let stays = !env.terms.breaks(Mutant::ClaimKeptInDoubt);
-        let leaves = |waiter: &mut Waiter<C>| !(stays && waiter.caller.is_registration());
+        let rules = env.terms.rules;
+        let leaves = |waiter: &mut Waiter<C>| {
+            !rules.a_caller_keeps_its_places_in_doubt(waiter.caller.is_registration())
+        };
         let grantee = flight.grantee.take_if(leaves);
         if let Some(waiter) = &grantee
             && !waiter.acquire.place

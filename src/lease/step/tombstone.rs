@@ -4,12 +4,11 @@ use super::{context::Env, flight::Flight, lease::Lease};
 use crate::lease::{
     message::{Answer, Call, Caller, Effect, Effects},
     primitives::Revision,
-    rules::Mutant,
 };
 
 impl<C: Caller> Lease<C> {
     /// Writes the tombstone of a session that has no record. No such session can be created after that.
-    pub(super) fn write_tombstone(
+    pub(super) fn write_missing_tombstone(
         &mut self,
         call: Call<C>,
         env: &mut Env<'_>,
@@ -27,11 +26,8 @@ impl<C: Caller> Lease<C> {
         self.launch(flight, out);
     }
 
-    /// Whether this is a session's key that already has a record. A session has one tenure: the key is never granted
-    /// again.
+    /// Whether this is a session's key that was granted once.
     pub(super) fn is_spent_session(&self, env: &Env<'_>) -> bool {
-        env.key.is_session()
-            && self.revision != Revision::ABSENT
-            && !env.terms.breaks(Mutant::SessionRises)
+        env.terms.rules.a_sessions_key_is_spent(env.key, self.revision != Revision::ABSENT)
     }
 }

@@ -1,6 +1,6 @@
 //! The holder hands the key over to a successor.
 
-use super::{context::Env, draft::End, flight::Flight, grant::accepting, lease::Lease};
+use super::{context::Env, draft::End, flight::Flight, lease::Lease};
 use crate::lease::{
     message::{Answer, Call, Caller, Effect, Effects, Lost, Request},
     records::{ChangeKind, Offer, State},
@@ -34,7 +34,7 @@ impl<C: Caller> Lease<C> {
         let waiting = match self.waiters_len() {
             0 => None,
             _ if !offered || !self.may_grant(env) => None,
-            _ => self.waiters().next(accepting(env.terms), |a| a.owner == to),
+            _ => self.waiters().next(env.terms.rules, |a| a.owner == to),
         };
         let mut flight = match waiting {
             Some(waiter) => self.granting(draft, waiter, env),

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crate::lease::{
     message::{Acquire, Call, Caller, Request},
     primitives::Moment,
+    rules::Rules,
 };
 
 /// A waiter: a caller that wants to own the key.
@@ -103,18 +104,14 @@ impl<C: Caller> Waiters<C> {
         self.queue.len() >= limit
     }
 
-    /// Takes out the first waiter that fits and accepts (its claim is taken). Those before it that fit and do not
-    /// accept are removed.
-    pub fn next(
-        &mut self,
-        accepts: fn(&C) -> bool,
-        fits: impl Fn(&Acquire) -> bool,
-    ) -> Option<Waiter<C>> {
+    /// Takes out the first waiter that fits and may be granted the key (its claim is taken). Those before it that fit
+    /// and may not are removed.
+    pub fn next(&mut self, rules: Rules, fits: impl Fn(&Acquire) -> bool) -> Option<Waiter<C>> {
         let mut at = 0;
         while at < self.queue.len() {
             if fits(&self.queue[at].acquire) {
                 let waiter = self.queue.remove(at)?;
-                if accepts(&waiter.caller) {
+                if rules.a_caller_may_be_granted(&waiter.caller) {
                     return Some(waiter);
                 }
             } else {

@@ -23,7 +23,7 @@ use super::{CallLimits, Manager, Parts};
 use crate::{
     actor::{Arbiters, Limits, NamedPlugin, Reach},
     clock::{Clock, Entropy, SystemClock, SystemEntropy},
-    lease::is_loopback,
+    lease::{Rules, is_loopback},
     plugin,
     settings::Settings,
     telemetry::{Metrics, OwnershipLog},
@@ -81,8 +81,7 @@ impl Engine {
             inflight_per_key: settings.limits.inflight_per_key,
             metrics: metrics.clone(),
             ownership_log: OwnershipLog::new(settings.telemetry.ownership_lines_per_second.into()),
-            #[cfg(any(test, feature = "testing"))]
-            broken: None,
+            rules: Rules::default(),
         })
         .await?;
         let remembering = actix::spawn(store.remembering());

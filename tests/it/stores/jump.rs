@@ -10,7 +10,7 @@ use std::{
 
 use tenure::{
     clock::{Clock, Entropy, ManualClock, SystemEntropy},
-    lease::{Moment, Mutant},
+    lease::{Moment, Mutant, Rules},
     manager::{Manager, Parts},
 };
 
@@ -50,7 +50,7 @@ fn resumed_as_seen_by_another(broken: Option<Mutant>) -> Moment {
             clock: clock.clone(),
             entropy,
             locked_at: clock.now(),
-            broken,
+            rules: Rules::breaking(broken),
             ..parts(store)
         });
         let manager = manager.await.expect("the manager opens");

@@ -11,7 +11,7 @@ use std::{
 use tenure::{
     actor::{Arbiters, Limits, claim_this_thread},
     clock::{Clock, Entropy, SystemClock, SystemEntropy},
-    lease::{Key, Revision},
+    lease::{Key, Revision, Rules},
     manager::{CallLimits, Manager, Parts},
     store::{
         Feed, Found, Health, History, LeaseStore, Meta, Outcome, Position, Range, StoreError,
@@ -130,6 +130,6 @@ pub fn parts(store: Arc<dyn LeaseStore>) -> Parts {
         inflight_per_key: 10,
         metrics: Arc::new(Metrics::register("embedded")),
         ownership_log: OwnershipLog::new(1),
-        broken: None,
+        rules: Rules::default(),
     }
 }

@@ -16,7 +16,8 @@ pub use oracle::{Oracle, Verdict};
 pub use policy::*;
 use tenure::lease::{
     Alarm, Call, Change, ChangeKind, ClusterSecret, Effect, Env, FenceRun, Inherited, Input, Key,
-    Lease, Loaded, Moment, Mutant, NodeContext, Nonce, Record, Request, StoreError, WriteEffect,
+    Lease, Loaded, Moment, Mutant, NodeContext, Nonce, Record, Request, Rules, StoreError,
+    WriteEffect,
 };
 pub use who::Who;
 
@@ -90,7 +91,7 @@ pub fn terms(broken: Option<Mutant>) -> NodeContext {
         secret: ClusterSecret::new(&[7; 32]),
         waiters_per_key: 4,
         inflight_per_key: 3,
-        broken,
+        rules: Rules::breaking(broken),
     }
 }
 

@@ -1,0 +1,69 @@
+//! R6: sessions, and the leases that they keep.
+
+use super::mutant::{Mutant, Rules};
+use crate::lease::{
+    primitives::{Key, Moment, Nonce},
+    records::Change,
+};
+
+impl Rules {
+    /// R6: a session has one tenure. Its key is never granted again, and that tenure is never revived.
+    #[must_use]
+    pub fn a_sessions_key_is_spent(self, key: &Key, has_record: bool) -> bool {
+        key.is_session() && has_record && !self.breaks(Mutant::SessionRises)
+    }
+
+    /// R6: a kept lease ends once the session's tombstone is known to be durable. Until then it ends only after a
+    /// revocation, at the node that announced it: only that node knows which promises cover the lease.
+    #[must_use]
+    pub fn a_kept_tenure_ends_at(
+        session_is_over: bool,
+        revoked_here: bool,
+        expires_at: Moment,
+    ) -> Moment {
+        match () {
+            () if session_is_over => Moment::ZERO,
+            () if revoked_here => expires_at,
+            () => Moment::NEVER,
+        }
+    }
+
+    /// R6: the session whose leases are told of its end when the write of the tombstone is sent: none, because a
+    /// tombstone counts once it is durable.
+    #[must_use]
+    pub fn a_session_that_is_over_once_sent(self, key: &Key, changes: &[Change]) -> Option<Nonce> {
+        let ends = || changes.iter().any(|change| change.kind.ends_tenure());
+        key.session().filter(|_| self.breaks(Mutant::SessionFreedBeforeTombstone) && ends())
+    }
+
+    /// R6: the session absorbs a heartbeat before a grant under it is written.
+    #[must_use]
+    pub fn a_session_is_heard_before_a_grant(self) -> bool {
+        !self.breaks(Mutant::GrantUnderEndingSession)
+    }
+
+    /// R6: what the caller of a grant is told, in milliseconds, without a heartbeat of the session after the grant is
+    /// durable: nothing, because the promise is that of the second heartbeat.
+    #[must_use]
+    pub fn a_grant_is_told_without_a_heartbeat(self, ttl_ms: u64) -> Option<u64> {
+        self.breaks(Mutant::GrantUnderEndingSession).then_some(ttl_ms * 9 / 10)
+    }
+
+    /// R6: every node knows from the feed which leases each session keeps, whichever node wrote the change.
+    #[must_use]
+    pub fn a_node_learns_whom_a_session_keeps(self, own: bool) -> bool {
+        own || !self.breaks(Mutant::BondsOfOthersUnheard)
+    }
+
+    /// R6: after a gap in the feed, a node reads the leases of sessions again.
+    #[must_use]
+    pub fn leases_of_sessions_are_read_again_after_a_gap(self) -> bool {
+        !self.breaks(Mutant::BondsNotReadAnew)
+    }
+
+    /// R6: after a gap in the feed, a node searches for sessions and pool members whose end it may have missed.
+    #[must_use]
+    pub fn ends_of_sessions_are_searched_for_after_a_gap(self) -> bool {
+        !self.breaks(Mutant::GhostsAfterGap)
+    }
+}

@@ -1,0 +1,45 @@
+//! §1: writes of unknown outcome, and writes that take long.
+
+use std::time::Duration;
+
+use super::mutant::{Mutant, Rules};
+use crate::lease::{
+    message::{Loaded, WriteEffect},
+    primitives::{Moment, Revision},
+};
+
+/// §1: the longest time for which callers wait for a write.
+pub const LATE: Duration = Duration::from_secs(10);
+
+impl Rules {
+    /// §1: a write of unknown outcome is sent once more under the same expected revision, as long as the store holds
+    /// that revision. Returns the revision to expect, or `None` when the write must not be sent again.
+    #[must_use]
+    pub fn a_write_is_sent_again_over(
+        self,
+        write: &WriteEffect,
+        there: &Loaded,
+    ) -> Option<Revision> {
+        let expected = write.expected;
+        match there {
+            Loaded::Absent => (expected == Revision::ABSENT).then_some(expected),
+            Loaded::Record(revision, _) if *revision == expected => Some(expected),
+            Loaded::Record(revision, record) if record.nonce != write.record.nonce => {
+                self.breaks(Mutant::RetriedBlindly).then_some(*revision)
+            }
+            Loaded::Record(..) | Loaded::Quarantined(..) => None,
+        }
+    }
+
+    /// §1: no caller waits longer than 10 s for one write.
+    #[must_use]
+    pub fn callers_wait_for_a_write_until(sent: Moment) -> Moment {
+        sent + LATE
+    }
+
+    /// §1: once a write is late, its callers are told that its outcome is unknown.
+    #[must_use]
+    pub fn callers_are_told_of_a_late_write(self) -> bool {
+        !self.breaks(Mutant::LateWriteAwaited)
+    }
+}
