@@ -96,9 +96,7 @@ impl<C: Caller> Lease<C> {
 
     /// A record in which the tenure has ended, with the fences and the lock-delay that its end causes.
     pub(super) fn ended(&mut self, end: End, offer: Option<Offer>, env: &mut Env<'_>) -> Draft {
-        let nonce = (env.nonces)();
-        let mut draft =
-            Draft { record: self.successor(nonce, env), changes: Vec::with_capacity(2) };
+        let mut draft = Draft { record: self.successor(env), changes: Vec::with_capacity(2) };
         let kind = end.kind;
         self.write_end(&mut draft, end, env);
         draft.record.offer = offer.map(Box::new);

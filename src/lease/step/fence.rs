@@ -114,8 +114,7 @@ impl<C: Caller> Lease<C> {
             self.busy().retry_at = env.now + RETRY;
             return;
         }
-        let nonce = (env.nonces)();
-        let mut record = self.successor(nonce, env);
+        let mut record = self.successor(env);
         let failure = report.failure();
         if let Some(why) = &failure {
             out.push(Effect::Alarm(Alarm::FenceFailed(why.clone())));
@@ -188,8 +187,7 @@ impl<C: Caller> Lease<C> {
             out.push(Effect::Reply(call.caller, Answer::Lapsed));
             return;
         }
-        let nonce = (env.nonces)();
-        let mut record = self.successor(nonce, env);
+        let mut record = self.successor(env);
         if let Some(left) = &mut record.aftermath {
             left.fences.clear();
         }

@@ -49,6 +49,11 @@ impl<C> Flight<C> {
         }
     }
 
+    /// The same write, which this call asked for.
+    pub(super) fn for_call(self, call: Call<C>) -> Self {
+        Self { cause: Some(call), ..self }
+    }
+
     /// When callers stop waiting for the write.
     pub(super) fn late_at(&self) -> Moment {
         Rules::callers_wait_for_a_write_until(self.write.record.written)

@@ -29,8 +29,7 @@ impl<C: Caller> Lease<C> {
             out.push(Effect::Reply(call.caller, answer));
             return;
         }
-        let nonce = (env.nonces)();
-        let mut record = self.successor(nonce, env);
+        let mut record = self.successor(env);
         (record.value, record.request_marks) = (None, Box::default());
         record.seq += 1;
         let change = Change {
@@ -43,8 +42,7 @@ impl<C: Caller> Lease<C> {
             actor: Some(actor.clone()),
             session: None,
         };
-        let mut flight = Flight::new(record, self.revision, vec![change]);
-        flight.cause = Some(call);
+        let flight = Flight::new(record, self.revision, vec![change]).for_call(call);
         self.launch(flight, out);
     }
 }

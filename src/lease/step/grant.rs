@@ -30,16 +30,11 @@ impl<C: Caller> Lease<C> {
         let ends = end.is_some();
         let draft = match end {
             Some(end) => self.ended(end, None, env),
-            None => {
-                let nonce = (env.nonces)();
-                Draft { record: self.successor(nonce, env), changes: Vec::with_capacity(1) }
-            }
+            None => Draft { record: self.successor(env), changes: Vec::with_capacity(1) },
         };
         let mut flight = if ends && !draft.is_open(env) {
             waiter.caller.unclaim();
-            let mut flight = Flight::new(draft.record, self.revision, draft.changes);
-            flight.cause = Some(waiter.into());
-            flight
+            Flight::new(draft.record, self.revision, draft.changes).for_call(waiter.into())
         } else {
             self.granting(draft, waiter, env)
         };

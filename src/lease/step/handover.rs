@@ -31,8 +31,7 @@ impl<C: Caller> Lease<C> {
         }
         let AskHandover { reason, actor, timeout_ms } = (**ask).clone();
         let owner = tenure.owner.clone();
-        let nonce = (env.nonces)();
-        let mut record = self.successor(nonce, env);
+        let mut record = self.successor(env);
         record.seq += 1;
         let change = Change {
             kind: ChangeKind::HandoverRequested,
@@ -45,8 +44,7 @@ impl<C: Caller> Lease<C> {
             session: self.record.bond().map(|bond| bond.session),
         };
         record.handover = Some(Box::new(Handover { reason, actor, span_ms: timeout_ms }));
-        let mut flight = Flight::new(record, self.revision, vec![change]);
-        flight.cause = Some(call);
+        let flight = Flight::new(record, self.revision, vec![change]).for_call(call);
         self.launch_as_home(flight, env, out);
     }
 }

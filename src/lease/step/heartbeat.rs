@@ -68,8 +68,7 @@ impl<C: Caller> Lease<C> {
     /// Writes a heartbeat that changes the value or the ttl.
     fn write_heartbeat(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::Heartbeat(beat) = &call.request else { return };
-        let nonce = (env.nonces)();
-        let mut record = self.successor(nonce, env);
+        let mut record = self.successor(env);
         let Some(tenure) = &mut record.tenure else { return };
         if let Some(ttl_ms) = beat.ttl_ms {
             tenure.ttl_ms = ttl_ms;

@@ -139,10 +139,8 @@ impl<C: Caller> Lease<C> {
     /// R5: adopts the lease of a dead home node, with the same owner and token, and answers the call when that is
     /// durable.
     pub(super) fn adopt_for(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
-        let nonce = (env.nonces)();
-        let record = self.successor(nonce, env);
-        let mut flight = Flight::new(record, self.revision, Vec::new());
-        flight.cause = Some(call);
+        let record = self.successor(env);
+        let flight = Flight::new(record, self.revision, Vec::new()).for_call(call);
         self.launch_as_home(flight, env, out);
     }
 

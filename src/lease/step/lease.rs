@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use super::{busy::Busy, context::Env, flight::Flight, waiters::Waiters};
 use crate::lease::{
     message::{Caller, Effect, Effects},
-    primitives::{LeaseId, Moment, Nonce, Owner, Revision, Token, ceil_ms},
+    primitives::{LeaseId, Moment, Owner, Revision, Token, ceil_ms},
     records::{Record, State},
 };
 
@@ -127,9 +127,9 @@ impl<C: Caller> Lease<C> {
     }
 
     /// The next record, with the fields that every write sets.
-    pub(super) fn successor(&self, nonce: Nonce, env: &Env<'_>) -> Record {
+    pub(super) fn successor(&self, env: &mut Env<'_>) -> Record {
         let mut record = Record {
-            nonce,
+            nonce: (env.nonces)(),
             node: env.terms.node,
             epoch: env.terms.epoch,
             written: env.now,

@@ -27,8 +27,7 @@ impl<C: Caller> Lease<C> {
     pub(super) fn lapse(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
         let passing = matches!(self.record.state, State::Offered | State::Cooling);
         if passing && self.opened(env.now) && self.home != Home::Living {
-            let nonce = (env.nonces)();
-            let record = self.successor(nonce, env);
+            let record = self.successor(env);
             let mut draft = Draft { record, changes: Vec::new() };
             self.write_cooled(&mut draft);
             draft.record.state = State::Free;

@@ -39,8 +39,7 @@ impl<C: Caller> Lease<C> {
             (true, None) => pins.push(by.clone()),
             (false, Some(at)) => drop(pins.remove(at)),
         }
-        let nonce = (env.nonces)();
-        let mut record = self.successor(nonce, env);
+        let mut record = self.successor(env);
         record.pins = pins.into();
         record.seq += 1;
         let change = Change {
@@ -53,8 +52,7 @@ impl<C: Caller> Lease<C> {
             actor: Some(actor),
             session: self.record.bond().map(|bond| bond.session),
         };
-        let mut flight = Flight::new(record, self.revision, vec![change]);
-        flight.cause = Some(call);
+        let flight = Flight::new(record, self.revision, vec![change]).for_call(call);
         self.launch_as_home(flight, env, out);
     }
 

@@ -47,8 +47,7 @@ impl<C: Caller> Lease<C> {
         if self.record.state != State::Held || !confirms {
             return;
         }
-        let nonce = (env.nonces)();
-        let record = self.successor(nonce, env);
+        let record = self.successor(env);
         let mut flight = Flight::new(record, self.revision, Vec::new());
         flight.ends = true;
         flight.doubted = true;

@@ -23,8 +23,7 @@ impl<C: Caller> Lease<C> {
             out.push(Effect::Reply(call.caller, Answer::Lost(lost)));
             return;
         }
-        let nonce = (env.nonces)();
-        let mut record = self.successor(nonce, env);
+        let mut record = self.successor(env);
         let Some(ended) = record.previous.take() else { return };
         let mut tenure = ended.tenure;
         tenure.ttl_ms = beat.ttl_ms.unwrap_or(tenure.ttl_ms);
@@ -45,8 +44,7 @@ impl<C: Caller> Lease<C> {
             session: None,
         };
         record.tenure = Some(tenure);
-        let mut flight = Flight::new(record, self.revision, vec![change]);
-        flight.cause = Some(call);
+        let flight = Flight::new(record, self.revision, vec![change]).for_call(call);
         self.launch_as_home(flight, env, out);
     }
 }

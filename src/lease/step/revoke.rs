@@ -37,8 +37,7 @@ impl<C: Caller> Lease<C> {
         } else {
             let order = Revocation { reason: revoke.reason.clone(), actor: revoke.actor.clone() };
             self.floor = self.floor.max(revoke.floor.unwrap_or(Moment::ZERO));
-            let nonce = (env.nonces)();
-            let mut record = self.successor(nonce, env);
+            let mut record = self.successor(env);
             record.floor_ms = self.promise_left_ms(env.now);
             record.revocation = Some(Box::new(order));
             let mut flight = Flight::new(record, self.revision, Vec::new());
@@ -50,8 +49,7 @@ impl<C: Caller> Lease<C> {
 
     fn withdraw_offer(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::Revoke(revoke) = &call.request else { return };
-        let nonce = (env.nonces)();
-        let mut record = self.successor(nonce, env);
+        let mut record = self.successor(env);
         record.state = State::Free;
         record.offer = None;
         record.seq += 1;
@@ -65,8 +63,7 @@ impl<C: Caller> Lease<C> {
             actor: Some(revoke.actor.clone()),
             session: None,
         };
-        let mut flight = Flight::new(record, self.revision, vec![change]);
-        flight.cause = Some(call);
+        let flight = Flight::new(record, self.revision, vec![change]).for_call(call);
         self.launch(flight, out);
     }
 }

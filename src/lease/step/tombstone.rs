@@ -19,10 +19,8 @@ impl<C: Caller> Lease<C> {
             out.push(Effect::Reply(call.caller, Answer::Viewed(view)));
             return;
         }
-        let nonce = (env.nonces)();
-        let record = self.successor(nonce, env);
-        let mut flight = Flight::new(record, self.revision, Vec::new());
-        flight.cause = Some(call);
+        let record = self.successor(env);
+        let flight = Flight::new(record, self.revision, Vec::new()).for_call(call);
         self.launch(flight, out);
     }
 
