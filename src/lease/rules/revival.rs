@@ -27,3 +27,18 @@ impl Rules {
             || (lost != Lost::UnknownLease && self.breaks(Mutant::RevivalOfAnyEnd))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_tenure_that_expired_and_that_nobody_followed_is_revived() {
+        let revived = |state, lost| Rules::default().a_tenure_may_be_revived(state, lost);
+        let expired = Lost::Ended(ChangeKind::Expired);
+        assert!(revived(State::Free, expired) && revived(State::Cooling, expired));
+        assert!(!revived(State::Fencing, expired) && !revived(State::Held, expired));
+        assert!(!revived(State::Free, Lost::Fenced) && !revived(State::Free, Lost::UnknownLease));
+        assert!(!revived(State::Free, Lost::Ended(ChangeKind::Released)));
+    }
+}

@@ -67,3 +67,16 @@ impl Rules {
         !self.breaks(Mutant::GhostsAfterGap)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_tenure_ends_with_its_session_or_where_its_revocation_was_announced() {
+        let expires_at = Moment(7);
+        assert_eq!(Rules::a_kept_tenure_ends_at(true, false, expires_at), Moment::ZERO);
+        assert_eq!(Rules::a_kept_tenure_ends_at(false, true, expires_at), expires_at);
+        assert_eq!(Rules::a_kept_tenure_ends_at(false, false, expires_at), Moment::NEVER);
+    }
+}

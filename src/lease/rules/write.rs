@@ -43,3 +43,30 @@ impl Rules {
         !self.breaks(Mutant::LateWriteAwaited)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::lease::{primitives::Nonce, records::Record};
+
+    fn there(revision: u64, nonce: u128) -> Loaded {
+        let record = Record { nonce: Nonce(nonce), ..Record::absent() };
+        Loaded::Record(Revision(revision), Arc::new(record))
+    }
+
+    #[test]
+    fn a_write_is_sent_again_only_over_the_revision_that_it_expected() {
+        let record = Arc::new(Record { nonce: Nonce(9), ..Record::absent() });
+        let write = WriteEffect { expected: Revision(3), record, changes: Vec::new() };
+        let (whole, blind) = (Rules::default(), Rules::breaking(Some(Mutant::RetriedBlindly)));
+        let again = |rules: Rules, there: &Loaded| rules.a_write_is_sent_again_over(&write, there);
+        assert_eq!(again(whole, &there(3, 1)), Some(Revision(3)));
+        assert_eq!(again(whole, &there(4, 1)), None, "another write came first");
+        assert_eq!(again(whole, &there(4, 9)), None, "the write itself landed");
+        assert_eq!(again(whole, &Loaded::Absent), None);
+        assert_eq!(again(blind, &there(4, 1)), Some(Revision(4)));
+        assert_eq!(again(blind, &there(4, 9)), None);
+    }
+}
