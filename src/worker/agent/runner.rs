@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::{Charge, Event, script_queue::ScriptQueue};
+use super::{charge::Charge, event::Event, script_queue::ScriptQueue};
 use crate::{
     client::Lease,
     worker::{
