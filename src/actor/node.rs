@@ -285,7 +285,7 @@ impl Node {
             Ok(_) => {
                 if !self.is_frozen() {
                     tracing::warn!("this node was found dead: it continues as another incarnation");
-                    self.world.metrics.lapses_buried.increment(1);
+                    self.world.metrics.lapses_found_dead.increment(1);
                     self.be_reborn().await;
                 }
             }

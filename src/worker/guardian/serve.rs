@@ -292,11 +292,11 @@ impl Guardian {
         let mark = self.mark(id);
         let leaders: BTreeSet<u32> =
             self.slots.values().filter_map(|slot| Some(slot.running.as_ref()?.leader)).collect();
-        let is_only_ward = self.slots.len() == 1;
+        let is_only_slot = self.slots.len() == 1;
         let adopted = process_tree::children().into_iter().filter(|child| !leaders.contains(child));
         let living = adopted.filter(|&child| !process_tree::reap(child));
         let is_its_own = |child: &u32| {
-            is_only_ward
+            is_only_slot
                 || process_tree::group_of(*child) == Some(leader)
                 || process_tree::wears(*child, &mark)
         };
