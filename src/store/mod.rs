@@ -27,6 +27,7 @@ mod identity;
 pub mod nats;
 mod quotas;
 mod retention;
+mod scan;
 mod tie;
 mod write;
 
@@ -38,6 +39,7 @@ pub use self::{
     health::Health,
     history::{Committed, Feed, History, News, Position},
     identity::{Fresh, Meta, Raise, SecretBytes, Witness},
+    scan::Pages,
     tie::Tie,
     write::{NodeOutcome, Outcome, Write},
 };
