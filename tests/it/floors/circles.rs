@@ -47,7 +47,7 @@ fn child<'a>(folder: &[String], module: &'a [String]) -> Option<&'a str> {
 /// The sets of children of which each leads to each other one.
 fn groups<'a>(edges: &Edges<'a>) -> BTreeSet<BTreeSet<&'a str>> {
     let starts: BTreeSet<_> = edges.keys().map(|(from, _)| *from).collect();
-    let reach: BTreeMap<_, _> = starts.iter().map(|from| (*from, reach(from, edges))).collect();
+    let reach: BTreeMap<_, _> = starts.iter().map(|&from| (from, reach(from, edges))).collect();
     let leads = |from: &str, to: &str| reach.get(from).is_some_and(|found| found.contains(to));
     let group = |one: &&'a str| -> BTreeSet<&'a str> {
         let both = |other: &&str| leads(one, other) && leads(other, one);
@@ -57,7 +57,7 @@ fn groups<'a>(edges: &Edges<'a>) -> BTreeSet<BTreeSet<&'a str>> {
 }
 
 /// All children to which the arrows lead from one.
-fn reach<'a>(from: &str, edges: &Edges<'a>) -> BTreeSet<&'a str> {
+fn reach<'a>(from: &'a str, edges: &Edges<'a>) -> BTreeSet<&'a str> {
     let (mut found, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(next) = open.pop() {
         let ahead = edges.keys().filter(|(start, _)| *start == next).map(|(_, to)| *to);
@@ -141,6 +141,11 @@ fn a_circle_through_paths_in_code_is_found() {
     assert!(
         matches!(circle, [one] if one.starts_with("src/room has a circle of one, three, two:"))
     );
+    let from_the_facade = [
+        ("room/mod.rs", "mod one; pub struct Shared; fn f() { one::f() }"),
+        ("room/one.rs", "use super::Shared; pub fn f() {}"),
+    ];
+    assert_eq!(found(&from_the_facade).len(), 1);
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn imports(tokens: &[&str]) -> Vec<Import> {
     let (mut found, mut inline, mut depth, mut at) = (Vec::new(), Vec::new(), 0_usize, 0);
     while let Some(token) = tokens.get(at) {
         let nesting = inline.len();
-        let next = tokens.get(at + 1).copied();
+        let mut end = at + 1;
         match *token {
             "mod" if tokens.get(at + 2) == Some(&"{") => inline.push(depth),
             "{" => depth += 1,
@@ -116,30 +116,25 @@ fn imports(tokens: &[&str]) -> Vec<Import> {
                 inline.pop_if(|opened| *opened == depth);
             }
             "pub" => {
-                at = after_visibility(tokens, at);
-                if tokens.get(at) == Some(&"use") {
-                    at = read_use(tokens, at + 1, true, nesting, &mut found);
+                end = after_visibility(tokens, at);
+                if tokens.get(end) == Some(&"use") {
+                    end = read_use(tokens, end + 1, true, nesting, &mut found);
                 }
-                continue;
             }
             // `use<>` in a type is something else.
-            "use" if next != Some("<") => {
-                at = read_use(tokens, at + 1, false, nesting, &mut found);
-                continue;
+            "use" if tokens.get(end) != Some(&"<") => {
+                end = read_use(tokens, end, false, nesting, &mut found);
             }
-            "crate" | "self" | "super" => {
-                let end = end_of_path(tokens, at);
+            _ => {
+                end = end_of_path(tokens, at);
                 if end > at + 1 {
                     let path = tokens[at..end].iter().step_by(2).map(|name| (*name).to_owned());
                     let path = path.collect();
                     found.push(Import { path, name: None, public: false, nesting });
                 }
-                at = end;
-                continue;
             }
-            _ => {}
         }
-        at += 1;
+        at = end;
     }
     found
 }
@@ -153,15 +148,12 @@ fn after_visibility(tokens: &[&str], at: usize) -> usize {
     closing.map_or(tokens.len(), |length| at + length + 1)
 }
 
-/// Where a path in code ends. A path that goes on another one has no segment of its own.
+/// Where a path in code ends that begins with a word. What follows a generic argument or a macro's `$` is none.
 fn end_of_path(tokens: &[&str], at: usize) -> usize {
+    let is_word = |at: usize| tokens.get(at).is_some_and(|token| token.starts_with(is_letter));
+    let goes_on = at > 0 && matches!(tokens[at - 1], "::" | "$");
     let mut end = at + 1;
-    if at > 0 && matches!(tokens[at - 1], "::" | "$") {
-        return end;
-    }
-    while tokens.get(end) == Some(&"::")
-        && tokens.get(end + 1).is_some_and(|next| next.starts_with(is_letter))
-    {
+    while is_word(at) && !goes_on && tokens.get(end) == Some(&"::") && is_word(end + 1) {
         end += 2;
     }
     end
@@ -243,7 +235,7 @@ fn uses_and_paths_are_read_and_literals_and_comments_are_not() {
         fn f<'a>(_: &'a str) -> impl Iterator<Item = char> + use<'a> {
             let _ = ["super::no", r#"super::"no"#, "\"super::no"];
             let _ = ['"', '\'', b'{'];
-            crate::g::h::<u8>(self.i)
+            crate::g::h::<u8>(self.i) + i::j() + Vec::<u8>::k()
         }
         mod tests {
             use super::*;
@@ -266,6 +258,7 @@ fn uses_and_paths_are_read_and_literals_and_comments_are_not() {
         "self::d::* - true 0",
         "super::e e false 0",
         "crate::g::h - false 0",
+        "i::j - false 0",
         "super::* - false 1",
         "last::One One false 0",
     ];
