@@ -148,7 +148,8 @@ fn absolute(
             if known.contains(&child[..=own.len()]) {
                 return Some(child);
             }
-            let target = names.get(first).filter(|_| !rest.is_empty())?;
+            // In code, an imported name leads where the `use` led that brought it.
+            let target = names.get(first).filter(|_| import.name.is_some() && !rest.is_empty())?;
             Some([target.as_slice(), rest].concat())
         }
     }
