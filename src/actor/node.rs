@@ -75,10 +75,10 @@ impl Node {
     pub(crate) async fn start(self: &Arc<Self>) {
         self.renew().await;
         self.watch().await;
-        supervise(self, "renewal", |node| async move { node.renew_for_ever().await });
-        supervise(self, "inquiries", |node| async move { node.inquire_for_ever().await });
-        supervise(self, "watch", |node| async move { node.watch_for_ever().await });
-        supervise(self, "tombstones", |node| async move { node.collect_for_ever().await });
+        supervise(self, "renewal", |node| async move { node.renew_forever().await });
+        supervise(self, "inquiries", |node| async move { node.inquire_forever().await });
+        supervise(self, "watch", |node| async move { node.watch_forever().await });
+        supervise(self, "tombstones", |node| async move { node.collect_forever().await });
         self.sweep_strangers(false);
     }
 
@@ -162,7 +162,7 @@ impl Node {
         }
     }
 
-    async fn renew_for_ever(&self) {
+    async fn renew_forever(&self) {
         loop {
             tokio::select! {
                 biased;
@@ -173,7 +173,7 @@ impl Node {
         }
     }
 
-    async fn inquire_for_ever(&self) {
+    async fn inquire_forever(&self) {
         loop {
             self.world.inquired.notified().await;
             self.answer_inquiries().await;
@@ -285,7 +285,7 @@ impl Node {
             Ok(_) => {
                 if !self.is_frozen() {
                     tracing::warn!("this node was found dead: it continues as another incarnation");
-                    self.world.metrics.lapses_buried.increment(1);
+                    self.world.metrics.lapses_found_dead.increment(1);
                     self.be_reborn().await;
                 }
             }
@@ -350,14 +350,14 @@ impl Node {
         }
     }
 
-    async fn watch_for_ever(&self) {
+    async fn watch_forever(&self) {
         loop {
             tokio::time::sleep(self.ttl / ROUNDS).await;
             self.watch().await;
         }
     }
 
-    async fn collect_for_ever(&self) {
+    async fn collect_forever(&self) {
         loop {
             tokio::time::sleep(COLLECT).await;
             self.collect().await;

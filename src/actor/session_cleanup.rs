@@ -39,10 +39,10 @@ const RETRY: Duration = Duration::from_millis(500);
 pub(crate) fn start(world: &Arc<World>) {
     bonds::start(world);
     supervise(world, "session_cleanup", |world| async move { clean_up_forever(world).await });
-    supervise(world, "session surveys", |world| async move { survey_for_ever(world).await });
-    supervise(world, "session inquiries", |world| async move { inquire_for_ever(&world).await });
+    supervise(world, "session surveys", |world| async move { survey_forever(world).await });
+    supervise(world, "session inquiries", |world| async move { inquire_forever(&world).await });
     handovers::start(world);
-    supervise(world, "session orders", |world| async move { reorder_for_ever(&world).await });
+    supervise(world, "session orders", |world| async move { reorder_forever(&world).await });
 }
 
 struct SessionCleanup {
@@ -188,7 +188,7 @@ async fn search(world: &Arc<World>, over: &SessionOver) -> Result<Option<bool>, 
 }
 
 /// Searches for the leases of sessions whose home node this node became.
-async fn survey_for_ever(world: Arc<World>) {
+async fn survey_forever(world: Arc<World>) {
     // Takes over what an earlier run of this task had begun.
     world.sessions.resurvey();
     let mut under_way = stream::FuturesUnordered::new();
@@ -255,7 +255,7 @@ async fn revisit(world: &World, session: &Session) {
     }
 }
 
-async fn inquire_for_ever(world: &Arc<World>) {
+async fn inquire_forever(world: &Arc<World>) {
     loop {
         world.sessions.inquired.notified().await;
         let asked = std::mem::take(
@@ -268,7 +268,7 @@ async fn inquire_for_ever(world: &Arc<World>) {
     }
 }
 
-async fn reorder_for_ever(world: &Arc<World>) {
+async fn reorder_forever(world: &Arc<World>) {
     loop {
         world.sessions.ordered.notified().await;
         let orders = std::mem::take(

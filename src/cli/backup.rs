@@ -15,7 +15,7 @@ use crate::{
     clock::{Clock as _, rfc3339},
     manager::engine::{OpenStore, Surroundings, place},
     settings::{Settings, StoreKind},
-    store::{LeaseStore, Range, embedded},
+    store::{LeaseStore, Pages, embedded},
 };
 
 /// Number of keys per page of a scan.
@@ -83,12 +83,9 @@ impl BackupArgs {
             secret,
         );
         let mut writer = Writer::create(self.file.as_deref(), &header)?;
-        let (bar, mut skipped, mut after) = (progress(None), 0, None);
-        loop {
-            let range = Range { prefix: String::new(), after, limit: PAGE };
-            let page = store.scan(range).await.context("the store cannot be read")?;
-            let Some((last, _)) = page.last() else { break };
-            after = Some(last.as_str().to_owned());
+        let (bar, mut skipped) = (progress(None), 0);
+        let mut pages = Pages::of(store, "", PAGE);
+        while let Some(page) = pages.next().await.context("the store cannot be read")? {
             bar.inc(page.len() as u64);
             for (key, found) in page {
                 match found.record {

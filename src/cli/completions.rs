@@ -1,9 +1,9 @@
 //! `tenure completions`: prints shell completion scripts.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use super::{Cli, Exit, Failure, output::Output};
+use super::{Exit, Failure, output::Output};
 
 /// Print a completion script for a shell.
 #[derive(Clone, Debug, Args)]
@@ -13,9 +13,9 @@ pub struct CompletionsArgs {
 }
 
 impl CompletionsArgs {
-    pub(super) fn run(&self, output: &Output) -> Result<Exit, Failure> {
+    pub(super) fn run(&self, mut tenure: Command, output: &Output) -> Result<Exit, Failure> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "tenure", &mut script);
+        clap_complete::generate(self.shell, &mut tenure, "tenure", &mut script);
         output.text(&String::from_utf8_lossy(&script))?;
         Ok(Exit::Done)
     }

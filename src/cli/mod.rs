@@ -13,6 +13,7 @@ mod backup_file;
 mod check;
 mod completions;
 mod config;
+mod context;
 mod coordinator;
 mod demo;
 mod descriptors;
@@ -47,13 +48,15 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{Parser, Subcommand, ValueEnum as _};
+use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum as _};
 
 pub use args::SettingsArgs;
 pub use exit::{Exit, Failure};
 pub use output::{Format, Output};
 
-use crate::client::{Client, ClientBuilder, ClientError, LeaseView};
+use context::Context;
+
+use crate::client::{Client, ClientBuilder, ClientError};
 
 /// A lease manager: every shard, job or singleton has exactly one owner, proven by a fencing token.
 #[derive(Debug, Parser)]
@@ -138,27 +141,6 @@ enum Command {
     Man(man::ManArgs),
 }
 
-/// What a command needs to talk to a server.
-#[derive(Debug)]
-struct Context {
-    client: Client,
-    output: Output,
-}
-
-impl Context {
-    /// Prints an answer: a lease in it as rows, and every other field as it is.
-    fn answer(&self, answer: &serde_json::Value) -> Result<(), Failure> {
-        let mut rows = Vec::new();
-        for (name, value) in answer.as_object().into_iter().flatten() {
-            match serde_json::from_value::<LeaseView>(value.clone()) {
-                Ok(lease) => rows.extend(output::lease_rows(&lease)),
-                Err(_) => rows.push((name.clone(), output::plain(value))),
-            }
-        }
-        Ok(self.output.record(answer, &rows)?)
-    }
-}
-
 /// Runs the command that this process's arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -239,8 +221,8 @@ fn run(cli: Cli, output: Output) -> Result<ExitCode, Failure> {
         Command::Backup(args) => block_on(args.run(&output)),
         Command::Restore(args) => block_on(args.run(&output)),
         Command::Config(args) => args.run(&output),
-        Command::Completions(args) => args.run(&output),
-        Command::Man(args) => args.run(&output),
+        Command::Completions(args) => args.run(Cli::command(), &output),
+        Command::Man(args) => args.run(Cli::command(), &output),
     }?;
     Ok(exit.into())
 }

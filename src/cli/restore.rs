@@ -18,7 +18,7 @@ use crate::{
     manager::engine::{OpenStore, Surroundings, place},
     settings::{Settings, StoreKind},
     store::{
-        Found, Fresh, LeaseStore, Outcome, Range, SharedStore, Write, embedded::EmbeddedStore,
+        Fresh, LeaseStore, Outcome, Pages, Range, SharedStore, Write, embedded::EmbeddedStore,
     },
 };
 
@@ -39,9 +39,9 @@ const PAUSE: Duration = Duration::from_millis(100);
         the start. Either would issue the same tokens a second time. So a restore always raises the \
         epoch, the most significant part of every token; --raise-epoch confirms that you know this. \
         Stop all coordinators of the store first. (Frozen ones may run if only the epoch is raised.) \
-        If an epoch was in use that is higher than the backup, the store and the witness file know, \
-        name one above it with --epoch. Each epoch is printed when it is raised, and is in /v1/info \
-        and in every token (token / 2^43)."
+        If an epoch was in use that is higher than any that the backup, the store and the witness \
+        file know, name one above it with --epoch. Each epoch is printed when it is raised, and is in \
+        /v1/info and in every token (token / 2^43)."
 )]
 pub struct RestoreArgs {
     #[command(flatten)]
@@ -279,40 +279,25 @@ fn cut_off(written: u64) {
     }
 }
 
-/// Calls `each` with the keys of the store, page by page.
-async fn pages(
-    store: &dyn LeaseStore,
-    mut each: impl AsyncFnMut(Vec<(Key, Found)>) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let mut range = Range { limit: PAGE, ..Range::default() };
-    loop {
-        let page = store.scan(range.clone()).await.context("the store cannot be read")?;
-        let Some((last, _)) = page.last() else { return Ok(()) };
-        range.after = Some(last.as_str().to_owned());
-        each(page).await?;
-    }
-}
-
 async fn count(store: &dyn LeaseStore) -> anyhow::Result<u64> {
-    let mut count = 0;
-    pages(store, async |page| {
+    let (mut pages, mut count) = (Pages::of(store, "", PAGE), 0);
+    while let Some(page) = pages.next().await.context("the store cannot be read")? {
         count += page.len() as u64;
-        Ok(())
-    })
-    .await?;
+    }
     Ok(count)
 }
 
 /// Removes what a cut-off restore wrote: it may have restored another backup.
 async fn remove_all(store: &dyn LeaseStore) -> anyhow::Result<()> {
-    pages(store, async |page| {
+    let mut pages = Pages::of(store, "", PAGE);
+    while let Some(page) = pages.next().await.context("the store cannot be read")? {
         stream::iter(page)
             .map(|(key, found)| async move { remove(store, &key, found.revision).await })
             .buffer_unordered(IN_FLIGHT)
             .try_collect::<()>()
-            .await
-    })
-    .await
+            .await?;
+    }
+    Ok(())
 }
 
 async fn remove(store: &dyn LeaseStore, key: &Key, revision: Revision) -> anyhow::Result<()> {

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How long `--wait forever` waits.
-const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// Run a program while a lease is held, and stop it before the guarantee of the lease ends.
 ///
@@ -59,7 +59,7 @@ pub struct RunArgs {
 }
 
 fn wait(text: &str) -> Result<Duration, String> {
-    if text == "forever" { Ok(FOR_EVER) } else { args::duration(text) }
+    if text == "forever" { Ok(FOREVER) } else { args::duration(text) }
 }
 
 impl RunArgs {

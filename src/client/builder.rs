@@ -10,7 +10,7 @@ use std::{
 use reqwest::{Proxy, redirect};
 use rustls::ClientConfig;
 
-use super::{Client, ClientError, servers::Servers};
+use super::{error::ClientError, handle::Client, servers::Servers};
 use crate::{
     clock::SystemClock,
     tls::{self, Roots, TlsError},
@@ -22,6 +22,24 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT_OF_SEVERAL: Duration = Duration::from_secs(1);
 /// A connection that is silent for this long is probed.
 const KEEPALIVE: Duration = Duration::from_secs(10);
+
+impl Client {
+    /// A client of the server at a URL such as `http://127.0.0.1:7373` or `https://tenure.example.com`, or of several
+    /// servers, with commas between the URLs. `https` servers are verified by the operating system's certificate
+    /// authorities.
+    ///
+    /// # Errors
+    /// [`ClientError::Address`] when one of them is not such a URL, [`ClientError::Tls`] when one is `https` and the
+    /// system has no certificate authorities.
+    pub fn new(servers: &str) -> Result<Self, ClientError> {
+        Self::builder(servers).build()
+    }
+
+    /// A builder for a client of these servers, with more options than [`Self::new`].
+    pub fn builder(servers: &str) -> ClientBuilder {
+        ClientBuilder { servers: servers.to_owned(), ca: None, proxy: None }
+    }
+}
 
 /// The builder that [`Client::builder`] returns.
 #[derive(Clone)]
@@ -43,10 +61,6 @@ impl std::fmt::Debug for ClientBuilder {
 }
 
 impl ClientBuilder {
-    pub(super) fn new(servers: &str) -> Self {
-        Self { servers: servers.to_owned(), ca: None, proxy: None }
-    }
-
     /// Verifies `https` servers with the certificates of this PEM file, and no others. The file is read once.
     pub fn ca(self, file: impl Into<PathBuf>) -> Self {
         Self { ca: Some(file.into()), ..self }

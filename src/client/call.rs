@@ -9,7 +9,11 @@ use reqwest::{Method, RequestBuilder, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Client, ClientError, quote, servers::Target};
+use super::{
+    error::{ClientError, quote},
+    handle::Client,
+    servers::Target,
+};
 
 /// How long to wait for an answer, in addition to the wait in the request.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);

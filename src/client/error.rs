@@ -5,11 +5,13 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{LeaseView, quote};
+use super::LeaseView;
 use crate::tls::{self, TlsError};
 
 /// Where a user of this client sets another certificate authority.
 const CA: &str = "--ca, TENURE_CA or ClientBuilder::ca";
+/// How many characters an error quotes of an answer that is not JSON.
+const QUOTED: usize = 200;
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -161,4 +163,9 @@ fn transport(error: &reqwest::Error) -> String {
         _ => "no answer from",
     };
     format!("{failed} {server}: {cause}")
+}
+
+/// The beginning of a body, for an error message.
+pub(super) fn quote(body: &[u8]) -> String {
+    String::from_utf8_lossy(body).chars().take(QUOTED).collect()
 }

@@ -6,8 +6,9 @@ use reqwest::Response;
 use serde_json::Value;
 
 use super::{
-    Client, ClientError,
     call::Call,
+    error::ClientError,
+    handle::Client,
     sse::{Frame, Parser},
 };
 
@@ -79,8 +80,16 @@ pub struct EventStream {
     pause: Duration,
 }
 
+impl Client {
+    /// The stream of events that pass the filter, from the filter's cursor or from now on.
+    #[must_use]
+    pub fn events(&self, filter: EventFilter) -> EventStream {
+        EventStream::new(self.clone(), filter)
+    }
+}
+
 impl EventStream {
-    pub(super) fn new(client: Client, filter: EventFilter) -> Self {
+    fn new(client: Client, filter: EventFilter) -> Self {
         let (connection, ready) = (None, VecDeque::new());
         Self { client, filter, connection, ready, connected: false, pause: Duration::ZERO }
     }

@@ -1,13 +1,10 @@
-//! What to acquire, and acquiring it.
+//! What to acquire.
 
 use std::{fmt, time::Duration};
 
 use serde_json::json;
 
-use super::{
-    Acquire, AcquireAny, Client, ClientError, Count, Lease, Owner,
-    settle::{Ask, Granted},
-};
+use super::{Acquire, AcquireAny, Count, Owner, settle::Ask};
 use crate::clock::{Entropy, SystemEntropy};
 
 /// How long a lease lasts without a heartbeat, by default.
@@ -200,29 +197,4 @@ impl fmt::Display for Hold {
 
 pub(super) fn nameless() -> String {
     format!("{}-{:016x}", std::process::id(), SystemEntropy::new().next_u64())
-}
-
-impl Client {
-    /// Acquires one lease, and keeps it by a heartbeat in the background.
-    ///
-    /// If the future is dropped while the acquire is in progress, a lease that was granted is released in the
-    /// background where that is possible.
-    ///
-    /// # Errors
-    /// The server's refusal (`held`, `none-available`, `held-by-you`, `cooling`…), or that no server could be reached.
-    pub async fn hold(&self, hold: Hold) -> Result<Lease, ClientError> {
-        let mut leases = self.hold_many(hold.one()).await?;
-        leases.pop().ok_or_else(|| ClientError::not_understood("no grant"))
-    }
-
-    /// Acquires up to [`Hold::count`] leases, at least one, each with its own heartbeat.
-    ///
-    /// # Errors
-    /// As [`Client::hold`].
-    pub async fn hold_many(&self, hold: Hold) -> Result<Vec<Lease>, ClientError> {
-        let ask = hold.ask(None);
-        let granted = self.settle(ask, hold.wait, hold.ttl).await?;
-        let guard = |Granted { grant, sent }| Lease::new(self.clone(), grant, sent, hold.ttl, None);
-        Ok(granted.into_iter().map(guard).collect())
-    }
 }

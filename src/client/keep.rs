@@ -7,7 +7,10 @@
 
 use std::{future::Future, time::Duration};
 
-use super::guarantee::{Guarantee, Loss, Sent};
+use super::{
+    error::ClientError,
+    guarantee::{Guarantee, Loss, Sent},
+};
 use crate::{clock::Chance, lease::Moment};
 
 /// The longest single sleep. Sleeps are cut into slices because timers do not count suspend.
@@ -24,6 +27,19 @@ pub(super) enum Outcome {
     Lost(Loss),
     /// No answer, or one that asks to try again, after this long if the answer says so.
     Failed(Option<Duration>),
+}
+
+impl Outcome {
+    /// The outcome of a failed heartbeat. The problem with the code `lost` says that it is over.
+    pub(super) fn of_failure(error: &ClientError, lost: &str) -> Self {
+        match error.problem() {
+            Some(problem) if problem.code == lost => {
+                Self::Lost(Loss::from_reason(problem.reason.as_deref()))
+            }
+            Some(problem) => Self::Failed(problem.retry_after_ms.map(Duration::from_millis)),
+            None => Self::Failed(None),
+        }
+    }
 }
 
 /// Something that a heartbeat keeps.

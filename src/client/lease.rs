@@ -1,54 +1,59 @@
-//! The guard of one lease.
+//! The guard of one lease, and acquiring it.
 
-use std::{
-    fmt,
-    sync::{Arc, atomic::AtomicUsize},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
-use reqwest::Url;
 use serde_json::{Value, json};
-use tokio::{runtime::Handle, sync::watch};
+use tokio::sync::watch;
 
 use super::{
-    Alive, Client, ClientError, Deadline, Grant, LeaseView, Loss, Notice,
-    call::Call,
-    guarantee::{Guarantee, Sent},
-    keep::{self, Kept, Outcome},
-    servers::server_url,
+    Grant, LeaseView,
+    error::ClientError,
+    guarantee::{Deadline, Loss, Sent},
+    handle::Client,
+    hold::Hold,
+    keep,
+    lease_state::{LAST_WORD, LeaseState},
     session_state::SessionState,
+    settle::Granted,
 };
 use crate::clock::{Clock, Entropy, SystemEntropy};
 
 /// How long a release in the background is tried.
 const LET_GO: Duration = Duration::from_secs(10);
-/// How long an explicit release or transfer is tried at least.
-const LAST_WORD: Duration = Duration::from_secs(2);
-/// The pause between attempts.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// A held lease: its proof, its deadline and its heartbeat in one.
 ///
 /// Several tasks may share it through an `Arc`. When the last reference is dropped, the lease is released in the
 /// background where that is possible. Only [`Lease::release`] tells whether it was.
 pub struct Lease {
-    core: Arc<Core>,
-}
-
-/// The state that the guard and its heartbeat share.
-pub(super) struct Core {
-    client: Client,
-    /// The runtime of its tasks, whichever thread drops it.
-    runtime: Handle,
-    view: LeaseView,
-    lease_id: String,
-    ttl: Duration,
-    home: Option<Url>,
-    /// The server for its heartbeats: the home node, until that gives no answer.
-    turn: AtomicUsize,
-    pub(super) guarantee: Guarantee,
+    state: Arc<LeaseState>,
     /// The session that keeps it; without one, it has its own heartbeat.
     session_state: Option<Arc<SessionState>>,
+}
+
+impl Client {
+    /// Acquires one lease, and keeps it by a heartbeat in the background.
+    ///
+    /// If the future is dropped while the acquire is in progress, a lease that was granted is released in the
+    /// background where that is possible.
+    ///
+    /// # Errors
+    /// The server's refusal (`held`, `none-available`, `held-by-you`, `cooling`…), or that no server could be reached.
+    pub async fn hold(&self, hold: Hold) -> Result<Lease, ClientError> {
+        let mut leases = self.hold_many(hold.one()).await?;
+        leases.pop().ok_or_else(|| ClientError::not_understood("no grant"))
+    }
+
+    /// Acquires up to [`Hold::count`] leases, at least one, each with its own heartbeat.
+    ///
+    /// # Errors
+    /// As [`Client::hold`].
+    pub async fn hold_many(&self, hold: Hold) -> Result<Vec<Lease>, ClientError> {
+        let ask = hold.ask(None);
+        let granted = self.settle(ask, hold.wait, hold.ttl).await?;
+        let guard = |Granted { grant, sent }| Lease::new(self.clone(), grant, sent, hold.ttl, None);
+        Ok(granted.into_iter().map(guard).collect())
+    }
 }
 
 impl Lease {
@@ -60,91 +65,83 @@ impl Lease {
         ttl: Duration,
         session_state: Option<Arc<SessionState>>,
     ) -> Self {
-        let guarantee = Guarantee::new(client.clock.clone(), sent, grant.valid_for_ms);
-        let home = grant.lease.other.get("node").and_then(Value::as_str);
-        let home = home.and_then(|url| server_url(url).ok());
-        let Grant { lease: view, lease_id, .. } = grant;
-        let turn = AtomicUsize::new(0);
-        let runtime = Handle::current();
-        let core =
-            Core { client, runtime, view, lease_id, ttl, home, turn, guarantee, session_state };
-        let core = Arc::new(core);
-        match &core.session_state {
-            Some(session_state) => session_state.take_in(&core, sent),
+        let state = Arc::new(LeaseState::new(client, grant, sent, ttl));
+        match &session_state {
+            Some(session_state) => session_state.take_in(&state, sent),
             None => {
-                let (kept, chance) = (core.clone(), SystemEntropy::new().chance());
+                let (kept, chance) = (state.clone(), SystemEntropy::new().chance());
                 tokio::spawn(async move { keep::keep(&*kept, kept.ttl, chance).await });
             }
         }
-        Self { core }
+        Self { state, session_state }
     }
 
     /// The key.
     #[must_use]
     pub fn key(&self) -> &str {
-        &self.core.view.key
+        &self.state.view.key
     }
 
     /// The fencing token. The resource that the work writes to must refuse lower tokens.
     #[must_use]
     pub fn token(&self) -> u64 {
-        self.core.token()
+        self.state.token()
     }
 
     /// Who holds it.
     #[must_use]
     pub fn owner(&self) -> &str {
-        self.core.view.owner.as_deref().unwrap_or_default()
+        self.state.view.owner.as_deref().unwrap_or_default()
     }
 
     /// How long a heartbeat keeps it: its own, or its session's.
     #[must_use]
     pub fn ttl(&self) -> Duration {
-        self.core.ttl
+        self.state.ttl
     }
 
     /// The value that the previous owner left.
     #[must_use]
     pub fn value(&self) -> Option<&str> {
-        self.core.view.value.as_deref()
+        self.state.view.value.as_deref()
     }
 
     /// The lease as it was granted.
     #[must_use]
     pub fn view(&self) -> &LeaseView {
-        &self.core.view
+        &self.state.view
     }
 
     /// The secret of this tenure. Whoever knows it can end the tenure.
     #[must_use]
     pub fn lease_id(&self) -> &str {
-        &self.core.lease_id
+        &self.state.lease_id
     }
 
     /// The best server to ask about it: the home node that the grant named, or the server that answered last.
     #[must_use]
     pub fn server(&self) -> String {
-        let servers = &self.core.client.servers;
-        servers.order(self.core.home.as_ref())[0].url.to_string().trim_end_matches('/').to_owned()
+        let servers = &self.state.client.servers;
+        servers.order(self.state.home.as_ref())[0].url.to_string().trim_end_matches('/').to_owned()
     }
 
     /// Whether it is held at this moment. Once this is false, it is false forever. A tenure that ran out unseen is not
     /// continued, even if the server would allow it.
     #[must_use]
     pub fn valid(&self) -> bool {
-        self.core.valid()
+        self.state.guarantee.valid()
     }
 
     /// The time until the guarantee ends, unless it is renewed; zero when it has ended.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        if self.valid() { self.core.guarantee.remaining() } else { Duration::ZERO }
+        if self.valid() { self.state.guarantee.remaining() } else { Duration::ZERO }
     }
 
     /// The current end of the guarantee.
     #[must_use]
     pub fn deadline(&self) -> Deadline {
-        self.core.guarantee.deadline()
+        self.state.guarantee.deadline()
     }
 
     /// The current end of the guarantee, in milliseconds of `CLOCK_BOOTTIME`.
@@ -156,23 +153,23 @@ impl Lease {
     /// Watches every renewal and every other change. The last value has [`Deadline::lost`].
     #[must_use]
     pub fn deadlines(&self) -> watch::Receiver<Deadline> {
-        self.core.guarantee.watch()
+        self.state.guarantee.watch()
     }
 
     /// Resolves when it is over, with the cause.
     pub async fn lost(&self) -> Loss {
-        self.core.guarantee.lost().await
+        self.state.guarantee.lost().await
     }
 
     /// Resolves when a renewal is overdue, with the time left; never if it is lost before.
     pub async fn at_risk(&self) -> Duration {
-        self.core.guarantee.at_risk().await
+        self.state.guarantee.at_risk().await
     }
 
     /// Resolves when the lease must be handed over, with the time left until it is revoked; never if it is lost before.
     /// Finish the work, then call [`Lease::transfer`] without an owner.
     pub async fn handover_requested(&self) -> Duration {
-        self.core.guarantee.handover_requested().await
+        self.state.guarantee.handover_requested().await
     }
 
     /// Releases it. It is invalid from the call on, even if the call fails. Returns true when this ended the tenure,
@@ -181,14 +178,14 @@ impl Lease {
     /// # Errors
     /// When no server could be told: it ends with its ttl or its session.
     pub async fn release(&self) -> Result<bool, ClientError> {
-        self.core.end(Loss::Released, "release", json!({})).await
+        self.end(Loss::Released, "release", json!({})).await
     }
 
     /// Stops keeping it, and tells no server. It runs out like the lease of a holder that died, with the fences that an
     /// expiry requires.
     pub fn abandon(&self) {
-        self.core.leave_session_state();
-        self.core.guarantee.lose(Loss::Expired);
+        self.leave_session_state();
+        self.state.guarantee.lose(Loss::Expired);
     }
 
     /// [`Lease::release`], with a value for the next owner.
@@ -196,7 +193,7 @@ impl Lease {
     /// # Errors
     /// As [`Lease::release`].
     pub async fn release_with(&self, value: &str) -> Result<bool, ClientError> {
-        self.core.end(Loss::Released, "release", json!({ "value": value })).await
+        self.end(Loss::Released, "release", json!({ "value": value })).await
     }
 
     /// [`Lease::release`], with or without a value.
@@ -208,7 +205,7 @@ impl Lease {
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
-        &self.core.client.clock
+        &self.state.client.clock
     }
 
     /// Hands it over to one owner or, without a name, to the next caller, with a value for the new owner. It is invalid
@@ -227,7 +224,21 @@ impl Lease {
                 body[name] = json!(text);
             }
         }
-        self.core.end(Loss::Transferred, "transfer", body).await
+        self.end(Loss::Transferred, "transfer", body).await
+    }
+
+    /// Ends the tenure here, then at the server.
+    async fn end(&self, how: Loss, path: &str, more: Value) -> Result<bool, ClientError> {
+        let left = self.state.guarantee.remaining();
+        self.state.guarantee.lose(how);
+        self.leave_session_state();
+        self.state.tell(path, more, left.max(LAST_WORD)).await
+    }
+
+    fn leave_session_state(&self) {
+        if let Some(session_state) = &self.session_state {
+            session_state.let_go(&self.state);
+        }
     }
 }
 
@@ -242,134 +253,15 @@ impl fmt::Debug for Lease {
 impl Drop for Lease {
     /// A lost lease is not released, so that the fences that its end requires run.
     fn drop(&mut self) {
-        self.core.leave_session_state();
-        if !self.core.guarantee.lose(Loss::Released) {
+        self.leave_session_state();
+        if !self.state.guarantee.lose(Loss::Released) {
             return;
         }
-        let core = self.core.clone();
-        self.core.runtime.spawn(async move {
-            if let Err(error) = core.tell("release", json!({}), LET_GO).await {
-                tracing::debug!(key = core.view.key, %error, "a dropped lease is left to its ttl");
+        let state = self.state.clone();
+        self.state.runtime.spawn(async move {
+            if let Err(error) = state.tell("release", json!({}), LET_GO).await {
+                tracing::debug!(key = state.view.key, %error, "a dropped lease is left to its ttl");
             }
         });
-    }
-}
-
-impl Core {
-    pub(super) fn key(&self) -> &str {
-        &self.view.key
-    }
-
-    pub(super) fn token(&self) -> u64 {
-        self.view.token.unwrap_or_default()
-    }
-
-    fn valid(&self) -> bool {
-        self.guarantee.valid()
-    }
-
-    fn leave_session_state(&self) {
-        if let Some(session_state) = &self.session_state {
-            session_state.let_go(self);
-        }
-    }
-
-    /// Ends the tenure here, then at the server.
-    async fn end(&self, how: Loss, path: &str, more: Value) -> Result<bool, ClientError> {
-        let left = self.guarantee.remaining();
-        self.guarantee.lose(how);
-        self.leave_session_state();
-        self.tell(path, more, left.max(LAST_WORD)).await
-    }
-
-    /// Tells a server, and repeats that for a while.
-    async fn tell(
-        &self,
-        path: &str,
-        mut body: Value,
-        patience: Duration,
-    ) -> Result<bool, ClientError> {
-        body["key"] = json!(self.view.key);
-        body["lease_id"] = json!(self.lease_id);
-        let clock = &self.client.clock;
-        let call = Call::post(path, body).timeout((patience / 4).max(LAST_WORD / 2));
-        let end = clock.now() + patience;
-        loop {
-            let refused = match self.client.ask_around::<Value>(&call, self.home.as_ref()).await {
-                Ok(answer) => return Ok(answer["released"] != false),
-                Err(refused) => refused,
-            };
-            let gone = |code: &str| matches!(code, "lease-lost" | "not-holder");
-            match refused.problem() {
-                // An earlier attempt may have succeeded and its answer been lost.
-                Some(problem) if gone(&problem.code) => {
-                    return Ok(problem.reason.as_deref()
-                        == self.guarantee.deadline().lost.map(Loss::as_str));
-                }
-                Some(problem) if !problem.retryable => return Err(refused),
-                _ if clock.now() >= end => return Err(refused),
-                _ => tokio::time::sleep(PAUSE).await,
-            }
-        }
-    }
-
-    /// Applies a notice about this lease.
-    pub(super) fn notice(&self, notice: &Notice, sent: Sent) {
-        let deadline = || sent.at + Duration::from_millis(notice.deadline_ms.unwrap_or(0));
-        match notice.kind.as_str() {
-            "revoked" => {
-                self.guarantee.lose(Loss::Revoked);
-            }
-            "handover-requested" | "draining" => self.guarantee.hand_over(deadline()),
-            _ => {}
-        }
-    }
-
-    /// Asks the server why a tenure that a session keeps is over; `None` when it is not known to be over.
-    pub(super) async fn cause_of_loss(&self) -> Option<Loss> {
-        let body = json!({ "key": self.view.key, "lease_id": self.lease_id });
-        let call = Call::post("heartbeat", body).timeout(self.ttl / 6);
-        let asked = self.client.ask_around::<Alive>(&call, self.home.as_ref()).await;
-        let refused = asked.err()?;
-        let problem = refused.problem().filter(|problem| problem.code == "lease-lost")?;
-        Some(Loss::from_reason(problem.reason.as_deref()))
-    }
-}
-
-impl Kept for Core {
-    fn guarantee(&self) -> &Guarantee {
-        &self.guarantee
-    }
-
-    async fn beat(&self, sent: Sent, patience: Duration) -> Outcome {
-        let body = json!({ "key": self.view.key, "lease_id": self.lease_id });
-        let call = Call::post("heartbeat", body);
-        match self.client.ask_next::<Alive>(&call, self.home.as_ref(), &self.turn, patience).await {
-            Ok(alive) => {
-                self.guarantee.renew(sent, alive.valid_for_ms);
-                for notice in &alive.notices {
-                    self.notice(notice, sent);
-                }
-                Outcome::Alive(None)
-            }
-            Err(error) => failed(&error, "lease-lost"),
-        }
-    }
-
-    fn overdue(&self) {
-        self.guarantee.risk();
-    }
-
-    fn over(&self, _: Loss) {}
-}
-
-/// The outcome of a failed heartbeat.
-pub(super) fn failed(error: &ClientError, lost: &str) -> Outcome {
-    match error.problem() {
-        Some(problem) if problem.code == lost => {
-            Outcome::Lost(Loss::from_reason(problem.reason.as_deref()))
-        }
-        Some(problem) => Outcome::Failed(problem.retry_after_ms.map(Duration::from_millis)),
-        None => Outcome::Failed(None),
     }
 }

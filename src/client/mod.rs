@@ -60,9 +60,11 @@ mod call;
 mod error;
 mod events;
 mod guarantee;
+mod handle;
 mod hold;
 mod keep;
 mod lease;
+mod lease_state;
 mod pool;
 mod pools;
 mod servers;
@@ -75,16 +77,17 @@ mod tests;
 #[cfg(test)]
 mod tests_keep;
 #[cfg(test)]
+mod tests_session;
+#[cfg(test)]
 mod tests_settle;
 mod types;
 mod wire;
-
-use std::{ffi::OsString, fmt, sync::Arc};
 
 pub use builder::ClientBuilder;
 pub use error::{ClientError, Problem};
 pub use events::{Event, EventFilter, EventStream, StreamItem};
 pub use guarantee::{Deadline, Loss};
+pub use handle::Client;
 pub use hold::{Hold, Order};
 pub use lease::Lease;
 pub use pool::{Done, DrainHandle, Ended, Handover, Waiting, WorkerPool};
@@ -95,73 +98,3 @@ pub use types::{
     LeaseView, Leases, Node, Nodes, Notice, Opened, Owner, Released, SessionAlive, SessionView,
     Sessions,
 };
-
-use crate::clock::Clock;
-use servers::Servers;
-
-/// How many characters an error quotes of an answer that is not JSON.
-const QUOTED: usize = 200;
-
-/// A client of one server, or of several servers on one store. Clones share their connections.
-#[derive(Clone)]
-pub struct Client {
-    http: reqwest::Client,
-    servers: Arc<Servers>,
-    /// The environment variables with which programs reach the same servers in the same way.
-    environment: Arc<[(&'static str, OsString)]>,
-    clock: Arc<dyn Clock>,
-}
-
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("servers", &self.servers).finish_non_exhaustive()
-    }
-}
-
-impl Client {
-    /// A client of the server at a URL such as `http://127.0.0.1:7373` or `https://tenure.example.com`, or of several
-    /// servers, with commas between the URLs. `https` servers are verified by the operating system's certificate
-    /// authorities.
-    ///
-    /// # Errors
-    /// [`ClientError::Address`] when one of them is not such a URL, [`ClientError::Tls`] when one is `https` and the
-    /// system has no certificate authorities.
-    pub fn new(servers: &str) -> Result<Self, ClientError> {
-        Self::builder(servers).build()
-    }
-
-    /// A builder for a client of these servers, with more options than [`Self::new`].
-    pub fn builder(servers: &str) -> ClientBuilder {
-        ClientBuilder::new(servers)
-    }
-
-    /// The clock by which guarantees are measured.
-    #[must_use]
-    pub fn clock(&self) -> &Arc<dyn Clock> {
-        &self.clock
-    }
-
-    /// The URLs of the known servers, with commas between them.
-    #[must_use]
-    pub fn servers(&self) -> String {
-        self.servers.to_string()
-    }
-
-    /// The environment variables with which the program `tenure` reaches the same servers in the same way:
-    /// `TENURE_SERVER`, and also `TENURE_CA` and `TENURE_PROXY` if they were set.
-    #[must_use]
-    pub fn environment(&self) -> &[(&'static str, OsString)] {
-        &self.environment
-    }
-
-    /// The stream of events that pass the filter, from the filter's cursor or from now on.
-    #[must_use]
-    pub fn events(&self, filter: EventFilter) -> EventStream {
-        EventStream::new(self.clone(), filter)
-    }
-}
-
-/// The beginning of a body, for an error message.
-fn quote(body: &[u8]) -> String {
-    String::from_utf8_lossy(body).chars().take(QUOTED).collect()
-}

@@ -7,7 +7,7 @@ use std::{
 
 use reqwest::Url;
 
-use super::ClientError;
+use super::error::ClientError;
 
 /// One or several servers on one store, tried in turn.
 #[derive(Debug)]

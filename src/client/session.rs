@@ -8,8 +8,16 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{
-    Client, ClientError, Deadline, Hold, Lease, Loss, Opened, call::Call, guarantee::Sent, keep,
-    session_state::SessionState, settle::Granted,
+    Opened,
+    call::Call,
+    error::ClientError,
+    guarantee::{Deadline, Loss, Sent},
+    handle::Client,
+    hold::Hold,
+    keep,
+    lease::Lease,
+    session_state::SessionState,
+    settle::Granted,
 };
 use crate::{
     clock::{Clock, Entropy, SystemEntropy},

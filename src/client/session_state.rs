@@ -16,12 +16,14 @@ use sha2::{Digest, Sha256};
 use tokio::runtime::Handle;
 
 use super::{
-    Client, ClientError, Hold, Holdings, LeaseFilter, LeaseView, Loss, Notice, Opened,
-    SessionAlive,
+    Holdings, LeaseFilter, LeaseView, Notice, Opened, SessionAlive,
     call::Call,
-    guarantee::{Guarantee, Sent},
+    error::ClientError,
+    guarantee::{Guarantee, Loss, Sent},
+    handle::Client,
+    hold::Hold,
     keep::{Kept, Outcome},
-    lease::{Core, failed},
+    lease_state::LeaseState,
     servers::server_url,
     settle::Granted,
 };
@@ -34,7 +36,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// The number of leases on a page.
 const PAGE: u32 = 1000;
 
-/// The core of a session.
+/// What the guard of a session shares with its heartbeat.
 pub(super) struct SessionState {
     /// A reference to itself, for tasks.
     me: Weak<SessionState>,
@@ -58,7 +60,7 @@ pub(super) struct SessionState {
 /// The leases, and what is known of them.
 #[derive(Default)]
 struct Roll {
-    leases: HashMap<String, Arc<Core>>,
+    leases: HashMap<String, Arc<LeaseState>>,
     /// The last tenure of each key that is known to be revoked, and when, for grants that are not known yet.
     revoked: HashMap<String, (Option<u64>, Moment)>,
     /// The time by which all leases must be handed over.
@@ -101,7 +103,7 @@ impl Drop for Asked<'_> {
 
 impl Roll {
     fn holdings(&self) -> Holdings {
-        let sum = self.leases.values().fold(0, |sum, core| sum ^ fingerprint(core));
+        let sum = self.leases.values().fold(0, |sum, lease| sum ^ fingerprint(lease));
         Holdings { count: self.leases.len() as u64, digest: format!("{sum:016x}") }
     }
 
@@ -121,7 +123,7 @@ impl Roll {
         let before = std::mem::take(&mut self.unknown);
         let mut orphans = Vec::new();
         for (key, token) in listed {
-            if self.leases.get(key).is_some_and(|core| core.token() == *token) {
+            if self.leases.get(key).is_some_and(|lease| lease.token() == *token) {
                 continue;
             }
             let tenure = (key.clone(), *token);
@@ -136,11 +138,11 @@ impl Roll {
 }
 
 /// The first 64 bits of SHA-256 of key, a zero byte and the token.
-fn fingerprint(core: &Core) -> u64 {
+fn fingerprint(lease: &LeaseState) -> u64 {
     let mut hash = Sha256::new();
-    hash.update(core.key());
+    hash.update(lease.key());
     hash.update([0]);
-    hash.update(core.token().to_string());
+    hash.update(lease.token().to_string());
     let bytes: [u8; 32] = hash.finalize().into();
     bytes[..8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
@@ -195,31 +197,31 @@ impl SessionState {
     }
 
     /// Adds a lease that was granted to a request sent at this moment.
-    pub(super) fn take_in(&self, core: &Arc<Core>, sent: Sent) {
+    pub(super) fn take_in(&self, lease: &Arc<LeaseState>, sent: Sent) {
         let mut roll = self.roll();
         if let Some(loss) = self.guarantee.deadline().lost {
-            core.guarantee.lose(of_a_lease(loss));
+            lease.guarantee.lose(of_a_lease(loss));
             return;
         }
-        let revoked = roll.revoked.get(core.key()).is_some_and(|(token, heard)| match token {
-            Some(token) => *token == core.token(),
+        let revoked = roll.revoked.get(lease.key()).is_some_and(|(token, heard)| match token {
+            Some(token) => *token == lease.token(),
             None => *heard >= sent.at,
         });
         if revoked {
-            core.guarantee.lose(Loss::Revoked);
+            lease.guarantee.lose(Loss::Revoked);
             return;
         }
         if let Some(end) = roll.drain {
-            core.guarantee.hand_over(end);
+            lease.guarantee.hand_over(end);
         }
-        roll.leases.insert(core.key().to_owned(), core.clone());
+        roll.leases.insert(lease.key().to_owned(), lease.clone());
     }
 
     /// Removes a lease that is over or released.
-    pub(super) fn let_go(&self, core: &Core) {
+    pub(super) fn let_go(&self, lease: &LeaseState) {
         let mut roll = self.roll();
-        if roll.leases.get(core.key()).is_some_and(|known| known.token() == core.token()) {
-            roll.leases.remove(core.key());
+        if roll.leases.get(lease.key()).is_some_and(|known| known.token() == lease.token()) {
+            roll.leases.remove(lease.key());
         }
     }
 
@@ -227,7 +229,7 @@ impl SessionState {
     pub(super) fn drain(&self, end: Moment) {
         let mut roll = self.roll();
         roll.drain = Some(end);
-        roll.leases.values().for_each(|core| core.guarantee.hand_over(end));
+        roll.leases.values().for_each(|lease| lease.guarantee.hand_over(end));
         drop(roll);
         self.guarantee.hand_over(end);
     }
@@ -241,19 +243,19 @@ impl SessionState {
 
     fn end_leases(&self, loss: Loss) {
         let leases = std::mem::take(&mut self.roll().leases);
-        for core in leases.into_values() {
-            core.guarantee.lose(of_a_lease(loss));
+        for lease in leases.into_values() {
+            lease.guarantee.lose(of_a_lease(loss));
         }
     }
 
-    fn heard(&self, alive: &SessionAlive, sent: Sent) -> Option<Duration> {
+    pub(super) fn heard(&self, alive: &SessionAlive, sent: Sent) -> Option<Duration> {
         let now = self.guarantee.clock.now();
         let mut roll = self.roll();
         for notice in &alive.notices {
             self.notice(&mut roll, notice, sent, now);
         }
-        for core in roll.leases.values() {
-            core.guarantee.renew(sent, alive.valid_for_ms);
+        for lease in roll.leases.values() {
+            lease.guarantee.renew(sent, alive.valid_for_ms);
         }
         let look = roll.differs_for_long(&alive.leases, now);
         let again = roll.differs.map(|_| TWICE);
@@ -270,12 +272,13 @@ impl SessionState {
             let end = sent.at + Duration::from_millis(notice.deadline_ms.unwrap_or(0));
             roll.drain = Some(roll.drain.map_or(end, |before| before.min(end)));
             self.guarantee.hand_over(end);
-            roll.leases.values().for_each(|core| core.guarantee.hand_over(end));
+            roll.leases.values().for_each(|lease| lease.guarantee.hand_over(end));
         }
         let Some(key) = &notice.key else { return };
-        let meant = |core: &&Arc<Core>| notice.token.is_none_or(|token| token == core.token());
-        if let Some(core) = roll.leases.get(key).filter(meant) {
-            core.notice(notice, sent);
+        let meant =
+            |lease: &&Arc<LeaseState>| notice.token.is_none_or(|token| token == lease.token());
+        if let Some(lease) = roll.leases.get(key).filter(meant) {
+            lease.notice(notice, sent);
         }
         if notice.kind == "revoked" {
             // The notice may be about a grant to a request that was sent before the notice was heard.
@@ -289,15 +292,15 @@ impl SessionState {
     /// leases that are not known here.
     async fn look_into(&self, theirs: Holdings) {
         let Ok(listed) = self.listed().await else { return };
-        let ours: Vec<Arc<Core>> = self.roll().leases.values().cloned().collect();
-        for core in &ours {
-            if listed.get(core.key()) == Some(&core.token()) {
+        let ours: Vec<Arc<LeaseState>> = self.roll().leases.values().cloned().collect();
+        for lease in &ours {
+            if listed.get(lease.key()) == Some(&lease.token()) {
                 continue;
             }
             // The list may be slightly out of date, so the server is asked about each lease.
-            if let Some(loss) = core.cause_of_loss().await {
-                core.guarantee.lose(loss);
-                self.let_go(core);
+            if let Some(loss) = lease.cause_of_loss().await {
+                lease.guarantee.lose(loss);
+                self.let_go(lease);
             }
         }
         for key in self.looked_into(theirs, &listed) {
@@ -371,61 +374,16 @@ impl Kept for SessionState {
                 }
                 Outcome::Alive(self.heard(&alive, sent))
             }
-            Err(error) => failed(&error, "session-lost"),
+            Err(error) => Outcome::of_failure(&error, "session-lost"),
         }
     }
 
     fn overdue(&self) {
         self.guarantee.risk();
-        self.roll().leases.values().for_each(|core| core.guarantee.risk());
+        self.roll().leases.values().for_each(|lease| lease.guarantee.risk());
     }
 
     fn over(&self, loss: Loss) {
         self.end_leases(loss);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::client::Lease;
-
-    fn opened() -> Opened {
-        let session = json!({
-            "id": "id", "valid_for_ms": 60_000, "digest": "00", "owner": "w", "ttl_ms": 60_000, "state": "held",
-        });
-        serde_json::from_value(session).expect("a session")
-    }
-
-    #[tokio::test]
-    async fn a_notice_of_an_earlier_tenure_does_not_end_the_present_one() {
-        let client = Client::new("http://127.0.0.1:9").expect("a client");
-        let sent = Sent::now(client.clock.as_ref());
-        let session_state = SessionState::new(client.clone(), opened(), sent, true);
-        let take = |token: u64| {
-            let grant = json!({
-                "key": "k", "owner": "w", "state": "held", "token": token, "lease_id": "l", "valid_for_ms": 60_000,
-            });
-            let grant = serde_json::from_value(grant).expect("a grant");
-            Lease::new(client.clone(), grant, sent, session_state.ttl, Some(session_state.clone()))
-        };
-        let revoked = |token: u64| SessionAlive {
-            valid_for_ms: 60_000,
-            leases: Holdings::default(),
-            notices: vec![Notice {
-                kind: "revoked".to_owned(),
-                key: Some("k".to_owned()),
-                token: Some(token),
-                deadline_ms: None,
-            }],
-        };
-        let lease = take(7);
-        session_state.heard(&revoked(5), sent);
-        assert!(lease.valid(), "the notice is about an earlier tenure");
-        let again = take(8);
-        assert!(again.valid(), "so is it for a grant that was asked for before");
-        session_state.heard(&revoked(8), sent);
-        assert_eq!(again.deadline().lost, Some(Loss::Revoked));
-        assert_eq!(take(8).deadline().lost, Some(Loss::Revoked), "and known late it is none");
     }
 }

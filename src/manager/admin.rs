@@ -9,7 +9,7 @@ use crate::{
     lease::{
         Answer, Key, MAX_KEY_BYTES, MAX_PIN_BYTES, Owner, Request, Revoke, State, Tenure, View,
     },
-    store::{Found, Range},
+    store::{Found, Pages},
 };
 
 /// The longest reason of an administrator's order, in bytes.
@@ -81,7 +81,7 @@ impl Manager {
     pub async fn forget(
         &self,
         prefix: &str,
-        mut after: Option<String>,
+        after: Option<String>,
         (reason, actor): (&str, &str),
         asked: impl Into<Asked>,
     ) -> Result<ForgottenKeys, AdminError> {
@@ -92,11 +92,10 @@ impl Manager {
         }
         let asked = asked.into();
         let mut done = ForgottenKeys::default();
+        let mut pages = Pages::of(&*self.world.store, prefix, PAGE).after(after);
         for _ in 0..FORGET_PAGES {
-            let range = Range { prefix: prefix.to_owned(), after: after.take(), limit: PAGE };
-            let page = self.world.store.scan(range).await.map_err(Trouble::Store)?;
-            let Some((last, _)) = page.last() else { return Ok(done) };
-            after = Some(last.as_str().to_owned());
+            let page = pages.next().await.map_err(Trouble::Store)?;
+            let Some(page) = page else { return Ok(done) };
             let keys = page.into_iter().filter(|(key, _)| !key.is_session());
             let each = keys.map(|(key, found)| self.forget_one(key, found, (reason, actor), asked));
             let mut each = stream::iter(each).buffer_unordered(PAGE.min(self.at_once()));
@@ -104,7 +103,7 @@ impl Manager {
                 *(if forgotten? { &mut done.forgotten } else { &mut done.left }) += 1;
             }
         }
-        done.next = after;
+        done.next = pages.into_position();
         Ok(done)
     }
 
@@ -214,12 +213,8 @@ impl Manager {
                 break;
             }
         }
-        let mut after = None;
-        loop {
-            let range = Range { prefix: String::new(), after: after.take(), limit: PAGE };
-            let page = self.world.store.scan(range).await.map_err(Trouble::Store)?;
-            let Some((last, _)) = page.last() else { return Ok(drained) };
-            after = Some(last.as_str().to_owned());
+        let mut pages = Pages::of(&*self.world.store, "", PAGE);
+        while let Some(page) = pages.next().await.map_err(Trouble::Store)? {
             for (key, found) in &page {
                 let tenure = found.record.as_ref().ok().and_then(|record| record.tenure.as_ref());
                 let fits = |tenure: &&Tenure| {
@@ -230,8 +225,8 @@ impl Manager {
                     self.drain_lease(key, owner, actor, asked, &mut drained).await?;
                 }
             }
-            tokio::task::yield_now().await;
         }
+        Ok(drained)
     }
 
     fn is_balanced(&self, session: &SessionView) -> bool {

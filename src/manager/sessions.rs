@@ -11,7 +11,7 @@ use crate::{
         Answer, Bond, Heartbeat, Holdings, Key, Lost, Nonce, Owner, Release, SessionId,
         SessionSpec, State, Token, View,
     },
-    store::Range,
+    store::Pages,
 };
 
 /// The longest progress in a heartbeat, in bytes.
@@ -254,14 +254,10 @@ impl Manager {
         after: Option<Nonce>,
         limit: usize,
     ) -> Result<(Vec<SessionView>, Option<Nonce>), Trouble> {
-        let prefix = Key::session_prefix().to_owned();
-        let mut after = after.map(|digest| Key::of_session(digest).as_str().to_owned());
+        let after = after.map(|digest| Key::of_session(digest).as_str().to_owned());
+        let mut pages = Pages::of(&*self.world.store, Key::session_prefix(), PAGE).after(after);
         let mut listed = Vec::new();
-        loop {
-            let range = Range { prefix: prefix.clone(), after: after.take(), limit: PAGE };
-            let page = self.world.store.scan(range).await?;
-            let Some((last, _)) = page.last() else { return Ok((listed, None)) };
-            after = Some(last.as_str().to_owned());
+        while let Some(page) = pages.next().await? {
             for (key, found) in page {
                 let Some(digest) = key.session() else { continue };
                 let view = self.view_found(&key, found).await?;
@@ -273,6 +269,7 @@ impl Manager {
                 }
             }
         }
+        Ok((listed, None))
     }
 
     /// The session reference for a lease that is to be granted under a session. Counts as a heartbeat of the session.

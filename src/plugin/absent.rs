@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{BuildError, FencePlugin};
+use super::{build_error::BuildError, contract::FencePlugin};
 use crate::{
     clock::Clock,
     settings::{Nats, NotBuilt, Plugin},

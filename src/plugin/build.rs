@@ -2,34 +2,21 @@
 
 use std::sync::Arc;
 
-use super::{FencePlugin, exec::Exec, log::Log, nats, postgres, webhook::Webhook};
+#[cfg(not(feature = "nats"))]
+use super::absent as nats;
+#[cfg(not(feature = "postgres"))]
+use super::absent as postgres;
+#[cfg(feature = "nats")]
+use super::nats;
+#[cfg(feature = "postgres")]
+use super::postgres;
+use super::{
+    build_error::BuildError, contract::FencePlugin, exec::Exec, log::Log, webhook::Webhook,
+};
 use crate::{
     clock::Clock,
-    settings::{self, FileError, NotBuilt, PluginKind},
-    tls::TlsError,
+    settings::{self, PluginKind},
 };
-
-/// Why a plugin cannot be made.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// A file with a secret cannot be used.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// This build lacks the kind.
-    #[error(transparent)]
-    NotBuilt(#[from] NotBuilt),
-    /// TLS cannot be set up.
-    #[error("TLS cannot be set up: {0}")]
-    Tls(#[from] TlsError),
-    /// A value passed validation but cannot be used.
-    #[error("{key} cannot be used: {why}")]
-    Setting {
-        /// Its key.
-        key: &'static str,
-        /// The reason, without the value.
-        why: String,
-    },
-}
 
 /// Makes the plugin of a `[[plugin]]`. `store` gives the servers of a plugin of kind `nats` that names none. It
 /// connects to nothing before the first order.
@@ -61,7 +48,7 @@ struct Panics;
 
 #[cfg(feature = "testing")]
 impl FencePlugin for Panics {
-    fn fence(&self, order: super::FenceOrder) -> super::Fencing {
+    fn fence(&self, order: super::contract::FenceOrder) -> super::contract::Fencing {
         assert!(order.attempt.is_multiple_of(2), "a test asked for it");
         Box::pin(async {
             tokio::task::yield_now().await;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::FenceOrder;
+use super::contract::FenceOrder;
 use crate::clock::rfc3339;
 
 /// The id of an order: the same for every try, on every node.

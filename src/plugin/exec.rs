@@ -2,7 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{FailureKind, FenceError, FenceOrder, FencePlugin, Fencing, event, run_group};
+use super::{
+    contract::{FenceOrder, FencePlugin, Fencing},
+    event,
+    failure::{FailureKind, FenceError},
+    process::run_group,
+};
 use crate::settings::Secret;
 
 /// Runs a program for each try, in a process group of its own. Exit status 0 confirms. When the try's time is over, the

@@ -1,4 +1,4 @@
-//! The public reason of a failure.
+//! Why a fence failed: the public reason, and the details for people.
 
 use std::{fmt, io, os::unix::process::ExitStatusExt, process::ExitStatus};
 
@@ -81,6 +81,35 @@ impl fmt::Display for FailureKind {
             Self::Unchanged => "no progress",
             Self::Failed => "failed",
         })
+    }
+}
+
+/// Why a fence was not confirmed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}: {detail}")]
+pub struct FenceError {
+    /// The public part: events and listings show it.
+    pub kind: FailureKind,
+    /// Details for people. They may quote the program or server, and go only to the log.
+    pub detail: String,
+    /// Another try would end the same way.
+    pub permanent: bool,
+}
+
+impl FenceError {
+    /// A failure after which another try may succeed.
+    pub fn new(detail: impl fmt::Display) -> Self {
+        Self::of(FailureKind::Failed, detail)
+    }
+
+    /// A failure that no other try can change: the order fails at once.
+    pub fn permanent(detail: impl fmt::Display) -> Self {
+        Self { permanent: true, ..Self::new(detail) }
+    }
+
+    /// A failure of a known kind, after which another try may succeed.
+    pub fn of(kind: FailureKind, detail: impl fmt::Display) -> Self {
+        Self { kind, detail: detail.to_string(), permanent: false }
     }
 }
 

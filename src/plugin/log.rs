@@ -1,6 +1,6 @@
 //! The kind `log`: writes a line to the log.
 
-use super::{FenceOrder, FencePlugin, Fencing};
+use super::contract::{FenceOrder, FencePlugin, Fencing};
 
 /// Writes a line to the log and confirms. It fences nothing.
 pub(super) struct Log {

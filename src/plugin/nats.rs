@@ -9,7 +9,12 @@ use async_nats::{
 use bytes::Bytes;
 use tokio::sync::Mutex;
 
-use super::{BuildError, FailureKind, FenceError, FenceOrder, FencePlugin, Fencing, chain, event};
+use super::{
+    build_error::BuildError,
+    contract::{FenceOrder, FencePlugin, Fencing},
+    event,
+    failure::{FailureKind, FenceError, chain},
+};
 use crate::{
     clock::Clock,
     settings::{self, NatsMode, PluginKind},

@@ -15,7 +15,11 @@ use tokio_postgres::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream as Stream};
 
-use super::{BuildError, FailureKind, FenceError, FenceOrder, FencePlugin, Fencing, chain};
+use super::{
+    build_error::BuildError,
+    contract::{FenceOrder, FencePlugin, Fencing},
+    failure::{FailureKind, FenceError, chain},
+};
 use crate::{
     clock::Clock,
     settings::{self, Nats, Plugin, PluginKind},

@@ -13,7 +13,12 @@ use hyper_util::{
 };
 use sha2::Sha256;
 
-use super::{BuildError, FailureKind, FenceError, FenceOrder, FencePlugin, Fencing, chain, event};
+use super::{
+    build_error::BuildError,
+    contract::{FenceOrder, FencePlugin, Fencing},
+    event,
+    failure::{FailureKind, FenceError, chain},
+};
 use crate::{
     clock::Clock,
     settings::{Secret, WEBHOOK_SECRET},

@@ -68,7 +68,7 @@ pub struct Metrics {
     /// This node's record ran out.
     pub lapses_expired: Counter,
     /// This node's record was marked dead by others.
-    pub lapses_buried: Counter,
+    pub lapses_found_dead: Counter,
     forwarded: [Counter; 2],
     /// Sessions that were opened here.
     pub sessions_opened: Counter,
@@ -146,7 +146,7 @@ impl Metrics {
             renewals: ["committed", "error"]
                 .map(|outcome| counter!("tenure_node_renewals_total", "outcome" => outcome)),
             lapses_expired: counter!("tenure_node_lapses_total", "reason" => "expired"),
-            lapses_buried: counter!("tenure_node_lapses_total", "reason" => "found-dead"),
+            lapses_found_dead: counter!("tenure_node_lapses_total", "reason" => "found-dead"),
             forwarded: ["answered", "unreachable"]
                 .map(|outcome| counter!("tenure_forwarded_requests_total", "outcome" => outcome)),
             sessions_opened: counter!("tenure_sessions_opened_total"),

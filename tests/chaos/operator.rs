@@ -53,7 +53,7 @@ async fn older_files(world: &mut World) {
         .await;
         assert!(frozen, "{} did not freeze: {last:?}", node.place);
     }
-    // What was granted and forgotten is believed in until it runs out, and nobody knows of it.
+    // What was granted and forgotten is believed in until it runs out, and no record names it.
     sleep_ms(world.ttl_ms).await;
     let mut said = String::new();
     let raised = within(ms(NOTICE_MS), async || {

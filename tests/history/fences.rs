@@ -89,7 +89,7 @@ fn timely<'a>(
     }
 }
 
-/// Before which line the work must be done: the grant, or where nobody knows when that was, its first answer.
+/// Before which line the work must be done: the grant, or its first answer where the time of the grant is unknown.
 fn heard_at_latest<'a>(book: &Book<'a>, story: &Story<'a>, grant: &Commit<'a>) -> usize {
     if book.on_time() {
         return grant.at;

@@ -64,7 +64,7 @@ async fn revoke(me: &Worker, key: Key, immediately: bool) {
     me.call(Op::Revoke, &name, &Ask::Revoke(key, order)).await;
 }
 
-/// Lets every key go: pins and failed fences would hold it for ever.
+/// Lets every key go: pins and failed fences would hold it forever.
 pub async fn clear(me: &Worker) {
     for key in me.arena.plan.keys.clone() {
         let skips = me.arena.plan.skips_fences.then(|| Ask::SkipFences(key.clone()));

@@ -164,7 +164,7 @@ impl Session<'_> {
         let (me, heard) = (self.me, self.me.local());
         self.until = self.until.max(answer.sent + alive.valid_for_ms * MS);
         self.revoked.extend(alive.revoked.iter().cloned());
-        // A guarantee that ended is over for ever: it may have ended meanwhile, and nobody says so any more.
+        // A guarantee that ended is over forever: it may have ended meanwhile, and nobody says so any more.
         self.held.retain(|held| held.until > heard);
         me.refused(answer.call, "alive");
         let name = self.name();

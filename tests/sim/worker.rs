@@ -1,5 +1,5 @@
 //! What every worker does: asks, and counts its windows as the protocol has it: from before it sent, on a clock
-//! of its own, closed for ever by a release that it sends and by hearing that the lease is lost.
+//! of its own, closed forever by a release that it sends and by hearing that the lease is lost.
 
 use std::{
     cell::{Cell, RefCell},

@@ -32,9 +32,9 @@ pub fn free_port() -> u16 {
     for step in 0..COUNT {
         let port = FIRST + (start + step) % COUNT;
         let name = SocketAddr::from_abstract_name(format!("tenure-test-port-{port}"));
-        let Ok(keeper) = UnixListener::bind_addr(&name.expect("a short name")) else { continue };
+        let Ok(claim) = UnixListener::bind_addr(&name.expect("a short name")) else { continue };
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            kept.push(keeper);
+            kept.push(claim);
             return port;
         }
     }

@@ -38,8 +38,8 @@ const RETRY: Duration = Duration::from_millis(500);
 
 /// Starts the tasks that run for as long as the process.
 pub(crate) fn start(world: &Arc<World>) {
-    supervise(world, "pools", |world| async move { follow_for_ever(&world).await });
-    supervise(world, "balance", |world| async move { balance_for_ever(&world).await });
+    supervise(world, "pools", |world| async move { follow_forever(&world).await });
+    supervise(world, "balance", |world| async move { balance_forever(&world).await });
 }
 
 /// [`MIN_HOLD`], unless a test sets a shorter time.
@@ -52,7 +52,7 @@ fn min_hold() -> Duration {
 }
 
 /// Keeps the view of pools complete.
-async fn follow_for_ever(world: &Arc<World>) {
+async fn follow_forever(world: &Arc<World>) {
     loop {
         if let Err(error) = follow(world).await {
             tracing::warn!(%error, "cannot read the members and keys of pools; retrying");
@@ -198,7 +198,7 @@ async fn pages<T>(
     }
 }
 
-async fn balance_for_ever(world: &Arc<World>) {
+async fn balance_forever(world: &Arc<World>) {
     let damping = Damping { min_hold: min_hold(), at_once: MOVES_AT_ONCE };
     let mut unmet = false;
     loop {

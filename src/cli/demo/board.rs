@@ -1,13 +1,15 @@
 //! The picture that the demo draws, built from the event stream alone.
 
-use std::{collections::BTreeMap, fmt::Write as _, io::IsTerminal, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    io::IsTerminal,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use serde_json::Value;
 
-use super::{
-    SHARDS, TTL, VICTIM, WORKERS,
-    worker::{name, shard},
-};
+use super::scenario::{SHARDS, TTL, VICTIM, WORKERS, shard_key, worker_name};
 use crate::{clock::Clock, lease::Moment};
 
 /// Number of changes that are shown below the picture.
@@ -16,6 +18,13 @@ const TICKER: usize = 8;
 /// Whether to use colours.
 pub fn styled() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
+/// The board, which the event stream fills and all others read.
+pub type SharedBoard = Arc<Mutex<Board>>;
+
+pub fn locked(board: &SharedBoard) -> MutexGuard<'_, Board> {
+    board.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Which worker has which shard, and the latest changes.
@@ -36,7 +45,7 @@ pub struct Board {
 impl Board {
     pub fn new(url: String, clock: Arc<dyn Clock>) -> Self {
         let began = clock.now();
-        let owners = (0..SHARDS).map(|index| (shard(index), (None, 0))).collect();
+        let owners = (0..SHARDS).map(|index| (shard_key(index), (None, 0))).collect();
         Self {
             url,
             clock,
@@ -79,7 +88,7 @@ impl Board {
 
     /// Records that this worker was killed.
     pub fn kill(&mut self, index: usize) {
-        let victim = name(index);
+        let victim = worker_name(index);
         self.killed = Some(self.clock.now());
         self.orphans = self
             .owners
@@ -99,7 +108,7 @@ impl Board {
     }
 
     pub fn all_held_by_the_living(&self) -> bool {
-        let dead = self.killed.map(|_| name(VICTIM));
+        let dead = self.killed.map(|_| worker_name(VICTIM));
         self.owners.values().all(|(owner, _)| owner.is_some() && *owner != dead)
     }
 
@@ -119,7 +128,7 @@ impl Board {
         let title = format!("tenure demo: {WORKERS} workers, {SHARDS} shards, ttl {TTL:?}");
         let _ = writeln!(out, "{}   {:.1} s   {}\n", paint("1", &title), self.seconds(), self.url);
         for index in 0..WORKERS {
-            let worker = name(index);
+            let worker = worker_name(index);
             let dead = self.killed.is_some() && index == VICTIM;
             let mark = if dead { paint("31", "dead ") } else { paint("32", "alive") };
             let mut shards = String::new();
@@ -161,7 +170,8 @@ impl Board {
 
     /// A summary in a few lines. An error if a token did not rise, which must never happen.
     pub fn summary(&self) -> anyhow::Result<String> {
-        let mut out = format!("\n{} died holding {} shards:\n", name(VICTIM), self.orphans.len());
+        let mut out =
+            format!("\n{} died holding {} shards:\n", worker_name(VICTIM), self.orphans.len());
         for (key, old) in &self.orphans {
             let Some((owner, new, at)) = self.taken.get(key) else {
                 anyhow::bail!("{key} was not taken over");
@@ -176,7 +186,7 @@ impl Board {
         let _ = write!(
             out,
             "A resource that keeps the highest token it has seen now refuses {}.",
-            name(VICTIM)
+            worker_name(VICTIM)
         );
         Ok(out)
     }

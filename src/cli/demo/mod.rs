@@ -2,17 +2,21 @@
 //! and the others take over its shards under higher tokens.
 
 mod board;
+mod scenario;
 mod worker;
 
 use std::{
     io::{IsTerminal, Write},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use anyhow::Context as _;
 
-use self::board::Board;
+use self::{
+    board::{Board, SharedBoard, locked},
+    scenario::{VICTIM, WORKERS},
+};
 use super::{Exit, Failure, coordinator::Coordinator};
 use crate::{
     client::{Client, EventFilter, StreamItem},
@@ -20,26 +24,12 @@ use crate::{
     settings::Settings,
 };
 
-/// How many workers share the shards.
-const WORKERS: usize = 8;
-/// How many shards there are.
-const SHARDS: usize = 32;
-/// The ttl of the leases.
-const TTL: Duration = Duration::from_secs(2);
-/// The worker that is killed.
-const VICTIM: usize = 3;
 /// How long everything runs undisturbed, before and after the kill.
 const PEACE: Duration = Duration::from_secs(3);
 /// When the demo gives up.
 const LIMIT: Duration = Duration::from_secs(30);
 /// How often the picture is drawn.
 const FRAME: Duration = Duration::from_millis(100);
-
-type Shared = Arc<Mutex<Board>>;
-
-fn locked(board: &Shared) -> std::sync::MutexGuard<'_, Board> {
-    board.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Runs the demo; it ends by itself.
 pub(super) fn run() -> Result<Exit, Failure> {
@@ -76,7 +66,7 @@ async fn show(dir: &std::path::Path) -> anyhow::Result<()> {
 }
 
 /// The story: all workers take shards, one is killed, and the others take over.
-async fn play(url: &str, board: &Shared) -> anyhow::Result<()> {
+async fn play(url: &str, board: &SharedBoard) -> anyhow::Result<()> {
     let client = Client::new(url)?;
     let mut stream = client.events(EventFilter::default());
     let (connected, ready) = tokio::sync::oneshot::channel();
@@ -109,14 +99,14 @@ async fn play(url: &str, board: &Shared) -> anyhow::Result<()> {
 }
 
 /// Waits until every shard has a living owner.
-async fn held_by_the_living(board: &Shared) {
+async fn held_by_the_living(board: &SharedBoard) {
     while !locked(board).all_held_by_the_living() {
         tokio::time::sleep(FRAME / 4).await;
     }
 }
 
 #[expect(clippy::print_stdout, reason = "the output of a command goes to stdout")]
-fn finish(board: &Shared) -> anyhow::Result<()> {
+fn finish(board: &SharedBoard) -> anyhow::Result<()> {
     let mut board = locked(board);
     if std::io::stdout().is_terminal() {
         println!("{}", board.picture(board::styled()));
@@ -132,7 +122,7 @@ fn finish(board: &Shared) -> anyhow::Result<()> {
 
 /// Draws the picture on a terminal. Elsewhere, it prints the changes as lines.
 #[expect(clippy::print_stdout, reason = "the output of a command goes to stdout")]
-async fn draw(board: &Shared) {
+async fn draw(board: &SharedBoard) {
     let terminal = std::io::stdout().is_terminal();
     let styled = board::styled();
     let mut height = 0;

@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use super::{SHARDS, Shared, TTL, VICTIM, WORKERS, locked};
+use super::{
+    board::{SharedBoard, locked},
+    scenario::{SHARDS, TTL, VICTIM, WORKERS, shard_key, worker_name},
+};
 use crate::client::{AcquireAny, Client, Grant, Owner};
 
 /// Number of shards that a worker takes at first.
@@ -12,18 +15,8 @@ const CAPACITY: usize = FAIR + 1;
 /// The interval of heartbeats.
 const BEAT: Duration = Duration::from_millis(500);
 
-/// The name of a worker.
-pub fn name(index: usize) -> String {
-    format!("worker-{}", index + 1)
-}
-
-/// The name of a shard.
-pub fn shard(index: usize) -> String {
-    format!("shard-{:02}", index + 1)
-}
-
 /// Works until it is aborted. An abort is like `kill -9`: no more heartbeats follow.
-pub async fn work(client: Client, index: usize, board: Shared) {
+pub async fn work(client: Client, index: usize, board: SharedBoard) {
     let mut held = HashMap::new();
     take(&client, index, FAIR as u32, 0, &mut held).await;
     // Each worker starts at another moment, so that the picture is livelier.
@@ -56,11 +49,11 @@ async fn take(
     held: &mut HashMap<String, String>,
 ) {
     let body = AcquireAny {
-        keys: (0..SHARDS).map(shard).collect(),
+        keys: (0..SHARDS).map(shard_key).collect(),
         count: Some(count.into()),
         wait_ms: Some(wait_ms),
         owner: Owner {
-            owner: name(index),
+            owner: worker_name(index),
             ttl_ms: u64::try_from(TTL.as_millis()).ok(),
             session: None,
         },

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_goes_after_two_searches_that_are_a_burial_apart() {
+    fn the_record_goes_after_two_searches_that_are_the_retention_apart() {
         let (mut cleanup, begun) = begun(true);
         assert!(!cleanup.is_due(begun));
         let first = begun + SEARCH_AGAIN;

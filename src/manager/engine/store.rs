@@ -5,10 +5,11 @@ mod absent;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
 mod embedded;
+mod kind;
 #[cfg(feature = "nats")]
 mod nats;
 
-use std::{path::Path, pin::Pin, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 
@@ -16,9 +17,10 @@ use anyhow::Context as _;
 use self::absent as dynamodb;
 #[cfg(not(feature = "nats"))]
 use self::absent as nats;
+pub(crate) use self::kind::Surroundings;
+use self::kind::{Figures, Opened, Opening};
 use super::witness::WitnessFile;
 use crate::{
-    clock::{Clock, Entropy},
     lease::Epoch,
     settings::{Settings, StoreKind},
     store::{Fresh, Health, LeaseStore, Witness},
@@ -37,58 +39,6 @@ pub(crate) struct OpenStore {
     remembered: Option<Witness>,
     /// The witness file. Only for a shared store.
     witness: Option<WitnessFile>,
-}
-
-/// A store, with the operations of its kind.
-type Opened = Arc<dyn Kind>;
-
-/// Operations that differ by kind.
-trait Kind: LeaseStore {
-    /// Figures for the gauges.
-    fn figures(&self) -> Figures;
-
-    /// Settles what is in flight, and closes the store.
-    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + '_>>;
-}
-
-/// Figures of a store. Zero where its kind does not count.
-#[derive(Default)]
-struct Figures {
-    keys: u64,
-    live_bytes: u64,
-    log_bytes: u64,
-    stuck: bool,
-}
-
-/// What a store needs to be opened.
-#[derive(Clone)]
-pub(crate) struct Surroundings {
-    /// The clock of every promise.
-    pub(crate) clock: Arc<dyn Clock>,
-    /// The source of nonces and secrets.
-    pub(crate) entropy: Arc<dyn Entropy>,
-    /// Handles to the metrics.
-    pub(crate) metrics: Arc<Metrics>,
-}
-
-/// How to open a store. The embedded store uses only the first field.
-#[cfg_attr(not(any(feature = "nats", feature = "dynamodb")), expect(dead_code))]
-struct Opening {
-    /// What a new store is made with.
-    fresh: Fresh,
-    /// What the witness file says.
-    witness: Option<Witness>,
-    /// Whether the store is opened to restore a backup.
-    restore: bool,
-}
-
-impl Surroundings {
-    /// What a new store is made with.
-    pub(crate) fn fresh(&self) -> Fresh {
-        let mut secret = [0; 32];
-        self.entropy.fill(&mut secret);
-        Fresh { identity: self.entropy.nonce(), secret, created_ms: self.clock.wall_ms() }
-    }
 }
 
 /// A short description of the settings' store, without secrets, for the log and for messages.

@@ -18,7 +18,7 @@ use aws_smithy_http_client::{
     tls::{Provider, rustls_provider::CryptoMode},
 };
 
-use super::{OpenError, Options};
+use super::{error::OpenError, options::Options};
 use crate::lease::is_loopback;
 
 /// How long making a connection may take.

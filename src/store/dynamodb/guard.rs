@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use aws_sdk_dynamodb::types::TimeToLiveStatus;
 use tokio::time::{sleep, timeout};
 
-use super::{client::Kind, shared::Shared, table, tail::Command};
+use super::{client::Kind, command::Command, shared::Shared, table};
 use crate::{
     lease::StoreError,
     store::{Meta, RESTORING},

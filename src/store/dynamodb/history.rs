@@ -2,12 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{
-    layout::Line,
-    log::ReadEntry,
-    shared::Shared,
-    state::{committed, end_of},
-};
+use super::{layout::Line, log::ReadEntry, position::end_of, shared::Shared, state::committed};
 use crate::{
     lease::{Revision, StoreError},
     store::{Committed, History, Position},

@@ -12,9 +12,10 @@ use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
 use super::{
     layout::{Item, LEASE, LeaseItem, NODES, number, s, text},
     log::{PAGE, ReadEntry, lost_until},
+    position::end_of,
     read::{Start, pages},
     shared::Shared,
-    state::{State, end_of},
+    state::State,
 };
 use crate::lease::StoreError;
 

@@ -13,8 +13,8 @@ use aws_sdk_dynamodb::{
 use super::{
     client::{Failure, Kind},
     layout::{self, Entry, Item, LOG, n, s},
+    position::end_of,
     shared::Shared,
-    state::end_of,
 };
 use crate::{
     lease::{CodecError, StoreError},

@@ -1,40 +1,21 @@
-//! The store's own record.
+//! Reads and writes the store's own record.
 
 use aws_sdk_dynamodb::{
     operation::update_item::builders::UpdateItemFluentBuilder, types::ReturnConsumedCapacity,
 };
 
 use super::{
-    super::REGISTERED,
-    OpenError,
     client::{Client, Failure, Kind},
-    layout::{self, Item, META, b, n, s},
+    error::OpenError,
+    layout::{Item, META, b, n, s},
+    own::{CHANGES, Own, RESTORING_SINCE, parse},
     shared::Shared,
-    table::Identity,
+    table::{self, Identity},
 };
 use crate::{
-    lease::{ClusterSecret, Epoch, Revision, StoreError},
-    store::{Fresh, Meta, Raise, SecretBytes, Witness},
+    lease::{Epoch, Revision, StoreError},
+    store::{Fresh, REGISTERED, Raise},
 };
-
-/// This attribute exists while a restore fills the store. Its value, for people, is the wall clock when the
-/// restore began.
-const RESTORING_SINCE: &str = "restoring_since_ms";
-
-/// The attribute that counts the nodes that registered and the raises of the epoch.
-const CHANGES: &str = "changes";
-
-/// The store's own record, and the table that it was written for.
-#[derive(Clone, Debug)]
-pub(super) struct Own {
-    pub meta: Meta,
-    pub secret: SecretBytes,
-    pub table_id: String,
-    /// A restore was begun and has not ended.
-    pub restoring: bool,
-    /// How many times a node registered or the epoch was raised.
-    pub revision: Revision,
-}
 
 /// Reads the record, or creates it.
 pub(super) async fn open(
@@ -79,46 +60,6 @@ async fn get(client: &Client) -> Result<Option<Item>, String> {
     Ok(reply.item)
 }
 
-fn parse(item: &Item) -> Result<Own, String> {
-    let missing = |name: &str| format!("no {name}");
-    let identity = layout::nonce(item, "identity").ok_or_else(|| missing("identity"))?;
-    let epoch = layout::number(item, "epoch").and_then(|epoch| u16::try_from(epoch).ok());
-    let secret = layout::bytes(item, "secret").and_then(|bytes| <&[u8; 32]>::try_from(bytes).ok());
-    let secret = secret.ok_or_else(|| missing("secret of 32 bytes"))?;
-    let meta = Meta {
-        identity,
-        epoch: Epoch(epoch.ok_or_else(|| missing("epoch"))?),
-        created_ms: layout::number(item, "created_ms").unwrap_or(0),
-        secret: ClusterSecret::new(secret),
-    };
-    let table_id = layout::text(item, "table_id").unwrap_or_default().to_owned();
-    let restoring = item.contains_key(RESTORING_SINCE);
-    let revision = Revision(layout::number(item, CHANGES).unwrap_or(0));
-    Ok(Own { meta, secret: SecretBytes(*secret), table_id, restoring, revision })
-}
-
-/// Why a store that was just opened must not grant: it is another store than before, or an older one.
-pub(super) fn suspicion(
-    own: &Own,
-    identity: &Identity,
-    witness: Option<&Witness>,
-    head: u64,
-) -> Option<String> {
-    if own.table_id != identity.id {
-        return Some(format!(
-            "the table was restored or copied (its id is {}, it was {})",
-            identity.id, own.table_id
-        ));
-    }
-    let witness = witness.filter(|witness| own.meta.epoch <= witness.epoch)?;
-    if own.meta.identity != witness.identity {
-        return Some("the table holds another store than in the last run".to_owned());
-    }
-    (own.meta.epoch < witness.epoch || head < witness.highest.0).then(|| {
-        format!("the table went back: its log ends at {head}, {} was seen", witness.highest.0)
-    })
-}
-
 impl Shared {
     /// Reads the record; `None` if it is missing.
     pub async fn read_meta(&self) -> Result<Option<Own>, StoreError> {
@@ -138,9 +79,9 @@ impl Shared {
     /// marks the store. Without a restore, a store that is marked is left as it is.
     pub async fn raise_epoch(&self, raise: Raise) -> Result<(), StoreError> {
         let Raise { identity, epoch, seen, restoring } = raise;
-        let table = super::table::describe(&self.client).await;
+        let table = table::describe(&self.client).await;
         let table = table.map_err(|failure| StoreError::Unavailable(failure.why))?;
-        let table = super::table::identity(&table);
+        let table = table::identity(&table);
         let set = "SET #identity = :identity, #epoch = :epoch, #table = :table, #changes = :next";
         let unseen = if seen == Revision::ABSENT {
             "attribute_not_exists(#changes)"

@@ -31,6 +31,7 @@
 //! - The table is in one region, or its regions are strongly consistent.
 
 mod client;
+mod command;
 mod error;
 mod guard;
 mod health;
@@ -40,7 +41,11 @@ mod load;
 mod log;
 mod meta;
 mod nodes;
+mod open;
+mod options;
 mod outbox;
+mod own;
+mod position;
 mod read;
 mod recover;
 mod removals;
@@ -62,13 +67,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::mpsc;
-
 pub use self::error::OpenError;
 #[cfg(feature = "testing")]
 pub use self::layout::fuzzing;
+pub use self::options::Options;
 use self::{
-    client::Client,
     layout::{LEASE, lease_pk},
     shared::Shared,
     thread::Thread,
@@ -83,58 +86,8 @@ use crate::{
     telemetry::Metrics,
 };
 
-/// How many requests to the log's task may wait. A hint that finds no room is dropped: the task reads the log soon.
-const COMMANDS: usize = 64;
 /// The longest time that closing may take.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
-/// How often the store tries to register a new session in the log before opening fails.
-const REGISTER_TRIES: u32 = 5;
-
-/// How to open a store.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The table's name.
-    pub table: String,
-    /// The table's region. The default is the usual chain of AWS.
-    pub region: Option<String>,
-    /// Another address of the service. A loopback address over plain HTTP is taken for a test service, and
-    /// credentials are made up unless `AWS_ACCESS_KEY_ID` is set.
-    pub endpoint: Option<String>,
-    /// Make the table if it is missing, with on-demand billing.
-    pub create_table: bool,
-    /// How long one request may take.
-    pub request_timeout: Duration,
-    /// How often the log is queried for changes by other nodes.
-    pub poll_interval: Duration,
-    /// How long changes are gathered before they are written to the log together.
-    pub flush_interval: Duration,
-    /// How long entries of the log are kept.
-    pub history: Duration,
-    /// The highest number of keys with a record, as far as this process knows. Nodes that add keys at the same
-    /// moment may exceed it.
-    pub max_keys: u64,
-    /// The store is opened to restore a backup. This is allowed also after an interrupted restore.
-    pub restore: bool,
-}
-
-impl Options {
-    /// The default options for a table.
-    #[must_use]
-    pub fn new(table: impl Into<String>) -> Self {
-        Self {
-            table: table.into(),
-            region: None,
-            endpoint: None,
-            create_table: false,
-            request_timeout: Duration::from_secs(2),
-            poll_interval: Duration::from_millis(200),
-            flush_interval: Duration::from_millis(20),
-            history: Duration::from_secs(24 * 3600),
-            max_keys: u64::MAX,
-            restore: false,
-        }
-    }
-}
 
 /// Statistics of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -173,7 +126,7 @@ impl DynamoStore {
     ) -> Result<Arc<Self>, OpenError> {
         let thread = Thread::start()?;
         let max_keys = options.max_keys;
-        let opening = thread.spawn(open(options, fresh, witness, clock, metrics));
+        let opening = thread.spawn(open::open(options, fresh, witness, clock, metrics));
         let ended = |e: tokio::task::JoinError| OpenError::Thread(std::io::Error::other(e));
         let shared = opening.await.map_err(ended)??;
         Ok(Arc::new(Self { shared, thread, max_keys, closed: AtomicBool::new(false) }))
@@ -249,61 +202,6 @@ struct Admission {
 impl Drop for Admission {
     fn drop(&mut self) {
         self.shared.state().settle(&self.key);
-    }
-}
-
-/// Opens the store. Runs on the store's own thread.
-async fn open(
-    options: Options,
-    fresh: Fresh,
-    witness: Option<Witness>,
-    clock: Arc<dyn Clock>,
-    metrics: Arc<Metrics>,
-) -> Result<Arc<Shared>, OpenError> {
-    let client = Client::new(&options).await?;
-    let identity = table::open(&client, options.create_table).await?;
-    let own = meta::open(&client, &fresh, &identity).await?;
-    if own.restoring && !options.restore {
-        return Err(OpenError::Restoring { table: client.table });
-    }
-    let (commands, to_tail) = mpsc::channel(COMMANDS);
-    let parts = (own.clone(), identity.clone());
-    let bad = |why: StoreError| OpenError::Unavailable {
-        table: client.table.clone(),
-        why: why.to_string(),
-    };
-    let shared = Arc::new(Shared::new(client.clone(), options, clock, metrics, parts, commands));
-    shared.load().await.map_err(bad)?;
-    let head = shared.state().head;
-    match meta::suspicion(&own, &identity, witness.as_ref(), head) {
-        Some(why) => {
-            let remember = witness.unwrap_or_else(|| shared.witness());
-            shared.freeze_as(why, own.meta.epoch.max(remember.epoch), remember);
-        }
-        None => {
-            shared.state().outbox.registered = true;
-            register(&shared).await.map_err(bad)?;
-        }
-    }
-    tokio::spawn(tail::run(Arc::clone(&shared), to_tail));
-    tokio::spawn(streams::run(Arc::clone(&shared)));
-    tokio::spawn(guard::identity(Arc::clone(&shared)));
-    tokio::spawn(guard::doubts(Arc::clone(&shared)));
-    tokio::spawn(guard::old_entries(Arc::clone(&shared)));
-    tokio::spawn(removals::look(Arc::clone(&shared)));
-    Ok(shared)
-}
-
-/// Registers this session in the log, before it writes anything that must be logged.
-async fn register(shared: &Shared) -> Result<(), StoreError> {
-    let mut tries = 1;
-    loop {
-        match tail::flush(shared, false).await {
-            Ok(()) => return Ok(()),
-            Err(_) if tries < REGISTER_TRIES => tries += 1,
-            Err(why) => return Err(why),
-        }
-        tokio::time::sleep(shared.options.poll_interval).await;
     }
 }
 

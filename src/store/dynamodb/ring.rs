@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use super::state::end_of;
+use super::position::end_of;
 use crate::store::{Committed, History, News, Position};
 
 /// How many changes are kept. They take some megabytes.

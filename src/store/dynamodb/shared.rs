@@ -15,14 +15,14 @@ use aws_sdk_dynamodb::{
 use tokio::sync::{Notify, broadcast, mpsc};
 
 use super::{
-    Options,
     client::{Client, Failure, Kind},
+    command::Command,
     health::{Frozen, Trouble},
     layout::LeaseItem,
-    meta::Own,
+    options::Options,
+    own::Own,
     state::State,
     table::Identity,
-    tail::Command,
 };
 use crate::{
     clock::{Clock, Entropy, SystemEntropy},

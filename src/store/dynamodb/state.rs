@@ -12,6 +12,7 @@ use std::{
 use super::{
     layout::{Entry, LeaseItem, Line, Noted, Trail},
     outbox::Outbox,
+    position::{before, end_of},
     ring::Ring,
 };
 use crate::{
@@ -55,13 +56,6 @@ pub(super) struct State {
     /// Keys whose items will be removed, by whichever node. The log does not say when.
     pub leaving: Vec<Key>,
     quotas: Quotas,
-}
-
-/// The position after every change of an entry.
-pub(super) fn end_of(entry: u64) -> Position {
-    // There is no entry 0, and the beginning of all history is one position.
-    let index = if entry == 0 { 0 } else { u32::MAX };
-    Position { revision: Revision(entry), index }
 }
 
 impl State {
@@ -334,14 +328,6 @@ fn visitor(keys: &BTreeMap<Key, KeyState>) -> impl Fn(&str, &mut dyn FnMut(&Key)
         let from = (Bound::Included(prefix), Bound::Unbounded);
         let keys = keys.range::<str, _>(from).map(|(key, _)| key);
         keys.take_while(|key| key.as_str().starts_with(prefix)).for_each(each);
-    }
-}
-
-/// The position before this one.
-fn before(position: Position) -> Position {
-    match position.index {
-        0 => end_of(position.revision.0.saturating_sub(1)),
-        index => Position { index: index - 1, ..position },
     }
 }
 

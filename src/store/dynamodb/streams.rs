@@ -16,7 +16,7 @@ use std::{
 use aws_sdk_dynamodbstreams::types::{OperationType, Record, Shard, ShardIteratorType};
 use tokio::time::sleep;
 
-use super::{layout::LOG, shared::Shared, tail::Command};
+use super::{command::Command, layout::LOG, shared::Shared};
 
 /// The shortest pause between two reads of a shard. AWS allows five reads per second.
 const PAUSE: Duration = Duration::from_millis(250);

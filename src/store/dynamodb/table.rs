@@ -11,8 +11,8 @@ use aws_sdk_dynamodb::{
 };
 
 use super::{
-    OpenError,
     client::{Client, Failure, Kind},
+    error::OpenError,
 };
 
 /// How long a new table may take to become active, in seconds.

@@ -7,7 +7,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{log::Appended, shared::Shared, streams};
+use super::{command::Command, log::Appended, shared::Shared, streams};
 use crate::lease::StoreError;
 
 /// The longest interval between queries of an idle log.
@@ -20,16 +20,6 @@ const SETTLE_PAUSE: Duration = Duration::from_millis(50);
 const MAX_LOST: u32 = 64;
 /// After this many lost races in a row, reading on is cheaper than losing once per entry.
 const READ_AFTER_LOST: u32 = 2;
-
-/// A request to the task.
-pub(super) enum Command {
-    /// The log may have new entries.
-    Look,
-    /// Log everything that waits, then answer.
-    Flush(oneshot::Sender<Result<(), StoreError>>),
-    /// Discard everything and read the table again.
-    Reload(oneshot::Sender<Result<(), StoreError>>),
-}
 
 /// Runs until the store is dropped.
 pub(super) async fn run(shared: Arc<Shared>, mut commands: mpsc::Receiver<Command>) {

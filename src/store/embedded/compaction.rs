@@ -4,10 +4,9 @@
 use std::sync::Arc;
 
 use super::{
-    frame::{self, Kind, Stamp},
-    index::Location,
+    frame::{self, Frame, Kind, Stamp},
     segment::{HEADER, Segment},
-    writer::{Pending, Writer},
+    tail::{Pending, Tail},
 };
 use crate::lease::Key;
 
@@ -35,44 +34,42 @@ impl Compaction {
     pub fn forget_segment(&mut self) {
         self.at = None;
     }
-}
 
-impl Writer {
     /// Adds carried frames to the group, as many as the group's own size calls for.
-    pub fn compact(&mut self) {
-        let written = self.group.bytes.len() as u64;
-        self.compaction.rests = self.compaction.rests.saturating_sub(written);
-        if self.compaction.rests > 0 {
+    pub fn compact(&mut self, tail: &mut Tail) {
+        let written = tail.group.bytes.len() as u64;
+        self.rests = self.rests.saturating_sub(written);
+        if self.rests > 0 {
             return;
         }
-        let table = self.shared.table();
+        let table = tail.shared.table();
         let (sealed, live) = (table.sealed_bytes(), table.live_bytes());
         let oldest = table.oldest().map(|s| (Arc::clone(&s.segment), s.end));
         let segments = table.segments();
         drop(table);
-        let most = self.shared.min_log_bytes.max(2 * live);
+        let most = tail.shared.min_log_bytes.max(2 * live);
         if sealed <= most || segments < 2 {
-            self.compaction.due = 0;
+            self.due = 0;
             return;
         }
         let pace = if sealed > most + most / 4 { FAST_PACE } else { PACE };
-        self.compaction.due += self.group.bytes.len() as u64 * pace;
-        let step = u64::from(self.shared.spares.segment_bytes) / STEPS_PER_SEGMENT;
-        if self.compaction.due < step {
+        self.due += tail.group.bytes.len() as u64 * pace;
+        let step = u64::from(tail.shared.spares.segment_bytes) / STEPS_PER_SEGMENT;
+        if self.due < step {
             return;
         }
-        if self.compaction.at.is_none() {
-            self.compaction.at = oldest.map(|(segment, end)| (segment, end, HEADER));
+        if self.at.is_none() {
+            self.at = oldest.map(|(segment, end)| (segment, end, HEADER));
         }
-        self.carry();
+        self.carry(tail);
     }
 
-    fn carry(&mut self) {
-        let Some((segment, end, start)) = self.compaction.at.take() else { return };
-        let mut draft = std::mem::take(&mut self.compaction.draft);
+    fn carry(&mut self, tail: &mut Tail) {
+        let Some((segment, end, start)) = self.at.take() else { return };
+        let mut draft = std::mem::take(&mut self.draft);
         let mut frames = segment.frames(start, end);
         let mut at = start;
-        while at < end && u64::from(at - start) < self.compaction.due {
+        while at < end && u64::from(at - start) < self.due {
             let frame = match frames.next() {
                 Ok(Some((_, frame))) => frame,
                 // The segment was valid when it was written or recovered. It stays as it is: nothing is lost as
@@ -80,53 +77,52 @@ impl Writer {
                 Ok(None) | Err(_) => {
                     let segment = segment.id;
                     tracing::error!(segment, at, "cannot read a log segment; the log grows");
-                    self.shared.counters.set_stuck(true);
+                    tail.shared.counters.set_stuck(true);
                     // Try again when as much was written as a segment holds.
-                    self.compaction.rests = u64::from(self.shared.spares.segment_bytes);
-                    self.compaction.draft = draft;
+                    self.rests = u64::from(tail.shared.spares.segment_bytes);
+                    self.draft = draft;
                     return;
                 }
             };
             if !matches!(frame.kind, Kind::Oldest | Kind::Forgotten)
-                && self.is_current(frame.key, segment.id, at)
+                && is_current(tail, frame.key, segment.id, at)
             {
-                if frame::padded(frame.len) > self.room() {
+                if frame::padded(frame.len) > tail.room() {
                     break;
                 }
-                self.carry_frame(&frame, &mut draft);
+                carry_frame(tail, &frame, &mut draft);
             }
             at = frames.at();
         }
-        self.compaction.due = self.compaction.due.saturating_sub(u64::from(at - start));
-        self.shared.counters.set_stuck(false);
-        if at >= end && self.append_oldest(segment.id + 1) {
-            self.group.retires = true;
+        self.due = self.due.saturating_sub(u64::from(at - start));
+        tail.shared.counters.set_stuck(false);
+        if at >= end && tail.append_oldest(segment.id + 1) {
+            tail.group.retires = true;
         }
         drop(frames);
-        self.compaction.draft = draft;
-        self.compaction.at = Some((segment, end, at));
+        self.draft = draft;
+        self.at = Some((segment, end, at));
     }
+}
 
-    fn is_current(&self, key: &str, segment: u64, offset: u32) -> bool {
-        !self.group.revisions.contains_key(key)
-            && self.shared.table().is_current(key, segment, offset)
-    }
+fn is_current(tail: &Tail, key: &str, segment: u64, offset: u32) -> bool {
+    !tail.group.revisions.contains_key(key) && tail.shared.table().is_current(key, segment, offset)
+}
 
-    fn carry_frame(&mut self, frame: &frame::Frame<'_>, draft: &mut Vec<u8>) {
-        let (Some(()), Ok(key)) =
-            (frame::draft_raw(draft, frame.key, frame.record), Key::stored(frame.key))
-        else {
-            return;
-        };
-        let stamp = Stamp {
-            revision: frame.revision,
-            at_ms: frame.at_ms,
-            epoch: frame.epoch,
-            kind: Kind::Carried,
-            group_start: self.end,
-        };
-        let location: Location = self.append_stamped(draft, stamp);
-        self.shared.counters.carried();
-        self.group.pending.push(Pending { key, location, kind: Kind::Carried, write: None });
-    }
+fn carry_frame(tail: &mut Tail, frame: &Frame<'_>, draft: &mut Vec<u8>) {
+    let (Some(()), Ok(key)) =
+        (frame::draft_raw(draft, frame.key, frame.record), Key::stored(frame.key))
+    else {
+        return;
+    };
+    let stamp = Stamp {
+        revision: frame.revision,
+        at_ms: frame.at_ms,
+        epoch: frame.epoch,
+        kind: Kind::Carried,
+        group_start: tail.end,
+    };
+    let location = tail.append_stamped(draft, stamp);
+    tail.shared.counters.carried();
+    tail.group.pending.push(Pending { key, location, kind: Kind::Carried, write: None });
 }

@@ -6,7 +6,6 @@ use std::{
     io,
     os::unix::fs::{FileExt, OpenOptionsExt},
     path::Path,
-    sync::Arc,
 };
 
 /// How many bytes are written at once when a segment is made.
@@ -37,15 +36,6 @@ pub(super) trait Disk: Debug + Send + Sync {
 
     /// Makes the names in a directory durable, including those that an earlier process gave.
     fn sync_names(&self, dir: &Path) -> io::Result<()>;
-}
-
-/// The disk that a store is opened on: the real one, or in some tests one that ends the process.
-pub(super) fn of_this_process() -> Arc<dyn Disk> {
-    #[cfg(feature = "testing")]
-    if let Some(disk) = super::kill::KillingDisk::from_environment() {
-        return Arc::new(disk);
-    }
-    Arc::new(RealDisk)
 }
 
 /// The real disk.

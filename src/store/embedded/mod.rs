@@ -47,13 +47,16 @@ mod index;
 #[path = "../../../tests/doors/kill.rs"]
 mod kill;
 mod mark;
+mod options;
 mod queue;
 mod read;
 mod recovery;
 mod segment;
 mod shared;
 mod spares;
+mod stats;
 mod table;
+mod tail;
 mod writer;
 
 #[cfg(test)]
@@ -61,15 +64,13 @@ mod tests;
 
 use std::{
     future::ready,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     thread::{self, JoinHandle},
-    time::Duration,
 };
 
 use tokio::sync::oneshot;
 
-pub use self::error::OpenError;
 use self::{
     directory::Directory,
     disk::{Disk, RealDisk},
@@ -77,9 +78,17 @@ use self::{
     mark::Mark,
     queue::{Job, Verdict},
     recovery::recover,
-    segment::HEADER,
     shared::Shared,
+    tail::Tail,
     writer::Writer,
+};
+pub use self::{
+    error::OpenError,
+    options::{
+        DEFAULT_MAX_KEYS, DEFAULT_MIN_LOG_BYTES, DEFAULT_SEGMENT_BYTES, Observer, Options,
+        WallClock,
+    },
+    stats::Stats,
 };
 pub use super::Fresh;
 use super::{
@@ -87,86 +96,6 @@ use super::{
     StoreError, StoreFuture, Write,
 };
 use crate::lease::{Epoch, Key, Nonce, Policies, Revision};
-
-/// The default size of a log segment, in bytes.
-pub const DEFAULT_SEGMENT_BYTES: u64 = 4 << 20;
-/// How much of the log is always kept as history by default, in bytes.
-pub const DEFAULT_MIN_LOG_BYTES: u64 = 32 << 20;
-/// How many keys a store may hold by default.
-pub const DEFAULT_MAX_KEYS: u64 = 10_000_000;
-/// The smallest segment, in bytes. A key of maximum length with a record of moderate size fits.
-const MIN_SEGMENT_BYTES: u64 = 16 << 10;
-/// The largest segment, in bytes. Recovery holds one in memory.
-const MAX_SEGMENT_BYTES: u64 = 256 << 20;
-
-/// The wall clock, in milliseconds since 1970. Only people read it.
-pub type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;
-
-/// Observes each sync, for a histogram. The writer's thread calls it, so it must be quick.
-pub trait Observer: Send + Sync {
-    /// A reading of a clock, in nanoseconds.
-    fn nanos(&self) -> u64;
-    /// One sync made `writes` writes durable and took `took`.
-    fn synced(&self, writes: usize, took: Duration);
-}
-
-/// How to open a store.
-#[derive(Clone)]
-pub struct Options {
-    /// The store's directory. It is created if it is missing.
-    pub dir: PathBuf,
-    /// The size of log segments made from now on, 16 KiB to 256 MiB. Values outside are clamped. No record can be
-    /// longer than a segment.
-    pub segment_bytes: u64,
-    /// The log is not compacted below this many bytes, so the history covers at least that much.
-    pub min_log_bytes: u64,
-    /// A write that would add a key beyond this number is refused.
-    pub max_keys: u64,
-    /// The values that a new store is created with.
-    pub fresh: Fresh,
-    /// Observes each sync.
-    pub observer: Option<Arc<dyn Observer>>,
-}
-
-impl Options {
-    /// The default options for a directory.
-    #[must_use]
-    pub fn new(dir: impl Into<PathBuf>, fresh: Fresh) -> Self {
-        Self {
-            dir: dir.into(),
-            segment_bytes: DEFAULT_SEGMENT_BYTES,
-            min_log_bytes: DEFAULT_MIN_LOG_BYTES,
-            max_keys: DEFAULT_MAX_KEYS,
-            fresh,
-            observer: None,
-        }
-    }
-
-    fn segment_bytes(&self) -> u32 {
-        let bytes = self.segment_bytes.clamp(MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES);
-        // At most 2^28.
-        bytes.next_multiple_of(u64::from(HEADER)) as u32
-    }
-}
-
-/// Statistics of a store since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Keys that have a record.
-    pub keys: u64,
-    /// Bytes of the current records, including their frames.
-    pub live_bytes: u64,
-    /// Bytes of all segment files, including spare ones.
-    pub log_bytes: u64,
-    /// Writes that were committed.
-    pub writes: u64,
-    /// Syncs. Each is one group commit.
-    pub syncs: u64,
-    /// Records that compaction copied.
-    pub carried: u64,
-    /// Compaction cannot read the oldest segment, so the log grows.
-    pub stuck: bool,
-}
 
 /// The embedded store. Closed when it is dropped.
 #[derive(Debug)]
@@ -193,7 +122,7 @@ impl EmbeddedStore {
     /// # Errors
     /// See [`OpenError`], whose text says what to do.
     pub fn open(options: Options, clock: WallClock) -> Result<Self, OpenError> {
-        Self::open_on(options, clock, disk::of_this_process())
+        Self::open_on(options, clock, disk_of_this_process())
     }
 
     fn open_on(options: Options, clock: WallClock, disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
@@ -224,8 +153,8 @@ impl EmbeddedStore {
         let next_revision = recovered.next_revision;
         let Directory { path, meta, lock } = directory;
         let shared = Arc::new(Shared::new(options, path, &meta, recovered, disk));
-        let (active, end) = shared.active();
-        let writer = Writer::new(Arc::clone(&shared), clock, active, end, next_revision, mark);
+        let tail = Tail::new(Arc::clone(&shared), clock, next_revision);
+        let writer = Writer::new(tail, mark);
         let secret = SecretBytes(meta.secret);
         Ok((Self { shared, secret, running: Mutex::new(None) }, writer, lock))
     }
@@ -289,6 +218,15 @@ impl Drop for EmbeddedStore {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// The disk that a store is opened on: the real one, or in some tests one that ends the process.
+fn disk_of_this_process() -> Arc<dyn Disk> {
+    #[cfg(feature = "testing")]
+    if let Some(disk) = kill::KillingDisk::from_environment() {
+        return Arc::new(disk);
+    }
+    Arc::new(RealDisk)
 }
 
 /// Reads complete immediately on the caller's thread, from memory and the page cache. They take about one

@@ -4,7 +4,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -13,13 +13,14 @@ use tokio::sync::broadcast;
 
 use super::{
     super::{Counts, Health, Meta, News, Position, StoreError},
-    Observer, Options, Stats,
     directory::MetaFile,
     disk::Disk,
+    options::{Observer, Options},
     queue::Queue,
     recovery::Recovered,
     segment::{HEADER, Segment},
     spares::Spares,
+    stats::{Counters, Stats},
     table::Table,
 };
 use crate::lease::Revision;
@@ -30,31 +31,6 @@ const FEED_GROUPS: usize = 128;
 
 /// A write to the disk that takes longer than this counts as hung.
 const HUNG: Duration = Duration::from_secs(5);
-
-/// Counters since the store was opened.
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    writes: AtomicU64,
-    syncs: AtomicU64,
-    carried: AtomicU64,
-    stuck: AtomicBool,
-}
-
-impl Counters {
-    pub fn committed(&self, writes: usize) {
-        self.writes.fetch_add(writes as u64, Relaxed);
-        self.syncs.fetch_add(1, Relaxed);
-    }
-
-    /// Sets whether compaction cannot read the log.
-    pub fn set_stuck(&self, stuck: bool) {
-        self.stuck.store(stuck, Relaxed);
-    }
-
-    pub fn carried(&self) {
-        self.carried.fetch_add(1, Relaxed);
-    }
-}
 
 pub(super) struct Shared {
     pub meta: Arc<Meta>,
@@ -197,10 +173,7 @@ impl Shared {
             keys: self.counts().keys + self.counts().sessions,
             live_bytes,
             log_bytes: files + self.spares.file_bytes(),
-            writes: self.counters.writes.load(Relaxed),
-            syncs: self.counters.syncs.load(Relaxed),
-            carried: self.counters.carried.load(Relaxed),
-            stuck: self.counters.stuck.load(Relaxed),
+            ..self.counters.stats()
         }
     }
 }

@@ -4,10 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
 
-use super::{Charge, Event, Told};
+use super::{
+    charge::Charge,
+    event::{Event, News},
+    told::Told,
+};
 use crate::{
-    client::{Client, ClientError, Hold, Lease, Loss},
-    lease::Moment,
+    client::{Client, ClientError, Hold, Lease},
     worker::guard::Input,
 };
 
@@ -15,14 +18,6 @@ use crate::{
 const WAIT: Duration = Duration::from_secs(30);
 /// The longest time for a release.
 const RELEASE: Duration = Duration::from_secs(10);
-
-/// News of a lease.
-#[derive(Debug)]
-pub(super) enum News {
-    Granted(Arc<Lease>),
-    Renewed(Moment),
-    Lost(Loss),
-}
 
 pub(super) struct Campaign {
     client: Client,

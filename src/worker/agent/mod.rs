@@ -9,8 +9,11 @@
 //! Assumes: a tokio runtime; that this is the only agent of the process, because it handles the process's signals.
 
 mod campaign;
+mod charge;
+mod event;
 mod runner;
 mod script_queue;
+mod told;
 
 use std::{path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
@@ -20,13 +23,13 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use self::{campaign::Campaign, runner::Runner};
-use super::guard::{Effect, Guard, Input, Report, Settings};
-use crate::{
-    client::{Client, Loss},
-    clock::Clock,
-    lease::Moment,
+use self::{campaign::Campaign, event::Event, runner::Runner};
+pub use self::{
+    charge::{Charge, Scripts},
+    told::Told,
 };
+use super::guard::{Effect, Guard, Input};
+use crate::{client::Client, clock::Clock, lease::Moment};
 
 /// The number of events that may wait. Their senders wait for room.
 const EVENTS: usize = 256;
@@ -34,65 +37,6 @@ const EVENTS: usize = 256;
 const SLICE: Duration = Duration::from_millis(200);
 /// The longest time for the guardian's end, in addition to the will that it may have to run.
 const PARTING: Duration = Duration::from_secs(5);
-
-/// The service to guard.
-#[derive(Clone, Debug)]
-pub struct Charge {
-    /// The key of the service's lease.
-    pub key: String,
-    /// The name of this agent. Each agent has a different one.
-    pub owner: String,
-    /// Times and counts.
-    pub settings: Settings,
-    /// The scripts, as lines for `/bin/sh`.
-    pub scripts: Scripts,
-}
-
-/// Lines for `/bin/sh -c`, with `active` or `standby` as `$1`.
-#[derive(Clone, Debug)]
-pub struct Scripts {
-    /// Checks the health: exit code 0 means healthy.
-    pub healthcheck: String,
-    /// Activates the service.
-    pub activate: String,
-    /// Deactivates the service. It must succeed if the service is already inactive.
-    pub deactivate: String,
-    /// Keeps the previous holder from doing harm.
-    pub fence: Option<String>,
-}
-
-/// What the agent reports while it runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// A report of the state machine.
-    Report(Report),
-    /// The lease was granted, with this token.
-    Granted(u64),
-    /// The lease is lost.
-    Lost(Loss),
-    /// The lease was not granted.
-    Refused(String),
-    /// The lease could not be given back, so it expires.
-    NotReleased(String),
-    /// The guardian has run the will by itself.
-    WillRan,
-    /// The guardian is gone. Another one is started for the deactivation.
-    GuardianGone,
-    /// The agent is alive.
-    Pulse,
-}
-
-/// An event for the agent.
-#[derive(Debug)]
-enum Event {
-    Input(Input),
-    /// News of the campaign with this number.
-    Of(u64, campaign::News),
-    /// The guardian ran the will of the activation with this number.
-    WillRan(u64),
-    Refused(String),
-    NotReleased(String),
-}
 
 /// Guards the service until SIGTERM or SIGINT. Returns whether the service is known to be inactive at the end.
 /// `program` is the `tenure` program that becomes the guardian, by default this one.

@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::{Charge, Event, script_queue::ScriptQueue};
+use super::{charge::Charge, event::Event, script_queue::ScriptQueue};
 use crate::{
     client::Lease,
     worker::{
@@ -28,7 +28,7 @@ pub(super) struct Runner {
     guardian: Guardian,
     checks: ScriptQueue,
     changes: ScriptQueue,
-    check_ward: Arc<Slot>,
+    check_slot: Arc<Slot>,
     /// The slot for scripts that change something. It has the will while the service may be active.
     activation: Arc<Slot>,
     /// The number of the current activation.
@@ -47,7 +47,7 @@ impl Runner {
         let (dir, guardian) = start(program.clone()).await?;
         let (checks, changes) =
             (ScriptQueue::new(events.clone()), ScriptQueue::new(events.clone()));
-        let (check_ward, activation) = (slot(&guardian, &charge), slot(&guardian, &charge));
+        let (check_slot, activation) = (slot(&guardian, &charge), slot(&guardian, &charge));
         let number = 0;
         let (armed, token) = (false, None);
         Ok(Self {
@@ -59,7 +59,7 @@ impl Runner {
             guardian,
             checks,
             changes,
-            check_ward,
+            check_slot,
             activation,
             number,
             armed,
@@ -70,7 +70,7 @@ impl Runner {
     /// Starts a new guardian in place of one that is gone.
     pub(super) async fn renew(&mut self) -> Result<(), String> {
         let (dir, guardian) = start(self.program.clone()).await?;
-        (self.check_ward, self.activation) =
+        (self.check_slot, self.activation) =
             (slot(&guardian, &self.charge), slot(&guardian, &self.charge));
         (self.dir, self.guardian, self.armed) = (dir, guardian, false);
         self.number += 1;
@@ -105,7 +105,7 @@ impl Runner {
     pub(super) fn run(&mut self, run: RunId, script: Script, timeout: Duration) {
         let task = self.task(script, timeout);
         let taken = match script {
-            Script::Healthcheck { .. } => self.checks.run(run, task, self.check_ward.clone()),
+            Script::Healthcheck { .. } => self.checks.run(run, task, self.check_slot.clone()),
             Script::Deactivate => {
                 // The deactivation has a time-out of its own, and must run even after the deadline. The will stays,
                 // in case this process dies meanwhile.

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, future::pending, sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
 
-use super::Event;
+use super::event::Event;
 use crate::worker::{
     guard::{Input, Outcome, RunId},
     guardian::{Exit, Slot, Task, Why},

@@ -1,6 +1,11 @@
 //! Activation, and deactivation in time.
 
-use super::{Alarm, Effect, Guard, Mutant, Outcome, Report, Rest, Script, State, hold::Hold};
+use super::{
+    hold::Hold,
+    interface::{Alarm, Effect, Outcome, Report, Rest, Script, State},
+    machine::Guard,
+    mutant::Mutant,
+};
 use crate::lease::Moment;
 
 /// A failed deactivation is tried again after a round divided by this number.

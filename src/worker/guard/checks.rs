@@ -1,26 +1,27 @@
-//! The rounds: health checks and their consequences.
+//! What the guard knows of its health checks.
 
-use super::{Effect, Guard, Mutant, Outcome, Report, Rest, RunId, Script, State};
+use super::interface::RunId;
 use crate::lease::Moment;
 
 /// The health checks of a guard.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Checks {
-    running: Option<Round>,
+    pub(super) running: Option<Round>,
     /// When the next check starts.
-    next: Moment,
+    pub(super) next: Moment,
     /// Whether the last check of this standby succeeded.
     pub(super) healthy: bool,
     /// Whether any check has ended so far.
-    done: bool,
+    pub(super) done: bool,
 }
 
+/// A check in progress.
 #[derive(Clone, Copy, Debug)]
-struct Round {
-    run: RunId,
-    began: Moment,
+pub(super) struct Round {
+    pub(super) run: RunId,
+    pub(super) began: Moment,
     /// Whether it started under the present lease.
-    counts: bool,
+    pub(super) counts: bool,
 }
 
 impl Checks {
@@ -32,107 +33,5 @@ impl Checks {
     /// Resets the checks: the service has a new state, whose health is not known yet.
     pub(super) fn begin_anew(&mut self, at: Moment) {
         (self.healthy, self.next) = (false, at);
-    }
-}
-
-impl Guard {
-    /// The lease was granted. Rounds count from now on, and the first one starts at once.
-    pub(super) fn confirm_from(&mut self, now: Moment) {
-        self.checks.next = now;
-        let counts = self.breaks(Mutant::ConfirmByOldCheck);
-        if let Some(round) = &mut self.checks.running {
-            round.counts = counts;
-        }
-    }
-
-    pub(super) fn checked(&mut self, outcome: Outcome, now: Moment) {
-        let Some(round) = self.checks.running.take() else { return };
-        let due = round.began + self.settings.round;
-        // A check that started before the grant does not count. One that counts follows at once.
-        self.checks.next = if round.counts { due.max(now) } else { now };
-        let healthy = outcome == Outcome::Ok;
-        match self.state {
-            State::Standby => {
-                self.checks.healthy = healthy;
-                self.tell_unhealthy(u32::from(!healthy), outcome);
-            }
-            State::Confirming(rounds) if healthy => {
-                self.state = State::Confirming(rounds + u32::from(round.counts));
-            }
-            State::Confirming(_) => {
-                self.tell_unhealthy(1, outcome);
-                self.stand_down(Rest::Unhealthy, now);
-                self.checks.next = due.max(now);
-            }
-            State::Active => self.checked_active(outcome, now),
-            _ => {}
-        }
-        if !std::mem::replace(&mut self.checks.done, true) {
-            self.report(Report::Ready);
-        }
-        if self.settings.every_round && self.running.is_none() {
-            match self.state {
-                State::Standby => self.run(Script::Deactivate),
-                State::Active if healthy => self.run(Script::Activate),
-                _ => {}
-            }
-        }
-    }
-
-    fn checked_active(&mut self, outcome: Outcome, now: Moment) {
-        if outcome == Outcome::Ok {
-            if !self.breaks(Mutant::FailuresNeverForgotten) {
-                self.failures = 0;
-            }
-            self.failed_offices = 0;
-            return;
-        }
-        self.failures += 1;
-        self.tell_unhealthy(self.failures, outcome);
-        if self.failures >= self.settings.failures {
-            self.leave(Rest::Unhealthy, now);
-        }
-    }
-
-    fn tell_unhealthy(&mut self, failures: u32, outcome: Outcome) {
-        if outcome != Outcome::Ok {
-            self.report(Report::Unhealthy { failures, outcome });
-        }
-    }
-
-    fn checks_wanted(&self) -> bool {
-        let awaited = match self.state {
-            State::Standby | State::Active => true,
-            State::Confirming(rounds) => rounds < self.rounds_wanted() || self.running.is_some(),
-            _ => false,
-        };
-        awaited && self.checks.running.is_none()
-    }
-
-    /// The number of healthy rounds that must come before the activation.
-    pub(super) fn rounds_wanted(&self) -> u32 {
-        let less = u32::from(self.breaks(Mutant::ConfirmOnceLess));
-        self.settings.confirmations.saturating_sub(less)
-    }
-
-    pub(super) fn check_due(&self) -> Option<Moment> {
-        self.checks_wanted().then_some(self.checks.next)
-    }
-
-    pub(super) fn start_check(&mut self, now: Moment) {
-        if !self.checks_wanted() || now < self.checks.next {
-            return;
-        }
-        let run = self.new_run();
-        let script = Script::Healthcheck { active: self.state == State::Active };
-        self.checks.running = Some(Round { run, began: now, counts: true });
-        self.order(Effect::Run { run, script, timeout: self.settings.check_timeout });
-    }
-
-    /// Kills a check whose result no longer matters.
-    pub(super) fn stop_check(&mut self) {
-        if let Some(round) = self.checks.running.take() {
-            self.order(Effect::Kill(round.run));
-        }
     }
 }

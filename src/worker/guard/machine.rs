@@ -1,8 +1,11 @@
-//! The state machine: its state, and its only entry point.
+//! The state machine: what it knows, and how it gives orders.
 
 use super::{
-    Effect, Input, Mutant, Outcome, Report, Rest, RunId, Script, Settings, State, checks::Checks,
+    checks::Checks,
     hold::Hold,
+    interface::{Effect, Report, Rest, RunId, Script, State},
+    mutant::Mutant,
+    settings::Settings,
 };
 use crate::lease::Moment;
 
@@ -36,13 +39,15 @@ pub struct Guard {
     /// Consecutive failed checks of the active service.
     pub(super) failures: u32,
     /// Consecutive activations that ended in failure.
-    pub(super) failed_offices: u32,
+    pub(super) failed_activations: u32,
     pub(super) rest_until: Moment,
     pub(super) ask_at: Moment,
     pub(super) terminating: bool,
     runs: u64,
-    told: Option<State>,
-    out: Vec<Effect>,
+    /// The state that was reported last.
+    pub(super) told: Option<State>,
+    /// The effects of the step so far.
+    pub(super) out: Vec<Effect>,
     #[cfg(any(test, feature = "testing"))]
     broken: Option<Mutant>,
 }
@@ -65,7 +70,7 @@ impl Guard {
             alarmed: false,
             overran: false,
             failures: 0,
-            failed_offices: 0,
+            failed_activations: 0,
             rest_until: Moment::ZERO,
             ask_at: Moment::ZERO,
             terminating: false,
@@ -100,106 +105,6 @@ impl Guard {
     #[must_use]
     pub fn state(&self) -> State {
         self.state
-    }
-
-    /// Applies an input at time `now`, and returns the effects to perform.
-    #[must_use]
-    pub fn step(&mut self, input: Input, now: Moment) -> Vec<Effect> {
-        if self.state != State::Gone {
-            self.take(input, now);
-            self.settle(now);
-            if self.told != Some(self.state) {
-                self.told = Some(self.state);
-                self.order(Effect::Report(Report::State(self.state)));
-            }
-        }
-        std::mem::take(&mut self.out)
-    }
-
-    /// When the next step is due at the latest, if no other input arrives.
-    #[must_use]
-    pub fn wake_at(&self) -> Option<Moment> {
-        if self.state == State::Gone {
-            return None;
-        }
-        let due = [self.check_due(), self.campaign_due(), self.guarantee_due(), self.retry_due()];
-        due.into_iter().flatten().min()
-    }
-
-    fn take(&mut self, input: Input, now: Moment) {
-        match input {
-            Input::Tick => {}
-            Input::Ended(run, outcome) if self.checks.ends(run) => self.checked(outcome, now),
-            Input::Ended(run, outcome) => {
-                if let Some(done) = self.running.take_if(|running| running.run == run) {
-                    self.ended(done.script, outcome, now);
-                }
-            }
-            Input::Granted { deadline } => self.granted(deadline, now),
-            Input::NotGranted => self.not_granted(now),
-            Input::Renewed { deadline } => self.renewed(deadline),
-            Input::Lost => self.lost(now),
-            Input::Released => self.hold.released(),
-            Input::WillRan if self.breaks(Mutant::WillRanIgnored) => {}
-            Input::WillRan if self.state.is_active() => self.leave(Rest::WillRan, now),
-            Input::WillRan => {}
-            Input::Terminate => self.terminate(now),
-        }
-    }
-
-    fn ended(&mut self, script: Script, outcome: Outcome, now: Moment) {
-        match (script, outcome) {
-            (Script::Healthcheck { .. }, _) => {}
-            (Script::Fence, Outcome::Ok) => {
-                self.fenced = true;
-                self.state = State::Confirming(self.settings.confirmations);
-            }
-            (Script::Fence, _) if self.breaks(Mutant::ActivateDespiteFence) => {
-                self.fenced = true;
-                self.state = State::Confirming(self.settings.confirmations);
-            }
-            (Script::Fence, _) => self.stand_down(Rest::FenceFailed(outcome), now),
-            (Script::Activate, _) => self.activated(outcome, now),
-            (Script::Deactivate, _) => self.deactivated(outcome, now),
-        }
-    }
-
-    fn terminate(&mut self, now: Moment) {
-        self.terminating = true;
-        match self.state {
-            State::Activating | State::Active if self.breaks(Mutant::ExitWithoutDeactivation) => {
-                self.go();
-            }
-            State::Activating | State::Active => self.leave(Rest::Terminated, now),
-            State::Confirming(_) | State::Fencing => {
-                self.stand_down(Rest::Terminated, now);
-                self.state = State::Leaving;
-            }
-            State::Standby => self.state = State::Leaving,
-            State::Deactivating | State::Leaving | State::Gone => {}
-        }
-    }
-
-    /// Performs what is due.
-    fn settle(&mut self, now: Moment) {
-        self.watch_guarantee(now);
-        self.press_deactivation(now);
-        self.campaign(now);
-        self.advance(now);
-        self.start_check(now);
-        if self.state == State::Leaving && self.running.is_none() {
-            self.stop_check();
-            let unsettled = !self.breaks(Mutant::ExitWithoutRelease);
-            if self.hold == Hold::Nothing || (self.hold == Hold::Releasing && !unsettled) {
-                self.go();
-            }
-        }
-    }
-
-    /// Ends the guard. The service is inactive.
-    fn go(&mut self) {
-        self.state = State::Gone;
-        self.order(Effect::Exit { inactive: true });
     }
 
     pub(super) fn order(&mut self, effect: Effect) {

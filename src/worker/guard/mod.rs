@@ -14,14 +14,17 @@
 //! it is meant to do.
 
 mod activation;
+mod campaign;
 mod checks;
 mod hold;
+mod interface;
 mod machine;
 mod mutant;
+mod rounds;
 mod settings;
-mod words;
+mod step;
 
+pub use interface::{Alarm, Effect, Input, Outcome, Report, Rest, RunId, Script, State};
 pub use machine::Guard;
 pub use mutant::Mutant;
 pub use settings::{Misfit, Settings};
-pub use words::{Alarm, Effect, Input, Outcome, Report, Rest, RunId, Script, State};

@@ -10,19 +10,25 @@
 //!
 //! Assumes: agent and guardian run on one machine, as one user.
 
+mod badge;
 mod handle;
 mod link;
 mod plan;
 mod process_tree;
+mod program;
 mod serve;
+mod shared;
 mod shim;
+mod slot;
 #[cfg(test)]
 mod tests;
 mod wire;
 
+pub use badge::Badge;
+pub use handle::Guardian;
 #[cfg(feature = "server")]
-pub(super) use handle::own_program;
-pub use handle::{Badge, Guardian, Running, Slot};
+pub(super) use program::own_program;
 pub use serve::serve;
 pub use shim::become_program;
+pub use slot::{Running, Slot};
 pub use wire::{Exit, RunError, Task, Why};

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_will_of_a_ward_that_runs_nothing_is_due_too() {
+    fn the_will_of_a_slot_that_runs_nothing_is_due_too() {
         let mut plan = Plan::new(300, 100);
         plan.set_will(Some(500));
         assert_eq!(plan.next(), None);

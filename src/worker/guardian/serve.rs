@@ -2,11 +2,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ffi::OsStr,
     io,
-    os::unix::process::CommandExt as _,
     path::Path,
-    process::{Command, Stdio},
     time::Duration,
 };
 
@@ -21,6 +18,7 @@ use super::{
     link::Link,
     plan::{Action, Plan},
     process_tree,
+    program::spawn,
     wire::{Exit, Order, Report, RunError, Task, Why},
 };
 use crate::{
@@ -74,7 +72,8 @@ struct Guardian {
 /// If there is no agent.
 pub async fn serve(socket: &Path, mark: String) -> io::Result<()> {
     process_tree::adopt();
-    // These signals are ignored here: what a terminal or a person sends to all processes, the agent handles.
+    // A terminal or a person sends these signals to all processes. The agent handles them, and the guardian ignores
+    // them.
     let kinds = [
         SignalKind::hangup(),
         SignalKind::interrupt(),
@@ -293,11 +292,11 @@ impl Guardian {
         let mark = self.mark(id);
         let leaders: BTreeSet<u32> =
             self.slots.values().filter_map(|slot| Some(slot.running.as_ref()?.leader)).collect();
-        let is_only_ward = self.slots.len() == 1;
+        let is_only_slot = self.slots.len() == 1;
         let adopted = process_tree::children().into_iter().filter(|child| !leaders.contains(child));
         let living = adopted.filter(|&child| !process_tree::reap(child));
         let is_its_own = |child: &u32| {
-            is_only_ward
+            is_only_slot
                 || process_tree::group_of(*child) == Some(leader)
                 || process_tree::wears(*child, &mark)
         };
@@ -391,30 +390,4 @@ fn to_group(leader: u32, signal: Signal) {
     if let Some(leader) = pid(leader) {
         let _ = kill_process_group(leader, signal);
     }
-}
-
-/// Whether a variable may hold a secret of the agent: a setting, a session id or a lease id.
-pub(super) fn is_ours(name: &OsStr) -> bool {
-    let secret = ["TENURE_SESSION_ID", "TENURE_LEASE_ID"].map(OsStr::new).contains(&name);
-    secret || name.as_encoded_bytes().starts_with(b"TENURE__")
-}
-
-/// Starts a program in a process group of its own.
-fn spawn(task: &Task, mark: &str) -> Result<u32, RunError> {
-    let program = task.argv.first().map(|name| name.to_string_lossy().into_owned());
-    let program = program.unwrap_or_default();
-    let stdin = if task.stdin { Stdio::inherit() } else { Stdio::null() };
-    let mut command = Command::new(super::handle::own_program());
-    command.arg("guarded").arg(std::process::id().to_string()).arg("--").args(&task.argv);
-    for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
-        command.env_remove(name);
-    }
-    command.envs(task.env.iter().map(|(name, value)| (name, value)));
-    command.env(process_tree::MARK, mark).stdin(stdin).process_group(0);
-    let unable = |error: io::Error| RunError::Unable {
-        program,
-        missing: error.kind() == io::ErrorKind::NotFound,
-        problem: error.to_string(),
-    };
-    command.spawn().map(|child| child.id()).map_err(unable)
 }

@@ -83,7 +83,7 @@ async fn they_never_give_two_grants() {
         ..Default::default()
     };
     let listed = server.client().leases(&filter).await.expect("a list").leases;
-    assert_eq!((listed.len(), held), (30, 30), "nothing is held that nobody knows of");
+    assert_eq!((listed.len(), held), (30, 30), "nothing is held unnoticed");
     assert!(lost(&ways) >= 10, "{}", lost(&ways));
 }
 

@@ -1,4 +1,4 @@
-//! Writes that were refused, and writes of which nobody knows.
+//! Writes that were refused, and writes of unknown outcome.
 
 use tenure::lease::{Alarm, Answer, Input, Settled, StoreError};
 
@@ -49,7 +49,7 @@ fn a_lost_reply_is_settled_by_the_writes_own_nonce() {
     let mut bench = Bench::new();
     let a = bench.ask(acquire("a").id(1, 1));
     bench.lose_reply(true);
-    assert!(matches!(a.answer(), Answer::Store(_)), "it hears at once that nobody knows");
+    assert!(matches!(a.answer(), Answer::Store(_)), "it hears at once that the outcome is unknown");
     assert_eq!(bench.reads, 1);
     bench.read_back();
     assert!(bench.flight.is_none());

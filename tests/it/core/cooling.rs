@@ -187,7 +187,7 @@ fn a_new_policy_holds_from_the_next_end_on() {
     assert_eq!(bench.state(), "cooling");
 }
 
-/// Each write that the store refuses answers one caller or waits for its turn: nobody tries again at once, for ever.
+/// Each write that the store refuses answers one caller or waits for its turn: nobody tries again at once, forever.
 #[test]
 fn an_end_that_the_store_refuses_is_told_to_who_asked_and_not_tried_at_once() {
     let (mut bench, _) = held();

@@ -189,13 +189,13 @@ fn token_that_restarts_after_deletion_is_noticed() {
 
 #[test]
 fn event_published_before_commit_is_noticed() {
-    for sinful in [false, true] {
+    for broken in [false, true] {
         let mut bench = Bench::new();
-        bench.sins.publishes_early = sinful;
+        bench.sins.publishes_early = broken;
         bench.ask(acquire("a"));
         bench.refuse();
         bench.judge_events();
         let verdict = std::mem::replace(&mut bench.verdict, Ok(()));
-        assert_eq!(verdict.is_err(), sinful, "{verdict:?}");
+        assert_eq!(verdict.is_err(), broken, "{verdict:?}");
     }
 }

@@ -63,7 +63,7 @@ pub async fn run(cycles: u64, seed: u64) {
         // A file, since a port that is given up may soon be another's.
         let check = tempfile::NamedTempFile::new().expect("a file");
         let id = open(&stand, check.path()).await;
-        let keeper = keep_alive(&url, &id);
+        let heartbeats = keep_alive(&url, &id);
         let keys: Vec<_> = (0..LEASES).map(|n| format!("s/{cycle}/{n}")).collect();
         for key in &keys {
             let body = json!({ "key": key, "owner": "first", "session": id });
@@ -87,7 +87,7 @@ pub async fn run(cycles: u64, seed: u64) {
             keys.iter().all(|key| told.contains_key(key))
         });
         assert!(granted.await, "cycle {cycle}: a waiter is not granted its key");
-        keeper.abort();
+        heartbeats.abort();
         plan.extend(keys.into_iter().map(|key| Planned {
             key,
             rule: Rule::Before,

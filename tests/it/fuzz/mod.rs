@@ -1,7 +1,7 @@
 //! The fuzz targets without a fuzzer: on the committed seeds, and on random changes of them.
 //!
 //! `FUZZ_SEED` and `FUZZ_INPUTS` say which changes and how many; a failure prints the input, and
-//! `fuzz/regressions/<target>` is where it is kept for ever. `make fuzz` runs the same targets under
+//! `fuzz/regressions/<target>` is where it is kept forever. `make fuzz` runs the same targets under
 //! libFuzzer. With `UPDATE=1` the seeds of the target `record`, which are no text, are written anew.
 
 mod mutate;

@@ -37,7 +37,7 @@ impl Arrived {
 
 pub type Requests = Arc<Mutex<Vec<Arrived>>>;
 
-/// A receiver on a port of its own that answers the requests with these statuses, the last for ever;
+/// A receiver on a port of its own that answers the requests with these statuses, the last forever;
 /// status 0 is silence.
 pub fn receiver(statuses: &'static [u16]) -> (String, Requests) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -156,7 +156,7 @@ fn a_repeated_call_takes_no_other_key_while_its_grant_is_in_doubt() {
             Options { request_timeout: Duration::from_millis(300), ..options(&proxy.url()) };
         let store = open_with(options, None).await.expect("it opens");
         let manager = open(store).await;
-        // Whatever is written of `a` is lost on its way, and nobody knows; reads go on.
+        // Whatever is written of `a` is lost on its way, unnoticed; reads go on.
         let lost = Arc::new(AtomicBool::new(true));
         let loses = lost.clone();
         proxy.rule(move |operation, body| {

@@ -42,7 +42,7 @@ fn history(key: &str, text: &str) -> Vec<Line> {
         let began = matches!(sign.what, "begin" | "overlap");
         lines.push(sign.line(key, began, sign.at));
         if sign.what == "overlap" {
-            // Whoever has it lives; nobody knows who that is where no line says so.
+            // Whoever has it lives; who that is remains unknown where no line says so.
             let unknown = || Sign { what: "begin", pid: "unknown", ..sign };
             let other = locked.get_or_insert_with(unknown);
             lines.push(other.line(key, other.pid == "unknown", sign.at));

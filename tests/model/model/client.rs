@@ -108,7 +108,7 @@ pub struct Client {
     pub proof: Option<(LeaseId, Token)>,
     /// Until when it may believe that it holds the key.
     pub until: Moment,
-    /// Its window is closed for ever.
+    /// Its window is closed forever.
     pub closed: bool,
     /// How many request ids it has used.
     pub rounds: u8,

@@ -237,7 +237,7 @@ fn a_holder_that_gives_the_key_back() {
 
 #[test]
 fn slow_readings_of_the_nodes() {
-    let events = [Event::StaleScan, Event::TooLateToBury, Event::TakenOver, Event::Adopted];
+    let events = [Event::StaleScan, Event::TooLateToMarkDead, Event::TakenOver, Event::Adopted];
     explore(SLOW_SCANS, &events);
 }
 

@@ -117,14 +117,14 @@ impl Node {
             && self.scan.as_ref().is_none_or(|scan| scan.asked > longest)
     }
 
-    pub fn age_keeper(&mut self, by: std::time::Duration, recent: Moment) {
+    pub fn age_membership(&mut self, by: std::time::Duration, recent: Moment) {
         let heard = self.heard(recent);
         self.membership.age(by, OLDEST, recent, heard);
     }
 
     pub fn age(&mut self, oldest: Moment, recent: Moment) {
         let by = ms(TICK_MS);
-        self.age_keeper(by, recent);
+        self.age_membership(by, recent);
         self.publish();
         for lease in &mut self.leases {
             lease.age(by, oldest);

@@ -99,7 +99,7 @@ impl World {
 
     fn scanned(&mut self, model: &TwoNodes, at: usize) {
         let Some(Scan { asked, mut found }) = self.nodes[at].scan.clone() else { return };
-        // What it knows to be so for ever is in every reading.
+        // What it knows to be so forever is in every reading.
         let known = self.records.values().filter(|record| !self.nodes[at].minds(record));
         for record in known {
             found.entry(record.incarnation).or_insert_with(|| record.clone());
@@ -122,7 +122,7 @@ impl World {
             before.nonce = Nonce::default();
             let there = self.records.get(&tombstone.incarnation) == Some(&before);
             if !there {
-                model.saw(Event::TooLateToBury);
+                model.saw(Event::TooLateToMarkDead);
             }
             if !there && !model.sins.blind_tombstone {
                 continue;
@@ -151,7 +151,7 @@ impl World {
     /// What the membership knows is everybody's.
     fn made_known(&mut self, model: &TwoNodes, at: usize) {
         let recent = model.recent();
-        self.nodes[at].age_keeper(ms(0), recent);
+        self.nodes[at].age_membership(ms(0), recent);
         self.nodes[at].publish();
     }
 

@@ -61,7 +61,7 @@ pub enum Event {
     /// The same for the nodes' records.
     StaleScan,
     /// A node was to be found dead from a record that it has renewed since.
-    TooLateToBury,
+    TooLateToMarkDead,
     /// A session of a dead node went on at the other.
     SessionAdopted,
     /// The key of a dead node ended with its session, at the hands of the other.

@@ -1,6 +1,6 @@
 //! Replaces a kind of store that this build lacks.
 
-use super::{Opened, Opening, Surroundings};
+use super::kind::{Opened, Opening, Surroundings};
 use crate::settings::{NotBuilt, Settings};
 
 pub(super) async fn open(

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use super::{Figures, Kind, Opened, Opening, Surroundings};
+use super::kind::{Figures, Kind, Opened, Opening, Surroundings};
 use crate::{
     settings::Settings,
     store::dynamodb::{DynamoStore, Options},

@@ -2,7 +2,7 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use super::{Figures, Kind, Opened, Opening, Surroundings};
+use super::kind::{Figures, Kind, Opened, Opening, Surroundings};
 use crate::{
     clock::Clock,
     settings::Settings,

@@ -221,7 +221,7 @@ fn a_fence_that_failed_for_good_only_alarms_where_that_is_asked_for() {
     b.grant();
     assert_eq!(bench.cell.history[3].kind, ChangeKind::FenceFailed);
     assert_eq!(bench.cell.history[3].reason.as_deref(), Some("power: no answer"));
-    assert_eq!(lost(&mut bench, &a), Lost::Fenced, "nobody knows that it was not");
+    assert_eq!(lost(&mut bench, &a), Lost::Fenced, "it may have been");
 }
 
 #[test]

@@ -49,7 +49,7 @@ impl Oracle {
         self.proofs.iter().find(|(known, _)| *known == proof).map(|(_, token)| *token)
     }
 
-    /// R1: the window closes for ever when the holder sends release or transfer.
+    /// R1: the window closes forever when the holder sends release or transfer.
     pub fn sent(&mut self, request: &Request) {
         let proof = match request {
             Request::Release(release) => release.lease_id,

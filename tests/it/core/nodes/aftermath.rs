@@ -266,10 +266,10 @@ fn an_order_whose_author_died_is_carried_out_by_whoever_orders_it_anew() {
     ordered(&mut world, A, floor);
     world.news(B);
     world.crash(A);
-    // The session may be at home at B by now, and promised there for ever so long.
+    // The session may be at home at B by now, and promised there for a long time.
     world.run(20 * TTL_MS);
     assert!(world.is_terminal(A));
-    assert_eq!(world.owner().as_deref(), Some("a"), "nobody knows what covers the lease");
+    assert_eq!(world.owner().as_deref(), Some("a"), "no node knows what covers the lease");
     assert!(world.nodes[B].reordered.contains(&SESSION));
 
     let floor = world.clock(B) + ms(TTL_MS);

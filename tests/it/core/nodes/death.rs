@@ -71,7 +71,7 @@ fn who_judges_was_itself_renewed_without_a_gap_for_a_whole_ttl() {
 }
 
 #[test]
-fn a_record_that_was_renewed_meanwhile_is_not_buried() {
+fn a_record_that_was_renewed_meanwhile_is_not_marked_dead() {
     let (mut world, _) = held_at_a(None);
     let stale: Vec<_> = world.records.values().cloned().collect();
     for _ in 0..8 {

@@ -77,7 +77,7 @@ fn a_look_that_a_write_crossed_says_nothing() {
 }
 
 #[test]
-fn a_refusal_is_looked_up_unless_the_caller_is_hasty() {
+fn a_refusal_is_looked_up_unless_the_caller_allows_stale_ones() {
     let (mut world, first) = held_at_a(None);
     world.done(A, release(first.proof()));
     let mut allow_stale = acquire("b");

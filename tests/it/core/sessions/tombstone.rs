@@ -73,7 +73,7 @@ fn a_session_without_a_record_is_made_a_tombstone() {
 }
 
 #[test]
-fn a_session_and_its_burial_race_and_one_of_them_wins() {
+fn a_session_and_its_tombstone_race_and_one_of_them_wins() {
     let mut session = Bench::of(Key::of_session(DIGEST), None);
     let made = session.ask(acquire("a"));
     let ended = session.ask(Request::WriteTombstone);

@@ -2,31 +2,31 @@
 //! docs/protocol.md promises: the judge ([`crate::core::harness::Oracle`]) is the reference, and knows of the
 //! core only what clients, store and subscribers see.
 
-pub mod deed;
+pub mod operation;
 mod walker;
 
 use proptest::{prelude::*, test_runner::FileFailurePersistence};
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 
-use self::{deed::Deed, walker::Walker};
+use self::{operation::Operation, walker::Walker};
 use crate::core::harness::Verdict;
 
-/// The reference keeps no expectations of its own: every deed may follow every other.
+/// The reference keeps no expectations of its own: every operation may follow every other.
 struct Anything;
 
 impl ReferenceStateMachine for Anything {
     type State = ();
-    type Transition = Deed;
+    type Transition = Operation;
 
     fn init_state() -> BoxedStrategy<()> {
         Just(()).boxed()
     }
 
-    fn transitions((): &()) -> BoxedStrategy<Deed> {
-        deed::any()
+    fn transitions((): &()) -> BoxedStrategy<Operation> {
+        operation::any()
     }
 
-    fn apply((): (), _: &Deed) {}
+    fn apply((): (), _: &Operation) {}
 }
 
 struct Walk;
@@ -39,8 +39,8 @@ impl StateMachineTest for Walk {
         Walker::breaking(None)
     }
 
-    fn apply(mut walker: Walker, (): &(), deed: Deed) -> Walker {
-        walker.step(&deed);
+    fn apply(mut walker: Walker, (): &(), operation: Operation) -> Walker {
+        walker.step(&operation);
         walker
     }
 
@@ -80,12 +80,12 @@ pub fn first_objection(broken: tenure::lease::Mutant) -> Verdict {
 
     let seeded = ProptestConfig { rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() };
     let mut runner = TestRunner::new(seeded);
-    let walks = proptest::collection::vec(deed::any(), 120);
+    let walks = proptest::collection::vec(operation::any(), 120);
     for _ in 0..5_000 {
-        let deeds = walks.new_tree(&mut runner).expect("no filters").current();
+        let operations = walks.new_tree(&mut runner).expect("no filters").current();
         let mut walker = Walker::breaking(Some(broken));
-        for deed in &deeds {
-            walker.step(deed);
+        for operation in &operations {
+            walker.step(operation);
         }
         walker.rest()?;
     }

@@ -1,10 +1,10 @@
-//! Performs deeds on a bench.
+//! Performs operations on a bench.
 
 use tenure::lease::{
     Answer, Behavior, Bond, Input, LeaseId, Mutant, Nonce, Request, SessionOver, State,
 };
 
-use super::deed::Deed;
+use super::operation::Operation;
 use crate::core::harness::*;
 
 const OWNERS: [&str; 3] = ["a", "b", "c"];
@@ -66,12 +66,12 @@ impl Walker {
         }
     }
 
-    pub fn step(&mut self, deed: &Deed) {
+    pub fn step(&mut self, operation: &Operation) {
         if self.bench.verdict.is_err() {
             return;
         }
-        match *deed {
-            Deed::Acquire { owner, ttl_ms, wait_ms, reclaim, id, kept } => {
+        match *operation {
+            Operation::Acquire { owner, ttl_ms, wait_ms, reclaim, id, kept } => {
                 let mut ask = acquire(OWNERS[usize::from(owner)]).ttl_ms(ttl_ms);
                 if wait_ms > 0 {
                     ask = ask.waiting_until(self.bench.now + ms(wait_ms));
@@ -92,32 +92,32 @@ impl Walker {
                 }
                 self.askers.push(self.bench.ask(ask));
             }
-            Deed::Heartbeat { proof, value, ttl_ms } => {
+            Operation::Heartbeat { proof, value, ttl_ms } => {
                 let value = value.map(|value| value.to_string());
                 self.speak(proof, |id| heartbeat_with(id, value.as_deref(), ttl_ms));
             }
-            Deed::Release { proof } => self.speak(proof, release),
-            Deed::Transfer { proof, to } => {
+            Operation::Release { proof } => self.speak(proof, release),
+            Operation::Transfer { proof, to } => {
                 self.speak(proof, |id| match to {
                     Some(to) => transfer(id, OWNERS[usize::from(to)]),
                     None => hand_over(id, Some("page 8")),
                 });
             }
-            Deed::AskHandover => drop(self.bench.ask(ask_handover())),
-            Deed::Revoke { immediately: true } => drop(self.bench.ask(revoke_immediately())),
-            Deed::Revoke { immediately: false } => {
+            Operation::AskHandover => drop(self.bench.ask(ask_handover())),
+            Operation::Revoke { immediately: true } => drop(self.bench.ask(revoke_immediately())),
+            Operation::Revoke { immediately: false } => {
                 let Request::Revoke(mut order) = revoke() else { return };
                 order.floor = Some(self.bench.now + ms(1_000));
                 self.bench.ask(Request::Revoke(order));
             }
-            Deed::SkipFences => drop(self.bench.ask(skip())),
-            Deed::SessionOver => {
+            Operation::SkipFences => drop(self.bench.ask(skip())),
+            Operation::SessionOver => {
                 self.tell(self.session);
                 self.session.0 += 1;
             }
-            Deed::Pin { by } => drop(self.bench.ask(pin(&by.to_string()))),
-            Deed::Unpin { by } => drop(self.bench.ask(unpin(&by.to_string()))),
-            Deed::Leave { caller } => {
+            Operation::Pin { by } => drop(self.bench.ask(pin(&by.to_string()))),
+            Operation::Unpin { by } => drop(self.bench.ask(unpin(&by.to_string()))),
+            Operation::Leave { caller } => {
                 if let Some(who) = self.bench.waiting.get(caller) {
                     who.leaves();
                 }
@@ -167,24 +167,24 @@ impl Walker {
     }
 
     /// What store, clock and process do.
-    fn suffer(&mut self, deed: &Deed) {
+    fn suffer(&mut self, operation: &Operation) {
         let bench = &mut self.bench;
-        match *deed {
-            Deed::Commit if bench.flight.is_some() => bench.commit(),
-            Deed::Refuse if bench.flight.is_some() => bench.refuse(),
-            Deed::LoseReply { written } if bench.flight.is_some() => bench.lose_reply(written),
-            Deed::StrayLands => bench.stray_lands(),
-            Deed::ReadBack if bench.reads > 0 => bench.read_back(),
-            Deed::ReadFails if bench.reads > 0 => bench.read_fails(),
-            Deed::Pass { ms } => bench.pass(ms),
-            Deed::Wake => bench.wake(),
-            Deed::Lapse => bench.lease.void_promises(bench.now),
-            Deed::Restart { written, away_ms } => bench.restart(written, away_ms),
-            Deed::Rebuild => bench.rebuild(),
-            Deed::Policy { lock_delay_ms, ref fence } => {
+        match *operation {
+            Operation::Commit if bench.flight.is_some() => bench.commit(),
+            Operation::Refuse if bench.flight.is_some() => bench.refuse(),
+            Operation::LoseReply { written } if bench.flight.is_some() => bench.lose_reply(written),
+            Operation::StrayLands => bench.stray_lands(),
+            Operation::ReadBack if bench.reads > 0 => bench.read_back(),
+            Operation::ReadFails if bench.reads > 0 => bench.read_fails(),
+            Operation::Pass { ms } => bench.pass(ms),
+            Operation::Wake => bench.wake(),
+            Operation::Lapse => bench.lease.void_promises(bench.now),
+            Operation::Restart { written, away_ms } => bench.restart(written, away_ms),
+            Operation::Rebuild => bench.rebuild(),
+            Operation::Policy { lock_delay_ms, ref fence } => {
                 bench.terms.policies = ruled(lock_delay_ms, fence.clone());
             }
-            Deed::Report { nth, ref outcome } if nth < bench.fences.len() => {
+            Operation::Report { nth, ref outcome } if nth < bench.fences.len() => {
                 bench.report_nth(nth, outcome.clone());
             }
             _ => {}

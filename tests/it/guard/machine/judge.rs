@@ -1,7 +1,7 @@
 //! What a guard promises, judged by what it orders: the judge knows nothing of its insides.
 //!
 //! - G1: active, or on the way to it, only under a lease whose guarantee has not ended.
-//! - G2: the office is left while there is room for a deactivation; at the deadline the service is inactive,
+//! - G2: the activation ends while there is room for a deactivation; at the deadline the service is inactive,
 //!   or an alarm was raised.
 //! - G3: activations and deactivations that succeeded alternate, but for those of every round.
 //! - G4: an activation has its lease, its confirmations under it, its fence, and room.
@@ -9,10 +9,10 @@
 //! - G6: a campaign is that of a healthy, inactive standby that has rested.
 //! - G7: the will is there before the activation, has the newest deadline, and goes after the deactivation.
 //! - G8: one check and one other script at a time, with their time-outs.
-//! - G9: F failures in a row end the office, and fewer do not.
+//! - G9: F failures in a row end the activation, and fewer do not.
 //! - G10: the end is ordered, inactive with nothing held, or loud.
-//! - G11: an office whose will was executed is left.
-//! - L: once faults stop it comes into office, and ends when told.
+//! - G11: an activation whose will was executed ends.
+//! - L: once faults stop it becomes active, and ends when told.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -267,7 +267,7 @@ impl Judge {
             let current = self.will == Some(end) || !state.is_active();
             must!("G7", current, "the will is for {:?}, not {end:?}", self.will);
         } else {
-            must!("G7", self.will.is_none(), "a will without an office");
+            must!("G7", self.will.is_none(), "a will without an activation");
         }
         let failed = self.failures >= self.settings.failures;
         must!("G9", !(failed && state == State::Active), "active after {} failures", self.failures);

@@ -194,7 +194,7 @@ fn no_activation_begins_without_room_for_a_deactivation() {
 }
 
 #[test]
-fn an_office_that_is_not_renewed_is_left_a_time_out_and_a_margin_before_the_deadline() {
+fn an_activation_that_is_not_renewed_ends_a_time_out_and_a_margin_before_the_deadline() {
     let mut bench = Bench::active();
     bench.renew(3000);
     bench.check(Outcome::Ok);
@@ -249,7 +249,7 @@ fn a_lost_lease_is_left_at_once() {
 }
 
 #[test]
-fn so_many_failed_checks_in_a_row_end_the_office() {
+fn so_many_failed_checks_in_a_row_end_the_activation() {
     let mut bench = Bench::active();
     for outcome in
         [Outcome::Failed, Outcome::TimedOut, Outcome::Ok, Outcome::Failed, Outcome::Failed]
@@ -347,7 +347,7 @@ fn a_deactivation_whose_end_is_not_reported_raises_an_alarm_before_the_deadline(
 }
 
 #[test]
-fn a_pause_beyond_the_deadline_never_leads_into_office() {
+fn a_pause_beyond_the_deadline_never_leads_to_an_activation() {
     let mut bench = Bench::active();
     bench.pause(ms(60_000));
     assert_eq!(bench.guard.state(), State::Deactivating);
@@ -457,7 +457,7 @@ fn the_first_round_is_reported_once() {
 }
 
 #[test]
-fn an_office_whose_will_was_executed_is_left() {
+fn an_activation_whose_will_was_executed_ends() {
     let mut bench = Bench::active();
     bench.tell(Input::WillRan);
     bench.is(State::Deactivating);

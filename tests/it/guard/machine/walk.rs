@@ -13,7 +13,7 @@ use super::{
 };
 
 #[derive(Clone, Debug)]
-enum Deed {
+enum Action {
     Pass {
         ms: u64,
     },
@@ -50,20 +50,20 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     prop_oneof![7 => Just(Outcome::Ok), 3 => Just(Outcome::Failed), 1 => Just(Outcome::TimedOut)]
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
-        10 => (0u64..1200).prop_map(|ms| Deed::Pass { ms }),
-        8 => outcome().prop_map(|outcome| Deed::Round { outcome }),
-        1 => (0u64..8000).prop_map(|ms| Deed::Pause { ms }),
-        20 => (0usize..2, outcome()).prop_map(|(nth, outcome)| Deed::End { nth, outcome }),
-        6 => (0u64..3000).prop_map(|ms| Deed::Grant { ms }),
-        1 => Just(Deed::NotGranted),
-        10 => (2000u64..3000).prop_map(|ms| Deed::Renew { ms }),
-        1 => Just(Deed::Lose),
-        1 => Just(Deed::WillRuns),
-        4 => Just(Deed::Released),
-        1 => Just(Deed::Terminate),
-        1 => (0u64..100).prop_map(|ms| Deed::Late { ms }),
+        10 => (0u64..1200).prop_map(|ms| Action::Pass { ms }),
+        8 => outcome().prop_map(|outcome| Action::Round { outcome }),
+        1 => (0u64..8000).prop_map(|ms| Action::Pause { ms }),
+        20 => (0usize..2, outcome()).prop_map(|(nth, outcome)| Action::End { nth, outcome }),
+        6 => (0u64..3000).prop_map(|ms| Action::Grant { ms }),
+        1 => Just(Action::NotGranted),
+        10 => (2000u64..3000).prop_map(|ms| Action::Renew { ms }),
+        1 => Just(Action::Lose),
+        1 => Just(Action::WillRuns),
+        4 => Just(Action::Released),
+        1 => Just(Action::Terminate),
+        1 => (0u64..100).prop_map(|ms| Action::Late { ms }),
     ]
 }
 
@@ -76,10 +76,10 @@ fn variant(which: u8) -> Settings {
     settings
 }
 
-fn act(bench: &mut Bench, deed: &Deed) {
-    match *deed {
-        Deed::Pass { ms: span } => bench.pass(ms(span)),
-        Deed::Round { outcome } => {
+fn act(bench: &mut Bench, action: &Action) {
+    match *action {
+        Action::Pass { ms: span } => bench.pass(ms(span)),
+        Action::Round { outcome } => {
             if bench.held {
                 bench.renew(3000);
             }
@@ -90,37 +90,37 @@ fn act(bench: &mut Bench, deed: &Deed) {
                 bench.tell(Input::Ended(run, outcome));
             }
         }
-        Deed::Pause { ms: span } => bench.pause(ms(span)),
-        Deed::End { nth, outcome } => {
+        Action::Pause { ms: span } => bench.pause(ms(span)),
+        Action::End { nth, outcome } => {
             let runs = bench.runs();
             if !runs.is_empty() {
                 bench.tell(Input::Ended(runs[nth % runs.len()].0, outcome));
             }
         }
-        Deed::Grant { ms: span } if bench.asking => bench.grant(span),
-        Deed::NotGranted if bench.asking => bench.tell(Input::NotGranted),
-        Deed::Renew { ms: span } if bench.held => bench.renew(span),
-        Deed::Lose if bench.held => bench.tell(Input::Lost),
-        Deed::Released if bench.releasing => bench.tell(Input::Released),
-        Deed::WillRuns => bench.tell(Input::WillRan),
-        Deed::Terminate => bench.tell(Input::Terminate),
-        Deed::Late { ms: span } => bench.late = ms(span),
+        Action::Grant { ms: span } if bench.asking => bench.grant(span),
+        Action::NotGranted if bench.asking => bench.tell(Input::NotGranted),
+        Action::Renew { ms: span } if bench.held => bench.renew(span),
+        Action::Lose if bench.held => bench.tell(Input::Lost),
+        Action::Released if bench.releasing => bench.tell(Input::Released),
+        Action::WillRuns => bench.tell(Input::WillRan),
+        Action::Terminate => bench.tell(Input::Terminate),
+        Action::Late { ms: span } => bench.late = ms(span),
         _ => {}
     }
 }
 
-/// The whole walk; then faults stop, and the guard must come into office, and leave when told.
-fn walk(which: u8, deeds: &[Deed], mutant: Option<Mutant>) -> Verdict {
+/// The whole walk; then faults stop, and the guard must become active, and end when told.
+fn walk(which: u8, actions: &[Action], mutant: Option<Mutant>) -> Verdict {
     let mut bench = Bench::breaking(variant(which), mutant);
-    for deed in deeds {
-        act(&mut bench, deed);
+    for action in actions {
+        act(&mut bench, action);
         std::mem::replace(&mut bench.verdict, Ok(()))?;
     }
     bench.late = ms(0);
     if bench.judge.exited.is_some() {
         return Ok(());
     }
-    let terminated = deeds.iter().any(|deed| matches!(deed, Deed::Terminate));
+    let terminated = actions.iter().any(|action| matches!(action, Action::Terminate));
     // The longest rest is sixteen times R*F.
     if !terminated && !bench.bliss(ms(60_000), |bench| bench.guard.state() == State::Active) {
         std::mem::replace(&mut bench.verdict, Ok(()))?;
@@ -150,9 +150,9 @@ proptest! {
     #[test]
     fn every_walk_keeps_the_promises(
         which in 0u8..12,
-        deeds in proptest::collection::vec(deed(), 1..120),
+        actions in proptest::collection::vec(action(), 1..120),
     ) {
-        prop_assert_eq!(walk(which, &deeds, None), Ok(()));
+        prop_assert_eq!(walk(which, &actions, None), Ok(()));
     }
 }
 
@@ -160,26 +160,26 @@ proptest! {
 pub fn first_objection(broken: Mutant) -> Verdict {
     let seeded = ProptestConfig { rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() };
     let mut runner = TestRunner::new(seeded);
-    let walks = (0u8..12, proptest::collection::vec(deed(), 120));
+    let walks = (0u8..12, proptest::collection::vec(action(), 120));
     for _ in 0..5_000 {
-        let (which, deeds) = walks.new_tree(&mut runner).expect("no filters").current();
-        walk(which, &deeds, Some(broken))?;
+        let (which, actions) = walks.new_tree(&mut runner).expect("no filters").current();
+        walk(which, &actions, Some(broken))?;
     }
     Ok(())
 }
 
-/// The walks go where the rules are: they come into office, and out of it in every way.
+/// The walks go where the rules are: they come into an activation, and out of it in every way.
 #[test]
 fn the_walks_come_everywhere() {
     let seeded = ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() };
     let mut runner = TestRunner::new(seeded);
-    let walks = (0u8..12, proptest::collection::vec(deed(), 120));
+    let walks = (0u8..12, proptest::collection::vec(action(), 120));
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..300 {
-        let (which, deeds) = walks.new_tree(&mut runner).expect("no filters").current();
+        let (which, actions) = walks.new_tree(&mut runner).expect("no filters").current();
         let mut bench = Bench::new(variant(which));
-        for deed in &deeds {
-            act(&mut bench, deed);
+        for action in &actions {
+            act(&mut bench, action);
         }
         for (_, effect) in &bench.log {
             let text = format!("{effect:?}");

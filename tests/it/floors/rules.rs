@@ -1,10 +1,6 @@
-//! The house stands: arrows between floors point down, files stay small, time and chance come from
-//! one place. `ARCHITECTURE.md` draws what this test enforces.
+//! Arrows between floors point down, files stay small, time and chance come from one place.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use super::sources;
 
 /// The floors, top to bottom. A module may use its own and those below.
 const FLOORS: [&[&str]; 9] = [
@@ -156,28 +152,11 @@ fn names(code: &str, name: &str) -> bool {
     })
 }
 
-fn files(dir: &Path, kinds: &[&str], found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            files(&path, kinds, found);
-        } else if path.extension().is_some_and(|own| kinds.iter().any(|kind| own == *kind)) {
-            found.push(path);
-        }
-    }
-}
-
 #[test]
 fn every_arrow_points_down_and_every_rule_of_the_house_holds() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut sources = Vec::new();
-    files(&root, &["rs"], &mut sources);
+    let sources = sources();
     assert!(sources.len() > 50, "the sources are found");
-    let mut all = Vec::new();
-    for path in sources {
-        let file = path.strip_prefix(&root).expect("below src").to_str().expect("UTF-8");
-        all.extend(faults(file, &fs::read_to_string(&path).expect("readable")));
-    }
+    let all: Vec<_> = sources.iter().flat_map(|(file, text)| faults(file, text)).collect();
     assert!(all.is_empty(), "\n{}", all.join("\n"));
 }
 
@@ -224,61 +203,4 @@ fn the_other_rules_bite_too() {
     assert!(!found("clock/system.rs", "SystemTime::now()", "SystemTime::now"));
     assert!(found("http/long.rs", &"x\n".repeat(601), "601 lines"));
     assert!(found("attic/mod.rs", "", "on no floor"));
-}
-
-/// Words that the field does not use for what they once meant here, and phrases that have to be read twice.
-const STALE_WORDS: [&str; 23] = [
-    "obituary",
-    "warden",
-    "reaper",
-    "courier",
-    "keeper",
-    "kin",
-    "deed",
-    "deeds",
-    "staff",
-    "papers",
-    "office",
-    "hasty",
-    "stranded",
-    "sinful",
-    "burial",
-    "bury",
-    "ward",
-    "wards",
-    "lest",
-    "for ever",
-    "nobody knows",
-    "is looked for",
-    "in earnest",
-];
-
-/// The words of the list that a text has, in any case, not as parts of longer words.
-fn stale_words(text: &str) -> Vec<&'static str> {
-    let text = text.to_lowercase();
-    let whole = |at: usize, word: &str| {
-        let is_letter = |c: char| c.is_alphanumeric() || c == '_';
-        !text[..at].ends_with(is_letter) && !text[at + word.len()..].starts_with(is_letter)
-    };
-    let has = |word: &&str| text.match_indices(*word).any(|(at, _)| whole(at, word));
-    STALE_WORDS.into_iter().filter(|word| has(word)).collect()
-}
-
-#[test]
-fn code_and_manual_use_the_words_of_the_field() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut found = Vec::new();
-    for folder in ["src", "docs", "config"] {
-        files(&root.join(folder), &["rs", "md", "toml"], &mut found);
-    }
-    found.extend(
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"]
-            .map(|name| root.join(name)),
-    );
-    assert!(found.len() > 300, "{}", found.len());
-    for path in found {
-        let text = fs::read_to_string(&path).expect("a text");
-        assert_eq!(stale_words(&text), [""; 0], "{}", path.display());
-    }
-    assert_eq!(stale_words("The Reaper's work, for ever; forwards."), ["reaper", "for ever"]);
 }

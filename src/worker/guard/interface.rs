@@ -1,4 +1,4 @@
-//! The inputs, effects and reports of the state machine.
+//! The inputs, effects, states and reports of the state machine.
 
 use std::{fmt, time::Duration};
 

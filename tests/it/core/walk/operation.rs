@@ -7,7 +7,7 @@ use crate::core::harness::{before_grant, failed};
 
 /// One step of a walk. Indices are taken modulo what is there; what cannot happen does nothing.
 #[derive(Clone, Debug)]
-pub enum Deed {
+pub enum Operation {
     Acquire {
         owner: u8,
         ttl_ms: u64,
@@ -87,11 +87,11 @@ fn wait() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0_u64), Just(3_000), Just(20_000)]
 }
 
-pub fn any() -> BoxedStrategy<Deed> {
+pub fn any() -> BoxedStrategy<Operation> {
     let id = proptest::option::of((0..3_u8, prop_oneof![9 => Just(0_u8), 1 => Just(1)]));
     let (often, seldom) = (proptest::bool::weighted(0.2), proptest::bool::weighted(0.1));
     let acquire = (0..3_u8, ttl(), wait(), often, id, seldom).prop_map(
-        |(owner, ttl_ms, wait_ms, reclaim, id, kept)| Deed::Acquire {
+        |(owner, ttl_ms, wait_ms, reclaim, id, kept)| Operation::Acquire {
             owner,
             ttl_ms,
             wait_ms,
@@ -101,8 +101,8 @@ pub fn any() -> BoxedStrategy<Deed> {
         },
     );
     let changed = (proof(), proptest::option::of(0..3_u8), proptest::option::of(ttl()))
-        .prop_map(|(proof, value, ttl_ms)| Deed::Heartbeat { proof, value, ttl_ms });
-    let plain = proof().prop_map(|proof| Deed::Heartbeat { proof, value: None, ttl_ms: None });
+        .prop_map(|(proof, value, ttl_ms)| Operation::Heartbeat { proof, value, ttl_ms });
+    let plain = proof().prop_map(|proof| Operation::Heartbeat { proof, value: None, ttl_ms: None });
     let span = prop_oneof![
         Just(0_u64),
         Just(10),
@@ -117,34 +117,34 @@ pub fn any() -> BoxedStrategy<Deed> {
         16 => acquire,
         10 => plain,
         6 => changed,
-        8 => proof().prop_map(|proof| Deed::Release { proof }),
-        3 => (proof(), proptest::option::of(0..3_u8)).prop_map(|(proof, to)| Deed::Transfer { proof, to }),
-        2 => Just(Deed::AskHandover),
-        3 => proptest::bool::weighted(0.4).prop_map(|immediately| Deed::Revoke { immediately }),
-        2 => (0..2_u8).prop_map(|by| Deed::Pin { by }),
-        3 => (0..2_u8).prop_map(|by| Deed::Unpin { by }),
-        4 => (0..4_usize).prop_map(|caller| Deed::Leave { caller }),
-        40 => Just(Deed::Commit),
-        4 => Just(Deed::Refuse),
-        5 => any_bool().prop_map(|written| Deed::LoseReply { written }),
-        5 => Just(Deed::StrayLands),
-        8 => Just(Deed::ReadBack),
-        2 => Just(Deed::ReadFails),
-        24 => span.prop_map(|ms| Deed::Pass { ms }),
-        20 => Just(Deed::Wake),
-        1 => Just(Deed::Lapse),
+        8 => proof().prop_map(|proof| Operation::Release { proof }),
+        3 => (proof(), proptest::option::of(0..3_u8)).prop_map(|(proof, to)| Operation::Transfer { proof, to }),
+        2 => Just(Operation::AskHandover),
+        3 => proptest::bool::weighted(0.4).prop_map(|immediately| Operation::Revoke { immediately }),
+        2 => (0..2_u8).prop_map(|by| Operation::Pin { by }),
+        3 => (0..2_u8).prop_map(|by| Operation::Unpin { by }),
+        4 => (0..4_usize).prop_map(|caller| Operation::Leave { caller }),
+        40 => Just(Operation::Commit),
+        4 => Just(Operation::Refuse),
+        5 => any_bool().prop_map(|written| Operation::LoseReply { written }),
+        5 => Just(Operation::StrayLands),
+        8 => Just(Operation::ReadBack),
+        2 => Just(Operation::ReadFails),
+        24 => span.prop_map(|ms| Operation::Pass { ms }),
+        20 => Just(Operation::Wake),
+        1 => Just(Operation::Lapse),
         2 => (any_bool(), 0..2_000_u64)
-            .prop_map(|(written, away_ms)| Deed::Restart { written, away_ms }),
-        3 => Just(Deed::Rebuild),
+            .prop_map(|(written, away_ms)| Operation::Restart { written, away_ms }),
+        3 => Just(Operation::Rebuild),
         3 => policy(),
-        14 => (0..3_usize, outcome()).prop_map(|(nth, outcome)| Deed::Report { nth, outcome }),
-        2 => Just(Deed::SkipFences),
-        3 => Just(Deed::SessionOver),
+        14 => (0..3_usize, outcome()).prop_map(|(nth, outcome)| Operation::Report { nth, outcome }),
+        2 => Just(Operation::SkipFences),
+        3 => Just(Operation::SessionOver),
     ]
     .boxed()
 }
 
-fn policy() -> impl Strategy<Value = Deed> {
+fn policy() -> impl Strategy<Value = Operation> {
     let delay = prop_oneof![2 => Just(0_u32), 1 => Just(2_000), 1 => Just(5_000)];
     let when = prop_oneof![Just(FenceWhen::BeforeGrant), Just(FenceWhen::AfterGrant)];
     let fails = prop_oneof![Just(OnFenceFailure::Block), Just(OnFenceFailure::GrantWithAlarm)];
@@ -154,7 +154,7 @@ fn policy() -> impl Strategy<Value = Deed> {
             FencePlan { when, on_failure, on_release, ..before_grant(names) }
         });
     (delay, proptest::option::of(plan))
-        .prop_map(|(lock_delay_ms, fence)| Deed::Policy { lock_delay_ms, fence })
+        .prop_map(|(lock_delay_ms, fence)| Operation::Policy { lock_delay_ms, fence })
 }
 
 fn outcome() -> impl Strategy<Value = FenceResult> {

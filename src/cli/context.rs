@@ -1,0 +1,28 @@
+//! What the commands share that talk to a server.
+
+use super::{
+    exit::Failure,
+    output::{self, Output},
+};
+use crate::client::{Client, LeaseView};
+
+/// What a command needs to talk to a server.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) client: Client,
+    pub(super) output: Output,
+}
+
+impl Context {
+    /// Prints an answer: a lease in it as rows, and every other field as it is.
+    pub(super) fn answer(&self, answer: &serde_json::Value) -> Result<(), Failure> {
+        let mut rows = Vec::new();
+        for (name, value) in answer.as_object().into_iter().flatten() {
+            match serde_json::from_value::<LeaseView>(value.clone()) {
+                Ok(lease) => rows.extend(output::lease_rows(&lease)),
+                Err(_) => rows.push((name.clone(), output::plain(value))),
+            }
+        }
+        Ok(self.output.record(answer, &rows)?)
+    }
+}

@@ -1,0 +1,31 @@
+//! Conditions for the writes of applications.
+
+/// A condition that an application adds to its own write into the same store. The write then fails unless the
+/// tenure is still the current one (§8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// A `ConditionCheck` in a `TransactWriteItems`.
+    DynamoDb {
+        /// The table.
+        table: String,
+        /// The key of the item: attribute names and string values.
+        key: Vec<(String, String)>,
+        /// The `ConditionExpression`.
+        expression: String,
+        /// The `ExpressionAttributeNames`.
+        names: Vec<(String, String)>,
+        /// The `ExpressionAttributeValues`: the name, the type (`S` or `N`), the value.
+        values: Vec<(String, &'static str, String)>,
+    },
+    /// Headers of a JetStream publish into the bucket's stream.
+    Nats {
+        /// The stream.
+        stream: String,
+        /// The application may publish under the condition to subjects that start with this.
+        publish_prefix: String,
+        /// The lease's subject.
+        subject: String,
+        /// The sequence that must still be the subject's last.
+        expected_last_sequence: u64,
+    },
+}

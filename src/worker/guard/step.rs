@@ -1,0 +1,111 @@
+//! The only entry point of the state machine: applies an input, and performs what is due.
+
+use super::{
+    hold::Hold,
+    interface::{Effect, Input, Outcome, Report, Rest, Script, State},
+    machine::Guard,
+    mutant::Mutant,
+};
+use crate::lease::Moment;
+
+impl Guard {
+    /// Applies an input at time `now`, and returns the effects to perform.
+    #[must_use]
+    pub fn step(&mut self, input: Input, now: Moment) -> Vec<Effect> {
+        if self.state != State::Gone {
+            self.take(input, now);
+            self.settle(now);
+            if self.told != Some(self.state) {
+                self.told = Some(self.state);
+                self.order(Effect::Report(Report::State(self.state)));
+            }
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// When the next step is due at the latest, if no other input arrives.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<Moment> {
+        if self.state == State::Gone {
+            return None;
+        }
+        let due = [self.check_due(), self.campaign_due(), self.guarantee_due(), self.retry_due()];
+        due.into_iter().flatten().min()
+    }
+
+    fn take(&mut self, input: Input, now: Moment) {
+        match input {
+            Input::Tick => {}
+            Input::Ended(run, outcome) if self.checks.ends(run) => self.checked(outcome, now),
+            Input::Ended(run, outcome) => {
+                if let Some(done) = self.running.take_if(|running| running.run == run) {
+                    self.ended(done.script, outcome, now);
+                }
+            }
+            Input::Granted { deadline } => self.granted(deadline, now),
+            Input::NotGranted => self.not_granted(now),
+            Input::Renewed { deadline } => self.renewed(deadline),
+            Input::Lost => self.lost(now),
+            Input::Released => self.hold.released(),
+            Input::WillRan if self.breaks(Mutant::WillRanIgnored) => {}
+            Input::WillRan if self.state.is_active() => self.leave(Rest::WillRan, now),
+            Input::WillRan => {}
+            Input::Terminate => self.terminate(now),
+        }
+    }
+
+    fn ended(&mut self, script: Script, outcome: Outcome, now: Moment) {
+        match (script, outcome) {
+            (Script::Healthcheck { .. }, _) => {}
+            (Script::Fence, Outcome::Ok) => {
+                self.fenced = true;
+                self.state = State::Confirming(self.settings.confirmations);
+            }
+            (Script::Fence, _) if self.breaks(Mutant::ActivateDespiteFence) => {
+                self.fenced = true;
+                self.state = State::Confirming(self.settings.confirmations);
+            }
+            (Script::Fence, _) => self.stand_down(Rest::FenceFailed(outcome), now),
+            (Script::Activate, _) => self.activated(outcome, now),
+            (Script::Deactivate, _) => self.deactivated(outcome, now),
+        }
+    }
+
+    fn terminate(&mut self, now: Moment) {
+        self.terminating = true;
+        match self.state {
+            State::Activating | State::Active if self.breaks(Mutant::ExitWithoutDeactivation) => {
+                self.go();
+            }
+            State::Activating | State::Active => self.leave(Rest::Terminated, now),
+            State::Confirming(_) | State::Fencing => {
+                self.stand_down(Rest::Terminated, now);
+                self.state = State::Leaving;
+            }
+            State::Standby => self.state = State::Leaving,
+            State::Deactivating | State::Leaving | State::Gone => {}
+        }
+    }
+
+    /// Performs what is due.
+    fn settle(&mut self, now: Moment) {
+        self.watch_guarantee(now);
+        self.press_deactivation(now);
+        self.campaign(now);
+        self.advance(now);
+        self.start_check(now);
+        if self.state == State::Leaving && self.running.is_none() {
+            self.stop_check();
+            let unsettled = !self.breaks(Mutant::ExitWithoutRelease);
+            if self.hold == Hold::Nothing || (self.hold == Hold::Releasing && !unsettled) {
+                self.go();
+            }
+        }
+    }
+
+    /// Ends the guard. The service is inactive.
+    fn go(&mut self) {
+        self.state = State::Gone;
+        self.order(Effect::Exit { inactive: true });
+    }
+}
