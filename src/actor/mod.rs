@@ -10,52 +10,44 @@
 //!
 //! Assumes: panics unwind. Arbiters live as long as the process.
 
-mod arbiters;
-pub(crate) mod bonds;
-mod bus;
-mod exit_notice;
-pub(crate) mod forgotten;
-mod gate;
-mod handovers;
-mod health_checks;
+mod balancer;
+mod cluster;
+mod environment;
 mod lease;
-mod node;
-pub(crate) mod orders;
-mod outcomes;
-mod places;
+mod leftovers;
+mod mail;
 mod plugins;
-mod policy_table;
-pub(crate) mod pools;
-mod reach;
-mod registry;
-mod reply;
-mod roster;
-pub(crate) mod session_cleanup;
-mod sessions;
-mod supervisor;
-mod sweep;
-mod tasks;
-pub(crate) mod unheard;
-pub mod watch;
+mod pools;
+mod runtime;
+mod session;
+mod supervision;
 mod world;
 
-pub use arbiters::{Arbiters, claim_this_thread};
-pub use bus::{Bus, Heard, Published, Subscriber, TooManySubscribers};
-pub use handovers::Handovers;
-use lease::LeaseActor;
-pub use lease::Mail;
-pub use node::Node;
-pub use orders::{Asked, Unanswered};
+pub(crate) use balancer::balance::start as balance;
+pub use cluster::{node::Node, roster::NodeView};
+pub use environment::{
+    policy_table::PolicyTable,
+    reach::{Reach, Target},
+};
+pub(crate) use leftovers::{forgotten, unheard};
+pub use mail::{AnyHeard, AnyWait, Mail, Place, Reply, Vacated};
 pub use plugins::{FenceOutcome, NamedPlugin, PluginLimits, Plugins, Report};
-pub use policy_table::PolicyTable;
+pub(crate) use pools::settle;
 pub use pools::{Joined, MemberView, PoolView, Pools, Reservation, Share};
-pub use reach::{Reach, Target};
-pub use registry::{Registry, Unreachable};
-pub use reply::{AnyHeard, AnyWait, Place, Reply, Vacated};
-pub use roster::NodeView;
-pub use sessions::{Session, Sessions};
-pub use supervisor::{Stop, Supervisor, SupervisorAddr};
-pub(crate) use supervisor::{awaken, inherit};
+pub use runtime::{
+    arbiters::{Arbiters, claim_this_thread},
+    bus::{Bus, Heard, Published, Subscriber, TooManySubscribers},
+    registry::{Registry, Unreachable},
+    watch,
+};
+pub(crate) use session::{bonds, cleanup as session_cleanup, revoke as orders};
+pub use session::{
+    handovers::Handovers,
+    revoke::{Asked, Unanswered},
+    sessions::{Session, Sessions},
+};
+pub use supervision::supervisor::{Stop, Supervisor, SupervisorAddr};
+pub(crate) use supervision::supervisor::{awaken, inherit};
 pub use world::{Limits, World};
 #[cfg(any(test, feature = "testing"))]
 pub use world::{Promise, Witnessed};

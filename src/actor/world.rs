@@ -15,9 +15,17 @@ use rustls::ClientConfig;
 use tokio::sync::{Notify, OnceCell, mpsc::UnboundedSender};
 
 use super::{
-    Bus, Mail, NamedPlugin, Plugins, PolicyTable, Pools, Reach, Registry, Sessions,
-    exit_notice::Death, forgotten::Forgotten, outcomes::Outcomes, policy_table::digest,
-    unheard::UnheardGrants,
+    environment::{
+        policy_table::{PolicyTable, digest},
+        reach::Reach,
+    },
+    lease::outcomes::Outcomes,
+    leftovers::{forgotten::Forgotten, unheard::UnheardGrants},
+    mail::Mail,
+    plugins::{NamedPlugin, Plugins},
+    pools::Pools,
+    runtime::{bus::Bus, exit_notice::Death, registry::Registry},
+    session::sessions::Sessions,
 };
 use crate::{
     clock::{Clock, Entropy, JumpDetector},
@@ -423,7 +431,7 @@ impl World {
             Inherited::FromActor(now)
         };
         let (lease, _) = self.with_env(key, (now, 0), |env| {
-            Lease::<super::Reply>::recover(super::lease::loaded(found), inherited, env)
+            Lease::<super::mail::Reply>::recover(super::lease::actor::loaded(found), inherited, env)
         });
         lease.view(now)
     }

@@ -17,7 +17,7 @@ use super::{
     unheard::Unheard,
 };
 use crate::{
-    actor::{Reservation, Share, pools::settle, watch},
+    actor::{Reservation, Share, settle, watch},
     lease::{Bond, Key, Moment, Order},
 };
 

@@ -105,7 +105,7 @@ impl Manager {
         let inherited = if shared { Vec::new() } else { actor::inherit(&world).await? };
         let supervisor = Supervisor::new(world.clone(), exit_notices).start();
         // Must start after the feed was taken, so that changes made during its search are not missed.
-        actor::pools::start(&world);
+        actor::balance(&world);
         if shared {
             // This also must come after the feed was taken.
             actor::bonds::read_all(&world, |_, _| {}).await?;

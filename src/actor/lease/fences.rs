@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{
-    super::plugins::{FenceOutcome, Report},
-    LeaseActor, Mail,
-};
+use super::actor::LeaseActor;
 use crate::{
+    actor::{
+        mail::Mail,
+        plugins::{FenceOutcome, Report},
+    },
     lease::{FenceReport, FenceResult, FenceRun},
     plugin::FenceOrder,
 };

@@ -2,11 +2,14 @@
 
 use actix::{AsyncContext, Context};
 
-use super::{
-    super::gate::{self, Permit},
-    LeaseActor, Mail,
+use super::actor::LeaseActor;
+use crate::{
+    actor::mail::{
+        Mail,
+        gate::{self, Permit},
+    },
+    lease::{Input, Moment, SessionOver},
 };
-use crate::lease::{Input, Moment, SessionOver};
 
 impl LeaseActor {
     /// Keeps one lazy timer. It is only moved when it would fire too late. When it fires early, it is set again.

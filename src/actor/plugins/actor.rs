@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{PluginLimits, Report, order::Order, worker::Worker};
 use crate::{
-    actor::exit_notice::ExitNotice,
+    actor::runtime::exit_notice::ExitNotice,
     clock::{Chance, Clock},
     lease::Moment,
     plugin::{FenceOrder, FencePlugin},

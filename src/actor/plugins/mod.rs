@@ -32,8 +32,8 @@ use tokio::sync::{
 
 use self::actor::{Exchange, Fence, PluginActor, Retire, Surroundings};
 pub use self::report::{FenceOutcome, Report};
-use super::exit_notice::{Death, ExitNotice};
 use crate::{
+    actor::runtime::exit_notice::{Death, ExitNotice},
     clock::{Clock, HashMap},
     lease::Moment,
     plugin::{FenceOrder, FencePlugin},

@@ -9,7 +9,6 @@
 //! Assumes: the supervisor reports every committed change in the order of the feed. A change costs one lookup of a key.
 //! Nothing is kept about keys whose pool no session joined.
 
-mod balancer;
 mod pool;
 mod shares;
 
@@ -23,13 +22,12 @@ use std::{
 
 use tokio::sync::Notify;
 
-pub(crate) use balancer::start;
 pub use pool::Joined;
-use pool::{Fact, Name, Pool};
+pub(in crate::actor) use pool::{Fact, Name, Pool};
 pub use shares::{MemberView, PoolView, Share};
 
-use super::{World, watch};
 use crate::{
+    actor::{runtime::watch, world::World},
     clock::{HashMap, HashSet},
     lease::{ChangeKind, Key, Moment, Nonce, Owner, Record, SessionSpec, Token},
     store::Committed,
@@ -39,27 +37,27 @@ use crate::{
 #[derive(Default)]
 pub struct Pools {
     /// At least one session joined a pool.
-    in_use: AtomicBool,
+    pub(in crate::actor) in_use: AtomicBool,
     state: Mutex<State>,
     /// Wakes the task that completes the view.
-    work: Notify,
+    pub(in crate::actor) work: Notify,
     /// Wakes the task that makes plans.
-    planned: Notify,
+    pub(in crate::actor) planned: Notify,
     /// How often a resync of everything was requested.
-    doubts: AtomicU64,
+    pub(in crate::actor) doubts: AtomicU64,
 }
 
 #[derive(Default)]
-struct State {
-    pools: HashMap<Name, Pool>,
+pub(in crate::actor) struct State {
+    pub pools: HashMap<Name, Pool>,
     /// The pool of each session that joined one.
-    joined: HashMap<Nonce, Name>,
+    pub joined: HashMap<Nonce, Name>,
     /// Sessions of other nodes whose records must still be read.
-    arrivals: HashSet<Nonce>,
+    pub arrivals: HashSet<Nonce>,
     /// Sessions that ended while records of sessions are being read; otherwise `None`.
-    ended: Option<HashSet<Nonce>>,
+    pub ended: Option<HashSet<Nonce>>,
     /// All sessions are known.
-    searched: bool,
+    pub searched: bool,
 }
 
 /// Whether a record says that its holder was asked to hand over. For a session's record, this means all its leases.
@@ -88,7 +86,7 @@ impl State {
     }
 
     /// Notes what the record of a living session says.
-    fn read(&mut self, digest: Nonce, record: &Record) {
+    pub fn read(&mut self, digest: Nonce, record: &Record) {
         let (Some(spec), Some(tenure)) = (&record.spec, &record.tenure) else { return };
         let Some(name) = &spec.pool else { return };
         let joined = Joined {
@@ -103,12 +101,18 @@ impl State {
 }
 
 impl Pools {
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(in crate::actor) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// This node became the home node of a session: it was just made, or adopted.
-    pub(super) fn arrived(&self, digest: Nonce, owner: &Owner, spec: &SessionSpec, node: Nonce) {
+    pub(in crate::actor) fn arrived(
+        &self,
+        digest: Nonce,
+        owner: &Owner,
+        spec: &SessionSpec,
+        node: Nonce,
+    ) {
         let Some(name) = spec.pool.as_deref() else { return };
         let mut state = self.state();
         // The feed reports that a session drains, and that is never undone.
@@ -122,18 +126,18 @@ impl Pools {
     }
 
     /// Whether a session is a member of a pool, as far as this node knows.
-    pub(super) fn has(&self, digest: Nonce) -> bool {
+    pub(in crate::actor) fn has(&self, digest: Nonce) -> bool {
         self.state().joined.contains_key(&digest)
     }
 
     /// A session was found to be over.
-    pub(super) fn left(&self, digest: Nonce) {
+    pub(in crate::actor) fn left(&self, digest: Nonce) {
         self.state().leave(digest);
         self.work.notify_one();
     }
 
     /// Handles a change from the feed.
-    pub(super) fn heard(&self, world: &World, committed: &Committed, own: bool) {
+    pub(in crate::actor) fn heard(&self, world: &World, committed: &Committed, own: bool) {
         let Committed { key, change, .. } = committed;
         if let Some(digest) = key.session() {
             return self.heard_of_session(digest, change.kind, own);
@@ -189,7 +193,7 @@ impl Pools {
     }
 
     /// Some changes were missed, or other keys belong to the pools now: everything is read again.
-    pub(super) fn doubt(&self) {
+    pub(in crate::actor) fn doubt(&self) {
         self.doubts.fetch_add(1, Ordering::AcqRel);
         let mut state = self.state();
         state.searched = false;

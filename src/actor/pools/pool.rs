@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
-    actor::watch,
+    actor::runtime::watch,
     clock::{HashMap, HashSet},
     lease::{
         Change, ChangeKind, Key, Moment, Nonce, Owner, Record, Revision, State, Token,
@@ -28,7 +28,7 @@ pub struct Joined {
 
 /// Who holds a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(in crate::actor) enum By {
     Nobody,
     Session(Nonce),
     /// The holder of a lease that no session keeps.
@@ -37,7 +37,7 @@ pub(super) enum By {
 
 /// What a record or a change says about a key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fact {
+pub(in crate::actor) struct Fact {
     pub by: By,
     /// Facts about a key are ordered by these two.
     pub token: Token,
@@ -51,7 +51,7 @@ pub(super) struct Fact {
 
 /// What a fact says about a key's lock-delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cooling {
+pub(in crate::actor) enum Cooling {
     /// Nobody is granted the key for this time, which its policy sets for such an end.
     Begins(Duration),
     /// Nothing: a lock-delay that began continues.
@@ -99,7 +99,7 @@ impl Fact {
     }
 }
 
-pub(super) struct Place {
+pub(in crate::actor) struct Place {
     pub fact: Fact,
     /// Since when the fact holds, on this node's clock, or since when this node knows it.
     pub since: Moment,
@@ -118,7 +118,7 @@ impl Place {
 }
 
 #[derive(Clone, Copy, Default)]
-pub(super) struct Count {
+pub(in crate::actor) struct Count {
     pub held: usize,
     pub asked: usize,
     /// Places that calls of the session may still fill.
@@ -126,19 +126,19 @@ pub(super) struct Count {
 }
 
 /// A pool that a session joined.
-pub(super) struct Pool {
+pub(in crate::actor) struct Pool {
     pub members: BTreeMap<Nonce, Joined>,
-    pub(super) keys: HashMap<Key, Place>,
+    pub(in crate::actor) keys: HashMap<Key, Place>,
     /// By session, whether or not it is a member.
-    pub(super) counts: HashMap<Nonce, Count>,
-    pub(super) free: usize,
+    pub(in crate::actor) counts: HashMap<Nonce, Count>,
+    pub(in crate::actor) free: usize,
     /// The number of the present search of the store, or of the last one.
     survey: u64,
     /// Whether all keys are known.
     pub surveyed: watch::Sender<bool>,
-    pub(super) targets: Option<HashMap<Nonce, usize>>,
+    pub(in crate::actor) targets: Option<HashMap<Nonce, usize>>,
     /// Whether each member takes the leases that it should have.
-    pub(super) standings: HashMap<Nonce, Standing>,
+    pub(in crate::actor) standings: HashMap<Nonce, Standing>,
     /// How often a key became free, or its holder was asked for it.
     opened: u64,
     /// Counts the changes.
@@ -163,7 +163,7 @@ impl Default for Pool {
 }
 
 impl Pool {
-    pub(super) fn moved(&mut self) {
+    pub(in crate::actor) fn moved(&mut self) {
         self.targets = None;
         self.changed.send_modify(|count| *count += 1);
     }
@@ -347,7 +347,7 @@ impl Pool {
 }
 
 /// The name of a pool.
-pub(super) type Name = Arc<str>;
+pub(in crate::actor) type Name = Arc<str>;
 
 #[cfg(test)]
 mod tests {

@@ -17,13 +17,13 @@ use std::{
 };
 
 use super::{
-    Mail, World,
-    policy_table::digest,
     roster::count,
     sweep::{Left, named, sweep, sweep_strangers},
-    tasks::supervise,
 };
 use crate::{
+    actor::{
+        environment::policy_table::digest, mail::Mail, runtime::tasks::supervise, world::World,
+    },
     lease::{Epoch, Membership, Moment, Mutant, NodeRecord, NodeState, Nonce, Renewal, Revision},
     store::{FoundNode, Health, NodeOutcome, SharedStore, StoreError},
 };
@@ -39,7 +39,7 @@ const COLLECT: Duration = Duration::from_secs(60);
 
 /// This node on a store that several nodes share.
 pub struct Node {
-    pub(super) world: Arc<World>,
+    pub(in crate::actor) world: Arc<World>,
     membership: Mutex<Membership>,
     /// Keys whose leases name nodes that are gone, as found by the searches so far.
     left: Arc<Mutex<Left>>,
@@ -115,7 +115,7 @@ impl Node {
         }
     }
 
-    pub(super) fn with<T>(&self, body: impl FnOnce(&mut Membership) -> T) -> T {
+    pub(in crate::actor) fn with<T>(&self, body: impl FnOnce(&mut Membership) -> T) -> T {
         body(&mut self.membership.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -1,9 +1,17 @@
 //! The messages to the actor of a key.
 
+pub(in crate::actor) mod gate;
+mod reply;
+
 use actix::Message;
 
-use super::super::{Reply, gate::Permit, outcomes::Landed};
-use crate::lease::{Call, FenceReport, SessionOver};
+use gate::Permit;
+pub use reply::{AnyHeard, AnyWait, Place, Reply, Vacated};
+
+use crate::{
+    actor::lease::outcomes::Landed,
+    lease::{Call, FenceReport, SessionOver},
+};
 
 /// Mail for a lease actor.
 #[derive(Debug)]

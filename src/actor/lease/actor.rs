@@ -1,25 +1,19 @@
 //! The actor of one key. It carries out what the core (`crate::lease`) decides.
 
-mod fences;
-mod mail;
-mod timer;
-
 use std::{sync::Arc, time::Duration};
 
 use actix::{
     Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, SpawnHandle, WrapFuture,
 };
 
-pub use mail::Mail;
-
-use super::{
-    Reply, World,
-    exit_notice::ExitNotice,
-    gate::Permit,
-    health_checks::HealthChecks,
-    outcomes::{Landed, Pending},
-};
+use super::outcomes::{Landed, Pending};
 use crate::{
+    actor::{
+        mail::{Mail, Reply, gate::Permit},
+        runtime::exit_notice::ExitNotice,
+        session::checks::HealthChecks,
+        world::World,
+    },
     clock::Chance,
     lease::{
         Alarm, Answer, Call, Effect, Effects, Epoch, Inherited, Input, Lease, Loaded, Moment,
@@ -32,37 +26,37 @@ use crate::{
 /// How long an actor waits before it reads the store again. A random time of up to the same length is added.
 const READ_RETRY: Duration = Duration::from_millis(100);
 
-pub(super) struct LeaseActor {
-    world: Arc<World>,
-    lease: Option<Box<Lease<Reply>>>,
-    chance: Chance,
-    timer: Option<(Moment, SpawnHandle)>,
+pub(in crate::actor) struct LeaseActor {
+    pub(in crate::actor) world: Arc<World>,
+    pub(in crate::actor) lease: Option<Box<Lease<Reply>>>,
+    pub(in crate::actor) chance: Chance,
+    pub(in crate::actor) timer: Option<(Moment, SpawnHandle)>,
     /// When the key last changed hands. [`Moment::ZERO`] while that is not known.
-    since: Moment,
-    token: Token,
+    pub(in crate::actor) since: Moment,
+    pub(in crate::actor) token: Token,
     /// The last tenure that was asked to hand over.
-    asked: Token,
-    lapses: u32,
+    pub(in crate::actor) asked: Token,
+    pub(in crate::actor) lapses: u32,
     /// The epoch under which the lease was read.
-    epoch: Epoch,
+    pub(in crate::actor) epoch: Epoch,
     /// An earlier actor of this process may have made promises.
-    restarted: bool,
-    held: bool,
+    pub(in crate::actor) restarted: bool,
+    pub(in crate::actor) held: bool,
     /// The metrics of the key's pool, by the policies of this version.
-    pool: Arc<PoolMetrics>,
-    policies: u64,
+    pub(in crate::actor) pool: Arc<PoolMetrics>,
+    pub(in crate::actor) policies: u64,
     /// The lease is held, and this node is its home node.
-    homed: bool,
-    started: bool,
+    pub(in crate::actor) homed: bool,
+    pub(in crate::actor) started: bool,
     /// How often the actor read the lease again from the start. Outcomes of writes of an earlier generation are
     /// dropped.
-    generation: u32,
+    pub(in crate::actor) generation: u32,
     /// Kept while an end that is due is being written.
-    permit: Option<Permit>,
+    pub(in crate::actor) permit: Option<Permit>,
     /// Runs the checks of a session.
-    health_checks: Option<Box<HealthChecks>>,
+    pub(in crate::actor) health_checks: Option<Box<HealthChecks>>,
     /// Must be the last field: its drop reports the death of the actor.
-    exit_notice: ExitNotice,
+    pub(in crate::actor) exit_notice: ExitNotice,
 }
 
 impl LeaseActor {
@@ -136,7 +130,7 @@ impl LeaseActor {
             // The tenure did not change, only its home node: it was adopted from another node.
             self.pool.adoptions.increment(1);
             #[cfg(any(test, feature = "testing"))]
-            self.world.tell(super::Witnessed::Adopted);
+            self.world.tell(crate::actor::Witnessed::Adopted);
         }
         self.note_handover();
         self.rearm(now, ctx);
@@ -258,11 +252,16 @@ impl LeaseActor {
         self.load(ctx);
     }
 
-    fn step(&mut self, input: Input<Reply>, ctx: &mut Context<Self>) {
+    pub(in crate::actor) fn step(&mut self, input: Input<Reply>, ctx: &mut Context<Self>) {
         self.step_at(self.world.reading(), input, ctx);
     }
 
-    fn step_at(&mut self, reading: (Moment, u64), input: Input<Reply>, ctx: &mut Context<Self>) {
+    pub(in crate::actor) fn step_at(
+        &mut self,
+        reading: (Moment, u64),
+        input: Input<Reply>,
+        ctx: &mut Context<Self>,
+    ) {
         let now = reading.0;
         let Some(lease) = &mut self.lease else { return };
         let lapses = self.world.lapses();
@@ -327,8 +326,8 @@ impl LeaseActor {
         if let Some(view) = view.filter(|view| view.session.is_none()) {
             let ttl_ms = view.ttl_ms.unwrap_or(0);
             let (key, until) = (self.exit_notice.key(), self.world.terms().until);
-            let promise = super::Promise { key, token, decided: now, ttl_ms, until };
-            self.world.tell(super::Witnessed::Promised(promise));
+            let promise = crate::actor::Promise { key, token, decided: now, ttl_ms, until };
+            self.world.tell(crate::actor::Witnessed::Promised(promise));
         }
     }
 
@@ -404,7 +403,7 @@ impl LeaseActor {
 
     /// Leaves memory. The actor leaves the registry first. Mail that is already in the mailbox is dropped with its
     /// reply channel; its sender asks again and finds another actor.
-    fn retire(&mut self, ctx: &mut Context<Self>) {
+    pub(in crate::actor) fn retire(&mut self, ctx: &mut Context<Self>) {
         if self.world.registry.retire(self.exit_notice.key(), self.exit_notice.incarnation()) {
             self.exit_notice.silence();
         }
@@ -477,7 +476,7 @@ impl Handler<Mail> for LeaseActor {
     }
 }
 
-pub(super) fn loaded(found: Option<Found>) -> Loaded {
+pub(in crate::actor) fn loaded(found: Option<Found>) -> Loaded {
     match found {
         None => Loaded::Absent,
         Some(Found { revision, record: Ok(record) }) => Loaded::Record(revision, record),

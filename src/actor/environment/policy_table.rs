@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The first 64 bits of SHA-256.
-pub(super) fn digest(bytes: &[u8]) -> u64 {
+pub(in crate::actor) fn digest(bytes: &[u8]) -> u64 {
     let hash: [u8; 32] = Sha256::digest(bytes).into();
     hash[..8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
@@ -29,7 +29,7 @@ pub struct PolicyTable {
 
 impl PolicyTable {
     /// A table of these policies. The series of their pools exist from now on.
-    pub(super) fn new(policies: Arc<Policies>, version: u64) -> Self {
+    pub(in crate::actor) fn new(policies: Arc<Policies>, version: u64) -> Self {
         let mut pools = BTreeMap::new();
         let mut of_pool = |policy: &Arc<Policy>| {
             let register = || PoolMetrics::register(&policy.pool);
@@ -40,7 +40,7 @@ impl PolicyTable {
     }
 
     /// How many tables preceded this one.
-    pub(super) fn version(&self) -> u64 {
+    pub(in crate::actor) fn version(&self) -> u64 {
         self.version
     }
 
@@ -52,7 +52,7 @@ impl PolicyTable {
     }
 
     /// The metrics of a pool, by its name.
-    pub(super) fn named(&self, pool: &str) -> Option<&Arc<PoolMetrics>> {
+    pub(in crate::actor) fn named(&self, pool: &str) -> Option<&Arc<PoolMetrics>> {
         let mut all = self.policies.iter().zip(&self.metrics);
         all.find(|(policy, _)| *policy.pool == *pool).map(|(_, metrics)| metrics)
     }

@@ -17,25 +17,29 @@ use actix::{Actor, Addr, Handler};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{LeaseActor, Mail, arbiters};
+use super::actor::LeaseActor;
 use crate::{
+    actor::{mail::Mail, runtime::arbiters},
     lease::{Moment, StoreError},
     store::{Outcome, StoreFuture},
 };
 
 /// The tasks that receive outcomes, by the number of their thread.
-pub(super) struct Outcomes<A: Hears = LeaseActor>(Box<[Mutex<Option<Task<A>>>]>);
+pub(in crate::actor) struct Outcomes<A: Hears = LeaseActor>(Box<[Mutex<Option<Task<A>>>]>);
 
 /// Passes writes to the task of a thread.
 type Task<A> = UnboundedSender<Pending<A>>;
 
 /// An actor that writes.
-pub(super) trait Hears: Actor<Context = actix::Context<Self>> + Handler<Mail> {}
+pub(in crate::actor) trait Hears:
+    Actor<Context = actix::Context<Self>> + Handler<Mail>
+{
+}
 
 impl<A: Actor<Context = actix::Context<A>> + Handler<Mail>> Hears for A {}
 
 /// A write that is not settled.
-pub(super) struct Pending<A: Hears = LeaseActor> {
+pub(in crate::actor) struct Pending<A: Hears = LeaseActor> {
     write: StoreFuture<Outcome>,
     to: Option<Addr<A>>,
     generation: u32,
@@ -45,10 +49,10 @@ pub(super) struct Pending<A: Hears = LeaseActor> {
 /// A write that is settled.
 #[derive(Debug)]
 pub struct Landed {
-    pub(super) outcome: Outcome,
+    pub(in crate::actor) outcome: Outcome,
     /// The actor's generation: which of its readings of the store the write is based on.
-    pub(super) generation: u32,
-    pub(super) began: Moment,
+    pub(in crate::actor) generation: u32,
+    pub(in crate::actor) began: Moment,
 }
 
 impl<A: Hears> Outcomes<A> {

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Node, World};
-use crate::lease::{Moment, NodeRecord, NodeState, Peers};
+use super::node::Node;
+use crate::{
+    actor::world::World,
+    lease::{Moment, NodeRecord, NodeState, Peers},
+};
 
 /// A node as shown to operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +60,7 @@ impl Node {
     }
 }
 
-pub(super) fn count(world: &World, peers: &Peers) {
+pub(in crate::actor) fn count(world: &World, peers: &Peers) {
     let mut by_state = [1, 0, 0];
     for peer in peers.iter().filter(|peer| !peer.is_own()) {
         by_state[peer.record.state as usize] += 1;

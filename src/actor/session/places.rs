@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use crate::{clock::HashMap, lease::Owner};
 
 /// All places.
-pub(super) struct Places {
+pub(in crate::actor) struct Places {
     all: usize,
     per_owner: usize,
     state: Mutex<State>,
@@ -35,7 +35,7 @@ struct Line {
 }
 
 /// A place, returned when it is dropped.
-pub(super) struct Place {
+pub(in crate::actor) struct Place {
     /// `None`: the caller that waited for it has left.
     of: Option<(Arc<Places>, Owner)>,
 }

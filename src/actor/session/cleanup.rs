@@ -12,10 +12,17 @@ use std::{
 use futures_util::{StreamExt, stream};
 
 use super::{
-    Mail, Registry, Unanswered, World, bonds, handovers, orders, sessions::Session,
-    tasks::supervise,
+    bonds, handovers,
+    revoke::{self, Unanswered},
+    sessions::Session,
 };
 use crate::{
+    actor::{
+        lease::actor::loaded,
+        mail::{Mail, Reply},
+        runtime::{registry::Registry, tasks::supervise},
+        world::World,
+    },
     clock::{HashMap, HashSet},
     lease::{
         Answer, Call, Cleanup, CleanupEffect, Inquiry, KeptEffect, Key, Nonce, Request,
@@ -249,7 +256,7 @@ async fn revisit(world: &World, session: &Session) {
             Err(_) => tokio::time::sleep(RETRY).await,
         }
     };
-    if let Inquiry::Over { over, .. } = Inquiry::of(session.digest, &super::lease::loaded(there)) {
+    if let Inquiry::Over { over, .. } = Inquiry::of(session.digest, &loaded(there)) {
         world.sessions.ends(over, true);
         world.pools.left(session.digest);
     }
@@ -302,7 +309,7 @@ async fn reorder(world: &Arc<World>, digest: Nonce, key: &Key) -> bool {
         }
     };
     let Some(order) = record.order_anew(revision, digest) else { return true };
-    let answer = orders::revoke(world, key, order, world.now().into()).await;
+    let answer = revoke::revoke(world, key, order, world.now().into()).await;
     let again = match &answer {
         Ok(answer) => matches!(answer, Answer::Store(_) | Answer::Busy | Answer::Lapsed),
         Err(Unanswered::Elsewhere(_) | Unanswered::NoArbiter) => false,
@@ -321,7 +328,7 @@ async fn inquire(world: &Arc<World>, digest: Nonce, keys: HashSet<Key>) {
     let key = Key::of_session(digest);
     let again = |keys: HashSet<Key>| world.sessions.inquire_anew(digest, keys);
     let found = match world.store.read(&key).await {
-        Ok(found) => super::lease::loaded(found),
+        Ok(found) => loaded(found),
         Err(error) => {
             tracing::warn!(%error, "cannot read the record of a session; retrying");
             return again(keys);
@@ -335,7 +342,7 @@ async fn inquire(world: &Arc<World>, digest: Nonce, keys: HashSet<Key>) {
             world.sessions.ends(over, world.is_own(home));
         }
         Inquiry::WriteTombstone => {
-            let (caller, answer) = super::Reply::one();
+            let (caller, answer) = Reply::one();
             let (received, request) = (world.now(), Request::WriteTombstone);
             let call = Call { caller, received, request, owner_unreachable: false };
             let _ = world.registry.post(world, key.as_str(), Mail::Call(call));

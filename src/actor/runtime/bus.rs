@@ -57,7 +57,7 @@ pub struct Subscriber {
 }
 
 impl Bus {
-    pub(super) fn new(buffer: usize, limit: usize) -> Self {
+    pub(in crate::actor) fn new(buffer: usize, limit: usize) -> Self {
         let (sender, _) = broadcast::channel(buffer.max(1));
         let reached = watch::Sender::new(Position::default());
         Self { sender, subscribers: Arc::default(), limit, render: OnceLock::new(), reached }
@@ -87,7 +87,7 @@ impl Bus {
         self.subscribers.load(Ordering::Acquire)
     }
 
-    pub(super) fn publish(&self, committed: Committed) {
+    pub(in crate::actor) fn publish(&self, committed: Committed) {
         let rendered = OnceLock::new();
         if self.subscribers() > 0
             && let Some(render) = self.render.get()
@@ -99,7 +99,7 @@ impl Bus {
     }
 
     /// All changes up to this position were published, or reported as lost.
-    pub(super) fn reach(&self, position: Position) {
+    pub(in crate::actor) fn reach(&self, position: Position) {
         self.reached.send_replace(position);
     }
 
@@ -109,12 +109,12 @@ impl Bus {
     }
 
     /// Tells subscribers that changes before a position were lost.
-    pub(super) fn lose(&self, resume: Position) {
+    pub(in crate::actor) fn lose(&self, resume: Position) {
         let _ = self.sender.send(Heard::Lost(resume));
     }
 
     /// Tells subscribers that the store is frozen, or no longer frozen.
-    pub(super) fn freeze(&self, why: Option<Arc<str>>) {
+    pub(in crate::actor) fn freeze(&self, why: Option<Arc<str>>) {
         let _ = self.sender.send(Heard::Frozen(why));
     }
 }

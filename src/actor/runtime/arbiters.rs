@@ -20,7 +20,7 @@ pub fn claim_this_thread(index: usize) {
 }
 
 /// The index of this thread among those of lease actors.
-pub(super) fn here() -> usize {
+pub(in crate::actor) fn here() -> usize {
     HERE.get().unwrap_or(0)
 }
 
@@ -55,7 +55,7 @@ impl Arbiters {
     }
 
     /// Runs `start` on the arbiter of `hash`, or at once if that is this thread.
-    pub(super) fn place<T: Send + 'static>(
+    pub(in crate::actor) fn place<T: Send + 'static>(
         &self,
         hash: u64,
         local: impl FnOnce() -> T,
@@ -69,7 +69,7 @@ impl Arbiters {
     }
 
     /// The index of the arbiter of `hash`.
-    pub(super) fn index(&self, hash: u64) -> usize {
+    pub(in crate::actor) fn index(&self, hash: u64) -> usize {
         usize::try_from(hash % self.slots.len().max(1) as u64).unwrap_or(0)
     }
 
@@ -79,7 +79,7 @@ impl Arbiters {
 
     /// Runs `action` on an arbiter, or at once if that is this thread. Does nothing if the arbiter is not registered
     /// yet.
-    pub(super) fn run(&self, index: usize, action: impl FnOnce() + Send + 'static) {
+    pub(in crate::actor) fn run(&self, index: usize, action: impl FnOnce() + Send + 'static) {
         if self.is_here(index) {
             action();
         } else if let Some(arbiter) = self.slots[index].get() {

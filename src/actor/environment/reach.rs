@@ -41,7 +41,7 @@ enum Host {
 }
 
 /// A kind of failure, and details that are only for the log.
-pub(super) type Failed = (FailureKind, String);
+pub(in crate::actor) type Failed = (FailureKind, String);
 
 impl Reach {
     /// Applies the settings. `own_port` is the coordinator's port, if it has one. `lets_in` says that clients on other
@@ -69,7 +69,7 @@ impl Reach {
     }
 
     /// The permitted addresses of a target. Calls `lookup` at most once.
-    pub(super) async fn addresses(
+    pub(in crate::actor) async fn addresses(
         &self,
         target: &Target,
         lookup: impl AsyncFn(&str, u16) -> io::Result<Vec<SocketAddr>>,
@@ -161,7 +161,7 @@ impl Target {
 }
 
 /// Asks the system's resolver.
-pub(super) async fn look_up(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+pub(in crate::actor) async fn look_up(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok(tokio::net::lookup_host((name, port)).await?.collect())
 }
 

@@ -2,7 +2,7 @@
 //! whose leases must still end.
 //!
 //! A session's actor is the actor of its key. What it does beyond that of a lease is done here and in
-//! [`super::health_checks`].
+//! [`super::checks`].
 //!
 //! Guarantees: a lease is told that its session is over only when the session's tombstone was read, or was seen
 //! committed. Every lease of an ended session is told, also one whose grant lands late.
@@ -18,8 +18,9 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{bonds::Bonds, handovers::Handovers, health_checks::Beat, places::Places, watch};
+use super::{bonds::Bonds, checks::Beat, handovers::Handovers, places::Places};
 use crate::{
+    actor::runtime::watch,
     clock::{DashMap, HashMap, HashSet, dash_map},
     lease::{
         Change, ChangeKind, Handover, Holdings, Kept, Key, Moment, Nonce, Owner, Repeats,
@@ -32,31 +33,31 @@ use crate::{
 pub struct Sessions {
     known: DashMap<Nonce, Arc<Session>>,
     /// Which leases each session keeps, also those whose home node is another.
-    pub(super) bonds: Bonds,
+    pub(in crate::actor) bonds: Bonds,
     /// Sessions with this home node whose leases must be searched for.
     unsurveyed: Mutex<VecDeque<Arc<Session>>>,
     /// Wakes the task that reads [`Self::unsurveyed`].
-    pub(super) arrived: Notify,
+    pub(in crate::actor) arrived: Notify,
     /// Revocations that sessions announced before they moved to another home node. A session may come back before they
     /// are durable.
     announced: DashMap<Nonce, BTreeMap<Key, Token>>,
     /// Sessions named by leases, with those leases: whether they are alive is not known yet.
-    pub(super) inquiries: Mutex<HashMap<Nonce, HashSet<Key>>>,
+    pub(in crate::actor) inquiries: Mutex<HashMap<Nonce, HashSet<Key>>>,
     /// Wakes the task that reads [`Self::inquiries`].
-    pub(super) inquired: Notify,
+    pub(in crate::actor) inquired: Notify,
     /// Places for rounds of checks. They are limited, because whoever may make a session may name an address that never
     /// answers.
-    pub(super) checks: Arc<Places>,
+    pub(in crate::actor) checks: Arc<Places>,
     /// The requests to hand over that await an answer.
     pub handovers: Handovers,
     /// Kept leases whose revocation must be reissued, with their sessions.
-    pub(super) orders: Mutex<Vec<(Nonce, Key)>>,
+    pub(in crate::actor) orders: Mutex<Vec<(Nonce, Key)>>,
     /// Wakes the task that reads [`Self::orders`].
-    pub(super) ordered: Notify,
+    pub(in crate::actor) ordered: Notify,
     /// Ended sessions whose leases must be told.
-    pub(super) ended: Mutex<Vec<SessionOver>>,
+    pub(in crate::actor) ended: Mutex<Vec<SessionOver>>,
     /// Wakes the task that reads [`Self::ended`].
-    pub(super) work: Notify,
+    pub(in crate::actor) work: Notify,
 }
 
 impl Default for Sessions {
@@ -95,7 +96,7 @@ pub struct Session {
     /// What the request that made it specified.
     pub spec: SessionSpec,
     /// The latest progress that its heartbeats reported.
-    pub(super) beat: Beat,
+    pub(in crate::actor) beat: Beat,
     kept: Mutex<Kept>,
     /// Its recent calls for a share of its pool.
     repeats: Mutex<Repeats>,
@@ -140,7 +141,7 @@ impl Session {
     }
 
     /// From now on every answer to a heartbeat says that this lease must be handed over.
-    pub(super) fn asked_to_hand_over(&self, key: &Key, token: Token, ask: &Handover) {
+    pub(in crate::actor) fn asked_to_hand_over(&self, key: &Key, token: Token, ask: &Handover) {
         self.kept().asked_to_hand_over(key, token, ask);
     }
 
@@ -167,7 +168,7 @@ impl Session {
     }
 
     /// Changes what is known, and wakes those who wait for that.
-    pub(super) fn update<T>(&self, change: impl FnOnce(&mut Kept) -> T) -> T {
+    pub(in crate::actor) fn update<T>(&self, change: impl FnOnce(&mut Kept) -> T) -> T {
         let mut kept = self.kept();
         let result = change(&mut kept);
         if self.survey.get() != kept.survey() {
@@ -177,12 +178,12 @@ impl Session {
     }
 
     /// How often changes have been missed so far.
-    pub(super) fn doubts(&self) -> u64 {
+    pub(in crate::actor) fn doubts(&self) -> u64 {
         self.kept().doubts()
     }
 
     /// Whether its leases must still be searched for.
-    pub(super) fn is_due(&self) -> bool {
+    pub(in crate::actor) fn is_due(&self) -> bool {
         self.survey.get() == Survey::Due
     }
 }
@@ -198,14 +199,14 @@ impl Sessions {
     }
 
     /// Queues every session whose leases are not all known.
-    pub(super) fn resurvey(&self) {
+    pub(in crate::actor) fn resurvey(&self) {
         let due: VecDeque<_> = self.all().into_iter().filter(|session| session.is_due()).collect();
         *self.unsurveyed.lock().unwrap_or_else(PoisonError::into_inner) = due;
         self.arrived.notify_one();
     }
 
     /// The next session whose leases must be searched for, in the order of arrival.
-    pub(super) fn next_unsurveyed(&self) -> Option<Arc<Session>> {
+    pub(in crate::actor) fn next_unsurveyed(&self) -> Option<Arc<Session>> {
         self.unsurveyed.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
@@ -215,7 +216,7 @@ impl Sessions {
     }
 
     /// Some changes were missed: the leases of every session are searched for again.
-    pub(super) fn doubt(&self) {
+    pub(in crate::actor) fn doubt(&self) {
         self.bonds.missed();
         for session in self.all() {
             if session.update(Kept::doubted) {
@@ -224,7 +225,7 @@ impl Sessions {
         }
     }
 
-    pub(super) fn forget(&self, digest: Nonce) {
+    pub(in crate::actor) fn forget(&self, digest: Nonce) {
         self.announced.remove(&digest);
         if let Some((_, session)) = self.known.remove(&digest) {
             session.update(Kept::left);
@@ -233,7 +234,7 @@ impl Sessions {
 
     /// A living session has another home node now. If it comes back, what happened to its leases meanwhile is not
     /// known.
-    pub(super) fn depart(&self, digest: Nonce) {
+    pub(in crate::actor) fn depart(&self, digest: Nonce) {
         let lives = |_: &Nonce, session: &mut Arc<Session>| !session.kept().is_over();
         if let Some((_, session)) = self.known.remove_if_mut(&digest, lives) {
             let announced = session.update(Kept::left);
@@ -244,13 +245,13 @@ impl Sessions {
     }
 
     /// The end of this session is durable. Perhaps not all of its leases have been told.
-    pub(super) fn left(&self, over: SessionOver) {
+    pub(in crate::actor) fn left(&self, over: SessionOver) {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(over);
         self.work.notify_one();
     }
 
     /// This node became the home node of a session: it was just made, or adopted.
-    pub(super) fn arrive(
+    pub(in crate::actor) fn arrive(
         &self,
         digest: Nonce,
         (owner, ttl_ms): (&Owner, u64),
@@ -281,7 +282,7 @@ impl Sessions {
     }
 
     /// Handles a change from the feed. Returns what the key must be told if its session is over.
-    pub(super) fn heard(&self, committed: &Committed, own: bool) -> Option<SessionOver> {
+    pub(in crate::actor) fn heard(&self, committed: &Committed, own: bool) -> Option<SessionOver> {
         let Committed { key, change, .. } = committed;
         if let Some(digest) = key.session() {
             self.heard_of_session(digest, change, own);
@@ -307,7 +308,7 @@ impl Sessions {
     }
 
     /// The end of a session is durable. This node or another one wrote it.
-    pub(super) fn ends(&self, over: SessionOver, own: bool) {
+    pub(in crate::actor) fn ends(&self, over: SessionOver, own: bool) {
         let session = self.get(over.session);
         if let Some(session) = &session {
             session.ended.send_replace(true);

@@ -15,12 +15,13 @@ use reqwest::{
 };
 use rustls::ClientConfig;
 
-use super::{
-    Mail, Reach, Target, World,
-    reach::{Failed, look_up},
-    sessions::Session,
-};
+use super::sessions::Session;
 use crate::{
+    actor::{
+        environment::reach::{Failed, Reach, Target, look_up},
+        mail::{Mail, Reply},
+        world::World,
+    },
     lease::{Call, Check, CheckKind, Key, Request, Revoke},
     plugin::{FailureKind, chain, excerpt},
     tls,
@@ -28,7 +29,7 @@ use crate::{
 
 /// What the heartbeats of a session report about its work.
 #[derive(Default)]
-pub(super) struct Beat(Mutex<(Box<str>, u64)>);
+pub(in crate::actor) struct Beat(Mutex<(Box<str>, u64)>);
 
 impl Beat {
     pub fn progressed(&self, progress: &str) {
@@ -45,7 +46,7 @@ impl Beat {
 }
 
 /// Runs the checks of a session for as long as this value lives.
-pub(super) struct HealthChecks(Vec<tokio::task::AbortHandle>);
+pub(in crate::actor) struct HealthChecks(Vec<tokio::task::AbortHandle>);
 
 impl Drop for HealthChecks {
     fn drop(&mut self) {
@@ -185,7 +186,7 @@ async fn exec(command: &[Box<str>]) -> Result<(), Failed> {
 }
 
 fn revoke(world: &Arc<World>, session: &Session, reason: &str) {
-    let (caller, _) = super::Reply::one();
+    let (caller, _) = Reply::one();
     let order = Revoke {
         reason: reason.into(),
         actor: "tenure".into(),

@@ -6,7 +6,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Restarts a loop when it panics: without it the node would be as good as dead.
-pub(super) fn supervise<T, F>(
+pub(in crate::actor) fn supervise<T, F>(
     subject: &Arc<T>,
     what: &'static str,
     body: impl Fn(Arc<T>) -> F + 'static,

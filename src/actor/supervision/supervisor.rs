@@ -8,8 +8,14 @@ use actix::{
 use futures_util::stream;
 use tokio::sync::{broadcast::error::RecvError, mpsc::UnboundedReceiver};
 
-use super::{Mail, Unreachable, World, bonds, exit_notice::Death, sweep::is_pending};
 use crate::{
+    actor::{
+        cluster::sweep::is_pending,
+        mail::Mail,
+        runtime::{exit_notice::Death, registry::Unreachable},
+        session::bonds,
+        world::World,
+    },
     clock::HashMap,
     lease::{Key, Moment, Mutant, SessionOver, State},
     store::{Committed, Feed, History, News, Position, StoreError, Tie},

@@ -16,8 +16,9 @@ use std::{
 use futures_util::{StreamExt, stream};
 use tokio::sync::Notify;
 
-use super::{Asked, Unanswered, World, orders, tasks::supervise};
+use super::revoke::{self, Asked, Unanswered};
 use crate::{
+    actor::{runtime::tasks::supervise, world::World},
     clock::HashMap,
     lease::{
         Answer, AskHandover, Change, ChangeKind, Handover, Key, Moment, Nonce, Request, Revoke,
@@ -86,7 +87,7 @@ impl Handovers {
     }
 
     /// The tenure is over. Returns whether it had been asked to hand over.
-    pub(super) fn end(&self, key: &Key, token: Token) -> bool {
+    pub(in crate::actor) fn end(&self, key: &Key, token: Token) -> bool {
         self.standing().remove(key, token).is_some()
     }
 
@@ -119,7 +120,7 @@ impl Handovers {
 }
 
 /// Starts the task, which runs for as long as the process.
-pub(super) fn start(world: &Arc<World>) {
+pub(in crate::actor) fn start(world: &Arc<World>) {
     supervise(world, "hand-overs", |world| async move { watch(&world).await });
 }
 
@@ -150,7 +151,7 @@ async fn time_out(world: &Arc<World>, key: Key, asked: Entry) {
         token: Some(asked.token),
         floor: None,
     };
-    match orders::revoke(world, &key, order, world.now().into()).await {
+    match revoke::revoke(world, &key, order, world.now().into()).await {
         Ok(Answer::Revoked(_)) => {
             if !key.is_session() {
                 world.metrics_of(key.as_str()).handovers.timed_out.increment(1);
@@ -214,7 +215,7 @@ impl World {
 
     /// A request is durable. Starts its deadline if this is the home node of the lease, or of the session that keeps
     /// it.
-    pub(super) fn asked_to_hand_over(
+    pub(in crate::actor) fn asked_to_hand_over(
         &self,
         key: &Key,
         token: Token,
@@ -236,7 +237,7 @@ impl World {
     }
 
     /// Handles a change from the feed.
-    pub(super) fn heard_of_handover(&self, key: &Key, change: &Change) {
+    pub(in crate::actor) fn heard_of_handover(&self, key: &Key, change: &Change) {
         if change.kind == ChangeKind::HandoverRequested {
             // For a lease without a session, its actor starts the deadline.
             if let Some(session) = change.session {

@@ -2,8 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Mail, Reply, Unreachable, World};
-use crate::lease::{Answer, Call, Key, Moment, Nonce, Request, Revoke, State, Token};
+use crate::{
+    actor::{
+        mail::{Mail, Reply},
+        runtime::registry::Unreachable,
+        world::World,
+    },
+    lease::{Answer, Call, Key, Moment, Nonce, Request, Revoke, State, Token},
+};
 
 /// How often a call is repeated after the actor that got it died, or a revocation after the tenure changed.
 const ATTEMPTS: u32 = 20;

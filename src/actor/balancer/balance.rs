@@ -10,11 +10,12 @@ use std::{
 
 use futures_util::{StreamExt, future::join_all, stream};
 
-use super::{
-    super::{World, tasks::supervise},
-    Fact, Name, Pool,
-};
 use crate::{
+    actor::{
+        pools::{Fact, Name, Pool},
+        runtime::tasks::supervise,
+        world::World,
+    },
     clock::HashSet,
     lease::{Answer, Key, Nonce, State, balance::Damping},
     store::{Found, Range, StoreError},

@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::{StreamExt, stream};
 use tokio::sync::Notify;
 
-use super::{World, tasks::supervise};
-use crate::lease::{Key, LeaseId, Release, Request};
+use crate::{
+    actor::{runtime::tasks::supervise, world::World},
+    lease::{Key, LeaseId, Release, Request},
+};
 
 /// How many releases are written at a time.
 const AT_ONCE: usize = 64;

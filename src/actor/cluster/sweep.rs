@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Mail, World};
 use crate::{
+    actor::{mail::Mail, world::World},
     clock::{HashMap, HashSet},
     lease::{Key, Nonce, Record, SessionOver, State, StoreError},
     store::Range,
@@ -16,7 +16,7 @@ const PAGE: usize = 1000;
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Shows every key with its record to the caller, a page at a time. `None`: the record cannot be interpreted.
-pub(super) async fn look(
+pub(in crate::actor) async fn look(
     world: &World,
     mut each: impl FnMut(&Key, Option<&Record>),
 ) -> Result<(), StoreError> {
@@ -34,17 +34,17 @@ pub(super) async fn look(
 }
 
 /// Whether a record requires its home node to do something: it has a tenure, an offer, a lock-delay or a fence.
-pub(super) fn is_pending(record: &Record) -> bool {
+pub(in crate::actor) fn is_pending(record: &Record) -> bool {
     record.state != State::Free || !record.fences().is_empty()
 }
 
 /// The keys that require their home node to do something, by home node.
-pub(super) type Left = HashMap<Nonce, HashSet<Key>>;
+pub(in crate::actor) type Left = HashMap<Nonce, HashSet<Key>>;
 
 /// Acts on the records of home nodes for which `such` holds. Wakes the actors of keys that require something. For
 /// leases that a session keeps, finds out whether the session is alive. For sessions whose end such a node wrote, has
 /// the leases searched for: the node may have died before it told them.
-pub(super) async fn sweep(world: &Arc<World>, such: impl Fn(Nonce) -> bool) -> Left {
+pub(in crate::actor) async fn sweep(world: &Arc<World>, such: impl Fn(Nonce) -> bool) -> Left {
     loop {
         let mut left = Left::default();
         let looked = look(world, |key, record| {
@@ -74,7 +74,7 @@ pub(super) async fn sweep(world: &Arc<World>, such: impl Fn(Nonce) -> bool) -> L
 ///
 /// # Errors
 /// Errors of the store.
-pub(super) async fn named(
+pub(in crate::actor) async fn named(
     world: &World,
     home: Nonce,
     keys: HashSet<Key>,
@@ -92,7 +92,7 @@ pub(super) async fn named(
 }
 
 /// At the start: searches for leases of nodes that are gone or unknown.
-pub(super) async fn sweep_strangers(world: &Arc<World>) -> Left {
+pub(in crate::actor) async fn sweep_strangers(world: &Arc<World>) -> Left {
     while !world.registry.has_arbiters() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

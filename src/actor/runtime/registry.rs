@@ -11,12 +11,9 @@ use std::{
 use actix::{Actor, Addr};
 use dashmap::mapref::entry::Entry;
 
-use super::{
-    Arbiters, World,
-    exit_notice::ExitNotice,
-    lease::{LeaseActor, Mail},
-};
+use super::{arbiters::Arbiters, exit_notice::ExitNotice};
 use crate::{
+    actor::{lease::actor::LeaseActor, mail::Mail, world::World},
     clock::{DashMap, dash_map},
     lease::{Key, Moment},
 };
@@ -30,7 +27,7 @@ pub enum Unreachable {
     NoArbiter,
 }
 
-pub(super) enum Slot {
+pub(in crate::actor) enum Slot {
     /// An actor answers, or has just died and will be replaced.
     Running { addr: Addr<LeaseActor>, incarnation: u64 },
     /// No actor answers until this moment.
@@ -65,7 +62,7 @@ impl Registry {
     }
 
     /// Remembers that an earlier process left this key held.
-    pub(super) fn inherit(&self, key: Key) {
+    pub(in crate::actor) fn inherit(&self, key: Key) {
         self.unseen.insert(key, ());
     }
 
@@ -83,7 +80,7 @@ impl Registry {
     }
 
     /// Puts mail into the mailboxes of many keys' actors, and starts missing actors. Wakes each thread once.
-    pub(super) fn post_all(
+    pub(in crate::actor) fn post_all(
         world: &Arc<World>,
         keys: &[Key],
         mail: impl Fn() -> Mail + Clone + Send + 'static,
@@ -111,12 +108,12 @@ impl Registry {
     }
 
     /// The number of arbiters, or 0 if actors live in the `LocalSet` of the task that asks for them.
-    pub(super) fn threads(&self) -> usize {
+    pub(in crate::actor) fn threads(&self) -> usize {
         self.arbiters.count()
     }
 
     /// Puts mail into the mailbox of the key's actor, if there is one.
-    pub(super) fn tell(&self, key: &str, mail: impl FnOnce() -> Mail) {
+    pub(in crate::actor) fn tell(&self, key: &str, mail: impl FnOnce() -> Mail) {
         if let Some(slot) = self.slots.get(key)
             && let Slot::Running { addr, .. } = &*slot
         {
@@ -134,7 +131,7 @@ impl Registry {
     }
 
     /// The actor of the key. Starts it if there is none.
-    pub(super) fn start(
+    pub(in crate::actor) fn start(
         &self,
         world: &Arc<World>,
         key: &Key,
@@ -206,22 +203,22 @@ impl Registry {
     }
 
     /// Frees the memory that the inherited keys took, once all of them were read.
-    pub(super) fn all_seen(&self) {
+    pub(in crate::actor) fn all_seen(&self) {
         self.unseen.shrink_to_fit();
     }
 
     /// Whether an earlier process left the key held, and its record was not read since.
-    pub(super) fn is_unseen(&self, key: &str) -> bool {
+    pub(in crate::actor) fn is_unseen(&self, key: &str) -> bool {
         self.unseen.contains_key(key)
     }
 
     /// Removes a retiring actor. A later lookup of the key starts another one.
-    pub(super) fn retire(&self, key: &Key, incarnation: u64) -> bool {
+    pub(in crate::actor) fn retire(&self, key: &Key, incarnation: u64) -> bool {
         self.slots.remove_if(key, |_, slot| Self::is(slot, incarnation)).is_some()
     }
 
     /// Makes the key of a dead actor rest.
-    pub(super) fn rest(&self, key: &Key, incarnation: u64, until: Moment) {
+    pub(in crate::actor) fn rest(&self, key: &Key, incarnation: u64, until: Moment) {
         if let Some(mut slot) = self.slots.get_mut(key)
             && Self::is(&slot, incarnation)
         {

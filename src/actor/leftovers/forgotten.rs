@@ -12,8 +12,8 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{World, tasks::supervise};
 use crate::{
+    actor::{runtime::tasks::supervise, world::World},
     clock::HashMap,
     lease::{Key, Moment, Record, State},
     store::{StoreError, retention},

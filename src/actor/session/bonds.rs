@@ -7,8 +7,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{World, sweep::look, tasks::supervise, watch};
 use crate::{
+    actor::{
+        cluster::sweep::look,
+        runtime::{tasks::supervise, watch},
+        world::World,
+    },
     clock::{DashMap, HashMap, dash_map},
     lease::{Key, Mutant, Nonce, Record},
     store::{StoreError, Tie},
@@ -18,7 +22,7 @@ use crate::{
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Leases by session.
-pub(super) struct Bonds {
+pub(in crate::actor) struct Bonds {
     /// With the `seq` of the change after which the session kept the lease.
     kept: DashMap<Nonce, HashMap<Key, u64>>,
     /// How often changes were missed; the start of the process counts as once. `read` has the value of this counter up
@@ -92,7 +96,7 @@ impl Bonds {
 }
 
 /// Reads all records again whenever changes were missed, for as long as the process runs.
-pub(super) fn start(world: &Arc<World>) {
+pub(in crate::actor) fn start(world: &Arc<World>) {
     supervise(world, "leases by session", |world| async move {
         let mut missed = world.sessions.bonds.missed.subscribe();
         loop {

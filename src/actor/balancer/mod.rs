@@ -1,0 +1,3 @@
+//! What a node does for pools.
+
+pub(in crate::actor) mod balance;

@@ -1,0 +1,4 @@
+//! The policies in effect, and where checks may connect to.
+
+pub(in crate::actor) mod policy_table;
+pub(in crate::actor) mod reach;
