@@ -1,12 +1,9 @@
-//! The nodes, as shown to operators and in metrics.
+//! The nodes, as shown to operators.
 
 use std::time::Duration;
 
 use super::node::Node;
-use crate::{
-    actor::world::World,
-    lease::{Moment, NodeRecord, NodeState, Peers},
-};
+use crate::lease::{Moment, NodeRecord, NodeState};
 
 /// A node as shown to operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,11 +32,11 @@ impl Node {
     /// This node and the nodes that it knows, this one first.
     #[must_use]
     pub fn list(&self) -> Vec<NodeView> {
-        let now = self.world.clock.now();
+        let now = self.coordinator.clock.now();
         let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         self.with(|membership| {
             let (own, until) = (membership.record(), membership.until());
-            let drained = self.world.terms().until == Moment::ZERO && until == Moment::ZERO;
+            let drained = self.coordinator.terms().until == Moment::ZERO && until == Moment::ZERO;
             let state =
                 if drained && own.until != Moment::ZERO { NodeState::Drained } else { own.state };
             let mut views = vec![NodeView {
@@ -58,12 +55,4 @@ impl Node {
             views
         })
     }
-}
-
-pub(in crate::actor) fn count(world: &World, peers: &Peers) {
-    let mut by_state = [1, 0, 0];
-    for peer in peers.iter().filter(|peer| !peer.is_own()) {
-        by_state[peer.record.state as usize] += 1;
-    }
-    world.metrics.nodes(by_state);
 }

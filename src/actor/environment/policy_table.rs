@@ -5,18 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use sha2::{Digest, Sha256};
-
 use crate::{
     lease::{Policies, Policy},
     telemetry::PoolMetrics,
 };
-
-/// The first 64 bits of SHA-256.
-pub(in crate::actor) fn digest(bytes: &[u8]) -> u64 {
-    let hash: [u8; 32] = Sha256::digest(bytes).into();
-    hash[..8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
-}
 
 /// The policies at one moment. They are replaced as a whole, so readers take no lock.
 pub struct PolicyTable {

@@ -5,25 +5,22 @@
 //!
 //! Does not guarantee: that the records are removed if this process ends before. The keys can then be forgotten again.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
-
-use tokio::sync::Notify;
+use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
-    actor::{runtime::tasks::supervise, world::World},
+    actor::{
+        environment::Environment,
+        runtime::{inbox::Inbox, tasks::supervise},
+    },
     clock::HashMap,
     lease::{Key, Moment, Record, State},
     store::{StoreError, retention},
 };
 
 /// Keys that this node forgot, until their records are removed.
-#[derive(Default)]
 pub struct Forgotten {
-    waiting: Mutex<Waiting>,
-    added: Notify,
+    environment: Arc<Environment>,
+    waiting: Inbox<Waiting>,
 }
 
 #[derive(Default)]
@@ -34,66 +31,73 @@ struct Waiting {
     latest: HashMap<Key, u64>,
 }
 
-impl Forgotten {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The key's change `seq` forgot it.
-    pub(crate) fn add(&self, key: &Key, seq: u64, now: Moment) {
-        let mut waiting = self.waiting();
-        waiting.latest.insert(key.clone(), seq);
-        waiting.due.push_back((now + retention(), key.clone(), seq));
-        self.added.notify_one();
-    }
-
-    /// Whether the key's latest change `seq` forgot it.
-    pub(crate) fn has(&self, key: &Key, seq: u64) -> bool {
-        self.waiting().latest.get(key) == Some(&seq)
-    }
-
-    /// When the next key is due.
-    fn next(&self) -> Option<Moment> {
-        self.waiting().due.front().map(|(due, ..)| *due)
+impl Waiting {
+    fn add(&mut self, key: &Key, seq: u64, due: Moment) {
+        self.latest.insert(key.clone(), seq);
+        self.due.push_back((due, key.clone(), seq));
     }
 
     /// Takes the first key, with its `seq`. `None` if the key was forgotten once more since.
-    fn take(&self) -> Option<(Key, u64)> {
-        let mut waiting = self.waiting();
-        let (_, key, seq) = waiting.due.pop_front()?;
-        if waiting.latest.get(&key) != Some(&seq) {
+    fn take(&mut self) -> Option<(Key, u64)> {
+        let (_, key, seq) = self.due.pop_front()?;
+        if self.latest.get(&key) != Some(&seq) {
             return None;
         }
-        waiting.latest.remove(&key);
+        self.latest.remove(&key);
         Some((key, seq))
     }
 }
 
-/// Starts the task, which runs for as long as the process.
-pub(crate) fn start(world: &Arc<World>) {
-    supervise(world, "forgotten", |world| async move {
+impl Forgotten {
+    pub(in crate::actor) fn new(environment: Arc<Environment>) -> Self {
+        Self { environment, waiting: Inbox::default() }
+    }
+
+    /// The key's change `seq` forgot it.
+    pub(crate) fn add(&self, key: &Key, seq: u64, now: Moment) {
+        self.waiting.add(|waiting| waiting.add(key, seq, now + retention()));
+    }
+
+    /// Whether the key's latest change `seq` forgot it.
+    pub(crate) fn has(&self, key: &Key, seq: u64) -> bool {
+        self.waiting.look(|waiting| waiting.latest.get(key) == Some(&seq))
+    }
+
+    /// When the next key is due.
+    fn next(&self) -> Option<Moment> {
+        self.waiting.look(|waiting| waiting.due.front().map(|(due, ..)| *due))
+    }
+
+    /// Starts the task that removes the records. It runs for as long as the process.
+    pub(crate) fn start(self: &Arc<Self>) {
+        supervise(self, "forgotten", |forgotten| async move { forgotten.remove_all().await });
+    }
+
+    async fn remove_all(&self) {
+        let clock = &self.environment.clock;
         loop {
-            let Some(due) = world.forgotten.next() else {
-                world.forgotten.added.notified().await;
+            let Some(due) = self.next() else {
+                self.waiting.filled().await;
                 continue;
             };
-            tokio::time::sleep(due.since(world.clock.now())).await;
-            if let Some((key, seq)) = world.forgotten.take()
-                && let Err(error) = remove(&world, &key, seq).await
+            tokio::time::sleep(due.since(clock.now())).await;
+            if let Some((key, seq)) = self.waiting.look(Waiting::take)
+                && let Err(error) = self.remove(&key, seq).await
             {
                 tracing::warn!(%key, %error, "cannot remove the record of a forgotten key; retrying");
-                world.forgotten.add(&key, seq, world.clock.now());
+                self.add(&key, seq, clock.now());
             }
         }
-    });
-}
-
-/// Removes the key's record if that change was its last.
-async fn remove(world: &World, key: &Key, seq: u64) -> Result<(), StoreError> {
-    let Some(found) = world.store.read(key).await? else { return Ok(()) };
-    let untouched = |record: &Arc<Record>| record.state == State::Free && record.seq == seq;
-    if found.record.as_ref().is_ok_and(untouched) {
-        world.store.forget(key, found.revision).await?;
     }
-    Ok(())
+
+    /// Removes the key's record if that change was its last.
+    async fn remove(&self, key: &Key, seq: u64) -> Result<(), StoreError> {
+        let store = &self.environment.store;
+        let Some(found) = store.read(key).await? else { return Ok(()) };
+        let untouched = |record: &Arc<Record>| record.state == State::Free && record.seq == seq;
+        if found.record.as_ref().is_ok_and(untouched) {
+            store.forget(key, found.revision).await?;
+        }
+        Ok(())
+    }
 }

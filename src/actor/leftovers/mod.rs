@@ -1,4 +1,6 @@
-//! What is removed in the background.
+//! What is removed in the background: the records of forgotten keys, and grants of which nobody was told.
 
-pub(in crate::actor) mod forgotten;
-pub(in crate::actor) mod unheard;
+mod forgotten;
+mod unheard;
+
+pub use self::{forgotten::Forgotten, unheard::UnheardGrants};

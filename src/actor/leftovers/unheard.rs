@@ -2,13 +2,15 @@
 //!
 //! Guarantees: each grant is released soon, on whichever thread it was noticed.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
-use tokio::sync::Notify;
 
 use crate::{
-    actor::{runtime::tasks::supervise, world::World},
+    actor::{
+        environment::Environment,
+        runtime::{inbox::Inbox, registry::Registry, tasks::supervise},
+    },
     lease::{Key, LeaseId, Release, Request},
 };
 
@@ -16,35 +18,41 @@ use crate::{
 const AT_ONCE: usize = 64;
 
 /// The grants that must be released.
-#[derive(Default)]
 pub struct UnheardGrants {
-    waiting: Mutex<Vec<(Key, LeaseId)>>,
-    added: Notify,
+    environment: Arc<Environment>,
+    registry: Arc<Registry>,
+    waiting: Inbox<Vec<(Key, LeaseId)>>,
 }
 
 impl UnheardGrants {
+    pub(in crate::actor) fn new(environment: Arc<Environment>, registry: Arc<Registry>) -> Self {
+        Self { environment, registry, waiting: Inbox::default() }
+    }
+
     /// No caller will be told of this grant: has it released.
     pub(crate) fn give_back(&self, key: Key, lease_id: LeaseId) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push((key, lease_id));
-        self.added.notify_one();
+        self.waiting.add(|waiting| waiting.push((key, lease_id)));
     }
-}
 
-/// Starts the task, which runs for as long as the process.
-pub(crate) fn start(world: &Arc<World>) {
-    supervise(world, "grants unheard of", |world| async move {
+    /// Starts the task that releases the grants. It runs for as long as the process.
+    pub(crate) fn start(self: &Arc<Self>) {
+        supervise(self, "grants unheard of", |unheard| async move { unheard.release_all().await });
+    }
+
+    async fn release_all(&self) {
         loop {
-            world.unheard.added.notified().await;
-            let waiting = &world.unheard.waiting;
-            let waiting =
-                std::mem::take(&mut *waiting.lock().unwrap_or_else(PoisonError::into_inner));
-            let releases = waiting.into_iter().map(async |(key, lease_id)| {
-                let release = || Request::Release(Release { lease_id, value: None });
-                if let Err(why) = world.ask(key.as_str(), world.now().into(), release).await {
-                    tracing::debug!(key = key.as_str(), ?why, "cannot release an unheard grant");
-                }
-            });
+            self.waiting.filled().await;
+            let waiting = self.waiting.take();
+            let releases = waiting.into_iter().map(|(key, lease_id)| self.release(key, lease_id));
             stream::iter(releases).buffer_unordered(AT_ONCE).collect::<()>().await;
         }
-    });
+    }
+
+    async fn release(&self, key: Key, lease_id: LeaseId) {
+        let release = || Request::Release(Release { lease_id, value: None });
+        let received = self.environment.now();
+        if let Err(why) = self.registry.ask(key.as_str(), received.into(), release).await {
+            tracing::debug!(key = key.as_str(), ?why, "cannot release an unheard grant");
+        }
+    }
 }

@@ -1,16 +1,16 @@
-//! The messages to the actor of a key.
+//! The mail of lease actors, and where their answers go.
 
 pub(in crate::actor) mod gate;
 mod reply;
 
 use actix::Message;
+use tokio::sync::oneshot;
 
-use gate::Permit;
-pub use reply::{AnyHeard, AnyWait, Place, Reply, Vacated};
-
+use self::gate::Permit;
+pub use self::reply::{AnyHeard, AnyWait, Place, Reply, Vacated};
 use crate::{
-    actor::lease::outcomes::Landed,
-    lease::{Call, FenceReport, SessionOver},
+    lease::{Call, FenceReport, Moment, SessionOver},
+    store::Outcome,
 };
 
 /// Mail for a lease actor.
@@ -19,7 +19,7 @@ pub enum Mail {
     /// A call of the protocol.
     Call(Call<Reply>),
     /// Asks for a random permutation of `0..n` from the key's own source, for an acquire-any whose first key this is.
-    Shuffle(usize, tokio::sync::oneshot::Sender<Vec<usize>>),
+    Shuffle(usize, oneshot::Sender<Vec<usize>>),
     /// What this node knows of the nodes changed.
     Nudge,
     /// A plugin reports on a fence.
@@ -43,4 +43,13 @@ pub enum Mail {
 
 impl Message for Mail {
     type Result = ();
+}
+
+/// A write that is settled.
+#[derive(Debug)]
+pub struct Landed {
+    pub(in crate::actor) outcome: Outcome,
+    /// The actor's generation: which of its readings of the store the write is based on.
+    pub(in crate::actor) generation: u32,
+    pub(in crate::actor) began: Moment,
 }

@@ -8,7 +8,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{PluginLimits, Report, order::Order, worker::Worker};
+use super::{limits::PluginLimits, order::Order, report::Report, worker::Worker};
 use crate::{
     actor::runtime::exit_notice::ExitNotice,
     clock::{Chance, Clock},

@@ -14,6 +14,14 @@ pub struct Arbiters {
     slots: Vec<OnceLock<ArbiterHandle>>,
 }
 
+/// Where an actor is started.
+pub(in crate::actor) enum Seat<'a> {
+    /// On this thread.
+    Here,
+    /// On the thread of this arbiter.
+    On(&'a ArbiterHandle),
+}
+
 /// Declares this thread the arbiter at `index`: actors that belong here are started without a hop to another thread.
 pub fn claim_this_thread(index: usize) {
     HERE.set(Some(index));
@@ -54,18 +62,13 @@ impl Arbiters {
         self.slots.iter().all(|slot| slot.get().is_some())
     }
 
-    /// Runs `start` on the arbiter of `hash`, or at once if that is this thread.
-    pub(in crate::actor) fn place<T: Send + 'static>(
-        &self,
-        hash: u64,
-        local: impl FnOnce() -> T,
-        remote: impl FnOnce(&ArbiterHandle) -> T,
-    ) -> Option<T> {
+    /// Where an actor of this hash is started. `None` if its arbiter is not registered yet.
+    pub(in crate::actor) fn seat(&self, hash: u64) -> Option<Seat<'_>> {
         let index = self.index(hash);
         if self.is_here(index) {
-            return Some(local());
+            return Some(Seat::Here);
         }
-        self.slots[index].get().map(remote)
+        self.slots[index].get().map(Seat::On)
     }
 
     /// The index of the arbiter of `hash`.

@@ -46,7 +46,7 @@ pub struct Bus {
 
 /// The number of subscribers has reached its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there are {0} subscribers, which is the limit")]
+#[error("the bus has {0} subscribers, and accepts no more")]
 pub struct TooManySubscribers(pub usize);
 
 /// A subscription to the bus.

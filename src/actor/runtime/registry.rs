@@ -8,13 +8,17 @@ use std::{
     },
 };
 
-use actix::{Actor, Addr};
+use actix::Recipient;
 use dashmap::mapref::entry::Entry;
+use tokio::sync::mpsc::UnboundedSender;
 
-use super::{arbiters::Arbiters, exit_notice::ExitNotice};
+use super::{
+    arbiters::{Arbiters, Seat},
+    exit_notice::{Death, ExitNotice},
+};
 use crate::{
-    actor::{lease::actor::LeaseActor, mail::Mail, world::World},
-    clock::{DashMap, dash_map},
+    actor::mail::Mail,
+    clock::{Clock, DashMap, dash_map},
     lease::{Key, Moment},
 };
 
@@ -27,11 +31,29 @@ pub enum Unreachable {
     NoArbiter,
 }
 
-pub(in crate::actor) enum Slot {
+/// Starts an actor. `None` if the coordinator is gone.
+pub type StartActor = Box<dyn Fn(Birth<'_>) -> Option<Recipient<Mail>> + Send + Sync>;
+
+/// With what an actor is started.
+pub struct Birth<'a> {
+    /// Names the key. Must be the actor's last field.
+    pub(in crate::actor) exit_notice: ExitNotice,
+    /// An earlier actor of this process may have made promises for the key.
+    pub(in crate::actor) restarted: bool,
+    pub(in crate::actor) seat: Seat<'a>,
+}
+
+enum Slot {
     /// An actor answers, or has just died and will be replaced.
-    Running { addr: Addr<LeaseActor>, incarnation: u64 },
+    Running { actor: Recipient<Mail>, incarnation: u64 },
     /// No actor answers until this moment.
     Resting { until: Moment },
+}
+
+impl Slot {
+    fn is(&self, incarnation: u64) -> bool {
+        matches!(self, Self::Running { incarnation: there, .. } if *there == incarnation)
+    }
 }
 
 /// The registry.
@@ -42,13 +64,27 @@ pub struct Registry {
     unseen: DashMap<Key, ()>,
     arbiters: Arc<Arbiters>,
     incarnations: AtomicU64,
+    pub(super) clock: Arc<dyn Clock>,
+    deaths: UnboundedSender<Death>,
+    start_actor: StartActor,
 }
 
 impl Registry {
-    /// An empty registry that places actors on these arbiters.
+    /// An empty registry that starts actors on these arbiters, and has their deaths reported.
     #[must_use]
-    pub fn new(arbiters: Arc<Arbiters>) -> Self {
-        Self { slots: dash_map(), unseen: dash_map(), arbiters, incarnations: AtomicU64::new(0) }
+    pub fn new(
+        arbiters: Arc<Arbiters>,
+        clock: Arc<dyn Clock>,
+        deaths: UnboundedSender<Death>,
+        start_actor: StartActor,
+    ) -> Self {
+        let (slots, unseen, incarnations) = (dash_map(), dash_map(), AtomicU64::new(0));
+        Self { slots, unseen, arbiters, incarnations, clock, deaths, start_actor }
+    }
+
+    /// The number of arbiters, or 0 if actors live in the `LocalSet` of the task that asks for them.
+    pub(in crate::actor) fn threads(&self) -> usize {
+        self.arbiters.count()
     }
 
     /// How many keys have an actor in memory.
@@ -67,35 +103,37 @@ impl Registry {
     }
 
     /// Puts mail into the mailbox of the key's actor. Starts the actor if there is none.
-    pub fn post(&self, world: &Arc<World>, key: &str, mail: Mail) -> Result<(), Unreachable> {
+    ///
+    /// # Errors
+    /// [`Unreachable`].
+    pub fn post(&self, key: &str, mail: Mail) -> Result<(), Unreachable> {
         if let Some(slot) = self.slots.get(key)
-            && let Slot::Running { addr, .. } = &*slot
+            && let Slot::Running { actor, .. } = &*slot
         {
-            addr.do_send(mail);
+            actor.do_send(mail);
             return Ok(());
         }
         let Ok(key) = Key::stored(key) else { return Err(Unreachable::NoArbiter) };
-        self.start(world, &key)?.do_send(mail);
+        self.running(&key)?.do_send(mail);
         Ok(())
     }
 
     /// Puts mail into the mailboxes of many keys' actors, and starts missing actors. Wakes each thread once.
     pub(in crate::actor) fn post_all(
-        world: &Arc<World>,
+        self: &Arc<Self>,
         keys: &[Key],
         mail: impl Fn() -> Mail + Clone + Send + 'static,
     ) {
-        let registry = &world.registry;
-        let mut by_arbiter = vec![Vec::new(); registry.arbiters.count().max(1)];
+        let mut by_arbiter = vec![Vec::new(); self.arbiters.count().max(1)];
         for key in keys {
-            by_arbiter[registry.arbiters.index(registry.hash(key))].push(key.clone());
+            by_arbiter[self.arbiters.index(self.hash(key))].push(key.clone());
         }
         for (index, keys) in by_arbiter.into_iter().enumerate().filter(|(_, keys)| !keys.is_empty())
         {
-            let (world, mail) = (world.clone(), mail.clone());
-            registry.arbiters.run(index, move || {
+            let (registry, mail) = (self.clone(), mail.clone());
+            self.arbiters.run(index, move || {
                 for key in keys {
-                    let _ = world.registry.post(&world, key.as_str(), mail());
+                    let _ = registry.post(key.as_str(), mail());
                 }
             });
         }
@@ -107,89 +145,63 @@ impl Registry {
         hasher.finish()
     }
 
-    /// The number of arbiters, or 0 if actors live in the `LocalSet` of the task that asks for them.
-    pub(in crate::actor) fn threads(&self) -> usize {
-        self.arbiters.count()
-    }
-
     /// Puts mail into the mailbox of the key's actor, if there is one.
     pub(in crate::actor) fn tell(&self, key: &str, mail: impl FnOnce() -> Mail) {
         if let Some(slot) = self.slots.get(key)
-            && let Slot::Running { addr, .. } = &*slot
+            && let Slot::Running { actor, .. } = &*slot
         {
-            addr.do_send(mail());
+            actor.do_send(mail());
         }
     }
 
     /// Puts mail into every actor's mailbox.
     pub fn tell_all(&self, mail: impl Fn() -> Mail) {
         for slot in &self.slots {
-            if let Slot::Running { addr, .. } = slot.value() {
-                addr.do_send(mail());
+            if let Slot::Running { actor, .. } = slot.value() {
+                actor.do_send(mail());
             }
         }
     }
 
+    /// Starts the actor of the key, if there is none.
+    pub(in crate::actor) fn start(&self, key: &Key) -> Result<(), Unreachable> {
+        self.running(key).map(drop)
+    }
+
     /// The actor of the key. Starts it if there is none.
-    pub(in crate::actor) fn start(
-        &self,
-        world: &Arc<World>,
-        key: &Key,
-    ) -> Result<Addr<LeaseActor>, Unreachable> {
+    fn running(&self, key: &Key) -> Result<Recipient<Mail>, Unreachable> {
         let mut entry = match self.slots.entry(key.clone()) {
             Entry::Vacant(entry) => {
-                let (addr, slot) = self.spawn(world, key)?;
+                let (actor, slot) = self.spawn(key)?;
                 entry.insert(slot);
-                return Ok(addr);
+                return Ok(actor);
             }
             Entry::Occupied(entry) => entry,
         };
         match entry.get() {
-            Slot::Running { addr, .. } => Ok(addr.clone()),
-            Slot::Resting { until } if *until > world.clock.now() => {
+            Slot::Running { actor, .. } => Ok(actor.clone()),
+            Slot::Resting { until } if *until > self.clock.now() => {
                 Err(Unreachable::Resting(*until))
             }
             Slot::Resting { .. } => {
-                let (addr, slot) = self.spawn(world, key)?;
+                let (actor, slot) = self.spawn(key)?;
                 entry.insert(slot);
-                Ok(addr)
+                Ok(actor)
             }
         }
     }
 
-    fn spawn(
-        &self,
-        world: &Arc<World>,
-        key: &Key,
-    ) -> Result<(Addr<LeaseActor>, Slot), Unreachable> {
+    fn spawn(&self, key: &Key) -> Result<(Recipient<Mail>, Slot), Unreachable> {
+        let seat = self.arbiters.seat(self.hash(key)).ok_or(Unreachable::NoArbiter)?;
         let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
         let restarted = !self.is_unseen(key.as_str());
         let exit_notice =
-            ExitNotice::new(key.clone(), incarnation, world.clock.clone(), world.deaths.clone());
-        let actor = LeaseActor::new(world.clone(), restarted, exit_notice);
-        let mut actor = Some(actor);
-        let cell = std::cell::RefCell::new(&mut actor);
-        let addr = self.arbiters.place(
-            self.hash(key),
-            || cell.borrow_mut().take().map(Actor::start),
-            |arbiter| {
-                let actor = cell.borrow_mut().take()?;
-                Some(LeaseActor::start_in_arbiter(arbiter, move |_| actor))
-            },
-        );
-        match addr.flatten() {
-            Some(addr) => {
-                // Not earlier: a key that found no arbiter keeps the grace after the restart.
-                self.unseen.remove(key);
-                Ok((addr.clone(), Slot::Running { addr, incarnation }))
-            }
-            None => {
-                if let Some(mut actor) = actor {
-                    actor.silence();
-                }
-                Err(Unreachable::NoArbiter)
-            }
-        }
+            ExitNotice::new(key.clone(), incarnation, self.clock.clone(), self.deaths.clone());
+        let started = (self.start_actor)(Birth { exit_notice, restarted, seat });
+        let actor = started.ok_or(Unreachable::NoArbiter)?;
+        // Not earlier: a key that found no arbiter keeps the grace after the restart.
+        self.unseen.remove(key);
+        Ok((actor.clone(), Slot::Running { actor, incarnation }))
     }
 
     /// Whether there are arbiters on which actors can run.
@@ -214,19 +226,15 @@ impl Registry {
 
     /// Removes a retiring actor. A later lookup of the key starts another one.
     pub(in crate::actor) fn retire(&self, key: &Key, incarnation: u64) -> bool {
-        self.slots.remove_if(key, |_, slot| Self::is(slot, incarnation)).is_some()
+        self.slots.remove_if(key, |_, slot| slot.is(incarnation)).is_some()
     }
 
     /// Makes the key of a dead actor rest.
     pub(in crate::actor) fn rest(&self, key: &Key, incarnation: u64, until: Moment) {
         if let Some(mut slot) = self.slots.get_mut(key)
-            && Self::is(&slot, incarnation)
+            && slot.is(incarnation)
         {
             *slot = Slot::Resting { until };
         }
-    }
-
-    fn is(slot: &Slot, incarnation: u64) -> bool {
-        matches!(slot, Slot::Running { incarnation: there, .. } if *there == incarnation)
     }
 }

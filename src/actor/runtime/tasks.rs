@@ -19,7 +19,7 @@ pub(in crate::actor) fn supervise<T, F>(
         loop {
             let ended = actix::spawn(body(subject.clone())).await;
             let panicked = ended.is_err();
-            tracing::error!(what, panicked, "a task of the node ended; it is restarted");
+            tracing::error!(what, panicked, "a task that must not end has ended; it is restarted");
             tokio::time::sleep(PAUSE).await;
         }
     });

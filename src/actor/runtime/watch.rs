@@ -1,9 +1,12 @@
 //! A value on which many tasks wait. It is like tokio's `watch`, but wakes the waiting tasks in the order in which they
 //! came: tokio chooses a random order, and then a run of the simulator could not be replayed.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use tokio::sync::Notify;
@@ -118,6 +121,20 @@ impl<T> Receiver<T> {
     pub fn look(&mut self) {
         self.seen = self.shared.value().1;
     }
+}
+
+/// Many changes come at once. A waiting task waits this long after the first one, and then looks once.
+const SETTLE: Duration = Duration::from_millis(10);
+
+/// Resolves a moment after the next change.
+///
+/// # Errors
+/// [`Closed`].
+pub async fn settle<T>(changes: &mut Receiver<T>) -> Result<(), Closed> {
+    changes.changed().await?;
+    tokio::time::sleep(SETTLE).await;
+    changes.look();
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! What this node knows of sessions: those whose home node it is, with the leases that they keep, and those that ended,
 //! whose leases must still end.
 //!
-//! A session's actor is the actor of its key. What it does beyond that of a lease is done here and in
-//! [`super::checks`].
+//! A session's actor is the actor of its key. It reports here that this node became the session's home node, or ceased
+//! to be. The feed reports the session's leases and its end.
 //!
 //! Guarantees: a lease is told that its session is over only when the session's tombstone was read, or was seen
 //! committed. Every lease of an ended session is told, also one whose grant lands late.
@@ -13,18 +13,16 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
-use tokio::sync::Notify;
-
-use super::{bonds::Bonds, checks::Beat, handovers::Handovers, places::Places};
+use super::{bonds::Bonds, handovers::Handovers, places::Places, session::Session};
 use crate::{
-    actor::runtime::watch,
+    actor::{environment::Environment, runtime::inbox::Inbox},
     clock::{DashMap, HashMap, HashSet, dash_map},
     lease::{
-        Change, ChangeKind, Handover, Holdings, Kept, Key, Moment, Nonce, Owner, Repeats,
-        SessionOver, SessionSpec, Survey, Token,
+        Change, ChangeKind, Handover, Kept, Key, Moment, Nonce, Owner, SessionOver, SessionSpec,
+        Token,
     },
     store::Committed,
 };
@@ -34,30 +32,22 @@ pub struct Sessions {
     known: DashMap<Nonce, Arc<Session>>,
     /// Which leases each session keeps, also those whose home node is another.
     pub(in crate::actor) bonds: Bonds,
-    /// Sessions with this home node whose leases must be searched for.
-    unsurveyed: Mutex<VecDeque<Arc<Session>>>,
-    /// Wakes the task that reads [`Self::unsurveyed`].
-    pub(in crate::actor) arrived: Notify,
+    /// Sessions with this home node whose leases must be searched for, in the order of arrival.
+    pub(super) unsurveyed: Inbox<VecDeque<Arc<Session>>>,
     /// Revocations that sessions announced before they moved to another home node. A session may come back before they
     /// are durable.
     announced: DashMap<Nonce, BTreeMap<Key, Token>>,
     /// Sessions named by leases, with those leases: whether they are alive is not known yet.
-    pub(in crate::actor) inquiries: Mutex<HashMap<Nonce, HashSet<Key>>>,
-    /// Wakes the task that reads [`Self::inquiries`].
-    pub(in crate::actor) inquired: Notify,
+    pub(super) inquiries: Inbox<HashMap<Nonce, HashSet<Key>>>,
     /// Places for rounds of checks. They are limited, because whoever may make a session may name an address that never
     /// answers.
-    pub(in crate::actor) checks: Arc<Places>,
+    pub(super) checks: Arc<Places>,
     /// The requests to hand over that await an answer.
     pub handovers: Handovers,
     /// Kept leases whose revocation must be reissued, with their sessions.
-    pub(in crate::actor) orders: Mutex<Vec<(Nonce, Key)>>,
-    /// Wakes the task that reads [`Self::orders`].
-    pub(in crate::actor) ordered: Notify,
+    pub(super) reissues: Inbox<Vec<(Nonce, Key)>>,
     /// Ended sessions whose leases must be told.
-    pub(in crate::actor) ended: Mutex<Vec<SessionOver>>,
-    /// Wakes the task that reads [`Self::ended`].
-    pub(in crate::actor) work: Notify,
+    pub(super) ended: Inbox<Vec<SessionOver>>,
 }
 
 impl Default for Sessions {
@@ -65,17 +55,13 @@ impl Default for Sessions {
         Self {
             known: dash_map(),
             bonds: Bonds::default(),
-            unsurveyed: Mutex::default(),
-            arrived: Notify::new(),
+            unsurveyed: Inbox::default(),
             announced: dash_map(),
-            inquiries: Mutex::default(),
-            inquired: Notify::new(),
+            inquiries: Inbox::default(),
             checks: Places::new(CHECKS_AT_ONCE, CHECKS_OF_ONE),
             handovers: Handovers::default(),
-            orders: Mutex::default(),
-            ordered: Notify::new(),
-            ended: Mutex::default(),
-            work: Notify::new(),
+            reissues: Inbox::default(),
+            ended: Inbox::default(),
         }
     }
 }
@@ -84,109 +70,6 @@ impl Default for Sessions {
 const CHECKS_AT_ONCE: usize = 256;
 /// The highest number of these for the sessions of one owner.
 const CHECKS_OF_ONE: usize = 32;
-
-/// One session.
-pub struct Session {
-    /// The session's public name.
-    pub digest: Nonce,
-    /// Whose session it is.
-    pub owner: Owner,
-    /// How long a heartbeat keeps it, in milliseconds.
-    pub ttl_ms: u64,
-    /// What the request that made it specified.
-    pub spec: SessionSpec,
-    /// The latest progress that its heartbeats reported.
-    pub(in crate::actor) beat: Beat,
-    kept: Mutex<Kept>,
-    /// Its recent calls for a share of its pool.
-    repeats: Mutex<Repeats>,
-    /// Whether the session is known to be over.
-    ended: watch::Sender<bool>,
-    survey: watch::Sender<Survey>,
-}
-
-impl Session {
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The number of its leases, and their digest.
-    pub fn holdings(&self) -> Holdings {
-        self.kept().holdings()
-    }
-
-    /// Its leases that an administrator revoked, with their tokens: its heartbeats do not keep them.
-    pub fn revoked(&self) -> Vec<(Key, Token)> {
-        self.kept().revoked()
-    }
-
-    /// From now on every answer to a heartbeat says that this lease is revoked.
-    pub fn announce_revoked(&self, key: &Key, token: Token) {
-        self.kept().announce_revoked(key, token);
-    }
-
-    /// Whether this tenure of a key was revoked. What the session promised since then does not cover that tenure.
-    pub fn is_revoked(&self, key: &Key, token: Token) -> bool {
-        self.kept().is_revoked(key, token)
-    }
-
-    /// Its leases that must be handed over and are not revoked, with their tokens.
-    pub fn asked(&self) -> Vec<(Key, Token)> {
-        self.kept().asked()
-    }
-
-    /// Who asked it to hand everything over. While this is set, it is granted nothing more.
-    pub fn drained_by(&self) -> Option<Box<str>> {
-        self.kept().drained_by().map(Into::into)
-    }
-
-    /// From now on every answer to a heartbeat says that this lease must be handed over.
-    pub(in crate::actor) fn asked_to_hand_over(&self, key: &Key, token: Token, ask: &Handover) {
-        self.kept().asked_to_hand_over(key, token, ask);
-    }
-
-    /// Resolves with `true` when all its leases are known. Before that, no heartbeat may be answered. Resolves with
-    /// `false` if the session left this node meanwhile.
-    pub async fn surveyed(&self) -> bool {
-        let _ = self.survey.subscribe().wait_for(|survey| *survey != Survey::Due).await;
-        self.survey.get() == Survey::Done
-    }
-
-    /// Resolves when the session is known to be over. Whoever waits under it is then granted nothing more.
-    pub async fn ended(&self) {
-        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
-    }
-
-    /// Notes that the session asks for its share under this request id. Returns whether it may have done so before.
-    pub fn may_repeat(&self, id: u128, now: Moment) -> bool {
-        self.repeats.lock().unwrap_or_else(PoisonError::into_inner).may_be_one(id, now)
-    }
-
-    /// Notes the progress that a heartbeat reported.
-    pub fn progressed(&self, progress: &str) {
-        self.beat.progressed(progress);
-    }
-
-    /// Changes what is known, and wakes those who wait for that.
-    pub(in crate::actor) fn update<T>(&self, change: impl FnOnce(&mut Kept) -> T) -> T {
-        let mut kept = self.kept();
-        let result = change(&mut kept);
-        if self.survey.get() != kept.survey() {
-            self.survey.send_replace(kept.survey());
-        }
-        result
-    }
-
-    /// How often changes have been missed so far.
-    pub(in crate::actor) fn doubts(&self) -> u64 {
-        self.kept().doubts()
-    }
-
-    /// Whether its leases must still be searched for.
-    pub(in crate::actor) fn is_due(&self) -> bool {
-        self.survey.get() == Survey::Due
-    }
-}
 
 impl Sessions {
     /// The session, if this node knows it.
@@ -199,20 +82,13 @@ impl Sessions {
     }
 
     /// Queues every session whose leases are not all known.
-    pub(in crate::actor) fn resurvey(&self) {
-        let due: VecDeque<_> = self.all().into_iter().filter(|session| session.is_due()).collect();
-        *self.unsurveyed.lock().unwrap_or_else(PoisonError::into_inner) = due;
-        self.arrived.notify_one();
-    }
-
-    /// The next session whose leases must be searched for, in the order of arrival.
-    pub(in crate::actor) fn next_unsurveyed(&self) -> Option<Arc<Session>> {
-        self.unsurveyed.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    pub(super) fn resurvey(&self) {
+        let due = self.all().into_iter().filter(|session| session.is_due()).collect();
+        self.unsurveyed.add(|unsurveyed| *unsurveyed = due);
     }
 
     fn survey(&self, session: Arc<Session>) {
-        self.unsurveyed.lock().unwrap_or_else(PoisonError::into_inner).push_back(session);
-        self.arrived.notify_one();
+        self.unsurveyed.add(|unsurveyed| unsurveyed.push_back(session));
     }
 
     /// Some changes were missed: the leases of every session are searched for again.
@@ -235,7 +111,7 @@ impl Sessions {
     /// A living session has another home node now. If it comes back, what happened to its leases meanwhile is not
     /// known.
     pub(in crate::actor) fn depart(&self, digest: Nonce) {
-        let lives = |_: &Nonce, session: &mut Arc<Session>| !session.kept().is_over();
+        let lives = |_: &Nonce, session: &mut Arc<Session>| !session.is_over();
         if let Some((_, session)) = self.known.remove_if_mut(&digest, lives) {
             let announced = session.update(Kept::left);
             if !announced.is_empty() {
@@ -246,33 +122,21 @@ impl Sessions {
 
     /// The end of this session is durable. Perhaps not all of its leases have been told.
     pub(in crate::actor) fn left(&self, over: SessionOver) {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(over);
-        self.work.notify_one();
+        self.ended.add(|ended| ended.push(over));
     }
 
     /// This node became the home node of a session: it was just made, or adopted.
     pub(in crate::actor) fn arrive(
         &self,
         digest: Nonce,
-        (owner, ttl_ms): (&Owner, u64),
+        of: (&Owner, u64),
         spec: SessionSpec,
         fresh: bool,
     ) -> Arc<Session> {
         let make = || {
             let announced = self.announced.remove(&digest).map(|(_, all)| all);
-            let kept = Kept::new(fresh, announced.unwrap_or_default());
-            let survey = kept.survey();
-            let session = Arc::new(Session {
-                digest,
-                owner: owner.clone(),
-                ttl_ms,
-                spec,
-                beat: Beat::default(),
-                ended: watch::Sender::new(false),
-                kept: Mutex::new(kept),
-                repeats: Mutex::new(Repeats::new(fresh)),
-                survey: watch::Sender::new(survey),
-            });
+            let announced = announced.unwrap_or_default();
+            let session = Arc::new(Session::new(digest, of, spec, announced, fresh));
             if !fresh {
                 self.survey(session.clone());
             }
@@ -311,7 +175,7 @@ impl Sessions {
     pub(in crate::actor) fn ends(&self, over: SessionOver, own: bool) {
         let session = self.get(over.session);
         if let Some(session) = &session {
-            session.ended.send_replace(true);
+            session.say_ended();
         }
         if !own {
             // The node that wrote it tells the leases.
@@ -324,16 +188,14 @@ impl Sessions {
     }
 
     /// Reissues the revocation of a kept lease whose author is gone. This node is the session's home node.
-    pub fn reorder(&self, digest: Nonce, key: &Key) {
-        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        orders.push((digest, key.clone()));
-        self.ordered.notify_one();
+    pub fn reissue(&self, digest: Nonce, key: &Key) {
+        self.reissues.add(|reissues| reissues.push((digest, key.clone())));
     }
 
-    /// Finds out whether a session is alive, if it is not known here to live. It keeps these leases, or was a member of
-    /// a pool here.
+    /// Has it found out whether a session is alive, unless it is known here to live. These leases name it as their
+    /// session; there are none if the session is known as the member of a pool only.
     pub fn inquire(&self, digest: Nonce, keys: impl IntoIterator<Item = Key>) {
-        let lives = |session: Arc<Session>| !session.kept().is_over();
+        let lives = |session: Arc<Session>| !session.is_over();
         if !self.get(digest).is_some_and(lives) {
             self.inquire_anew(digest, keys);
         }
@@ -341,9 +203,57 @@ impl Sessions {
 
     /// Like [`Self::inquire`], but also for a session that is known here to live.
     pub fn inquire_anew(&self, digest: Nonce, keys: impl IntoIterator<Item = Key>) {
-        let mut asked = self.inquiries.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.entry(digest).or_default().extend(keys);
-        self.inquired.notify_one();
+        self.inquiries.add(|inquiries| inquiries.entry(digest).or_default().extend(keys));
+    }
+}
+
+impl Sessions {
+    /// The request to hand over a lease, or all leases of a session, is durable. Starts its deadline if this node is the
+    /// home node of the lease, or of the session that keeps it.
+    pub(in crate::actor) fn asked_to_hand_over(
+        &self,
+        key: &Key,
+        token: Token,
+        session: Option<Nonce>,
+        ask: &Handover,
+        now: Moment,
+    ) {
+        if let Some(digest) = key.session().or(session) {
+            let Some(session) = self.get(digest) else { return };
+            session.asked_to_hand_over(key, token, ask);
+        }
+        self.handovers.begin(key, token, ask, now);
+    }
+
+    /// Handles a change from the feed, for the requests to hand over.
+    pub(in crate::actor) fn heard_of_handover(
+        &self,
+        environment: &Environment,
+        key: &Key,
+        change: &Change,
+    ) {
+        if change.kind == ChangeKind::HandoverRequested {
+            // For a lease without a session, its actor starts the deadline.
+            if let Some(session) = change.session {
+                let ask = request(environment, key, change);
+                let now = environment.clock.now();
+                self.asked_to_hand_over(key, change.token, Some(session), &ask, now);
+            }
+        } else if change.kind.ends_tenure() && self.handovers.end(key, change.token) {
+            let willing = matches!(change.kind, ChangeKind::Released | ChangeKind::Transferred);
+            if willing && !key.is_session() {
+                environment.metrics_of(key.as_str()).handovers.handed_over.increment(1);
+            }
+        }
+    }
+}
+
+/// The request that a change reports.
+fn request(environment: &Environment, key: &Key, change: &Change) -> Handover {
+    Handover {
+        reason: change.reason.clone().unwrap_or_default(),
+        actor: change.actor.clone().unwrap_or_default(),
+        span_ms: environment.rules().of(key.as_str()).0.handover_timeout_ms,
     }
 }
 

@@ -1,12 +1,6 @@
-//! Runs the checks of a session at its home node. A session whose check failed is revoked: it is promised nothing more,
-//! and ends when what it was promised has run out, even if its heartbeats arrive.
+//! One round of a check: it connects, or runs a program, and says whether it found what it expects.
 
-use std::{
-    io,
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError, Weak},
-    time::Duration,
-};
+use std::{io, net::SocketAddr, sync::Arc};
 
 use reqwest::{
     Url,
@@ -15,106 +9,30 @@ use reqwest::{
 };
 use rustls::ClientConfig;
 
-use super::sessions::Session;
 use crate::{
-    actor::{
-        environment::reach::{Failed, Reach, Target, look_up},
-        mail::{Mail, Reply},
-        world::World,
+    actor::environment::{
+        Environment,
+        reach::{Failed, Reach, Target, look_up},
     },
-    lease::{Call, Check, CheckKind, Key, Request, Revoke},
-    plugin::{FailureKind, chain, excerpt},
+    lease::CheckKind,
+    plugin::{FailureKind, chain},
     tls,
 };
 
-/// What the heartbeats of a session report about its work.
-#[derive(Default)]
-pub(in crate::actor) struct Beat(Mutex<(Box<str>, u64)>);
-
-impl Beat {
-    pub fn progressed(&self, progress: &str) {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if *last.0 != *progress {
-            *last = (progress.into(), last.1 + 1);
-        }
-    }
-
-    /// How often the reported progress changed.
-    fn steps(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1
-    }
-}
-
-/// Runs the checks of a session for as long as this value lives.
-pub(in crate::actor) struct HealthChecks(Vec<tokio::task::AbortHandle>);
-
-impl Drop for HealthChecks {
-    fn drop(&mut self) {
-        self.0.iter().for_each(tokio::task::AbortHandle::abort);
-    }
-}
-
-impl HealthChecks {
-    /// Starts the checks. Returns `None` for a session without checks.
-    pub fn begin(world: &Arc<World>, session: &Arc<Session>) -> Option<Self> {
-        let begin = |check: &Check| {
-            let (world, session) = (Arc::downgrade(world), Arc::downgrade(session));
-            actix::spawn(watch(world, session, check.clone())).abort_handle()
-        };
-        let tasks: Vec<_> = session.spec.checks.iter().map(begin).collect();
-        (!tasks.is_empty()).then_some(Self(tasks))
-    }
-}
-
-async fn watch(world: Weak<World>, session: Weak<Session>, check: Check) {
-    let mut failures = 0;
-    let mut steps = 0;
-    loop {
-        tokio::time::sleep(Duration::from_millis(check.interval_ms)).await;
-        let (Some(world), Some(session)) = (world.upgrade(), session.upgrade()) else { return };
-        let verdict = match &check.kind {
-            CheckKind::Progress => {
-                let now = session.beat.steps();
-                let idle = now == std::mem::replace(&mut steps, now);
-                if idle { Err((FailureKind::Unchanged, String::new())) } else { Ok(()) }
-            }
-            kind => {
-                // The time spent waiting for a place does not count as a failure of the check.
-                let _place = world.sessions.checks.take(&session.owner).await;
-                let limit = Duration::from_millis(check.timeout_ms);
-                let tried = tokio::time::timeout(limit, carry_out(&world, kind)).await;
-                tried.unwrap_or_else(|_| Err((FailureKind::TimedOut, String::new())))
-            }
-        };
-        world.metrics.checked(check.kind.as_str(), verdict.is_ok());
-        let Err((failure, detail)) = verdict else {
-            failures = 0;
-            continue;
-        };
-        failures += 1;
-        // At `debug`, because whoever makes a session determines how often this line is written.
-        let (kind, detail) = (check.kind.as_str(), excerpt(&detail));
-        tracing::debug!(session = %session.digest, check = kind, failures, %failure, detail, "a check failed");
-        if failures >= check.fail_after {
-            revoke(&world, &session, &format!("check {kind}: {failure}"));
-        }
-    }
-}
-
 /// One round. It ends when its future is dropped.
-async fn carry_out(world: &World, kind: &CheckKind) -> Result<(), Failed> {
+pub async fn probe(environment: &Environment, kind: &CheckKind) -> Result<(), Failed> {
     // The settings are applied here, because the session may have been made by an earlier run or by another node, under
     // other settings.
-    let reach = &world.limits.reach;
+    let limits = &environment.limits;
     match kind {
         CheckKind::Http(url) => {
             let url = Url::parse(url).map_err(|error| (FailureKind::Failed, error.to_string()))?;
-            let vouching = world.vouching_for(&url).await;
-            let vouching = vouching.map_err(|why| (FailureKind::Failed, why))?;
-            http(reach, url, vouching, look_up).await
+            let settings = environment.check_tls.for_url(&url).await;
+            let settings = settings.map_err(|why| (FailureKind::Failed, why))?;
+            http(&limits.reach, url, settings, look_up).await
         }
-        CheckKind::Tcp(address) => tcp(reach, address, look_up).await,
-        CheckKind::Exec(_) if !world.limits.exec_checks => {
+        CheckKind::Tcp(address) => tcp(&limits.reach, address, look_up).await,
+        CheckKind::Exec(_) if !limits.exec_checks => {
             let why = "this coordinator runs no programs (limits.exec_checks)".to_owned();
             Err((FailureKind::NotAllowed, why))
         }
@@ -137,14 +55,14 @@ impl Resolve for Judged {
 async fn http(
     reach: &Reach,
     url: Url,
-    vouching: ClientConfig,
+    tls_settings: ClientConfig,
     lookup: impl AsyncFn(&str, u16) -> io::Result<Vec<SocketAddr>>,
 ) -> Result<(), Failed> {
     let Some(target) = Target::of_url(&url) else {
         return Err((FailureKind::Failed, "the URL has no host and port".to_owned()));
     };
     let addresses = reach.addresses(&target, lookup).await?;
-    let client = tls::http(vouching)
+    let client = tls::http(tls_settings)
         .redirect(Policy::none())
         .dns_resolver(Arc::new(Judged(addresses)))
         .build();
@@ -185,25 +103,9 @@ async fn exec(command: &[Box<str>]) -> Result<(), Failed> {
     Err((FailureKind::of_exit(ended.status), ended.complaint))
 }
 
-fn revoke(world: &Arc<World>, session: &Session, reason: &str) {
-    let (caller, _) = Reply::one();
-    let order = Revoke {
-        reason: reason.into(),
-        actor: "tenure".into(),
-        immediately: false,
-        owner: None,
-        token: None,
-        floor: None,
-    };
-    let request = Request::Revoke(Box::new(order));
-    let call = Call { caller, received: world.now(), request, owner_unreachable: false };
-    let key = Key::of_session(session.digest);
-    let _ = world.registry.post(world, key.as_str(), Mail::Call(call));
-}
-
 #[cfg(test)]
 mod tests {
-    use std::{cell::Cell, future::Future};
+    use std::{cell::Cell, future::Future, sync::Mutex};
 
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},

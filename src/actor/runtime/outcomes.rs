@@ -13,56 +13,39 @@ use std::{
     task::{Context, Poll},
 };
 
-use actix::{Actor, Addr, Handler};
+use actix::Recipient;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::actor::LeaseActor;
+use super::arbiters;
 use crate::{
-    actor::{mail::Mail, runtime::arbiters},
+    actor::mail::{Landed, Mail},
     lease::{Moment, StoreError},
     store::{Outcome, StoreFuture},
 };
 
 /// The tasks that receive outcomes, by the number of their thread.
-pub(in crate::actor) struct Outcomes<A: Hears = LeaseActor>(Box<[Mutex<Option<Task<A>>>]>);
+pub struct Outcomes(Box<[Mutex<Option<Task>>]>);
 
 /// Passes writes to the task of a thread.
-type Task<A> = UnboundedSender<Pending<A>>;
-
-/// An actor that writes.
-pub(in crate::actor) trait Hears:
-    Actor<Context = actix::Context<Self>> + Handler<Mail>
-{
-}
-
-impl<A: Actor<Context = actix::Context<A>> + Handler<Mail>> Hears for A {}
+type Task = UnboundedSender<Pending>;
 
 /// A write that is not settled.
-pub(in crate::actor) struct Pending<A: Hears = LeaseActor> {
+pub struct Pending {
     write: StoreFuture<Outcome>,
-    to: Option<Addr<A>>,
+    to: Option<Recipient<Mail>>,
     generation: u32,
     began: Moment,
 }
 
-/// A write that is settled.
-#[derive(Debug)]
-pub struct Landed {
-    pub(in crate::actor) outcome: Outcome,
-    /// The actor's generation: which of its readings of the store the write is based on.
-    pub(in crate::actor) generation: u32,
-    pub(in crate::actor) began: Moment,
-}
-
-impl<A: Hears> Outcomes<A> {
+impl Outcomes {
     /// For this many threads of lease actors.
     pub fn new(threads: usize) -> Self {
         Self((0..threads.max(1)).map(|_| Mutex::default()).collect())
     }
 
     /// Has the outcome reported to the actor. Must be called on the actor's thread.
-    pub fn report(&self, pending: Pending<A>) {
+    pub fn report(&self, pending: Pending) {
         let Some(task) = self.0.get(arbiters::here()) else { return };
         let mut task = task.lock().unwrap_or_else(PoisonError::into_inner);
         let unsent = match &*task {
@@ -79,7 +62,7 @@ impl<A: Hears> Outcomes<A> {
     }
 }
 
-async fn hear<A: Hears>(mut arriving: UnboundedReceiver<Pending<A>>) {
+async fn hear(mut arriving: UnboundedReceiver<Pending>) {
     let mut writes = FuturesUnordered::new();
     loop {
         tokio::select! {
@@ -91,8 +74,13 @@ async fn hear<A: Hears>(mut arriving: UnboundedReceiver<Pending<A>>) {
     }
 }
 
-impl<A: Hears> Pending<A> {
-    pub fn new(write: StoreFuture<Outcome>, to: Addr<A>, generation: u32, began: Moment) -> Self {
+impl Pending {
+    pub fn new(
+        write: StoreFuture<Outcome>,
+        to: Recipient<Mail>,
+        generation: u32,
+        began: Moment,
+    ) -> Self {
         Self { write, to: Some(to), generation, began }
     }
 
@@ -104,7 +92,7 @@ impl<A: Hears> Pending<A> {
     }
 }
 
-impl<A: Hears> Future for Pending<A> {
+impl Future for Pending {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -114,7 +102,7 @@ impl<A: Hears> Future for Pending<A> {
     }
 }
 
-impl<A: Hears> Drop for Pending<A> {
+impl Drop for Pending {
     fn drop(&mut self) {
         let why = "the task that receives outcomes ended";
         self.tell(Outcome::Unknown(StoreError::Unavailable(why.into())));
@@ -125,6 +113,7 @@ impl<A: Hears> Drop for Pending<A> {
 mod tests {
     use std::{collections::BTreeSet, sync::Arc};
 
+    use actix::{Actor, Addr, Handler};
     use tokio::{sync::oneshot, task::LocalSet};
 
     use super::*;
@@ -147,13 +136,10 @@ mod tests {
         }
     }
 
-    fn write(
-        generation: u32,
-        to: &Addr<Listener>,
-    ) -> (oneshot::Sender<Outcome>, Pending<Listener>) {
+    fn write(generation: u32, to: &Addr<Listener>) -> (oneshot::Sender<Outcome>, Pending) {
         let (settle, settled) = oneshot::channel();
         let write = Box::pin(async { settled.await.expect("an outcome") });
-        (settle, Pending::new(write, to.clone(), generation, Moment::ZERO))
+        (settle, Pending::new(write, to.clone().recipient(), generation, Moment::ZERO))
     }
 
     #[test]

@@ -5,24 +5,15 @@
 //!
 //! Does not guarantee: that a lease in the index is still kept. Whoever acts on it reads the record.
 
-use std::{sync::Arc, time::Duration};
-
 use crate::{
-    actor::{
-        cluster::sweep::look,
-        runtime::{tasks::supervise, watch},
-        world::World,
-    },
+    actor::runtime::watch,
     clock::{DashMap, HashMap, dash_map},
-    lease::{Key, Mutant, Nonce, Record},
-    store::{StoreError, Tie},
+    lease::{Key, Nonce},
+    store::Tie,
 };
 
-/// How long to wait after a failed read of all records before the next one.
-const RETRY: Duration = Duration::from_millis(500);
-
 /// Leases by session.
-pub(in crate::actor) struct Bonds {
+pub struct Bonds {
     /// With the `seq` of the change after which the session kept the lease.
     kept: DashMap<Nonce, HashMap<Key, u64>>,
     /// How often changes were missed; the start of the process counts as once. `read` has the value of this counter up
@@ -69,6 +60,17 @@ impl Bonds {
         self.missed.send_modify(|times| *times += 1);
     }
 
+    /// How often changes were missed.
+    pub fn misses(&self) -> u64 {
+        self.missed.get()
+    }
+
+    /// Resolves when the index is incomplete.
+    pub async fn incomplete(&self) {
+        let read = self.read.get();
+        let _ = self.missed.subscribe().wait_for(|missed| *missed != read).await;
+    }
+
     /// Whether the index is complete.
     pub fn are_whole(&self) -> bool {
         self.whole_since().is_some()
@@ -89,59 +91,23 @@ impl Bonds {
         }
     }
 
+    /// All records are read from now on. Returns how often changes had been missed.
+    pub fn begin(&self) -> u64 {
+        let missed = self.misses();
+        self.kept.clear();
+        missed
+    }
+
     /// All records were read since the counter of missed changes had this value.
     pub fn complete(&self, missed: u64) {
         self.read.send_replace(missed);
     }
 }
 
-/// Reads all records again whenever changes were missed, for as long as the process runs.
-pub(in crate::actor) fn start(world: &Arc<World>) {
-    supervise(world, "leases by session", |world| async move {
-        let mut missed = world.sessions.bonds.missed.subscribe();
-        loop {
-            if world.sessions.bonds.are_whole() {
-                let read = world.sessions.bonds.read.get();
-                let _ = missed.wait_for(|missed| *missed != read).await;
-            }
-            if world.breaks(Mutant::BondsNotReadAnew) {
-                world.sessions.bonds.complete(world.sessions.bonds.missed.get());
-            } else if let Err(error) = read_all(&world, |_, _| {}).await {
-                tracing::warn!(%error, "cannot search for the leases of sessions; retrying");
-                tokio::time::sleep(RETRY).await;
-            }
-        }
-    });
-}
-
-/// Reads every record once and shows each to the caller; `None` stands for one that cannot be interpreted. If the store
-/// has already read them, only its result is used, and no record is shown.
-///
-/// # Errors
-/// Errors of the store.
-pub(crate) async fn read_all(
-    world: &World,
-    mut each: impl FnMut(&Key, Option<&Record>),
-) -> Result<(), StoreError> {
-    let bonds = &world.sessions.bonds;
-    let missed = bonds.missed.get();
-    bonds.kept.clear();
-    match world.store.take_ties() {
-        Some(ties) => ties.into_iter().for_each(|tie| bonds.heard(Some(tie))),
-        None => {
-            look(world, |key, record| {
-                bonds.heard(record.and_then(|record| Tie::of_record(key, record)));
-                each(key, record);
-            })
-            .await?;
-        }
-    }
-    bonds.complete(missed);
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn tie(kept: bool, seq: u64) -> Option<Tie> {
