@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{StreamExt, stream};
 
 use crate::{
-    actor::{coordinator::Coordinator, pools::Pool, session::ask_handover},
+    actor::{coordinator::Coordinator, pools::Pool, sessions::ask_handover},
     lease::{Answer, Key, Moment, Nonce, balance::Damping},
 };
 

@@ -47,7 +47,7 @@ impl Node {
         }
         let now = self.coordinator.clock.now();
         let nonce = self.coordinator.entropy.nonce();
-        let load = self.coordinator.homed.load(Ordering::Relaxed);
+        let load = self.coordinator.homed();
         let (expected, record) = self.with(|membership| membership.renewal(now, nonce, load));
         let record = NodeRecord { rules: self.coordinator.rules_digest(), ..record };
         if self.coordinator.breaks(Mutant::PromiseBySentRecord) {

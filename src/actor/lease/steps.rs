@@ -66,12 +66,7 @@ impl LeaseActor {
         self.rearm(now, ctx);
     }
 
-    pub(super) fn perform(
-        &mut self,
-        now: Moment,
-        effects: Effects<Reply>,
-        ctx: &mut Context<Self>,
-    ) {
+    pub(super) fn perform(&self, now: Moment, effects: Effects<Reply>, ctx: &mut Context<Self>) {
         for effect in effects {
             match effect {
                 Effect::Write(write) => self.write(now, write, ctx),

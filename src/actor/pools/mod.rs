@@ -25,7 +25,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-pub(in crate::actor) use self::pool::{Name, Pool};
+pub(in crate::actor) use self::pool::Pool;
 use self::{fact::Fact, state::State};
 pub use self::{
     pool::Joined,

@@ -238,3 +238,66 @@ impl Registry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use actix::{Actor, Handler};
+    use tokio::{sync::mpsc, task::LocalSet};
+
+    use super::*;
+    use crate::clock::ManualClock;
+
+    struct Listener {
+        _exit_notice: ExitNotice,
+    }
+
+    impl Actor for Listener {
+        type Context = actix::Context<Self>;
+    }
+
+    impl Handler<Mail> for Listener {
+        type Result = ();
+
+        fn handle(&mut self, _: Mail, _: &mut Self::Context) {}
+    }
+
+    fn registry(arbiters: Arbiters, clock: &Arc<ManualClock>) -> Registry {
+        let (deaths, _) = mpsc::unbounded_channel();
+        let start = |birth: Birth<'_>| {
+            Some(Listener { _exit_notice: birth.exit_notice }.start().recipient())
+        };
+        Registry::new(Arc::new(arbiters), clock.clone(), deaths, Box::new(start))
+    }
+
+    fn key() -> Key {
+        Key::new("k").expect("a key")
+    }
+
+    #[test]
+    fn a_key_rests_until_its_time() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        LocalSet::new().block_on(&runtime, async {
+            let clock = Arc::new(ManualClock::new());
+            let registry = registry(Arbiters::here(), &clock);
+            assert_eq!(registry.start(&key()), Ok(()));
+            let until = clock.now() + Duration::from_secs(10);
+            registry.rest(&key(), 0, until);
+            assert_eq!(registry.post("k", Mail::Nudge), Err(Unreachable::Resting(until)));
+            assert!(!registry.contains("k"));
+            clock.advance(Duration::from_secs(10));
+            assert_eq!(registry.post("k", Mail::Nudge), Ok(()));
+            assert!(!registry.retire(&key(), 0), "another actor runs");
+            assert!(registry.retire(&key(), 1));
+        });
+    }
+
+    #[test]
+    fn a_key_that_finds_no_arbiter_stays_inherited() {
+        let registry = registry(Arbiters::new(1), &Arc::new(ManualClock::new()));
+        registry.inherit(key());
+        assert_eq!(registry.start(&key()), Err(Unreachable::NoArbiter));
+        assert!(registry.is_unseen("k") && registry.is_empty());
+    }
+}

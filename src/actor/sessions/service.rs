@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::sessions::Sessions;
+use super::known::Sessions;
 use crate::actor::{environment::Environment, pools::Pools, runtime::registry::Registry};
 
 /// What the tasks and operations of sessions work with.
