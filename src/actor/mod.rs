@@ -1,5 +1,17 @@
 //! Everything with a mailbox: the lease actors, their supervisor, the registry that finds them, the bus that publishes
-//! ownership changes, and the actors of the fence plugins.
+//! ownership changes, and the actors of the fence plugins; and the tasks of a node beside them.
+//!
+//! The rooms, from top to bottom. Each may use those below its line, and the [`Coordinator`] those below its own.
+//!
+//! | room | holds |
+//! | --- | --- |
+//! | `supervision` | replaces dead actors; announces what the store committed |
+//! | `lease`, `cluster`, `balancer` | the actor of a key; this node among the others; moves leases between the members of pools |
+//! | [`Coordinator`] | what all of them share |
+//! | `sessions`, `leftovers` | what a node knows of sessions and does for them; what it removes in the background |
+//! | `pools`, `plugins` | what a node knows of pools; the actors of fence plugins |
+//! | `runtime` | threads, the registry, the way to ask an actor, the bus, tasks that must not end |
+//! | `environment`, `mail` | store, clock, policies, limits; what lease actors are sent, and where their answers go |
 //!
 //! Guarantees: at any time one actor answers for a key. A caller's message is handled, or its reply channel closes;
 //! then the caller may ask again, because a nonce identifies an acquire. The successor of a dead actor starts from the
@@ -10,52 +22,42 @@
 //!
 //! Assumes: panics unwind. Arbiters live as long as the process.
 
-mod arbiters;
-pub(crate) mod bonds;
-mod bus;
-mod exit_notice;
-pub(crate) mod forgotten;
-mod gate;
-mod handovers;
-mod health_checks;
+mod balancer;
+mod cluster;
+mod coordinator;
+mod environment;
 mod lease;
-mod node;
-pub(crate) mod orders;
-mod outcomes;
-mod places;
+mod leftovers;
+mod mail;
 mod plugins;
-mod policy_table;
-pub(crate) mod pools;
-mod reach;
-mod registry;
-mod reply;
-mod roster;
-pub(crate) mod session_cleanup;
+mod pools;
+mod runtime;
 mod sessions;
-mod supervisor;
-mod sweep;
-mod tasks;
-pub(crate) mod unheard;
-pub mod watch;
-mod world;
+mod supervision;
 
-pub use arbiters::{Arbiters, claim_this_thread};
-pub use bus::{Bus, Heard, Published, Subscriber, TooManySubscribers};
-pub use handovers::Handovers;
-use lease::LeaseActor;
-pub use lease::Mail;
-pub use node::Node;
-pub use orders::{Asked, Unanswered};
-pub use plugins::{FenceOutcome, NamedPlugin, PluginLimits, Plugins, Report};
-pub use policy_table::PolicyTable;
-pub use pools::{Joined, MemberView, PoolView, Pools, Reservation, Share};
-pub use reach::{Reach, Target};
-pub use registry::{Registry, Unreachable};
-pub use reply::{AnyHeard, AnyWait, Place, Reply, Vacated};
-pub use roster::NodeView;
-pub use sessions::{Session, Sessions};
-pub use supervisor::{Stop, Supervisor, SupervisorAddr};
-pub(crate) use supervisor::{awaken, inherit};
-pub use world::{Limits, World};
+pub(crate) use balancer::start as start_balancer;
+pub use cluster::{Node, NodeView};
+pub use coordinator::Coordinator;
+pub use environment::{
+    Environment, Limits, PolicyTable,
+    reach::{Reach, Target},
+};
 #[cfg(any(test, feature = "testing"))]
-pub use world::{Promise, Witnessed};
+pub use environment::{Promise, Witnessed};
+pub(crate) use lease::lease_actors;
+pub use mail::{AnyHeard, AnyWait, Mail, Place, Reply, Vacated};
+pub use plugins::{FenceOutcome, NamedPlugin, PluginLimits, Plugins, Report};
+pub use pools::{Joined, MemberView, PoolView, Pools, Reservation, Share};
+pub use runtime::{
+    arbiters::{Arbiters, claim_this_thread},
+    ask::{Asked, Unanswered},
+    bus::{Bus, Heard, Published, Subscriber, TooManySubscribers},
+    registry::{Registry, Unreachable},
+    watch,
+};
+pub use sessions::{Handovers, Session, SessionService, Sessions};
+pub(crate) use sessions::{
+    ask_handover, ask_to_drain, read_bonds, revoke, start as start_sessions,
+};
+pub use supervision::{Stop, Supervisor, SupervisorAddr};
+pub(crate) use supervision::{awaken, inherit};

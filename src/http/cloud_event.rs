@@ -10,7 +10,7 @@ use super::{
     server::{App, Source},
 };
 use crate::{
-    actor::World,
+    actor::Coordinator,
     clock::rfc3339,
     lease::{DEFAULT_POOL, Revision},
     store::{Committed, Position},
@@ -131,7 +131,7 @@ pub struct Setting {
 
 impl Setting {
     /// The setting as the node knows it now.
-    pub fn of(world: &World, committed: &Committed) -> Self {
+    pub fn of(world: &Coordinator, committed: &Committed) -> Self {
         Self {
             writer: (!world.is_own(committed.node)).then(|| world.url_of(committed.node)),
             pool: world.pool_of(committed.key.as_str()),

@@ -1,7 +1,7 @@
 //! Selects the events that a subscriber wants.
 
 use super::{events::EventsQuery, problem::Problem};
-use crate::{actor::World, lease::ChangeKind, store::Committed};
+use crate::{actor::Coordinator, lease::ChangeKind, store::Committed};
 
 /// The events that a subscriber wants.
 pub struct Filter {
@@ -27,7 +27,7 @@ impl Filter {
     }
 
     /// Whether the subscriber gets this change.
-    pub fn wants(&self, world: &World, committed: &Committed) -> bool {
+    pub fn wants(&self, world: &Coordinator, committed: &Committed) -> bool {
         if committed.key.is_session() {
             return false;
         }

@@ -4,7 +4,7 @@ use futures_util::{StreamExt, stream};
 
 use super::{AdminError, Asked, Invalid, Manager, SessionView, Trouble};
 use crate::{
-    actor::orders,
+    actor,
     clock::HashSet,
     lease::{
         Answer, Key, MAX_KEY_BYTES, MAX_PIN_BYTES, Owner, Request, Revoke, State, Tenure, View,
@@ -44,7 +44,7 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<u64, AdminError> {
         check_text("reason", &revoke.reason, MAX_REASON_BYTES)?;
-        let answer = orders::revoke(&self.world, key, revoke, asked.into()).await;
+        let answer = actor::revoke(&self.world.session_service, key, revoke, asked.into()).await;
         let answer = answer.map_err(|why| self.unanswered(why))?;
         match answer {
             Answer::Revoked(ends_in_ms) => Ok(ends_in_ms),
@@ -286,7 +286,8 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<(), AdminError> {
         check_text("reason", reason, MAX_REASON_BYTES)?;
-        let answer = self.world.ask_handover(key, reason, actor, asked.into()).await;
+        let service = &self.world.session_service;
+        let answer = actor::ask_handover(service, key, reason, actor, asked.into()).await;
         match answer.map_err(|why| self.unanswered(why))? {
             Answer::Done(_) => Ok(()),
             Answer::NotHeld(view) => Err(AdminError::NotHeld(view)),

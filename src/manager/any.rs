@@ -425,7 +425,7 @@ impl Manager {
         };
         let (sender, receiver) = oneshot::channel();
         let mail = Mail::Shuffle(keys.len(), sender);
-        let posted = self.world.registry.post(&self.world, lead.as_str(), mail).is_ok();
+        let posted = self.world.registry.post(lead.as_str(), mail).is_ok();
         let shuffle = match if posted { receiver.await.ok() } else { None } {
             Some(shuffle) => shuffle,
             None => Chance::new(self.world.entropy.next_u64()).permutation(keys.len()),

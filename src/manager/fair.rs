@@ -17,7 +17,10 @@ use super::{
     unheard::Unheard,
 };
 use crate::{
-    actor::{Reservation, Share, pools::settle, watch},
+    actor::{
+        Reservation, Share,
+        watch::{self, settle},
+    },
     lease::{Bond, Key, Moment, Order},
 };
 

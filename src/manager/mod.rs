@@ -47,7 +47,7 @@ pub(crate) use sessions::check_progress;
 pub use sessions::{Asks, MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};
 
 use crate::{
-    actor::{Node, NodeView, Unanswered, World, watch},
+    actor::{Coordinator, Node, NodeView, Unanswered, watch},
     clock::DashMap,
     lease::{
         Acquire, Answer, Bond, ChangeKind, Grant, Key, Moment, Nonce, Owner, Policy, Refusal,
@@ -80,7 +80,7 @@ pub struct CallLimits {
 
 /// A coordinator of leases.
 pub struct Manager {
-    world: Arc<World>,
+    world: Arc<Coordinator>,
     limits: CallLimits,
     draining: watch::Sender<bool>,
     /// Request ids of acquire-any calls that are being served.
@@ -142,7 +142,7 @@ impl Manager {
 
     /// The state that the actors share; for the HTTP handlers and the tests.
     #[must_use]
-    pub fn world(&self) -> &Arc<World> {
+    pub fn world(&self) -> &Arc<Coordinator> {
         &self.world
     }
 
@@ -426,7 +426,7 @@ impl Manager {
         asked: Asked,
         make: impl Fn() -> Request,
     ) -> Result<Answer, Trouble> {
-        match self.world.ask(key, asked, make).await.map_err(|why| self.unanswered(why))? {
+        match self.world.registry.ask(key, asked, make).await.map_err(|why| self.unanswered(why))? {
             Answer::Elsewhere(node) => Err(self.elsewhere(node)),
             Answer::Lapsed if self.is_draining() => Err(Trouble::Draining),
             answer => Ok(answer),

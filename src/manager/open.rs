@@ -7,7 +7,10 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::{CallLimits, Manager};
 use crate::{
-    actor::{self, Arbiters, Limits, NamedPlugin, Node, Registry, Supervisor, World, watch},
+    actor::{
+        self, Arbiters, Coordinator, Environment, Limits, NamedPlugin, Node, Registry, Supervisor,
+        watch,
+    },
     clock::{Clock, Entropy, dash_map},
     lease::{Moment, NodeContext, Policies, Rules, StoreError},
     store::{Health, LeaseStore},
@@ -84,29 +87,31 @@ impl Manager {
             rules: parts.rules,
         };
         let (deaths, exit_notices) = mpsc::unbounded_channel();
-        let world = Arc::new(World::new(
+        let environment = Environment::new(
             parts.store,
-            parts.clock,
+            parts.clock.clone(),
             parts.entropy,
             terms,
             parts.actors,
-            Registry::new(parts.arbiters),
             parts.metrics,
             parts.ownership_log,
-            deaths,
             parts.locked_at,
-            parts.plugins,
-        ));
-        actor::session_cleanup::start(&world);
-        actor::unheard::start(&world);
-        actor::forgotten::start(&world);
+        );
+        let world = Arc::new_cyclic(|world| {
+            let start_actor = actor::lease_actors(world.clone());
+            let registry = Registry::new(parts.arbiters, parts.clock, deaths, start_actor);
+            Coordinator::new(environment, registry, parts.plugins)
+        });
+        actor::start_sessions(&world.session_service);
+        world.unheard.start();
+        world.forgotten.start();
         let inherited = if shared { Vec::new() } else { actor::inherit(&world).await? };
         let supervisor = Supervisor::new(world.clone(), exit_notices).start();
         // Must start after the feed was taken, so that changes made during its search are not missed.
-        actor::pools::start(&world);
+        actor::start_balancer(&world);
         if shared {
             // This also must come after the feed was taken.
-            actor::bonds::read_all(&world, |_, _| {}).await?;
+            actor::read_bonds(&world, &world.sessions, |_, _| {}).await?;
         }
         let node = shared.then(|| Node::new(world.clone(), &parts.url, parts.node_ttl));
         if let Some(node) = &node {

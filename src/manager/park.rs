@@ -44,7 +44,7 @@ impl Manager {
                 owner_unreachable: false,
             };
             // A key that cannot be reached drops the place, and is tried again.
-            let _ = self.world.registry.post(&self.world, keys[place].as_str(), Mail::Call(call));
+            let _ = self.world.registry.post(keys[place].as_str(), Mail::Call(call));
         };
         (0..keys.len()).for_each(queue_up);
         let left = until.since(self.now());

@@ -6,7 +6,7 @@ use super::{
     AcquireOne, Asked, HolderError, Invalid, MAX_VALUE_BYTES, Manager, Trouble, error::SessionError,
 };
 use crate::{
-    actor::Session,
+    actor::{Session, ask_to_drain},
     lease::{
         Answer, Bond, Heartbeat, Holdings, Key, Lost, Nonce, Owner, Release, SessionId,
         SessionSpec, State, Token, View,
@@ -168,7 +168,7 @@ impl Manager {
         actor: &str,
         asked: Asked,
     ) -> Result<Answer, Trouble> {
-        let answer = self.world.ask_to_drain(session, pool, actor, asked).await;
+        let answer = ask_to_drain(&self.world.session_service, session, pool, actor, asked).await;
         match answer.map_err(|why| self.unanswered(why))? {
             Answer::Elsewhere(node) => Err(self.elsewhere(node)),
             answer => Ok(answer),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::{
-    actor::World,
+    actor::Coordinator,
     lease::{Grant, Key, LeaseId},
 };
 
@@ -19,7 +19,7 @@ pub(super) struct Unheard {
 
 impl Unheard {
     /// `marked`: the call has a request id, so its caller may ask for the grant again.
-    pub fn new(world: &Arc<World>, key: Key, grant: Grant, marked: bool) -> Self {
+    pub fn new(world: &Arc<Coordinator>, key: Key, grant: Grant, marked: bool) -> Self {
         let proof = (!marked).then(|| (world.clone(), key.clone(), grant.lease_id));
         Self { key, grant, back: GiveBack(proof) }
     }
@@ -33,7 +33,7 @@ impl Unheard {
 }
 
 /// Releases a lease when it is dropped.
-struct GiveBack(Option<(Arc<World>, Key, LeaseId)>);
+struct GiveBack(Option<(Arc<Coordinator>, Key, LeaseId)>);
 
 impl Drop for GiveBack {
     fn drop(&mut self) {

@@ -32,8 +32,8 @@ pub async fn inject_panic(
 ) -> HttpResponse {
     match key(&body.0.key) {
         Ok(key) => {
-            let world = app.manager.world();
-            let injected = world.registry.post(world, key.as_str(), Mail::Panic).is_ok();
+            let registry = &app.manager.world().registry;
+            let injected = registry.post(key.as_str(), Mail::Panic).is_ok();
             json(&request, StatusCode::OK, &Injected { injected })
         }
         Err(problem) => problem.respond(&request),

@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{
-    super::plugins::{FenceOutcome, Report},
-    LeaseActor, Mail,
-};
+use super::actor::LeaseActor;
 use crate::{
+    actor::{
+        mail::Mail,
+        plugins::{FenceOutcome, Report},
+    },
     lease::{FenceReport, FenceResult, FenceRun},
     plugin::FenceOrder,
 };
@@ -14,8 +15,8 @@ use crate::{
 impl LeaseActor {
     /// Passes a fence to its plugin. The report comes back as mail.
     pub(super) fn fence(&self, run: FenceRun) {
-        let key = self.exit_notice.key().clone();
-        let policy = self.world.terms().policies.of(key.as_str()).clone();
+        let key = self.key().clone();
+        let policy = self.coordinator.terms().policies.of(key.as_str()).clone();
         let (plugin, token) = (run.plugin, run.token);
         let order = FenceOrder {
             key: key.clone(),
@@ -26,7 +27,7 @@ impl LeaseActor {
             pool: policy.pool.clone(),
             attempt: 1,
         };
-        let (world, name) = (Arc::downgrade(&self.world), plugin.clone());
+        let (registry, name) = (Arc::downgrade(&self.coordinator.registry), plugin.clone());
         let report = Report::new(move |outcome| {
             let outcome = match outcome {
                 FenceOutcome::Confirmed => FenceResult::Confirmed,
@@ -34,11 +35,11 @@ impl LeaseActor {
                 FenceOutcome::Interrupted => FenceResult::Interrupted,
             };
             let report = FenceReport { plugin: name, token, outcome };
-            if let Some(world) = world.upgrade() {
-                let _ = world.registry.post(&world, key.as_str(), Mail::Fenced(report));
+            if let Some(registry) = registry.upgrade() {
+                let _ = registry.post(key.as_str(), Mail::Fenced(report));
             }
         });
         let budget = Duration::from_millis(run.timeout_ms);
-        self.world.plugins.order(&plugin, order, budget, report);
+        self.coordinator.plugins.order(&plugin, order, budget, report);
     }
 }

@@ -2,18 +2,21 @@
 
 use actix::{AsyncContext, Context};
 
-use super::{
-    super::gate::{self, Permit},
-    LeaseActor, Mail,
+use super::actor::LeaseActor;
+use crate::{
+    actor::mail::{
+        Mail,
+        gate::{self, Permit},
+    },
+    lease::{Input, Moment, SessionOver},
 };
-use crate::lease::{Input, Moment, SessionOver};
 
 impl LeaseActor {
     /// Keeps one lazy timer. It is only moved when it would fire too late. When it fires early, it is set again.
     pub(super) fn rearm(&mut self, now: Moment, ctx: &mut Context<Self>) {
         let Some(lease) = &self.lease else { return };
         let wake = if lease.is_idle() {
-            now + self.world.limits.passivate_after
+            now + self.coordinator.limits.passivate_after
         } else {
             lease.next_wake()
         };
@@ -32,7 +35,7 @@ impl LeaseActor {
 
     fn fired(&mut self, ctx: &mut Context<Self>) {
         let Some((armed, _)) = self.timer.take() else { return };
-        let now = self.world.now();
+        let now = self.coordinator.now();
         let Some(lease) = &self.lease else { return };
         if lease.is_idle() && now >= armed {
             self.retire(ctx);
@@ -78,7 +81,7 @@ impl LeaseActor {
     }
 
     pub(super) fn take_turn(&mut self, permit: Permit, ctx: &mut Context<Self>) {
-        let reading = self.world.reading();
+        let reading = self.coordinator.reading();
         if self.lease.as_ref().is_some_and(|lease| reading.0 >= lease.next_wake()) {
             self.permit = Some(permit);
             self.step_at(reading, Input::Tick, ctx);

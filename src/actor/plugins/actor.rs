@@ -8,9 +8,9 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{PluginLimits, Report, order::Order, worker::Worker};
+use super::{limits::PluginLimits, order::Order, report::Report, worker::Worker};
 use crate::{
-    actor::exit_notice::ExitNotice,
+    actor::runtime::exit_notice::ExitNotice,
     clock::{Chance, Clock},
     lease::Moment,
     plugin::{FenceOrder, FencePlugin},

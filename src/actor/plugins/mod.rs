@@ -11,12 +11,12 @@
 //! plugin must not block.
 
 mod actor;
+mod limits;
 mod order;
 mod report;
 mod worker;
 
 use std::{
-    collections::VecDeque,
     sync::{
         Arc, Mutex, PoisonError, RwLock, Weak,
         atomic::{AtomicU64, Ordering},
@@ -31,13 +31,18 @@ use tokio::sync::{
 };
 
 use self::actor::{Exchange, Fence, PluginActor, Retire, Surroundings};
-pub use self::report::{FenceOutcome, Report};
-use super::exit_notice::{Death, ExitNotice};
+pub use self::{
+    limits::PluginLimits,
+    report::{FenceOutcome, Report},
+};
 use crate::{
+    actor::runtime::{
+        exit_notice::{Death, ExitNotice},
+        restarts::Restarts,
+    },
     clock::{Clock, HashMap},
     lease::Moment,
     plugin::{FenceOrder, FencePlugin},
-    settings,
     telemetry::Metrics,
 };
 
@@ -48,30 +53,6 @@ const RESTART_WINDOW: Duration = Duration::from_secs(10);
 
 /// The log reports a missing plugin at most once in this time.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
-
-/// The limits of a plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PluginLimits {
-    /// How long one try may take.
-    pub timeout: Duration,
-    /// How often a failed order is tried again.
-    pub retries: u32,
-    /// How many orders are worked on at once. More orders wait.
-    pub concurrency: usize,
-}
-
-impl Default for PluginLimits {
-    fn default() -> Self {
-        Self { timeout: Duration::from_secs(10), retries: 3, concurrency: 32 }
-    }
-}
-
-impl From<&settings::Plugin> for PluginLimits {
-    fn from(plugin: &settings::Plugin) -> Self {
-        let settings::Plugin { timeout, retries, concurrency, .. } = *plugin;
-        Self { timeout, retries, concurrency }
-    }
-}
 
 /// A plugin with its name and limits.
 pub type NamedPlugin = (String, Arc<dyn FencePlugin>, PluginLimits);
@@ -121,9 +102,9 @@ impl Plugins {
             Some(home) => drop(home.spawn(supervising)),
             None => drop(actix::spawn(supervising)),
         }
-        let plugins_ = Self(inner);
-        plugins_.replace(plugins);
-        plugins_
+        let made = Self(inner);
+        made.replace(plugins);
+        made
     }
 
     /// Replaces the set of plugins, as a reload does. A plugin that keeps its name continues its orders in progress,
@@ -242,16 +223,10 @@ impl Inner {
 
 /// Replaces dead actors at once. One that dies too often rests first.
 async fn supervise(plugins: Weak<Inner>, mut deaths: UnboundedReceiver<Death<Arc<str>>>) {
-    let mut restarts: HashMap<Arc<str>, VecDeque<Moment>> = HashMap::default();
+    let mut restarts = Restarts::new(RESTART_INTENSITY, RESTART_WINDOW);
     while let Some(death) = deaths.recv().await {
         let Some(inner) = plugins.upgrade() else { return };
-        let now = inner.surroundings.clock.now();
-        let times = restarts.entry(death.key.clone()).or_default();
-        while times.front().is_some_and(|first| *first < now - RESTART_WINDOW) {
-            times.pop_front();
-        }
-        times.push_back(now);
-        if times.len() <= RESTART_INTENSITY {
+        if !restarts.exceeds(&death.key, inner.surroundings.clock.now()) {
             inner.succeed(&death);
             continue;
         }

@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::sleep};
 
 use super::{
-    FenceOutcome, PluginLimits,
+    limits::PluginLimits,
+    report::FenceOutcome,
     worker::{Tried, Worker},
 };
 use crate::{

@@ -9,9 +9,11 @@
 //! Assumes: the supervisor reports every committed change in the order of the feed. A change costs one lookup of a key.
 //! Nothing is kept about keys whose pool no session joined.
 
-mod balancer;
+mod fact;
 mod pool;
+mod reading;
 mod shares;
+mod state;
 
 use std::{
     sync::{
@@ -23,15 +25,18 @@ use std::{
 
 use tokio::sync::Notify;
 
-pub(crate) use balancer::start;
-pub use pool::Joined;
-use pool::{Fact, Name, Pool};
-pub use shares::{MemberView, PoolView, Share};
-
-use super::{World, watch};
+pub(in crate::actor) use self::pool::Pool;
+use self::{fact::Fact, state::State};
+pub use self::{
+    pool::Joined,
+    shares::{MemberView, PoolView, Share},
+};
 use crate::{
-    clock::{HashMap, HashSet},
-    lease::{ChangeKind, Key, Moment, Nonce, Owner, Record, SessionSpec, Token},
+    actor::{
+        environment::Environment,
+        runtime::watch::{self, settle},
+    },
+    lease::{ChangeKind, Key, Moment, Nonce, Owner, SessionSpec, Token},
     store::Committed,
 };
 
@@ -42,64 +47,11 @@ pub struct Pools {
     in_use: AtomicBool,
     state: Mutex<State>,
     /// Wakes the task that completes the view.
-    work: Notify,
+    pub(in crate::actor) work: Notify,
     /// Wakes the task that makes plans.
-    planned: Notify,
+    pub(in crate::actor) planned: Notify,
     /// How often a resync of everything was requested.
     doubts: AtomicU64,
-}
-
-#[derive(Default)]
-struct State {
-    pools: HashMap<Name, Pool>,
-    /// The pool of each session that joined one.
-    joined: HashMap<Nonce, Name>,
-    /// Sessions of other nodes whose records must still be read.
-    arrivals: HashSet<Nonce>,
-    /// Sessions that ended while records of sessions are being read; otherwise `None`.
-    ended: Option<HashSet<Nonce>>,
-    /// All sessions are known.
-    searched: bool,
-}
-
-/// Whether a record says that its holder was asked to hand over. For a session's record, this means all its leases.
-fn was_asked(record: &Record) -> bool {
-    record.handover.is_some()
-}
-
-impl State {
-    fn join(&mut self, digest: Nonce, name: &str, joined: Joined) {
-        let known = self.pools.get_key_value(name).map(|(name, _)| name.clone());
-        let name = known.unwrap_or_else(|| name.into());
-        self.pools.entry(name.clone()).or_default().join(digest, joined);
-        self.joined.insert(digest, name);
-    }
-
-    fn leave(&mut self, digest: Nonce) {
-        self.arrivals.remove(&digest);
-        if let Some(ended) = &mut self.ended {
-            ended.insert(digest);
-        }
-        if let Some(name) = self.joined.remove(&digest)
-            && let Some(pool) = self.pools.get_mut(&name)
-        {
-            pool.leave(digest);
-        }
-    }
-
-    /// Notes what the record of a living session says.
-    fn read(&mut self, digest: Nonce, record: &Record) {
-        let (Some(spec), Some(tenure)) = (&record.spec, &record.tenure) else { return };
-        let Some(name) = &spec.pool else { return };
-        let joined = Joined {
-            owner: tenure.owner.clone(),
-            weight: spec.weight,
-            capacity: spec.capacity,
-            node: record.node,
-            draining: was_asked(record),
-        };
-        self.join(digest, name, joined);
-    }
 }
 
 impl Pools {
@@ -107,8 +59,35 @@ impl Pools {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Changes a pool, if a session joined it.
+    pub(in crate::actor) fn change<T>(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut Pool) -> T,
+    ) -> Option<T> {
+        self.state().pools.get_mut(name).map(change)
+    }
+
+    /// Changes a pool, if a session joined it and all of it is known.
+    pub(in crate::actor) fn change_known<T>(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut Pool) -> T,
+    ) -> Option<T> {
+        let mut state = self.state();
+        let searched = state.searched;
+        let pool = state.pools.get_mut(name).filter(|pool| searched && pool.surveyed.get());
+        pool.map(change)
+    }
+
     /// This node became the home node of a session: it was just made, or adopted.
-    pub(super) fn arrived(&self, digest: Nonce, owner: &Owner, spec: &SessionSpec, node: Nonce) {
+    pub(in crate::actor) fn arrived(
+        &self,
+        digest: Nonce,
+        owner: &Owner,
+        spec: &SessionSpec,
+        node: Nonce,
+    ) {
         let Some(name) = spec.pool.as_deref() else { return };
         let mut state = self.state();
         // The feed reports that a session drains, and that is never undone.
@@ -122,18 +101,23 @@ impl Pools {
     }
 
     /// Whether a session is a member of a pool, as far as this node knows.
-    pub(super) fn has(&self, digest: Nonce) -> bool {
+    pub(in crate::actor) fn has(&self, digest: Nonce) -> bool {
         self.state().joined.contains_key(&digest)
     }
 
     /// A session was found to be over.
-    pub(super) fn left(&self, digest: Nonce) {
+    pub(in crate::actor) fn left(&self, digest: Nonce) {
         self.state().leave(digest);
         self.work.notify_one();
     }
 
     /// Handles a change from the feed.
-    pub(super) fn heard(&self, world: &World, committed: &Committed, own: bool) {
+    pub(in crate::actor) fn heard(
+        &self,
+        environment: &Environment,
+        committed: &Committed,
+        own: bool,
+    ) {
         let Committed { key, change, .. } = committed;
         if let Some(digest) = key.session() {
             return self.heard_of_session(digest, change.kind, own);
@@ -141,55 +125,37 @@ impl Pools {
         if !self.in_use.load(Ordering::Acquire) {
             return;
         }
+        let rules = environment.rules();
+        let policy = rules.of(key.as_str()).0;
         if change.kind == ChangeKind::Forgotten {
-            let name = world.rules().of(key.as_str()).0.pool.clone();
-            if let Some(pool) = self.state().pools.get_mut(&name) {
-                pool.forget(key, change.token);
-            }
+            self.change(&policy.pool, |pool| pool.forget(key, change.token));
             return;
         }
-        let rules = world.rules();
-        let (policy, name) = {
-            let of = rules.of(key.as_str()).0;
-            (of.lock_delay_ms, &of.pool)
-        };
-        let Some(fact) = Fact::of_change(change, Duration::from_millis(policy.into())) else {
-            return;
-        };
-        let mut state = self.state();
-        if let Some(pool) = state.pools.get_mut(name) {
-            pool.learn(key, fact, world.clock.now());
-            drop(state);
+        let lock_delay = Duration::from_millis(policy.lock_delay_ms.into());
+        let Some(fact) = Fact::of_change(change, lock_delay) else { return };
+        let learn = |pool: &mut Pool| pool.learn(key, fact, environment.clock.now());
+        if self.change(&policy.pool, learn).is_some() {
             self.work.notify_one();
         }
     }
 
     fn heard_of_session(&self, digest: Nonce, kind: ChangeKind, own: bool) {
         let mut state = self.state();
-        if kind.ends_tenure() {
-            state.leave(digest);
-        } else if kind == ChangeKind::Granted && !own {
+        match kind {
+            kind if kind.ends_tenure() => state.leave(digest),
             // For its own sessions a node calls `arrived`.
-            state.arrivals.insert(digest);
-        } else if kind == ChangeKind::HandoverRequested {
-            if let Some(name) = state.joined.get(&digest).cloned()
-                && let Some(pool) = state.pools.get_mut(&name)
-                && let Some(member) = pool.members.get(&digest)
-            {
-                let joined = Joined { draining: true, ..member.clone() };
-                pool.join(digest, joined);
-            } else {
+            ChangeKind::Granted if !own => {
                 state.arrivals.insert(digest);
             }
-        } else {
-            return;
+            ChangeKind::HandoverRequested => state.drains(digest),
+            _ => return,
         }
         drop(state);
         self.work.notify_one();
     }
 
     /// Some changes were missed, or other keys belong to the pools now: everything is read again.
-    pub(super) fn doubt(&self) {
+    pub(in crate::actor) fn doubt(&self) {
         self.doubts.fetch_add(1, Ordering::AcqRel);
         let mut state = self.state();
         state.searched = false;
@@ -215,8 +181,7 @@ impl Pools {
     /// A member's share and how much it holds. Keys in `named` that were never granted count as the pool's.
     #[must_use]
     pub fn share(&self, name: &str, digest: Nonce, named: &[Key]) -> Share {
-        let mut state = self.state();
-        state.pools.get_mut(name).map(|pool| pool.share(digest, named)).unwrap_or_default()
+        self.change(name, |pool| pool.share(digest, named)).unwrap_or_default()
     }
 
     /// Reserves up to `most` of the places that a member may still fill, until the guard is dropped.
@@ -228,9 +193,7 @@ impl Pools {
         named: &'a [Key],
         most: usize,
     ) -> Option<Reservation<'a>> {
-        let mut state = self.state();
-        let places = state.pools.get_mut(name)?.reserve(digest, named, most);
-        drop(state);
+        let places = self.change(name, |pool| pool.reserve(digest, named, most))?;
         (places > 0).then_some(Reservation { pools: self, name, digest, named, places })
     }
 
@@ -247,9 +210,7 @@ impl Pools {
         digest: Nonce,
         unclaimed: &'a [Key],
     ) -> Option<Reservation<'a>> {
-        let mut state = self.state();
-        let places = state.pools.get_mut(name)?.reserve_beyond(digest, unclaimed.len());
-        drop(state);
+        let places = self.change(name, |pool| pool.reserve_beyond(digest, unclaimed.len()))?;
         (places > 0).then_some(Reservation { pools: self, name, digest, named: unclaimed, places })
     }
 
@@ -296,25 +257,13 @@ impl Pools {
 
     /// A call at this node was granted a key under a session. The feed has not reported it yet.
     pub fn granted(&self, name: &str, key: &Key, digest: Nonce, token: Token, now: Moment) {
-        if let Some(pool) = self.state().pools.get_mut(name) {
-            pool.granted(key, digest, token, now);
-        }
+        self.change(name, |pool| pool.granted(key, digest, token, now));
     }
 
     /// A pool as shown to operators. `None` if no session joined it, or while not all of it is known.
     #[must_use]
     pub fn view(&self, name: &str) -> Option<PoolView> {
-        let mut state = self.state();
-        let searched = state.searched;
-        let pool = state.pools.get_mut(name)?;
-        let known = searched && pool.surveyed.get();
-        known.then(|| pool.view())
-    }
-}
-
-impl State {
-    fn member(&self, digest: Nonce) -> Option<&Joined> {
-        self.pools.get(self.joined.get(&digest)?)?.members.get(&digest)
+        self.change_known(name, Pool::view)
     }
 }
 
@@ -337,9 +286,7 @@ impl Reservation<'_> {
     }
 
     fn give_back(&self, places: usize) {
-        if let Some(pool) = self.pools.state().pools.get_mut(self.name) {
-            pool.give_back(self.digest, places);
-        }
+        self.pools.change(self.name, |pool| pool.give_back(self.digest, places));
     }
 
     /// Resolves when the member's share falls below what it holds and has reserved, or when the counter that
@@ -347,9 +294,9 @@ impl Reservation<'_> {
     pub async fn lapsed(&self, opened: u64) {
         let Some(mut changes) = self.pools.changes(self.name) else { return };
         let stays = || {
-            let mut state = self.pools.state();
-            let pool = state.pools.get_mut(self.name);
-            pool.is_some_and(|pool| pool.opened() == opened && pool.fits(self.digest, self.named))
+            let fits =
+                |pool: &mut Pool| pool.opened() == opened && pool.fits(self.digest, self.named);
+            self.pools.change(self.name, fits).unwrap_or(false)
         };
         loop {
             if !stays() || settle(&mut changes).await.is_err() {
@@ -363,18 +310,4 @@ impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         self.give_back(self.places);
     }
-}
-
-/// Many changes come at once. A waiting task waits this long after the first one, and then looks once.
-const SETTLE: Duration = Duration::from_millis(10);
-
-/// Resolves a moment after the next change.
-///
-/// # Errors
-/// The pool is gone.
-pub async fn settle(changes: &mut watch::Receiver<u64>) -> Result<(), watch::Closed> {
-    changes.changed().await?;
-    tokio::time::sleep(SETTLE).await;
-    changes.look();
-    Ok(())
 }

@@ -2,13 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use super::fact::{By, Cooling, Fact};
 use crate::{
-    actor::watch,
+    actor::runtime::watch,
     clock::{HashMap, HashSet},
-    lease::{
-        Change, ChangeKind, Key, Moment, Nonce, Owner, Record, Revision, State, Token,
-        balance::Standing,
-    },
+    lease::{Key, Moment, Nonce, Owner, Token, balance::Standing},
 };
 
 /// A session that joined a pool.
@@ -26,80 +24,7 @@ pub struct Joined {
     pub draining: bool,
 }
 
-/// Who holds a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
-    Nobody,
-    Session(Nonce),
-    /// The holder of a lease that no session keeps.
-    Other,
-}
-
-/// What a record or a change says about a key.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fact {
-    pub by: By,
-    /// Facts about a key are ordered by these two.
-    pub token: Token,
-    pub seq: u64,
-    /// The holder was asked to hand it over.
-    pub asked: bool,
-    /// Nobody can be granted it now: its last tenure is being fenced, or its lock-delay is not over.
-    pub shut: bool,
-    pub cooling: Cooling,
-}
-
-/// What a fact says about a key's lock-delay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cooling {
-    /// Nobody is granted the key for this time, which its policy sets for such an end.
-    Begins(Duration),
-    /// Nothing: a lock-delay that began continues.
-    Unchanged,
-    Over,
-}
-
-impl Fact {
-    pub fn of_record(record: &Record, revision: Revision) -> Self {
-        let by = match (record.state, record.bond()) {
-            (State::Held, Some(bond)) => By::Session(bond.session),
-            (State::Held, None) => By::Other,
-            _ => By::Nobody,
-        };
-        let asked = super::was_asked(record);
-        let shut = matches!(record.state, State::Fencing | State::Cooling);
-        let (token, seq) = (record.token(revision), record.seq);
-        Self { by, token, seq, asked, shut, cooling: Cooling::Over }
-    }
-
-    fn is_of_another(&self, digest: Nonce) -> bool {
-        self.by != By::Nobody && self.by != By::Session(digest)
-    }
-
-    /// `None` if the change says nothing about who holds the key. `policy` is the lock-delay of the key's policy. A
-    /// lock-delay that a session set for its own leases is not known here.
-    pub fn of_change(change: &Change, policy: Duration) -> Option<Self> {
-        let held = || change.session.map_or(By::Other, By::Session);
-        let (by, asked, shut) = match change.kind {
-            ChangeKind::Granted => (held(), false, false),
-            ChangeKind::HandoverRequested => (held(), true, false),
-            ChangeKind::Fencing => (By::Nobody, false, true),
-            // A fence may also be confirmed when another tenure has begun.
-            kind if kind.ends_tenure() || kind.may_open() && change.owner.is_none() => {
-                (By::Nobody, false, false)
-            }
-            _ => return None,
-        };
-        let cooling = match change.kind {
-            ChangeKind::Expired | ChangeKind::SessionEnded => Cooling::Begins(policy),
-            ChangeKind::Fencing | ChangeKind::Fenced => Cooling::Unchanged,
-            _ => Cooling::Over,
-        };
-        Some(Self { by, token: change.token, seq: change.seq, asked, shut, cooling })
-    }
-}
-
-pub(super) struct Place {
+pub struct Place {
     pub fact: Fact,
     /// Since when the fact holds, on this node's clock, or since when this node knows it.
     pub since: Moment,
@@ -118,7 +43,7 @@ impl Place {
 }
 
 #[derive(Clone, Copy, Default)]
-pub(super) struct Count {
+pub struct Count {
     pub held: usize,
     pub asked: usize,
     /// Places that calls of the session may still fill.
@@ -126,19 +51,19 @@ pub(super) struct Count {
 }
 
 /// A pool that a session joined.
-pub(super) struct Pool {
+pub struct Pool {
     pub members: BTreeMap<Nonce, Joined>,
-    pub(super) keys: HashMap<Key, Place>,
+    pub keys: HashMap<Key, Place>,
     /// By session, whether or not it is a member.
-    pub(super) counts: HashMap<Nonce, Count>,
-    pub(super) free: usize,
+    pub counts: HashMap<Nonce, Count>,
+    pub free: usize,
     /// The number of the present search of the store, or of the last one.
     survey: u64,
     /// Whether all keys are known.
     pub surveyed: watch::Sender<bool>,
-    pub(super) targets: Option<HashMap<Nonce, usize>>,
+    pub targets: Option<HashMap<Nonce, usize>>,
     /// Whether each member takes the leases that it should have.
-    pub(super) standings: HashMap<Nonce, Standing>,
+    pub standings: HashMap<Nonce, Standing>,
     /// How often a key became free, or its holder was asked for it.
     opened: u64,
     /// Counts the changes.
@@ -163,7 +88,7 @@ impl Default for Pool {
 }
 
 impl Pool {
-    pub(super) fn moved(&mut self) {
+    pub fn moved(&mut self) {
         self.targets = None;
         self.changed.send_modify(|count| *count += 1);
     }
@@ -347,12 +272,12 @@ impl Pool {
 }
 
 /// The name of a pool.
-pub(super) type Name = Arc<str>;
+pub type Name = Arc<str>;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lease::Epoch;
+    use crate::lease::{Change, ChangeKind, Epoch, Revision};
 
     const DELAY: Duration = Duration::from_secs(30);
 

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::pool::{By, Joined, Place, Pool};
+use super::{
+    fact::By,
+    pool::{Joined, Place, Pool},
+};
 use crate::{
     clock::{Chance, HashMap},
     lease::{
@@ -66,7 +69,7 @@ impl Pool {
         self.members.iter().map(member).collect()
     }
 
-    pub(super) fn is_aside(&self, digest: Nonce) -> bool {
+    pub fn is_aside(&self, digest: Nonce) -> bool {
         self.standings.get(&digest).is_some_and(Standing::is_aside)
     }
 

@@ -1,0 +1,108 @@
+//! Asks for leases where a pool is out of balance.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{StreamExt, stream};
+
+use crate::{
+    actor::{coordinator::Coordinator, pools::Pool, sessions::ask_handover},
+    lease::{Answer, Key, Moment, Nonce, balance::Damping},
+};
+
+/// The shortest time between two plans.
+const ROUND: Duration = Duration::from_secs(1);
+/// A lease is not asked for before it was held for this time.
+const MIN_HOLD: Duration = Duration::from_secs(10);
+/// How many leases of a member are asked for at once; or half of what it holds, if that is more.
+const MOVES_AT_ONCE: usize = 16;
+/// The reason of a request that no administrator made, and its author.
+const BALANCE: &str = "balance";
+const ACTOR: &str = "balancer";
+/// How many requests are written at a time.
+const ASKS_AT_ONCE: usize = 64;
+
+/// [`MIN_HOLD`], unless a test sets a shorter time.
+fn min_hold() -> Duration {
+    #[cfg(any(test, feature = "testing"))]
+    if let Some(ms) = std::env::var("TENURE_TEST_MIN_HOLD_MS").ok().and_then(|ms| ms.parse().ok()) {
+        return Duration::from_millis(ms);
+    }
+    MIN_HOLD
+}
+
+/// Runs for as long as the process.
+pub async fn balance(coordinator: &Arc<Coordinator>) {
+    let damping = Damping { min_hold: min_hold(), at_once: MOVES_AT_ONCE };
+    let mut unmet = false;
+    loop {
+        // Where some leases were too young, or too many at once, the pool is planned again.
+        if !unmet {
+            coordinator.pools.planned.notified().await;
+        }
+        unmet = false;
+        for name in coordinator.pools.names() {
+            unmet |= balance_pool(coordinator, &name, damping).await;
+        }
+        tokio::time::sleep(ROUND).await;
+    }
+}
+
+/// Asks for the leases of a pool that must move. Returns whether some must be asked for later.
+async fn balance_pool(coordinator: &Arc<Coordinator>, name: &str, damping: Damping) -> bool {
+    let now = coordinator.clock.now();
+    let (orders, wanted) = plan(coordinator, name, now, damping);
+    let asks = orders.into_iter().map(|(digest, key)| ask(coordinator, name, digest, key, now));
+    stream::iter(asks).buffer_unordered(ASKS_AT_ONCE).collect::<()>().await;
+    wanted
+}
+
+/// The leases of a pool that this node must ask for now, with their sessions. The flag: some must be asked for later.
+fn plan(
+    coordinator: &Coordinator,
+    name: &str,
+    now: Moment,
+    damping: Damping,
+) -> (Vec<(Nonce, Key)>, bool) {
+    let rules = coordinator.rules();
+    let here = |digest: Nonce| coordinator.sessions.get(digest).is_some();
+    let movable = |key: &Key| rules.of(key.as_str()).0.balance;
+    let plan = |pool: &mut Pool| {
+        let (aside, watched) = pool.judge(now);
+        aside.into_iter().for_each(|session| say_aside(name, session));
+        let plan = pool.plan(here, now, damping);
+        if let Some(metrics) = rules.named(name) {
+            metrics.balance(pool.members.len(), plan.moves);
+        }
+        if !coordinator.rules().balances(name) {
+            return (Vec::new(), watched);
+        }
+        let wanted = watched || plan.asks.iter().any(|ask| *ask > 0);
+        (pool.orders(&plan, here, movable, now, damping), wanted)
+    };
+    coordinator.pools.change_known(name, plan).unwrap_or_default()
+}
+
+fn say_aside(pool: &str, session: Nonce) {
+    tracing::warn!(
+        pool,
+        %session,
+        "this member does not take its share of the pool: others get these keys until it asks for leases"
+    );
+}
+
+async fn ask(coordinator: &Arc<Coordinator>, name: &str, digest: Nonce, key: Key, now: Moment) {
+    let session = coordinator.sessions.get(digest);
+    let (reason, actor) = match session.and_then(|session| session.drained_by()) {
+        Some(by) => (format!("drain, by {by}"), by),
+        None => (BALANCE.to_owned(), ACTOR.into()),
+    };
+    let answer =
+        ask_handover(&coordinator.session_service, &key, &reason, &actor, now.into()).await;
+    coordinator.pools.change(name, |pool| match answer {
+        Ok(Answer::Done(_)) => pool.asked(&key),
+        other => {
+            tracing::debug!(%key, ?other, "cannot ask for a lease now; it is asked for later");
+            pool.spare(&key, coordinator.clock.now());
+        }
+    });
+}

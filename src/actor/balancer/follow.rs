@@ -1,0 +1,128 @@
+//! Keeps what is known of pools complete: reads the members and keys that the feed did not report.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+
+use crate::{
+    actor::coordinator::Coordinator,
+    lease::{Key, Nonce, State},
+    store::{Found, Range, StoreError},
+};
+
+/// How many keys are read at a time.
+const PAGE: usize = 500;
+/// How long to wait after a failed read of the store before the next one.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// Runs for as long as the process.
+pub async fn follow(coordinator: &Arc<Coordinator>) {
+    loop {
+        if let Err(error) = complete(coordinator).await {
+            tracing::warn!(%error, "cannot read the members and keys of pools; retrying");
+            tokio::time::sleep(RETRY).await;
+            continue;
+        }
+        coordinator.pools.work.notified().await;
+    }
+}
+
+async fn complete(coordinator: &Coordinator) -> Result<(), StoreError> {
+    if !coordinator.pools.is_searched() {
+        search(coordinator).await?;
+    }
+    read_arrivals(coordinator).await?;
+    for name in coordinator.pools.doubtful() {
+        survey(coordinator, &name).await?;
+    }
+    coordinator.pools.planned.notify_one();
+    Ok(())
+}
+
+/// Searches for every session that is alive.
+async fn search(coordinator: &Coordinator) -> Result<(), StoreError> {
+    let pools = &coordinator.pools;
+    pools.begin_search();
+    let read = |key: &Key, found: &Found| note(coordinator, key, found);
+    match pages(coordinator, Key::session_prefix(), read).await {
+        Ok(found) => {
+            pools.end_search(found, |digest| coordinator.sessions.get(digest).is_some());
+            Ok(())
+        }
+        Err(error) => {
+            pools.fail_search();
+            Err(error)
+        }
+    }
+}
+
+/// Notes a session's record. Returns the session, if it is alive.
+fn note(coordinator: &Coordinator, key: &Key, found: &Found) -> Option<Nonce> {
+    let digest = key.session()?;
+    let record = found.record.as_ref().ok().filter(|record| record.state == State::Held)?;
+    coordinator.pools.read(digest, record).then_some(digest)
+}
+
+/// Reads the records of sessions that other nodes made.
+async fn read_arrivals(coordinator: &Coordinator) -> Result<(), StoreError> {
+    let Some(arrivals) = coordinator.pools.begin_arrivals() else { return Ok(()) };
+    let reads = arrivals.into_iter().map(|digest| read_arrival(coordinator, digest));
+    let read = join_all(reads).await;
+    coordinator.pools.end_arrivals();
+    read.into_iter().collect()
+}
+
+async fn read_arrival(coordinator: &Coordinator, digest: Nonce) -> Result<(), StoreError> {
+    let key = Key::of_session(digest);
+    let found = coordinator.store.read(&key).await;
+    let found = found.inspect_err(|_| coordinator.pools.arrives_again(digest))?;
+    found.and_then(|found| note(coordinator, &key, &found));
+    Ok(())
+}
+
+/// Reads every key of a pool.
+async fn survey(coordinator: &Coordinator, name: &str) -> Result<(), StoreError> {
+    let pools = &coordinator.pools;
+    // A resync that begins during this search must not be marked as done at its end.
+    let begun = (coordinator.rules().version(), pools.doubts());
+    pools.begin_survey(name);
+    let ranges = coordinator.rules().ranges(name, "");
+    for range in ranges {
+        pages(coordinator, &range, |key, found| {
+            learn(coordinator, name, key, found);
+            None::<()>
+        })
+        .await?;
+    }
+    if begun == (coordinator.rules().version(), pools.doubts()) {
+        pools.end_survey(name);
+    }
+    Ok(())
+}
+
+/// Notes a key's record, if the key belongs to the pool.
+fn learn(coordinator: &Coordinator, name: &str, key: &Key, found: &Found) {
+    if let Ok(record) = &found.record
+        && !key.is_session()
+        && coordinator.rules().is_of(key.as_str(), name)
+    {
+        let now = coordinator.clock.now();
+        coordinator.pools.learn(name, key, record, found.revision, now);
+    }
+}
+
+async fn pages<T>(
+    coordinator: &Coordinator,
+    prefix: &str,
+    each: impl Fn(&Key, &Found) -> Option<T>,
+) -> Result<Vec<T>, StoreError> {
+    let (mut kept, mut after) = (Vec::new(), None);
+    loop {
+        let range = Range { prefix: prefix.to_owned(), after: after.take(), limit: PAGE };
+        let page = coordinator.store.scan(range).await?;
+        let Some((last, _)) = page.last() else { return Ok(kept) };
+        after = Some(last.as_str().to_owned());
+        kept.extend(page.iter().filter_map(|(key, found)| each(key, found)));
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,21 @@
+//! The balancer: completes what is known of pools from the store, and asks for leases where a pool is out of balance.
+//!
+//! Every node computes the same plan from the same view. Each node asks for leases only of sessions whose home node it
+//! is.
+
+mod balance;
+mod follow;
+
+use std::sync::Arc;
+
+use super::{coordinator::Coordinator, runtime::tasks::supervise};
+
+/// Starts the tasks that run for as long as the process.
+pub(crate) fn start(coordinator: &Arc<Coordinator>) {
+    supervise(coordinator, "pools", |coordinator| async move {
+        follow::follow(&coordinator).await;
+    });
+    supervise(coordinator, "balance", |coordinator| async move {
+        balance::balance(&coordinator).await;
+    });
+}

@@ -1,0 +1,154 @@
+//! A coordinator: an environment, and what the actors and tasks in it share.
+
+use std::{
+    collections::BTreeSet,
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+};
+
+use super::{
+    environment::{Environment, digest, loaded},
+    leftovers::{Forgotten, UnheardGrants},
+    mail::{Mail, Reply},
+    plugins::{NamedPlugin, Plugins},
+    pools::Pools,
+    runtime::{bus::Bus, inbox::Inbox, outcomes::Outcomes, registry::Registry},
+    sessions::{SessionService, Sessions},
+};
+use crate::{
+    lease::{Inherited, Key, Lease, Nonce, Policies, View},
+    store::Found,
+    telemetry::PoolMetrics,
+};
+
+/// What the actors and tasks of a coordinator share. It can be used as its environment.
+pub struct Coordinator {
+    environment: Arc<Environment>,
+    /// Finds the actor of every key.
+    pub registry: Arc<Registry>,
+    /// What this node knows of pools.
+    pub pools: Arc<Pools>,
+    /// What this node knows of sessions.
+    pub sessions: Arc<Sessions>,
+    /// What this node does for sessions.
+    pub session_service: Arc<SessionService>,
+    /// The fence plugins.
+    pub plugins: Plugins,
+    /// Publishes changes to subscribers.
+    pub bus: Bus,
+    /// Keys that this node forgot, until their records are removed.
+    pub(crate) forgotten: Arc<Forgotten>,
+    /// Grants whose callers left before they were told.
+    pub(crate) unheard: Arc<UnheardGrants>,
+    /// Delivers the outcomes of writes to actors.
+    pub(super) outcomes: Outcomes,
+    /// Unknown nodes that records name.
+    pub(super) unknown_nodes: Inbox<BTreeSet<Nonce>>,
+    /// How many leases have this node as their home node.
+    homed: AtomicU32,
+    /// The coordinator is stopping: its actors end with their threads.
+    stopping: AtomicBool,
+}
+
+impl Deref for Coordinator {
+    type Target = Environment;
+
+    fn deref(&self) -> &Environment {
+        &self.environment
+    }
+}
+
+impl Coordinator {
+    /// A coordinator in this environment. Must be called inside an actix system, or a `LocalSet`.
+    pub fn new(environment: Environment, registry: Registry, plugins: Vec<NamedPlugin>) -> Self {
+        let (environment, registry) = (Arc::new(environment), Arc::new(registry));
+        let (pools, sessions) = (Arc::<Pools>::default(), Arc::<Sessions>::default());
+        let session_service = SessionService::new(
+            environment.clone(),
+            registry.clone(),
+            sessions.clone(),
+            pools.clone(),
+        );
+        let (limits, clock) = (&environment.limits, environment.clock.clone());
+        let bus = Bus::new(limits.bus_buffer, limits.subscribers);
+        let plugins = Plugins::new(plugins, clock, environment.seed, environment.metrics.clone());
+        Self {
+            session_service: Arc::new(session_service),
+            forgotten: Arc::new(Forgotten::new(environment.clone())),
+            unheard: Arc::new(UnheardGrants::new(environment.clone(), registry.clone())),
+            outcomes: Outcomes::new(registry.threads()),
+            unknown_nodes: Inbox::default(),
+            homed: AtomicU32::new(0),
+            stopping: AtomicBool::new(false),
+            environment,
+            registry,
+            pools,
+            sessions,
+            plugins,
+            bus,
+        }
+    }
+
+    /// Puts other policies into effect. Held leases continue unchanged: the new policies apply from their next grant,
+    /// change of ttl, or end.
+    pub fn set_policies(&self, policies: Arc<Policies>) {
+        self.put_policies(policies);
+        self.registry.tell_all(|| Mail::Nudge);
+        self.pools.doubt();
+    }
+
+    /// A digest of the policies and of the names of the plugins. Nodes of one version compare it.
+    pub(super) fn rules_digest(&self) -> u64 {
+        let mut plugins = self.plugins.names();
+        plugins.sort_unstable();
+        digest(format!("{:?} {plugins:?}", self.terms().policies).as_bytes())
+    }
+
+    /// The coordinator accepts no more work: actors that end from now on are not replaced.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// How many leases have this node as their home node.
+    pub fn homed(&self) -> u32 {
+        self.homed.load(Ordering::Relaxed)
+    }
+
+    /// Counts a lease whose home node this node became, or ceased to be.
+    pub(super) fn count_homed(&self, homed: bool, pool: &PoolMetrics) {
+        if homed {
+            self.homed.fetch_add(1, Ordering::Relaxed);
+            pool.held.increment(1.0);
+        } else {
+            self.homed.fetch_sub(1, Ordering::Relaxed);
+            pool.held.decrement(1.0);
+        }
+    }
+
+    /// Makes the membership find out about an unknown node.
+    pub(super) fn inquire(&self, incarnation: Nonce) {
+        self.unknown_nodes.add(|unknown| {
+            unknown.insert(incarnation);
+        });
+    }
+
+    /// The view of a key without an actor, from its record and the grace after a restart.
+    pub fn view_of(&self, key: &Key, found: Option<Found>) -> View {
+        let now = self.clock.now();
+        let inherited = if self.registry.is_unseen(key.as_str()) {
+            Inherited::FromProcess(self.locked_at)
+        } else {
+            Inherited::FromActor(now)
+        };
+        let (lease, _) = self
+            .with_env(key, (now, 0), |env| Lease::<Reply>::recover(loaded(found), inherited, env));
+        lease.view(now)
+    }
+}

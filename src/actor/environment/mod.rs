@@ -1,0 +1,255 @@
+//! What the actors and tasks of a node need from outside: the store, the clock, chance, limits and metrics, and what
+//! applies to every key at present. It knows no actor.
+//!
+//! Guarantees: a reader of the node context sees each change of it whole. If the clock stood still unnoticed, no reading
+//! of it is returned before every earlier promise is void.
+
+mod check_tls;
+mod digest;
+mod limits;
+mod loaded;
+mod policy_table;
+pub(in crate::actor) mod reach;
+mod scan;
+#[cfg(any(test, feature = "testing"))]
+mod witness;
+
+use std::{
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::{ArcSwap, Guard};
+use tokio::sync::Notify;
+
+use self::check_tls::CheckTls;
+#[cfg(any(test, feature = "testing"))]
+pub use self::witness::{Promise, Witnessed};
+pub(in crate::actor) use self::{digest::digest, loaded::loaded, scan::each_record};
+pub use self::{limits::Limits, policy_table::PolicyTable};
+use crate::{
+    clock::{Clock, Entropy, JumpDetector},
+    lease::{Env, Key, Moment, NodeContext, Nonce, Peer, Policies, Rules},
+    store::LeaseStore,
+    telemetry::{Metrics, OwnershipLog, PoolMetrics},
+};
+
+/// What the actors and tasks of a node need from outside.
+pub struct Environment {
+    /// The store.
+    pub store: Arc<dyn LeaseStore>,
+    /// The clock of every promise.
+    pub clock: Arc<dyn Clock>,
+    /// The source of nonces.
+    pub entropy: Arc<dyn Entropy>,
+    /// Limits of the actors.
+    pub limits: Limits,
+    /// Handles to the metrics that have no pool label.
+    pub metrics: Arc<Metrics>,
+    /// The log of ownership changes.
+    pub ownership_log: OwnershipLog,
+    /// When the store's lock was taken: no earlier process can have promised anything after it.
+    pub locked_at: Moment,
+    /// The rules of the protocol.
+    pub(crate) protocol: Rules,
+    /// The node context: what applies to every key at present.
+    terms: RwLock<Arc<NodeContext>>,
+    /// The policies of the node context, with the metrics of their pools.
+    rules: ArcSwap<PolicyTable>,
+    /// Wakes the task that maintains this node's record.
+    pub(in crate::actor) membership: Notify,
+    /// The clock stood still: this node must continue as another incarnation.
+    pub(in crate::actor) jumped: AtomicBool,
+    /// The seed of each key's random numbers.
+    pub(in crate::actor) seed: u64,
+    pub(in crate::actor) check_tls: CheckTls,
+    jumps: JumpDetector,
+    lapses: AtomicU32,
+    #[cfg(any(test, feature = "testing"))]
+    witness: witness::Witness,
+}
+
+impl Environment {
+    /// The environment of a node whose node context is `terms`.
+    #[expect(clippy::too_many_arguments, reason = "every input of the actors is named here, once")]
+    pub fn new(
+        store: Arc<dyn LeaseStore>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        terms: NodeContext,
+        limits: Limits,
+        metrics: Arc<Metrics>,
+        ownership_log: OwnershipLog,
+        locked_at: Moment,
+    ) -> Self {
+        let jumps = JumpDetector::new();
+        // Later stops of the clocks are measured from this reading, whenever the first call comes.
+        jumps.check(&*clock, (clock.now(), clock.wall_ms()), |_| {});
+        let seed = entropy.next_u64();
+        let rules = ArcSwap::from_pointee(PolicyTable::new(terms.policies.clone(), 0));
+        let check_tls = CheckTls::new(limits.checks_ca.clone());
+        Self {
+            store,
+            clock,
+            entropy,
+            limits,
+            metrics,
+            ownership_log,
+            locked_at,
+            protocol: terms.rules,
+            terms: RwLock::new(Arc::new(terms)),
+            rules,
+            membership: Notify::new(),
+            jumped: AtomicBool::new(false),
+            seed,
+            check_tls,
+            jumps,
+            lapses: AtomicU32::new(0),
+            #[cfg(any(test, feature = "testing"))]
+            witness: witness::Witness::default(),
+        }
+    }
+
+    /// For tests: reports every event from now on to `tell`. Only the first call has an effect.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn witness(&self, tell: impl Fn(Witnessed<'_>) + Send + Sync + 'static) {
+        self.witness.set(tell);
+    }
+
+    #[cfg(any(test, feature = "testing"))]
+    pub(in crate::actor) fn tell(&self, what: Witnessed<'_>) {
+        self.witness.tell(what);
+    }
+
+    /// Reads the clock once, for one decision. The wall clock checks the reading: if the clock stood still unnoticed,
+    /// every promise made so far is void, and each lease gets one more ttl.
+    pub fn now(&self) -> Moment {
+        self.reading().0
+    }
+
+    /// [`Self::now`], with the reading of the wall clock that checked it.
+    pub(in crate::actor) fn reading(&self) -> (Moment, u64) {
+        let now = self.clock.now();
+        let wall_ms = self.clock.wall_ms();
+        let jumped = if self.protocol.promises_are_void_before_the_next_reading() {
+            self.jumps.check(&*self.clock, (now, wall_ms), |gain| self.void_promises(gain))
+        } else {
+            let mut gained = None;
+            let jumped = self.jumps.check(&*self.clock, (now, wall_ms), |gain| gained = Some(gain));
+            gained.into_iter().for_each(|gain| self.void_promises(gain));
+            jumped
+        };
+        if jumped { (self.clock.now(), wall_ms) } else { (now, wall_ms) }
+    }
+
+    /// The clock stood still unnoticed: voids every promise made so far.
+    fn void_promises(&self, gain: Duration) {
+        if !self.protocol.a_hidden_stop_voids_promises() {
+            return;
+        }
+        self.entropy.refresh();
+        if self.store.shared().is_some() {
+            // Other nodes may have found this node dead meanwhile: this incarnation promises nothing more.
+            self.jumped.store(true, Ordering::Release);
+            self.set_terms(|terms| terms.until = Moment::ZERO);
+            self.membership.notify_one();
+        } else {
+            let now = self.clock.now();
+            self.set_terms(|terms| terms.resumed = now);
+            self.lapses.fetch_add(1, Ordering::AcqRel);
+        }
+        self.metrics.clock_jumps.increment(1);
+        let gain_ms = gain.as_millis();
+        tracing::warn!(gain_ms, "the node's clock had stood still: earlier promises are void");
+    }
+
+    /// How many lapses of this node are over.
+    pub fn lapses(&self) -> u32 {
+        self.lapses.load(Ordering::Acquire)
+    }
+
+    /// A lapse is over: this node can promise again.
+    pub(in crate::actor) fn lapsed(&self) {
+        #[cfg(any(test, feature = "testing"))]
+        self.tell(Witnessed::Lapsed);
+        self.lapses.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The present node context.
+    pub fn terms(&self) -> Arc<NodeContext> {
+        self.terms.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes the node context. A later reader sees the whole change.
+    pub(crate) fn set_terms(&self, change: impl FnOnce(&mut NodeContext)) {
+        let mut terms = self.terms.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut terms));
+    }
+
+    /// The policies, with the metrics of their pools.
+    pub fn rules(&self) -> Guard<Arc<PolicyTable>> {
+        self.rules.load()
+    }
+
+    /// The pool of a key.
+    pub fn pool_of(&self, key: &str) -> Arc<str> {
+        self.rules.load().of(key).0.pool.clone()
+    }
+
+    /// The metrics of a key's pool.
+    pub fn metrics_of(&self, key: &str) -> Arc<PoolMetrics> {
+        self.rules.load().of(key).1.clone()
+    }
+
+    /// Puts other policies into effect, for the store and for later readers of the node context.
+    pub(in crate::actor) fn put_policies(&self, policies: Arc<Policies>) {
+        self.store.bound_keys(&policies);
+        self.set_terms(|terms| {
+            let version = self.rules.load().version() + 1;
+            self.rules.store(Arc::new(PolicyTable::new(policies.clone(), version)));
+            terms.policies = policies;
+        });
+    }
+
+    /// The address of a node, or `None` if the node is not known.
+    pub fn url_of(&self, incarnation: Nonce) -> Option<Box<str>> {
+        let terms = self.terms();
+        let peer = terms.peers.as_ref()?.get(incarnation)?;
+        (!peer.record.url.is_empty()).then(|| peer.record.url.clone())
+    }
+
+    /// Whether nothing is granted because the store went backwards.
+    pub fn is_frozen(&self) -> bool {
+        self.terms.read().unwrap_or_else(PoisonError::into_inner).frozen
+    }
+
+    /// Whether this node wrote a change, under any incarnation.
+    pub fn is_own(&self, writer: Nonce) -> bool {
+        let terms = self.terms.read().unwrap_or_else(PoisonError::into_inner);
+        match &terms.peers {
+            None => true,
+            Some(peers) => writer == terms.node || peers.get(writer).is_some_and(Peer::is_own),
+        }
+    }
+
+    /// Whether this is the present incarnation of this node.
+    pub(in crate::actor) fn is_present(&self, incarnation: Nonce) -> bool {
+        let terms = self.terms.read().unwrap_or_else(PoisonError::into_inner);
+        terms.peers.is_none() || terms.node == incarnation
+    }
+
+    /// Runs one step of the core on this reading of the clocks.
+    pub(in crate::actor) fn with_env<T>(
+        &self,
+        key: &Key,
+        (now, wall_ms): (Moment, u64),
+        body: impl FnOnce(&mut Env<'_>) -> T,
+    ) -> T {
+        let mut nonces = || self.entropy.nonce();
+        let terms = self.terms.read().unwrap_or_else(PoisonError::into_inner);
+        body(&mut Env { now, wall_ms, key, terms: &terms, nonces: &mut nonces })
+    }
+}

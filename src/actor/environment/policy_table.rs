@@ -1,0 +1,117 @@
+//! The policy table: the policies in effect, each with the metrics of its pool.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use crate::{
+    lease::{Policies, Policy},
+    telemetry::PoolMetrics,
+};
+
+/// The policies at one moment. They are replaced as a whole, so readers take no lock.
+pub struct PolicyTable {
+    policies: Arc<Policies>,
+    /// The metrics of each policy's pool, in the order of the policies. Policies of one pool share them.
+    metrics: Box<[Arc<PoolMetrics>]>,
+    /// How many tables preceded this one.
+    version: u64,
+}
+
+impl PolicyTable {
+    /// A table of these policies. The series of their pools exist from now on.
+    pub(in crate::actor) fn new(policies: Arc<Policies>, version: u64) -> Self {
+        let mut pools = BTreeMap::new();
+        let mut of_pool = |policy: &Arc<Policy>| {
+            let register = || PoolMetrics::register(&policy.pool);
+            Arc::clone(pools.entry(policy.pool.clone()).or_insert_with(register))
+        };
+        let metrics = policies.iter().map(&mut of_pool).collect();
+        Self { policies, metrics, version }
+    }
+
+    /// How many tables preceded this one.
+    pub(in crate::actor) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The policy of a key, and the metrics of its pool.
+    #[must_use]
+    pub fn of(&self, key: &str) -> (&Arc<Policy>, &Arc<PoolMetrics>) {
+        let mut all = self.policies.iter().zip(&self.metrics);
+        all.find(|(policy, _)| key.starts_with(&*policy.prefix)).expect("the last fits every key")
+    }
+
+    /// The metrics of a pool, by its name.
+    pub(in crate::actor) fn named(&self, pool: &str) -> Option<&Arc<PoolMetrics>> {
+        let mut all = self.policies.iter().zip(&self.metrics);
+        all.find(|(policy, _)| *policy.pool == *pool).map(|(_, metrics)| metrics)
+    }
+
+    /// The names of all pools, each once.
+    #[must_use]
+    pub fn pools(&self) -> BTreeSet<Arc<str>> {
+        self.policies.iter().map(|policy| policy.pool.clone()).collect()
+    }
+
+    /// Whether the leases of a pool are moved between its members.
+    #[must_use]
+    pub fn balances(&self, pool: &str) -> bool {
+        self.policies.balances(pool)
+    }
+
+    /// Whether a key belongs to a pool.
+    #[must_use]
+    pub fn is_of(&self, key: &str, pool: &str) -> bool {
+        *self.of(key).0.pool == *pool
+    }
+
+    /// Where to look for the keys of a pool that begin with `prefix`: prefixes in byte order, none of which covers
+    /// another one. Keys of other pools may be among what they find.
+    #[must_use]
+    pub fn ranges(&self, pool: &str, prefix: &str) -> Vec<String> {
+        let common = |policy: &Arc<Policy>| {
+            let own = &*policy.prefix;
+            let longer = if own.len() > prefix.len() { (own, prefix) } else { (prefix, own) };
+            longer.0.starts_with(longer.1).then(|| longer.0.to_owned())
+        };
+        let of_pool = self.policies.iter().filter(|policy| *policy.pool == *pool);
+        let mut ranges: Vec<String> = of_pool.filter_map(common).collect();
+        ranges.sort_unstable();
+        // A prefix sorts right before what it covers.
+        ranges.dedup_by(|later, kept| later.starts_with(kept.as_str()));
+        ranges
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_of_a_pool_are_looked_for_under_its_prefixes_alone() {
+        let policy = |prefix: &str, pool: &str| Policy {
+            prefix: prefix.into(),
+            pool: pool.into(),
+            ..Policy::default()
+        };
+        let all = vec![
+            policy("jobs/", "jobs"),
+            policy("jobs/big/", "big"),
+            policy("jobs/big/x", "jobs"),
+            policy("cron/", "jobs"),
+        ];
+        let rules = PolicyTable::new(Arc::new(Policies::new(all, Policy::default())), 0);
+        assert_eq!(rules.ranges("jobs", ""), ["cron/", "jobs/"]);
+        assert_eq!(rules.ranges("jobs", "jobs/b"), ["jobs/b"]);
+        assert_eq!(rules.ranges("jobs", "c"), ["cron/"]);
+        assert_eq!(rules.ranges("big", ""), ["jobs/big/"]);
+        assert_eq!(rules.ranges("big", "cron/"), [""; 0]);
+        assert_eq!(rules.ranges("default", ""), [""]);
+        assert_eq!(rules.ranges("default", "jobs/"), ["jobs/"]);
+        assert_eq!(rules.ranges("none", ""), [""; 0]);
+        assert!(rules.is_of("jobs/big/xy", "jobs") && rules.is_of("jobs/big/y", "big"));
+        assert!(rules.is_of("job", "default"));
+    }
+}

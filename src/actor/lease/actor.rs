@@ -1,0 +1,112 @@
+//! The actor of one key.
+
+use std::sync::Arc;
+
+use actix::{ActorContext, Context, SpawnHandle};
+
+use crate::{
+    actor::{
+        coordinator::Coordinator,
+        mail::{Reply, gate::Permit},
+        runtime::exit_notice::ExitNotice,
+        sessions::HealthChecks,
+    },
+    clock::Chance,
+    lease::{Epoch, Key, Lease, Moment, Token},
+    telemetry::PoolMetrics,
+};
+
+pub struct LeaseActor {
+    pub(super) coordinator: Arc<Coordinator>,
+    /// `None` while the record is being read.
+    pub(super) lease: Option<Box<Lease<Reply>>>,
+    pub(super) chance: Chance,
+    pub(super) timer: Option<(Moment, SpawnHandle)>,
+    /// When the key last changed hands. [`Moment::ZERO`] while that is not known.
+    pub(super) since: Moment,
+    /// Whether the key was held at that moment, and the token of its last tenure.
+    pub(super) held: bool,
+    pub(super) token: Token,
+    /// The last tenure that was asked to hand over.
+    pub(super) asked: Token,
+    pub(super) lapses: u32,
+    /// The epoch under which the lease was read.
+    pub(super) epoch: Epoch,
+    /// An earlier actor of this process may have made promises.
+    pub(super) restarted: bool,
+    /// The metrics of the key's pool, by the policies of this version.
+    pub(super) pool: Arc<PoolMetrics>,
+    pub(super) policies: u64,
+    /// The lease is held, and this node is its home node.
+    pub(super) homed: bool,
+    pub(super) started: bool,
+    /// How often the actor read the lease again from the start. Outcomes of writes of an earlier generation are
+    /// dropped.
+    pub(super) generation: u32,
+    /// Kept while an end that is due is being written.
+    pub(super) permit: Option<Permit>,
+    /// Runs the checks of a session.
+    pub(super) health_checks: Option<Box<HealthChecks>>,
+    /// Must be the last field: its drop reports the death of the actor.
+    pub(super) exit_notice: ExitNotice,
+}
+
+impl LeaseActor {
+    pub fn new(coordinator: Arc<Coordinator>, restarted: bool, exit_notice: ExitNotice) -> Self {
+        let chance = Chance::of(coordinator.seed, exit_notice.key().as_str());
+        let lapses = coordinator.lapses();
+        let rules = coordinator.rules();
+        let (policies, pool) = (rules.version(), rules.of(exit_notice.key().as_str()).1.clone());
+        drop(rules);
+        Self {
+            coordinator,
+            lease: None,
+            chance,
+            timer: None,
+            since: Moment::ZERO,
+            held: false,
+            token: Token::default(),
+            asked: Token::default(),
+            lapses,
+            epoch: Epoch::default(),
+            restarted,
+            pool,
+            policies,
+            homed: false,
+            started: false,
+            generation: 0,
+            permit: None,
+            health_checks: None,
+            exit_notice,
+        }
+    }
+
+    pub(super) fn key(&self) -> &Key {
+        self.exit_notice.key()
+    }
+
+    /// Leaves memory. The actor leaves the registry first. Mail that is already in the mailbox is dropped with its
+    /// reply channel; its sender asks again and finds another actor.
+    pub(super) fn retire(&mut self, ctx: &mut Context<Self>) {
+        let (key, incarnation) = (self.exit_notice.key(), self.exit_notice.incarnation());
+        if self.coordinator.registry.retire(key, incarnation) {
+            self.exit_notice.silence();
+        }
+        self.lease = None;
+        ctx.stop();
+    }
+}
+
+/// Also runs for an actor that panicked, which never reaches `stopped`.
+impl Drop for LeaseActor {
+    fn drop(&mut self) {
+        if self.started {
+            self.coordinator.metrics.lease_actors.decrement(1.0);
+        }
+        match (self.homed, self.key().is_session()) {
+            (true, false) => self.coordinator.count_homed(false, &self.pool),
+            (true, true) => self.pool.sessions.decrement(1.0),
+            (false, _) => {}
+        }
+    }
+}

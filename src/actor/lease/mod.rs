@@ -1,0 +1,39 @@
+//! The lease actors, one for each key in memory. They carry out what the core (`crate::lease`) decides.
+//!
+//! Guarantees: the effects of a step are performed in the order in which the core returned them, before the actor
+//! handles other mail.
+
+mod actor;
+mod fences;
+mod home;
+mod loading;
+mod mailbox;
+mod steps;
+mod tenure;
+mod timer;
+
+use std::sync::Weak;
+
+use actix::Actor;
+
+use self::actor::LeaseActor;
+use super::{
+    coordinator::Coordinator,
+    runtime::{
+        arbiters::Seat,
+        registry::{Birth, StartActor},
+    },
+};
+
+/// Starts the lease actors of a coordinator.
+pub(crate) fn lease_actors(coordinator: Weak<Coordinator>) -> StartActor {
+    Box::new(move |birth: Birth<'_>| {
+        let Birth { exit_notice, restarted, seat } = birth;
+        let actor = LeaseActor::new(coordinator.upgrade()?, restarted, exit_notice);
+        let address = match seat {
+            Seat::Here => actor.start(),
+            Seat::On(arbiter) => LeaseActor::start_in_arbiter(arbiter, move |_| actor),
+        };
+        Some(address.recipient())
+    })
+}

@@ -1,0 +1,179 @@
+//! The steps of a lease, and their effects.
+
+use std::time::Duration;
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+
+use super::actor::LeaseActor;
+#[cfg(any(test, feature = "testing"))]
+use crate::{
+    actor::environment::{Promise, Witnessed},
+    lease::Answer,
+};
+use crate::{
+    actor::{
+        environment::loaded,
+        mail::{Landed, Reply},
+        runtime::outcomes::Pending,
+    },
+    lease::{
+        Alarm, Effect, Effects, Input, Moment, SessionOver, Settled, StoreError,
+        WriteEffect,
+    },
+    store::{Outcome, StoreFuture, Write},
+};
+
+impl LeaseActor {
+    pub(super) fn step(&mut self, input: Input<Reply>, ctx: &mut Context<Self>) {
+        self.step_at(self.coordinator.reading(), input, ctx);
+    }
+
+    pub(super) fn step_at(
+        &mut self,
+        reading: (Moment, u64),
+        input: Input<Reply>,
+        ctx: &mut Context<Self>,
+    ) {
+        let now = reading.0;
+        let Some(lease) = &mut self.lease else { return };
+        let lapses = self.coordinator.lapses();
+        if lapses != self.lapses {
+            self.lapses = lapses;
+            lease.void_promises(self.coordinator.terms().resumed.min(now));
+        }
+        let key = self.exit_notice.key();
+        tracing::trace!(%key, node = %self.coordinator.terms().node, ?now, ?input, ?lease, "step");
+        let known_under = self.epoch;
+        let effects = self.coordinator.with_env(key, reading, |env| {
+            (env.terms.epoch == known_under).then(|| lease.step(input, env))
+        });
+        // R7: the store may have gone backwards, and may assign again revisions that are known here.
+        let Some(effects) = effects else { return self.reload(ctx) };
+        tracing::trace!(%key, ?effects, "done");
+        self.perform(now, effects, ctx);
+        self.settled(now, ctx);
+    }
+
+    /// Runs after every step.
+    pub(super) fn settled(&mut self, now: Moment, ctx: &mut Context<Self>) {
+        if self.follow_home() && self.is_same_tenure() {
+            // The tenure did not change, only its home node: it was adopted from another node.
+            self.pool.adoptions.increment(1);
+            #[cfg(any(test, feature = "testing"))]
+            self.coordinator.tell(Witnessed::Adopted);
+        }
+        self.note_handover();
+        self.rearm(now, ctx);
+    }
+
+    pub(super) fn perform(&self, now: Moment, effects: Effects<Reply>, ctx: &mut Context<Self>) {
+        for effect in effects {
+            match effect {
+                Effect::Write(write) => self.write(now, write, ctx),
+                Effect::Reply(reply, answer) => {
+                    #[cfg(any(test, feature = "testing"))]
+                    self.tell_of_promise(now, &answer);
+                    reply.send(answer);
+                }
+                Effect::Read => self.read_again(ctx),
+                Effect::Inquire(node) => self.coordinator.inquire(node),
+                Effect::InquireSession(digest) => {
+                    self.coordinator.sessions.inquire(digest, [self.key().clone()]);
+                }
+                Effect::Reorder(digest) => self.coordinator.sessions.reissue(digest, self.key()),
+                Effect::Fence(run) => self.fence(run),
+                Effect::Alarm(alarm) => self.alarm(alarm),
+            }
+        }
+    }
+
+    /// For tests: reports the promise that a grant or an absorbed heartbeat makes.
+    #[cfg(any(test, feature = "testing"))]
+    fn tell_of_promise(&self, now: Moment, answer: &Answer) {
+        let token = match answer {
+            Answer::Granted(grant) => grant.view.token,
+            Answer::Alive { token, .. } => *token,
+            _ => return,
+        };
+        // A lease that a session keeps makes no promise of its own.
+        let view = self.lease.as_ref().map(|lease| lease.view(now));
+        if let Some(view) = view.filter(|view| view.session.is_none()) {
+            let ttl_ms = view.ttl_ms.unwrap_or(0);
+            let (key, until) = (self.key(), self.coordinator.terms().until);
+            let promise = Promise { key, token, decided: now, ttl_ms, until };
+            self.coordinator.tell(Witnessed::Promised(promise));
+        }
+    }
+
+    /// Reads the record while the actor goes on.
+    fn read_again(&self, ctx: &mut Context<Self>) {
+        let generation = self.generation;
+        let read = self.read().into_actor(self);
+        ctx.spawn(read.map(move |read, actor, ctx| {
+            if actor.generation == generation {
+                actor.step(Input::Loaded(read), ctx);
+            }
+        }));
+    }
+
+    fn write(&self, began: Moment, write: WriteEffect, ctx: &mut Context<Self>) {
+        let protocol = self.coordinator.protocol;
+        if let Some(session) = protocol.a_session_that_is_over_once_sent(self.key(), &write.changes)
+        {
+            self.coordinator.sessions.left(SessionOver::unknown(session));
+        }
+        let outcome = self.send(write);
+        let to = ctx.address().recipient();
+        self.coordinator.outcomes.report(Pending::new(outcome, to, self.generation, began));
+    }
+
+    fn send(&self, write: WriteEffect) -> StoreFuture<Outcome> {
+        let WriteEffect { expected, record, changes } = write;
+        let store = &self.coordinator.store;
+        if record.epoch < store.meta().epoch {
+            // R7: the write may be based on a state that the store no longer has.
+            let error = StoreError::Unavailable("the epoch was raised".into());
+            return Box::pin(std::future::ready(Outcome::Refused(error)));
+        }
+        store.compare_and_set(Write { key: self.key().clone(), expected, record, changes })
+    }
+
+    /// A write is settled. One of an earlier generation is ignored.
+    pub(super) fn landed(&mut self, landed: Landed, ctx: &mut Context<Self>) {
+        let Landed { outcome, generation, began } = landed;
+        if self.generation != generation {
+            return;
+        }
+        let (label, settled) = match outcome {
+            Outcome::Committed(revision) => (0, Settled::Committed(revision)),
+            Outcome::Conflict(found) => (1, Settled::Conflict(loaded(found))),
+            Outcome::Refused(error) => (2, Settled::Refused(error)),
+            Outcome::Unknown(error) => (2, Settled::Unknown(error)),
+        };
+        let reading = self.coordinator.reading();
+        let now = reading.0;
+        self.coordinator.metrics.store_cas(label, now.since(began));
+        self.step_at(reading, Input::Settled(settled), ctx);
+        self.observe_tenure(now);
+        self.leave_gate();
+    }
+
+    fn alarm(&self, alarm: Alarm) {
+        let key = self.key().as_str();
+        match alarm {
+            Alarm::EndedLate(nanos) => {
+                self.coordinator.metrics.ended_late(Duration::from_nanos(nanos));
+            }
+            Alarm::Quarantined(error) => {
+                tracing::warn!(key, %error, "the record of this key cannot be interpreted");
+            }
+            Alarm::Conflict => tracing::warn!(key, "another writer changed the record of this key"),
+            Alarm::StoreTrouble(error) => {
+                tracing::warn!(key, %error, "the store did not accept a write that this key needs");
+            }
+            Alarm::FenceFailed(why) => {
+                tracing::warn!(key, why, "a fence of this key failed for good");
+            }
+        }
+    }
+}

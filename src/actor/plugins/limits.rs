@@ -1,0 +1,29 @@
+//! The limits of a plugin.
+
+use std::time::Duration;
+
+use crate::settings;
+
+/// The limits of a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PluginLimits {
+    /// How long one try may take.
+    pub timeout: Duration,
+    /// How often a failed order is tried again.
+    pub retries: u32,
+    /// How many orders are worked on at once. More orders wait.
+    pub concurrency: usize,
+}
+
+impl Default for PluginLimits {
+    fn default() -> Self {
+        Self { timeout: Duration::from_secs(10), retries: 3, concurrency: 32 }
+    }
+}
+
+impl From<&settings::Plugin> for PluginLimits {
+    fn from(plugin: &settings::Plugin) -> Self {
+        let settings::Plugin { timeout, retries, concurrency, .. } = *plugin;
+        Self { timeout, retries, concurrency }
+    }
+}

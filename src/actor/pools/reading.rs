@@ -1,0 +1,118 @@
+//! What a search of the store tells the pools, besides the feed.
+
+use std::sync::atomic::Ordering;
+
+use super::{
+    Pools,
+    fact::Fact,
+    pool::{Name, Pool},
+};
+use crate::{
+    clock::HashSet,
+    lease::{Key, Moment, Nonce, Record, Revision},
+};
+
+impl Pools {
+    /// Whether all sessions are known.
+    pub(in crate::actor) fn is_searched(&self) -> bool {
+        self.state().searched
+    }
+
+    /// A search for every session that is alive begins.
+    pub(in crate::actor) fn begin_search(&self) {
+        let mut state = self.state();
+        (state.searched, state.ended) = (true, Some(HashSet::default()));
+    }
+
+    /// The search failed.
+    pub(in crate::actor) fn fail_search(&self) {
+        let mut state = self.state();
+        (state.searched, state.ended) = (false, None);
+    }
+
+    /// The search found these sessions. Those that were added meanwhile have this home node, or are still to be read.
+    pub(in crate::actor) fn end_search(
+        &self,
+        found: impl IntoIterator<Item = Nonce>,
+        is_here: impl Fn(Nonce) -> bool,
+    ) {
+        let mut state = self.state();
+        state.ended = None;
+        let mut living: HashSet<Nonce> = found.into_iter().collect();
+        living.extend(state.joined.keys().filter(|digest| is_here(**digest)));
+        state.keep_only(&living);
+    }
+
+    /// Notes the record of a living session. Returns whether the session did not end meanwhile.
+    pub(in crate::actor) fn read(&self, digest: Nonce, record: &Record) -> bool {
+        let mut state = self.state();
+        if state.ended.as_ref().is_some_and(|ended| ended.contains(&digest)) {
+            return false;
+        }
+        state.read(digest, record);
+        if state.joined.contains_key(&digest) {
+            self.in_use.store(true, Ordering::Release);
+        }
+        true
+    }
+
+    /// Takes the sessions of other nodes whose records must be read. `None` if there are none.
+    pub(in crate::actor) fn begin_arrivals(&self) -> Option<HashSet<Nonce>> {
+        let mut state = self.state();
+        if state.arrivals.is_empty() {
+            return None;
+        }
+        state.ended = Some(HashSet::default());
+        Some(std::mem::take(&mut state.arrivals))
+    }
+
+    /// The record of this session could not be read.
+    pub(in crate::actor) fn arrives_again(&self, digest: Nonce) {
+        self.state().arrivals.insert(digest);
+    }
+
+    /// The records of the sessions that were taken have been read.
+    pub(in crate::actor) fn end_arrivals(&self) {
+        self.state().ended = None;
+    }
+
+    /// The names of the pools that a session joined.
+    pub(in crate::actor) fn names(&self) -> Vec<Name> {
+        self.state().pools.keys().cloned().collect()
+    }
+
+    /// The pools whose keys are not all known.
+    pub(in crate::actor) fn doubtful(&self) -> Vec<Name> {
+        let state = self.state();
+        let doubtful = state.pools.iter().filter(|(_, pool)| !pool.surveyed.get());
+        doubtful.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// How often a resync of everything was requested.
+    pub(in crate::actor) fn doubts(&self) -> u64 {
+        self.doubts.load(Ordering::Acquire)
+    }
+
+    /// A search for every key of a pool begins.
+    pub(in crate::actor) fn begin_survey(&self, name: &str) {
+        self.change(name, Pool::begin_survey);
+    }
+
+    /// Every key of a pool was read.
+    pub(in crate::actor) fn end_survey(&self, name: &str) {
+        self.change(name, Pool::end_survey);
+    }
+
+    /// Notes the record of a key of a pool.
+    pub(in crate::actor) fn learn(
+        &self,
+        name: &str,
+        key: &Key,
+        record: &Record,
+        revision: Revision,
+        now: Moment,
+    ) {
+        let fact = Fact::of_record(record, revision);
+        self.change(name, |pool| pool.learn(key, fact, now));
+    }
+}

@@ -1,0 +1,83 @@
+//! What is known of all pools together.
+
+use super::{
+    fact::was_asked,
+    pool::{Joined, Name, Pool},
+};
+use crate::{
+    clock::{HashMap, HashSet},
+    lease::{Nonce, Record},
+};
+
+#[derive(Default)]
+pub struct State {
+    pub pools: HashMap<Name, Pool>,
+    /// The pool of each session that joined one.
+    pub joined: HashMap<Nonce, Name>,
+    /// Sessions of other nodes whose records must still be read.
+    pub arrivals: HashSet<Nonce>,
+    /// Sessions that ended while records of sessions are being read; otherwise `None`.
+    pub ended: Option<HashSet<Nonce>>,
+    /// All sessions are known.
+    pub searched: bool,
+}
+
+impl State {
+    pub fn join(&mut self, digest: Nonce, name: &str, joined: Joined) {
+        let known = self.pools.get_key_value(name).map(|(name, _)| name.clone());
+        let name = known.unwrap_or_else(|| name.into());
+        self.pools.entry(name.clone()).or_default().join(digest, joined);
+        self.joined.insert(digest, name);
+    }
+
+    pub fn leave(&mut self, digest: Nonce) {
+        self.arrivals.remove(&digest);
+        if let Some(ended) = &mut self.ended {
+            ended.insert(digest);
+        }
+        if let Some(name) = self.joined.remove(&digest)
+            && let Some(pool) = self.pools.get_mut(&name)
+        {
+            pool.leave(digest);
+        }
+    }
+
+    /// Notes what the record of a living session says.
+    pub fn read(&mut self, digest: Nonce, record: &Record) {
+        let (Some(spec), Some(tenure)) = (&record.spec, &record.tenure) else { return };
+        let Some(name) = &spec.pool else { return };
+        let joined = Joined {
+            owner: tenure.owner.clone(),
+            weight: spec.weight,
+            capacity: spec.capacity,
+            node: record.node,
+            draining: was_asked(record),
+        };
+        self.join(digest, name, joined);
+    }
+
+    /// A session was asked to hand everything over. The record of a session that is not known must be read.
+    pub fn drains(&mut self, digest: Nonce) {
+        if let Some(name) = self.joined.get(&digest).cloned()
+            && let Some(pool) = self.pools.get_mut(&name)
+            && let Some(member) = pool.members.get(&digest)
+        {
+            let joined = Joined { draining: true, ..member.clone() };
+            pool.join(digest, joined);
+        } else {
+            self.arrivals.insert(digest);
+        }
+    }
+
+    pub fn member(&self, digest: Nonce) -> Option<&Joined> {
+        self.pools.get(self.joined.get(&digest)?)?.members.get(&digest)
+    }
+
+    /// Removes the sessions that are not among these.
+    pub fn keep_only(&mut self, living: &HashSet<Nonce>) {
+        for pool in self.pools.values_mut() {
+            pool.keep_only(living);
+        }
+        self.joined.retain(|digest, _| living.contains(digest));
+    }
+}

@@ -1,0 +1,90 @@
+//! Asks a key's actor from within the process. Every call of a lease's holder, and every order, passes through here.
+
+use std::time::Duration;
+
+use super::registry::{Registry, Unreachable};
+use crate::{
+    actor::mail::{Mail, Reply},
+    lease::{Answer, Call, Moment, Nonce, Request},
+};
+
+/// How often a call is repeated after the actor that got it died.
+const ATTEMPTS: u32 = 20;
+/// A write of an actor that died may become durable for this long afterwards.
+const MAY_LAND: Duration = Duration::from_secs(10);
+
+/// When a call arrived, and what was already tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// When the call arrived: the time spent waiting counts in the holder's favour.
+    pub received: Moment,
+    /// The lease's home node is said to be another one that cannot be reached.
+    pub owner_unreachable: bool,
+}
+
+impl From<Moment> for Asked {
+    fn from(received: Moment) -> Self {
+        Self { received, owner_unreachable: false }
+    }
+}
+
+/// Why a call got no answer from its key.
+#[derive(Debug)]
+pub enum Unanswered {
+    /// The key rests until this moment.
+    Resting(Moment),
+    /// The arbiters do not run yet, or no longer.
+    NoArbiter,
+    /// Actor after actor died; or one died whose write may still become durable.
+    Died,
+    /// This other node is the home node of what must be asked.
+    Elsewhere(Nonce),
+    /// This node became the home node of the session that keeps the lease a moment ago.
+    Arriving,
+    /// The session's actor gave this answer.
+    Other(Answer),
+}
+
+impl From<Unreachable> for Unanswered {
+    fn from(why: Unreachable) -> Self {
+        match why {
+            Unreachable::Resting(until) => Self::Resting(until),
+            Unreachable::NoArbiter => Self::NoArbiter,
+        }
+    }
+}
+
+impl Registry {
+    /// Asks the key's actor, or its successor if the actor dies before it answers. `make` must give the same request
+    /// each time.
+    ///
+    /// # Errors
+    /// [`Unanswered`].
+    pub async fn ask(
+        &self,
+        key: &str,
+        Asked { received, owner_unreachable }: Asked,
+        make: impl Fn() -> Request,
+    ) -> Result<Answer, Unanswered> {
+        let mut died = None;
+        for attempt in 0..ATTEMPTS {
+            let (caller, answer) = Reply::one();
+            let call = Call { caller, received, request: make(), owner_unreachable };
+            self.post(key, Mail::Call(call))?;
+            match answer.await {
+                // The actor that died may have been writing a grant to this very call.
+                Ok(Answer::Refused(..))
+                    if died.is_some_and(|died| self.clock.now() < died + MAY_LAND) =>
+                {
+                    return Err(Unanswered::Died);
+                }
+                Ok(answer) => return Ok(answer),
+                Err(_) => {
+                    died = Some(self.clock.now());
+                    tokio::time::sleep(Duration::from_millis(u64::from(attempt))).await;
+                }
+            }
+        }
+        Err(Unanswered::Died)
+    }
+}

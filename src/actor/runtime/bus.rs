@@ -1,0 +1,126 @@
+//! The bus of ownership changes. It is bounded, and never waits for a subscriber.
+
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use bytes::Bytes;
+use tokio::sync::broadcast;
+
+use super::watch;
+use crate::store::{Committed, Position};
+
+/// What subscribers receive.
+#[derive(Clone, Debug)]
+pub enum Heard {
+    /// A change.
+    Change(Arc<Published>),
+    /// Some changes before this position were lost.
+    Lost(Position),
+    /// The store is frozen, for this reason, and nothing is granted; or, with `None`, no longer frozen.
+    Frozen(Option<Arc<str>>),
+}
+
+/// A published change. The HTTP handlers keep their rendering in it, so that a thousand subscribers need only one.
+#[derive(Debug)]
+pub struct Published {
+    /// The change.
+    pub committed: Committed,
+    /// The HTTP handlers' rendering of it.
+    pub rendered: OnceLock<Bytes>,
+}
+
+/// How the HTTP handlers render a change.
+type Render = Box<dyn Fn(&Committed) -> Bytes + Send + Sync>;
+
+/// The bus. A subscriber that falls behind by more than the buffer is told so; the bus does not wait for it.
+pub struct Bus {
+    sender: broadcast::Sender<Heard>,
+    subscribers: Arc<AtomicUsize>,
+    limit: usize,
+    render: OnceLock<Render>,
+    /// The position up to which the store's history was published.
+    reached: watch::Sender<Position>,
+}
+
+/// The number of subscribers has reached its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the bus has {0} subscribers, and accepts no more")]
+pub struct TooManySubscribers(pub usize);
+
+/// A subscription to the bus.
+pub struct Subscriber {
+    /// Receives the changes.
+    pub changes: broadcast::Receiver<Heard>,
+    subscribers: Arc<AtomicUsize>,
+}
+
+impl Bus {
+    pub(in crate::actor) fn new(buffer: usize, limit: usize) -> Self {
+        let (sender, _) = broadcast::channel(buffer.max(1));
+        let reached = watch::Sender::new(Position::default());
+        Self { sender, subscribers: Arc::default(), limit, render: OnceLock::new(), reached }
+    }
+
+    /// Subscribes to the changes from now on.
+    ///
+    /// # Errors
+    /// [`TooManySubscribers`].
+    pub fn subscribe(&self) -> Result<Subscriber, TooManySubscribers> {
+        let subscribers = self.subscribers.clone();
+        if subscribers.fetch_add(1, Ordering::AcqRel) >= self.limit {
+            subscribers.fetch_sub(1, Ordering::AcqRel);
+            return Err(TooManySubscribers(self.limit));
+        }
+        Ok(Subscriber { changes: self.sender.subscribe(), subscribers })
+    }
+
+    /// Has changes rendered on the thread that publishes them, while there is a subscriber: that thread has time,
+    /// whereas the subscribers' threads serve leases. Only the first call has an effect.
+    pub fn render_with(&self, render: impl Fn(&Committed) -> Bytes + Send + Sync + 'static) {
+        let _ = self.render.set(Box::new(render));
+    }
+
+    /// The number of subscribers.
+    pub fn subscribers(&self) -> usize {
+        self.subscribers.load(Ordering::Acquire)
+    }
+
+    pub(in crate::actor) fn publish(&self, committed: Committed) {
+        let rendered = OnceLock::new();
+        if self.subscribers() > 0
+            && let Some(render) = self.render.get()
+        {
+            let _ = rendered.set(render(&committed));
+        }
+        // An error means that there is no subscriber.
+        let _ = self.sender.send(Heard::Change(Arc::new(Published { committed, rendered })));
+    }
+
+    /// All changes up to this position were published, or reported as lost.
+    pub(in crate::actor) fn reach(&self, position: Position) {
+        self.reached.send_replace(position);
+    }
+
+    /// Resolves when all changes up to this position were published.
+    pub async fn reached(&self, position: Position) {
+        let _ = self.reached.subscribe().wait_for(|reached| *reached >= position).await;
+    }
+
+    /// Tells subscribers that changes before a position were lost.
+    pub(in crate::actor) fn lose(&self, resume: Position) {
+        let _ = self.sender.send(Heard::Lost(resume));
+    }
+
+    /// Tells subscribers that the store is frozen, or no longer frozen.
+    pub(in crate::actor) fn freeze(&self, why: Option<Arc<str>>) {
+        let _ = self.sender.send(Heard::Frozen(why));
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        self.subscribers.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,150 @@
+//! One session whose home node is this node, with the leases that it keeps.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use super::progress::Progress;
+use crate::{
+    actor::runtime::watch,
+    lease::{
+        Handover, Holdings, Kept, Key, Moment, Nonce, Owner, Repeats, SessionSpec, Survey, Token,
+    },
+};
+
+/// One session.
+pub struct Session {
+    /// The session's public name.
+    pub digest: Nonce,
+    /// Whose session it is.
+    pub owner: Owner,
+    /// How long a heartbeat keeps it, in milliseconds.
+    pub ttl_ms: u64,
+    /// What the request that made it specified.
+    pub spec: SessionSpec,
+    /// The latest progress that its heartbeats reported.
+    pub(super) progress: Progress,
+    kept: Mutex<Kept>,
+    /// Its recent calls for a share of its pool.
+    repeats: Mutex<Repeats>,
+    /// Whether the session is known to be over.
+    ended: watch::Sender<bool>,
+    survey: watch::Sender<Survey>,
+}
+
+impl Session {
+    /// A session with this home node. `fresh`: it was just made. Otherwise, its leases must be searched for.
+    pub(super) fn new(
+        digest: Nonce,
+        (owner, ttl_ms): (&Owner, u64),
+        spec: SessionSpec,
+        announced: BTreeMap<Key, Token>,
+        fresh: bool,
+    ) -> Self {
+        let kept = Kept::new(fresh, announced);
+        let survey = watch::Sender::new(kept.survey());
+        Self {
+            digest,
+            owner: owner.clone(),
+            ttl_ms,
+            spec,
+            progress: Progress::default(),
+            kept: Mutex::new(kept),
+            repeats: Mutex::new(Repeats::new(fresh)),
+            ended: watch::Sender::new(false),
+            survey,
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of its leases, and their digest.
+    pub fn holdings(&self) -> Holdings {
+        self.kept().holdings()
+    }
+
+    /// Its leases that an administrator revoked, with their tokens: its heartbeats do not keep them.
+    pub fn revoked(&self) -> Vec<(Key, Token)> {
+        self.kept().revoked()
+    }
+
+    /// From now on every answer to a heartbeat says that this lease is revoked.
+    pub fn announce_revoked(&self, key: &Key, token: Token) {
+        self.kept().announce_revoked(key, token);
+    }
+
+    /// Whether this tenure of a key was revoked. What the session promised since then does not cover that tenure.
+    pub fn is_revoked(&self, key: &Key, token: Token) -> bool {
+        self.kept().is_revoked(key, token)
+    }
+
+    /// Its leases that must be handed over and are not revoked, with their tokens.
+    pub fn asked(&self) -> Vec<(Key, Token)> {
+        self.kept().asked()
+    }
+
+    /// Who asked it to hand everything over. While this is set, it is granted nothing more.
+    pub fn drained_by(&self) -> Option<Box<str>> {
+        self.kept().drained_by().map(Into::into)
+    }
+
+    /// From now on every answer to a heartbeat says that this lease must be handed over.
+    pub(super) fn asked_to_hand_over(&self, key: &Key, token: Token, ask: &Handover) {
+        self.kept().asked_to_hand_over(key, token, ask);
+    }
+
+    /// Resolves with `true` when all its leases are known. Before that, no heartbeat may be answered. Resolves with
+    /// `false` if the session left this node meanwhile.
+    pub async fn surveyed(&self) -> bool {
+        let _ = self.survey.subscribe().wait_for(|survey| *survey != Survey::Due).await;
+        self.survey.get() == Survey::Done
+    }
+
+    /// The session is known to be over.
+    pub(super) fn say_ended(&self) {
+        self.ended.send_replace(true);
+    }
+
+    /// Resolves when the session is known to be over. Whoever waits under it is then granted nothing more.
+    pub async fn ended(&self) {
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+
+    /// Notes that the session asks for its share under this request id. Returns whether it may have done so before.
+    pub fn may_repeat(&self, id: u128, now: Moment) -> bool {
+        self.repeats.lock().unwrap_or_else(PoisonError::into_inner).may_be_one(id, now)
+    }
+
+    /// Notes the progress that a heartbeat reported.
+    pub fn progressed(&self, progress: &str) {
+        self.progress.report(progress);
+    }
+
+    /// Changes what is known, and wakes those who wait for that.
+    pub(super) fn update<T>(&self, change: impl FnOnce(&mut Kept) -> T) -> T {
+        let mut kept = self.kept();
+        let result = change(&mut kept);
+        if self.survey.get() != kept.survey() {
+            self.survey.send_replace(kept.survey());
+        }
+        result
+    }
+
+    /// Whether its end is known here.
+    pub(super) fn is_over(&self) -> bool {
+        self.kept().is_over()
+    }
+
+    /// How often changes have been missed so far.
+    pub(super) fn doubts(&self) -> u64 {
+        self.kept().doubts()
+    }
+
+    /// Whether its leases must still be searched for.
+    pub(super) fn is_due(&self) -> bool {
+        self.survey.get() == Survey::Due
+    }
+}

@@ -1,0 +1,24 @@
+//! The tasks of sessions, which run for as long as the process.
+
+use std::sync::Arc;
+
+use super::{
+    cleanup::clean_up, inquiries::answer_inquiries, late_handovers::watch_deadlines,
+    read_bonds::keep_complete, reissues::reissue_revocations, service::SessionService,
+    surveys::survey_sessions,
+};
+use crate::actor::runtime::tasks::supervise;
+
+/// Starts the tasks.
+pub fn start(service: &Arc<SessionService>) {
+    supervise(service, "leases by session", |service| async move { keep_complete(&service).await });
+    supervise(service, "session_cleanup", |service| async move { clean_up(&service).await });
+    supervise(service, "session surveys", |service| async move { survey_sessions(&service).await });
+    supervise(service, "session inquiries", |service| async move {
+        answer_inquiries(&service).await;
+    });
+    supervise(service, "hand-overs", |service| async move { watch_deadlines(&service).await });
+    supervise(service, "session orders", |service| async move {
+        reissue_revocations(&service).await;
+    });
+}

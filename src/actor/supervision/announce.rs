@@ -1,0 +1,80 @@
+//! Announces each change that the store committed to everything that hears of changes.
+
+use crate::{
+    actor::{coordinator::Coordinator, mail::Mail},
+    store::{Committed, Tie},
+};
+
+/// Hears of a change. The flag: this node wrote it.
+type Listener = fn(&Coordinator, &Committed, bool);
+
+/// Who hears of each change, in this order. The subscribers of the bus come last.
+const LISTENERS: [Listener; 6] = [pools, handovers, bonds, sessions, lease_actors, records];
+
+/// Announces a change.
+pub fn announce(coordinator: &Coordinator, committed: Committed) {
+    let own = coordinator.is_own(committed.node);
+    for hears in LISTENERS {
+        hears(coordinator, &committed, own);
+    }
+    // Subscribers learn of a session's changes from the changes of its leases.
+    if !committed.key.is_session() {
+        coordinator.bus.publish(committed);
+    }
+}
+
+/// Changes were missed: what is known only from changes is read again.
+pub fn missed_some(coordinator: &Coordinator) {
+    if coordinator.protocol.ends_of_sessions_are_searched_for_after_a_gap() {
+        coordinator.sessions.doubt();
+        coordinator.pools.doubt();
+    }
+    coordinator.registry.tell_all(|| Mail::Stale(u64::MAX));
+}
+
+fn pools(coordinator: &Coordinator, committed: &Committed, own: bool) {
+    coordinator.pools.heard(coordinator, committed, own);
+}
+
+fn handovers(coordinator: &Coordinator, committed: &Committed, _: bool) {
+    coordinator.sessions.heard_of_handover(coordinator, &committed.key, &committed.change);
+}
+
+fn bonds(coordinator: &Coordinator, committed: &Committed, own: bool) {
+    if coordinator.protocol.a_node_learns_whom_a_session_keeps(own) {
+        let tie = Tie::of_change(&committed.key, &committed.change);
+        coordinator.sessions.bonds.heard(tie);
+    }
+}
+
+fn sessions(coordinator: &Coordinator, committed: &Committed, own: bool) {
+    if let Some(over) = coordinator.sessions.heard(committed, own) {
+        // The grant landed after the session's end.
+        let key = committed.key.as_str();
+        coordinator.registry.tell(key, || Mail::Stale(committed.change.seq));
+        coordinator.registry.tell(key, || Mail::SessionOver(over));
+    }
+}
+
+/// The key's own actor knows the changes that it wrote.
+fn lease_actors(coordinator: &Coordinator, committed: &Committed, own: bool) {
+    if !own {
+        let seq = committed.change.seq;
+        coordinator.registry.tell(committed.key.as_str(), || Mail::Stale(seq));
+    }
+}
+
+/// Metrics and the log of ownership changes.
+fn records(coordinator: &Coordinator, committed: &Committed, own: bool) {
+    let Committed { key, change, .. } = committed;
+    if key.is_session() {
+        return;
+    }
+    coordinator.metrics.published.increment(1);
+    if own {
+        coordinator.rules().of(key.as_str()).1.changed(change);
+        let now = coordinator.clock.now();
+        let left_out = coordinator.ownership_log.write(key, change, now);
+        coordinator.metrics.lines_suppressed.increment(left_out);
+    }
+}

@@ -1,0 +1,52 @@
+//! The keys that an earlier process left held or offered: its promises still hold.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    actor::{
+        cluster::is_pending, coordinator::Coordinator, runtime::registry::Unreachable,
+        sessions::read_bonds,
+    },
+    lease::{Key, SessionOver, State},
+    store::StoreError,
+};
+
+/// How many actors are started at a time, before the arbiters get time for other work.
+const BATCH: usize = 1000;
+/// The pause after a failed start.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Reads every key and remembers those that an earlier process left held or offered. Must finish before the first call
+/// is accepted.
+///
+/// # Errors
+/// Errors of the store.
+pub async fn inherit(coordinator: &Coordinator) -> Result<Vec<Key>, StoreError> {
+    let mut inherited = Vec::new();
+    read_bonds(coordinator, &coordinator.sessions, |key, record| {
+        if let (Some(digest), Some(record)) = (key.session(), record)
+            && record.state != State::Held
+        {
+            coordinator.sessions.left(SessionOver::of_record(digest, record));
+        }
+        if record.is_none_or(is_pending) {
+            coordinator.registry.inherit(key.clone());
+            inherited.push(key.clone());
+        }
+    })
+    .await?;
+    Ok(inherited)
+}
+
+/// Starts the actors of inherited keys, a batch at a time, so that their leases end on time even if no client calls.
+pub async fn awaken(coordinator: Arc<Coordinator>, inherited: Vec<Key>) {
+    for batch in inherited.chunks(BATCH) {
+        for key in batch {
+            while let Err(Unreachable::NoArbiter) = coordinator.registry.start(key) {
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    coordinator.registry.all_seen();
+}
