@@ -7,7 +7,10 @@ use utoipa::{
 };
 
 use super::{
-    admin, any, door::is_vital, events, heartbeats, leases, pools, releases, service, sessions,
+    door::is_vital,
+    handlers::{
+        acquire, acquire_any, admin, events, heartbeats, leases, pools, releases, service, sessions,
+    },
 };
 
 #[derive(OpenApi)]
@@ -27,7 +30,7 @@ use super::{
         (name = "service", description = "Probes and information"),
     ),
     paths(
-        leases::acquire, any::acquire_any, heartbeats::heartbeat, heartbeats::heartbeats,
+        acquire::acquire, acquire_any::acquire_any, heartbeats::heartbeat, heartbeats::heartbeats,
         releases::release, releases::releases, releases::transfer, leases::check, leases::get,
         leases::list, events::events, admin::revoke, admin::pin, admin::unpin, admin::drain,
         admin::fence_skip, admin::forget, sessions::open, sessions::list, sessions::get, sessions::close,

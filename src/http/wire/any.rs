@@ -9,7 +9,7 @@ use serde::{
 use utoipa::ToSchema;
 
 use super::{Grant, strict::word};
-use crate::manager::{Availability, Count};
+use crate::manager::Count;
 
 /// How many of the keys of an acquire-any are in which state.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -29,13 +29,6 @@ pub struct Counts {
     /// Milliseconds until the first of them ends, unless it is renewed.
     #[serde(skip)]
     pub next_ms: Option<u64>,
-}
-
-impl Counts {
-    pub fn of(counts: &Availability) -> Self {
-        let Availability { keys, held, held_by_you, offered, cooling, fencing, next_ms } = *counts;
-        Self { keys, held, held_by_you, offered, cooling, fencing, next_ms }
-    }
 }
 
 /// The order in which the keys of an acquire-any are tried.

@@ -3,7 +3,9 @@
 mod admin;
 mod any;
 mod batch;
+mod events;
 mod pools;
+mod service;
 mod sessions;
 mod strict;
 
@@ -17,18 +19,14 @@ pub use admin::{
 };
 pub use any::{AcquireAnyBody, AnyGrant, AnyOrder, Counts, Grants, GrantsOfOthers};
 pub use batch::{BatchBody, BatchRefs, Item, LeaseRef, Verdict, Verdicts};
-pub use pools::{PoolWire, PoolsWire};
+pub use events::{EventsPage, EventsQuery};
+pub use pools::{PoolMember, PoolWire, PoolsWire};
+pub use service::{Info, Live, NodeInfo, Nodes, Ready};
 pub use sessions::{
-    BeatBody, BeatWire, BehaviorName, CheckSpec, ClosedWire, DrainingWire, Notice, OpenedWire,
-    SessionBody, SessionDrainBody, SessionWire, SessionsQuery, SessionsWire,
+    BeatBody, BeatWire, BehaviorName, CheckSpec, ClosedWire, DrainingWire, HoldingsWire, Notice,
+    OpenedWire, SessionBody, SessionDrainBody, SessionWire, SessionsQuery, SessionsWire,
 };
 pub use strict::Object;
-
-use super::server::App;
-use crate::{
-    clock::rfc3339,
-    lease::{Grant as Granted, Key, View},
-};
 
 /// The public view of a lease.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -72,29 +70,6 @@ pub struct Lease {
     pub fence_failed: bool,
 }
 
-impl Lease {
-    pub fn of(app: &App, key: &Key, view: &View) -> Self {
-        Self {
-            key: key.as_str().to_owned(),
-            state: if view.quarantined { "held" } else { view.state.as_str() },
-            owner: view.owner.as_ref().map(|owner| owner.as_str().to_owned()),
-            token: view.token.0,
-            ttl_ms: view.ttl_ms,
-            expires_in_ms: view.expires_in_ms,
-            acquired_at: view.acquired_at_ms.map(rfc3339),
-            session: view.session.map(|digest| digest.to_string()),
-            value: view.value.as_deref().map(str::to_owned),
-            pool: app.manager.world().pool_of(key.as_str()),
-            node: app.url_of(view.node),
-            waiters: view.waiters,
-            pinned: !view.pins.is_empty(),
-            offered_to: view.offered_to.as_ref().map(|owner| owner.as_str().to_owned()),
-            fences: view.fences.iter().map(ToString::to_string).collect(),
-            fence_failed: view.fence_failed,
-        }
-    }
-}
-
 /// A lease, and what a write of one's own into the same store can be gated on.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct GatedLease {
@@ -129,16 +104,6 @@ pub struct Grant {
     /// The lease is held until this many milliseconds after the moment BEFORE the request was sent, on
     /// the caller's own clock.
     pub valid_for_ms: u64,
-}
-
-impl Grant {
-    pub fn of(app: &App, key: &Key, grant: &Granted) -> Self {
-        Self {
-            lease: Lease::of(app, key, &grant.view),
-            lease_id: grant.lease_id.reveal(),
-            valid_for_ms: grant.valid_for_ms,
-        }
-    }
 }
 
 /// Body of `POST /v1/acquire`.

@@ -5,9 +5,6 @@ use std::sync::Arc;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::super::server::App;
-use crate::{actor::MemberView, manager::PoolShown};
-
 /// A session that joined a pool.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PoolMember {
@@ -55,36 +52,4 @@ pub struct PoolWire {
 pub struct PoolsWire {
     /// Every pool that a policy names, and `default`; by name.
     pub pools: Vec<PoolWire>,
-}
-
-impl PoolMember {
-    fn of(app: &App, member: &MemberView) -> Self {
-        let MemberView { digest, joined, share, handovers, aside } = member;
-        Self {
-            session: digest.to_string(),
-            owner: joined.owner.as_str().to_owned(),
-            weight: joined.weight,
-            capacity: joined.capacity,
-            held: share.held,
-            share: share.share,
-            draining: joined.draining,
-            handovers: *handovers,
-            set_aside: *aside,
-            node: app.url_of(Some(joined.node)),
-        }
-    }
-}
-
-impl PoolWire {
-    pub fn of(app: &App, shown: PoolShown) -> Self {
-        let PoolShown { pool, balance, view } = shown;
-        let members = view.iter().flat_map(|view| &view.members);
-        Self {
-            pool,
-            balance,
-            keys: view.as_ref().map(|view| view.keys),
-            free: view.as_ref().map(|view| view.free),
-            members: members.map(|member| PoolMember::of(app, member)).collect(),
-        }
-    }
 }
