@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{LeaseView, quote};
-use crate::tls::{self, TlsError};
+use crate::{
+    api::Code,
+    tls::{self, TlsError},
+};
 
 /// Where a user of this client sets another certificate authority.
 const CA: &str = "--ca, TENURE_CA or ClientBuilder::ca";
@@ -92,6 +95,13 @@ pub struct Problem {
     pub held_by_session: Option<u64>,
 }
 
+impl Problem {
+    /// Its code, if this version knows it.
+    pub(super) fn known(&self) -> Option<Code> {
+        Code::named(&self.code)
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let detail = self.detail.as_deref().unwrap_or(&self.title);
@@ -127,8 +137,8 @@ impl ClientError {
 
     pub(super) fn unknown_key(key: &str) -> Self {
         Self::Refused(Box::new(Problem {
-            status: 404,
-            code: "unknown-key".into(),
+            status: Code::UnknownKey.status(),
+            code: Code::UnknownKey.as_str().into(),
             title: "Unknown key".into(),
             detail: Some(format!("the key {key:?} was never seen")),
             ..Problem::default()

@@ -5,35 +5,13 @@ use std::{fmt, time::Duration};
 use serde_json::json;
 
 use super::{
-    Acquire, AcquireAny, Client, ClientError, Count, Lease, Owner,
+    Acquire, AcquireAny, Client, ClientError, Count, Lease, Order, Owner,
     settle::{Ask, Granted},
 };
 use crate::clock::{Entropy, SystemEntropy};
 
 /// How long a lease lasts without a heartbeat, by default.
 const TTL: Duration = Duration::from_secs(15);
-
-/// The order in which candidates are tried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// Random, so that many callers spread out.
-    #[default]
-    Random,
-    /// In the order of the list.
-    Listed,
-    /// Keys that the owner held before come first.
-    Sticky,
-}
-
-impl Order {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Random => "random",
-            Self::Listed => "listed",
-            Self::Sticky => "sticky",
-        }
-    }
-}
 
 #[derive(Clone, Debug)]
 enum What {

@@ -11,14 +11,17 @@ use serde_json::{Value, json};
 use tokio::{runtime::Handle, sync::watch};
 
 use super::{
-    Alive, Client, ClientError, Deadline, Grant, LeaseView, Loss, Notice,
+    Alive, Client, ClientError, Deadline, Grant, LeaseView, Loss, Notice, Problem,
     call::Call,
     guarantee::{Guarantee, Sent},
     keep::{self, Kept, Outcome},
     servers::server_url,
     session_state::SessionState,
 };
-use crate::clock::{Clock, Entropy, SystemEntropy};
+use crate::{
+    api::{Code, HeartbeatBody, ReleaseBody, TransferBody},
+    clock::{Clock, Entropy, SystemEntropy},
+};
 
 /// How long a release in the background is tried.
 const LET_GO: Duration = Duration::from_secs(10);
@@ -181,7 +184,7 @@ impl Lease {
     /// # Errors
     /// When no server could be told: it ends with its ttl or its session.
     pub async fn release(&self) -> Result<bool, ClientError> {
-        self.core.end(Loss::Released, "release", json!({})).await
+        self.give_back(None).await
     }
 
     /// Stops keeping it, and tells no server. It runs out like the lease of a holder that died, with the fences that an
@@ -196,15 +199,12 @@ impl Lease {
     /// # Errors
     /// As [`Lease::release`].
     pub async fn release_with(&self, value: &str) -> Result<bool, ClientError> {
-        self.core.end(Loss::Released, "release", json!({ "value": value })).await
+        self.give_back(Some(value)).await
     }
 
     /// [`Lease::release`], with or without a value.
     pub(super) async fn give_back(&self, value: Option<&str>) -> Result<bool, ClientError> {
-        match value {
-            Some(value) => self.release_with(value).await,
-            None => self.release().await,
-        }
+        self.core.end(Loss::Released, "release", self.core.release_body(value)).await
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
@@ -221,12 +221,13 @@ impl Lease {
         to: Option<&str>,
         value: Option<&str>,
     ) -> Result<bool, ClientError> {
-        let mut body = json!({});
-        for (name, text) in [("to", to), ("value", value)] {
-            if let Some(text) = text {
-                body[name] = json!(text);
-            }
-        }
+        let body = json!(TransferBody {
+            key: self.key().to_owned(),
+            lease_id: self.lease_id().to_owned(),
+            to: to.map(str::to_owned),
+            offer_ms: None,
+            value: value.map(str::to_owned),
+        });
         self.core.end(Loss::Transferred, "transfer", body).await
     }
 }
@@ -248,7 +249,7 @@ impl Drop for Lease {
         }
         let core = self.core.clone();
         self.core.runtime.spawn(async move {
-            if let Err(error) = core.tell("release", json!({}), LET_GO).await {
+            if let Err(error) = core.tell("release", core.release_body(None), LET_GO).await {
                 tracing::debug!(key = core.view.key, %error, "a dropped lease is left to its ttl");
             }
         });
@@ -274,23 +275,27 @@ impl Core {
         }
     }
 
+    fn release_body(&self, value: Option<&str>) -> Value {
+        let (key, lease_id) = (self.view.key.clone(), self.lease_id.clone());
+        json!(ReleaseBody { key, lease_id, value: value.map(str::to_owned) })
+    }
+
+    fn heartbeat_call(&self) -> Call {
+        let (key, lease_id) = (self.view.key.clone(), self.lease_id.clone());
+        let body = HeartbeatBody { key, lease_id, value: None, ttl_ms: None };
+        Call::post("heartbeat", json!(body))
+    }
+
     /// Ends the tenure here, then at the server.
-    async fn end(&self, how: Loss, path: &str, more: Value) -> Result<bool, ClientError> {
+    async fn end(&self, how: Loss, path: &str, body: Value) -> Result<bool, ClientError> {
         let left = self.guarantee.remaining();
         self.guarantee.lose(how);
         self.leave_session_state();
-        self.tell(path, more, left.max(LAST_WORD)).await
+        self.tell(path, body, left.max(LAST_WORD)).await
     }
 
     /// Tells a server, and repeats that for a while.
-    async fn tell(
-        &self,
-        path: &str,
-        mut body: Value,
-        patience: Duration,
-    ) -> Result<bool, ClientError> {
-        body["key"] = json!(self.view.key);
-        body["lease_id"] = json!(self.lease_id);
+    async fn tell(&self, path: &str, body: Value, patience: Duration) -> Result<bool, ClientError> {
         let clock = &self.client.clock;
         let call = Call::post(path, body).timeout((patience / 4).max(LAST_WORD / 2));
         let end = clock.now() + patience;
@@ -299,10 +304,9 @@ impl Core {
                 Ok(answer) => return Ok(answer["released"] != false),
                 Err(refused) => refused,
             };
-            let gone = |code: &str| matches!(code, "lease-lost" | "not-holder");
             match refused.problem() {
                 // An earlier attempt may have succeeded and its answer been lost.
-                Some(problem) if gone(&problem.code) => {
+                Some(problem) if is_gone(problem) => {
                     return Ok(problem.reason.as_deref()
                         == self.guarantee.deadline().lost.map(Loss::as_str));
                 }
@@ -327,11 +331,10 @@ impl Core {
 
     /// Asks the server why a tenure that a session keeps is over; `None` when it is not known to be over.
     pub(super) async fn cause_of_loss(&self) -> Option<Loss> {
-        let body = json!({ "key": self.view.key, "lease_id": self.lease_id });
-        let call = Call::post("heartbeat", body).timeout(self.ttl / 6);
+        let call = self.heartbeat_call().timeout(self.ttl / 6);
         let asked = self.client.ask_around::<Alive>(&call, self.home.as_ref()).await;
         let refused = asked.err()?;
-        let problem = refused.problem().filter(|problem| problem.code == "lease-lost")?;
+        let problem = refused.problem().filter(|it| it.known() == Some(Code::LeaseLost))?;
         Some(Loss::from_reason(problem.reason.as_deref()))
     }
 }
@@ -342,8 +345,7 @@ impl Kept for Core {
     }
 
     async fn beat(&self, sent: Sent, patience: Duration) -> Outcome {
-        let body = json!({ "key": self.view.key, "lease_id": self.lease_id });
-        let call = Call::post("heartbeat", body);
+        let call = self.heartbeat_call();
         match self.client.ask_next::<Alive>(&call, self.home.as_ref(), &self.turn, patience).await {
             Ok(alive) => {
                 self.guarantee.renew(sent, alive.valid_for_ms);
@@ -352,7 +354,7 @@ impl Kept for Core {
                 }
                 Outcome::Alive(None)
             }
-            Err(error) => failed(&error, "lease-lost"),
+            Err(error) => failed(&error, Code::LeaseLost),
         }
     }
 
@@ -363,10 +365,15 @@ impl Kept for Core {
     fn over(&self, _: Loss) {}
 }
 
+/// Whether the tenure is over.
+fn is_gone(problem: &Problem) -> bool {
+    matches!(problem.known(), Some(Code::LeaseLost | Code::NotHolder))
+}
+
 /// The outcome of a failed heartbeat.
-pub(super) fn failed(error: &ClientError, lost: &str) -> Outcome {
+pub(super) fn failed(error: &ClientError, lost: Code) -> Outcome {
     match error.problem() {
-        Some(problem) if problem.code == lost => {
+        Some(problem) if problem.known() == Some(lost) => {
             Outcome::Lost(Loss::from_reason(problem.reason.as_deref()))
         }
         Some(problem) => Outcome::Failed(problem.retry_after_ms.map(Duration::from_millis)),

@@ -54,6 +54,7 @@
 //! }
 //! ```
 
+mod arguments;
 pub mod blocking;
 mod builder;
 mod call;
@@ -64,7 +65,6 @@ mod hold;
 mod keep;
 mod lease;
 mod pool;
-mod pools;
 mod servers;
 mod session;
 mod session_state;
@@ -76,28 +76,31 @@ mod tests;
 mod tests_keep;
 #[cfg(test)]
 mod tests_settle;
-mod types;
 mod wire;
 
 use std::{ffi::OsString, fmt, sync::Arc};
 
+pub use arguments::{Acquire, AcquireAny, Count, LeaseFilter, Owner};
 pub use builder::ClientBuilder;
 pub use error::{ClientError, Problem};
 pub use events::{Event, EventFilter, EventStream, StreamItem};
 pub use guarantee::{Deadline, Loss};
-pub use hold::{Hold, Order};
+pub use hold::Hold;
 pub use lease::Lease;
 pub use pool::{Done, DrainHandle, Ended, Handover, Waiting, WorkerPool};
-pub use pools::{Pool, PoolMember, Pools};
-pub use session::{HealthCheck, Session, SessionOptions};
-pub use types::{
-    Acquire, AcquireAny, Alive, Check, Count, Forgot, Grant, Grants, Holdings, LeaseFilter,
-    LeaseView, Leases, Node, Nodes, Notice, Opened, Owner, Released, SessionAlive, SessionView,
-    Sessions,
-};
+pub use session::{Session, SessionOptions};
 
-use crate::clock::Clock;
 use servers::Servers;
+
+pub use crate::api::{
+    AnyOrder as Order, Forgot, HealthCheck, Holdings, Node, Nodes, Pool, PoolMember, Pools,
+    Released,
+    reading::{
+        Alive, Check, Grant, Grants, LeaseView, Leases, Notice, Opened, SessionAlive, SessionView,
+        Sessions,
+    },
+};
+use crate::clock::Clock;
 
 /// How many characters an error quotes of an answer that is not JSON.
 const QUOTED: usize = 200;

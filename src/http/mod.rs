@@ -15,7 +15,8 @@
 //! | `door` | what a request passes before a handler: connections and places, names and origins, the budget of bodies |
 //! | `peer` | calls between nodes: headers, seal, client |
 //! | `answer` | JSON and problem documents |
-//! | `wire` | the documents |
+//!
+//! [`crate::api`] has the documents.
 //!
 //! Guarantees: a success is answered only after what it reports is durable. Bad input is answered with a 4xx that
 //! names the field, never with a 5xx. A caller that hung up is never granted anything.
@@ -45,7 +46,6 @@ mod server;
 #[path = "../../tests/doors/calls.rs"]
 mod testing;
 mod views;
-mod wire;
 
 pub use app::{App, Source};
 pub use door::{Budget, Door, Names, RESERVED};

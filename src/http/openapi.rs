@@ -157,3 +157,80 @@ fn names_problem(content: &Content) -> bool {
 pub fn document() -> utoipa::openapi::OpenApi {
     Document::openapi()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{
+        api::limits::*,
+        lease::{MAX_CHECKS, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, MAX_OWNER_BYTES, MAX_PIN_BYTES},
+        manager::{MAX_CANDIDATES, MAX_REASON_BYTES, MAX_VALUE_BYTES},
+    };
+
+    /// The number that a schema says of one of its fields.
+    fn said(schema: &Value, field: &str, keyword: &str) -> Vec<u64> {
+        let forms = schema["oneOf"].as_array().cloned().unwrap_or_else(|| vec![schema.clone()]);
+        let of = |form: &Value| form["properties"][field][keyword].as_u64();
+        forms.iter().filter_map(of).collect()
+    }
+
+    #[test]
+    fn schemas_name_the_bounds_that_are_checked() {
+        let document = serde_json::to_value(document()).expect("the document is JSON");
+        let schemas = &document["components"]["schemas"];
+        let bounds: [(&str, &str, &str, u64); 30] = [
+            ("AcquireBody", "key", "maxLength", MAX_KEY_BYTES as u64),
+            ("AcquireBody", "owner", "maxLength", MAX_OWNER_BYTES as u64),
+            ("AcquireBody", "value", "maxLength", MAX_VALUE_BYTES as u64),
+            ("AcquireBody", "request_id", "maxLength", MAX_REQUEST_ID_BYTES as u64),
+            ("AcquireAnyBody", "keys", "maxItems", MAX_CANDIDATES as u64),
+            ("AcquireAnyBody", "prefix", "maxLength", MAX_KEY_BYTES as u64),
+            ("AcquireAnyBody", "owner", "maxLength", MAX_OWNER_BYTES as u64),
+            ("AcquireAnyBody", "request_id", "maxLength", MAX_REQUEST_ID_BYTES as u64),
+            ("HeartbeatBody", "key", "maxLength", MAX_KEY_BYTES as u64),
+            ("HeartbeatBody", "value", "maxLength", MAX_VALUE_BYTES as u64),
+            ("ReleaseBody", "value", "maxLength", MAX_VALUE_BYTES as u64),
+            ("TransferBody", "to", "maxLength", MAX_OWNER_BYTES as u64),
+            ("TransferBody", "value", "maxLength", MAX_VALUE_BYTES as u64),
+            ("CheckBody", "token", "maximum", MAX_TOKEN),
+            ("BatchBody", "leases", "maxItems", MAX_BATCH as u64),
+            ("RevokeBody", "reason", "maxLength", MAX_REASON_BYTES as u64),
+            ("FenceSkipBody", "reason", "maxLength", MAX_REASON_BYTES as u64),
+            ("ForgetBody", "reason", "maxLength", MAX_REASON_BYTES as u64),
+            ("PinBody", "by", "maxLength", MAX_PIN_BYTES as u64),
+            ("SessionBody", "lock_delay_ms", "maximum", MAX_LOCK_DELAY_MS.into()),
+            ("SessionBody", "capacity", "maximum", MAX_CAPACITY.into()),
+            ("SessionBody", "checks", "maxItems", MAX_CHECKS as u64),
+            ("CheckSpec", "url", "maxLength", MAX_CHECK_URL_BYTES as u64),
+            ("CheckSpec", "address", "maxLength", MAX_CHECK_ADDRESS_BYTES as u64),
+            ("CheckSpec", "interval_ms", "minimum", *CHECK_INTERVAL_MS.start()),
+            ("CheckSpec", "interval_ms", "maximum", *CHECK_INTERVAL_MS.end()),
+            ("CheckSpec", "timeout_ms", "minimum", *CHECK_TIMEOUT_MS.start()),
+            ("CheckSpec", "timeout_ms", "maximum", *CHECK_TIMEOUT_MS.end()),
+            ("CheckSpec", "fail_after", "minimum", (*CHECK_FAIL_AFTER.start()).into()),
+            ("CheckSpec", "fail_after", "maximum", (*CHECK_FAIL_AFTER.end()).into()),
+        ];
+        for (schema, field, keyword, bound) in bounds {
+            let said = said(&schemas[schema], field, keyword);
+            let all = !said.is_empty() && said.iter().all(|said| *said == bound);
+            assert!(all, "{schema}.{field}: {keyword} is {said:?}, and {bound} is checked");
+        }
+    }
+
+    #[test]
+    fn queries_name_the_bounds_that_are_checked() {
+        let document = serde_json::to_value(document()).expect("the document is JSON");
+        let bounds = [
+            ("/v1/leases", "limit", MAX_PAGE as u64),
+            ("/v1/sessions", "limit", MAX_PAGE as u64),
+            ("/v1/events", "wait_ms", MAX_POLL_MS),
+        ];
+        for (path, name, bound) in bounds {
+            let parameters = document["paths"][path]["get"]["parameters"].as_array();
+            let found = parameters.into_iter().flatten().find(|one| one["name"] == name);
+            assert_eq!(found.expect("a parameter")["schema"]["maximum"], bound, "{path} {name}");
+        }
+    }
+}

@@ -10,10 +10,11 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::ids::echo_request_id;
-use crate::{http::wire, lease::Key, manager::Home};
-
-/// The problem code for a forged header: one that only a node may send.
-pub const FORGED: &str = "forged-header";
+use crate::{
+    api::{self, Code},
+    lease::Key,
+    manager::Home,
+};
 
 /// A problem document.
 #[derive(Debug, Serialize, ToSchema)]
@@ -42,10 +43,10 @@ pub struct Problem {
     pub reason: Option<&'static str>,
     /// The lease as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease: Option<Box<wire::Lease>>,
+    pub lease: Option<Box<api::Lease>>,
     /// How many of the keys are in which state.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub counts: Option<wire::Counts>,
+    pub counts: Option<api::Counts>,
     /// How many leases of its pool the session is to have, for a count of `fair`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<usize>,
@@ -64,16 +65,28 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// A problem of this kind.
+    pub fn of(code: Code, detail: impl Into<String>) -> Self {
+        let problem = Self::with(code.status(), code.as_str(), code.title(), detail.into());
+        Self { retryable: code.is_retryable(), ..problem }
+    }
+
     pub(in crate::http) fn new(
         status: StatusCode,
         code: &'static str,
         title: &'static str,
         detail: String,
     ) -> Self {
+        let status = status.as_u16();
+        debug_assert!(Code::named(code).is_some_and(|known| known.status() == status), "{code}");
+        Self::with(status, code, title, detail)
+    }
+
+    fn with(status: u16, code: &'static str, title: &'static str, detail: String) -> Self {
         Self {
             kind: format!("urn:tenure:problem:{code}"),
             title,
-            status: status.as_u16(),
+            status,
             detail,
             code,
             retryable: false,
@@ -92,45 +105,36 @@ impl Problem {
 
     /// A field whose value the API does not allow.
     pub fn field(field: &str, detail: impl std::fmt::Display) -> Self {
-        let detail = format!("{field} {detail}");
-        let title = "A field is not valid";
-        Self {
-            field: Some(field.into()),
-            ..Self::new(StatusCode::BAD_REQUEST, "invalid-field", title, detail)
-        }
+        let problem = Self::of(Code::InvalidField, format!("{field} {detail}"));
+        Self { field: Some(field.into()), ..problem }
     }
 
     /// A body or query that cannot be read.
     pub fn malformed(detail: String, field: Option<String>) -> Self {
-        let title = "The request cannot be read";
-        Self { field, ..Self::new(StatusCode::BAD_REQUEST, "malformed-request", title, detail) }
+        Self { field, ..Self::of(Code::MalformedRequest, detail) }
     }
 
     pub fn too_large(limit: usize) -> Self {
         let detail = format!("the body of this call is too large: the limit is {limit} bytes");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "The body is too large", detail)
+        Self::of(Code::BodyTooLarge, detail)
     }
 
     pub fn too_slow(patience: std::time::Duration) -> Self {
         let detail = format!("the body did not arrive within {} s", patience.as_secs());
-        let status = StatusCode::REQUEST_TIMEOUT;
-        Self::new(status, "request-timeout", "The body did not arrive in time", detail).retry(0)
+        Self::of(Code::RequestTimeout, detail).retry(0)
     }
 
     pub fn unknown_key(key: &Key) -> Self {
-        let detail = format!("there is no record of a lease for {key:?}");
-        Self::new(StatusCode::NOT_FOUND, "unknown-key", "The key is unknown", detail)
+        Self::of(Code::UnknownKey, format!("there is no record of a lease for {key:?}"))
     }
 
     pub fn no_route(path: &str) -> Self {
-        let detail = format!("{path} is not a path of this API; see /docs");
-        Self::new(StatusCode::NOT_FOUND, "no-such-path", "No such path", detail)
+        Self::of(Code::NoSuchPath, format!("{path} is not a path of this API; see /docs"))
     }
 
     pub fn wrong_method(method: &str, path: &str) -> Self {
         let detail = format!("{path} does not accept {method}; see /docs");
-        let status = StatusCode::METHOD_NOT_ALLOWED;
-        Self::new(status, "method-not-allowed", "The path does not accept this method", detail)
+        Self::of(Code::MethodNotAllowed, detail)
     }
 
     pub fn unknown_host(host: &str) -> Self {
@@ -138,48 +142,39 @@ impl Problem {
             "this coordinator does not answer to the name {host:?}: use an IP address, localhost, \
              the name in node.advertise_url, or a name in server.hosts"
         );
-        let status = StatusCode::MISDIRECTED_REQUEST;
-        Self::new(status, "unknown-host", "The host is unknown", detail)
+        Self::of(Code::UnknownHost, detail)
     }
 
     pub fn foreign_origin(origin: &str) -> Self {
         let detail = format!("a web page from {origin} may not call this coordinator");
-        let title = "The page is from another origin";
-        Self::new(StatusCode::FORBIDDEN, "foreign-origin", title, detail)
+        Self::of(Code::ForeignOrigin, detail)
     }
 
     pub fn forged_header() -> Self {
         let detail = "headers that begin with x-tenure- are reserved for calls between coordinators of one store: \
                       this call does not come from one, was altered on its way, or is a repeat";
-        let title = "A reserved header is not authentic";
-        Self::new(StatusCode::BAD_REQUEST, FORGED, title, detail.into())
+        Self::of(Code::ForgedHeader, detail)
     }
 
     pub fn not_json() -> Self {
-        let detail = "a browser must send content-type: application/json";
-        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        Self::new(status, "not-json", "The body is not declared as JSON", detail.into())
+        Self::of(Code::NotJson, "a browser must send content-type: application/json")
     }
 
     pub fn too_many_subscribers(limit: usize) -> Self {
         let detail = format!("there are {limit} subscribers, as many as limits.subscribers allows");
-        let status = StatusCode::TOO_MANY_REQUESTS;
-        Self::new(status, "too-many-subscribers", "Too many subscribers", detail).retry(1000)
+        Self::of(Code::TooManySubscribers, detail).retry(1000)
     }
 
     pub fn too_many_bodies(limit: usize) -> Self {
         let detail =
             format!("the bodies of calls in progress take all {limit} bytes of limits.body_bytes");
-        let status = StatusCode::SERVICE_UNAVAILABLE;
-        Self::new(status, "too-many-bodies", "There is no room for the body", detail).retry(1000)
+        Self::of(Code::TooManyBodies, detail).retry(1000)
     }
 
     pub fn too_many_connections() -> Self {
         let detail = "all the connections that server.max_connections allows are serving a call; the reserve is for \
                       probes, heartbeats and releases";
-        let status = StatusCode::SERVICE_UNAVAILABLE;
-        let title = "There are too many connections";
-        Self::new(status, "too-many-connections", title, detail.into()).retry(1000)
+        Self::of(Code::TooManyConnections, detail).retry(1000)
     }
 
     pub fn no_place_to_wait(limit: usize) -> Self {
@@ -187,8 +182,8 @@ impl Problem {
             "this call would have to wait, and {limit} calls of this worker thread already wait or stream: the limit \
              is three quarters of the thread's share of server.max_connections"
         );
-        let status = StatusCode::TOO_MANY_REQUESTS;
-        Self::new(status, "busy", "Too many calls wait", detail).retry(1000)
+        let problem = Self::of(Code::Busy, detail).retry(1000);
+        Self { title: "Too many calls wait", ..problem }
     }
 
     pub(in crate::http) fn retry(self, after_ms: u64) -> Self {

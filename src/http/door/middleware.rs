@@ -23,9 +23,12 @@ use super::{
     names::Names,
     places::{Seat, Serving},
 };
-use crate::http::{
-    answer::{FORGED, Problem},
-    peer::{Forged, Seal, UNPROVEN},
+use crate::{
+    api::Code,
+    http::{
+        answer::Problem,
+        peer::{Forged, Seal, UNPROVEN},
+    },
 };
 
 /// Decides which requests reach a handler.
@@ -96,7 +99,7 @@ where
         match judged {
             Ok(()) => Either::Left(Served { inner: self.inner.call(request), serving }),
             Err(problem) => {
-                let is_forged = problem.code == FORGED;
+                let is_forged = problem.code == Code::ForgedHeader.as_str();
                 let mut response = problem.respond(request.request());
                 if serving.is_some_and(|serving| serving.is_last()) {
                     response.head_mut().set_connection_type(ConnectionType::Close);

@@ -1,10 +1,7 @@
 //! Selects the events that a subscriber wants.
 
 use crate::{
-    actor::World,
-    http::{answer::Problem, wire::EventsQuery},
-    lease::ChangeKind,
-    store::Committed,
+    actor::World, api::EventsQuery, http::answer::Problem, lease::ChangeKind, store::Committed,
 };
 
 /// The events that a subscriber wants.

@@ -17,7 +17,8 @@ use super::{
 };
 use crate::{
     actor::{Heard, Published, Subscriber},
-    http::{answer::Problem, app::App, door::Waiting, wire::EventsPage},
+    api::{EventsPage, limits::MAX_POLL_MS},
+    http::{answer::Problem, app::App, door::Waiting},
     lease::Nonce,
     manager::Trouble,
     store::{Committed, Position, StoreError},
@@ -29,8 +30,6 @@ const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n\n");
 const CHUNK_BYTES: usize = 64 * 1024;
 /// The most events in the answer of one long poll.
 const MAX_POLL: usize = 1000;
-/// The longest wait of a long poll, in milliseconds.
-const MAX_POLL_MS: u64 = 60_000;
 
 /// The state of one subscriber.
 pub struct Reader {

@@ -6,13 +6,13 @@ use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 use bytes::Bytes;
 
 use crate::{
+    api::{AcquireBody, Grant},
     http::{
         answer::{Problem, json},
         app::App,
         door::Waiting as Waits,
         forward::{Queued, Waiting, asks_for_place, moved, wait_at_home},
         request::{Body, kept_by, key, mark, owner},
-        wire::{AcquireBody, Grant},
     },
     lease::Refusal,
     manager::{AcquireError, AcquireOne, Trouble},

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 
 use crate::{
+    api::{self, AcquireAnyBody, AnyGrant, AnyOrder, Grant, Grants, GrantsOfOthers},
     http::{
         answer::{Problem, json},
         app::App,
@@ -17,7 +18,6 @@ use crate::{
         forward::{asks_for_part, forward_part, relay_waiting},
         peer::was_forwarded,
         request::{Body, kept_by, mark, owner},
-        wire::{AcquireAnyBody, AnyGrant, AnyOrder, Grant, Grants, GrantsOfOthers},
     },
     lease::{Key, MAX_KEY_BYTES, Moment, Order, Refusal},
     manager::{
@@ -175,13 +175,14 @@ fn told(app: &App, grants: &[(Key, crate::lease::Grant)]) -> Grants {
 
 /// Reads the request and checks all that needs no state.
 pub fn read_any(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
+    let count = count_of(body.count);
     let (ttl_ms, session) = kept_by(body.ttl_ms, body.session.as_deref())?;
     let mark = match &body.request_id {
         None => None,
         Some(id) => {
             let listed = body.keys.as_deref().unwrap_or_default().join("\0");
             let kind = [u8::from(body.keys.is_some()), body.order as u8];
-            let count = match body.count {
+            let count = match count {
                 Count::UpTo(count) => count.to_le_bytes().to_vec(),
                 Count::Fair => b"fair".to_vec(),
             };
@@ -207,7 +208,7 @@ pub fn read_any(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
         AnyOrder::Sticky => Order::Sticky,
     };
     let owner = owner("owner", &body.owner)?;
-    if let Count::UpTo(count) = body.count
+    if let Count::UpTo(count) = count
         && !(1..=MAX_CANDIDATES).contains(&count)
     {
         let detail = format!("is {count}; it must be from 1 to {MAX_CANDIDATES}");
@@ -218,11 +219,19 @@ pub fn read_any(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
         owner,
         ttl_ms,
         session,
-        count: body.count,
+        count,
         order,
         wait_ms: body.wait_ms,
         mark,
     })
+}
+
+fn count_of(count: api::Count) -> Count {
+    match count {
+        // Nobody has so many keys that it matters.
+        api::Count::UpTo(count) => Count::UpTo(usize::try_from(count).unwrap_or(usize::MAX)),
+        api::Count::Fair => Count::Fair,
+    }
 }
 
 fn candidates(body: &AcquireAnyBody) -> Result<Candidates, Problem> {

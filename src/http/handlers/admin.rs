@@ -7,16 +7,16 @@ use actix_web::{
 };
 
 use crate::{
+    api::{
+        DrainBody, Drained, FenceSkipBody, ForgetBody, Forgot, Lease, LeaseAnswer, PinBody,
+        RevokeBody, Revoked,
+    },
     http::{
         answer::{Problem, json},
         app::App,
         forward::{act_at_home, forward},
         peer::{FORWARDED_FOR, was_forwarded},
         request::{Body, key, owner},
-        wire::{
-            DrainBody, Drained, FenceSkipBody, ForgetBody, Forgot, Lease, LeaseAnswer, PinBody,
-            RevokeBody, Revoked,
-        },
     },
     lease::Revoke,
     manager::{DrainedOwner, ForgottenKeys, Trouble},
@@ -110,6 +110,7 @@ pub async fn forget(
     let by = actor(&request);
     match app.manager.forget(prefix, after.clone(), (reason, &by), received).await {
         Ok(ForgottenKeys { forgotten, left, next }) => {
+            let (forgotten, left) = (forgotten as u64, left as u64);
             json(&request, StatusCode::OK, &Forgot { forgotten, left, next })
         }
         Err(error) => Problem::admin(&error, &app, None).respond(&request),

@@ -7,20 +7,17 @@ use futures_util::future::join_all;
 use serde_json::Value;
 
 use crate::{
+    api::{BatchBody, BatchRefs, Item, LeaseRef, Verdict, Verdicts, limits::MAX_BATCH},
     http::{
         answer::{Problem, json},
         app::App,
         forward::forward,
         peer::was_forwarded,
         request::{self, lease_id},
-        wire::{BatchBody, BatchRefs, Item, LeaseRef, Verdict, Verdicts},
     },
     lease::{LeaseId, MAX_KEY_BYTES, Nonce},
     manager::{Asked, Elsewhere, Home},
 };
-
-/// The most leases in one batch.
-const MAX_BATCH: usize = 10_000;
 
 /// Checks whether a key is valid, at little cost for nearly all valid keys.
 pub fn check_key(key: &str) -> Result<(), Problem> {

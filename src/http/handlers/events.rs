@@ -9,13 +9,13 @@ use actix_web::{
 };
 
 use crate::{
+    api::{EventsPage, EventsQuery},
     http::{
         answer::{Problem, echo_request_id, json},
         app::App,
         door::Waiting,
         events::{Filter, Reader, follow, parse_cursor},
         request::query,
-        wire::{EventsPage, EventsQuery},
     },
     store::Position,
 };

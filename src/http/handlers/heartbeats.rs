@@ -4,12 +4,12 @@ use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
 use super::batch;
 use crate::{
+    api::{BatchBody, HeartbeatAnswer, HeartbeatBody, Verdict, Verdicts},
     http::{
         answer::{Problem, json},
         app::App,
         forward::act_at_home,
         request::{Body, lease_id},
-        wire::{BatchBody, HeartbeatAnswer, HeartbeatBody, Verdict, Verdicts},
     },
     lease::Heartbeat,
     manager::{Alive, HolderError},

@@ -3,6 +3,10 @@
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
 use crate::{
+    api::{
+        CheckBody, Checked, GatedLease, Lease, LeaseList, LeaseQuery, ListQuery,
+        limits::{DEFAULT_PAGE, MAX_PAGE, MAX_TOKEN},
+    },
     http::{
         answer::{Problem, json},
         app::App,
@@ -11,18 +15,10 @@ use crate::{
         percent::percent_decode,
         request::{Body, key, owner, query},
         views::gate,
-        wire::{CheckBody, Checked, GatedLease, Lease, LeaseList, LeaseQuery, ListQuery},
     },
     lease::{Key, State, Token, digest_of},
     manager::{Filter, Home},
 };
-
-/// The highest token. Every JSON reader represents it exactly.
-const MAX_TOKEN: u64 = (1 << 53) - 1;
-/// The number of leases on a page, by default.
-const DEFAULT_LIMIT: usize = 100;
-/// The most leases on a page.
-const MAX_LIMIT: usize = 1000;
 
 /// Reads the key in a path. It is percent-decoded once; `/` may appear unencoded.
 pub fn key_of_path(path: &str) -> Result<Key, Problem> {
@@ -152,9 +148,9 @@ async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem
 
 /// Reads a query for leases: the one key that is asked for, if any, and the filter.
 pub fn read_filter(query: ListQuery) -> Result<(Option<Key>, Filter), Problem> {
-    let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
-    if limit == 0 || limit > MAX_LIMIT {
-        let detail = format!("is {limit}; it must be from 1 to {MAX_LIMIT}");
+    let limit = query.limit.unwrap_or(DEFAULT_PAGE);
+    if limit == 0 || limit > MAX_PAGE {
+        let detail = format!("is {limit}; it must be from 1 to {MAX_PAGE}");
         return Err(Problem::field("limit", detail));
     }
     let owner = query.owner.as_deref().map(|name| owner("owner", name)).transpose()?;

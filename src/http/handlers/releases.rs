@@ -4,14 +4,12 @@ use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
 use super::batch;
 use crate::{
+    api::{BatchBody, Lease, LeaseAnswer, ReleaseBody, Released, TransferBody, Verdict, Verdicts},
     http::{
         answer::{Problem, json},
         app::App,
         forward::act_at_home,
         request::{Body, key, lease_id, owner},
-        wire::{
-            BatchBody, Lease, LeaseAnswer, ReleaseBody, Released, TransferBody, Verdict, Verdicts,
-        },
     },
     lease::{Key, Release, Transfer},
 };
@@ -36,7 +34,7 @@ pub async fn release(
         let release = read_release(&body.0)?;
         let released = app.manager.release(key, release, asked).await;
         let released = released.map_err(|error| Problem::release(&error, &app, key))?;
-        Ok(json(&request, StatusCode::OK, &Released { released }))
+        Ok(json(&request, StatusCode::OK, &Released::from(released)))
     })
     .await
 }

@@ -8,10 +8,10 @@ use actix_web::{
 
 use crate::{
     actor::NodeView,
+    api::{Info, Live, Node, Nodes, Ready},
     http::{
         answer::{Problem, json},
         app::App,
-        wire::{Info, Live, NodeInfo, Nodes, Ready},
     },
 };
 
@@ -60,16 +60,16 @@ pub async fn info(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 pub async fn nodes(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     let shared = app.manager.shared_addresses();
     let odd = app.manager.nodes_with_other_rules();
-    let of = |view: &NodeView| NodeInfo::of(view, &shared, &odd);
-    let mut nodes: Vec<NodeInfo> = app.manager.nodes().iter().map(of).collect();
+    let of = |view: &NodeView| Node::of(view, &shared, &odd);
+    let mut nodes: Vec<Node> = app.manager.nodes().iter().map(of).collect();
     if nodes.is_empty() {
         // This store has no node records: a single process uses it.
-        nodes.push(NodeInfo {
+        nodes.push(Node {
             url: app.source.node.clone(),
-            state: "alive",
+            state: "alive".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             incarnation: app.manager.world().terms().node.to_string(),
-            leases: app.manager.homed(),
+            leases: app.manager.homed().into(),
             runs_out_in_ms: None,
             this: true,
             address_shared: false,
@@ -77,7 +77,7 @@ pub async fn nodes(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
         });
     }
     if app.manager.is_draining() {
-        nodes[0].state = "draining";
+        nodes[0].state = "draining".to_owned();
     }
     json(&request, StatusCode::OK, &Nodes { nodes })
 }

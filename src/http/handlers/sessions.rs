@@ -3,26 +3,24 @@
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
 use crate::{
+    api::{
+        BeatBody, ClosedSession, DrainingSession, Notice, OpenedSession, Session, SessionBeat,
+        SessionBody, SessionDrainBody, Sessions, SessionsQuery,
+        limits::{DEFAULT_PAGE, MAX_PAGE},
+    },
     http::{
         answer::{Problem, json},
         app::App,
         forward::act_at_home,
         request::{Body, OptionalBody, owner, query, read_spec, session_id},
-        wire::{
-            BeatBody, BeatWire, ClosedWire, DrainingWire, Notice, OpenedWire, SessionBody,
-            SessionDrainBody, SessionWire, SessionsQuery, SessionsWire,
-        },
     },
     lease::digest_of,
     manager::Asked,
 };
 
-/// The most sessions on a page.
-const MAX_LIMIT: usize = 1000;
-
 /// Make a session.
 #[utoipa::path(post, operation_id = "open_session", path = "/v1/sessions", tag = "sessions", request_body = SessionBody, responses(
-    (status = 201, description = "It lives", body = OpenedWire),
+    (status = 201, description = "It lives", body = OpenedSession),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 503, description = "`store-unavailable`, `store-frozen`, `node-lapsed` or `draining`", body = Problem),
@@ -42,9 +40,9 @@ pub async fn open(
     };
     match result.await {
         Ok(opened) => {
-            let session = SessionWire::of(&app, &opened.session);
+            let session = Session::of(&app, &opened.session);
             let (id, valid_for_ms) = (opened.id.reveal(), opened.valid_for_ms);
-            json(&request, StatusCode::CREATED, &OpenedWire { id, valid_for_ms, session })
+            json(&request, StatusCode::CREATED, &OpenedSession { id, valid_for_ms, session })
         }
         Err(problem) => problem.respond(&request),
     }
@@ -54,7 +52,7 @@ pub async fn open(
 #[utoipa::path(post, operation_id = "heartbeat_session", path = "/v1/sessions/{id}/heartbeat", tag = "sessions",
     params(("id" = String, Path, description = "The session's id",
         pattern = "^[0-9a-f]{32}[0-9a-fA-F]{32}$")), request_body = Option<BeatBody>, responses(
-    (status = 200, description = "It lives", body = BeatWire),
+    (status = 200, description = "It lives", body = SessionBeat),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 409, description = "`session-lost`, with the reason", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
@@ -71,7 +69,7 @@ pub async fn heartbeat(
         let id = session_id("id", &path)?;
         let alive = app.manager.beat_session(id, body.0.progress.as_deref(), asked).await;
         let alive = alive.map_err(|error| Problem::session(&error))?;
-        let beat = BeatWire {
+        let beat = SessionBeat {
             valid_for_ms: alive.valid_for_ms,
             leases: alive.holdings.into(),
             notices: Notice::all(alive),
@@ -88,7 +86,7 @@ pub async fn heartbeat(
 #[utoipa::path(post, operation_id = "drain_session", path = "/v1/sessions/{id}/drain", tag = "sessions",
     params(("id" = String, Path, description = "The session's id",
         pattern = "^[0-9a-f]{32}[0-9a-fA-F]{32}$")), request_body = Option<SessionDrainBody>, responses(
-    (status = 200, description = "It is to hand over, now or from before", body = DrainingWire),
+    (status = 200, description = "It is to hand over, now or from before", body = DrainingSession),
     (status = 400, description = "It is no session id", body = Problem),
     (status = 409, description = "`session-lost`, with the reason", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
@@ -106,7 +104,7 @@ pub async fn drain(
         let id = session_id("id", &path)?;
         let deadline_ms = app.manager.drain_session(id, asked).await;
         let deadline_ms = deadline_ms.map_err(|error| Problem::session(&error))?;
-        Ok(json(&request, StatusCode::OK, &DrainingWire { draining: true, deadline_ms }))
+        Ok(json(&request, StatusCode::OK, &DrainingSession { draining: true, deadline_ms }))
     })
     .await
 }
@@ -115,7 +113,7 @@ pub async fn drain(
 #[utoipa::path(delete, operation_id = "close_session", path = "/v1/sessions/{id}", tag = "sessions",
     params(("id" = String, Path, description = "The session's id",
         pattern = "^[0-9a-f]{32}[0-9a-fA-F]{32}$")), responses(
-    (status = 200, description = "It is over, now or before", body = ClosedWire),
+    (status = 200, description = "It is over, now or before", body = ClosedSession),
     (status = 400, description = "It is no session id", body = Problem),
     (status = 409, description = "`session-lost`: there is no such session", body = Problem),
     (status = 503, description = "`store-unavailable`, `home-unreachable` or `node-lapsed`", body = Problem),
@@ -129,7 +127,7 @@ pub async fn close(
         let id = session_id("id", &path)?;
         let destroyed = app.manager.close_session(id, asked).await;
         let destroyed = destroyed.map_err(|error| Problem::session(&error))?;
-        Ok(json(&request, StatusCode::OK, &ClosedWire { destroyed }))
+        Ok(json(&request, StatusCode::OK, &ClosedSession { destroyed }))
     })
     .await
 }
@@ -138,7 +136,7 @@ pub async fn close(
 #[utoipa::path(get, operation_id = "get_session", path = "/v1/sessions/{id}", tag = "sessions",
     params(("id" = String, Path, description = "The session's id, or its digest",
         pattern = "^[0-9a-f]{32}([0-9a-fA-F]{32})?$")), responses(
-    (status = 200, description = "It lives, or was not found to be over", body = SessionWire),
+    (status = 200, description = "It lives, or was not found to be over", body = Session),
     (status = 400, description = "It is neither", body = Problem),
     (status = 404, description = "`unknown-session`: it is over, or never was", body = Problem),
     (status = 503, description = "`store-unavailable`", body = Problem),
@@ -157,23 +155,23 @@ pub async fn get(
         found.map_err(|trouble| Problem::trouble(&trouble))?.ok_or_else(Problem::unknown_session)
     };
     match result.await {
-        Ok(session) => json(&request, StatusCode::OK, &SessionWire::of(&app, &session)),
+        Ok(session) => json(&request, StatusCode::OK, &Session::of(&app, &session)),
         Err(problem) => problem.respond(&request),
     }
 }
 
 /// List sessions.
 #[utoipa::path(get, operation_id = "list_sessions", path = "/v1/sessions", tag = "sessions", params(SessionsQuery), responses(
-    (status = 200, description = "A page of them", body = SessionsWire),
+    (status = 200, description = "A page of them", body = Sessions),
     (status = 400, description = "A parameter is not valid", body = Problem),
     (status = 503, description = "`store-unavailable`", body = Problem),
 ))]
 pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     let result = async {
         let wanted: SessionsQuery = query(&request)?;
-        let limit = wanted.limit.unwrap_or(100);
-        if !(1..=MAX_LIMIT).contains(&limit) {
-            let detail = format!("is {limit}; it must be from 1 to {MAX_LIMIT}");
+        let limit = wanted.limit.unwrap_or(DEFAULT_PAGE);
+        if !(1..=MAX_PAGE).contains(&limit) {
+            let detail = format!("is {limit}; it must be from 1 to {MAX_PAGE}");
             return Err(Problem::field("limit", detail));
         }
         let of = wanted.owner.as_deref().map(|text| owner("owner", text)).transpose()?;
@@ -184,9 +182,9 @@ pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     };
     match result.await {
         Ok((sessions, next)) => {
-            let sessions = sessions.iter().map(|session| SessionWire::of(&app, session)).collect();
+            let sessions = sessions.iter().map(|session| Session::of(&app, session)).collect();
             let next = next.map(|digest| digest.to_string());
-            json(&request, StatusCode::OK, &SessionsWire { sessions, next })
+            json(&request, StatusCode::OK, &Sessions { sessions, next })
         }
         Err(problem) => problem.respond(&request),
     }

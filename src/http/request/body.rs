@@ -15,12 +15,12 @@ use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
 
 use super::words::{self, quoted};
+use crate::api::Object;
 use crate::http::{
     answer::Problem,
     app::App,
     door::{Budget, Buffer, FREE, Seat},
     peer::Sealed,
-    wire::Object,
 };
 
 /// The largest body of a call about one lease or one session, in bytes. It has room for a value of 16 KiB of which each

@@ -1,7 +1,7 @@
 //! The longest body of each call, and the calls whose bodies are still read while others are refused.
 
 use super::body::{BATCH_BODY_BYTES, Bounded};
-use crate::http::wire::{
+use crate::api::{
     AcquireAnyBody, AcquireBody, BatchBody, BeatBody, CheckBody, DrainBody, FenceSkipBody,
     ForgetBody, HeartbeatBody, PinBody, ReleaseBody, RevokeBody, SessionBody, SessionDrainBody,
     TransferBody,

@@ -2,10 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::http::answer::Problem;
-
-/// The longest request id, in bytes.
-const MAX_REQUEST_ID_BYTES: usize = 64;
+use crate::{api::limits::MAX_REQUEST_ID_BYTES, http::answer::Problem};
 
 /// Digests of a request id and of the rest of the request. The lease's record keeps both.
 pub fn mark(request_id: Option<&str>, parts: &[&[u8]]) -> Result<Option<(u128, u64)>, Problem> {

@@ -1,92 +1,120 @@
 //! Reads the specification of a session.
 
+use std::{fmt::Display, ops::RangeInclusive};
+
 use crate::{
     actor::{Limits, Target},
-    http::{
-        answer::Problem,
-        wire::{BehaviorName, CheckSpec, SessionBody},
+    api::{
+        BehaviorName, HealthCheck, SessionBody,
+        limits::{
+            CHECK_FAIL_AFTER, CHECK_INTERVAL_MS, CHECK_TIMEOUT_MS, MAX_CAPACITY,
+            MAX_CHECK_ADDRESS_BYTES, MAX_CHECK_COMMAND_BYTES, MAX_CHECK_URL_BYTES,
+        },
     },
+    http::answer::Problem,
     lease::{Behavior, Check, CheckKind, MAX_CHECKS, MAX_LOCK_DELAY_MS, SessionSpec},
 };
 
-/// The highest capacity that a member of a pool may declare, in keys.
-const MAX_CAPACITY: u32 = 1_000_000;
-/// The bounds of the interval between two rounds of a check, and of the timeout of one round, in milliseconds.
-const CHECK_SPANS: std::ops::RangeInclusive<u64> = 100..=3_600_000;
-/// The longest timeout of one round, in milliseconds. A round takes one of the node's slots for checks meanwhile.
-const CHECK_TIMEOUT_MAX: u64 = 60_000;
-
-fn span(field: &str, at: usize, value: u64, max: u64) -> Result<u64, Problem> {
-    let min = *CHECK_SPANS.start();
-    if (min..=max).contains(&value) {
-        return Ok(value);
-    }
-    let detail = format!("is {value}; it must be from {min} to {max}");
-    Err(Problem::field(&format!("checks[{at}].{field}"), detail))
+/// Reads one check of a session.
+struct CheckReader<'a> {
+    limits: &'a Limits,
+    /// Its place in the list of checks.
+    at: usize,
 }
 
-fn check(limits: &Limits, at: usize, body: &CheckSpec) -> Result<Check, Problem> {
-    let wrong =
-        |field: &str, detail: &str| Err(Problem::field(&format!("checks[{at}].{field}"), detail));
-    // A host name is checked each time it is resolved.
-    let reachable = |field: &str, target: &Target| match target.literal() {
-        Some(address) if !limits.reach.allows(address) => {
-            let detail = "names an address that checks of this coordinator may not connect to (checks.allow)";
-            Err(Problem::field(&format!("checks[{at}].{field}"), detail))
+impl CheckReader<'_> {
+    fn wrong(&self, field: &str, detail: impl Display) -> Problem {
+        Problem::field(&format!("checks[{}].{field}", self.at), detail)
+    }
+
+    /// Refuses a target that checks may not connect to. A host name is checked each time it is resolved.
+    fn reachable(&self, field: &str, target: &Target) -> Result<(), Problem> {
+        match target.literal() {
+            Some(address) if !self.limits.reach.allows(address) => {
+                let detail = "names an address that checks of this coordinator may not connect to (checks.allow)";
+                Err(self.wrong(field, detail))
+            }
+            _ => Ok(()),
         }
-        _ => Ok(()),
-    };
+    }
+
+    fn http(&self, url: &str) -> Result<CheckKind, Problem> {
+        let known = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
+        // The URL parser would drop some control characters.
+        let fits = known && !url.contains(char::is_control) && url.len() <= MAX_CHECK_URL_BYTES;
+        let target = reqwest::Url::parse(url).ok().and_then(|url| Target::of_url(&url));
+        let target = target.filter(|_| fits).ok_or_else(|| {
+            let most = MAX_CHECK_URL_BYTES;
+            self.wrong("url", format!("must be an http:// or https:// URL of at most {most} bytes"))
+        })?;
+        self.reachable("url", &target)?;
+        Ok(CheckKind::Http(url.into()))
+    }
+
+    fn tcp(&self, address: &str) -> Result<CheckKind, Problem> {
+        let fits = !address.contains(char::is_control) && address.len() <= MAX_CHECK_ADDRESS_BYTES;
+        let target = Target::of_address(address).filter(|_| fits).ok_or_else(|| {
+            let most = MAX_CHECK_ADDRESS_BYTES;
+            self.wrong("address", format!("must be host:port, of at most {most} bytes"))
+        })?;
+        self.reachable("address", &target)?;
+        Ok(CheckKind::Tcp(address.into()))
+    }
+
+    fn exec(&self, command: &[String]) -> Result<CheckKind, Problem> {
+        if !self.limits.exec_checks {
+            let detail = "is exec, which this coordinator does not allow (limits.exec_checks)";
+            return Err(self.wrong("type", detail));
+        }
+        let most = MAX_CHECK_COMMAND_BYTES;
+        let long = command.iter().map(String::len).sum::<usize>() > most;
+        if command.first().is_none_or(String::is_empty) || long {
+            let detail = format!("must be a program and its arguments, at most {most} bytes");
+            return Err(self.wrong("command", detail));
+        }
+        let control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+        if command.iter().any(|part| part.contains(control)) {
+            return Err(self.wrong("command", "holds a control character"));
+        }
+        Ok(CheckKind::Exec(command.iter().map(|part| part.as_str().into()).collect()))
+    }
+
+    fn within<T: PartialOrd + Display>(
+        &self,
+        field: &str,
+        value: T,
+        bounds: &RangeInclusive<T>,
+    ) -> Result<T, Problem> {
+        if bounds.contains(&value) {
+            return Ok(value);
+        }
+        let (least, most) = (bounds.start(), bounds.end());
+        Err(self.wrong(field, format!("is {value}; it must be from {least} to {most}")))
+    }
+}
+
+fn check(limits: &Limits, at: usize, body: &HealthCheck) -> Result<Check, Problem> {
+    let reader = CheckReader { limits, at };
     let (kind, interval_ms, timeout_ms, fail_after) = match body {
-        CheckSpec::Http { url, interval_ms, timeout_ms, fail_after } => {
-            let known = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
-            // The URL parser would drop some control characters.
-            let control = url.contains(char::is_control);
-            let target = reqwest::Url::parse(url).ok().and_then(|url| Target::of_url(&url));
-            let Some(target) = target.filter(|_| known && !control && url.len() <= 2048) else {
-                return wrong("url", "must be an http:// or https:// URL of at most 2048 bytes");
-            };
-            reachable("url", &target)?;
-            (CheckKind::Http(url.as_str().into()), *interval_ms, *timeout_ms, *fail_after)
+        HealthCheck::Http { url, interval_ms, timeout_ms, fail_after } => {
+            (reader.http(url)?, *interval_ms, *timeout_ms, *fail_after)
         }
-        CheckSpec::Tcp { address, interval_ms, timeout_ms, fail_after } => {
-            let target = Target::of_address(address);
-            let control = address.contains(char::is_control);
-            let Some(target) = target.filter(|_| !control && address.len() <= 256) else {
-                return wrong("address", "must be host:port, of at most 256 bytes");
-            };
-            reachable("address", &target)?;
-            (CheckKind::Tcp(address.as_str().into()), *interval_ms, *timeout_ms, *fail_after)
+        HealthCheck::Tcp { address, interval_ms, timeout_ms, fail_after } => {
+            (reader.tcp(address)?, *interval_ms, *timeout_ms, *fail_after)
         }
-        CheckSpec::Exec { command, interval_ms, timeout_ms, fail_after } => {
-            if !limits.exec_checks {
-                return wrong(
-                    "type",
-                    "is exec, which this coordinator does not allow (limits.exec_checks)",
-                );
-            }
-            let long = command.iter().map(String::len).sum::<usize>() > 4096;
-            if command.is_empty() || command[0].is_empty() || long {
-                return wrong("command", "must be a program and its arguments, at most 4096 bytes");
-            }
-            let control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-            if command.iter().any(|part| part.contains(control)) {
-                return wrong("command", "holds a control character");
-            }
-            let command = command.iter().map(|part| part.as_str().into()).collect();
-            (CheckKind::Exec(command), *interval_ms, *timeout_ms, *fail_after)
+        HealthCheck::Exec { command, interval_ms, timeout_ms, fail_after } => {
+            (reader.exec(command)?, *interval_ms, *timeout_ms, *fail_after)
         }
-        CheckSpec::Progress { interval_ms, fail_after } => {
+        HealthCheck::Progress { interval_ms, fail_after } => {
             (CheckKind::Progress, *interval_ms, *interval_ms, *fail_after)
         }
     };
-    if !(1..=1000).contains(&fail_after) {
-        return wrong("fail_after", &format!("is {fail_after}; it must be from 1 to 1000"));
-    }
-    let interval_ms = span("interval_ms", at, interval_ms, *CHECK_SPANS.end())?;
+    let fail_after = reader.within("fail_after", fail_after, &CHECK_FAIL_AFTER)?;
+    let interval_ms = reader.within("interval_ms", interval_ms, &CHECK_INTERVAL_MS)?;
     let timeout_ms = match kind {
         // Such a check has no round that takes time.
         CheckKind::Progress => timeout_ms,
-        _ => span("timeout_ms", at, timeout_ms, CHECK_TIMEOUT_MAX)?,
+        _ => reader.within("timeout_ms", timeout_ms, &CHECK_TIMEOUT_MS)?,
     };
     Ok(Check { kind, interval_ms, timeout_ms, fail_after })
 }

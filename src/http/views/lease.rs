@@ -1,11 +1,9 @@
 //! Leases and grants.
 
 use crate::{
+    api::{Counts, Grant, Lease},
     clock::rfc3339,
-    http::{
-        app::App,
-        wire::{Counts, Grant, Lease},
-    },
+    http::app::App,
     lease::{Grant as Granted, Key, View},
     manager::Availability,
 };

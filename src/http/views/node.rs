@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::{actor::NodeView, http::wire::NodeInfo, lease::Nonce};
+use crate::{actor::NodeView, api::Node, lease::Nonce};
 
-impl NodeInfo {
+impl Node {
     pub(in crate::http) fn of(
         view: &NodeView,
         shared: &BTreeSet<Box<str>>,
@@ -13,10 +13,10 @@ impl NodeInfo {
         let NodeView { record, this, runs_out_in_ms } = view;
         Self {
             url: record.url.to_string(),
-            state: record.state.as_str(),
+            state: record.state.as_str().to_owned(),
             version: record.version.to_string(),
             incarnation: record.incarnation.to_string(),
-            leases: record.load,
+            leases: record.load.into(),
             runs_out_in_ms: (!record.state.is_terminal()).then_some(*runs_out_in_ms),
             this: *this,
             address_shared: !record.state.is_terminal() && shared.contains(&record.url),

@@ -4,7 +4,8 @@ use actix_web::http::StatusCode;
 
 use crate::{
     actor::Share,
-    http::{answer::Problem, app::App, wire},
+    api,
+    http::{answer::Problem, app::App},
     lease::{Key, Lost, Refusal, State, StoreError, View},
     manager::{
         AcquireAnyError, AcquireError, AdminError, HolderError, Home, Invalid, ReleaseError,
@@ -152,8 +153,7 @@ impl Problem {
             ReleaseError::NotHolder(view) => {
                 let title = "Another owner holds the lease";
                 let detail = format!("this lease_id does not hold {key:?}");
-                let lease =
-                    Key::new(key).ok().map(|key| Box::new(wire::Lease::of(app, &key, view)));
+                let lease = Key::new(key).ok().map(|key| Box::new(api::Lease::of(app, &key, view)));
                 let problem = Self::new(StatusCode::CONFLICT, "not-holder", title, detail);
                 Self { lease, ..problem }
             }
@@ -163,7 +163,7 @@ impl Problem {
     }
 
     pub fn admin(error: &AdminError, app: &App, key: Option<&Key>) -> Self {
-        let lease = |view: &View| key.map(|key| Box::new(wire::Lease::of(app, key, view)));
+        let lease = |view: &View| key.map(|key| Box::new(api::Lease::of(app, key, view)));
         match error {
             AdminError::NotFencing(view) => {
                 let title = "No fence is pending";
@@ -193,7 +193,7 @@ impl Problem {
 
     fn refusal(why: Refusal, lease: Option<(&App, &Key, &View)>) -> Self {
         let wire = |lease: Option<(&App, &Key, &View)>| {
-            lease.map(|(app, key, view)| Box::new(wire::Lease::of(app, key, view)))
+            lease.map(|(app, key, view)| Box::new(api::Lease::of(app, key, view)))
         };
         let wait = lease.and_then(|(_, _, view)| view.expires_in_ms);
         match why {
@@ -271,7 +271,7 @@ impl Problem {
                 let title = "None of the keys is available";
                 let problem =
                     Self::new(StatusCode::CONFLICT, "none-available", title, error.to_string());
-                let counts = wire::Counts::of(counts);
+                let counts = api::Counts::of(counts);
                 Self {
                     retryable: true,
                     retry_after_ms: counts.next_ms,
@@ -285,7 +285,7 @@ impl Problem {
                     Self::new(StatusCode::CONFLICT, "none-available", title, error.to_string());
                 Self {
                     retryable: true,
-                    counts: Some(wire::Counts::of(counts)),
+                    counts: Some(api::Counts::of(counts)),
                     share: Some(*share),
                     held_by_session: Some(*held),
                     ..problem

@@ -1,11 +1,9 @@
 //! Sessions, and what a heartbeat tells their holders.
 
 use crate::{
-    http::{
-        app::App,
-        wire::{BehaviorName, CheckSpec, HoldingsWire, Lease, Notice, SessionWire},
-    },
-    lease::{Behavior, Check, CheckKind, Holdings, Key, Token},
+    api::{BehaviorName, HealthCheck, Holdings, Lease, Notice, Session},
+    http::app::App,
+    lease::{self, Behavior, Check, CheckKind, Key, Token},
     manager::{SessionAlive, SessionView},
 };
 
@@ -26,7 +24,7 @@ impl Notice {
     }
 }
 
-impl CheckSpec {
+impl HealthCheck {
     fn of(check: &Check) -> Self {
         let Check { interval_ms, timeout_ms, fail_after, .. } = *check;
         match &check.kind {
@@ -45,7 +43,7 @@ impl CheckSpec {
     }
 }
 
-impl SessionWire {
+impl Session {
     pub(in crate::http) fn of(app: &App, session: &SessionView) -> Self {
         let SessionView { digest, view, spec, holdings } = session;
         let shown = Lease::of(app, &Key::of_session(*digest), view);
@@ -62,16 +60,16 @@ impl SessionWire {
             pool: spec.pool.as_deref().map(Into::into),
             weight: spec.weight,
             capacity: spec.capacity,
-            checks: spec.checks.iter().map(CheckSpec::of).collect(),
-            leases: holdings.map(HoldingsWire::from),
+            checks: spec.checks.iter().map(HealthCheck::of).collect(),
+            leases: holdings.map(Holdings::from),
             node: shown.node,
             created_at: shown.acquired_at,
         }
     }
 }
 
-impl From<Holdings> for HoldingsWire {
-    fn from(holdings: Holdings) -> Self {
-        Self { count: holdings.count, digest: holdings.digest }
+impl From<lease::Holdings> for Holdings {
+    fn from(holdings: lease::Holdings) -> Self {
+        Self { count: holdings.count as u64, digest: format!("{:016x}", holdings.digest) }
     }
 }

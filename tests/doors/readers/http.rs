@@ -7,14 +7,14 @@ use super::{
     events::Filter,
     handlers::{acquire, acquire_any, batch, heartbeats, leases, releases},
     request::{key, owner, parse, parse_optional, parse_query, read_spec},
-    wire::{
+};
+use crate::{
+    actor::{Limits, Reach},
+    api::{
         AcquireAnyBody, AcquireBody, BatchBody, BeatBody, CheckBody, DrainBody, EventsQuery,
         FenceSkipBody, HeartbeatBody, LeaseQuery, ListQuery, PinBody, ReleaseBody, RevokeBody,
         SessionBody, SessionDrainBody, SessionsQuery, TransferBody,
     },
-};
-use crate::{
-    actor::{Limits, Reach},
     lease::MAX_PIN_BYTES,
     manager::{Invalid, MAX_REASON_BYTES, check_progress, check_text, check_value},
     settings::CheckTargets,

@@ -8,8 +8,7 @@ use serde::{
 };
 use utoipa::ToSchema;
 
-use super::{Grant, strict::word};
-use crate::manager::Count;
+use super::{acquire::Grant, order::AnyOrder, strict::word};
 
 /// How many of the keys of an acquire-any are in which state.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -29,19 +28,6 @@ pub struct Counts {
     /// Milliseconds until the first of them ends, unless it is renewed.
     #[serde(skip)]
     pub next_ms: Option<u64>,
-}
-
-/// The order in which the keys of an acquire-any are tried.
-#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AnyOrder {
-    /// Each order equally likely.
-    #[default]
-    Random,
-    /// As listed.
-    Listed,
-    /// The owner's former keys first.
-    Sticky,
 }
 
 /// Body of `POST /v1/acquire-any`: exactly one of `keys`, `prefix` and `pool`.
@@ -81,6 +67,15 @@ pub struct AcquireAnyBody {
     pub request_id: Option<String>,
 }
 
+/// How many leases an acquire-any takes at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// This many.
+    UpTo(u64),
+    /// As many as the session's share of its pool has left.
+    Fair,
+}
+
 fn one() -> Count {
     Count::UpTo(1)
 }
@@ -95,8 +90,7 @@ fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Count, D::Error> {
         }
 
         fn visit_u64<E: Error>(self, count: u64) -> Result<Count, E> {
-            // Nobody has so many keys that it matters.
-            Ok(Count::UpTo(usize::try_from(count).unwrap_or(usize::MAX)))
+            Ok(Count::UpTo(count))
         }
 
         fn visit_str<E: Error>(self, word: &str) -> Result<Count, E> {
