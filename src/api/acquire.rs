@@ -10,28 +10,23 @@ use super::lease::Lease;
 #[serde(deny_unknown_fields)]
 pub struct AcquireBody {
     /// 1 to 512 bytes.
-    #[schema(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub key: String,
     /// 1 to 256 bytes.
-    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub owner: String,
     /// 100 to 86 400 000, unless the settings or the key's policy say otherwise. Absent where a session keeps the lease.
     pub ttl_ms: Option<u64>,
     /// The id of the session that is to keep the lease, in place of `ttl_ms`.
-    #[schema(pattern = "^[0-9a-f]{32}[0-9a-fA-F]{32}$")]
     pub session: Option<String>,
     /// How long to wait in the queue; 0, the default, is not at all.
     #[serde(default)]
     pub wait_ms: u64,
     /// A new value for the key, at most 16 KiB.
-    #[schema(max_length = 16384)]
     pub value: Option<String>,
     /// Take it from oneself: the old tenure ends.
     #[serde(default)]
     pub reclaim: bool,
     /// At most 64 bytes. A repeated call finds its own grant, or hears that it ended. A key remembers the last four
     /// request ids that it was granted under; with an older one it is granted anew.
-    #[schema(min_length = 1, max_length = 64)]
     pub request_id: Option<String>,
 }
 

@@ -35,20 +35,16 @@ pub struct Counts {
 #[serde(deny_unknown_fields)]
 pub struct AcquireAnyBody {
     /// 1 to 10 000 keys, each once.
-    #[schema(min_items = 1, max_items = 10000)]
     pub keys: Option<Vec<String>>,
     /// The keys that have a record and start so.
-    #[schema(max_length = 512)]
     pub prefix: Option<String>,
     /// The keys that have a record and are of this pool.
     pub pool: Option<String>,
     /// 1 to 256 bytes.
-    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub owner: String,
     /// 100 to 86 400 000, unless set otherwise. Absent where a session keeps the leases.
     pub ttl_ms: Option<u64>,
     /// The id of the session that is to keep the leases, in place of `ttl_ms`.
-    #[schema(pattern = "^[0-9a-f]{32}[0-9a-fA-F]{32}$")]
     pub session: Option<String>,
     /// How many to take at most; 1 by default. `fair`: what the session has yet to get of its share of the
     /// pool that it joined, which `pool` or `keys` name.
@@ -63,7 +59,6 @@ pub struct AcquireAnyBody {
     pub wait_ms: u64,
     /// At most 64 bytes. A repeated call finds its own grants, or hears that they ended. A key remembers the last four
     /// request ids that it was granted under; with an older one it is granted anew.
-    #[schema(min_length = 1, max_length = 64)]
     pub request_id: Option<String>,
 }
 

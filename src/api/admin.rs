@@ -8,16 +8,8 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct FenceSkipBody {
     /// The key.
-    #[cfg_attr(
-        feature = "server",
-        schema(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
-    )]
     pub key: String,
     /// Why; at most 256 bytes.
-    #[cfg_attr(
-        feature = "server",
-        schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
-    )]
     pub reason: String,
 }
 
@@ -27,22 +19,10 @@ pub struct FenceSkipBody {
 #[serde(deny_unknown_fields)]
 pub struct ForgetBody {
     /// What the keys start with.
-    #[cfg_attr(
-        feature = "server",
-        schema(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
-    )]
     pub prefix: String,
     /// Why; at most 256 bytes.
-    #[cfg_attr(
-        feature = "server",
-        schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
-    )]
     pub reason: String,
     /// `next` of the call before: only keys after it.
-    #[cfg_attr(
-        feature = "server",
-        schema(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
-    )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
@@ -68,16 +48,8 @@ pub struct Forgot {
 #[serde(deny_unknown_fields)]
 pub struct RevokeBody {
     /// The key.
-    #[cfg_attr(
-        feature = "server",
-        schema(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
-    )]
     pub key: String,
     /// Why; at most 256 bytes.
-    #[cfg_attr(
-        feature = "server",
-        schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
-    )]
     pub reason: String,
     /// Do not wait for the holder's last promise. Its window may then overlap the next one's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -100,16 +72,8 @@ pub struct Revoked {
 #[serde(deny_unknown_fields)]
 pub struct PinBody {
     /// The key.
-    #[cfg_attr(
-        feature = "server",
-        schema(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
-    )]
     pub key: String,
     /// In whose name; 1 to 64 bytes.
-    #[cfg_attr(
-        feature = "server",
-        schema(min_length = 1, max_length = 64, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
-    )]
     pub by: String,
 }
 
@@ -119,10 +83,6 @@ pub struct PinBody {
 #[serde(deny_unknown_fields)]
 pub struct DrainBody {
     /// Whose leases.
-    #[cfg_attr(
-        feature = "server",
-        schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
-    )]
     pub owner: String,
 }
 

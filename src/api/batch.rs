@@ -21,7 +21,6 @@ pub struct LeaseRef {
 pub struct BatchBody {
     /// At most 10 000 leases.
     #[serde(deserialize_with = "objects")]
-    #[schema(max_items = 10000)]
     pub leases: Vec<LeaseRef>,
 }
 

@@ -10,55 +10,41 @@ pub enum HealthCheck {
     /// A GET of the URL is to answer with a 2xx; a redirect is not followed. Only where `checks.allow` lets it connect.
     Http {
         /// `http://` or `https://`.
-        #[cfg_attr(feature = "server", schema(max_length = 2048, pattern = "^https?://"))]
         url: String,
         /// From the end of one round to the next; 100 to 3 600 000.
-        #[cfg_attr(feature = "server", schema(minimum = 100, maximum = 3600000))]
         interval_ms: u64,
         /// A round that takes longer has failed; 100 to 60 000.
-        #[cfg_attr(feature = "server", schema(minimum = 100, maximum = 60000))]
         timeout_ms: u64,
         /// So many failed rounds in a row end the session; 1 to 1000.
-        #[cfg_attr(feature = "server", schema(minimum = 1, maximum = 1000))]
         fail_after: u32,
     },
     /// The address is to accept a connection. Only where `checks.allow` lets it connect.
     Tcp {
         /// `host:port`.
-        #[cfg_attr(feature = "server", schema(max_length = 256, pattern = ":[0-9]+$"))]
         address: String,
         /// From the end of one round to the next.
-        #[cfg_attr(feature = "server", schema(minimum = 100, maximum = 3600000))]
         interval_ms: u64,
         /// A round that takes longer has failed.
-        #[cfg_attr(feature = "server", schema(minimum = 100, maximum = 60000))]
         timeout_ms: u64,
         /// So many failed rounds in a row end the session.
-        #[cfg_attr(feature = "server", schema(minimum = 1, maximum = 1000))]
         fail_after: u32,
     },
     /// The program is to exit with 0. Refused unless the settings allow it.
     Exec {
         /// The program and its arguments.
-        #[cfg_attr(feature = "server", schema(min_items = 1))]
         command: Vec<String>,
         /// From the end of one round to the next.
-        #[cfg_attr(feature = "server", schema(minimum = 100, maximum = 3600000))]
         interval_ms: u64,
         /// A round that takes longer has failed: the program and all that it started are killed.
-        #[cfg_attr(feature = "server", schema(minimum = 100, maximum = 60000))]
         timeout_ms: u64,
         /// So many failed rounds in a row end the session.
-        #[cfg_attr(feature = "server", schema(minimum = 1, maximum = 1000))]
         fail_after: u32,
     },
     /// The `progress` of the heartbeats is to change within the interval.
     Progress {
         /// Within this.
-        #[cfg_attr(feature = "server", schema(minimum = 100, maximum = 3600000))]
         interval_ms: u64,
         /// So many intervals in a row without a change end the session.
-        #[cfg_attr(feature = "server", schema(minimum = 1, maximum = 1000))]
         fail_after: u32,
     },
 }

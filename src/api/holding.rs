@@ -9,13 +9,10 @@ use serde_json::{Map, Value};
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatBody {
     /// The key.
-    #[cfg_attr(feature = "server", schema(min_length = 1, max_length = 512))]
     pub key: String,
     /// The secret of the grant.
-    #[cfg_attr(feature = "server", schema(pattern = "^[0-9a-fA-F]{32}$"))]
     pub lease_id: String,
     /// A new value for the key.
-    #[cfg_attr(feature = "server", schema(max_length = 16384))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// A new ttl.
@@ -46,13 +43,10 @@ pub struct HeartbeatAnswer<'a> {
 #[serde(deny_unknown_fields)]
 pub struct ReleaseBody {
     /// The key.
-    #[cfg_attr(feature = "server", schema(min_length = 1, max_length = 512))]
     pub key: String,
     /// The secret of the grant.
-    #[cfg_attr(feature = "server", schema(pattern = "^[0-9a-fA-F]{32}$"))]
     pub lease_id: String,
     /// A last value for the successor.
-    #[cfg_attr(feature = "server", schema(max_length = 16384))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
@@ -81,27 +75,17 @@ impl From<bool> for Released {
 #[serde(deny_unknown_fields)]
 pub struct TransferBody {
     /// The key.
-    #[cfg_attr(
-        feature = "server",
-        schema(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
-    )]
     pub key: String,
     /// The secret of the grant.
-    #[cfg_attr(feature = "server", schema(pattern = "^[0-9a-fA-F]{32}$"))]
     pub lease_id: String,
     /// The owner that may take it; without it the first caller in the queue is granted the key by the same
     /// write, and where nobody waits the key is free.
-    #[cfg_attr(
-        feature = "server",
-        schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
-    )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// How long it is kept for the owner in `to`; the tenure's ttl by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offer_ms: Option<u64>,
     /// A last value for the successor.
-    #[cfg_attr(feature = "server", schema(max_length = 16384))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
@@ -112,12 +96,7 @@ pub struct TransferBody {
 #[serde(deny_unknown_fields)]
 pub struct CheckBody {
     /// The key.
-    #[cfg_attr(
-        feature = "server",
-        schema(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
-    )]
     pub key: String,
     /// The token to check.
-    #[cfg_attr(feature = "server", schema(maximum = 9007199254740991u64))]
     pub token: u64,
 }

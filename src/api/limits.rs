@@ -1,5 +1,4 @@
-//! The bounds of the API's fields. Checks and schemas share them: a test compares the numbers of the OpenAPI document
-//! with these, since the attributes that describe a schema take only literals.
+//! The bounds of the API's fields. The checks of requests and the OpenAPI document both take them from here.
 //!
 //! The bounds of keys, owners, pins and tokens belong to the protocol ([`crate::lease`]).
 
@@ -18,6 +17,8 @@ pub const MAX_PAGE: usize = 1000;
 /// The longest wait of a long poll for events, in milliseconds.
 pub const MAX_POLL_MS: u64 = 60_000;
 
+/// The highest weight of a member of a pool.
+pub const MAX_WEIGHT: u32 = 1_000_000;
 /// The highest capacity that a member of a pool may declare, in keys.
 pub const MAX_CAPACITY: u32 = 1_000_000;
 /// The interval between two rounds of a check, in milliseconds.

@@ -26,10 +26,6 @@ pub enum BehaviorName {
 #[serde(deny_unknown_fields)]
 pub struct SessionBody {
     /// 1 to 256 bytes.
-    #[cfg_attr(
-        feature = "server",
-        schema(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
-    )]
     pub owner: String,
     /// How long a heartbeat keeps it.
     pub ttl_ms: u64,
@@ -37,24 +33,20 @@ pub struct SessionBody {
     #[serde(default, deserialize_with = "word")]
     pub behavior: BehaviorName,
     /// How long its keys stay shut after its end, 0 to 60 000; absent: as their policies say.
-    #[cfg_attr(feature = "server", schema(maximum = 60000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lock_delay_ms: Option<u32>,
     /// The pool that it works for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
     /// Its share of the pool's work beside other members, 1 to 1 000 000.
-    #[cfg_attr(feature = "server", schema(minimum = 1, maximum = 1000000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
     /// Most leases of the pool that it is to have at a time, 1 to 1 000 000; the rest of its share falls to other
     /// members.
-    #[cfg_attr(feature = "server", schema(minimum = 1, maximum = 1000000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
     /// What else must hold for it to live; at most 8.
     #[serde(default, deserialize_with = "objects", skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "server", schema(max_items = 8))]
     pub checks: Vec<HealthCheck>,
 }
 
@@ -121,7 +113,6 @@ pub struct OpenedSession {
 #[serde(deny_unknown_fields)]
 pub struct BeatBody {
     /// How far the work has come, in any words; a `progress` check wants it to change. At most 256 bytes.
-    #[cfg_attr(feature = "server", schema(max_length = 256))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
 }

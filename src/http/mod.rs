@@ -5,7 +5,7 @@
 //! | room | does |
 //! | --- | --- |
 //! | `server.rs` | accepts connections; its workers are also the arbiters of the lease actors |
-//! | `routes.rs`, `openapi.rs`, `pages` | say which handler serves which path; describe the API; pages for people |
+//! | `routes.rs`, `openapi`, `pages` | say which handler serves which path; describe the API; pages for people |
 //! | `handlers` | one file per resource: read, ask the manager, answer |
 //! | `events` | the stream of ownership changes |
 //! | `forward` | forward a call to the lease's home node, and relay the answer |
