@@ -4,10 +4,12 @@
 //! others as they came, so that it passes on what a newer coordinator adds. A field that an older coordinator lacks is
 //! read as its default.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::session::Holdings;
+use super::{problem::Code, session::Holdings};
 
 /// The public view of a lease.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -161,4 +163,61 @@ pub struct Sessions {
     /// The cursor of the next page, when there is one.
     #[serde(default)]
     pub next: Option<String>,
+}
+
+/// A problem document (RFC 9457) with tenure's extensions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Problem {
+    /// The HTTP status.
+    pub status: u16,
+    /// The kind of problem, in a few words.
+    pub title: String,
+    /// What happened this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// The stable name of the kind: `held`, `lease-lost`…
+    pub code: String,
+    /// Whether the same call may succeed later.
+    pub retryable: bool,
+    /// When to try again, if the server knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+    /// The lease that is in the way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<LeaseView>,
+    /// Why a lease was lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The field that is at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// How many of the keys are in which state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Value>,
+    /// The session's share of its pool, if the call asked for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<u64>,
+    /// How many leases of the pool the session holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_by_session: Option<u64>,
+}
+
+impl Problem {
+    /// Its code, if this version knows it.
+    #[must_use]
+    pub fn known(&self) -> Option<Code> {
+        Code::named(&self.code)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let detail = self.detail.as_deref().unwrap_or(&self.title);
+        write!(f, "{detail}")?;
+        if let Some(reason) = self.reason.as_deref().filter(|reason| !detail.contains(reason)) {
+            write!(f, " ({reason})")?;
+        }
+        write!(f, " [{}]", self.code)
+    }
 }

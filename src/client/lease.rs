@@ -334,8 +334,10 @@ impl Core {
         let call = self.heartbeat_call().timeout(self.ttl / 6);
         let asked = self.client.ask_around::<Alive>(&call, self.home.as_ref()).await;
         let refused = asked.err()?;
-        let problem = refused.problem().filter(|it| it.known() == Some(Code::LeaseLost))?;
-        Some(Loss::from_reason(problem.reason.as_deref()))
+        match failed(&refused, Code::LeaseLost) {
+            Outcome::Lost(loss) => Some(loss),
+            Outcome::Alive(_) | Outcome::Failed(_) => None,
+        }
     }
 }
 

@@ -82,7 +82,7 @@ use std::{ffi::OsString, fmt, sync::Arc};
 
 pub use arguments::{Acquire, AcquireAny, Count, LeaseFilter, Owner};
 pub use builder::ClientBuilder;
-pub use error::{ClientError, Problem};
+pub use error::ClientError;
 pub use events::{Event, EventFilter, EventStream, StreamItem};
 pub use guarantee::{Deadline, Loss};
 pub use hold::Hold;
@@ -96,8 +96,8 @@ pub use crate::api::{
     AnyOrder as Order, Forgot, HealthCheck, Holdings, Node, Nodes, Pool, PoolMember, Pools,
     Released,
     reading::{
-        Alive, Check, Grant, Grants, LeaseView, Leases, Notice, Opened, SessionAlive, SessionView,
-        Sessions,
+        Alive, Check, Grant, Grants, LeaseView, Leases, Notice, Opened, Problem, SessionAlive,
+        SessionView, Sessions,
     },
 };
 use crate::clock::Clock;

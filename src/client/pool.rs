@@ -40,7 +40,7 @@ use std::{
 
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 
-use super::{Client, ClientError, Hold, Lease, Loss, Order, Problem, Session, SessionOptions};
+use super::{Client, ClientError, Hold, Lease, Loss, Order, Session, SessionOptions};
 use crate::{
     api::Code,
     clock::{Chance, Clock, Entropy, SystemEntropy},
@@ -501,8 +501,7 @@ fn told(error: tokio::task::JoinError) -> String {
 
 /// Whether something is wrong beyond there being no key.
 fn is_failure(error: &ClientError) -> bool {
-    let code = error.problem().and_then(Problem::known);
-    !matches!(code, Some(Code::NoneAvailable | Code::SessionLost))
+    !matches!(error.code(), Some(Code::NoneAvailable | Code::SessionLost))
 }
 
 fn is_final(error: &ClientError) -> bool {
@@ -512,11 +511,11 @@ fn is_final(error: &ClientError) -> bool {
 /// How long to pause after a failed call.
 fn refused(error: ClientError, pause: Duration) -> Result<Duration, ClientError> {
     let longer = (pause * 2).clamp(PAUSES[0], PAUSES[1]);
-    let Some(problem) = error.problem() else {
+    if error.problem().is_none() {
         tracing::debug!(%error, "cannot acquire a lease; it is tried again");
         return Ok(longer);
-    };
-    match problem.known() {
+    }
+    match error.code() {
         Some(Code::NoneAvailable) => Ok(PAUSES[0]),
         // The heartbeat finds this out by itself.
         Some(Code::SessionLost) => Ok(longer),

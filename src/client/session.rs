@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::{
-    Client, ClientError, Deadline, HealthCheck, Hold, Lease, Loss, Opened, Problem, call::Call,
+    Client, ClientError, Deadline, HealthCheck, Hold, Lease, Loss, Opened, call::Call,
     guarantee::Sent, keep, session_state::SessionState, settle::Granted,
 };
 use crate::{
@@ -289,12 +289,9 @@ impl Session {
 async fn close(session_state: &SessionState) -> Result<bool, ClientError> {
     let call = Call::new(Method::DELETE, "sessions").segment(&session_state.id);
     let call = call.timeout(session_state.ttl.min(Duration::from_secs(5)));
-    let answer = session_state.client.ask_around(&call, session_state.home.as_ref()).await;
-    let is_over =
-        |error: &ClientError| error.problem().and_then(Problem::known) == Some(Code::SessionLost);
-    match answer {
+    match session_state.client.ask_around(&call, session_state.home.as_ref()).await {
         Ok(ClosedSession { destroyed }) => Ok(destroyed),
-        Err(error) if is_over(&error) => Ok(false),
+        Err(error) if error.code() == Some(Code::SessionLost) => Ok(false),
         Err(error) => Err(error),
     }
 }

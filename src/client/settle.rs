@@ -222,8 +222,7 @@ fn asks_to_come_again(problem: &Problem) -> bool {
 /// Whether a waiter goes on waiting after this answer.
 fn passes(error: &ClientError) -> bool {
     use Code::{Cooling, Fencing, Held, NoneAvailable, RequestIdSpent};
-    let code = error.problem().and_then(Problem::known);
-    matches!(code, Some(Held | NoneAvailable | Cooling | Fencing | RequestIdSpent))
+    matches!(error.code(), Some(Held | NoneAvailable | Cooling | Fencing | RequestIdSpent))
 }
 
 fn is_too_long(problem: &Problem) -> bool {
