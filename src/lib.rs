@@ -2,11 +2,13 @@
 //! tenure of a worker that goes silent.
 //!
 //! The crate is both the `tenure` binary and a library. Its layers, from top to bottom, are `cli` → `http` → `manager`
-//! → `actor` → `store`, `plugin`, `worker` → `client` → `clock`, `settings`, `telemetry`, `tls` → `lease`. A module may
-//! only use layers below its own. `ARCHITECTURE.md` is the map.
+//! → `actor` → `store`, `plugin`, `worker` → `client` → `clock`, `settings`, `telemetry`, `tls` → `api` → `lease`. A
+//! module may only use layers below its own. `ARCHITECTURE.md` is the map.
 
 #[cfg(feature = "server")]
 pub mod actor;
+#[cfg(feature = "client")]
+pub mod api;
 #[cfg(feature = "server")]
 pub mod cli;
 #[cfg(feature = "client")]

@@ -1,12 +1,9 @@
 //! The errors of the client's calls.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use super::LeaseView;
-use crate::tls::{self, TlsError};
+use crate::{
+    api::{Code, reading::Problem},
+    tls::{self, TlsError},
+};
 
 /// Where a user of this client sets another certificate authority.
 const CA: &str = "--ca, TENURE_CA or ClientBuilder::ca";
@@ -56,55 +53,6 @@ pub enum ClientError {
     },
 }
 
-/// A problem document (RFC 9457) with tenure's extensions.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Problem {
-    /// The HTTP status.
-    pub status: u16,
-    /// The kind of problem, in a few words.
-    pub title: String,
-    /// What happened this time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub detail: Option<String>,
-    /// The stable name of the kind: `held`, `lease-lost`…
-    pub code: String,
-    /// Whether the same call may succeed later.
-    pub retryable: bool,
-    /// When to try again, if the server knows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry_after_ms: Option<u64>,
-    /// The lease that is in the way.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease: Option<LeaseView>,
-    /// Why a lease was lost.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// The field that is at fault.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub field: Option<String>,
-    /// How many of the keys are in which state.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub counts: Option<Value>,
-    /// The session's share of its pool, if the call asked for that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub share: Option<u64>,
-    /// How many leases of the pool the session holds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub held_by_session: Option<u64>,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let detail = self.detail.as_deref().unwrap_or(&self.title);
-        write!(f, "{detail}")?;
-        if let Some(reason) = self.reason.as_deref().filter(|reason| !detail.contains(reason)) {
-            write!(f, " ({reason})")?;
-        }
-        write!(f, " [{}]", self.code)
-    }
-}
-
 impl ClientError {
     pub(super) fn from_transport(source: reqwest::Error) -> Self {
         Self::Unreachable { sent: !source.is_connect() && !source.is_builder(), source }
@@ -129,8 +77,8 @@ impl ClientError {
 
     pub(super) fn unknown_key(key: &str) -> Self {
         Self::Refused(Box::new(Problem {
-            status: 404,
-            code: "unknown-key".into(),
+            status: Code::UnknownKey.status(),
+            code: Code::UnknownKey.as_str().into(),
             title: "Unknown key".into(),
             detail: Some(format!("the key {key:?} was never seen")),
             ..Problem::default()
@@ -141,6 +89,11 @@ impl ClientError {
     #[must_use]
     pub fn may_have_happened(&self) -> bool {
         matches!(self, Self::Unreachable { sent: true, .. })
+    }
+
+    /// The code of the server's refusal, if this version knows it.
+    pub(super) fn code(&self) -> Option<Code> {
+        self.problem().and_then(Problem::known)
     }
 
     /// The server's problem document, if it refused.

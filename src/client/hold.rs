@@ -4,33 +4,11 @@ use std::{fmt, time::Duration};
 
 use serde_json::json;
 
-use super::{Acquire, AcquireAny, Count, Owner, settle::Ask};
+use super::{Acquire, AcquireAny, Count, Order, Owner, settle::Ask};
 use crate::clock::{Entropy, SystemEntropy};
 
 /// How long a lease lasts without a heartbeat, by default.
 const TTL: Duration = Duration::from_secs(15);
-
-/// The order in which candidates are tried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// Random, so that many callers spread out.
-    #[default]
-    Random,
-    /// In the order of the list.
-    Listed,
-    /// Keys that the owner held before come first.
-    Sticky,
-}
-
-impl Order {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Random => "random",
-            Self::Listed => "listed",
-            Self::Sticky => "sticky",
-        }
-    }
-}
 
 #[derive(Clone, Debug)]
 enum What {

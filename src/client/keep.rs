@@ -11,7 +11,7 @@ use super::{
     error::ClientError,
     guarantee::{Guarantee, Loss, Sent},
 };
-use crate::{clock::Chance, lease::Moment};
+use crate::{api::Code, clock::Chance, lease::Moment};
 
 /// The longest single sleep. Sleeps are cut into slices because timers do not count suspend.
 const SLICE: Duration = Duration::from_secs(1);
@@ -31,9 +31,9 @@ pub(super) enum Outcome {
 
 impl Outcome {
     /// The outcome of a failed heartbeat. The problem with the code `lost` says that it is over.
-    pub(super) fn of_failure(error: &ClientError, lost: &str) -> Self {
+    pub(super) fn of_failure(error: &ClientError, lost: Code) -> Self {
         match error.problem() {
-            Some(problem) if problem.code == lost => {
+            Some(problem) if problem.known() == Some(lost) => {
                 Self::Lost(Loss::from_reason(problem.reason.as_deref()))
             }
             Some(problem) => Self::Failed(problem.retry_after_ms.map(Duration::from_millis)),

@@ -16,7 +16,10 @@ use super::{
     session_state::SessionState,
     settle::Granted,
 };
-use crate::clock::{Clock, Entropy, SystemEntropy};
+use crate::{
+    api::TransferBody,
+    clock::{Clock, Entropy, SystemEntropy},
+};
 
 /// How long a release in the background is tried.
 const LET_GO: Duration = Duration::from_secs(10);
@@ -178,7 +181,7 @@ impl Lease {
     /// # Errors
     /// When no server could be told: it ends with its ttl or its session.
     pub async fn release(&self) -> Result<bool, ClientError> {
-        self.end(Loss::Released, "release", json!({})).await
+        self.give_back(None).await
     }
 
     /// Stops keeping it, and tells no server. It runs out like the lease of a holder that died, with the fences that an
@@ -193,15 +196,12 @@ impl Lease {
     /// # Errors
     /// As [`Lease::release`].
     pub async fn release_with(&self, value: &str) -> Result<bool, ClientError> {
-        self.end(Loss::Released, "release", json!({ "value": value })).await
+        self.give_back(Some(value)).await
     }
 
     /// [`Lease::release`], with or without a value.
     pub(super) async fn give_back(&self, value: Option<&str>) -> Result<bool, ClientError> {
-        match value {
-            Some(value) => self.release_with(value).await,
-            None => self.release().await,
-        }
+        self.end(Loss::Released, "release", self.state.release_body(value)).await
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
@@ -218,21 +218,22 @@ impl Lease {
         to: Option<&str>,
         value: Option<&str>,
     ) -> Result<bool, ClientError> {
-        let mut body = json!({});
-        for (name, text) in [("to", to), ("value", value)] {
-            if let Some(text) = text {
-                body[name] = json!(text);
-            }
-        }
+        let body = json!(TransferBody {
+            key: self.key().to_owned(),
+            lease_id: self.lease_id().to_owned(),
+            to: to.map(str::to_owned),
+            offer_ms: None,
+            value: value.map(str::to_owned),
+        });
         self.end(Loss::Transferred, "transfer", body).await
     }
 
     /// Ends the tenure here, then at the server.
-    async fn end(&self, how: Loss, path: &str, more: Value) -> Result<bool, ClientError> {
+    async fn end(&self, how: Loss, path: &str, body: Value) -> Result<bool, ClientError> {
         let left = self.state.guarantee.remaining();
         self.state.guarantee.lose(how);
         self.leave_session_state();
-        self.state.tell(path, more, left.max(LAST_WORD)).await
+        self.state.tell(path, body, left.max(LAST_WORD)).await
     }
 
     fn leave_session_state(&self) {
@@ -259,7 +260,7 @@ impl Drop for Lease {
         }
         let state = self.state.clone();
         self.state.runtime.spawn(async move {
-            if let Err(error) = state.tell("release", json!({}), LET_GO).await {
+            if let Err(error) = state.tell("release", state.release_body(None), LET_GO).await {
                 tracing::debug!(key = state.view.key, %error, "a dropped lease is left to its ttl");
             }
         });

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use super::{
-    Alive, Grant, LeaseView, Notice,
+    Alive, Grant, LeaseView, Notice, Problem,
     call::Call,
     error::ClientError,
     guarantee::{Guarantee, Loss, Sent},
@@ -15,6 +15,7 @@ use super::{
     keep::{Kept, Outcome},
     servers::server_url,
 };
+use crate::api::{Code, HeartbeatBody, ReleaseBody};
 
 /// How long an explicit release or transfer is tried at least.
 pub(super) const LAST_WORD: Duration = Duration::from_secs(2);
@@ -54,15 +55,24 @@ impl LeaseState {
         self.view.token.unwrap_or_default()
     }
 
+    pub(super) fn release_body(&self, value: Option<&str>) -> Value {
+        let (key, lease_id) = (self.view.key.clone(), self.lease_id.clone());
+        json!(ReleaseBody { key, lease_id, value: value.map(str::to_owned) })
+    }
+
+    fn heartbeat_call(&self) -> Call {
+        let (key, lease_id) = (self.view.key.clone(), self.lease_id.clone());
+        let body = HeartbeatBody { key, lease_id, value: None, ttl_ms: None };
+        Call::post("heartbeat", json!(body))
+    }
+
     /// Tells a server, and repeats that for a while.
     pub(super) async fn tell(
         &self,
         path: &str,
-        mut body: Value,
+        body: Value,
         patience: Duration,
     ) -> Result<bool, ClientError> {
-        body["key"] = json!(self.view.key);
-        body["lease_id"] = json!(self.lease_id);
         let clock = &self.client.clock;
         let call = Call::post(path, body).timeout((patience / 4).max(LAST_WORD / 2));
         let end = clock.now() + patience;
@@ -71,10 +81,9 @@ impl LeaseState {
                 Ok(answer) => return Ok(answer["released"] != false),
                 Err(refused) => refused,
             };
-            let gone = |code: &str| matches!(code, "lease-lost" | "not-holder");
             match refused.problem() {
                 // An earlier attempt may have succeeded and its answer been lost.
-                Some(problem) if gone(&problem.code) => {
+                Some(problem) if is_gone(problem) => {
                     return Ok(problem.reason.as_deref()
                         == self.guarantee.deadline().lost.map(Loss::as_str));
                 }
@@ -99,12 +108,13 @@ impl LeaseState {
 
     /// Asks the server why a tenure that a session keeps is over; `None` when it is not known to be over.
     pub(super) async fn cause_of_loss(&self) -> Option<Loss> {
-        let body = json!({ "key": self.view.key, "lease_id": self.lease_id });
-        let call = Call::post("heartbeat", body).timeout(self.ttl / 6);
+        let call = self.heartbeat_call().timeout(self.ttl / 6);
         let asked = self.client.ask_around::<Alive>(&call, self.home.as_ref()).await;
         let refused = asked.err()?;
-        let problem = refused.problem().filter(|problem| problem.code == "lease-lost")?;
-        Some(Loss::from_reason(problem.reason.as_deref()))
+        match Outcome::of_failure(&refused, Code::LeaseLost) {
+            Outcome::Lost(loss) => Some(loss),
+            Outcome::Alive(_) | Outcome::Failed(_) => None,
+        }
     }
 }
 
@@ -114,8 +124,7 @@ impl Kept for LeaseState {
     }
 
     async fn beat(&self, sent: Sent, patience: Duration) -> Outcome {
-        let body = json!({ "key": self.view.key, "lease_id": self.lease_id });
-        let call = Call::post("heartbeat", body);
+        let call = self.heartbeat_call();
         match self.client.ask_next::<Alive>(&call, self.home.as_ref(), &self.turn, patience).await {
             Ok(alive) => {
                 self.guarantee.renew(sent, alive.valid_for_ms);
@@ -124,7 +133,7 @@ impl Kept for LeaseState {
                 }
                 Outcome::Alive(None)
             }
-            Err(error) => Outcome::of_failure(&error, "lease-lost"),
+            Err(error) => Outcome::of_failure(&error, Code::LeaseLost),
         }
     }
 
@@ -133,4 +142,9 @@ impl Kept for LeaseState {
     }
 
     fn over(&self, _: Loss) {}
+}
+
+/// Whether the tenure is over.
+fn is_gone(problem: &Problem) -> bool {
+    matches!(problem.known(), Some(Code::LeaseLost | Code::NotHolder))
 }

@@ -54,6 +54,7 @@
 //! }
 //! ```
 
+mod arguments;
 pub mod blocking;
 mod builder;
 mod call;
@@ -66,7 +67,6 @@ mod keep;
 mod lease;
 mod lease_state;
 mod pool;
-mod pools;
 mod servers;
 mod session;
 mod session_state;
@@ -80,21 +80,24 @@ mod tests_keep;
 mod tests_session;
 #[cfg(test)]
 mod tests_settle;
-mod types;
 mod wire;
 
+pub use arguments::{Acquire, AcquireAny, Count, LeaseFilter, Owner};
 pub use builder::ClientBuilder;
-pub use error::{ClientError, Problem};
+pub use error::ClientError;
 pub use events::{Event, EventFilter, EventStream, StreamItem};
 pub use guarantee::{Deadline, Loss};
 pub use handle::Client;
-pub use hold::{Hold, Order};
+pub use hold::Hold;
 pub use lease::Lease;
 pub use pool::{Done, DrainHandle, Ended, Handover, Waiting, WorkerPool};
-pub use pools::{Pool, PoolMember, Pools};
-pub use session::{HealthCheck, Session, SessionOptions};
-pub use types::{
-    Acquire, AcquireAny, Alive, Check, Count, Forgot, Grant, Grants, Holdings, LeaseFilter,
-    LeaseView, Leases, Node, Nodes, Notice, Opened, Owner, Released, SessionAlive, SessionView,
-    Sessions,
+pub use session::{Session, SessionOptions};
+
+pub use crate::api::{
+    AnyOrder as Order, Forgot, HealthCheck, Holdings, Node, Nodes, Pool, PoolMember, Pools,
+    Released,
+    reading::{
+        Alive, Check, Grant, Grants, LeaseView, Leases, Notice, Opened, Problem, SessionAlive,
+        SessionView, Sessions,
+    },
 };

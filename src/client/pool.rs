@@ -42,6 +42,7 @@ use tokio::{sync::watch, task::JoinSet, time::sleep};
 
 use super::{Client, ClientError, Hold, Lease, Loss, Order, Session, SessionOptions};
 use crate::{
+    api::Code,
     clock::{Chance, Clock, Entropy, SystemEntropy},
     lease::Moment,
 };
@@ -50,8 +51,8 @@ use crate::{
 const WAIT: Duration = Duration::from_secs(30);
 /// The first and the longest pause after a failed call.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
-/// How long a member has no lease before this is reported, and how often the report is repeated.
-const WORDS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
+/// How long a member has no lease before it reports this, and the interval between further reports.
+const REPORTS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
 /// How long a key rests here after its task failed: the first time, and at most.
 const RESTS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
@@ -303,7 +304,7 @@ impl Member {
         let mut drain = self.pool.drain.subscribe();
         let mut asking: Option<Acquiring<'_>> = None;
         let (mut pause, mut leaving) = (Duration::ZERO, false);
-        let mut word = Box::pin(sleep(WORDS[0]));
+        let mut report = Box::pin(sleep(REPORTS[0]));
         loop {
             if leaving && tasks.is_empty() {
                 let _ = session.close().await;
@@ -351,15 +352,15 @@ impl Member {
                         Err(error) => {
                             if is_failure(&error) {
                                 (self.pool.waits)(Waiting::Failed(&error));
-                                word = Box::pin(sleep(WORDS[1]));
+                                report = Box::pin(sleep(REPORTS[1]));
                             }
                             refused(error, pause)?
                         }
                     };
                 }
-                () = &mut word, if tasks.is_empty() && !leaving => {
+                () = &mut report, if tasks.is_empty() && !leaving => {
                     (self.pool.waits)(Waiting::NoLease);
-                    word = Box::pin(sleep(WORDS[1]));
+                    report = Box::pin(sleep(REPORTS[1]));
                 }
             }
         }
@@ -500,8 +501,7 @@ fn told(error: tokio::task::JoinError) -> String {
 
 /// Whether something is wrong beyond there being no key.
 fn is_failure(error: &ClientError) -> bool {
-    let expected = ["none-available", "session-lost"];
-    error.problem().is_none_or(|problem| !expected.contains(&problem.code.as_str()))
+    !matches!(error.code(), Some(Code::NoneAvailable | Code::SessionLost))
 }
 
 fn is_final(error: &ClientError) -> bool {
@@ -511,14 +511,14 @@ fn is_final(error: &ClientError) -> bool {
 /// How long to pause after a failed call.
 fn refused(error: ClientError, pause: Duration) -> Result<Duration, ClientError> {
     let longer = (pause * 2).clamp(PAUSES[0], PAUSES[1]);
-    let Some(problem) = error.problem() else {
+    if error.problem().is_none() {
         tracing::debug!(%error, "cannot acquire a lease; it is tried again");
         return Ok(longer);
-    };
-    match problem.code.as_str() {
-        "none-available" => Ok(PAUSES[0]),
+    }
+    match error.code() {
+        Some(Code::NoneAvailable) => Ok(PAUSES[0]),
         // The heartbeat finds this out by itself.
-        "session-lost" => Ok(longer),
+        Some(Code::SessionLost) => Ok(longer),
         _ if is_final(&error) => Err(error),
         _ => Ok(longer),
     }

@@ -4,11 +4,11 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use reqwest::Method;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::watch;
 
 use super::{
-    Opened,
+    HealthCheck, Opened,
     call::Call,
     error::ClientError,
     guarantee::{Deadline, Loss, Sent},
@@ -20,6 +20,7 @@ use super::{
     settle::Granted,
 };
 use crate::{
+    api::{BehaviorName, ClosedSession, Code, DrainingSession, SessionBody, SessionDrainBody},
     clock::{Clock, Entropy, SystemEntropy},
     lease::Moment,
 };
@@ -29,123 +30,70 @@ const TTL: Duration = Duration::from_secs(15);
 
 /// The options of a new session.
 #[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
 pub struct SessionOptions {
-    owner: String,
-    ttl_ms: u64,
-    behavior: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lock_delay_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pool: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    weight: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    capacity: Option<u32>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    checks: Vec<HealthCheck>,
+    body: SessionBody,
     #[serde(skip)]
     shared: bool,
-}
-
-/// A further condition for a session to live. The session's server performs the check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "type", rename_all = "kebab-case")]
-pub enum HealthCheck {
-    /// A GET of the URL is answered with 2xx.
-    Http {
-        /// `http://` or `https://`.
-        url: String,
-        /// The time from the end of one round to the next.
-        interval_ms: u64,
-        /// A round that takes longer has failed.
-        timeout_ms: u64,
-        /// This many failed rounds in a row end the session.
-        fail_after: u32,
-    },
-    /// The address accepts a connection.
-    Tcp {
-        /// `host:port`.
-        address: String,
-        /// The time from the end of one round to the next.
-        interval_ms: u64,
-        /// A round that takes longer has failed.
-        timeout_ms: u64,
-        /// This many failed rounds in a row end the session.
-        fail_after: u32,
-    },
-    /// The program exits with 0.
-    Exec {
-        /// The program and its arguments.
-        command: Vec<String>,
-        /// The time from the end of one round to the next.
-        interval_ms: u64,
-        /// A round that takes longer has failed.
-        timeout_ms: u64,
-        /// This many failed rounds in a row end the session.
-        fail_after: u32,
-    },
-    /// The text of [`Session::progress`] changes within the interval. Heartbeats transmit it, so the interval should be
-    /// longer than the session's ttl.
-    Progress {
-        /// The interval.
-        interval_ms: u64,
-        /// This many intervals without a change end the session.
-        fail_after: u32,
-    },
 }
 
 impl SessionOptions {
     /// The options of a session of this owner.
     #[must_use]
     pub fn new(owner: impl Into<String>) -> Self {
-        Self {
+        let body = SessionBody {
             owner: owner.into(),
             ttl_ms: millis(TTL),
-            behavior: "release",
+            behavior: BehaviorName::Release,
             lock_delay_ms: None,
             pool: None,
             weight: None,
             capacity: None,
             checks: Vec::new(),
-            shared: false,
-        }
+        };
+        Self { body, shared: false }
     }
 
     /// How long it lasts without a heartbeat; by default 15 s.
     #[must_use]
-    pub fn ttl(self, ttl: Duration) -> Self {
-        Self { ttl_ms: millis(ttl), ..self }
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.body.ttl_ms = millis(ttl);
+        self
     }
 
     /// The pool that it works for.
     #[must_use]
-    pub fn pool(self, pool: impl Into<String>) -> Self {
-        Self { pool: Some(pool.into()), ..self }
+    pub fn pool(mut self, pool: impl Into<String>) -> Self {
+        self.body.pool = Some(pool.into());
+        self
     }
 
     /// Its share of the pool's work relative to other members; by default 1.
     #[must_use]
-    pub fn weight(self, weight: u32) -> Self {
-        Self { weight: Some(weight), ..self }
+    pub fn weight(mut self, weight: u32) -> Self {
+        self.body.weight = Some(weight);
+        self
     }
 
     /// The most leases of the pool that it has at a time. The rest of its share goes to other members.
     #[must_use]
-    pub fn capacity(self, capacity: u32) -> Self {
-        Self { capacity: Some(capacity), ..self }
+    pub fn capacity(mut self, capacity: u32) -> Self {
+        self.body.capacity = Some(capacity);
+        self
     }
 
     /// Adds a condition for it to live.
     #[must_use]
     pub fn check(mut self, check: HealthCheck) -> Self {
-        self.checks.push(check);
+        self.body.checks.push(check);
         self
     }
 
     /// Its end deletes the values of its keys.
     #[must_use]
-    pub fn delete_values(self) -> Self {
-        Self { behavior: "delete", ..self }
+    pub fn delete_values(mut self) -> Self {
+        self.body.behavior = BehaviorName::Delete;
+        self
     }
 
     /// Other programs also take leases under its id. Without this, a lease of the session that its guard does not know,
@@ -157,8 +105,9 @@ impl SessionOptions {
 
     /// How long its keys stay closed after its end.
     #[must_use]
-    pub fn lock_delay(self, lock_delay: Duration) -> Self {
-        Self { lock_delay_ms: Some(millis(lock_delay)), ..self }
+    pub fn lock_delay(mut self, lock_delay: Duration) -> Self {
+        self.body.lock_delay_ms = Some(u32::try_from(lock_delay.as_millis()).unwrap_or(u32::MAX));
+        self
     }
 }
 
@@ -315,10 +264,12 @@ impl Session {
     pub async fn drain(&self) -> Result<Duration, ClientError> {
         let session_state = &self.session_state;
         let sent = Sent::now(session_state.client.clock.as_ref());
-        let call = Call::post("sessions", json!({})).segment(&session_state.id).segment("drain");
-        let answer: Value =
+        let call = Call::post("sessions", json!(SessionDrainBody {}))
+            .segment(&session_state.id)
+            .segment("drain");
+        let answer: DrainingSession =
             session_state.client.ask_around(&call, session_state.home.as_ref()).await?;
-        let left = Duration::from_millis(answer["deadline_ms"].as_u64().unwrap_or(0));
+        let left = Duration::from_millis(answer.deadline_ms);
         session_state.drain(sent.at + left);
         Ok(left)
     }
@@ -346,11 +297,9 @@ impl Session {
 async fn close(session_state: &SessionState) -> Result<bool, ClientError> {
     let call = Call::new(Method::DELETE, "sessions").segment(&session_state.id);
     let call = call.timeout(session_state.ttl.min(Duration::from_secs(5)));
-    match session_state.client.ask_around::<Value>(&call, session_state.home.as_ref()).await {
-        Ok(answer) => Ok(answer["destroyed"] == true),
-        Err(error) if error.problem().is_some_and(|problem| problem.code == "session-lost") => {
-            Ok(false)
-        }
+    match session_state.client.ask_around(&call, session_state.home.as_ref()).await {
+        Ok(ClosedSession { destroyed }) => Ok(destroyed),
+        Err(error) if error.code() == Some(Code::SessionLost) => Ok(false),
         Err(error) => Err(error),
     }
 }

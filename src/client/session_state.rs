@@ -27,9 +27,12 @@ use super::{
     servers::server_url,
     settle::Granted,
 };
-use crate::lease::Moment;
+use crate::{
+    api::{BeatBody, Code},
+    lease::Moment,
+};
 
-/// Digests that differ only count after they have differed twice, this far apart.
+/// A difference between the digests counts only if two heartbeats this far apart show one.
 const TWICE: Duration = Duration::from_secs(1);
 /// A lease that only the server knows is looked at again after this pause, before it is released.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -328,7 +331,7 @@ impl SessionState {
         let Ok(granted) = self.client.settle(ask, Duration::ZERO, self.ttl).await else { return };
         for Granted { grant, .. } in granted {
             let outcome = self.client.release(&grant.lease.key, &grant.lease_id, None).await;
-            tracing::warn!(key, ?outcome, "a lease whose grant never arrived is released");
+            tracing::warn!(key, ?outcome, "tried to release a lease whose grant never arrived");
         }
     }
 
@@ -364,8 +367,8 @@ impl Kept for SessionState {
 
     async fn beat(&self, sent: Sent, patience: Duration) -> Outcome {
         let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let body = progress.map_or(json!({}), |progress| json!({ "progress": progress }));
-        let call = Call::post("sessions", body).segment(&self.id).segment("heartbeat");
+        let body = BeatBody { progress };
+        let call = Call::post("sessions", json!(body)).segment(&self.id).segment("heartbeat");
         let asked = self.client.ask_next(&call, self.home.as_ref(), &self.turn, patience);
         match asked.await {
             Ok::<SessionAlive, _>(alive) => {
@@ -374,7 +377,7 @@ impl Kept for SessionState {
                 }
                 Outcome::Alive(self.heard(&alive, sent))
             }
-            Err(error) => Outcome::of_failure(&error, "session-lost"),
+            Err(error) => Outcome::of_failure(&error, Code::SessionLost),
         }
     }
 

@@ -17,6 +17,7 @@ use super::{
     guarantee::Sent,
 };
 use crate::{
+    api::Code,
     clock::{Entropy, SystemEntropy},
     lease::Moment,
 };
@@ -215,13 +216,13 @@ fn grants(answer: Value, sent: Sent) -> Result<Vec<Granted>, ClientError> {
 /// Whether a refusal leaves the outcome of the request open, so that it must be repeated unchanged.
 fn asks_to_come_again(problem: &Problem) -> bool {
     let passing = matches!(problem.status, 429 | 500 | 502 | 503 | 504);
-    (passing && problem.retryable) || problem.code == "request-in-flight"
+    (passing && problem.retryable) || problem.known() == Some(Code::RequestInFlight)
 }
 
 /// Whether a waiter goes on waiting after this answer.
 fn passes(error: &ClientError) -> bool {
-    let passing = ["held", "none-available", "cooling", "fencing", "request-id-spent"];
-    error.problem().is_some_and(|problem| passing.contains(&problem.code.as_str()))
+    use Code::{Cooling, Fencing, Held, NoneAvailable, RequestIdSpent};
+    matches!(error.code(), Some(Held | NoneAvailable | Cooling | Fencing | RequestIdSpent))
 }
 
 fn is_too_long(problem: &Problem) -> bool {

@@ -181,3 +181,36 @@ async fn a_stream_that_never_was_is_an_error() {
     let client = Client::new(&format!("http://{closed}")).unwrap();
     assert!(client.events(EventFilter::default()).next().await.is_err());
 }
+
+#[cfg(feature = "server")]
+#[test]
+fn what_a_caller_asks_for_is_a_body_that_coordinators_take() {
+    use crate::api::{self, AcquireAnyBody, AcquireBody, AnyOrder};
+
+    let owner = || Owner { owner: "w".into(), ttl_ms: Some(1), session: Some("s".into()) };
+    let one = Acquire {
+        key: "k".into(),
+        owner: owner(),
+        wait_ms: Some(2),
+        value: Some("v".into()),
+        reclaim: Some(true),
+        request_id: Some("r".into()),
+    };
+    let body: AcquireBody = serde_json::from_value(serde_json::json!(one)).unwrap();
+    assert_eq!((&*body.owner, body.ttl_ms, body.wait_ms, body.reclaim), ("w", Some(1), 2, true));
+    let any = AcquireAny {
+        keys: vec!["k".into()],
+        prefix: Some("k".into()),
+        pool: Some("p".into()),
+        owner: owner(),
+        count: Some(Count::UpTo(3)),
+        order: Some(AnyOrder::Sticky.as_str().into()),
+        wait_ms: Some(2),
+        request_id: Some("r".into()),
+    };
+    let body: AcquireAnyBody = serde_json::from_value(serde_json::json!(any)).unwrap();
+    assert_eq!((body.count, body.order), (api::Count::UpTo(3), AnyOrder::Sticky));
+    let fair = AcquireAny { count: Some(Count::Fair), ..any };
+    let body: AcquireAnyBody = serde_json::from_value(serde_json::json!(fair)).unwrap();
+    assert_eq!(body.count, api::Count::Fair);
+}

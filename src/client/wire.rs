@@ -8,8 +8,11 @@ use serde_json::{Value, json};
 
 use super::{
     Acquire, AcquireAny, Alive, Check, Client, ClientError, Forgot, Grant, Grants, LeaseFilter,
-    LeaseView, Leases, Nodes, Released, Sessions,
+    LeaseView, Leases, Nodes, Pool, Pools, Released, Sessions,
     call::{ANSWER_TIMEOUT, Call},
+};
+use crate::api::{
+    CheckBody, FenceSkipBody, ForgetBody, HeartbeatBody, ReleaseBody, RevokeBody, TransferBody,
 };
 
 /// How often an acquire whose answer was lost is sent, including the first time.
@@ -41,7 +44,9 @@ impl Client {
     /// # Errors
     /// `lease-lost`, or that the server cannot be reached.
     pub async fn heartbeat(&self, key: &str, lease_id: &str) -> Result<Alive, ClientError> {
-        self.post("heartbeat", json!({"key": key, "lease_id": lease_id})).await
+        let (key, lease_id) = (key.to_owned(), lease_id.to_owned());
+        let body = HeartbeatBody { key, lease_id, value: None, ttl_ms: None };
+        self.post("heartbeat", &body).await
     }
 
     /// Releases a lease; `value` is what the next owner reads.
@@ -54,9 +59,9 @@ impl Client {
         lease_id: &str,
         value: Option<&str>,
     ) -> Result<Released, ClientError> {
-        let mut body = json!({"key": key, "lease_id": lease_id});
-        set(&mut body, "value", value);
-        self.post("release", body).await
+        let (key, lease_id) = (key.to_owned(), lease_id.to_owned());
+        let body = ReleaseBody { key, lease_id, value: value.map(str::to_owned) };
+        self.post("release", &body).await
     }
 
     /// Hands a lease over to the owner `to`, for whom it is reserved for `offer_ms`; without `to`, to the next caller.
@@ -71,11 +76,14 @@ impl Client {
         offer_ms: Option<u64>,
         value: Option<&str>,
     ) -> Result<serde_json::Value, ClientError> {
-        let mut body = json!({"key": key, "lease_id": lease_id});
-        set(&mut body, "to", to);
-        set(&mut body, "offer_ms", offer_ms);
-        set(&mut body, "value", value);
-        self.post("transfer", body).await
+        let body = TransferBody {
+            key: key.to_owned(),
+            lease_id: lease_id.to_owned(),
+            to: to.map(str::to_owned),
+            offer_ms,
+            value: value.map(str::to_owned),
+        };
+        self.post("transfer", &body).await
     }
 
     /// Whether `token` is the current holder's.
@@ -83,7 +91,7 @@ impl Client {
     /// # Errors
     /// `unknown-key`, or that the server cannot be reached.
     pub async fn check(&self, key: &str, token: u64) -> Result<Check, ClientError> {
-        self.post("check", json!({"key": key, "token": token})).await
+        self.post("check", &CheckBody { key: key.to_owned(), token }).await
     }
 
     /// Ends a tenure for its holder; `immediately` does not wait for the end of its last promise.
@@ -96,9 +104,8 @@ impl Client {
         reason: &str,
         immediately: bool,
     ) -> Result<serde_json::Value, ClientError> {
-        let mut body = json!({"key": key, "reason": reason});
-        set(&mut body, "immediately", immediately.then_some(true));
-        self.post("admin/revoke", body).await
+        let (key, reason) = (key.to_owned(), reason.to_owned());
+        self.post("admin/revoke", &RevokeBody { key, reason, immediately }).await
     }
 
     /// The public view of a key's lease.
@@ -133,7 +140,8 @@ impl Client {
         key: &str,
         reason: &str,
     ) -> Result<serde_json::Value, ClientError> {
-        self.post("admin/fence-skip", json!({"key": key, "reason": reason})).await
+        let (key, reason) = (key.to_owned(), reason.to_owned());
+        self.post("admin/fence-skip", &FenceSkipBody { key, reason }).await
     }
 
     /// Forgets free keys that start with a prefix, up to the limit of one call.
@@ -146,8 +154,12 @@ impl Client {
         after: Option<&str>,
         reason: &str,
     ) -> Result<Forgot, ClientError> {
-        let body = json!({"prefix": prefix, "after": after, "reason": reason});
-        self.post("admin/forget", body).await
+        let body = ForgetBody {
+            prefix: prefix.to_owned(),
+            reason: reason.to_owned(),
+            after: after.map(str::to_owned),
+        };
+        self.post("admin/forget", &body).await
     }
 
     /// One page of sessions, in the order of their digests.
@@ -188,8 +200,28 @@ impl Client {
         self.call(&Call::get("nodes")).await
     }
 
-    async fn post<T: DeserializeOwned>(&self, path: &str, body: Value) -> Result<T, ClientError> {
-        self.call(&Call::post(path, body)).await
+    /// Lists all pools that the server's policies name, with their members.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn pools(&self) -> Result<Pools, ClientError> {
+        self.call(&Call::get("pools")).await
+    }
+
+    /// Reads one pool, with its members.
+    ///
+    /// # Errors
+    /// `unknown-pool`, or that the server cannot be reached.
+    pub async fn pool(&self, pool: &str) -> Result<Pool, ClientError> {
+        self.call(&Call::get("pools").segment(pool)).await
+    }
+
+    async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        self.call(&Call::post(path, json!(body))).await
     }
 
     /// Repeats, under the same request id, a request that may have been granted although its answer was lost.
@@ -211,11 +243,5 @@ impl Client {
                 outcome => return outcome,
             }
         }
-    }
-}
-
-fn set<T: Serialize>(body: &mut Value, name: &str, value: Option<T>) {
-    if let Some(value) = value {
-        body[name] = json!(value);
     }
 }

@@ -1,4 +1,22 @@
-//! The HTTP API: wire types, one file per resource, and ONE module that turns errors into answers.
+//! The HTTP API: one file per resource, and ONE place that turns errors into answers.
+//!
+//! A request passes these rooms. Each uses only those that follow it here:
+//!
+//! | room | does |
+//! | --- | --- |
+//! | `server.rs` | accepts connections; its workers are also the arbiters of the lease actors |
+//! | `routes.rs`, `openapi`, `pages` | say which handler serves which path; describe the API; pages for people |
+//! | `handlers` | one file per resource: read, ask the manager, answer |
+//! | `events` | the stream of ownership changes |
+//! | `forward` | forward a call to the lease's home node, and relay the answer |
+//! | `views` | show the coordinator's own values as documents, and its refusals as problems |
+//! | `request` | read bodies, queries and fields |
+//! | `app.rs`, `replays.rs` | what the handlers share |
+//! | `door` | what a request passes before a handler: connections and places, names and origins, the budget of bodies |
+//! | `peer` | calls between nodes: headers, seal, client |
+//! | `answer` | JSON and problem documents |
+//!
+//! [`crate::api`] has the documents.
 //!
 //! Guarantees: a success is answered only after what it reports is durable. Bad input is answered with a 4xx that
 //! names the field, never with a 5xx. A caller that hung up is never granted anything.
@@ -7,51 +25,31 @@
 //!
 //! Assumes: each worker runs on its own arbiter, which also runs lease actors.
 
-mod addresses;
-mod admin;
-mod any;
-mod batch;
-mod body;
-mod bounds;
-mod budget;
-mod cloud_event;
+mod answer;
+mod app;
 mod door;
-mod event_filter;
 mod events;
-mod follow;
 mod forward;
 #[cfg(feature = "testing")]
 #[path = "../../tests/doors/readers/http.rs"]
 pub(crate) mod fuzzing;
-mod gate;
-mod heartbeats;
-mod leases;
-mod line;
+mod handlers;
 mod openapi;
 mod pages;
-mod places;
-mod pools;
-mod problem;
-mod query;
-mod queue;
-mod releases;
-mod replay;
-mod seal;
+mod peer;
+mod percent;
+mod replays;
+mod request;
+mod routes;
 mod server;
-mod service;
-mod sessions;
-mod swagger;
 #[cfg(feature = "testing")]
 #[path = "../../tests/doors/calls.rs"]
 mod testing;
-mod wire;
-mod words;
+mod views;
 
-pub use budget::Budget;
-pub use door::{Door, Names};
-pub use forward::Forwarder;
+pub use app::{App, Source};
+pub use door::{Budget, Door, Names, RESERVED};
 pub use openapi::document;
-pub use places::RESERVED;
-pub use replay::Replays;
-pub use seal::Seal;
-pub use server::{App, CONNECTION_LINES, Server, ServerOptions, Source};
+pub use peer::{Forwarder, Seal};
+pub use replays::Replays;
+pub use server::{CONNECTION_LINES, Server, ServerOptions};

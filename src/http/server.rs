@@ -22,27 +22,14 @@ use actix_web::{
 };
 
 use super::{
-    addresses::Addresses,
-    admin, any,
-    budget::Budget,
-    cloud_event::{self, Setting},
-    door::Door,
-    events,
-    forward::Forwarder,
-    heartbeats, leases,
-    line::Line,
-    pages,
-    places::{Places, RESERVED, Seat},
-    pools, releases,
-    replay::Replays,
-    service, sessions,
+    app::App,
+    door::{Addresses, Line, Places, RESERVED, Seat},
+    events::{Setting, render},
+    routes::routes,
 };
 use crate::{
     actor::{Arbiters, claim_this_thread},
-    lease::Nonce,
-    manager::Manager,
-    store::LeaseStore,
-    telemetry::{ConnectionLines, Recorder},
+    telemetry::ConnectionLines,
 };
 
 /// The log targets under which the library reports, at `ERROR`, connections that do not speak HTTP.
@@ -50,62 +37,6 @@ pub const CONNECTION_LINES: ConnectionLines =
     ConnectionLines { broken: "actix_http::h1::dispatcher", more: "actix_http::h1::decoder" };
 /// How long a client may take to send the head of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The state that the handlers share.
-pub struct App {
-    /// The coordinator.
-    pub manager: Arc<Manager>,
-    /// Forwards requests to other nodes.
-    pub forwarder: Forwarder,
-    /// Renders metrics.
-    pub recorder: Recorder,
-    /// Sets the gauges that are only computed for a scrape.
-    pub before_scrape: Box<dyn Fn() + Send + Sync>,
-    /// The origin that answers and events name.
-    pub source: Arc<Source>,
-    /// The kind of store.
-    pub store_kind: &'static str,
-    /// An event stream sends a comment after it was silent for this long.
-    pub keep_alive: Duration,
-    /// Reads the history for subscribers.
-    pub replays: Replays,
-    /// Decides which requests reach a handler.
-    pub door: Door,
-    /// The bytes that bodies may take.
-    pub bodies: Arc<Budget>,
-}
-
-impl App {
-    /// The URL of a lease's home node: this node's own where no other is the home node. `None` for a node whose record
-    /// has not been read yet.
-    pub fn url_of(&self, node: Option<Nonce>) -> Option<String> {
-        match node.filter(|node| !self.manager.world().is_own(*node)) {
-            None => Some(self.source.node.clone()),
-            Some(node) => self.manager.world().url_of(node).map(String::from),
-        }
-    }
-}
-
-/// The origin of answers and events.
-pub struct Source {
-    /// The URL at which others reach this coordinator.
-    pub node: String,
-    /// The store whose history this is.
-    pub store: Arc<dyn LeaseStore>,
-}
-
-impl Source {
-    /// The beginning of the store's identity, for cursors. A store that went backwards gets another identity when its
-    /// epoch is raised, for all processes that go on with it.
-    pub fn store_tag(&self) -> String {
-        format!("{:08x}", self.identity().0 >> 96)
-    }
-
-    /// The store's identity now.
-    pub fn identity(&self) -> Nonce {
-        self.store.meta().identity
-    }
-}
 
 /// The options of the server.
 #[derive(Clone, Debug)]
@@ -142,7 +73,7 @@ impl Server {
         let world = Arc::downgrade(app.manager.world());
         app.manager.world().bus.render_with(move |change| {
             let setting = world.upgrade().map(|world| Setting::of(&world, change));
-            cloud_event::render(&source, &setting.unwrap_or_else(Setting::unknown), change)
+            render(&source, &setting.unwrap_or_else(Setting::unknown), change)
         });
         let app = web::Data::new(app);
         let workers = Arc::new(AtomicUsize::new(0));
@@ -211,75 +142,4 @@ impl Server {
     pub async fn run(self) -> std::io::Result<()> {
         self.running.await
     }
-}
-
-fn routes(config: &mut web::ServiceConfig) {
-    macro_rules! resources {
-        (@more $resource:expr, get $handler:path) => {
-            $resource.route(web::head().to($handler))
-        };
-        (@more $resource:expr, post $handler:path) => {
-            $resource
-        };
-        (@allow get) => { "GET, HEAD" };
-        (@allow post) => { "POST" };
-        ($($path:literal $method:ident $handler:path),* $(,)?) => {
-            config$(.service(
-                resources!(@more web::resource($path).route(web::$method().to($handler)), $method $handler)
-                    .default_service(web::to(|request| {
-                        service::wrong_method(request, resources!(@allow $method))
-                    })),
-            ))*
-        };
-    }
-    resources! {
-        "/v1/heartbeat" post heartbeats::heartbeat,
-        "/v1/heartbeats" post heartbeats::heartbeats,
-        "/v1/acquire" post leases::acquire,
-        "/v1/acquire-any" post any::acquire_any,
-        "/v1/release" post releases::release,
-        "/v1/releases" post releases::releases,
-        "/v1/transfer" post releases::transfer,
-        "/v1/check" post leases::check,
-        "/v1/leases" get leases::list,
-        "/v1/leases/{key:.*}" get leases::get,
-        "/v1/events" get events::events,
-        "/v1/admin/revoke" post admin::revoke,
-        "/v1/admin/pin" post admin::pin,
-        "/v1/admin/unpin" post admin::unpin,
-        "/v1/admin/drain" post admin::drain,
-        "/v1/admin/fence-skip" post admin::fence_skip,
-        "/v1/admin/forget" post admin::forget,
-        "/v1/sessions/{id}/heartbeat" post sessions::heartbeat,
-        "/v1/sessions/{id}/drain" post sessions::drain,
-        "/v1/pools" get pools::list,
-        "/v1/pools/{pool}" get pools::get,
-        "/v1/info" get service::info,
-        "/v1/nodes" get service::nodes,
-        "/livez" get service::livez,
-        "/readyz" get service::readyz,
-        "/metrics" get service::metrics,
-    }
-    .service(
-        web::resource("/v1/sessions")
-            .route(web::post().to(sessions::open))
-            .route(web::get().to(sessions::list))
-            .route(web::head().to(sessions::list))
-            .default_service(web::to(|request| service::wrong_method(request, "GET, HEAD, POST"))),
-    )
-    .service(
-        web::resource("/v1/sessions/{id}")
-            .route(web::get().to(sessions::get))
-            .route(web::head().to(sessions::get))
-            .route(web::delete().to(sessions::close))
-            .default_service(web::to(|request| {
-                service::wrong_method(request, "GET, HEAD, DELETE")
-            })),
-    )
-    .configure(pages::configure)
-    .default_service(web::to(service::not_found));
-    #[cfg(feature = "testing")]
-    config
-        .route("/v1/testing/panic", web::post().to(super::testing::inject_panic))
-        .route("/v1/testing/handover", web::post().to(super::testing::ask_handover));
 }

@@ -4,10 +4,10 @@ use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    body::{Body, Bounded, json, key},
+    answer::{Problem, json},
+    app::App,
     forward::act_at_home,
-    problem::Problem,
-    server::App,
+    request::{Body, Bounded, key},
 };
 use crate::actor::Mail;
 

@@ -16,10 +16,7 @@ use crate::{
         mail::{Landed, Reply},
         runtime::outcomes::Pending,
     },
-    lease::{
-        Alarm, Effect, Effects, Input, Moment, SessionOver, Settled, StoreError,
-        WriteEffect,
-    },
+    lease::{Alarm, Effect, Effects, Input, Moment, SessionOver, Settled, StoreError, WriteEffect},
     store::{Outcome, StoreFuture, Write},
 };
 

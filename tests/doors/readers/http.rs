@@ -3,22 +3,18 @@
 use serde::de::DeserializeOwned;
 
 use super::{
-    any, batch,
-    body::{key, owner, parse, parse_optional},
-    cloud_event,
-    event_filter::Filter,
-    events::EventsQuery,
-    heartbeats, leases,
-    problem::Problem,
-    query, releases, sessions,
-    wire::{
-        AcquireAnyBody, AcquireBody, BatchBody, BeatBody, CheckBody, DrainBody, FenceSkipBody,
-        HeartbeatBody, LeaseQuery, ListQuery, PinBody, ReleaseBody, RevokeBody, SessionBody,
-        SessionDrainBody, SessionsQuery, TransferBody,
-    },
+    answer::Problem,
+    events::Filter,
+    handlers::{acquire, acquire_any, batch, heartbeats, leases, releases},
+    request::{key, owner, parse, parse_optional, parse_query, read_spec},
 };
 use crate::{
     actor::{Limits, Reach},
+    api::{
+        AcquireAnyBody, AcquireBody, BatchBody, BeatBody, CheckBody, DrainBody, EventsQuery,
+        FenceSkipBody, HeartbeatBody, LeaseQuery, ListQuery, PinBody, ReleaseBody, RevokeBody,
+        SessionBody, SessionDrainBody, SessionsQuery, TransferBody,
+    },
     lease::MAX_PIN_BYTES,
     manager::{Invalid, MAX_REASON_BYTES, check_progress, check_text, check_value},
     settings::CheckTargets,
@@ -68,14 +64,14 @@ pub const BODIES: [Door; 16] = [
         path: "/v1/acquire",
         read: |bytes| {
             body::<AcquireBody>(bytes, |body| {
-                leases::read_acquire(body)?;
+                acquire::read_acquire(body)?;
                 value(&body.value)
             })
         },
     },
     Door {
         path: "/v1/acquire-any",
-        read: |bytes| body::<AcquireAnyBody>(bytes, |body| any::read_any(body).map(drop)),
+        read: |bytes| body::<AcquireAnyBody>(bytes, |body| acquire_any::read_any(body).map(drop)),
     },
     Door {
         path: "/v1/heartbeat",
@@ -115,7 +111,7 @@ pub const BODIES: [Door; 16] = [
         read: |bytes| {
             body::<SessionBody>(bytes, |body| {
                 owner("owner", &body.owner)?;
-                sessions::read_spec(&limits(), body).map(drop)
+                read_spec(&limits(), body).map(drop)
             })
         },
     },
@@ -181,13 +177,13 @@ fn read_batch(body: &BatchBody) -> Result<(), Problem> {
 /// Why it is refused.
 pub fn read_query(door: usize, text: &str) -> Result<(), Refused> {
     match door % 5 {
-        0 => leases::read_filter(query::parse::<ListQuery>(text)?).map(drop)?,
-        1 => Filter::of(&query::parse::<EventsQuery>(text)?).map(drop)?,
-        2 => query::parse::<SessionsQuery>(text).map(drop)?,
-        3 => query::parse::<LeaseQuery>(text).map(drop)?,
+        0 => leases::read_filter(parse_query::<ListQuery>(text)?).map(drop)?,
+        1 => Filter::of(&parse_query::<EventsQuery>(text)?).map(drop)?,
+        2 => parse_query::<SessionsQuery>(text).map(drop)?,
+        3 => parse_query::<LeaseQuery>(text).map(drop)?,
         _ => leases::key_of_path(&format!("/v1/leases/{text}")).map(drop)?,
     }
     Ok(())
 }
 
-pub use cloud_event::{read_cursor, write_cursor};
+pub use super::events::{read_cursor, write_cursor};

@@ -3,7 +3,7 @@
 use super::sources;
 
 /// The floors, top to bottom. A module may use its own and those below.
-const FLOORS: [&[&str]; 9] = [
+const FLOORS: [&[&str]; 10] = [
     &["main"],
     &["cli", "fuzzing"],
     &["http"],
@@ -12,6 +12,7 @@ const FLOORS: [&[&str]; 9] = [
     &["store", "plugin", "worker"],
     &["client"],
     &["clock", "settings", "telemetry", "tls"],
+    &["api"],
     &["lease"],
 ];
 /// Where actix may be used.

@@ -1,0 +1,121 @@
+//! The arguments of calls: what to acquire, and which leases to list.
+
+use serde::{Serialize, Serializer};
+
+/// Who wants a lease, and what keeps it: a ttl or a session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Owner {
+    /// The owner.
+    pub owner: String,
+    /// How long a grant or heartbeat keeps the lease.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<u64>,
+    /// The session that keeps it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+}
+
+/// The body of an acquire.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Acquire {
+    /// The key.
+    pub key: String,
+    /// Who wants it.
+    #[serde(flatten)]
+    pub owner: Owner,
+    /// How long to wait in the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
+    /// What the key's next owner reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// Whether to end an earlier tenure of the same owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reclaim: Option<bool>,
+    /// Makes the call repeatable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+/// The body of an acquire of some of several keys, given by `keys`, `prefix` or `pool`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct AcquireAny {
+    /// The keys.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<String>,
+    /// All known keys with this prefix.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// All known keys of this pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// Who wants them.
+    #[serde(flatten)]
+    pub owner: Owner,
+    /// The most leases to grant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<Count>,
+    /// `random`, `listed` or `sticky`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
+    /// How long to wait in the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
+    /// Makes the call repeatable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+/// The most leases to grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// This many.
+    UpTo(u32),
+    /// As many as the session's share of its pool has left.
+    Fair,
+}
+
+impl From<u32> for Count {
+    fn from(count: u32) -> Self {
+        Self::UpTo(count)
+    }
+}
+
+impl Serialize for Count {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::UpTo(count) => serializer.serialize_u32(*count),
+            Self::Fair => serializer.serialize_str("fair"),
+        }
+    }
+}
+
+/// Which leases to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeaseFilter {
+    /// Only keys with this prefix.
+    pub prefix: Option<String>,
+    /// Only leases of this owner.
+    pub owner: Option<String>,
+    /// Only leases in this state.
+    pub state: Option<String>,
+    /// Only leases that the session with this digest keeps.
+    pub session: Option<String>,
+    /// The most leases to return.
+    pub limit: Option<u32>,
+    /// The cursor from the page before.
+    pub after: Option<String>,
+}
+
+impl LeaseFilter {
+    pub(super) fn pairs(&self) -> [(&'static str, Option<String>); 6] {
+        [
+            ("prefix", self.prefix.clone()),
+            ("owner", self.owner.clone()),
+            ("state", self.state.clone()),
+            ("session", self.session.clone()),
+            ("limit", self.limit.map(|limit| limit.to_string())),
+            ("after", self.after.clone()),
+        ]
+    }
+}

@@ -1,0 +1,9 @@
+//! What answers have in common: JSON with the request's own ids, and problem documents.
+
+mod ids;
+mod json;
+mod problem;
+
+pub use ids::echo_request_id;
+pub use json::json;
+pub use problem::Problem;

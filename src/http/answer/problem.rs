@@ -1,0 +1,236 @@
+//! The answer to a request that fails: `application/problem+json` (RFC 9457).
+//!
+//! The problems of a request itself are here. `views/refusals.rs` has those of the operations.
+
+use actix_web::{
+    HttpRequest, HttpResponse, ResponseError,
+    http::{StatusCode, header},
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::ids::echo_request_id;
+use crate::{
+    api::{self, Code},
+    lease::Key,
+    manager::Home,
+};
+
+/// A problem document.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Problem {
+    /// A name for the kind of problem.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The kind, for people.
+    pub title: &'static str,
+    /// The HTTP status code.
+    pub status: u16,
+    /// What happened, and what would help.
+    pub detail: String,
+    /// The kind, for programs; stable.
+    pub code: &'static str,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+    /// When it is worth trying again, in milliseconds, where known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+    /// The field that is at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// How the lease was lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+    /// The lease as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Box<api::Lease>>,
+    /// How many of the keys are in which state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<api::Counts>,
+    /// How many leases of its pool the session is to have, for a count of `fair`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<usize>,
+    /// How many it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_by_session: Option<usize>,
+    /// Where the lease is at home, when that is another node: ask there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The same, for this node.
+    #[serde(skip)]
+    pub(in crate::http) home: Option<Box<Home>>,
+    /// The request's own ids, where no handler puts them on the answer.
+    #[serde(skip)]
+    pub(in crate::http) ids: Option<Box<header::HeaderMap>>,
+}
+
+impl Problem {
+    /// A problem of this kind.
+    pub fn of(code: Code, detail: impl Into<String>) -> Self {
+        let problem = Self::with(code.status(), code.as_str(), code.title(), detail.into());
+        Self { retryable: code.is_retryable(), ..problem }
+    }
+
+    pub(in crate::http) fn new(
+        status: StatusCode,
+        code: &'static str,
+        title: &'static str,
+        detail: String,
+    ) -> Self {
+        let status = status.as_u16();
+        debug_assert!(Code::named(code).is_some_and(|known| known.status() == status), "{code}");
+        Self::with(status, code, title, detail)
+    }
+
+    fn with(status: u16, code: &'static str, title: &'static str, detail: String) -> Self {
+        Self {
+            kind: format!("urn:tenure:problem:{code}"),
+            title,
+            status,
+            detail,
+            code,
+            retryable: false,
+            retry_after_ms: None,
+            field: None,
+            reason: None,
+            lease: None,
+            counts: None,
+            share: None,
+            held_by_session: None,
+            node: None,
+            home: None,
+            ids: None,
+        }
+    }
+
+    /// A field whose value the API does not allow.
+    pub fn field(field: &str, detail: impl std::fmt::Display) -> Self {
+        let problem = Self::of(Code::InvalidField, format!("{field} {detail}"));
+        Self { field: Some(field.into()), ..problem }
+    }
+
+    /// A body or query that cannot be read.
+    pub fn malformed(detail: String, field: Option<String>) -> Self {
+        Self { field, ..Self::of(Code::MalformedRequest, detail) }
+    }
+
+    pub fn too_large(limit: usize) -> Self {
+        let detail = format!("the body of this call is too large: the limit is {limit} bytes");
+        Self::of(Code::BodyTooLarge, detail)
+    }
+
+    pub fn too_slow(patience: std::time::Duration) -> Self {
+        let detail = format!("the body did not arrive within {} s", patience.as_secs());
+        Self::of(Code::RequestTimeout, detail).retry(0)
+    }
+
+    pub fn unknown_key(key: &Key) -> Self {
+        Self::of(Code::UnknownKey, format!("there is no record of a lease for {key:?}"))
+    }
+
+    pub fn no_route(path: &str) -> Self {
+        Self::of(Code::NoSuchPath, format!("{path} is not a path of this API; see /docs"))
+    }
+
+    pub fn wrong_method(method: &str, path: &str) -> Self {
+        let detail = format!("{path} does not accept {method}; see /docs");
+        Self::of(Code::MethodNotAllowed, detail)
+    }
+
+    pub fn unknown_host(host: &str) -> Self {
+        let detail = format!(
+            "this coordinator does not answer to the name {host:?}: use an IP address, localhost, \
+             the name in node.advertise_url, or a name in server.hosts"
+        );
+        Self::of(Code::UnknownHost, detail)
+    }
+
+    pub fn foreign_origin(origin: &str) -> Self {
+        let detail = format!("a web page from {origin} may not call this coordinator");
+        Self::of(Code::ForeignOrigin, detail)
+    }
+
+    pub fn forged_header() -> Self {
+        let detail = "headers that begin with x-tenure- are reserved for calls between coordinators of one store: \
+                      this call does not come from one, was altered on its way, or is a repeat";
+        Self::of(Code::ForgedHeader, detail)
+    }
+
+    pub fn not_json() -> Self {
+        Self::of(Code::NotJson, "a browser must send content-type: application/json")
+    }
+
+    pub fn too_many_subscribers(limit: usize) -> Self {
+        let detail = format!("there are {limit} subscribers, as many as limits.subscribers allows");
+        Self::of(Code::TooManySubscribers, detail).retry(1000)
+    }
+
+    pub fn too_many_bodies(limit: usize) -> Self {
+        let detail =
+            format!("the bodies of calls in progress take all {limit} bytes of limits.body_bytes");
+        Self::of(Code::TooManyBodies, detail).retry(1000)
+    }
+
+    pub fn too_many_connections() -> Self {
+        let detail = "all the connections that server.max_connections allows are serving a call; the reserve is for \
+                      probes, heartbeats and releases";
+        Self::of(Code::TooManyConnections, detail).retry(1000)
+    }
+
+    pub fn no_place_to_wait(limit: usize) -> Self {
+        let detail = format!(
+            "this call would have to wait, and {limit} calls of this worker thread already wait or stream: the limit \
+             is three quarters of the thread's share of server.max_connections"
+        );
+        let problem = Self::of(Code::Busy, detail).retry(1000);
+        Self { title: "Too many calls wait", ..problem }
+    }
+
+    pub(in crate::http) fn retry(self, after_ms: u64) -> Self {
+        Self { retryable: true, retry_after_ms: Some(after_ms), ..self }
+    }
+
+    /// The lease's home node, where that is another node.
+    pub fn home(&self) -> Option<&Home> {
+        self.home.as_deref()
+    }
+
+    /// Keeps the request's own ids, for a problem that is answered before the request reaches a handler.
+    pub fn answering(self, request: &HttpRequest) -> Self {
+        let mut ids = header::HeaderMap::new();
+        echo_request_id(request, &mut ids);
+        Self { ids: (!ids.is_empty()).then(|| Box::new(ids)), ..self }
+    }
+
+    /// Builds the answer, with the request's own ids on it.
+    pub fn respond(self, request: &HttpRequest) -> HttpResponse {
+        let mut response = self.error_response();
+        echo_request_id(request, response.headers_mut());
+        response
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code, self.detail)
+    }
+}
+
+impl ResponseError for Problem {
+    fn status_code(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let mut response = HttpResponse::build(self.status_code());
+        response.insert_header((header::CONTENT_TYPE, "application/problem+json"));
+        response.insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"));
+        if let Some(after) = self.retry_after_ms.filter(|_| self.retryable) {
+            response.insert_header((header::RETRY_AFTER, after.div_ceil(1000)));
+        }
+        for (name, value) in self.ids.iter().flat_map(|ids| ids.iter()) {
+            response.insert_header((name.clone(), value.clone()));
+        }
+        response.body(serde_json::to_vec(self).unwrap_or_default())
+    }
+}

@@ -1,0 +1,66 @@
+//! The state that the handlers share.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    door::{Budget, Door},
+    peer::Forwarder,
+    replays::Replays,
+};
+use crate::{lease::Nonce, manager::Manager, store::LeaseStore, telemetry::Recorder};
+
+/// The state that the handlers share.
+pub struct App {
+    /// The coordinator.
+    pub manager: Arc<Manager>,
+    /// Forwards requests to other nodes.
+    pub forwarder: Forwarder,
+    /// Renders metrics.
+    pub recorder: Recorder,
+    /// Sets the gauges that are only computed for a scrape.
+    pub before_scrape: Box<dyn Fn() + Send + Sync>,
+    /// The origin that answers and events name.
+    pub source: Arc<Source>,
+    /// The kind of store.
+    pub store_kind: &'static str,
+    /// An event stream sends a comment after it was silent for this long.
+    pub keep_alive: Duration,
+    /// Reads the history for subscribers.
+    pub replays: Replays,
+    /// Decides which requests reach a handler.
+    pub door: Door,
+    /// The bytes that bodies may take.
+    pub bodies: Arc<Budget>,
+}
+
+impl App {
+    /// The URL of a lease's home node: this node's own where no other is the home node. `None` for a node whose record
+    /// has not been read yet.
+    pub fn url_of(&self, node: Option<Nonce>) -> Option<String> {
+        match node.filter(|node| !self.manager.world().is_own(*node)) {
+            None => Some(self.source.node.clone()),
+            Some(node) => self.manager.world().url_of(node).map(String::from),
+        }
+    }
+}
+
+/// The origin of answers and events.
+pub struct Source {
+    /// The URL at which others reach this coordinator.
+    pub node: String,
+    /// The store whose history this is.
+    pub store: Arc<dyn LeaseStore>,
+}
+
+impl Source {
+    /// The beginning of the store's identity, for cursors. A store that went backwards gets another identity when its
+    /// epoch is raised, for all processes that go on with it.
+    pub fn store_tag(&self) -> String {
+        format!("{:08x}", self.identity().0 >> 96)
+    }
+
+    /// The store's identity now.
+    pub fn identity(&self) -> Nonce {
+        self.store.meta().identity
+    }
+}

@@ -1,0 +1,65 @@
+//! Selects the events that a subscriber wants.
+
+use crate::{
+    actor::Coordinator, api::EventsQuery, http::answer::Problem, lease::ChangeKind,
+    store::Committed,
+};
+
+/// The events that a subscriber wants.
+pub struct Filter {
+    prefix: String,
+    owner: Option<String>,
+    types: Option<Vec<ChangeKind>>,
+    pool: Option<String>,
+}
+
+impl Filter {
+    /// Reads the filter from a query.
+    pub fn of(query: &EventsQuery) -> Result<Self, Problem> {
+        let types = match query.types.as_deref() {
+            None | Some("") => None,
+            Some(list) => Some(parse_types(list)?),
+        };
+        Ok(Self {
+            prefix: query.prefix.clone().unwrap_or_default(),
+            owner: query.owner.clone(),
+            types,
+            pool: query.pool.clone(),
+        })
+    }
+
+    /// Whether the subscriber gets this change.
+    pub fn wants(&self, world: &Coordinator, committed: &Committed) -> bool {
+        if committed.key.is_session() {
+            return false;
+        }
+        let change = &committed.change;
+        let owner_fits = self.owner.as_deref().is_none_or(|owner| {
+            let previous = change.previous.as_ref().map(|(owner, _)| owner.as_str());
+            change.owner.as_ref().map(|owner| owner.as_str()) == Some(owner)
+                || previous == Some(owner)
+        });
+        let key = committed.key.as_str();
+        owner_fits
+            && key.starts_with(&self.prefix)
+            && self.pool.as_deref().is_none_or(|pool| world.rules().is_of(key, pool))
+            && self.types.as_ref().is_none_or(|types| types.contains(&change.kind))
+    }
+}
+
+/// Short types that are valid but match no change.
+const SILENT: [&str; 3] = ["handover-requested", "reset", "frozen"];
+
+fn parse_types(list: &str) -> Result<Vec<ChangeKind>, Problem> {
+    let mut types = Vec::new();
+    for name in list.split(',').map(str::trim) {
+        match ChangeKind::ALL.iter().find(|kind| kind.as_str() == name) {
+            Some(kind) => types.push(*kind),
+            None if SILENT.contains(&name) => {}
+            None => {
+                return Err(Problem::field("types", format!("names {name:?}, which is no type")));
+            }
+        }
+    }
+    Ok(types)
+}

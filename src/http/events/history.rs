@@ -1,0 +1,142 @@
+//! Reads the history for subscribers.
+
+use std::sync::Arc;
+
+use actix_web::web;
+use bytes::{Bytes, BytesMut};
+
+use super::{
+    cloud_event::{Setting, cloud_event, render, render_reset},
+    filter::Filter,
+};
+use crate::{
+    http::app::App,
+    store::{Committed, History, Position, StoreError},
+};
+
+/// The changes that one read of the store returns at most.
+const CHANGES: usize = 96;
+/// The bounds at which a piece ends although there is more: bytes, and reads of the store.
+const PIECE_BYTES: usize = 64 * 1024;
+const READS: usize = 16;
+
+/// A part of the history, for a stream.
+pub struct Piece {
+    /// The events; empty when the subscriber wants none of them.
+    pub events: Bytes,
+    /// The position of the part's end.
+    pub position: Position,
+    /// Whether there is no more.
+    pub is_last: bool,
+}
+
+/// A part of the history, for the answer of a long poll.
+pub struct Page {
+    /// CloudEvents, oldest first.
+    pub events: Vec<serde_json::Value>,
+    /// The position of the part's end.
+    pub position: Position,
+    /// Whether the store no longer keeps what followed.
+    pub reset: bool,
+    /// Whether there is no more for now.
+    pub is_last: bool,
+}
+
+/// The next piece after a position, for a stream.
+///
+/// # Errors
+/// When the store cannot be read.
+pub async fn next_piece(
+    app: web::Data<App>,
+    filter: Arc<Filter>,
+    after: Position,
+) -> Result<Piece, StoreError> {
+    let of = app.clone();
+    app.replays.run(async move { read(&of, &filter, after).await }).await
+}
+
+/// The next events after a position, for a page; at most `most`.
+///
+/// # Errors
+/// When the store cannot be read.
+pub async fn next_page(
+    app: web::Data<App>,
+    filter: Arc<Filter>,
+    after: Position,
+    most: usize,
+) -> Result<Page, StoreError> {
+    let of = app.clone();
+    app.replays.run(async move { read_page(&of, &filter, after, most).await }).await
+}
+
+/// An item of the history for a subscriber.
+enum Told<'a> {
+    Event(&'a Setting, &'a Committed),
+    /// The store no longer keeps what came before this position.
+    Gap(Position),
+}
+
+/// Walks the history while there is room; `take` returns for how many more changes there is room. Returns the position
+/// that it reached, and whether there is no more.
+async fn walk(
+    app: &App,
+    filter: &Filter,
+    mut position: Position,
+    mut room: usize,
+    mut take: impl FnMut(Told<'_>) -> usize,
+) -> Result<(Position, bool), StoreError> {
+    for _ in 0..READS {
+        match app.manager.history(position, CHANGES.min(room)).await? {
+            History::Changes(changes) if changes.is_empty() => return Ok((position, true)),
+            History::Changes(changes) => {
+                for committed in changes {
+                    position = committed.position;
+                    let world = app.manager.world();
+                    if filter.wants(world, &committed) {
+                        room = take(Told::Event(&Setting::of(world, &committed), &committed));
+                    }
+                }
+            }
+            History::Gap { resume } => (position, room) = (resume, take(Told::Gap(resume))),
+        }
+        if room == 0 {
+            break;
+        }
+    }
+    Ok((position, false))
+}
+
+async fn read(app: &App, filter: &Filter, after: Position) -> Result<Piece, StoreError> {
+    let mut out = BytesMut::new();
+    let take = |told: Told<'_>| {
+        out.extend_from_slice(&match told {
+            Told::Event(setting, committed) => render(&app.source, setting, committed),
+            Told::Gap(resume) => render_reset(&app.source, resume, "no-longer-kept"),
+        });
+        if out.len() < PIECE_BYTES { CHANGES } else { 0 }
+    };
+    let (position, is_last) = walk(app, filter, after, CHANGES, take).await?;
+    Ok(Piece { events: out.freeze(), position, is_last })
+}
+
+async fn read_page(
+    app: &App,
+    filter: &Filter,
+    after: Position,
+    most: usize,
+) -> Result<Page, StoreError> {
+    let (mut events, mut reset) = (Vec::new(), false);
+    let take = |told: Told<'_>| match told {
+        Told::Event(setting, committed) => {
+            let event = cloud_event(&app.source, setting, committed);
+            events.push(serde_json::to_value(event).unwrap_or_default());
+            most - events.len()
+        }
+        Told::Gap(_) => {
+            reset = true;
+            0
+        }
+    };
+    let (position, is_last) = walk(app, filter, after, most, take).await?;
+    Ok(Page { events, position, reset, is_last })
+}

@@ -1,0 +1,14 @@
+//! Ownership changes, as a stream that resumes without a gap, and by long poll.
+
+mod cloud_event;
+mod filter;
+mod follow;
+mod history;
+mod reader;
+
+pub use cloud_event::{Setting, parse_cursor, render};
+#[cfg(feature = "testing")]
+pub use cloud_event::{read_cursor, write_cursor};
+pub use filter::Filter;
+pub use follow::follow;
+pub use reader::Reader;

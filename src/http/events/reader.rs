@@ -1,0 +1,233 @@
+//! What one subscriber is sent: first the history, then the changes as they happen, without a gap.
+
+use std::{sync::Arc, time::Duration};
+
+use actix_web::web;
+use bytes::{Bytes, BytesMut};
+use futures_util::{FutureExt as _, future::LocalBoxFuture};
+use tokio::{
+    sync::broadcast::error::{RecvError, TryRecvError},
+    time::Interval,
+};
+
+use super::{
+    cloud_event::{Setting, cursor, render, render_frozen, render_reset},
+    filter::Filter,
+    history::{Piece, next_page, next_piece},
+};
+use crate::{
+    actor::{Heard, Published, Subscriber},
+    api::{EventsPage, limits::MAX_POLL_MS},
+    http::{answer::Problem, app::App, door::Waiting},
+    lease::Nonce,
+    manager::Trouble,
+    store::{Committed, Position, StoreError},
+};
+
+/// A comment line, sent to a subscriber that would otherwise get nothing.
+const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n\n");
+/// The bytes at which a chunk of the stream is sent, although there is more to add.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// The most events in the answer of one long poll.
+const MAX_POLL: usize = 1000;
+
+/// The state of one subscriber.
+pub struct Reader {
+    app: web::Data<App>,
+    filter: Arc<Filter>,
+    /// The place among the calls that wait, until the reader is dropped.
+    _place: Option<Waiting>,
+    subscriber: Subscriber,
+    position: Position,
+    /// The identity of the store that the position belongs to.
+    store: Nonce,
+    /// The read of the history that is in progress.
+    replay: Option<LocalBoxFuture<'static, Result<Piece, StoreError>>>,
+    live: bool,
+    over: bool,
+    /// Whether the subscriber named a position in another store.
+    foreign: bool,
+    greeting: Option<Bytes>,
+    keep_alive: Interval,
+}
+
+impl Reader {
+    /// The reader of a new subscriber to the store of this identity. It begins after the position `after`, or now;
+    /// `Some(None)` is a position in another store.
+    ///
+    /// # Errors
+    /// When there are as many subscribers as the settings allow.
+    pub fn open(
+        app: web::Data<App>,
+        filter: Arc<Filter>,
+        place: Option<Waiting>,
+        store: Nonce,
+        after: Option<Option<Position>>,
+    ) -> Result<Self, Problem> {
+        let subscriber =
+            app.manager.subscribe().map_err(|error| Problem::too_many_subscribers(error.0))?;
+        let latest = app.manager.latest();
+        let foreign = after == Some(None);
+        let position = after.flatten().unwrap_or(latest);
+        let mut greeting = b"retry: 1000\n\n".to_vec();
+        if foreign {
+            greeting.extend_from_slice(&render_reset(&app.source, position, "another-store"));
+        }
+        let mut keep_alive = tokio::time::interval(app.keep_alive);
+        keep_alive.reset();
+        Ok(Self {
+            app,
+            filter,
+            _place: place,
+            subscriber,
+            position,
+            store,
+            replay: None,
+            live: after.is_none(),
+            over: false,
+            foreign,
+            greeting: Some(greeting.into()),
+            keep_alive,
+        })
+    }
+
+    /// The next chunk of the stream; `None` at its end.
+    pub async fn chunk(&mut self) -> Option<Bytes> {
+        if let Some(greeting) = self.greeting.take() {
+            return Some(greeting);
+        }
+        if self.over {
+            return None;
+        }
+        let app = self.app.clone();
+        while !self.live {
+            let replay = self.replay.get_or_insert_with(|| {
+                next_piece(app.clone(), self.filter.clone(), self.position).boxed_local()
+            });
+            let piece = tokio::select! {
+                biased;
+                () = app.manager.drained() => return None,
+                piece = replay => piece.ok()?,
+                // The read stays in progress.
+                _ = self.keep_alive.tick() => return Some(KEEP_ALIVE),
+            };
+            (self.replay, self.position, self.live) = (None, piece.position, piece.is_last);
+            if !piece.events.is_empty() {
+                self.keep_alive.reset();
+                return Some(piece.events);
+            }
+        }
+        let mut out = BytesMut::new();
+        while out.is_empty() && !self.over {
+            tokio::select! {
+                () = app.manager.drained() => return None,
+                received = self.subscriber.changes.recv() => match received {
+                    Ok(heard) => self.hear(&heard, &mut out),
+                    Err(RecvError::Lagged(_)) => self.cut_off(&mut out),
+                    Err(RecvError::Closed) => return None,
+                },
+                _ = self.keep_alive.tick() => out.extend_from_slice(&KEEP_ALIVE),
+            }
+            while out.len() < CHUNK_BYTES && !self.over {
+                match self.subscriber.changes.try_recv() {
+                    Ok(heard) => self.hear(&heard, &mut out),
+                    Err(TryRecvError::Lagged(_)) => self.cut_off(&mut out),
+                    Err(_) => break,
+                }
+            }
+        }
+        self.keep_alive.reset();
+        Some(out.freeze())
+    }
+
+    fn render(&self, committed: &Committed) -> Bytes {
+        let setting = Setting::of(self.app.manager.world(), committed);
+        render(&self.app.source, &setting, committed)
+    }
+
+    fn hear(&mut self, heard: &Heard, out: &mut BytesMut) {
+        match heard {
+            Heard::Change(published) => self.take(published, out),
+            Heard::Lost(resume) => {
+                let store = self.app.source.identity();
+                // A position from before the store went backwards means nothing in the store as it is now.
+                let same = std::mem::replace(&mut self.store, store) == store;
+                self.position = if same { self.position.max(*resume) } else { *resume };
+                out.extend_from_slice(&render_reset(&self.app.source, self.position, "lost"));
+            }
+            Heard::Frozen(why) => out.extend_from_slice(&render_frozen(why.as_deref())),
+        }
+    }
+
+    fn take(&mut self, published: &Arc<Published>, out: &mut BytesMut) {
+        let committed = &published.committed;
+        if committed.position <= self.position {
+            return;
+        }
+        self.position = committed.position;
+        if self.filter.wants(self.app.manager.world(), committed) {
+            out.extend_from_slice(published.rendered.get_or_init(|| self.render(committed)));
+        }
+    }
+
+    /// Ends the stream of a subscriber that did not read. It gets its position, and must connect again.
+    fn cut_off(&mut self, out: &mut BytesMut) {
+        out.extend_from_slice(&self.too_slow());
+        self.over = true;
+    }
+
+    fn too_slow(&self) -> Bytes {
+        self.app.manager.world().metrics.subscribers_dropped.increment(1);
+        render_reset(&self.app.source, self.position, "too-slow")
+    }
+
+    /// The reset to send when the bus no longer has the subscriber's next change. Counts the dropped subscriber.
+    pub fn fell_behind(&self) -> Option<Bytes> {
+        let buffer = self.app.manager.world().limits.bus_buffer.next_power_of_two();
+        (self.subscriber.changes.len() > buffer).then(|| self.too_slow())
+    }
+
+    /// The answer of a long poll: the changes that there are, or the first to come within `wait_ms`.
+    ///
+    /// # Errors
+    /// When the wait is too long, the store cannot be read, or the coordinator stops.
+    pub async fn page(&mut self, wait_ms: u64) -> Result<EventsPage, Problem> {
+        if wait_ms > MAX_POLL_MS {
+            return Err(Problem::field("wait_ms", format!("is {wait_ms}; at most {MAX_POLL_MS}")));
+        }
+        let mut events = Vec::new();
+        let mut reset = self.foreign;
+        let wait = tokio::time::sleep(Duration::from_millis(wait_ms));
+        tokio::pin!(wait);
+        loop {
+            let store = self.app.source.identity();
+            if std::mem::replace(&mut self.store, store) != store {
+                (self.position, reset) = (self.app.manager.latest(), true);
+            }
+            while events.len() < MAX_POLL && !reset {
+                let most = MAX_POLL - events.len();
+                let (app, filter) = (self.app.clone(), self.filter.clone());
+                let page = next_page(app, filter, self.position, most).await;
+                let page = page.map_err(|error| Problem::store(&error))?;
+                events.extend(page.events);
+                (self.position, reset) = (page.position, page.reset);
+                if page.is_last {
+                    break;
+                }
+            }
+            if !events.is_empty() || reset || wait_ms == 0 || wait.is_elapsed() {
+                return Ok(EventsPage {
+                    events,
+                    next: cursor(&self.app.source, self.position),
+                    reset,
+                });
+            }
+            let app = self.app.clone();
+            tokio::select! {
+                () = app.manager.drained() => return Err(Problem::trouble(&Trouble::Draining)),
+                () = &mut wait => {}
+                _ = self.subscriber.changes.recv() => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Calls about a lease that another node answers for.
+
+mod home;
+mod queue;
+mod relay;
+
+pub use home::act_at_home;
+pub use queue::{Queued, Waiting, asks_for_place, moved, wait_at_home};
+pub use relay::{asks_for_part, forward, forward_part, relay, relay_waiting};

@@ -1,0 +1,122 @@
+//! Forwards calls to another node, and relays its answers.
+
+use std::time::Duration;
+
+use actix_web::{HttpRequest, HttpResponse, http::StatusCode};
+use bytes::Bytes;
+
+use crate::{
+    http::{
+        answer::echo_request_id,
+        app::App,
+        peer::{ANSWER, PART, UNPROVEN, was_forwarded},
+    },
+    manager::Home,
+    tls,
+};
+
+/// On a relayed answer: the node that gave it. The caller does best to ask that node next time.
+const HOME: &str = "x-tenure-node";
+
+/// Seals and sends a call that the forwarder built, and logs a failure.
+pub async fn send(
+    app: &App,
+    home: &Home,
+    carried: reqwest::RequestBuilder,
+) -> Result<reqwest::Response, reqwest::Error> {
+    let answered = match app.forwarder.send(app.manager.world().terms().node, home, carried).await {
+        // The other node did nothing, and the caller is not at fault.
+        Ok(answer) if answer.headers().contains_key(UNPROVEN) => {
+            tracing::warn!(
+                url = home.url.as_deref(),
+                "a node rejects forwarded calls: check that both nodes use the same store and version, and that its \
+                 node.advertise_url is its own URL"
+            );
+            answer.error_for_status()
+        }
+        answered => answered,
+    };
+    app.manager.world().metrics.forwarded(answered.is_ok());
+    let url = home.url.as_deref();
+    // The whole URL may contain a session id, which is a secret.
+    let answered = answered.map_err(reqwest::Error::without_url);
+    answered.inspect_err(|error| {
+        if tls::fault(error).is_some() && app.forwarder.may_warn(app.manager.now()) {
+            let why = tls::explain(error, "node.ca");
+            tracing::warn!(url, why, "TLS to a node failed: no call is forwarded to it");
+        } else {
+            tracing::debug!(%error, url, "a node cannot be reached");
+        }
+    })
+}
+
+/// Forwards a request; `None` when the home node cannot be reached, or does not answer in time.
+pub async fn forward(
+    request: &HttpRequest,
+    app: &App,
+    home: &Home,
+    body: Bytes,
+) -> Option<reqwest::Response> {
+    let carried = app.forwarder.request(request, home, body)?;
+    send(app, home, carried).await.ok()
+}
+
+/// Forwards an acquire-any, only for what an earlier call was granted.
+pub async fn forward_part(
+    request: &HttpRequest,
+    app: &App,
+    home: &Home,
+    body: Bytes,
+) -> Option<reqwest::Response> {
+    let carried = app.forwarder.request(request, home, body)?.header(PART, "1");
+    send(app, home, carried).await.ok()
+}
+
+/// Whether the call only asks for what an earlier call was granted.
+pub fn asks_for_part(request: &HttpRequest) -> bool {
+    was_forwarded(request) && request.headers().contains_key(PART)
+}
+
+/// Forwards a request, and relays the home node's answer.
+pub async fn relay(
+    request: &HttpRequest,
+    app: &App,
+    home: &Home,
+    body: Bytes,
+) -> Option<HttpResponse> {
+    let answered = forward(request, app, home, body).await?;
+    respond(request, home, answered).await
+}
+
+/// [`relay`] for a request that may wait at the home node for `wait`.
+pub async fn relay_waiting(
+    request: &HttpRequest,
+    app: &App,
+    home: &Home,
+    body: Bytes,
+    wait: Duration,
+) -> Option<HttpResponse> {
+    // The home node may in turn ask other nodes for their parts.
+    let carried = app.forwarder.request(request, home, body)?.timeout(wait + 2 * ANSWER);
+    respond(request, home, send(app, home, carried).await.ok()?).await
+}
+
+/// Relays the answer of another node.
+pub async fn respond(
+    request: &HttpRequest,
+    home: &Home,
+    answered: reqwest::Response,
+) -> Option<HttpResponse> {
+    let status = StatusCode::from_u16(answered.status().as_u16()).ok()?;
+    let mut response = HttpResponse::build(status);
+    for name in ["content-type", "retry-after"] {
+        if let Some(value) = answered.headers().get(name) {
+            response.insert_header((name, value.as_bytes()));
+        }
+    }
+    response.insert_header((HOME, home.url.as_deref().unwrap_or_default()));
+    let bytes = answered.bytes().await.ok()?;
+    let mut response = response.body(bytes);
+    echo_request_id(request, response.headers_mut());
+    Some(response)
+}

@@ -1,0 +1,167 @@
+//! Acquiring one lease, at once or by waiting in its queue.
+
+use std::time::Duration;
+
+use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+use bytes::Bytes;
+
+use crate::{
+    api::{AcquireBody, Grant},
+    http::{
+        answer::{Problem, json},
+        app::App,
+        door::Waiting as Waits,
+        forward::{Queued, Waiting, asks_for_place, moved, wait_at_home},
+        request::{Body, kept_by, key, mark, owner},
+    },
+    lease::Refusal,
+    manager::{AcquireError, AcquireOne, Trouble},
+};
+
+/// Become the owner of a lease.
+#[utoipa::path(post, path = "/v1/acquire", tag = "leases", request_body = AcquireBody, responses(
+    (status = 200, description = "Granted", body = Grant),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 409, description = "`held`, `held-by-you`, `request-id-spent` or `session-lost`", body = Problem),
+    (status = 423, description = "`cooling` (how long yet is in `retry_after_ms`) or `fencing`", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 422, description = "`request-id-reused`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `store-frozen`, `home-unreachable`, `node-lapsed`, `draining`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 507, description = "`store-full` or `too-many-keys`", body = Problem),
+))]
+pub async fn acquire(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<AcquireBody>,
+) -> HttpResponse {
+    let wait = Duration::from_millis(body.0.wait_ms).min(app.manager.limits().wait_max);
+    let place = if wait.is_zero() { Ok(None) } else { Waits::of(&request).map(Some) };
+    let _place = match place {
+        Ok(place) => place,
+        Err(full) => {
+            let answer = acquire_at_once(&request, &app, &body.0, full).await;
+            return answer.unwrap_or_else(|problem| problem.respond(&request));
+        }
+    };
+    if asks_for_place(&request) {
+        return take_place(&request, &app, &body.0, wait).await;
+    }
+    let in_session = body.0.session.is_some();
+    wait_at_home(&request, &app, &body.1, wait, in_session, async |asked| {
+        let one = read_acquire(&body.0)?;
+        if in_session {
+            let waiting = Waiting::since(asked.received, wait);
+            return acquire_in_turn(&request, &app, &one, &body.1, waiting).await;
+        }
+        match app.manager.acquire(&one, asked).await {
+            Ok(grant) => Ok(json(&request, StatusCode::OK, &Grant::of(&app, &one.key, &grant))),
+            Err(error) => Err(Problem::acquire(&error, &app, &one.key)),
+        }
+    })
+    .await
+}
+
+/// Serves a call while no more calls may wait: it is granted here if that takes no waiting.
+async fn acquire_at_once(
+    request: &HttpRequest,
+    app: &App,
+    body: &AcquireBody,
+    full: Problem,
+) -> Result<HttpResponse, Problem> {
+    if asks_for_place(request) {
+        return Err(full);
+    }
+    let one = AcquireOne { wait_ms: 0, ..read_acquire(body)? };
+    match app.manager.acquire(&one, app.manager.now()).await {
+        Ok(grant) => Ok(json(request, StatusCode::OK, &Grant::of(app, &one.key, &grant))),
+        Err(AcquireError::Refused(Refusal::Held | Refusal::Cooling | Refusal::Fencing, _))
+        | Err(AcquireError::Trouble(Trouble::Elsewhere(_))) => Err(full),
+        Err(error) => {
+            let problem = Problem::acquire(&error, app, &one.key);
+            Err(if problem.home().is_some() { full } else { problem })
+        }
+    }
+}
+
+/// Grants a lease under a session, at the session's home node. While another node is the lease's home node, the caller
+/// has a place in the queue there.
+async fn acquire_in_turn(
+    request: &HttpRequest,
+    app: &App,
+    one: &AcquireOne,
+    body: &Bytes,
+    mut waiting: Waiting,
+) -> Result<HttpResponse, Problem> {
+    let mut asked = waiting.asked();
+    loop {
+        let error = match app.manager.acquire(one, asked).await {
+            Ok(grant) => {
+                return Ok(json(request, StatusCode::OK, &Grant::of(app, &one.key, &grant)));
+            }
+            Err(error) => error,
+        };
+        let problem = Problem::acquire(&error, app, &one.key);
+        let AcquireError::Trouble(Trouble::Elsewhere(home)) = &error else { return Err(problem) };
+        let queued = match waiting.take_place(request, app, home, body.clone()).await {
+            Queued::Answered(response) => return Ok(response),
+            queued => queued,
+        };
+        match waiting.again(app, &queued).await {
+            Some(again) => asked = again,
+            None => return Ok(problem.respond(request)),
+        }
+    }
+}
+
+/// Serves a request for a place in this node's queue, for a caller at another node. Answers 204 when its turn has come.
+async fn take_place(
+    request: &HttpRequest,
+    app: &App,
+    body: &AcquireBody,
+    wait: Duration,
+) -> HttpResponse {
+    let asked = Waiting::of(request, app, wait).asked();
+    let one = match read_acquire(body) {
+        Ok(one) => one,
+        Err(problem) => return problem.respond(request),
+    };
+    match app.manager.take_place(&one, asked).await {
+        Ok(()) => HttpResponse::NoContent().finish(),
+        Err(error) => {
+            let problem = Problem::acquire(&error, app, &one.key);
+            let elsewhere = problem.home().is_some();
+            let response = problem.respond(request);
+            if elsewhere { moved(response) } else { response }
+        }
+    }
+}
+
+/// Reads the request and checks all that needs no state.
+pub fn read_acquire(body: &AcquireBody) -> Result<AcquireOne, Problem> {
+    let value = body.value.as_deref().unwrap_or_default();
+    let has_value = [u8::from(body.value.is_some()), u8::from(body.reclaim)];
+    let (ttl_ms, session) = kept_by(body.ttl_ms, body.session.as_deref())?;
+    let proof = body.session.as_deref().unwrap_or_default();
+    let mark = mark(
+        body.request_id.as_deref(),
+        &[
+            body.owner.as_bytes(),
+            &ttl_ms.to_le_bytes(),
+            &has_value,
+            value.as_bytes(),
+            proof.as_bytes(),
+        ],
+    )?;
+    Ok(AcquireOne {
+        key: key(&body.key)?,
+        owner: owner("owner", &body.owner)?,
+        ttl_ms,
+        value: body.value.as_deref().map(Into::into),
+        allow_stale: false,
+        reclaim: body.reclaim,
+        wait_ms: body.wait_ms,
+        mark,
+        session,
+    })
+}

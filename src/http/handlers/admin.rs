@@ -1,0 +1,209 @@
+//! The administrators' calls. Each of them leaves an event with its actor and reason.
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::{StatusCode, header::HeaderValue},
+    web,
+};
+
+use crate::{
+    api::{
+        DrainBody, Drained, FenceSkipBody, ForgetBody, Forgot, Lease, LeaseAnswer, PinBody,
+        RevokeBody, Revoked,
+    },
+    http::{
+        answer::{Problem, json},
+        app::App,
+        forward::{act_at_home, forward},
+        peer::{FORWARDED_FOR, was_forwarded},
+        request::{Body, key, owner},
+    },
+    lease::Revoke,
+    manager::{DrainedOwner, ForgottenKeys, Trouble},
+};
+
+/// The actor of a call: the caller's address, as seen by the node that the call was sent to.
+fn actor(request: &HttpRequest) -> String {
+    let peer =
+        request.peer_addr().map_or_else(|| "unknown".to_owned(), |peer| peer.ip().to_string());
+    let asked = request.headers().get(FORWARDED_FOR).filter(|_| was_forwarded(request));
+    match asked.map(HeaderValue::to_str) {
+        Some(Ok(asked)) => format!("{:.64} via {peer}", asked),
+        _ => peer,
+    }
+}
+
+/// End a tenure.
+#[utoipa::path(post, path = "/v1/admin/revoke", tag = "admin", request_body = RevokeBody, responses(
+    (status = 200, description = "The order is durable", body = Revoked),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 409, description = "`not-held` or `pinned`", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn revoke(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<RevokeBody>,
+) -> HttpResponse {
+    let Body(body, bytes) = &body;
+    act_at_home(&request, &app, bytes, async |asked| {
+        let key = key(&body.key)?;
+        let order = Revoke {
+            floor: None,
+            reason: body.reason.as_str().into(),
+            actor: actor(&request).into(),
+            immediately: body.immediately,
+            owner: None,
+            token: None,
+        };
+        let ends_in_ms = app.manager.revoke(&key, order, asked).await;
+        let ends_in_ms = ends_in_ms.map_err(|error| Problem::admin(&error, &app, Some(&key)))?;
+        Ok(json(&request, StatusCode::OK, &Revoked { revoked: true, ends_in_ms }))
+    })
+    .await
+}
+
+/// Strike the fences of a key that were not confirmed.
+#[utoipa::path(post, path = "/v1/admin/fence-skip", tag = "admin", request_body = FenceSkipBody, responses(
+    (status = 200, description = "Nobody waits for them any more", body = LeaseAnswer),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 409, description = "`not-fencing`", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn fence_skip(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<FenceSkipBody>,
+) -> HttpResponse {
+    let Body(body, bytes) = &body;
+    act_at_home(&request, &app, bytes, async |asked| {
+        let key = key(&body.key)?;
+        let view = app.manager.skip_fences(&key, &body.reason, &actor(&request), asked).await;
+        let view = view.map_err(|error| Problem::admin(&error, &app, Some(&key)))?;
+        let answer = LeaseAnswer { lease: Lease::of(&app, &key, &view) };
+        Ok(json(&request, StatusCode::OK, &answer))
+    })
+    .await
+}
+
+/// Forget free keys: up to 10 240 of those that start with a prefix.
+#[utoipa::path(post, operation_id = "forget_keys", path = "/v1/admin/forget", tag = "admin", request_body = ForgetBody, responses(
+    (status = 200, description = "How many", body = Forgot),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `store-frozen`, `node-lapsed` or `key-resting`: what could be done was", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn forget(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<ForgetBody>,
+) -> HttpResponse {
+    let (received, ForgetBody { prefix, reason, after }) = (app.manager.now(), &body.0);
+    let by = actor(&request);
+    match app.manager.forget(prefix, after.clone(), (reason, &by), received).await {
+        Ok(ForgottenKeys { forgotten, left, next }) => {
+            let (forgotten, left) = (forgotten as u64, left as u64);
+            json(&request, StatusCode::OK, &Forgot { forgotten, left, next })
+        }
+        Err(error) => Problem::admin(&error, &app, None).respond(&request),
+    }
+}
+
+/// Keep a key's tenures from expiring.
+#[utoipa::path(post, path = "/v1/admin/pin", tag = "admin", request_body = PinBody, responses(
+    (status = 200, description = "Pinned, now or before", body = LeaseAnswer),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn pin(request: HttpRequest, app: web::Data<App>, body: Body<PinBody>) -> HttpResponse {
+    pins(request, app, body, true).await
+}
+
+/// Take a pin off a key.
+#[utoipa::path(post, path = "/v1/admin/unpin", tag = "admin", request_body = PinBody, responses(
+    (status = 200, description = "Not pinned by this name, now or before", body = LeaseAnswer),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn unpin(request: HttpRequest, app: web::Data<App>, body: Body<PinBody>) -> HttpResponse {
+    pins(request, app, body, false).await
+}
+
+async fn pins(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<PinBody>,
+    set: bool,
+) -> HttpResponse {
+    let Body(body, bytes) = &body;
+    act_at_home(&request, &app, bytes, async |asked| {
+        let key = key(&body.key)?;
+        let actor = actor(&request);
+        let view = if set {
+            app.manager.pin(&key, &body.by, &actor, asked).await
+        } else {
+            app.manager.unpin(&key, &body.by, &actor, asked).await
+        };
+        let view = view.map_err(|error| Problem::admin(&error, &app, Some(&key)))?;
+        let answer = LeaseAnswer { lease: Lease::of(&app, &key, &view) };
+        Ok(json(&request, StatusCode::OK, &answer))
+    })
+    .await
+}
+
+/// Revoke, gracefully, every lease of an owner; its sessions in pools that balance hand over first.
+#[utoipa::path(post, operation_id = "drain_owner", path = "/v1/admin/drain", tag = "admin", request_body = DrainBody, responses(
+    (status = 200, description = "How many", body = Drained),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 503, description = "`store-unavailable` or `home-unreachable`: what could be done was", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn drain(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<DrainBody>,
+) -> HttpResponse {
+    let received = app.manager.now();
+    let Body(wanted, bytes) = &body;
+    let result = async {
+        let owner = owner("owner", &wanted.owner)?;
+        let drained = app.manager.drain_owner(&owner, &actor(&request), received).await;
+        let mut drained = drained.map_err(|error| Problem::admin(&error, &app, None))?;
+        // All other nodes are asked: this node may not know of all their keys yet.
+        let others = if was_forwarded(&request) { Vec::new() } else { app.manager.others() };
+        for home in others {
+            let answer = forward(&request, &app, &home, bytes.clone()).await;
+            let part = match answer {
+                Some(answer) if answer.status().is_success() => answer.json::<Drained>().await.ok(),
+                _ => None,
+            };
+            // A repeated call does the rest.
+            let part = part.ok_or_else(|| Problem::trouble(&Trouble::Elsewhere(home)))?;
+            drained.revoked += part.revoked;
+            drained.pinned += part.pinned;
+            drained.asked += part.draining;
+        }
+        Ok::<_, Problem>(drained)
+    };
+    match result.await {
+        Ok(DrainedOwner { revoked, pinned, asked }) => {
+            json(&request, StatusCode::OK, &Drained { revoked, pinned, draining: asked })
+        }
+        Err(problem) => problem.respond(&request),
+    }
+}

@@ -1,0 +1,148 @@
+//! Many leases in one request. Each has its own verdict, and a failure of one never affects another.
+
+use std::collections::BTreeMap;
+
+use actix_web::{HttpRequest, HttpResponse, http::StatusCode};
+use futures_util::future::join_all;
+use serde_json::Value;
+
+use crate::{
+    api::{BatchBody, BatchRefs, Item, LeaseRef, Verdict, Verdicts, limits::MAX_BATCH},
+    http::{
+        answer::{Problem, json},
+        app::App,
+        forward::forward,
+        peer::was_forwarded,
+        request::{self, lease_id},
+    },
+    lease::{LeaseId, MAX_KEY_BYTES, Nonce},
+    manager::{Asked, Elsewhere, Home},
+};
+
+/// Checks whether a key is valid, at little cost for nearly all valid keys.
+pub fn check_key(key: &str) -> Result<(), Problem> {
+    // Control characters beyond ASCII begin with 0xc2.
+    let doubtful = |b: u8| b.is_ascii_control() || b == 0xc2;
+    if key.is_empty() || key.len() > MAX_KEY_BYTES || key.bytes().any(doubtful) {
+        return request::key(key).map(drop);
+    }
+    Ok(())
+}
+
+/// Refuses a batch as a whole when it is too long.
+pub fn check_size(body: &BatchBody) -> Result<(), Problem> {
+    if body.leases.len() > MAX_BATCH {
+        let detail = format!("names {} leases; at most {MAX_BATCH} are allowed", body.leases.len());
+        return Err(Problem::field("leases", detail));
+    }
+    Ok(())
+}
+
+/// Turns a problem into a verdict.
+pub fn refused(key: &str, problem: Problem) -> Verdict<'_> {
+    Verdict {
+        key,
+        status: problem.status,
+        code: Some(problem.code),
+        reason: problem.reason,
+        detail: Some(problem.detail),
+        node: problem.node,
+        ..Verdict::default()
+    }
+}
+
+/// Answers a batch with a verdict for each lease, in order. Leases at home on other nodes are forwarded to them, in one
+/// request per home node.
+pub async fn answer<'b, T, E: Elsewhere>(
+    request: &HttpRequest,
+    app: &App,
+    body: &'b BatchBody,
+    ask: impl AsyncFn(Vec<(&'b str, LeaseId)>, Asked) -> Vec<Result<T, E>>,
+    verdict: impl Fn(&'b str, Result<T, E>) -> Verdict<'b>,
+) -> HttpResponse {
+    let received = app.manager.now();
+    let leases = &body.leases;
+    if let Err(problem) = check_size(body) {
+        return problem.respond(request);
+    }
+    let mut asked = Vec::with_capacity(leases.len());
+    let mut results: Vec<Option<Item<'b>>> = Vec::with_capacity(leases.len());
+    for lease in leases {
+        match read(lease) {
+            Ok(id) => {
+                asked.push((lease.key.as_str(), id));
+                results.push(None);
+            }
+            Err(problem) => results.push(Some(Item::Own(refused(&lease.key, problem)))),
+        }
+    }
+    let answers = ask(asked, received.into()).await;
+    let places = (0..leases.len()).filter(|at| results[*at].is_none()).collect::<Vec<_>>();
+    let mut away: BTreeMap<Nonce, (Home, Vec<usize>)> = BTreeMap::new();
+    for (at, answer) in places.into_iter().zip(answers) {
+        match answer.as_ref().err().and_then(Elsewhere::home) {
+            Some(home) if !was_forwarded(request) => {
+                let places = away.entry(home.node).or_insert_with(|| (home.clone(), Vec::new()));
+                places.1.push(at);
+            }
+            _ => results[at] = Some(Item::Own(verdict(&leases[at].key, answer))),
+        }
+    }
+    let homes = away.into_values();
+    let carried = homes.map(|(home, places)| carry(request, app, body, home, places));
+    let mut owner_unreachable = Vec::new();
+    for (places, items) in join_all(carried).await {
+        match items {
+            Some(items) => {
+                places.into_iter().zip(items).for_each(|(at, item)| results[at] = Some(item));
+            }
+            None => owner_unreachable.extend(places),
+        }
+    }
+    if !owner_unreachable.is_empty() {
+        let again = owner_unreachable.iter().filter_map(|at| {
+            Some((leases[*at].key.as_str(), lease_id(&leases[*at].lease_id).ok()?))
+        });
+        let answers = ask(again.collect(), Asked { received, owner_unreachable: true }).await;
+        for (at, answer) in owner_unreachable.into_iter().zip(answers) {
+            results[at] = Some(Item::Own(verdict(&leases[at].key, answer)));
+        }
+    }
+    json(request, StatusCode::OK, &Verdicts { results: results.into_iter().flatten().collect() })
+}
+
+/// Forwards a home node's part of a batch, and returns the node's verdict on each lease; `None` when the node cannot be
+/// reached.
+async fn carry<'b>(
+    request: &HttpRequest,
+    app: &App,
+    body: &'b BatchBody,
+    home: Home,
+    places: Vec<usize>,
+) -> (Vec<usize>, Option<Vec<Item<'b>>>) {
+    let part = BatchRefs { leases: places.iter().map(|at| &body.leases[*at]).collect() };
+    let items = async {
+        let part = serde_json::to_vec(&part).ok()?;
+        let answer = forward(request, app, &home, part.into()).await?;
+        let answer: Value = serde_json::from_slice(&answer.bytes().await.ok()?).ok()?;
+        let Value::Object(mut answer) = answer else { return None };
+        let Some(Value::Array(items)) = answer.remove("results") else { return None };
+        let node = home.url.as_deref().unwrap_or_default();
+        let told = items.into_iter().map(|mut item| {
+            if let Value::Object(verdict) = &mut item {
+                verdict.insert("node".into(), node.into());
+            }
+            Item::Others(item)
+        });
+        let told: Vec<_> = told.collect();
+        (told.len() == places.len()).then_some(told)
+    };
+    let items = items.await;
+    (places, items)
+}
+
+/// Reads one lease of a batch. A fault becomes that lease's own verdict.
+pub fn read(lease: &LeaseRef) -> Result<LeaseId, Problem> {
+    check_key(&lease.key)?;
+    lease_id(&lease.lease_id)
+}

@@ -1,0 +1,81 @@
+//! Ownership changes, as a stream that resumes without a gap, and by long poll.
+
+use std::sync::Arc;
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::{StatusCode, header},
+    web,
+};
+
+use crate::{
+    api::{EventsPage, EventsQuery},
+    http::{
+        answer::{Problem, echo_request_id, json},
+        app::App,
+        door::Waiting,
+        events::{Filter, Reader, follow, parse_cursor},
+        request::query,
+    },
+    store::Position,
+};
+
+/// Follow ownership changes.
+#[utoipa::path(get, path = "/v1/events", tag = "events", params(EventsQuery), responses(
+    (status = 200, description = "Server-sent events, or with `format=json` a page", content(
+        (String = "text/event-stream"), (EventsPage = "application/json"))),
+    (status = 400, description = "A parameter is not valid", body = Problem),
+    (status = 429, description = "`too-many-subscribers`, or `busy`: too many calls wait or stream", body = Problem),
+    (status = 503, description = "`store-unavailable`", body = Problem),
+))]
+pub async fn events(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
+    match open(&request, app).await {
+        Ok(response) => response,
+        Err(problem) => problem.respond(&request),
+    }
+}
+
+async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse, Problem> {
+    let query: EventsQuery = query(request)?;
+    let filter = Arc::new(Filter::of(&query)?);
+    let store = app.source.identity();
+    if let Some(pool) = &query.pool {
+        app.manager.check_pool(pool).map_err(|invalid| Problem::invalid(&invalid))?;
+    }
+    let after = position_of(request, &app, &query)?;
+    let is_poll = query.format.as_deref() == Some("json");
+    let waits = !is_poll || query.wait_ms.is_some_and(|wait_ms| wait_ms > 0);
+    let place = waits.then(|| Waiting::of(request)).transpose()?;
+    let mut reader = Reader::open(app, filter, place, store, after)?;
+    match query.format.as_deref() {
+        None | Some("sse") => Ok(stream(request, reader)),
+        Some("json") => {
+            let page = reader.page(query.wait_ms.unwrap_or(0)).await?;
+            Ok(json(request, StatusCode::OK, &page))
+        }
+        Some(other) => {
+            Err(Problem::field("format", format!("is {other:?}; it must be sse or json")))
+        }
+    }
+}
+
+/// The position after which the subscriber asks to begin, if it names one; `Some(None)` for one in another store.
+fn position_of(
+    request: &HttpRequest,
+    app: &App,
+    query: &EventsQuery,
+) -> Result<Option<Option<Position>>, Problem> {
+    let last = request.headers().get("last-event-id").map(header::HeaderValue::to_str);
+    let last = last.transpose().map_err(|_| Problem::field("Last-Event-ID", "is not a cursor"))?;
+    let after = query.after.as_deref().filter(|after| !after.is_empty());
+    last.or(after).map(|text| parse_cursor(app, text)).transpose()
+}
+
+fn stream(request: &HttpRequest, reader: Reader) -> HttpResponse {
+    let mut response = HttpResponse::Ok()
+        .insert_header((header::CONTENT_TYPE, "text/event-stream"))
+        .insert_header((header::CACHE_CONTROL, "no-store"))
+        .streaming(follow(reader));
+    echo_request_id(request, response.headers_mut());
+    response
+}

@@ -1,0 +1,78 @@
+//! Heartbeats of one lease and of many.
+
+use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+
+use super::batch;
+use crate::{
+    api::{BatchBody, HeartbeatAnswer, HeartbeatBody, Verdict, Verdicts},
+    http::{
+        answer::{Problem, json},
+        app::App,
+        forward::act_at_home,
+        request::{Body, lease_id},
+    },
+    lease::Heartbeat,
+    manager::{Alive, HolderError},
+};
+
+/// Stay the owner of a lease.
+#[utoipa::path(post, path = "/v1/heartbeat", tag = "leases", request_body = HeartbeatBody, responses(
+    (status = 200, description = "The lease goes on", body = HeartbeatAnswer),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 409, description = "`lease-lost`, with the reason", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 507, description = "`store-full`: a new value or ttl was not written", body = Problem),
+))]
+pub async fn heartbeat(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<HeartbeatBody>,
+) -> HttpResponse {
+    let key = &body.0.key;
+    act_at_home(&request, &app, &body.1, async |asked| {
+        let alive = app.manager.heartbeat(key, read_heartbeat(&body.0)?, asked).await;
+        let Alive { token, valid_for_ms, revived } =
+            alive.map_err(|error| Problem::holder(&error))?;
+        let answer = HeartbeatAnswer { key, token: token.0, valid_for_ms, revived, notices: [] };
+        Ok(json(&request, StatusCode::OK, &answer))
+    })
+    .await
+}
+
+/// Reads a heartbeat and checks all that needs no state.
+pub fn read_heartbeat(body: &HeartbeatBody) -> Result<Heartbeat, Problem> {
+    batch::check_key(&body.key)?;
+    let lease_id = lease_id(&body.lease_id)?;
+    Ok(Heartbeat { lease_id, value: body.value.as_deref().map(Into::into), ttl_ms: body.ttl_ms })
+}
+
+/// Stay the owner of many leases.
+#[utoipa::path(post, path = "/v1/heartbeats", tag = "leases", request_body = BatchBody, responses(
+    (status = 200, description = "A verdict per lease, in order; one failure never spoils another", body = Verdicts),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+))]
+pub async fn heartbeats(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<BatchBody>,
+) -> HttpResponse {
+    let ask = async |leases: Vec<_>, asked| app.manager.heartbeats(leases.into_iter(), asked).await;
+    batch::answer(&request, &app, &body.0, ask, verdict).await
+}
+
+fn verdict(key: &str, answer: Result<Alive, HolderError>) -> Verdict<'_> {
+    match answer {
+        Ok(Alive { token, valid_for_ms, revived }) => Verdict {
+            key,
+            status: 200,
+            token: Some(token.0),
+            valid_for_ms: Some(valid_for_ms),
+            revived,
+            ..Verdict::default()
+        },
+        Err(error) => batch::refused(key, Problem::holder(&error)),
+    }
+}

@@ -1,0 +1,178 @@
+//! Reading, checking and listing leases.
+
+use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+
+use crate::{
+    api::{
+        CheckBody, Checked, GatedLease, Lease, LeaseList, LeaseQuery, ListQuery,
+        limits::{DEFAULT_PAGE, MAX_PAGE, MAX_TOKEN},
+    },
+    http::{
+        answer::{Problem, json},
+        app::App,
+        forward::relay,
+        peer::was_forwarded,
+        percent::percent_decode,
+        request::{Body, key, owner, query},
+        views::gate,
+    },
+    lease::{Key, State, Token, digest_of},
+    manager::{Filter, Home},
+};
+
+/// Reads the key in a path. It is percent-decoded once; `/` may appear unencoded.
+pub fn key_of_path(path: &str) -> Result<Key, Problem> {
+    let raw = path.strip_prefix("/v1/leases/").unwrap_or_default();
+    let bytes = percent_decode(raw.as_bytes()).map_err(|detail| Problem::field("key", detail))?;
+    let text = String::from_utf8(bytes).map_err(|_| Problem::field("key", "is not UTF-8"))?;
+    key(&text)
+}
+
+/// Look at one lease.
+#[utoipa::path(get, operation_id = "get_lease", path = "/v1/leases/{key}", tag = "leases",
+    params(("key" = String, Path, description = "Percent-encoded; `/` may stand as it is",
+        min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"), LeaseQuery), responses(
+    (status = 200, description = "The lease, also of a free key", body = GatedLease),
+    (status = 400, description = "The key is not valid", body = Problem),
+    (status = 404, description = "`unknown-key`: never seen", body = Problem),
+    (status = 503, description = "`store-unavailable`", body = Problem),
+))]
+pub async fn get(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
+    let result = async {
+        let key = key_of_path(request.uri().path())?;
+        let LeaseQuery { gate } = query(&request)?;
+        match gate {
+            None | Some(0) => {}
+            Some(1) => return gated(&request, &app, &key).await,
+            Some(other) => {
+                return Err(Problem::field("gate", format!("is {other}; it must be 0 or 1")));
+            }
+        }
+        let view = app.manager.view(&key).await.map_err(|trouble| Problem::trouble(&trouble))?;
+        if !view.known {
+            return Err(Problem::unknown_key(&key));
+        }
+        // The home node knows until when it promised, and who waits.
+        if let (true, Some(node)) = (view.elsewhere && !was_forwarded(&request), view.node) {
+            let home = Home { node, url: app.manager.world().url_of(node) };
+            if let Some(response) = relay(&request, &app, &home, bytes::Bytes::new()).await {
+                return Ok(response);
+            }
+        }
+        Ok(json(&request, StatusCode::OK, &Lease::of(&app, &key, &view)))
+    };
+    match result.await {
+        Ok(response) => response,
+        Err(problem) => problem.respond(&request),
+    }
+}
+
+async fn gated(request: &HttpRequest, app: &App, key: &Key) -> Result<HttpResponse, Problem> {
+    let gated = app.manager.gated(key).await;
+    let (view, condition) = gated.map_err(|trouble| Problem::trouble(&trouble))?;
+    if !view.known {
+        return Err(Problem::unknown_key(key));
+    }
+    let gate = Some(gate(key, &view, condition));
+    let lease = GatedLease { lease: Lease::of(app, key, &view), gate };
+    Ok(json(request, StatusCode::OK, &lease))
+}
+
+/// Ask whether a token is the present holder's.
+#[utoipa::path(post, path = "/v1/check", tag = "leases", request_body = CheckBody, responses(
+    (status = 200, description = "Whether it is", body = Checked),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 503, description = "`store-unavailable`", body = Problem),
+))]
+pub async fn check(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<CheckBody>,
+) -> HttpResponse {
+    let result = async {
+        let (key, token) = read_check(&body.0)?;
+        let checked = app.manager.check(&key, token).await;
+        let (current, view) = checked.map_err(|trouble| Problem::trouble(&trouble))?;
+        Ok::<_, Problem>(Checked { current, lease: Lease::of(&app, &key, &view) })
+    };
+    match result.await {
+        Ok(checked) => json(&request, StatusCode::OK, &checked),
+        Err(problem) => problem.respond(&request),
+    }
+}
+
+/// Reads the key and the token to check.
+pub fn read_check(body: &CheckBody) -> Result<(Key, Token), Problem> {
+    let (key, token) = (key(&body.key)?, body.token);
+    if token > MAX_TOKEN {
+        return Err(Problem::field("token", format!("is {token}; tokens are below 2^53")));
+    }
+    Ok((key, Token(token)))
+}
+
+/// List leases, a page at a time.
+#[utoipa::path(get, operation_id = "list_leases", path = "/v1/leases", tag = "leases", params(ListQuery), responses(
+    (status = 200, description = "A page; it may be short and still have a `next`", body = LeaseList),
+    (status = 400, description = "A parameter is not valid", body = Problem),
+    (status = 503, description = "`store-unavailable`", body = Problem),
+))]
+pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
+    match try_list(&request, &app).await {
+        Ok(list) => json(&request, StatusCode::OK, &list),
+        Err(problem) => problem.respond(&request),
+    }
+}
+
+async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem> {
+    let (only, filter) = read_filter(query(request)?)?;
+    if let Some(pool) = &filter.pool {
+        app.manager.check_pool(pool).map_err(|invalid| Problem::invalid(&invalid))?;
+    }
+    if let Some(key) = only {
+        let view = app.manager.view(&key).await.map_err(|trouble| Problem::trouble(&trouble))?;
+        let of_pool = |pool| app.manager.world().rules().is_of(key.as_str(), pool);
+        let fits = view.known
+            && filter.pool.as_deref().is_none_or(of_pool)
+            && key.as_str().starts_with(&filter.prefix)
+            && filter.owner.is_none_or(|owner| view.owner == Some(owner))
+            && (filter.session.is_none() || filter.session == view.session)
+            && filter.state.is_none_or(|state| state == view.state);
+        let leases = if fits { vec![Lease::of(app, &key, &view)] } else { Vec::new() };
+        return Ok(LeaseList { leases, next: None });
+    }
+    let listing = app.manager.list(&filter).await.map_err(|trouble| Problem::trouble(&trouble))?;
+    let leases = listing.leases.iter().map(|(key, view)| Lease::of(app, key, view)).collect();
+    Ok(LeaseList { leases, next: listing.next })
+}
+
+/// Reads a query for leases: the one key that is asked for, if any, and the filter.
+pub fn read_filter(query: ListQuery) -> Result<(Option<Key>, Filter), Problem> {
+    let limit = query.limit.unwrap_or(DEFAULT_PAGE);
+    if limit == 0 || limit > MAX_PAGE {
+        let detail = format!("is {limit}; it must be from 1 to {MAX_PAGE}");
+        return Err(Problem::field("limit", detail));
+    }
+    let owner = query.owner.as_deref().map(|name| owner("owner", name)).transpose()?;
+    let state = match query.state.as_deref() {
+        None => None,
+        Some("free") => Some(State::Free),
+        Some("held") => Some(State::Held),
+        Some("offered") => Some(State::Offered),
+        Some("fencing") => Some(State::Fencing),
+        Some("cooling") => Some(State::Cooling),
+        Some(other) => {
+            let detail =
+                format!("is {other:?}; it must be free, held, fencing, cooling or offered");
+            return Err(Problem::field("state", detail));
+        }
+    };
+    let session = query.session.as_deref().map(digest_of).transpose();
+    let session = session.map_err(|_| {
+        Problem::field("session", "is not a session's digest, which is 32 hexadecimal digits")
+    })?;
+    let only = query.key.as_deref().map(key).transpose()?;
+    let prefix = query.prefix.unwrap_or_default();
+    let (pool, after) = (query.pool, query.after);
+    Ok((only, Filter { prefix, pool, owner, state, session, after, limit }))
+}

@@ -1,0 +1,13 @@
+//! One file per resource: each operation reads its request, asks the manager, and answers with a document.
+
+pub mod acquire;
+pub mod acquire_any;
+pub mod admin;
+pub mod batch;
+pub mod events;
+pub mod heartbeats;
+pub mod leases;
+pub mod pools;
+pub mod releases;
+pub mod service;
+pub mod sessions;

@@ -1,0 +1,60 @@
+//! Pools: their members, and how many keys each member holds.
+
+use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+use serde::Deserialize;
+
+use crate::api::{Pool, Pools};
+use crate::http::{
+    answer::{Problem, json},
+    app::App,
+    request::query,
+};
+
+/// No parameters.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoQuery {}
+
+/// List the pools, each with its members.
+#[utoipa::path(get, operation_id = "list_pools", path = "/v1/pools", tag = "sessions", responses(
+    (status = 200, description = "All of them, as this node knows them", body = Pools),
+    (status = 400, description = "There are no parameters", body = Problem),
+    (status = 503, description = "`store-unavailable`", body = Problem),
+))]
+pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
+    let result = async {
+        NoQuery {} = query(&request)?;
+        app.manager.pools().await.map_err(|trouble| Problem::trouble(&trouble))
+    };
+    match result.await {
+        Ok(pools) => {
+            let pools = pools.into_iter().map(|pool| Pool::of(&app, pool)).collect();
+            json(&request, StatusCode::OK, &Pools { pools })
+        }
+        Err(problem) => problem.respond(&request),
+    }
+}
+
+/// Look at a pool.
+#[utoipa::path(get, operation_id = "get_pool", path = "/v1/pools/{pool}", tag = "sessions",
+    params(("pool" = String, Path, description = "The pool's name")), responses(
+    (status = 200, description = "The pool, as this node knows it", body = Pool),
+    (status = 404, description = "`unknown-pool`: no policy names it", body = Problem),
+    (status = 400, description = "There are no parameters", body = Problem),
+    (status = 503, description = "`store-unavailable`", body = Problem),
+))]
+pub async fn get(
+    request: HttpRequest,
+    app: web::Data<App>,
+    path: web::Path<String>,
+) -> HttpResponse {
+    let result = async {
+        NoQuery {} = query(&request)?;
+        let found = app.manager.pool(&path).await.map_err(|trouble| Problem::trouble(&trouble))?;
+        found.ok_or_else(|| Problem::unknown_pool(&path, &app.manager.pool_names()))
+    };
+    match result.await {
+        Ok(pool) => json(&request, StatusCode::OK, &Pool::of(&app, pool)),
+        Err(problem) => problem.respond(&request),
+    }
+}

@@ -1,0 +1,112 @@
+//! Releasing leases, and handing them over.
+
+use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+
+use super::batch;
+use crate::{
+    api::{BatchBody, Lease, LeaseAnswer, ReleaseBody, Released, TransferBody, Verdict, Verdicts},
+    http::{
+        answer::{Problem, json},
+        app::App,
+        forward::act_at_home,
+        request::{Body, key, lease_id, owner},
+    },
+    lease::{Key, Release, Transfer},
+};
+
+/// Stop being the owner of a lease.
+#[utoipa::path(post, path = "/v1/release", tag = "leases", request_body = ReleaseBody, responses(
+    (status = 200, description = "The tenure is over; `released` is false when it was before", body = Released),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 409, description = "`not-holder`", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn release(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<ReleaseBody>,
+) -> HttpResponse {
+    let key = &body.0.key;
+    act_at_home(&request, &app, &body.1, async |asked| {
+        let release = read_release(&body.0)?;
+        let released = app.manager.release(key, release, asked).await;
+        let released = released.map_err(|error| Problem::release(&error, &app, key))?;
+        Ok(json(&request, StatusCode::OK, &Released::from(released)))
+    })
+    .await
+}
+
+/// Stop being the owner of many leases.
+#[utoipa::path(post, path = "/v1/releases", tag = "leases", request_body = BatchBody, responses(
+    (status = 200, description = "A verdict per lease, in order", body = Verdicts),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+))]
+pub async fn releases(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<BatchBody>,
+) -> HttpResponse {
+    let ask = async |leases: Vec<_>, asked| app.manager.releases(leases.into_iter(), asked).await;
+    batch::answer(&request, &app, &body.0, ask, |key, answer| match answer {
+        Ok(released) => {
+            Verdict { key, status: 200, released: Some(released), ..Verdict::default() }
+        }
+        Err(error) => batch::refused(key, Problem::release(&error, &app, key)),
+    })
+    .await
+}
+
+/// Hand a lease over to a successor.
+#[utoipa::path(post, path = "/v1/transfer", tag = "leases", request_body = TransferBody, responses(
+    (status = 200, description = "The tenure is over; the lease is kept for `to`, or without it free, or already the next one's", body = LeaseAnswer),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 409, description = "`lease-lost`, with the reason", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn transfer(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<TransferBody>,
+) -> HttpResponse {
+    let Body(body, bytes) = &body;
+    act_at_home(&request, &app, bytes, async |asked| {
+        let (key, transfer) = read_transfer(body)?;
+        let view = app.manager.transfer(key.as_str(), transfer, asked).await;
+        let view = view.map_err(|error| Problem::holder(&error))?;
+        let answer = LeaseAnswer { lease: Lease::of(&app, &key, &view) };
+        Ok(json(&request, StatusCode::OK, &answer))
+    })
+    .await
+}
+
+/// Reads a release and checks all that needs no state.
+pub fn read_release(body: &ReleaseBody) -> Result<Release, Problem> {
+    batch::check_key(&body.key)?;
+    Ok(Release {
+        lease_id: lease_id(&body.lease_id)?,
+        value: body.value.as_deref().map(Into::into),
+    })
+}
+
+/// Reads a transfer and checks all that needs no state.
+pub fn read_transfer(body: &TransferBody) -> Result<(Key, Transfer), Problem> {
+    let key = key(&body.key)?;
+    if body.to.is_none() && body.offer_ms.is_some() {
+        let detail = "says how long the key is kept for `to`, and `to` is missing";
+        return Err(Problem::field("offer_ms", detail));
+    }
+    let transfer = Transfer {
+        lease_id: lease_id(&body.lease_id)?,
+        to: body.to.as_deref().map(|to| owner("to", to)).transpose()?,
+        offer_ms: body.offer_ms,
+        value: body.value.as_deref().map(Into::into),
+    };
+    Ok((key, transfer))
+}

@@ -1,0 +1,96 @@
+//! Probes, metrics, and information about the coordinators.
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::{StatusCode, header},
+    web,
+};
+
+use crate::{
+    actor::NodeView,
+    api::{Info, Live, Node, Nodes, Ready},
+    http::{
+        answer::{Problem, json},
+        app::App,
+    },
+};
+
+/// Whether the process answers at all.
+#[utoipa::path(get, path = "/livez", tag = "service", responses((status = 200, description = "It does", body = Live)))]
+pub async fn livez(request: HttpRequest) -> HttpResponse {
+    json(&request, StatusCode::OK, &Live { live: true })
+}
+
+/// Whether to send traffic here.
+#[utoipa::path(get, path = "/readyz", tag = "service", responses(
+    (status = 200, description = "Yes", body = Ready), (status = 503, description = "No, and why", body = Ready)))]
+pub async fn readyz(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
+    let reasons = app.manager.unready();
+    let ready = reasons.is_empty();
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    json(&request, status, &Ready { ready, reasons })
+}
+
+/// Metrics in Prometheus' text form.
+#[utoipa::path(get, path = "/metrics", tag = "service", responses(
+    (status = 200, description = "Metrics", body = String, content_type = "text/plain")))]
+pub async fn metrics(app: web::Data<App>) -> HttpResponse {
+    (app.before_scrape)();
+    HttpResponse::Ok()
+        .insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"))
+        .body(app.recorder.render())
+}
+
+/// What this coordinator is.
+#[utoipa::path(get, path = "/v1/info", tag = "service", responses((status = 200, description = "This coordinator", body = Info)))]
+pub async fn info(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
+    let meta = app.manager.world().store.meta();
+    let info = Info {
+        version: env!("CARGO_PKG_VERSION"),
+        node: app.source.node.clone(),
+        store: app.store_kind,
+        epoch: app.manager.world().terms().epoch.0,
+        store_id: meta.identity.to_string(),
+    };
+    json(&request, StatusCode::OK, &info)
+}
+
+/// The coordinators on this store.
+#[utoipa::path(get, path = "/v1/nodes", tag = "service", responses((status = 200, description = "Those that are known", body = Nodes)))]
+pub async fn nodes(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
+    let shared = app.manager.shared_addresses();
+    let odd = app.manager.nodes_with_other_rules();
+    let of = |view: &NodeView| Node::of(view, &shared, &odd);
+    let mut nodes: Vec<Node> = app.manager.nodes().iter().map(of).collect();
+    if nodes.is_empty() {
+        // This store has no node records: a single process uses it.
+        nodes.push(Node {
+            url: app.source.node.clone(),
+            state: "alive".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            incarnation: app.manager.world().terms().node.to_string(),
+            leases: app.manager.homed().into(),
+            runs_out_in_ms: None,
+            this: true,
+            address_shared: false,
+            rules_differ: false,
+        });
+    }
+    if app.manager.is_draining() {
+        nodes[0].state = "draining".to_owned();
+    }
+    json(&request, StatusCode::OK, &Nodes { nodes })
+}
+
+/// Answers a request for a path that does not exist.
+pub async fn not_found(request: HttpRequest) -> HttpResponse {
+    Problem::no_route(request.path()).respond(&request)
+}
+
+/// Answers a request for a known path with a method that it does not accept.
+pub async fn wrong_method(request: HttpRequest, allowed: &'static str) -> HttpResponse {
+    let problem = Problem::wrong_method(request.method().as_str(), request.path());
+    let mut response = problem.respond(&request);
+    response.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static(allowed));
+    response
+}

@@ -1,0 +1,191 @@
+//! Sessions: one heartbeat for many leases.
+
+use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+
+use crate::{
+    api::{
+        BeatBody, ClosedSession, DrainingSession, Notice, OpenedSession, Session, SessionBeat,
+        SessionBody, SessionDrainBody, Sessions, SessionsQuery,
+        limits::{DEFAULT_PAGE, MAX_PAGE},
+    },
+    http::{
+        answer::{Problem, json},
+        app::App,
+        forward::act_at_home,
+        request::{Body, OptionalBody, owner, query, read_spec, session_id},
+    },
+    lease::digest_of,
+    manager::Asked,
+};
+
+/// Make a session.
+#[utoipa::path(post, operation_id = "open_session", path = "/v1/sessions", tag = "sessions", request_body = SessionBody, responses(
+    (status = 201, description = "It lives", body = OpenedSession),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `store-frozen`, `node-lapsed` or `draining`", body = Problem),
+    (status = 507, description = "`store-full` or `too-many-keys`", body = Problem),
+))]
+pub async fn open(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<SessionBody>,
+) -> HttpResponse {
+    let received = app.manager.now();
+    let result = async {
+        let owner = owner("owner", &body.0.owner)?;
+        let spec = read_spec(&app.manager.world().limits, &body.0)?;
+        let opened = app.manager.open_session(&owner, body.0.ttl_ms, spec, received).await;
+        opened.map_err(|error| Problem::session(&error))
+    };
+    match result.await {
+        Ok(opened) => {
+            let session = Session::of(&app, &opened.session);
+            let (id, valid_for_ms) = (opened.id.reveal(), opened.valid_for_ms);
+            json(&request, StatusCode::CREATED, &OpenedSession { id, valid_for_ms, session })
+        }
+        Err(problem) => problem.respond(&request),
+    }
+}
+
+/// Keep a session, and with it every lease of it.
+#[utoipa::path(post, operation_id = "heartbeat_session", path = "/v1/sessions/{id}/heartbeat", tag = "sessions",
+    params(("id" = String, Path, description = "The session's id",
+        pattern = "^[0-9a-f]{32}[0-9a-fA-F]{32}$")), request_body = Option<BeatBody>, responses(
+    (status = 200, description = "It lives", body = SessionBeat),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 409, description = "`session-lost`, with the reason", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `home-unreachable` or `node-lapsed`", body = Problem),
+))]
+pub async fn heartbeat(
+    request: HttpRequest,
+    app: web::Data<App>,
+    path: web::Path<String>,
+    body: OptionalBody<BeatBody>,
+) -> HttpResponse {
+    act_at_home(&request, &app, &body.1, async |asked: Asked| {
+        let id = session_id("id", &path)?;
+        let alive = app.manager.beat_session(id, body.0.progress.as_deref(), asked).await;
+        let alive = alive.map_err(|error| Problem::session(&error))?;
+        let beat = SessionBeat {
+            valid_for_ms: alive.valid_for_ms,
+            leases: alive.holdings.into(),
+            notices: Notice::all(alive),
+        };
+        Ok(json(&request, StatusCode::OK, &beat))
+    })
+    .await
+}
+
+/// Leave: hand over every lease of a session.
+///
+/// It is given nothing more of its pool by `count: "fair"`, its heartbeats say `draining`, and at the deadline
+/// it is ordered to end. Counts as a heartbeat.
+#[utoipa::path(post, operation_id = "drain_session", path = "/v1/sessions/{id}/drain", tag = "sessions",
+    params(("id" = String, Path, description = "The session's id",
+        pattern = "^[0-9a-f]{32}[0-9a-fA-F]{32}$")), request_body = Option<SessionDrainBody>, responses(
+    (status = 200, description = "It is to hand over, now or from before", body = DrainingSession),
+    (status = 400, description = "It is no session id", body = Problem),
+    (status = 409, description = "`session-lost`, with the reason", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `home-unreachable` or `node-lapsed`", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn drain(
+    request: HttpRequest,
+    app: web::Data<App>,
+    path: web::Path<String>,
+    body: OptionalBody<SessionDrainBody>,
+) -> HttpResponse {
+    act_at_home(&request, &app, &body.1, async |asked: Asked| {
+        let id = session_id("id", &path)?;
+        let deadline_ms = app.manager.drain_session(id, asked).await;
+        let deadline_ms = deadline_ms.map_err(|error| Problem::session(&error))?;
+        Ok(json(&request, StatusCode::OK, &DrainingSession { draining: true, deadline_ms }))
+    })
+    .await
+}
+
+/// End a session, and every lease of it.
+#[utoipa::path(delete, operation_id = "close_session", path = "/v1/sessions/{id}", tag = "sessions",
+    params(("id" = String, Path, description = "The session's id",
+        pattern = "^[0-9a-f]{32}[0-9a-fA-F]{32}$")), responses(
+    (status = 200, description = "It is over, now or before", body = ClosedSession),
+    (status = 400, description = "It is no session id", body = Problem),
+    (status = 409, description = "`session-lost`: there is no such session", body = Problem),
+    (status = 503, description = "`store-unavailable`, `home-unreachable` or `node-lapsed`", body = Problem),
+))]
+pub async fn close(
+    request: HttpRequest,
+    app: web::Data<App>,
+    path: web::Path<String>,
+) -> HttpResponse {
+    act_at_home(&request, &app, &bytes::Bytes::new(), async |asked: Asked| {
+        let id = session_id("id", &path)?;
+        let destroyed = app.manager.close_session(id, asked).await;
+        let destroyed = destroyed.map_err(|error| Problem::session(&error))?;
+        Ok(json(&request, StatusCode::OK, &ClosedSession { destroyed }))
+    })
+    .await
+}
+
+/// Look at a session.
+#[utoipa::path(get, operation_id = "get_session", path = "/v1/sessions/{id}", tag = "sessions",
+    params(("id" = String, Path, description = "The session's id, or its digest",
+        pattern = "^[0-9a-f]{32}([0-9a-fA-F]{32})?$")), responses(
+    (status = 200, description = "It lives, or was not found to be over", body = Session),
+    (status = 400, description = "It is neither", body = Problem),
+    (status = 404, description = "`unknown-session`: it is over, or never was", body = Problem),
+    (status = 503, description = "`store-unavailable`", body = Problem),
+))]
+pub async fn get(
+    request: HttpRequest,
+    app: web::Data<App>,
+    path: web::Path<String>,
+) -> HttpResponse {
+    let result = async {
+        let digest = match session_id("id", &path) {
+            Ok(id) => id.digest,
+            Err(problem) => digest_of(&path).map_err(|_| problem)?,
+        };
+        let found = app.manager.session(digest).await;
+        found.map_err(|trouble| Problem::trouble(&trouble))?.ok_or_else(Problem::unknown_session)
+    };
+    match result.await {
+        Ok(session) => json(&request, StatusCode::OK, &Session::of(&app, &session)),
+        Err(problem) => problem.respond(&request),
+    }
+}
+
+/// List sessions.
+#[utoipa::path(get, operation_id = "list_sessions", path = "/v1/sessions", tag = "sessions", params(SessionsQuery), responses(
+    (status = 200, description = "A page of them", body = Sessions),
+    (status = 400, description = "A parameter is not valid", body = Problem),
+    (status = 503, description = "`store-unavailable`", body = Problem),
+))]
+pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
+    let result = async {
+        let wanted: SessionsQuery = query(&request)?;
+        let limit = wanted.limit.unwrap_or(DEFAULT_PAGE);
+        if !(1..=MAX_PAGE).contains(&limit) {
+            let detail = format!("is {limit}; it must be from 1 to {MAX_PAGE}");
+            return Err(Problem::field("limit", detail));
+        }
+        let of = wanted.owner.as_deref().map(|text| owner("owner", text)).transpose()?;
+        let after = wanted.after.as_deref().map(digest_of).transpose();
+        let after = after.map_err(|_| Problem::field("after", "is not the `next` of a page"))?;
+        let page = app.manager.sessions(of.as_ref(), after, limit).await;
+        page.map_err(|trouble| Problem::trouble(&trouble))
+    };
+    match result.await {
+        Ok((sessions, next)) => {
+            let sessions = sessions.iter().map(|session| Session::of(&app, session)).collect();
+            let next = next.map(|digest| digest.to_string());
+            json(&request, StatusCode::OK, &Sessions { sessions, next })
+        }
+        Err(problem) => problem.respond(&request),
+    }
+}

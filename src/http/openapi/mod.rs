@@ -1,0 +1,47 @@
+//! Builds the OpenAPI document from the code.
+
+mod bounds;
+mod links;
+mod problems;
+#[cfg(test)]
+mod tests;
+
+use utoipa::OpenApi;
+
+use self::{bounds::Bounds, links::Links, problems::Problems};
+use super::handlers::{
+    acquire, acquire_any, admin, events, heartbeats, leases, pools, releases, service, sessions,
+};
+
+#[derive(OpenApi)]
+#[openapi(
+    modifiers(&Bounds, &Problems, &Links),
+    info(
+        title = "tenure",
+        description = "Leases with fencing tokens. Durations are integer milliseconds in `*_ms` fields; \
+                       instants are RFC 3339 and for people only.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
+    ),
+    tags(
+        (name = "leases", description = "Take, keep and give back leases"),
+        (name = "sessions", description = "One heartbeat for many leases"),
+        (name = "events", description = "Follow ownership changes"),
+        (name = "admin", description = "What administrators order"),
+        (name = "service", description = "Probes and information"),
+    ),
+    paths(
+        acquire::acquire, acquire_any::acquire_any, heartbeats::heartbeat, heartbeats::heartbeats,
+        releases::release, releases::releases, releases::transfer, leases::check, leases::get,
+        leases::list, events::events, admin::revoke, admin::pin, admin::unpin, admin::drain,
+        admin::fence_skip, admin::forget, sessions::open, sessions::list, sessions::get, sessions::close,
+        sessions::heartbeat, pools::list, pools::get, sessions::drain,
+        service::livez, service::readyz, service::metrics, service::info, service::nodes,
+    ),
+)]
+struct Document;
+
+/// The document that `/openapi.json` serves and that the repository contains.
+#[must_use]
+pub fn document() -> utoipa::openapi::OpenApi {
+    Document::openapi()
+}

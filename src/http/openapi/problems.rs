@@ -1,0 +1,88 @@
+//! The problems that operations may be answered with.
+
+use utoipa::{
+    Modify,
+    openapi::{Content, OpenApi as Spec, Ref, RefOr, Response, path::Operation},
+};
+
+use crate::http::door::is_vital;
+
+/// Adds the problems that many operations share, and gives problem documents their own content type.
+pub struct Problems;
+
+impl Modify for Problems {
+    fn modify(&self, spec: &mut Spec) {
+        for (path, item) in &mut spec.paths.paths {
+            let operations = [&mut item.get, &mut item.post, &mut item.delete];
+            for operation in operations.into_iter().flatten() {
+                add_shared(path, operation);
+                set_content_types(operation);
+            }
+        }
+    }
+}
+
+fn add_shared(path: &str, operation: &mut Operation) {
+    let takes_body = operation.request_body.is_some();
+    let bodies: &[_] = if takes_body { &OF_BODIES } else { &[] };
+    for (status, description) in OF_ALL.iter().chain(bodies) {
+        let responses = &mut operation.responses.responses;
+        responses.entry((*status).into()).or_insert_with(|| problem(description).into());
+    }
+    if takes_body {
+        may_be_503(operation, NO_ROOM);
+    }
+    if !is_vital(path) {
+        may_be_503(operation, CROWDED);
+    }
+}
+
+fn set_content_types(operation: &mut Operation) {
+    for response in operation.responses.responses.values_mut() {
+        let RefOr::T(response) = response else { continue };
+        let is_problem =
+            |content: &RefOr<_>| matches!(content, RefOr::T(content) if names_problem(content));
+        if response.content.get(JSON).is_some_and(is_problem)
+            && let Some(content) = response.content.shift_remove(JSON)
+        {
+            response.content.insert("application/problem+json".into(), content);
+        }
+    }
+}
+
+/// A response with a problem document.
+fn problem(description: &str) -> Response {
+    let content = Content::new(Some(Ref::from_schema_name("Problem")));
+    Response::builder().description(description).content(JSON, content).build()
+}
+
+/// Adds a reason why a call may be answered with 503.
+fn may_be_503(operation: &mut Operation, reason: &str) {
+    match operation.responses.responses.get_mut("503") {
+        Some(RefOr::T(response)) => {
+            response.description = format!("{}; {reason}", response.description);
+        }
+        _ => drop(operation.responses.responses.insert("503".into(), problem(reason).into())),
+    }
+}
+
+const NO_ROOM: &str =
+    "`too-many-bodies`: the bodies of other calls take all of `limits.body_bytes`";
+const CROWDED: &str = "`too-many-connections`: all connections have a call that is being served";
+const JSON: &str = "application/json";
+/// The problems that every call may be answered with.
+const OF_ALL: [(&str, &str); 3] = [
+    ("400", "`forged-header`: a header that only a node may send"),
+    ("403", "`foreign-origin`: a web page of another origin sent it"),
+    ("421", "`unknown-host`: the coordinator is not known by this name"),
+];
+/// The problems that every call with a body may be answered with.
+const OF_BODIES: [(&str, &str); 2] = [
+    ("408", "`request-timeout`: the body did not come in time"),
+    ("415", "`not-json`: a browser sent it without `content-type: application/json`"),
+];
+
+fn names_problem(content: &Content) -> bool {
+    let Some(RefOr::Ref(schema)) = &content.schema else { return false };
+    schema.ref_location.ends_with("/Problem")
+}

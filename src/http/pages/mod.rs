@@ -1,0 +1,12 @@
+//! Pages for people: the status page and the API page. Neither loads anything from another server.
+
+mod guarded;
+mod status;
+mod swagger;
+
+use actix_web::web;
+
+/// Adds the pages.
+pub fn configure(config: &mut web::ServiceConfig) {
+    config.configure(status::configure).configure(swagger::configure);
+}

@@ -1,0 +1,112 @@
+//! The client for calls to other nodes.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use actix_web::{HttpRequest, http::Uri};
+use bytes::Bytes;
+use rustls::ClientConfig;
+
+use super::{headers::FORWARDED_FOR, seal::Seal};
+use crate::{
+    http::percent::percent_decode,
+    lease::{Moment, Nonce},
+    manager::Home,
+    tls,
+};
+
+/// How long another node may take to accept a connection.
+const CONNECT: Duration = Duration::from_millis(500);
+/// How long another node may take to answer. Its own calls of the store have about this bound.
+pub const ANSWER: Duration = Duration::from_secs(2);
+/// The shortest span between two warnings about nodes that cannot be trusted.
+const WARNING: Duration = Duration::from_secs(10);
+/// The headers that are copied from the caller's request.
+const COPIED: [&str; 2] = ["x-request-id", "traceparent"];
+
+/// Forwards requests to other nodes.
+pub struct Forwarder {
+    client: reqwest::Client,
+    seal: Arc<Seal>,
+    /// When the last warning about a node that cannot be trusted was logged.
+    warned: Mutex<Option<Moment>>,
+}
+
+impl Forwarder {
+    /// A forwarder with its own connections. It uses `tls` for nodes whose URLs are `https`.
+    ///
+    /// # Errors
+    /// When the HTTP client cannot be built.
+    pub fn new(seal: Arc<Seal>, tls: ClientConfig) -> Result<Self, reqwest::Error> {
+        let client = tls::http(tls).connect_timeout(CONNECT).timeout(ANSWER).tcp_nodelay(true);
+        // A redirect would send a call and its secrets to whatever server it names.
+        let client = client.redirect(reqwest::redirect::Policy::none());
+        Ok(Self { client: client.build()?, seal, warned: Mutex::default() })
+    }
+
+    /// Whether the next warning is due. There may be thousands of calls per second.
+    pub(in crate::http) fn may_warn(&self, now: Moment) -> bool {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = warned.is_none_or(|last| now.since(last) >= WARNING);
+        if due {
+            *warned = Some(now);
+        }
+        due
+    }
+
+    /// A call that carries the caller's request to another node; `None` when no URL leads there.
+    pub(in crate::http) fn request(
+        &self,
+        request: &HttpRequest,
+        home: &Home,
+        body: Bytes,
+    ) -> Option<reqwest::RequestBuilder> {
+        let url = home.url.as_deref()?;
+        let path = target(request.uri())?;
+        let method = reqwest::Method::from_bytes(request.method().as_str().as_bytes()).ok()?;
+        let mut carried = self
+            .client
+            .request(method, format!("{}{path}", url.trim_end_matches('/')))
+            .header("content-type", "application/json")
+            .body(body);
+        if let Some(peer) = request.peer_addr() {
+            carried = carried.header(FORWARDED_FOR, peer.ip().to_string());
+        }
+        for name in COPIED {
+            if let Some(value) = request.headers().get(name) {
+                carried = carried.header(name, value.as_bytes());
+            }
+        }
+        Some(carried)
+    }
+
+    /// Seals a call, and sends it.
+    pub(in crate::http) async fn send(
+        &self,
+        from: Nonce,
+        home: &Home,
+        carried: reqwest::RequestBuilder,
+    ) -> Result<reqwest::Response, reqwest::Error> {
+        let mut request = carried.build()?;
+        self.seal.seal(from, home.url.as_deref().unwrap_or_default(), &mut request);
+        self.client.execute(request).await
+    }
+}
+
+/// The path and query to forward. A URL parser resolves the segments `.` and `..`, which a key may contain, so each `/`
+/// of a key is encoded. `None` for a key that consists of such a segment only: no URL can name it.
+fn target(uri: &Uri) -> Option<String> {
+    let path = match uri.path().strip_prefix("/v1/leases/") {
+        Some(key) => {
+            let named = percent_decode(key.as_bytes()).ok()?;
+            if [&b"."[..], b".."].contains(&&*named) {
+                return None;
+            }
+            format!("/v1/leases/{}", key.replace('/', "%2F"))
+        }
+        None => uri.path().to_owned(),
+    };
+    Some(uri.query().map_or_else(|| path.clone(), |query| format!("{path}?{query}")))
+}

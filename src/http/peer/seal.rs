@@ -1,0 +1,306 @@
+//! Proves that a node of the same store forwarded a call.
+//!
+//! Guarantees: the headers in [`SEALED`] are only believed from a sender that knows the store's secret. A forwarded
+//! call is accepted once per run of the node that it is addressed to, and only with the body that it was sent with.
+//!
+//! Does not guarantee: that forwarded calls are confidential.
+//!
+//! Assumes: no two processes use the same incarnation.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use actix_web::{HttpMessage as _, HttpRequest, http::header::HeaderName};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use hmac::{Hmac, Mac as _};
+use sha2::{Digest as _, Sha256};
+
+use super::headers::{FORWARDED, FORWARDED_FOR, PART, PLACE, WAITED};
+use crate::lease::{ClusterSecret, Nonce};
+
+/// The other headers of a forwarded request that the proof covers.
+pub const SEALED: [HeaderName; 4] = [
+    HeaderName::from_static(FORWARDED_FOR),
+    HeaderName::from_static(PART),
+    HeaderName::from_static(PLACE),
+    HeaderName::from_static(WAITED),
+];
+/// The version of the proof's format.
+const VERSION: &str = "v1";
+/// The number of a node's requests that may overtake an earlier one.
+const WINDOW: u64 = 8192;
+
+/// Seals the requests that this node forwards, and checks the requests that are forwarded to it.
+pub struct Seal {
+    key: Hmac<Sha256>,
+    url: String,
+    sent: AtomicU64,
+    heard: Mutex<HashMap<Nonce, Window>>,
+}
+
+/// Marks a request that another node forwarded. It is answered here, and not forwarded again.
+#[derive(Clone, Copy)]
+pub struct Sealed {
+    body: [u8; 32],
+}
+
+impl Sealed {
+    /// Whether the request came with this body.
+    pub fn has(&self, body: &[u8]) -> bool {
+        digest(body) == self.body
+    }
+}
+
+/// Whether another node forwarded the request.
+pub fn was_forwarded(request: &HttpRequest) -> bool {
+    request.extensions().contains::<Sealed>()
+}
+
+impl Seal {
+    /// The seal of the node at this URL.
+    #[must_use]
+    pub fn new(secret: &ClusterSecret, url: &str) -> Self {
+        Self {
+            key: secret.key_of("tenure forward 1"),
+            url: url.to_owned(),
+            sent: AtomicU64::new(0),
+            heard: Mutex::default(),
+        }
+    }
+
+    /// Seals a request to the node at `to`.
+    pub fn seal(&self, from: Nonce, to: &str, request: &mut reqwest::Request) {
+        let number = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
+        let body = digest(request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default());
+        let url = request.url();
+        let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let base = to.split_once("://").map_or(to, |(_, rest)| rest);
+        let base = base.find('/').map_or("", |at| base[at..].trim_end_matches('/'));
+        let path = url.path().strip_prefix(base).unwrap_or(url.path());
+        let claim = Claim { from, number, body };
+        let said = |name: &HeaderName| request.headers().get(name.as_str()).map(|v| v.as_bytes());
+        let method = request.method().as_str();
+        let tag = self.tag(&claim, to, method, &[path, &query].concat(), said).finalize();
+        let proof = claim.with(&tag.into_bytes());
+        if let Ok(value) = reqwest::header::HeaderValue::from_str(&proof) {
+            request.headers_mut().insert(FORWARDED, value);
+        }
+    }
+
+    /// Checks the proof on a request. `None`: the request does not claim to be forwarded.
+    ///
+    /// # Errors
+    /// When the request claims to be forwarded and the proof does not hold.
+    pub fn open(&self, request: &HttpRequest) -> Result<Option<Sealed>, Forged> {
+        let headers = request.headers();
+        let Some(proof) = headers.get(FORWARDED) else {
+            let claims = SEALED.iter().any(|name| headers.contains_key(name));
+            return if claims { Err(Forged) } else { Ok(None) };
+        };
+        let (claim, tag) = proof.to_str().ok().and_then(Claim::read).ok_or(Forged)?;
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let said = |name: &HeaderName| headers.get(name).map(|value| value.as_bytes());
+        let mac = self.tag(&claim, &self.url, request.method().as_str(), path, said);
+        mac.verify_slice(&tag).map_err(|_| Forged)?;
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = heard.entry(claim.from).or_default().take(claim.number);
+        if is_new { Ok(Some(Sealed { body: claim.body })) } else { Err(Forged) }
+    }
+
+    fn tag<'a>(
+        &self,
+        claim: &Claim,
+        to: &str,
+        method: &str,
+        path: &str,
+        said: impl Fn(&HeaderName) -> Option<&'a [u8]>,
+    ) -> Hmac<Sha256> {
+        let mut mac = self.key.clone();
+        // Only the last part may contain a NUL, so the parts are unambiguous.
+        for part in [&claim.text(), to.trim_end_matches('/'), method, path] {
+            mac.update(part.as_bytes());
+            mac.update(&[0]);
+        }
+        for name in &SEALED {
+            let value = said(name);
+            mac.update(&[u8::from(value.is_some())]);
+            mac.update(value.unwrap_or_default());
+            mac.update(&[0]);
+        }
+        mac
+    }
+}
+
+/// A call carries a header of calls between nodes that no node of the store wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forged;
+
+struct Claim {
+    from: Nonce,
+    number: u64,
+    body: [u8; 32],
+}
+
+impl Claim {
+    fn text(&self) -> String {
+        format!("{VERSION}.{}.{}.{}", self.from, self.number, BASE64.encode(self.body))
+    }
+
+    fn with(&self, tag: &[u8]) -> String {
+        format!("{}.{}", self.text(), BASE64.encode(tag))
+    }
+
+    fn read(proof: &str) -> Option<(Self, [u8; 32])> {
+        let mut parts = proof.split('.');
+        let version = parts.next()?;
+        let from = Nonce(u128::from_str_radix(parts.next()?, 16).ok()?);
+        let number = parts.next()?.parse().ok()?;
+        let (body, tag) = (decode(parts.next()?)?, decode(parts.next()?)?);
+        let whole = version == VERSION && parts.next().is_none();
+        whole.then_some((Self { from, number, body }, tag))
+    }
+}
+
+fn digest(body: &[u8]) -> [u8; 32] {
+    Sha256::digest(body).into()
+}
+
+fn decode(text: &str) -> Option<[u8; 32]> {
+    BASE64.decode(text).ok()?.try_into().ok()
+}
+
+/// The request numbers that were received from one node.
+struct Window {
+    highest: u64,
+    /// One bit for each of the last numbers.
+    heard: Box<[u64]>,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { highest: 0, heard: vec![0; WINDOW as usize / 64].into() }
+    }
+}
+
+impl Window {
+    /// Whether this number is new. A number that is too old to tell counts as received before.
+    fn take(&mut self, number: u64) -> bool {
+        if number == 0 || number + WINDOW <= self.highest {
+            return false;
+        }
+        let fresh = number.saturating_sub(self.highest).min(WINDOW);
+        for new in number - fresh + 1..=number {
+            *self.word(new).0 &= !self.word(new).1;
+        }
+        self.highest = self.highest.max(number);
+        let (word, bit) = self.word(number);
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    }
+
+    fn word(&mut self, number: u64) -> (&mut u64, u64) {
+        let at = number % WINDOW;
+        (&mut self.heard[(at / 64) as usize], 1 << (at % 64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+    use crate::tls;
+
+    const URL: &str = "http://127.0.0.1:7373";
+
+    fn seal(secret: u8, url: &str) -> Seal {
+        Seal::new(&ClusterSecret::new(&[secret; 32]), url)
+    }
+
+    /// A call that a node forwards to [`URL`].
+    fn passed_on(by: &Seal, body: &str) -> reqwest::Request {
+        let client = tls::http(tls::none()).build().expect("a client");
+        let call = client.post(format!("{URL}/v1/acquire?a=b")).body(body.to_owned());
+        let mut call = call.header(SEALED[0].as_str(), "10.0.0.7").build().expect("a request");
+        by.seal(Nonce(7), URL, &mut call);
+        call
+    }
+
+    /// The call as it arrives, with this method, path and address.
+    fn arrives(call: &reqwest::Request, method: &str, path: &str, asked: &str) -> HttpRequest {
+        let method = method.parse().expect("a method");
+        let mut request = TestRequest::default().method(method).uri(path);
+        for (name, value) in call.headers() {
+            request = request.insert_header((name.as_str(), value.as_bytes()));
+        }
+        request.insert_header((SEALED[0].clone(), asked)).to_http_request()
+    }
+
+    #[test]
+    fn what_a_node_of_the_store_passed_on_is_believed_once() {
+        let (a, b) = (seal(1, "http://127.0.0.1:1"), seal(1, URL));
+        for body in ["{}", "{\"key\":\"k\"}"] {
+            let call = passed_on(&a, body);
+            let request = arrives(&call, "POST", "/v1/acquire?a=b", "10.0.0.7");
+            let sealed = b.open(&request).expect("it is true").expect("it was forwarded");
+            assert!(sealed.has(body.as_bytes()) && !sealed.has(b"{ }"));
+            assert!(matches!(b.open(&request), Err(Forged)), "once");
+        }
+        assert!(
+            b.open(&TestRequest::default().to_http_request())
+                .expect("nothing is claimed")
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn whatever_is_changed_is_noticed() {
+        let (a, b) = (seal(1, "http://127.0.0.1:1"), seal(1, URL));
+        let call = passed_on(&a, "{}");
+        let changed = [
+            ("PUT", "/v1/acquire?a=b", "10.0.0.7"),
+            ("POST", "/v1/release?a=b", "10.0.0.7"),
+            ("POST", "/v1/acquire?a=c", "10.0.0.7"),
+            ("POST", "/v1/acquire", "10.0.0.7"),
+            ("POST", "/v1/acquire?a=b", "10.0.0.8"),
+            ("POST", "/v1/acquire?a=b", ""),
+        ];
+        for (method, path, asked) in changed {
+            let request = arrives(&call, method, path, asked);
+            assert!(matches!(b.open(&request), Err(Forged)), "{method} {path} {asked}");
+        }
+        let request = arrives(&call, "POST", "/v1/acquire?a=b", "10.0.0.7");
+        for other in [seal(2, URL), seal(1, "http://127.0.0.1:7374")] {
+            assert!(matches!(other.open(&request), Err(Forged)), "another store, another node");
+        }
+        for name in &SEALED {
+            let request =
+                TestRequest::default().insert_header((name.clone(), "1")).to_http_request();
+            assert!(matches!(b.open(&request), Err(Forged)), "{name} alone");
+        }
+        for proof in ["", "1", "http://127.0.0.1:1", "v1.7.1.00.00"] {
+            let request =
+                TestRequest::default().insert_header((FORWARDED, proof)).to_http_request();
+            assert!(matches!(b.open(&request), Err(Forged)), "{proof:?}");
+        }
+        assert!(b.open(&request).is_ok(), "the true one");
+    }
+
+    #[test]
+    fn numbers_may_overtake_each_other_and_none_counts_twice() {
+        let mut window = Window::default();
+        for number in [1, 3, 2, 100, 99, WINDOW, WINDOW + 99] {
+            assert!(window.take(number) && !window.take(number), "{number}");
+        }
+        assert!(!window.take(99) && !window.take(0) && !window.take(3), "too old to tell");
+        assert!(window.take(101) && window.take(WINDOW + 98));
+        assert!(window.take(5 * WINDOW) && window.take(5 * WINDOW - 7));
+        assert!(!window.take(WINDOW + 99));
+    }
+}

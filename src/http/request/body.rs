@@ -1,0 +1,185 @@
+//! Reads the bodies of requests, strictly.
+//!
+//! Guarantees: a body is buffered as it arrives, within the bound of its call and the budget of all bodies.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    rc::Rc,
+    time::Duration,
+};
+
+use actix_web::{FromRequest, HttpMessage as _, HttpRequest, dev::Payload, http::header, web};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use serde::de::DeserializeOwned;
+
+use super::words::{self, quoted};
+use crate::api::Object;
+use crate::http::{
+    answer::Problem,
+    app::App,
+    door::{Budget, Buffer, FREE, Seat},
+    peer::Sealed,
+};
+
+/// The largest body of a call about one lease or one session, in bytes. It has room for a value of 16 KiB of which each
+/// byte is escaped, and as much again for the rest.
+pub const SINGLE_BODY_BYTES: usize = 128 * 1024;
+/// The largest body of a call about many leases, in bytes.
+pub const BATCH_BODY_BYTES: usize = 1024 * 1024;
+
+/// How long a client may take to send a body after the head of its request.
+const BODY_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The bounds of a call's body.
+pub trait Bounded {
+    /// Its largest length in bytes.
+    const MOST: usize = SINGLE_BODY_BYTES;
+    /// Whether others depend on the call. Such a call is served while other calls are refused.
+    const IS_VITAL: bool = false;
+}
+
+/// A JSON body. Unknown and duplicate fields, wrong types and excess content are refused.
+///
+/// The bytes are kept, so that the call can be forwarded to the lease's home node.
+pub struct Body<T>(pub T, pub Bytes);
+
+/// A [`Body`] that may be absent.
+pub struct OptionalBody<T>(pub T, pub Bytes);
+
+type Reading<T> = Pin<Box<dyn Future<Output = Result<T, Problem>>>>;
+
+impl<T: Bounded + DeserializeOwned + 'static> FromRequest for Body<T> {
+    type Error = Problem;
+    type Future = Reading<Self>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        read::<T, _>(request, payload, |bytes| Ok(Self(parse(&bytes)?, bytes)))
+    }
+}
+
+impl<T: Bounded + DeserializeOwned + Default + 'static> FromRequest for OptionalBody<T> {
+    type Error = Problem;
+    type Future = Reading<Self>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        read::<T, _>(request, payload, |bytes| Ok(Self(parse_optional(&bytes)?, bytes)))
+    }
+}
+
+/// Parses the content of a [`Body`].
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let read = serde_json::from_slice::<Object<T>>(bytes);
+    read.map(|Object(body)| body).map_err(|_| explain::<T>(bytes))
+}
+
+/// Parses the content of an [`OptionalBody`].
+pub fn parse_optional<T: DeserializeOwned + Default>(bytes: &[u8]) -> Result<T, Problem> {
+    if bytes.is_empty() {
+        return Ok(T::default());
+    }
+    let read = serde_json::from_slice::<Option<Object<T>>>(bytes).map_err(|_| explain::<T>(bytes));
+    Ok(read?.map_or_else(T::default, |Object(body)| body))
+}
+
+fn read<T: Bounded, R>(
+    request: &HttpRequest,
+    payload: &mut Payload,
+    parse: impl FnOnce(Bytes) -> Result<R, Problem> + 'static,
+) -> Reading<R> {
+    let mut payload = payload.take();
+    let request = request.clone();
+    Box::pin(async move {
+        let read = async {
+            let bytes = gather::<T>(&request, &mut payload);
+            let bytes = actix_web::rt::time::timeout(BODY_TIMEOUT, bytes).await;
+            let bytes = bytes.unwrap_or_else(|_| Err(Problem::too_slow(BODY_TIMEOUT)));
+            if let (Err(_), Some(seat)) = (&bytes, request.conn_data::<Rc<Seat>>()) {
+                seat.refuse(payload);
+            }
+            let bytes = bytes?;
+            if request.extensions().get::<Sealed>().is_some_and(|sealed| !sealed.has(&bytes)) {
+                return Err(Problem::forged_header());
+            }
+            parse(bytes)
+        };
+        // The request does not reach the handler that would put its ids on the answer.
+        read.await.map_err(|problem| problem.answering(&request))
+    })
+}
+
+/// Reads the whole body. A short body that arrives in one piece, like that of a heartbeat, is not copied.
+async fn gather<T: Bounded>(
+    request: &HttpRequest,
+    payload: &mut Payload,
+) -> Result<Bytes, Problem> {
+    let said = request.headers().get(header::CONTENT_LENGTH).and_then(|said| said.to_str().ok());
+    let length: usize = said.and_then(|said| said.parse().ok()).unwrap_or(0);
+    if length > T::MOST {
+        return Err(Problem::too_large(T::MOST));
+    }
+    let Some(first) = chunk(request, payload, length).await? else { return Ok(Bytes::new()) };
+    let left = |read: usize| length.saturating_sub(read);
+    let mut next = chunk(request, payload, left(first.len())).await?;
+    if next.is_none() && first.len() <= FREE {
+        return Ok(first);
+    }
+    let app = request.app_data::<web::Data<App>>();
+    let bodies = app.map_or_else(|| Budget::new(2 * T::MOST), |app| app.bodies.clone());
+    let mut buffer = Buffer::new(bodies, T::IS_VITAL);
+    buffer.add(&first)?;
+    drop(first);
+    while let Some(bytes) = next {
+        if buffer.len() + bytes.len() > T::MOST {
+            return Err(Problem::too_large(T::MOST));
+        }
+        buffer.add(&bytes)?;
+        drop(bytes);
+        next = chunk(request, payload, left(buffer.len())).await?;
+    }
+    Ok(buffer.freeze())
+}
+
+/// Reads the next piece of a body, of which `left` bytes are still to come, if that is known. Until it arrives, the
+/// connection counts as idle.
+async fn chunk(
+    request: &HttpRequest,
+    payload: &mut Payload,
+    left: usize,
+) -> Result<Option<Bytes>, Problem> {
+    let mut reading = None;
+    let chunk = poll_fn(|context| {
+        let chunk = payload.poll_next_unpin(context);
+        if chunk.is_pending() && reading.is_none() {
+            let seat = request.conn_data::<Rc<Seat>>();
+            reading = seat.map(|seat| seat.read(left as u64));
+        }
+        chunk
+    });
+    chunk.await.transpose().map_err(|error| Problem::malformed(error.to_string(), None))
+}
+
+/// Says what is wrong with a body, and where. The body is parsed a second time for this, so that the first parsing can
+/// be fast.
+fn explain<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
+    if bytes.is_empty() {
+        return Problem::malformed("the body is empty; a JSON object is expected".into(), None);
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    match serde_path_to_error::deserialize::<_, Object<T>>(&mut json) {
+        Ok(_) => Problem::malformed("there is more after the JSON object".into(), None),
+        Err(error) => {
+            let path = error.path().to_string();
+            let detail = error.into_inner().to_string();
+            let missing = quoted(&detail).filter(|_| detail.starts_with("missing"));
+            let field = match (path.as_str(), missing) {
+                (".", None) => quoted(&detail),
+                (".", missing) => missing,
+                (path, Some(name)) => Some(format!("{path}.{name}")),
+                (path, None) => Some(path.to_owned()),
+            };
+            Problem::malformed(words::of_body(&detail), field)
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! How the documents of the API show the coordinator's own values: leases, sessions, pools, nodes, and refusals.
+
+mod gate;
+mod lease;
+mod node;
+mod pool;
+mod refusals;
+mod session;
+
+pub use gate::gate;

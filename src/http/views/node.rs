@@ -1,0 +1,26 @@
+//! Coordinators.
+
+use std::collections::BTreeSet;
+
+use crate::{actor::NodeView, api::Node, lease::Nonce};
+
+impl Node {
+    pub(in crate::http) fn of(
+        view: &NodeView,
+        shared: &BTreeSet<Box<str>>,
+        odd: &BTreeSet<Nonce>,
+    ) -> Self {
+        let NodeView { record, this, runs_out_in_ms } = view;
+        Self {
+            url: record.url.to_string(),
+            state: record.state.as_str().to_owned(),
+            version: record.version.to_string(),
+            incarnation: record.incarnation.to_string(),
+            leases: record.load.into(),
+            runs_out_in_ms: (!record.state.is_terminal()).then_some(*runs_out_in_ms),
+            this: *this,
+            address_shared: !record.state.is_terminal() && shared.contains(&record.url),
+            rules_differ: odd.contains(&record.incarnation),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Sessions, and what a heartbeat tells their holders.
+
+use crate::{
+    api::{BehaviorName, HealthCheck, Holdings, Lease, Notice, Session},
+    http::app::App,
+    lease::{self, Behavior, Check, CheckKind, Key, Token},
+    manager::{SessionAlive, SessionView},
+};
+
+impl Notice {
+    /// All that a heartbeat of the session is told.
+    pub(in crate::http) fn all(alive: SessionAlive) -> Vec<Self> {
+        let text = |key: Key| key.as_str().to_owned();
+        let draining = alive.asks.all.map(|deadline_ms| Self::Draining { deadline_ms });
+        let revoked = |(key, token): (Key, Token)| Self::Revoked { key: text(key), token: token.0 };
+        let asked = |(key, token, deadline_ms): (Key, Token, u64)| Self::HandoverRequested {
+            key: text(key),
+            token: token.0,
+            deadline_ms,
+        };
+        let revoked = alive.revoked.into_iter().map(revoked);
+        let asked = alive.asks.leases.into_iter().map(asked);
+        draining.into_iter().chain(revoked).chain(asked).collect()
+    }
+}
+
+impl HealthCheck {
+    fn of(check: &Check) -> Self {
+        let Check { interval_ms, timeout_ms, fail_after, .. } = *check;
+        match &check.kind {
+            CheckKind::Http(url) => {
+                Self::Http { url: url.to_string(), interval_ms, timeout_ms, fail_after }
+            }
+            CheckKind::Tcp(address) => {
+                Self::Tcp { address: address.to_string(), interval_ms, timeout_ms, fail_after }
+            }
+            CheckKind::Exec(command) => {
+                let command = command.iter().map(ToString::to_string).collect();
+                Self::Exec { command, interval_ms, timeout_ms, fail_after }
+            }
+            CheckKind::Progress => Self::Progress { interval_ms, fail_after },
+        }
+    }
+}
+
+impl Session {
+    pub(in crate::http) fn of(app: &App, session: &SessionView) -> Self {
+        let SessionView { digest, view, spec, holdings } = session;
+        let shown = Lease::of(app, &Key::of_session(*digest), view);
+        Self {
+            digest: digest.to_string(),
+            owner: shown.owner.unwrap_or_default(),
+            ttl_ms: view.ttl_ms.unwrap_or(0),
+            expires_in_ms: view.expires_in_ms,
+            behavior: match spec.behavior {
+                Behavior::Release => BehaviorName::Release,
+                Behavior::Delete => BehaviorName::Delete,
+            },
+            lock_delay_ms: spec.lock_delay_ms,
+            pool: spec.pool.as_deref().map(Into::into),
+            weight: spec.weight,
+            capacity: spec.capacity,
+            checks: spec.checks.iter().map(HealthCheck::of).collect(),
+            leases: holdings.map(Holdings::from),
+            node: shown.node,
+            created_at: shown.acquired_at,
+        }
+    }
+}
+
+impl From<lease::Holdings> for Holdings {
+    fn from(holdings: lease::Holdings) -> Self {
+        Self { count: holdings.count as u64, digest: format!("{:016x}", holdings.digest) }
+    }
+}
