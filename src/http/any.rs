@@ -22,8 +22,7 @@ use super::{
 use crate::{
     lease::{Key, MAX_KEY_BYTES, Moment, Order, Refusal},
     manager::{
-        AcquireAny, AcquireAnyError, Candidates, Count, Elsewhere as _, Home, MAX_CANDIDATES,
-        Trouble,
+        AcquireAny, AcquireError, CallError, Candidates, Count, Home, MAX_CANDIDATES, SessionError,
     },
 };
 
@@ -63,7 +62,7 @@ async fn try_acquire_any(
 ) -> Result<HttpResponse, Problem> {
     let any = read_any(body)?;
     let manager = &app.manager;
-    let refused = |error| Problem::acquire_any(&error);
+    let refused = |error| Problem::acquire(&error, app, None);
     if asks_for_part(request) {
         let here = manager.granted_here(&any, received).await.map_err(refused)?;
         return Ok(json(request, StatusCode::OK, &told(app, &here)));
@@ -84,14 +83,12 @@ async fn try_acquire_any(
         return answer.ok_or_else(|| Problem::server_unreachable(&server));
     }
     let taken = match manager.acquire_any(&any, received).await {
-        Err(AcquireAnyError::Session(error))
-            if !was_forwarded(request) && error.home().is_some() =>
+        Err(AcquireError::Session(SessionError::Call(CallError::Elsewhere(home))))
+            if !was_forwarded(request) =>
         {
             // R6: a session's home node grants the leases that the session keeps.
-            let problem = Problem::session(&error);
-            let Some(home) = problem.home() else { return Err(problem) };
-            let answer = relay_waiting(request, app, home, bytes.clone(), wait).await;
-            return answer.ok_or(problem);
+            let answer = relay_waiting(request, app, &home, bytes.clone(), wait).await;
+            return answer.ok_or_else(|| Problem::call(&CallError::Elsewhere(home)));
         }
         taken => taken.map_err(refused)?,
     };
@@ -121,11 +118,9 @@ async fn acquire_any_at_once(
         Ok(taken) if taken.elsewhere.is_empty() => {
             Ok(json(request, StatusCode::OK, &told(app, &taken.grants)))
         }
-        Ok(_) | Err(AcquireAnyError::NoneAvailable(_) | AcquireAnyError::NoneOfShare(..)) => {
-            Err(full)
-        }
+        Ok(_) | Err(AcquireError::NoneAvailable(_) | AcquireError::NoneOfShare(..)) => Err(full),
         Err(error) => {
-            let problem = Problem::acquire_any(&error);
+            let problem = Problem::acquire(&error, app, None);
             Err(if problem.home().is_some() { full } else { problem })
         }
     }
@@ -148,7 +143,7 @@ async fn gather(
             let part = part.error_for_status().ok()?.json::<GrantsOfOthers>().await;
             part.ok().map(|part| part.grants)
         };
-        part.await.ok_or_else(|| Problem::trouble(&Trouble::Elsewhere(home.clone())))
+        part.await.ok_or_else(|| Problem::call(&CallError::Elsewhere(home.clone())))
     });
     for part in join_all(parts).await {
         answer.grants.extend(part?.into_iter().map(AnyGrant::Others));
@@ -157,14 +152,14 @@ async fn gather(
         answer.grants.iter().filter_map(AnyGrant::key).map(str::to_owned).collect();
     for (key, home) in elsewhere.iter().filter(|(key, _)| !found.contains(key.as_str())) {
         // It has ended meanwhile, or it has another home by now.
-        let stands = app.manager.stands(key, id).await.map_err(|error| Problem::trouble(&error))?;
+        let stands = app.manager.stands(key, id).await.map_err(|error| Problem::call(&error))?;
         if stands {
-            return Err(Problem::trouble(&Trouble::Elsewhere(home.clone())));
+            return Err(Problem::call(&CallError::Elsewhere(home.clone())));
         }
     }
     if answer.grants.is_empty() {
-        let spent = AcquireAnyError::Refused(Refusal::RequestSpent(None));
-        return Err(Problem::acquire_any(&spent));
+        let spent = AcquireError::Refused(Refusal::RequestSpent(None), None);
+        return Err(Problem::acquire(&spent, app, None));
     }
     Ok(())
 }

@@ -307,7 +307,7 @@ impl Reader {
             }
             let app = self.app.clone();
             tokio::select! {
-                () = app.manager.drained() => return Err(Problem::trouble(&crate::manager::Trouble::Draining)),
+                () = app.manager.drained() => return Err(Problem::call(&crate::manager::CallError::Draining)),
                 () = &mut wait => {}
                 _ = self.subscriber.changes.recv() => {}
             }

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     lease::{Key, Refusal, SessionId, State, Token, digest_of},
-    manager::{AcquireError, AcquireOne, Filter, Home, Trouble},
+    manager::{AcquireError, AcquireOne, CallError, Filter, Home},
 };
 
 /// The longest request id, in bytes.
@@ -106,7 +106,7 @@ pub async fn acquire(
         }
         match app.manager.acquire(&one, asked).await {
             Ok(grant) => Ok(json(&request, StatusCode::OK, &Grant::of(&app, &one.key, &grant))),
-            Err(error) => Err(Problem::acquire(&error, &app, &one.key)),
+            Err(error) => Err(Problem::acquire(&error, &app, Some(&one.key))),
         }
     })
     .await
@@ -126,9 +126,9 @@ async fn acquire_at_once(
     match app.manager.acquire(&one, app.manager.now()).await {
         Ok(grant) => Ok(json(request, StatusCode::OK, &Grant::of(app, &one.key, &grant))),
         Err(AcquireError::Refused(Refusal::Held | Refusal::Cooling | Refusal::Fencing, _))
-        | Err(AcquireError::Trouble(Trouble::Elsewhere(_))) => Err(full),
+        | Err(AcquireError::Call(CallError::Elsewhere(_))) => Err(full),
         Err(error) => {
-            let problem = Problem::acquire(&error, app, &one.key);
+            let problem = Problem::acquire(&error, app, Some(&one.key));
             Err(if problem.home().is_some() { full } else { problem })
         }
     }
@@ -151,8 +151,8 @@ async fn acquire_in_turn(
             }
             Err(error) => error,
         };
-        let problem = Problem::acquire(&error, app, &one.key);
-        let AcquireError::Trouble(Trouble::Elsewhere(home)) = &error else { return Err(problem) };
+        let problem = Problem::acquire(&error, app, Some(&one.key));
+        let AcquireError::Call(CallError::Elsewhere(home)) = &error else { return Err(problem) };
         let queued = match waiting.take_place(request, app, home, body.clone()).await {
             Queued::Answered(response) => return Ok(response),
             queued => queued,
@@ -179,7 +179,7 @@ async fn take_place(
     match app.manager.take_place(&one, asked).await {
         Ok(()) => HttpResponse::NoContent().finish(),
         Err(error) => {
-            let problem = Problem::acquire(&error, app, &one.key);
+            let problem = Problem::acquire(&error, app, Some(&one.key));
             let elsewhere = problem.home().is_some();
             let response = problem.respond(request);
             if elsewhere { moved(response) } else { response }
@@ -244,7 +244,7 @@ pub async fn get(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
                 return Err(Problem::field("gate", format!("is {other}; it must be 0 or 1")));
             }
         }
-        let view = app.manager.view(&key).await.map_err(|trouble| Problem::trouble(&trouble))?;
+        let view = app.manager.view(&key).await.map_err(|error| Problem::call(&error))?;
         if !view.known {
             return Err(Problem::unknown_key(&key));
         }
@@ -265,7 +265,7 @@ pub async fn get(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 
 async fn gated(request: &HttpRequest, app: &App, key: &Key) -> Result<HttpResponse, Problem> {
     let gated = app.manager.gated(key).await;
-    let (view, condition) = gated.map_err(|trouble| Problem::trouble(&trouble))?;
+    let (view, condition) = gated.map_err(|error| Problem::call(&error))?;
     if !view.known {
         return Err(Problem::unknown_key(key));
     }
@@ -289,7 +289,7 @@ pub async fn check(
     let result = async {
         let (key, token) = read_check(&body.0)?;
         let checked = app.manager.check(&key, token).await;
-        let (current, view) = checked.map_err(|trouble| Problem::trouble(&trouble))?;
+        let (current, view) = checked.map_err(|error| Problem::call(&error))?;
         Ok::<_, Problem>(Checked { current, lease: Lease::of(&app, &key, &view) })
     };
     match result.await {
@@ -326,7 +326,7 @@ async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem
         app.manager.check_pool(pool).map_err(|invalid| Problem::invalid(&invalid))?;
     }
     if let Some(key) = only {
-        let view = app.manager.view(&key).await.map_err(|trouble| Problem::trouble(&trouble))?;
+        let view = app.manager.view(&key).await.map_err(|error| Problem::call(&error))?;
         let of_pool = |pool| app.manager.world().rules().is_of(key.as_str(), pool);
         let fits = view.known
             && filter.pool.as_deref().is_none_or(of_pool)
@@ -337,7 +337,7 @@ async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem
         let leases = if fits { vec![Lease::of(app, &key, &view)] } else { Vec::new() };
         return Ok(LeaseList { leases, next: None });
     }
-    let listing = app.manager.list(&filter).await.map_err(|trouble| Problem::trouble(&trouble))?;
+    let listing = app.manager.list(&filter).await.map_err(|error| Problem::call(&error))?;
     let leases = listing.leases.iter().map(|(key, view)| Lease::of(app, key, view)).collect();
     Ok(LeaseList { leases, next: listing.next })
 }

@@ -11,8 +11,8 @@ use utoipa::ToSchema;
 
 use super::{server::App, wire};
 use crate::{
-    lease::{Key, Lost, StoreError, View},
-    manager::{AdminError, HolderError, Home, Invalid, ReleaseError, SessionError, Trouble},
+    lease::{Key, StoreError, View},
+    manager::{AdminError, CallError, HolderError, Home, Invalid, SessionError},
 };
 
 /// How long a caller waits before it tries again, in milliseconds. Another node adopts a dead node's leases after some
@@ -220,32 +220,34 @@ impl Problem {
         }
     }
 
-    pub fn trouble(trouble: &Trouble) -> Self {
-        let detail = trouble.to_string();
-        match trouble {
-            Trouble::Busy => {
+    /// What any operation can meet.
+    pub fn call(error: &CallError) -> Self {
+        let detail = error.to_string();
+        match error {
+            CallError::Invalid(invalid) => Self::invalid(invalid),
+            CallError::Busy => {
                 let status = StatusCode::TOO_MANY_REQUESTS;
                 Self::new(status, "busy", "The key is busy", detail).retry(100)
             }
-            Trouble::Crowded => {
+            CallError::Crowded => {
                 let status = StatusCode::TOO_MANY_REQUESTS;
                 Self::new(status, "busy", "The coordinator is busy", detail).retry(1000)
             }
-            Trouble::Quarantined(_) => {
+            CallError::Quarantined(_) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 Self::new(status, "record-quarantined", "The key's record is quarantined", detail)
             }
-            Trouble::Store(error) => Self::store(error),
-            Trouble::Resting(span) => {
+            CallError::Store(error) => Self::store(error),
+            CallError::Resting(span) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 let after = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
                 Self::new(status, "key-resting", "The key is resting", detail).retry(after)
             }
-            Trouble::Draining => {
+            CallError::Draining => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 Self::new(status, "draining", "The coordinator accepts no work", detail).retry(1000)
             }
-            Trouble::Elsewhere(home) => {
+            CallError::Elsewhere(home) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 let title = "The lease's home node cannot be reached";
                 let problem =
@@ -253,19 +255,24 @@ impl Problem {
                 let node = home.url.as_deref().map(str::to_owned);
                 Self { node, home: Some(Box::new(home.clone())), ..problem }
             }
-            Trouble::Lapsed => {
+            CallError::Lapsed => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 let title = "The node may not promise for now";
                 Self::new(status, "node-lapsed", title, detail).retry(HOME_RETRY_MS)
             }
-            Trouble::Frozen => {
+            CallError::Frozen => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 Self::new(status, "store-frozen", "The store is frozen", detail)
             }
-            Trouble::InFlight => {
+            CallError::InFlight => {
                 let status = StatusCode::CONFLICT;
                 Self::new(status, "request-in-flight", "The request is in progress", detail)
                     .retry(100)
+            }
+            // The call may have had an effect: a caller that repeats it unchanged finds out.
+            CallError::Unexpected => {
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                Self::new(status, "internal", "The coordinator has a fault", detail).retry(1000)
             }
         }
     }
@@ -274,7 +281,7 @@ impl Problem {
     pub fn server_unreachable(server: &Home) -> Self {
         let url = server.url.as_deref().unwrap_or_default();
         let detail = format!("{url} serves the calls with this request_id, and it does not answer");
-        Self { detail, ..Self::trouble(&Trouble::Elsewhere(server.clone())) }
+        Self { detail, ..Self::call(&CallError::Elsewhere(server.clone())) }
     }
 
     /// The lease's home node, where that is another node.
@@ -289,14 +296,13 @@ impl Problem {
     pub fn session(error: &SessionError) -> Self {
         match error {
             SessionError::Lost(lost) => {
-                let reason = lost_reason(*lost);
+                let reason = lost.as_str();
                 let title = "The session is over";
                 let detail = format!("the session no longer exists: {reason}");
                 let problem = Self::new(StatusCode::CONFLICT, "session-lost", title, detail);
                 Self { reason: Some(reason), ..problem }
             }
-            SessionError::Invalid(invalid) => Self::invalid(invalid),
-            SessionError::Trouble(trouble) => Self::trouble(trouble),
+            SessionError::Call(error) => Self::call(error),
         }
     }
 
@@ -311,7 +317,7 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "unknown-session", title, detail.into())
     }
 
-    pub fn holder(error: &HolderError) -> Self {
+    pub fn holder(error: &HolderError, app: &App, key: &str) -> Self {
         match error {
             HolderError::KeptBySession(session) => {
                 let title = "A session keeps the lease";
@@ -321,20 +327,13 @@ impl Problem {
                 Self::new(StatusCode::CONFLICT, "kept-by-session", title, detail)
             }
             HolderError::Lost(lost) => {
-                let reason = lost_reason(*lost);
+                let reason = lost.as_str();
                 let title = "You no longer hold the lease";
                 let detail = format!("the tenure of this lease_id has ended: {reason}");
                 let problem = Self::new(StatusCode::CONFLICT, "lease-lost", title, detail);
                 Self { reason: Some(reason), ..problem }
             }
-            HolderError::Invalid(invalid) => Self::invalid(invalid),
-            HolderError::Trouble(trouble) => Self::trouble(trouble),
-        }
-    }
-
-    pub fn release(error: &ReleaseError, app: &App, key: &str) -> Self {
-        match error {
-            ReleaseError::NotHolder(view) => {
+            HolderError::NotHolder(view) => {
                 let title = "Another owner holds the lease";
                 let detail = format!("this lease_id does not hold {key:?}");
                 let lease =
@@ -342,8 +341,7 @@ impl Problem {
                 let problem = Self::new(StatusCode::CONFLICT, "not-holder", title, detail);
                 Self { lease, ..problem }
             }
-            ReleaseError::Invalid(invalid) => Self::invalid(invalid),
-            ReleaseError::Trouble(trouble) => Self::trouble(trouble),
+            HolderError::Call(error) => Self::call(error),
         }
     }
 
@@ -371,8 +369,7 @@ impl Problem {
                 Self { lease: lease(view), ..problem }
             }
             AdminError::TooManyPins => Self::field("by", error),
-            AdminError::Invalid(invalid) => Self::invalid(invalid),
-            AdminError::Trouble(trouble) => Self::trouble(trouble),
+            AdminError::Call(error) => Self::call(error),
         }
     }
 
@@ -388,15 +385,6 @@ impl Problem {
         let mut response = self.error_response();
         super::body::echo_request_id(request, response.headers_mut());
         response
-    }
-}
-
-/// The reason why a lease was lost, as the API names it.
-pub fn lost_reason(lost: Lost) -> &'static str {
-    match lost {
-        Lost::Ended(kind) => kind.as_str(),
-        Lost::Fenced => "fenced",
-        Lost::UnknownLease => "unknown-lease",
     }
 }
 
@@ -422,5 +410,16 @@ impl ResponseError for Problem {
             response.insert_header((name.clone(), value.clone()));
         }
         response.body(serde_json::to_vec(self).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_of_the_coordinator_is_told_as_such_and_may_be_repeated() {
+        let problem = Problem::call(&CallError::Unexpected);
+        assert_eq!((problem.status, problem.code, problem.retryable), (500, "internal", true));
     }
 }

@@ -280,7 +280,7 @@ pub async fn get(
             Err(problem) => digest_of(&path).map_err(|_| problem)?,
         };
         let found = app.manager.session(digest).await;
-        found.map_err(|trouble| Problem::trouble(&trouble))?.ok_or_else(Problem::unknown_session)
+        found.map_err(|error| Problem::call(&error))?.ok_or_else(Problem::unknown_session)
     };
     match result.await {
         Ok(session) => json(&request, StatusCode::OK, &SessionWire::of(&app, &session)),
@@ -306,7 +306,7 @@ pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
         let after = wanted.after.as_deref().map(digest_of).transpose();
         let after = after.map_err(|_| Problem::field("after", "is not the `next` of a page"))?;
         let page = app.manager.sessions(of.as_ref(), after, limit).await;
-        page.map_err(|trouble| Problem::trouble(&trouble))
+        page.map_err(|error| Problem::call(&error))
     };
     match result.await {
         Ok((sessions, next)) => {

@@ -7,8 +7,8 @@ use futures_util::{StreamExt, TryStreamExt, future::join_all, stream};
 use tokio::sync::oneshot;
 
 use super::{
-    AcquireAnyError, AcquireError, AcquireOne, Availability, Count, Home, Invalid, Manager,
-    SessionError, Taken, Trouble, check_value, unheard::Unheard,
+    AcquireError, AcquireOne, Availability, CallError, Count, Home, Invalid, Manager, SessionError,
+    Taken, check_value, unheard::Unheard,
 };
 use crate::{
     actor::Mail,
@@ -95,7 +95,7 @@ impl From<Served> for Taken {
 pub(super) struct Tried {
     pub grants: Vec<Unheard>,
     pub counts: Availability,
-    pub trouble: Option<Trouble>,
+    pub failure: Option<CallError>,
 }
 
 impl Manager {
@@ -106,12 +106,12 @@ impl Manager {
     /// grants. Calls at several nodes must first be brought to one node: [`Self::server_of`].
     ///
     /// # Errors
-    /// [`AcquireAnyError`].
+    /// [`AcquireError`].
     pub async fn acquire_any(
         &self,
         any: &AcquireAny,
         received: Moment,
-    ) -> Result<Taken, AcquireAnyError> {
+    ) -> Result<Taken, AcquireError> {
         check_value(None)?;
         let wait_until = self.check_wait(any.wait_ms, received)?;
         if let Count::UpTo(count) = any.count
@@ -121,10 +121,10 @@ impl Manager {
             return Err(Invalid { field: "count", detail }.into());
         }
         if self.is_draining() {
-            return Err(Trouble::Draining.into());
+            return Err(CallError::Draining.into());
         }
         if self.world.is_frozen() {
-            return Err(Trouble::Frozen.into());
+            return Err(CallError::Frozen.into());
         }
         let Some(session) = any.session else {
             if any.count == Count::Fair {
@@ -136,7 +136,7 @@ impl Manager {
             return Ok(self.serve_any(any, candidates, None, wait_until, received).await?.into());
         };
         // R6: the session is seen alive before any grant is written, and again before the caller is told.
-        let (bond, ttl_ms) = self.bond(session, received.into()).await.map_err(Box::new)?;
+        let (bond, ttl_ms) = self.bond(session, received.into()).await?;
         let any = &AcquireAny { ttl_ms, ..any.clone() };
         let serve = async {
             if any.count == Count::Fair {
@@ -148,13 +148,13 @@ impl Manager {
         let mut served = tokio::select! {
             biased;
             served = serve => served?,
-            error = self.session_ends(session) => return Err(Box::new(error).into()),
+            error = self.session_ends(session) => return Err(error.into()),
         };
         let granted = !served.grants.is_empty();
         self.promise_kept(session, &mut served.grants, received).await?;
         if granted && served.grants.is_empty() && served.elsewhere.is_empty() {
             let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
-            return Err(AcquireAnyError::Refused(spent));
+            return Err(AcquireError::Refused(spent, None));
         }
         Ok(served.into())
     }
@@ -166,7 +166,7 @@ impl Manager {
         session: SessionId,
         grants: &mut Vec<Unheard>,
         received: Moment,
-    ) -> Result<(), Box<SessionError>> {
+    ) -> Result<(), SessionError> {
         match self.beat(session, received.into()).await {
             Ok((session, valid_for_ms)) => {
                 grants.retain(|one| !session.is_revoked(&one.key, one.grant.view.token));
@@ -177,7 +177,7 @@ impl Manager {
                 // The session's leases may have been searched for before these grants landed.
                 let sessions = &self.world.sessions;
                 sessions.inquire(session.digest, grants.iter().map(|one| one.key.clone()));
-                Err(Box::new(error))
+                Err(error)
             }
         }
     }
@@ -189,7 +189,7 @@ impl Manager {
         bond: Option<Bond>,
         wait_until: Option<Moment>,
         received: Moment,
-    ) -> Result<Served, AcquireAnyError> {
+    ) -> Result<Served, AcquireError> {
         let Some((id, body)) = any.mark else {
             return Ok(self
                 .try_then_wait(any, candidates, bond, wait_until, received)
@@ -197,7 +197,7 @@ impl Manager {
                 .into());
         };
         if self.serving.insert(id, ()).is_some() {
-            return Err(Trouble::InFlight.into());
+            return Err(CallError::InFlight.into());
         }
         let _guard = Serving(self, id);
         match self.granted_before(any, &candidates.keys, bond, (id, body), received).await? {
@@ -233,18 +233,18 @@ impl Manager {
         &self,
         place: (Option<&str>, &str),
         any: &AcquireAny,
-    ) -> Result<(Vec<Key>, bool), Trouble> {
+    ) -> Result<(Vec<Key>, bool), CallError> {
         let count = if let Count::UpTo(count) = any.count { count } else { MAX_CANDIDATES };
         let wanted = |record: &Record| {
             let marked = |(id, _)| record.request_marks.iter().any(|mark| mark.id == id);
             record.state == State::Free || any.mark.is_some_and(marked)
         };
         let keys = self.keys_of(place, MAX_CANDIDATES, count + SPARE, wanted);
-        keys.await.map_err(Trouble::Store)
+        keys.await.map_err(CallError::Store)
     }
 
     /// The candidates of a call.
-    pub(super) async fn resolve(&self, any: &AcquireAny) -> Result<Resolved, AcquireAnyError> {
+    pub(super) async fn resolve(&self, any: &AcquireAny) -> Result<Resolved, AcquireError> {
         let feed = self.world.store.feed();
         let (keys, cut) = match &any.candidates {
             Candidates::Keys(keys) => {
@@ -288,7 +288,7 @@ impl Manager {
         }
     }
 
-    pub(super) async fn views(&self, keys: &[Key]) -> Result<Vec<View>, Trouble> {
+    pub(super) async fn views(&self, keys: &[Key]) -> Result<Vec<View>, CallError> {
         let views = stream::iter(keys.iter().map(|key| self.view(key))).buffered(VIEWS_AT_ONCE);
         views.try_collect().await
     }
@@ -300,7 +300,7 @@ impl Manager {
         bond: Option<Bond>,
         wait_until: Option<Moment>,
         received: Moment,
-    ) -> Result<Vec<Unheard>, AcquireAnyError> {
+    ) -> Result<Vec<Unheard>, AcquireError> {
         let Count::UpTo(count) = any.count else { return Ok(Vec::new()) };
         loop {
             let Resolved { keys, others } = candidates;
@@ -314,11 +314,11 @@ impl Manager {
                 let all = open.len() == keys.len();
                 tried = Tried { counts: if all { again.counts } else { tried.counts }, ..again };
             }
-            let Tried { grants, counts, trouble } = tried;
+            let Tried { grants, counts, failure } = tried;
             if !grants.is_empty() {
                 return Ok(grants);
             }
-            let none = || trouble.map_or(AcquireAnyError::NoneAvailable(counts), Into::into);
+            let none = || failure.map_or(AcquireError::NoneAvailable(counts), Into::into);
             let Some(until) = wait_until.filter(|_| !keys.is_empty()) else { return Err(none()) };
             let freed = Cell::new(false);
             let leave = async {
@@ -338,11 +338,11 @@ impl Manager {
 
     /// The keys that, according to the store, no other owner holds. Many records are read together: read one after
     /// another, they would take one round trip each.
-    async fn not_held(&self, any: &AcquireAny, keys: &[Key]) -> Result<Vec<Key>, Trouble> {
+    async fn not_held(&self, any: &AcquireAny, keys: &[Key]) -> Result<Vec<Key>, CallError> {
         if keys.len() == 1 {
             return Ok(keys.to_vec());
         }
-        let found = self.world.store.read_many(keys).await.map_err(Trouble::Store)?;
+        let found = self.world.store.read_many(keys).await.map_err(CallError::Store)?;
         let by_another = |found: &Option<Found>| {
             let record = found.as_ref().and_then(|found| found.record.as_ref().ok());
             let holder = record.and_then(|record| record.tenure.as_ref());
@@ -361,9 +361,9 @@ impl Manager {
         bond: Option<Bond>,
         allow_stale: bool,
         received: Moment,
-    ) -> Result<Tried, AcquireAnyError> {
+    ) -> Result<Tried, AcquireError> {
         let counts = Availability { keys: keys.len(), ..Availability::default() };
-        let mut tried = Tried { grants: Vec::new(), counts, trouble: None };
+        let mut tried = Tried { grants: Vec::new(), counts, failure: None };
         let (mut rest, mut woken) = (keys, ALONE);
         while tried.grants.len() < count && !rest.is_empty() {
             let at = keys.len() - rest.len();
@@ -381,22 +381,21 @@ impl Manager {
             for answer in answers {
                 match answer {
                     Ok(unheard) => tried.grants.push(unheard),
-                    Err(AcquireError::Refused(why, view)) => tried.counts.add(why, &view),
-                    Err(AcquireError::Session(error)) => return Err(error.into()),
-                    Err(AcquireError::Invalid(invalid)) => return Err(invalid.into()),
-                    Err(AcquireError::Trouble(found)) => {
-                        let before = tried.trouble.take().filter(Trouble::is_in_doubt);
-                        tried.trouble = before.or(Some(found));
+                    Err(AcquireError::Refused(why, Some(view))) => tried.counts.add(why, &view),
+                    Err(AcquireError::Call(error)) if !matches!(error, CallError::Invalid(_)) => {
+                        let before = tried.failure.take().filter(CallError::is_in_doubt);
+                        tried.failure = before.or(Some(error));
                     }
+                    Err(error) => return Err(error),
                 }
             }
             // A grant of unknown outcome may exist under the request id, and a repeated call is told of it. Another key
             // in its place would be one grant too many, of which no caller is told.
             if any.mark.is_some()
                 && !self.world.breaks(Mutant::AnyGoesOnInDoubt)
-                && let Some(trouble) = tried.trouble.take_if(|trouble| trouble.is_in_doubt())
+                && let Some(doubt) = tried.failure.take_if(|failure| failure.is_in_doubt())
             {
-                return Err(trouble.into());
+                return Err(doubt.into());
             }
         }
         Ok(tried)
@@ -413,7 +412,7 @@ impl Manager {
         &self,
         any: &AcquireAny,
         keys: Vec<Key>,
-    ) -> Result<Vec<Key>, Trouble> {
+    ) -> Result<Vec<Key>, CallError> {
         let Some(lead) = keys.first() else { return Ok(keys) };
         if any.order == Order::Listed || keys.len() == 1 {
             return Ok(keys);

@@ -11,8 +11,8 @@
 use std::{cell::Cell, sync::Arc, time::Duration};
 
 use super::{
-    AcquireAny, AcquireAnyError, Availability, Candidates, Invalid, MAX_CANDIDATES, Manager,
-    Trouble,
+    AcquireAny, AcquireError, Availability, CallError, Candidates, Invalid, MAX_CANDIDATES,
+    Manager,
     any::{Served, Serving, Tried},
     unheard::Unheard,
 };
@@ -54,7 +54,7 @@ impl Manager {
         bond: Bond,
         wait_until: Option<Moment>,
         received: Moment,
-    ) -> Result<Served, AcquireAnyError> {
+    ) -> Result<Served, AcquireError> {
         let pool = self.pool_joined(any, bond)?;
         let named = match &any.candidates {
             Candidates::Keys(_) => self.resolve(any).await?.keys,
@@ -62,14 +62,14 @@ impl Manager {
         };
         let surveyed = tokio::time::timeout(PATIENCE, self.world.pools.surveyed(&pool)).await;
         if surveyed.is_err() {
-            return Err(Trouble::Busy.into());
+            return Err(CallError::Busy.into());
         }
         let member = Member { any, pool: &pool, bond, named: &named, wait_until, received };
         let Some((id, body)) = any.mark else {
             return Ok(self.take_share(&member).await?.into());
         };
         if self.serving.insert(id, ()).is_some() {
-            return Err(Trouble::InFlight.into());
+            return Err(CallError::InFlight.into());
         }
         let _guard = Serving(self, id);
         let session = self.world.sessions.get(bond.session);
@@ -110,7 +110,7 @@ impl Manager {
         Ok(pool.into())
     }
 
-    async fn take_share(&self, member: &Member<'_>) -> Result<Vec<Unheard>, AcquireAnyError> {
+    async fn take_share(&self, member: &Member<'_>) -> Result<Vec<Unheard>, AcquireError> {
         let pools = &self.world.pools;
         let Some(mut changes) = pools.changes(member.pool) else {
             return Err(self.no_share(member, Availability::default()));
@@ -129,14 +129,14 @@ impl Manager {
                     None
                 }
                 Some(mut places) => {
-                    let Tried { grants, counts, trouble } =
+                    let Tried { grants, counts, failure } =
                         self.try_open(member, places.places).await?;
                     if !grants.is_empty() {
                         return Ok(grants);
                     }
                     let Some(until) = member.wait_until else {
                         let none = self.no_share(member, counts);
-                        return Err(trouble.map_or(none, Into::into));
+                        return Err(failure.map_or(none, Into::into));
                     };
                     places.keep(1);
                     match self.park_for(member, &places, until).await? {
@@ -162,7 +162,7 @@ impl Manager {
         &self,
         member: &Member<'_>,
         since: &mut Option<Moment>,
-    ) -> Result<Vec<Unheard>, AcquireAnyError> {
+    ) -> Result<Vec<Unheard>, AcquireError> {
         let pools = &self.world.pools;
         let unclaimed = pools.unclaimed(member.pool, member.named);
         if unclaimed.is_empty() {
@@ -190,18 +190,18 @@ impl Manager {
         &self,
         changes: &mut watch::Receiver<u64>,
         until: Moment,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), CallError> {
         tokio::select! {
             biased;
             _ = settle(changes) => Ok(()),
             () = tokio::time::sleep(until.since(self.now())) => Ok(()),
-            () = self.drained() => Err(Trouble::Draining),
+            () = self.drained() => Err(CallError::Draining),
         }
     }
 
     /// Tries the keys that nobody is known to hold. For a caller that does not wait, also tries the others, which costs
     /// no write.
-    async fn try_open(&self, member: &Member<'_>, places: usize) -> Result<Tried, AcquireAnyError> {
+    async fn try_open(&self, member: &Member<'_>, places: usize) -> Result<Tried, AcquireError> {
         let Member { any, bond, received, .. } = *member;
         let free = self.order(any, self.unheld(member)).await?;
         let mut tried = self.try_each(any, places, &free, Some(bond), true, received).await?;
@@ -210,7 +210,7 @@ impl Manager {
             let rest = self.try_each(any, places, &others, Some(bond), true, received).await?;
             tried.grants = rest.grants;
             tried.counts = tried.counts.and(rest.counts);
-            tried.trouble = tried.trouble.or(rest.trouble);
+            tried.failure = tried.failure.or(rest.failure);
         }
         self.note(member, &tried.grants);
         Ok(tried)
@@ -235,7 +235,7 @@ impl Manager {
         member: &Member<'_>,
         places: &Reservation<'_>,
         until: Moment,
-    ) -> Result<Parked, AcquireAnyError> {
+    ) -> Result<Parked, AcquireError> {
         let Member { any, bond, received, pool, named, .. } = *member;
         let (keys, opened) = self.world.pools.coming(pool, bond.session, named);
         let left = Cell::new(false);
@@ -278,8 +278,8 @@ impl Manager {
         }
     }
 
-    fn no_share(&self, member: &Member<'_>, counts: Availability) -> AcquireAnyError {
-        AcquireAnyError::NoneOfShare(counts, self.share_of(member))
+    fn no_share(&self, member: &Member<'_>, counts: Availability) -> AcquireError {
+        AcquireError::NoneOfShare(counts, self.share_of(member))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Read-only operations: they start no actor and write nothing.
 
-use super::{Manager, Trouble};
+use super::{CallError, Manager};
 use crate::{
     actor::{Subscriber, TooManySubscribers},
     lease::{Answer, Key, Nonce, Owner, Record, Request, State, Token, View},
@@ -44,8 +44,8 @@ impl Manager {
     /// The public view of a key, whether or not it has a record.
     ///
     /// # Errors
-    /// [`Trouble`] when the store cannot be read.
-    pub async fn view(&self, key: &Key) -> Result<View, Trouble> {
+    /// [`CallError`] when the store cannot be read.
+    pub async fn view(&self, key: &Key) -> Result<View, CallError> {
         if self.world.registry.contains(key.as_str()) {
             let view = self.ask_view(key).await?;
             if self.knows(&view) {
@@ -68,14 +68,14 @@ impl Manager {
         self.node.is_none() || home
     }
 
-    pub(super) async fn ask_view(&self, key: &Key) -> Result<View, Trouble> {
+    pub(super) async fn ask_view(&self, key: &Key) -> Result<View, CallError> {
         match self.ask(key.as_str(), self.now().into(), || Request::View).await? {
             Answer::Viewed(view) => Ok(*view),
-            other => Err(Trouble::of(other)),
+            other => Err(CallError::of("view", other)),
         }
     }
 
-    pub(super) async fn view_found(&self, key: &Key, found: Found) -> Result<View, Trouble> {
+    pub(super) async fn view_found(&self, key: &Key, found: Found) -> Result<View, CallError> {
         if self.world.registry.contains(key.as_str()) {
             let view = self.ask_view(key).await?;
             if self.knows(&view) {
@@ -88,8 +88,8 @@ impl Manager {
     /// Whether `token` belongs to the present holder.
     ///
     /// # Errors
-    /// [`Trouble`] when the store cannot be read.
-    pub async fn check(&self, key: &Key, token: Token) -> Result<(bool, View), Trouble> {
+    /// [`CallError`] when the store cannot be read.
+    pub async fn check(&self, key: &Key, token: Token) -> Result<(bool, View), CallError> {
         let view = self.view(key).await?;
         Ok((view.state == State::Held && view.token == token, view))
     }
@@ -98,8 +98,8 @@ impl Manager {
     /// while the key is held (§8). The condition is `None` where [`Self::check`] is the only way.
     ///
     /// # Errors
-    /// [`Trouble`] when the store cannot be read.
-    pub async fn gated(&self, key: &Key) -> Result<(View, Option<Gate>), Trouble> {
+    /// [`CallError`] when the store cannot be read.
+    pub async fn gated(&self, key: &Key) -> Result<(View, Option<Gate>), CallError> {
         let found = self.world.store.read(key).await?;
         let view = self.world.view_of(key, found.clone());
         let held = found.filter(|_| view.state == State::Held && !view.quarantined);
@@ -110,8 +110,8 @@ impl Manager {
     /// A page of leases. It may have fewer leases than `limit` and still have a `next`.
     ///
     /// # Errors
-    /// [`Trouble`] when the store cannot be read.
-    pub async fn list(&self, filter: &Filter) -> Result<Listing, Trouble> {
+    /// [`CallError`] when the store cannot be read.
+    pub async fn list(&self, filter: &Filter) -> Result<Listing, CallError> {
         let mut listing = Listing::default();
         let mut scan = self.scan(filter.pool.clone(), &filter.prefix, filter.after.clone());
         while scan.looked_at < SCAN_MAX {

@@ -4,12 +4,13 @@
 //! dies before it answers, the call is sent to its successor, and an acquire is never granted twice because of that. A
 //! future that was dropped is never granted anything afterwards.
 //!
-//! Does not guarantee: that a call that returned [`Trouble::Store`] had no effect.
+//! Does not guarantee: that a call that returned [`CallError::Store`] had no effect.
 //!
 //! Assumes: its calls are made inside a tokio runtime.
 
 mod admin;
 mod any;
+mod availability;
 pub(crate) mod engine;
 mod error;
 mod fair;
@@ -31,11 +32,9 @@ pub use admin::{DrainedOwner, ForgottenKeys};
 #[cfg(feature = "testing")]
 pub(crate) use admin::{MAX_REASON_BYTES, check_text};
 pub use any::{AcquireAny, Candidates, MAX_CANDIDATES};
+pub use availability::Availability;
 pub use engine::{StartError, Tenure};
-pub use error::{
-    AcquireAnyError, AcquireError, AdminError, Availability, Elsewhere, HolderError, Home, Invalid,
-    ReleaseError, SessionError, Trouble,
-};
+pub use error::{AcquireError, AdminError, CallError, HolderError, Home, Invalid, SessionError};
 pub use fair::Count;
 pub use holder::Alive;
 pub use inspect::{Filter, Listing};
@@ -199,7 +198,7 @@ impl Manager {
     ) -> Result<Unheard, AcquireError> {
         let result = match self.ask_to_own(one, asked, shape).await {
             Ok(Answer::Granted(grant)) => Ok(*grant),
-            Ok(other) => Err(Trouble::of(other).into()),
+            Ok(other) => Err(CallError::of("acquire", other).into()),
             Err(error) => Err(error),
         };
         if !one.key.is_session() {
@@ -216,12 +215,12 @@ impl Manager {
         id: SessionId,
         asked: Asked,
     ) -> Result<Grant, AcquireError> {
-        let (bond, ttl_ms) = self.bond(id, asked).await.map_err(Box::new)?;
+        let (bond, ttl_ms) = self.bond(id, asked).await?;
         let one = &AcquireOne { ttl_ms, ..one.clone() };
         let mut unheard = tokio::select! {
             biased;
             unheard = self.acquire_kept(one, Some(bond), asked) => unheard?,
-            error = self.session_ends(id) => return Err(Box::new(error).into()),
+            error = self.session_ends(id) => return Err(error.into()),
         };
         if self.world.breaks(Mutant::GrantUnderEndingSession) {
             unheard.grant.valid_for_ms = ttl_ms * 9 / 10;
@@ -230,7 +229,8 @@ impl Manager {
         match self.beat(id, asked).await {
             Ok((session, _)) if session.is_revoked(&one.key, unheard.grant.view.token) => {
                 let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
-                Err(AcquireError::Refused(spent, Box::new(unheard.grant.view.clone())))
+                let view = Some(Box::new(unheard.grant.view.clone()));
+                Err(AcquireError::Refused(spent, view))
             }
             Ok((_, valid_for_ms)) => {
                 unheard.grant.valid_for_ms = valid_for_ms;
@@ -239,7 +239,7 @@ impl Manager {
             Err(error) => {
                 // The session's leases may have been searched for before this grant landed.
                 self.world.sessions.inquire(id.digest, [one.key.clone()]);
-                Err(Box::new(error).into())
+                Err(error.into())
             }
         }
     }
@@ -253,7 +253,7 @@ impl Manager {
         let one = AcquireOne { session: None, mark: None, ..one.clone() };
         match self.ask_to_own(&one, asked, |acquire| Acquire { place: true, ..acquire }).await? {
             Answer::Done(_) => Ok(()),
-            other => Err(Trouble::of(other).into()),
+            other => Err(CallError::of("take a place", other).into()),
         }
     }
 
@@ -267,10 +267,10 @@ impl Manager {
         self.check_named("key", &one.key)?;
         let wait_until = self.check_wait(one.wait_ms, asked.received)?;
         if self.draining.get() {
-            return Err(Trouble::Draining.into());
+            return Err(CallError::Draining.into());
         }
         if self.world.is_frozen() {
-            return Err(Trouble::Frozen.into());
+            return Err(CallError::Frozen.into());
         }
         let _place = wait_until.map(|_| self.places(1)).transpose()?;
         let grant_nonce = self.world.entropy.nonce();
@@ -286,7 +286,7 @@ impl Manager {
             answer.await
         };
         match answer? {
-            Answer::Refused(why, view) => Err(AcquireError::Refused(why, view)),
+            Answer::Refused(why, view) => Err(AcquireError::Refused(why, Some(view))),
             answer => Ok(answer),
         }
     }
@@ -302,10 +302,10 @@ impl Manager {
     }
 
     /// Takes this many places in queues, until the permit is dropped.
-    fn places(&self, count: usize) -> Result<OwnedSemaphorePermit, Trouble> {
+    fn places(&self, count: usize) -> Result<OwnedSemaphorePermit, CallError> {
         let places = u32::try_from(count).ok();
         let taken = places.and_then(|count| self.places.clone().try_acquire_many_owned(count).ok());
-        taken.ok_or(Trouble::Crowded)
+        taken.ok_or(CallError::Crowded)
     }
 
     /// How many places in queues are occupied by waiting callers.
@@ -403,18 +403,18 @@ impl Manager {
         let _ = self.draining.subscribe().wait_for(|draining| *draining).await;
     }
 
-    /// Runs a call that waits in queues of these pools. It ends with [`Trouble::Draining`] when no more work is
+    /// Runs a call that waits in queues of these pools. It ends with [`CallError::Draining`] when no more work is
     /// accepted.
     async fn unless_draining<T>(
         &self,
         pools: Vec<Arc<PoolMetrics>>,
-        asked: impl Future<Output = Result<T, Trouble>>,
-    ) -> Result<T, Trouble> {
+        asked: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
         let _waiting = Waiting::begin(pools);
         tokio::select! {
             biased;
             answer = asked => answer,
-            () = self.drained() => Err(Trouble::Draining),
+            () = self.drained() => Err(CallError::Draining),
         }
     }
 
@@ -425,10 +425,17 @@ impl Manager {
         key: &str,
         asked: Asked,
         make: impl Fn() -> Request,
-    ) -> Result<Answer, Trouble> {
-        match self.world.ask(key, asked, make).await.map_err(|why| self.unanswered(why))? {
+    ) -> Result<Answer, CallError> {
+        match self.answered(self.world.ask(key, asked, make).await)? {
+            Answer::Lapsed if self.is_draining() => Err(CallError::Draining),
+            answer => Ok(answer),
+        }
+    }
+
+    /// What a key's actor answered, unless another node must be asked.
+    fn answered(&self, answer: Result<Answer, Unanswered>) -> Result<Answer, CallError> {
+        match answer.map_err(|why| self.unanswered(why))? {
             Answer::Elsewhere(node) => Err(self.elsewhere(node)),
-            Answer::Lapsed if self.is_draining() => Err(Trouble::Draining),
             answer => Ok(answer),
         }
     }
@@ -445,23 +452,23 @@ impl Manager {
         }
     }
 
-    fn elsewhere(&self, node: Nonce) -> Trouble {
-        Trouble::Elsewhere(Home { node, url: self.world.url_of(node) })
+    fn elsewhere(&self, node: Nonce) -> CallError {
+        CallError::Elsewhere(Home { node, url: self.world.url_of(node) })
     }
 
-    fn unanswered(&self, why: Unanswered) -> Trouble {
+    fn unanswered(&self, why: Unanswered) -> CallError {
         match why {
-            Unanswered::Resting(until) => Trouble::Resting(until.since(self.now())),
-            Unanswered::NoArbiter => Trouble::Draining,
+            Unanswered::Resting(until) => CallError::Resting(until.since(self.now())),
+            Unanswered::NoArbiter => CallError::Draining,
             Unanswered::Died => {
                 let why = "the actor of this key died before it answered";
-                Trouble::Store(StoreError::Unavailable(why.into()))
+                CallError::Store(StoreError::Unavailable(why.into()))
             }
-            Unanswered::Arriving => Trouble::Busy,
+            Unanswered::Arriving => CallError::Busy,
             Unanswered::Elsewhere(node) | Unanswered::Other(Answer::Elsewhere(node)) => {
                 self.elsewhere(node)
             }
-            Unanswered::Other(answer) => Trouble::of(answer),
+            Unanswered::Other(answer) => CallError::of("view", answer),
         }
     }
 

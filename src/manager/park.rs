@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{AcquireAny, Manager, Trouble, unheard::Unheard};
+use super::{AcquireAny, CallError, Manager, unheard::Unheard};
 use crate::{
     actor::{AnyHeard, AnyWait, Mail, Reply, Vacated},
     lease::{Answer, Bond, Call, Key, Moment, Request, StoreError},
@@ -27,7 +27,7 @@ impl Manager {
         until: Moment,
         received: Moment,
         leave: impl Future<Output = ()>,
-    ) -> Result<Option<Unheard>, Trouble> {
+    ) -> Result<Option<Unheard>, CallError> {
         let _places = self.places(keys.len())?;
         let (wait, heard) = AnyWait::new();
         let queue_up = |place: usize| {
@@ -58,7 +58,7 @@ impl Manager {
                     // A key is granting at this moment.
                     let granted = tokio::time::timeout(GRANTING, &mut listening).await;
                     let why = "a grant to this call is not settled yet";
-                    granted.map_err(|_| Trouble::Store(StoreError::Unavailable(why.into())))
+                    granted.map_err(|_| CallError::Store(StoreError::Unavailable(why.into())))
                 }
             }
         });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Invalid, Manager, Trouble};
+use super::{CallError, Invalid, Manager};
 use crate::{actor::PoolView, lease::Key};
 
 /// A pool that a policy names.
@@ -27,8 +27,8 @@ impl Manager {
     /// Every pool that a policy names.
     ///
     /// # Errors
-    /// [`Trouble`] when the store cannot be read.
-    pub async fn pools(&self) -> Result<Vec<PoolShown>, Trouble> {
+    /// [`CallError`] when the store cannot be read.
+    pub async fn pools(&self) -> Result<Vec<PoolShown>, CallError> {
         let mut pools = Vec::new();
         for name in self.pool_names() {
             pools.extend(self.pool(&name).await?);
@@ -39,8 +39,8 @@ impl Manager {
     /// The pool with this name. `None` if no policy names it.
     ///
     /// # Errors
-    /// [`Trouble`] when the store cannot be read.
-    pub async fn pool(&self, name: &str) -> Result<Option<PoolShown>, Trouble> {
+    /// [`CallError`] when the store cannot be read.
+    pub async fn pool(&self, name: &str) -> Result<Option<PoolShown>, CallError> {
         let Some(pool) = self.pool_names().into_iter().find(|pool| **pool == *name) else {
             return Ok(None);
         };

@@ -12,9 +12,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::{
-    AcquireAny, AcquireAnyError, AcquireError, Home, MAX_CANDIDATES, Manager, Trouble, any::Served,
-};
+use super::{AcquireAny, AcquireError, CallError, Home, MAX_CANDIDATES, Manager, any::Served};
 use crate::{
     actor::NodeView,
     clock::HashSet,
@@ -60,7 +58,7 @@ impl Manager {
         bond: Option<Bond>,
         mark: (u128, u64),
         received: Moment,
-    ) -> Result<Option<Served>, AcquireAnyError> {
+    ) -> Result<Option<Served>, AcquireError> {
         let views = self.views(keys).await?;
         let (mut standing, mut seen) = (Vec::new(), false);
         for (key, view) in keys.iter().zip(&views) {
@@ -78,21 +76,22 @@ impl Manager {
             match self.acquire_kept(&any.one(key, Some(mark)), bond, received.into()).await {
                 Ok(unheard) => served.grants.push(unheard),
                 Err(AcquireError::Refused(Refusal::RequestReused, _)) => {
-                    return Err(AcquireAnyError::Refused(Refusal::RequestReused));
+                    return Err(AcquireError::Refused(Refusal::RequestReused, None));
                 }
-                Err(AcquireError::Trouble(Trouble::Elsewhere(home))) => {
+                Err(AcquireError::Call(CallError::Elsewhere(home))) => {
                     served.elsewhere.push((key.clone(), home));
                 }
+                // The tenure ended meanwhile, or no policy names the key any more.
+                Err(AcquireError::Call(CallError::Invalid(_)) | AcquireError::Refused(..)) => {}
                 // The caller would take a part for the whole.
-                Err(AcquireError::Trouble(trouble)) => return Err(trouble.into()),
-                // The tenure ended meanwhile.
-                Err(_) => {}
+                Err(error) => return Err(error),
             }
         }
         if !served.grants.is_empty() || !served.elsewhere.is_empty() {
             return Ok(Some(served));
         }
-        if seen { Err(AcquireAnyError::Refused(Refusal::RequestSpent(None))) } else { Ok(None) }
+        let spent = AcquireError::Refused(Refusal::RequestSpent(None), None);
+        if seen { Err(spent) } else { Ok(None) }
     }
 
     /// Keys of a pool that were recently granted under a request id, or are about to be.
@@ -101,7 +100,7 @@ impl Manager {
         pool: &str,
         named: &[Key],
         id: u128,
-    ) -> Result<Vec<Key>, Trouble> {
+    ) -> Result<Vec<Key>, CallError> {
         // The store does not show grants in flight, nor a key that has no record yet and that this call names.
         let mut awake: HashSet<Key> = named.iter().cloned().collect();
         let marked = |key: &Key, found: &Found| {
@@ -114,7 +113,7 @@ impl Manager {
             marked
         };
         let marked = self.keys_such(pool, MAX_CANDIDATES, marked).await;
-        let mut marked = marked.map_err(Trouble::Store)?;
+        let mut marked = marked.map_err(CallError::Store)?;
         for key in awake {
             if self.world.registry.contains(key.as_str())
                 && self.ask_view(&key).await?.granting == Some(id)
@@ -128,17 +127,17 @@ impl Manager {
     /// What an earlier call with the same mark was granted, as far as this is the home node. Grants nothing new.
     ///
     /// # Errors
-    /// [`AcquireAnyError`].
+    /// [`AcquireError`].
     pub async fn granted_here(
         &self,
         any: &AcquireAny,
         received: Moment,
-    ) -> Result<Vec<(Key, Grant)>, AcquireAnyError> {
+    ) -> Result<Vec<(Key, Grant)>, AcquireError> {
         let Some(mark) = any.mark else { return Ok(Vec::new()) };
         let keys = self.resolve(any).await?.keys;
         match self.granted_before(any, &keys, None, mark, received).await {
             Ok(served) => Ok(Taken::from(served.unwrap_or_default()).grants),
-            Err(AcquireAnyError::Refused(Refusal::RequestSpent(_))) => Ok(Vec::new()),
+            Err(AcquireError::Refused(Refusal::RequestSpent(_), _)) => Ok(Vec::new()),
             Err(error) => Err(error),
         }
     }
@@ -146,8 +145,8 @@ impl Manager {
     /// Whether the tenure that was granted under a request id still lasts at this key.
     ///
     /// # Errors
-    /// [`Trouble`] when the store cannot be read.
-    pub async fn stands(&self, key: &Key, id: u128) -> Result<bool, Trouble> {
+    /// [`CallError`] when the store cannot be read.
+    pub async fn stands(&self, key: &Key, id: u128) -> Result<bool, CallError> {
         let view = self.view(key).await?;
         Ok(view.marks.iter().any(|(mark, standing)| *mark == id && *standing))
     }

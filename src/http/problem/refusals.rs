@@ -9,7 +9,7 @@ use super::{
 use crate::{
     actor::Share,
     lease::{Key, Refusal, State, View},
-    manager::{AcquireAnyError, AcquireError},
+    manager::AcquireError,
 };
 
 impl Problem {
@@ -78,46 +78,32 @@ impl Problem {
         }
     }
 
-    pub fn acquire(error: &AcquireError, app: &App, key: &Key) -> Self {
+    /// Why nothing was acquired; `key` is the key that the call names, if it names one.
+    pub fn acquire(error: &AcquireError, app: &App, key: Option<&Key>) -> Self {
         match error {
-            AcquireError::Refused(why, view) => Self::refusal(*why, Some((app, key, view))),
+            AcquireError::Refused(why, view) => {
+                let lease = key.zip(view.as_deref());
+                Self::refusal(*why, lease.map(|(key, view)| (app, key, view)))
+            }
+            AcquireError::NoneAvailable(counts) => {
+                let title = "None of the keys is available";
+                let counts = wire::Counts::of(counts);
+                let retry_after_ms = counts.next_ms;
+                Self { retry_after_ms, ..Self::none_available(title, error, counts) }
+            }
+            AcquireError::NoneOfShare(counts, Share { share, held }) => {
+                let title = "The session has its share, or no key is available";
+                let problem = Self::none_available(title, error, wire::Counts::of(counts));
+                Self { share: Some(*share), held_by_session: Some(*held), ..problem }
+            }
             AcquireError::Session(error) => Self::session(error),
-            AcquireError::Invalid(invalid) => Self::invalid(invalid),
-            AcquireError::Trouble(trouble) => Self::trouble(trouble),
+            AcquireError::Call(error) => Self::call(error),
         }
     }
 
-    pub fn acquire_any(error: &AcquireAnyError) -> Self {
-        match error {
-            AcquireAnyError::NoneAvailable(counts) => {
-                let title = "None of the keys is available";
-                let problem =
-                    Self::new(StatusCode::CONFLICT, "none-available", title, error.to_string());
-                let counts = wire::Counts::of(counts);
-                Self {
-                    retryable: true,
-                    retry_after_ms: counts.next_ms,
-                    counts: Some(counts),
-                    ..problem
-                }
-            }
-            AcquireAnyError::NoneOfShare(counts, Share { share, held }) => {
-                let title = "The session has its share, or no key is available";
-                let problem =
-                    Self::new(StatusCode::CONFLICT, "none-available", title, error.to_string());
-                Self {
-                    retryable: true,
-                    counts: Some(wire::Counts::of(counts)),
-                    share: Some(*share),
-                    held_by_session: Some(*held),
-                    ..problem
-                }
-            }
-            AcquireAnyError::Refused(why) => Self::refusal(*why, None),
-            AcquireAnyError::Session(error) => Self::session(error),
-            AcquireAnyError::Invalid(invalid) => Self::invalid(invalid),
-            AcquireAnyError::Trouble(trouble) => Self::trouble(trouble),
-        }
+    fn none_available(title: &'static str, error: &AcquireError, counts: wire::Counts) -> Self {
+        let problem = Self::new(StatusCode::CONFLICT, "none-available", title, error.to_string());
+        Self { retryable: true, counts: Some(counts), ..problem }
     }
 }
 
