@@ -203,12 +203,6 @@ pub fn read_any(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
         AnyOrder::Sticky => Order::Sticky,
     };
     let owner = owner("owner", &body.owner)?;
-    if let Count::UpTo(count) = body.count
-        && !(1..=MAX_CANDIDATES).contains(&count)
-    {
-        let detail = format!("is {count}; it must be from 1 to {MAX_CANDIDATES}");
-        return Err(Problem::field("count", detail));
-    }
     Ok(AcquireAny {
         candidates: candidates(body)?,
         owner,

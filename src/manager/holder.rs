@@ -2,7 +2,11 @@
 
 use futures_util::{StreamExt, future::join_all, stream};
 
-use super::{Asked, CallError, HolderError, Manager, check_value};
+use super::{
+    Asked, Manager,
+    checks::check_value,
+    error::{CallError, HolderError},
+};
 use crate::{
     lease::{Answer, Heartbeat, LeaseId, Release, Request, Transfer, View},
     telemetry::HeartbeatOutcome,

@@ -1,5 +1,7 @@
 //! Read-only operations: they start no actor and write nothing.
 
+use futures_util::{StreamExt, TryStreamExt, stream};
+
 use super::{CallError, Manager};
 use crate::{
     actor::{Subscriber, TooManySubscribers},
@@ -9,6 +11,8 @@ use crate::{
 
 /// How many keys are read at a time. Between two pages the worker serves other calls.
 const PAGE: usize = 256;
+/// How many views are requested at a time.
+pub(super) const VIEWS_AT_ONCE: usize = 64;
 /// The highest number of keys that one listing reads before it returns what it has.
 const SCAN_MAX: usize = 100_000;
 
@@ -73,6 +77,12 @@ impl Manager {
             Answer::Viewed(view) => Ok(*view),
             other => Err(CallError::of("view", other)),
         }
+    }
+
+    /// The public views of some keys, in their order.
+    pub(super) async fn views(&self, keys: &[Key]) -> Result<Vec<View>, CallError> {
+        let views = stream::iter(keys.iter().map(|key| self.view(key))).buffered(VIEWS_AT_ONCE);
+        views.try_collect().await
     }
 
     pub(super) async fn view_found(&self, key: &Key, found: Found) -> Result<View, CallError> {

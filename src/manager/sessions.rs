@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use super::{
-    AcquireError, AcquireOne, Asked, CallError, Invalid, MAX_VALUE_BYTES, Manager, SessionError,
+    Manager,
+    checks::MAX_VALUE_BYTES,
+    error::{CallError, Invalid, SessionError},
 };
 use crate::{
-    actor::Session,
+    actor::{Asked, Session},
     lease::{
-        Answer, Bond, Heartbeat, Holdings, Key, Lost, Mutant, Nonce, Owner, Release, SessionId,
-        SessionSpec, State, Token, View,
+        Acquire, Answer, Bond, Heartbeat, Holdings, Key, Lost, Mutant, Nonce, Owner, Release,
+        SessionId, SessionSpec, State, Token, View,
     },
     store::Range,
 };
@@ -81,33 +83,41 @@ impl Manager {
         spec: SessionSpec,
         asked: impl Into<Asked>,
     ) -> Result<Opened, SessionError> {
-        if let Some(pool) = &spec.pool {
-            self.check_pool(pool)?;
-        }
-        let (weight, most) = (spec.weight, self.limits.weight);
-        if !(1..=most).contains(&weight) {
-            let detail = format!("is {weight}; it must be from 1 to {most} (limits.weight)");
-            return Err(Invalid { field: "weight", detail }.into());
-        }
+        self.check_spec(&spec)?;
         let digest = self.world.entropy.nonce();
-        let bytes = spec.stored_bytes();
-        if bytes > MAX_VALUE_BYTES {
-            let detail = format!(
-                "and the other fields need {bytes} bytes; at most {MAX_VALUE_BYTES} are allowed"
-            );
-            return Err(Invalid { field: "checks", detail }.into());
-        }
-        let one = AcquireOne::new(Key::of_session(digest), owner.clone(), ttl_ms);
-        let grant = match self.acquire_session(&one, &spec, asked.into()).await {
-            Ok(grant) => grant,
-            Err(AcquireError::Call(error)) => return Err(error.into()),
-            Err(_) => return Err(SessionError::Lost(Lost::UnknownLease)),
+        let key = Key::of_session(digest);
+        self.check_ttl(key.as_str(), "ttl_ms", ttl_ms)?;
+        let request = self.request(owner, ttl_ms);
+        let acquire = Acquire { spec: Some(Box::new(spec.clone())), ..request };
+        let grant = match self.ask_to_own(&key, acquire, asked.into()).await? {
+            Answer::Granted(grant) => *grant,
+            Answer::Refused(..) => return Err(SessionError::Lost(Lost::UnknownLease)),
+            other => return Err(CallError::of("open a session", other).into()),
         };
         self.world.metrics.sessions_opened.increment(1);
         let id = SessionId { digest, proof: grant.lease_id };
         let holdings = Some(Holdings { count: 0, digest: 0 });
         let session = SessionView { digest, view: grant.view, spec, holdings };
         Ok(Opened { id, valid_for_ms: grant.valid_for_ms, session })
+    }
+
+    fn check_spec(&self, spec: &SessionSpec) -> Result<(), Invalid> {
+        if let Some(pool) = &spec.pool {
+            self.check_pool(pool)?;
+        }
+        let (weight, most) = (spec.weight, self.limits.weight);
+        if !(1..=most).contains(&weight) {
+            let detail = format!("is {weight}; it must be from 1 to {most} (limits.weight)");
+            return Err(Invalid { field: "weight", detail });
+        }
+        let bytes = spec.stored_bytes();
+        if bytes > MAX_VALUE_BYTES {
+            let detail = format!(
+                "and the other fields need {bytes} bytes; at most {MAX_VALUE_BYTES} are allowed"
+            );
+            return Err(Invalid { field: "checks", detail });
+        }
+        Ok(())
     }
 
     /// Keeps a session, and with it all its leases.
