@@ -10,9 +10,9 @@ use super::{
     server::{App, Source},
 };
 use crate::{
-    actor::World,
     clock::rfc3339,
     lease::{DEFAULT_POOL, Revision},
+    manager::Manager,
     store::{Committed, Position},
 };
 
@@ -131,10 +131,10 @@ pub struct Setting {
 
 impl Setting {
     /// The setting as the node knows it now.
-    pub fn of(world: &World, committed: &Committed) -> Self {
+    pub fn of(manager: &Manager, committed: &Committed) -> Self {
         Self {
-            writer: (!world.is_own(committed.node)).then(|| world.url_of(committed.node)),
-            pool: world.pool_of(committed.key.as_str()),
+            writer: (!manager.is_own(committed.node)).then(|| manager.home(committed.node).url),
+            pool: manager.pool_of(committed.key.as_str()),
         }
     }
 

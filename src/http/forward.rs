@@ -86,7 +86,7 @@ impl Forwarder {
         carried: reqwest::RequestBuilder,
     ) -> Result<reqwest::Response, reqwest::Error> {
         let mut request = carried.build()?;
-        let from = app.manager.world().terms().node;
+        let from = app.manager.incarnation();
         self.seal.seal(from, home.url.as_deref().unwrap_or_default(), &mut request);
         self.client.execute(request).await
     }
@@ -175,7 +175,7 @@ pub async fn send(
         }
         answered => answered,
     };
-    app.manager.world().metrics.forwarded(answered.is_ok());
+    app.manager.count_forwarded(answered.is_ok());
     let url = home.url.as_deref();
     // The whole URL may contain a session id, which is a secret.
     let answered = answered.map_err(reqwest::Error::without_url);

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     lease::{Key, Refusal, SessionId, State, Token, digest_of},
-    manager::{AcquireError, AcquireOne, CallError, Filter, Home},
+    manager::{AcquireError, AcquireOne, CallError, Filter},
 };
 
 /// The longest request id, in bytes.
@@ -250,7 +250,7 @@ pub async fn get(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
         }
         // The home node knows until when it promised, and who waits.
         if let (true, Some(node)) = (view.elsewhere && !was_forwarded(&request), view.node) {
-            let home = Home { node, url: app.manager.world().url_of(node) };
+            let home = app.manager.home(node);
             if let Some(response) = relay(&request, &app, &home, bytes::Bytes::new()).await {
                 return Ok(response);
             }
@@ -327,7 +327,7 @@ async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem
     }
     if let Some(key) = only {
         let view = app.manager.view(&key).await.map_err(|error| Problem::call(&error))?;
-        let of_pool = |pool| app.manager.world().rules().is_of(key.as_str(), pool);
+        let of_pool = |pool: &str| app.manager.is_in_pool(key.as_str(), pool);
         let fits = view.known
             && filter.pool.as_deref().is_none_or(of_pool)
             && key.as_str().starts_with(&filter.prefix)

@@ -38,9 +38,8 @@ use super::{
     service, sessions,
 };
 use crate::{
-    actor::{Arbiters, claim_this_thread},
     lease::Nonce,
-    manager::Manager,
+    manager::{Arbiters, Manager, claim_this_thread},
     store::LeaseStore,
     telemetry::{ConnectionLines, Recorder},
 };
@@ -79,9 +78,9 @@ impl App {
     /// The URL of a lease's home node: this node's own where no other is the home node. `None` for a node whose record
     /// has not been read yet.
     pub fn url_of(&self, node: Option<Nonce>) -> Option<String> {
-        match node.filter(|node| !self.manager.world().is_own(*node)) {
+        match node.filter(|node| !self.manager.is_own(*node)) {
             None => Some(self.source.node.clone()),
-            Some(node) => self.manager.world().url_of(node).map(String::from),
+            Some(node) => self.manager.home(node).url.map(String::from),
         }
     }
 }
@@ -139,9 +138,9 @@ impl Server {
         options: &ServerOptions,
     ) -> std::io::Result<Self> {
         let source = app.source.clone();
-        let world = Arc::downgrade(app.manager.world());
-        app.manager.world().bus.render_with(move |change| {
-            let setting = world.upgrade().map(|world| Setting::of(&world, change));
+        let manager = Arc::downgrade(&app.manager);
+        app.manager.render_with(move |change| {
+            let setting = manager.upgrade().map(|manager| Setting::of(&manager, change));
             cloud_event::render(&source, &setting.unwrap_or_else(Setting::unknown), change)
         });
         let app = web::Data::new(app);

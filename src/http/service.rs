@@ -11,7 +11,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{body::json, problem::Problem, server::App};
-use crate::{actor::NodeView, lease::Nonce};
+use crate::{lease::Nonce, manager::NodeView};
 
 /// Answer of `/livez`.
 #[derive(Serialize, ToSchema)]
@@ -104,13 +104,12 @@ pub async fn metrics(app: web::Data<App>) -> HttpResponse {
 /// What this coordinator is.
 #[utoipa::path(get, path = "/v1/info", tag = "service", responses((status = 200, description = "This coordinator", body = Info)))]
 pub async fn info(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
-    let meta = app.manager.world().store.meta();
     let info = Info {
         version: env!("CARGO_PKG_VERSION"),
         node: app.source.node.clone(),
         store: app.store_kind,
-        epoch: app.manager.world().terms().epoch.0,
-        store_id: meta.identity.to_string(),
+        epoch: app.manager.epoch().0,
+        store_id: app.source.identity().to_string(),
     };
     json(&request, StatusCode::OK, &info)
 }
@@ -128,7 +127,7 @@ pub async fn nodes(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
             url: app.source.node.clone(),
             state: "alive",
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            incarnation: app.manager.world().terms().node.to_string(),
+            incarnation: app.manager.incarnation().to_string(),
             leases: app.manager.homed(),
             runs_out_in_ms: None,
             this: true,

@@ -14,12 +14,11 @@ use super::{
     },
 };
 use crate::{
-    actor::{Limits, Target},
     lease::{
         Behavior, Check, CheckKind, MAX_CHECKS, MAX_LOCK_DELAY_MS, NotASessionId, SessionId,
         SessionSpec, digest_of,
     },
-    manager::Asked,
+    manager::{Asked, Limits, Target},
 };
 
 /// The most sessions on a page.
@@ -162,7 +161,7 @@ pub async fn open(
     let received = app.manager.now();
     let result = async {
         let owner = owner("owner", &body.0.owner)?;
-        let spec = read_spec(&app.manager.world().limits, &body.0)?;
+        let spec = read_spec(app.manager.actor_limits(), &body.0)?;
         let opened = app.manager.open_session(&owner, body.0.ttl_ms, spec, received).await;
         opened.map_err(|error| Problem::session(&error))
     };

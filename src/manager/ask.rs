@@ -1,12 +1,9 @@
 //! Asks a key's actor, and says what keeps it from an answer.
 
-use super::{
-    Manager,
-    error::{CallError, Home},
-};
+use super::{Manager, error::CallError};
 use crate::{
     actor::{Asked, Unanswered},
-    lease::{Answer, Nonce, Request, StoreError},
+    lease::{Answer, Request, StoreError},
 };
 
 impl Manager {
@@ -46,11 +43,5 @@ impl Manager {
             }
             Unanswered::Other(answer) => CallError::of("view", answer),
         }
-    }
-
-    /// A home node, with its address if the node is known.
-    #[must_use]
-    pub fn home(&self, node: Nonce) -> Home {
-        Home { node, url: self.world.url_of(node) }
     }
 }

@@ -4,9 +4,8 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::{CallError, Manager};
 use crate::{
-    actor::{Subscriber, TooManySubscribers},
     lease::{Answer, Key, Nonce, Owner, Record, Request, State, Token, View},
-    store::{Found, Gate, Health, History, Position, Range, StoreError},
+    store::{Found, Gate, Health, Range, StoreError},
 };
 
 /// How many keys are read at a time. Between two pages the worker serves other calls.
@@ -213,34 +212,6 @@ impl Manager {
         }
         ranges.reverse();
         Scan { pool, ranges, after, looked_at: 0 }
-    }
-
-    /// Subscribes to the ownership changes from now on.
-    ///
-    /// # Errors
-    /// [`TooManySubscribers`].
-    pub fn subscribe(&self) -> Result<Subscriber, TooManySubscribers> {
-        self.world.bus.subscribe()
-    }
-
-    /// The position of the latest ownership change.
-    #[must_use]
-    pub fn latest(&self) -> Position {
-        self.world.store.latest()
-    }
-
-    /// The position after which the store still has every ownership change.
-    #[must_use]
-    pub fn earliest(&self) -> Position {
-        self.world.store.earliest()
-    }
-
-    /// Ownership changes after a position.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn history(&self, after: Position, limit: usize) -> Result<History, StoreError> {
-        self.world.store.history(after, limit).await
     }
 
     /// Why this coordinator should get no traffic now. Empty if it should.

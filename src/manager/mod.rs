@@ -16,6 +16,7 @@ mod availability;
 mod checks;
 pub(crate) mod engine;
 mod error;
+mod events;
 mod holder;
 mod inspect;
 mod nodes;
@@ -29,7 +30,10 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Semaphore;
 
-pub use crate::actor::Asked;
+pub use crate::actor::{
+    Arbiters, Asked, Heard, Limits, MemberView, NodeView, Published, Share, Subscriber, Target,
+    TooManySubscribers, claim_this_thread,
+};
 pub use acquire::AcquireOne;
 pub use admin::{DrainedOwner, ForgottenKeys};
 #[cfg(feature = "testing")]
@@ -89,7 +93,8 @@ impl Manager {
         self.world.clock.now()
     }
 
-    /// The state that the actors share; for the HTTP handlers and the tests.
+    /// The state that the actors share, for tests.
+    #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn world(&self) -> &Arc<World> {
         &self.world
@@ -99,6 +104,12 @@ impl Manager {
     #[must_use]
     pub fn limits(&self) -> CallLimits {
         self.limits
+    }
+
+    /// The limits of the actors.
+    #[must_use]
+    pub fn actor_limits(&self) -> &Limits {
+        &self.world.limits
     }
 
     /// Accepts no more work. Waiting callers get an error that says so.

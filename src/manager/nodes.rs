@@ -3,7 +3,10 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{Manager, error::Home};
-use crate::{actor::NodeView, lease::Nonce};
+use crate::{
+    actor::NodeView,
+    lease::{Epoch, Nonce},
+};
 
 /// How many writes one call has in flight over a network.
 const WRITES_AT_ONCE: usize = 128;
@@ -53,6 +56,30 @@ impl Manager {
         others.map(|other| other.record.incarnation).collect()
     }
 
+    /// The present incarnation of this node.
+    #[must_use]
+    pub fn incarnation(&self) -> Nonce {
+        self.world.terms().node
+    }
+
+    /// The epoch of the tokens that this node grants.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.world.terms().epoch
+    }
+
+    /// Whether this is an incarnation of this node, the present one or an earlier one.
+    #[must_use]
+    pub fn is_own(&self, incarnation: Nonce) -> bool {
+        self.world.is_own(incarnation)
+    }
+
+    /// A home node, with its address if the node is known.
+    #[must_use]
+    pub fn home(&self, node: Nonce) -> Home {
+        Home { node, url: self.world.url_of(node) }
+    }
+
     /// How many leases have this node as their home node.
     #[must_use]
     pub fn homed(&self) -> u32 {
@@ -65,6 +92,11 @@ impl Manager {
         if let Some(node) = &self.node {
             node.leave().await;
         }
+    }
+
+    /// Counts a call that was forwarded to another node, and whether that node answered.
+    pub(crate) fn count_forwarded(&self, answered: bool) {
+        self.world.metrics.forwarded(answered);
     }
 
     /// Waits until another node is known to be dead or to have left.

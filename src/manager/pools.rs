@@ -24,6 +24,18 @@ impl Manager {
         self.world.rules().pools().into_iter().collect()
     }
 
+    /// The pool of a key.
+    #[must_use]
+    pub fn pool_of(&self, key: &str) -> Arc<str> {
+        self.world.pool_of(key)
+    }
+
+    /// Whether a key belongs to a pool.
+    #[must_use]
+    pub fn is_in_pool(&self, key: &str, pool: &str) -> bool {
+        self.world.rules().is_of(key, pool)
+    }
+
     /// Every pool that a policy names.
     ///
     /// # Errors

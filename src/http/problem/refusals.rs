@@ -7,9 +7,8 @@ use super::{
     Problem,
 };
 use crate::{
-    actor::Share,
     lease::{Key, Refusal, State, View},
-    manager::AcquireError,
+    manager::{AcquireError, Share},
 };
 
 impl Problem {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::super::server::App;
-use crate::{actor::MemberView, manager::PoolShown};
+use crate::manager::{MemberView, PoolShown};
 
 /// A session that joined a pool.
 #[derive(Debug, Serialize, ToSchema)]

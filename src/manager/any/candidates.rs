@@ -96,7 +96,7 @@ impl AnyCall<'_> {
         match &self.any.candidates {
             Candidates::Keys(_) => false,
             Candidates::Prefix(prefix) => key.as_str().starts_with(prefix.as_str()),
-            Candidates::Pool(pool) => self.manager.world.rules().is_of(key.as_str(), pool),
+            Candidates::Pool(pool) => self.manager.is_in_pool(key.as_str(), pool),
         }
     }
 }

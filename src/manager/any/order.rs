@@ -61,7 +61,7 @@ impl Manager {
     /// keys first: a node learns a moment late what another one granted.
     fn is_nearest(&self, key: &Key, living: &[Nonce]) -> bool {
         let claim = |node: &Nonce| Chance::of((node.0 >> 64) as u64, key.as_str()).next_u64();
-        let mine = self.world.terms().node;
+        let mine = self.incarnation();
         living.iter().max_by_key(|node| claim(node)).is_none_or(|nearest| *nearest == mine)
     }
 }
