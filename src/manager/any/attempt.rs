@@ -104,3 +104,27 @@ impl AnyCall<'_> {
         join_all(asleep.map(|key| manager.ask_view(key))).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{lease::StoreError, manager::error::Invalid};
+
+    #[test]
+    fn an_error_in_doubt_outlasts_later_errors() {
+        let mut tried = Tried::none_of(&[]);
+        let doubt = CallError::Store(StoreError::Unavailable("no answer".into()));
+        for error in [CallError::Busy, doubt.clone(), CallError::Crowded] {
+            assert_eq!(tried.add(Err(error.into())), Ok(()));
+        }
+        assert_eq!(tried.failure, Some(doubt));
+    }
+
+    #[test]
+    fn an_argument_that_is_invalid_for_one_key_ends_the_call() {
+        let invalid = Invalid { field: "key", detail: "matches no policy".into() };
+        let mut tried = Tried::none_of(&[]);
+        assert_eq!(tried.add(Err(invalid.clone().into())), Err(invalid.into()));
+        assert_eq!(tried.failure, None);
+    }
+}

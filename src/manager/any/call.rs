@@ -24,7 +24,7 @@ pub(super) struct AnyCall<'a> {
 }
 
 impl<'a> AnyCall<'a> {
-    /// A call that may be granted leases.
+    /// A call whose request is valid, at a coordinator that grants leases now.
     pub fn checked(
         manager: &'a Manager,
         any: &'a AcquireAny,
@@ -33,11 +33,11 @@ impl<'a> AnyCall<'a> {
         any.count.check()?;
         let wait_until = manager.check_wait(any.wait_ms, received)?;
         manager.check_grants()?;
-        Ok(Self { wait_until, ..Self::repeated(manager, any, received) })
+        Ok(Self { wait_until, ..Self::new(manager, any, received) })
     }
 
-    /// A call that is told what it was granted earlier, and granted nothing new.
-    pub fn repeated(manager: &'a Manager, any: &'a AcquireAny, received: Moment) -> Self {
+    /// A call that does not wait, for leases that are kept by their own heartbeats.
+    pub fn new(manager: &'a Manager, any: &'a AcquireAny, received: Moment) -> Self {
         Self { manager, any, ttl_ms: any.ttl_ms, bond: None, wait_until: None, received }
     }
 

@@ -13,10 +13,10 @@ use crate::{
     store::{Committed, Feed, News},
 };
 
-/// How many free keys are looked for beyond the requested count, if there are more candidates than are tried at a time:
-/// other callers may take some of them meanwhile.
+/// If there are more candidates than are tried at a time, the search for free keys goes on until it has found this many
+/// more than the requested count: other callers may take some of them meanwhile.
 const SPARE: usize = 1_000;
-/// The pause between two searches for free keys, if there are more candidates than a caller can wait for.
+/// If there are more candidates than a caller can wait for, how long it waits before it searches for free keys again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The candidates of a call.

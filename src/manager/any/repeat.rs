@@ -128,10 +128,10 @@ impl Manager {
         any: &AcquireAny,
         received: Moment,
     ) -> Result<Vec<(Key, Grant)>, AcquireError> {
-        let call = AnyCall::repeated(self, any, received);
         if any.mark.is_none() {
             return Ok(Vec::new());
         }
+        let call = AnyCall::new(self, any, received);
         let keys = call.resolve().await?.keys;
         match call.granted_before(&keys).await {
             Ok(served) => Ok(Taken::from(served.unwrap_or_default()).grants),

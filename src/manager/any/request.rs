@@ -5,7 +5,7 @@ use crate::{
     manager::error::Invalid,
 };
 
-/// The most keys that one acquire-any may name, or tries at a time of those that match its prefix or pool.
+/// The most keys that one acquire-any may name. Of the keys that match a prefix or pool, it tries this many at a time.
 pub const MAX_CANDIDATES: usize = 10_000;
 
 /// The keys of an acquire-any.
@@ -75,6 +75,21 @@ impl AcquireAny {
             order: Order::Random,
             wait_ms: 0,
             mark: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_from_one_to_the_most_candidates() {
+        for count in [Count::UpTo(1), Count::UpTo(MAX_CANDIDATES), Count::Fair] {
+            assert_eq!(count.check(), Ok(()));
+        }
+        for count in [0, MAX_CANDIDATES + 1, usize::MAX] {
+            assert!(Count::UpTo(count).check().is_err_and(|invalid| invalid.field == "count"));
         }
     }
 }
