@@ -188,28 +188,56 @@ impl CallError {
     }
 }
 
-/// The name of an answer, without its content: values and names of owners do not belong into this log.
+/// The name of an answer, without its content: values and names of owners do not belong in this log.
 fn name_of(answer: &Answer) -> String {
     format!("{answer:?}").chars().take_while(char::is_ascii_alphanumeric).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tracing::{Event, Level, Subscriber};
+    use tracing_subscriber::{Layer, layer::Context, prelude::*};
+
     use super::*;
+
+    /// Keeps the levels of what is logged.
+    struct Levels(Arc<Mutex<Vec<Level>>>);
+
+    impl<S: Subscriber> Layer<S> for Levels {
+        fn on_event(&self, line: &Event<'_>, _: Context<'_, S>) {
+            self.0.lock().expect("no panic").push(*line.metadata().level());
+        }
+    }
+
+    fn of_heartbeat(answer: Answer) -> (CallError, Vec<Level>) {
+        let levels = Arc::default();
+        let logs = tracing_subscriber::registry().with(Levels(Arc::clone(&levels)));
+        let error = tracing::subscriber::with_default(logs, || CallError::of("heartbeat", answer));
+        let levels = levels.lock().expect("no panic").clone();
+        (error, levels)
+    }
 
     #[test]
     fn an_answer_that_no_operation_expects_is_a_fault() {
         for answer in [Answer::TooManyPins, Answer::Released(true), Answer::Revoked(7)] {
-            assert_eq!(CallError::of("heartbeat", answer), CallError::Unexpected);
+            assert_eq!(of_heartbeat(answer), (CallError::Unexpected, vec![Level::ERROR]));
         }
     }
 
     #[test]
     fn an_answer_that_any_operation_can_meet_says_what_it_met() {
-        assert_eq!(CallError::of("heartbeat", Answer::Busy), CallError::Busy);
-        assert_eq!(CallError::of("heartbeat", Answer::Lapsed), CallError::Lapsed);
         let full = StoreError::Full("7 bytes".into());
-        assert_eq!(CallError::of("release", Answer::Store(full.clone())), CallError::Store(full));
+        let met = [
+            (Answer::Busy, CallError::Busy),
+            (Answer::Lapsed, CallError::Lapsed),
+            (Answer::Frozen, CallError::Frozen),
+            (Answer::Store(full.clone()), CallError::Store(full)),
+        ];
+        for (answer, error) in met {
+            assert_eq!(of_heartbeat(answer), (error, Vec::new()));
+        }
     }
 
     #[test]
