@@ -13,7 +13,7 @@ use clap::Parser;
 use tenure::{
     actor::Heard,
     lease::{Grant, Heartbeat, Key, Order, Owner, Release},
-    manager::{AcquireAny, AcquireAnyError, Candidates, Count, Manager, Tenure},
+    manager::{AcquireAny, AcquireError, Candidates, Count, Manager, Tenure},
     settings::Settings,
 };
 use tokio::sync::oneshot;
@@ -36,7 +36,7 @@ async fn work(
     manager: &Manager,
     name: &str,
     rounds: u32,
-) -> Result<Vec<(Key, Grant)>, AcquireAnyError> {
+) -> Result<Vec<(Key, Grant)>, AcquireError> {
     let owner = Owner::new(name).expect("a short name");
     let jobs = JOBS.map(|job| Key::new(job).expect("a short key"));
     let mut mine: Vec<(Key, Grant)> = Vec::new();
@@ -49,7 +49,7 @@ async fn work(
         };
         match manager.acquire_any(&any, manager.now()).await {
             Ok(taken) => mine.extend(taken.grants),
-            Err(AcquireAnyError::NoneAvailable(_)) => {}
+            Err(AcquireError::NoneAvailable(_)) => {}
             Err(other) => return Err(other),
         }
         // What this worker sends elsewhere goes with the token: who keeps the highest that it saw can refuse

@@ -71,6 +71,7 @@ table! {
     Fencing "fencing" 423 "The last owner is being fenced" RETRY,
     Busy "busy" 429 "The key is busy" RETRY,
     TooManySubscribers "too-many-subscribers" 429 "Too many subscribers" RETRY,
+    Internal "internal" 500 "The coordinator has a fault" RETRY,
     StoreUnavailable "store-unavailable" 503 "The store is unavailable" RETRY,
     StoreFrozen "store-frozen" 503 "The store is frozen" FINAL,
     HomeUnreachable "home-unreachable" 503 "The lease's home node cannot be reached" RETRY,

@@ -14,10 +14,9 @@ use rustls::ClientConfig;
 
 use super::descriptors;
 use crate::{
-    actor::Arbiters,
     http::{App, Budget, Door, Forwarder, Names, Replays, Seal, Server, ServerOptions, Source},
     lease::Nonce,
-    manager::{Manager, engine::Engine},
+    manager::{Arbiters, Manager, engine::Engine},
     settings::{Settings, StoreKind},
     telemetry::Recorder,
     tls::{self, Roots, TlsError},
@@ -86,8 +85,7 @@ impl Coordinator {
             loop {
                 tokio::time::sleep(UPKEEP).await;
                 recorder.upkeep();
-                let world = kept.world();
-                world.ownership_log.settle(world.clock.now());
+                kept.settle_ownership_log();
                 shared = warn_of_shared_addresses(&kept, &shared);
                 odd = warn_of_other_rules(&kept, &odd);
             }
@@ -181,7 +179,7 @@ fn gauges(engine: &Engine) -> Box<dyn Fn() + Send + Sync> {
         of_store();
         let places = u32::try_from(manager.waiting_places()).unwrap_or(u32::MAX);
         metrics.waiting_places.set(f64::from(places));
-        let subscribers = u32::try_from(manager.world().bus.subscribers()).unwrap_or(u32::MAX);
+        let subscribers = u32::try_from(manager.subscribers()).unwrap_or(u32::MAX);
         metrics.subscribers.set(f64::from(subscribers));
     })
 }

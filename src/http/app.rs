@@ -37,9 +37,9 @@ impl App {
     /// The URL of a lease's home node: this node's own where no other is the home node. `None` for a node whose record
     /// has not been read yet.
     pub fn url_of(&self, node: Option<Nonce>) -> Option<String> {
-        match node.filter(|node| !self.manager.world().is_own(*node)) {
+        match node.filter(|node| !self.manager.is_own(*node)) {
             None => Some(self.source.node.clone()),
-            Some(node) => self.manager.world().url_of(node).map(String::from),
+            Some(node) => self.manager.home(node).url.map(String::from),
         }
     }
 }

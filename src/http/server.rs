@@ -28,7 +28,7 @@ use super::{
     routes::routes,
 };
 use crate::{
-    actor::{Arbiters, claim_this_thread},
+    manager::{Arbiters, claim_this_thread},
     telemetry::ConnectionLines,
 };
 
@@ -70,9 +70,9 @@ impl Server {
         options: &ServerOptions,
     ) -> std::io::Result<Self> {
         let source = app.source.clone();
-        let world = Arc::downgrade(app.manager.world());
-        app.manager.world().bus.render_with(move |change| {
-            let setting = world.upgrade().map(|world| Setting::of(&world, change));
+        let manager = Arc::downgrade(&app.manager);
+        app.manager.render_with(move |change| {
+            let setting = manager.upgrade().map(|manager| Setting::of(&manager, change));
             render(&source, &setting.unwrap_or_else(Setting::unknown), change)
         });
         let app = web::Data::new(app);

@@ -2,7 +2,7 @@
 
 use futures_util::{StreamExt, stream};
 
-use super::{AdminError, Asked, Invalid, Manager, SessionView, Trouble};
+use super::{AdminError, Asked, CallError, Invalid, Manager, SessionView};
 use crate::{
     actor,
     clock::HashSet,
@@ -45,14 +45,12 @@ impl Manager {
     ) -> Result<u64, AdminError> {
         check_text("reason", &revoke.reason, MAX_REASON_BYTES)?;
         let answer = actor::revoke(&self.world.session_service, key, revoke, asked.into()).await;
-        let answer = answer.map_err(|why| self.unanswered(why))?;
-        match answer {
+        match self.answered(answer)? {
             Answer::Revoked(ends_in_ms) => Ok(ends_in_ms),
             Answer::NotHeld(view) => Err(AdminError::NotHeld(view)),
             Answer::Pinned(view) => Err(AdminError::Pinned(view)),
-            Answer::Elsewhere(node) => Err(self.elsewhere(node).into()),
-            Answer::Lapsed if self.is_draining() => Err(Trouble::Draining.into()),
-            other => Err(Trouble::of(other).into()),
+            Answer::Lapsed if self.is_draining() => Err(CallError::Draining.into()),
+            other => Err(CallError::of("revoke", other).into()),
         }
     }
 
@@ -94,7 +92,7 @@ impl Manager {
         let mut done = ForgottenKeys::default();
         let mut pages = Pages::of(&*self.world.store, prefix, PAGE).after(after);
         for _ in 0..FORGET_PAGES {
-            let page = pages.next().await.map_err(Trouble::Store)?;
+            let page = pages.next().await.map_err(CallError::Store)?;
             let Some(page) = page else { return Ok(done) };
             let keys = page.into_iter().filter(|(key, _)| !key.is_session());
             let each = keys.map(|(key, found)| self.forget_one(key, found, (reason, actor), asked));
@@ -125,12 +123,10 @@ impl Manager {
         match self.ask(key.as_str(), asked, || Request::Forget(reason.into(), actor.into())).await?
         {
             Answer::Done(_) => {}
-            Answer::NotForgotten(_) | Answer::KeptBySession(..) | Answer::Elsewhere(_) => {
-                return Ok(false);
-            }
-            other => return Err(Trouble::of(other).into()),
+            Answer::NotForgotten(_) => return Ok(false),
+            other => return Err(CallError::of("forget", other).into()),
         }
-        let found = self.world.store.read(&key).await.map_err(Trouble::Store)?;
+        let found = self.world.store.read(&key).await.map_err(CallError::Store)?;
         let record = found.and_then(|found| found.record.ok());
         if let Some(record) = record.filter(|record| record.state == State::Free) {
             self.world.forgotten.add(&key, record.seq, self.now());
@@ -178,7 +174,7 @@ impl Manager {
             Answer::Done(view) => Ok(*view),
             Answer::NotFencing(view) => Err(AdminError::NotFencing(view)),
             Answer::TooManyPins => Err(AdminError::TooManyPins),
-            other => Err(Trouble::of(other).into()),
+            other => Err(CallError::of("change a key", other).into()),
         }
     }
 
@@ -214,7 +210,7 @@ impl Manager {
             }
         }
         let mut pages = Pages::of(&*self.world.store, "", PAGE);
-        while let Some(page) = pages.next().await.map_err(Trouble::Store)? {
+        while let Some(page) = pages.next().await.map_err(CallError::Store)? {
             for (key, found) in &page {
                 let tenure = found.record.as_ref().ok().and_then(|record| record.tenure.as_ref());
                 let fits = |tenure: &&Tenure| {
@@ -243,8 +239,8 @@ impl Manager {
     ) -> Result<bool, AdminError> {
         match self.ask_to_drain(session.digest, session.spec.pool.as_deref(), actor, asked).await {
             Ok(answer) => Ok(matches!(answer, Answer::Done(_))),
-            Err(Trouble::Elsewhere(_)) => Ok(false),
-            Err(trouble) => Err(trouble.into()),
+            Err(CallError::Elsewhere(_)) => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -267,7 +263,7 @@ impl Manager {
         match self.revoke(key, order, asked).await {
             Ok(_) => drained.revoked += 1,
             Err(AdminError::Pinned(_)) => drained.pinned += 1,
-            Err(AdminError::NotHeld(_) | AdminError::Trouble(Trouble::Elsewhere(_))) => {}
+            Err(AdminError::NotHeld(_) | AdminError::Call(CallError::Elsewhere(_))) => {}
             Err(error) => return Err(error),
         }
         Ok(())
@@ -288,11 +284,10 @@ impl Manager {
         check_text("reason", reason, MAX_REASON_BYTES)?;
         let service = &self.world.session_service;
         let answer = actor::ask_handover(service, key, reason, actor, asked.into()).await;
-        match answer.map_err(|why| self.unanswered(why))? {
+        match self.answered(answer)? {
             Answer::Done(_) => Ok(()),
             Answer::NotHeld(view) => Err(AdminError::NotHeld(view)),
-            Answer::Elsewhere(node) => Err(self.elsewhere(node).into()),
-            other => Err(Trouble::of(other).into()),
+            other => Err(CallError::of("ask for a hand-over", other).into()),
         }
     }
 }

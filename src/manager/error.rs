@@ -1,8 +1,13 @@
-//! One error enum per operation. Each variant has what a person needs to act.
+//! The errors of the operations: one type for each family of them. Each family adds its own refusals to [`CallError`],
+//! which any operation can meet.
 
 use std::time::Duration;
 
-use crate::lease::{Answer, Lost, Nonce, Refusal, State, StoreError, View};
+use super::availability::Availability;
+use crate::{
+    actor::Share,
+    lease::{Answer, Lost, Nonce, Refusal, StoreError, View},
+};
 
 /// An argument that the interface does not permit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,169 +28,94 @@ pub struct Home {
     pub url: Option<Box<str>>,
 }
 
-/// What can go wrong with any operation without a mistake of the caller.
+/// What any operation can meet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum CallError {
+    /// An argument is out of bounds.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// Another, living node is the lease's home node. Ask there.
+    #[error("the lease has another home node{}", .0.url.as_deref().map(|url| format!(", {url}")).unwrap_or_default())]
+    Elsewhere(Home),
     /// Too many calls wait for the key.
     #[error("too many calls wait for this key")]
     Busy,
     /// All places for waiting callers at this coordinator are taken.
     #[error("all places for waiting callers at this coordinator are taken (limits.waiting_places)")]
     Crowded,
-    /// The key's record cannot be interpreted. The key counts as held by an unknown owner.
-    #[error("the record of this key cannot be interpreted: {0}")]
-    Quarantined(Box<str>),
-    /// The store did not accept the operation. Whether a write happened is unknown, unless the error says so.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The key's actor died too often lately. The key accepts no calls for this long.
-    #[error("the actor of this key failed repeatedly; it is started again in {0:?}")]
-    Resting(Duration),
-    /// The coordinator accepts no more work, or none yet.
-    #[error("this coordinator accepts no work: it is starting or stopping")]
-    Draining,
-    /// Another, living node is the lease's home node. Ask there.
-    #[error("the lease has another home node{}", .0.url.as_deref().map(|url| format!(", {url}")).unwrap_or_default())]
-    Elsewhere(Home),
-    /// This node could not renew its own record in the store, and may promise nothing.
-    #[error("this node could not renew its record in the store, and may promise nothing for now")]
-    Lapsed,
-    /// The store went backwards. Nothing is granted until an operator raises the epoch.
-    #[error("nothing is granted: the store went backwards, and its epoch has not been raised yet")]
-    Frozen,
     /// Another call with this request id is being served.
     #[error("another call with this request_id is being served")]
     InFlight,
+    /// The key's record cannot be interpreted. The key counts as held by an unknown owner.
+    #[error("the record of this key cannot be interpreted: {0}")]
+    Quarantined(Box<str>),
+    /// The key's actor died too often lately. The key accepts no calls for this long.
+    #[error("the actor of this key failed repeatedly; it is started again in {0:?}")]
+    Resting(Duration),
+    /// The store did not accept the operation. Whether a write happened is unknown, unless the error says so.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store went backwards. Nothing is granted until an operator raises the epoch.
+    #[error("nothing is granted: the store went backwards, and its epoch has not been raised yet")]
+    Frozen,
+    /// The coordinator accepts no more work, or none yet.
+    #[error("this coordinator accepts no work: it is starting or stopping")]
+    Draining,
+    /// This node could not renew its own record in the store, and may promise nothing.
+    #[error("this node could not renew its record in the store, and may promise nothing for now")]
+    Lapsed,
+    /// The protocol gave an answer that the operation does not expect: a fault of this program. Whether the operation
+    /// had an effect is unknown. The log names the answer.
+    #[error("a fault of the coordinator, which its log describes")]
+    Unexpected,
 }
 
-/// Why an acquire was not granted.
+/// Why nothing was acquired.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AcquireError {
-    /// Another owner holds the lease, this owner already holds it, or the request id was used before.
-    #[error("not granted: {0:?}")]
-    Refused(Refusal, Box<View>),
-    /// The session that was to keep the lease cannot be used.
+    /// The key, of which this is the view, or the request id of an acquire-any refuses.
+    #[error("not granted: {0}")]
+    Refused(Refusal, Option<Box<View>>),
+    /// None of an acquire-any's keys could be granted.
+    #[error("none of {} keys is available", .0.keys)]
+    NoneAvailable(Availability),
+    /// The session has its share of the pool, or none of the keys could be granted.
+    #[error("none of {} keys is available: the session has {} of its share of {}", .0.keys, .1.held, .1.share)]
+    NoneOfShare(Availability, Share),
+    /// The session that was to keep what is acquired cannot be used.
     #[error(transparent)]
-    Session(#[from] Box<SessionError>),
-    /// An argument is out of bounds.
+    Session(#[from] SessionError),
+    /// What any operation can meet.
     #[error(transparent)]
-    Invalid(#[from] Invalid),
-    /// The coordinator or its store is in trouble.
+    Call(#[from] CallError),
+}
+
+/// Why a holder's heartbeat, transfer or release was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HolderError {
+    /// The caller is no longer the holder.
+    #[error("the caller no longer holds the lease: {0}")]
+    Lost(Lost),
+    /// A session keeps the lease: only the session's heartbeat keeps it alive.
+    #[error("the session {0} keeps the lease: send the session's heartbeat")]
+    KeptBySession(Nonce),
+    /// Another owner holds the key that was to be released.
+    #[error("another owner holds the lease")]
+    NotHolder(Box<View>),
+    /// What any operation can meet.
     #[error(transparent)]
-    Trouble(#[from] Trouble),
+    Call(#[from] CallError),
 }
 
 /// Why a session was not made, kept or used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
     /// The session is over, or never existed.
-    #[error("the session is over: {0:?}")]
+    #[error("the session is over: {0}")]
     Lost(Lost),
-    /// An argument is out of bounds.
+    /// What any operation can meet.
     #[error(transparent)]
-    Invalid(#[from] Invalid),
-    /// The coordinator or its store is in trouble.
-    #[error(transparent)]
-    Trouble(#[from] Trouble),
-}
-
-/// How many of an acquire-any's keys were in each state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Availability {
-    /// Keys that were tried.
-    pub keys: usize,
-    /// Held by other owners.
-    pub held: usize,
-    /// Held by the caller's owner already.
-    pub held_by_you: usize,
-    /// Offered to another owner.
-    pub offered: usize,
-    /// Shut by a lock-delay.
-    pub cooling: usize,
-    /// Shut until a fence is confirmed.
-    pub fencing: usize,
-    /// The shortest time until one of these states ends, in milliseconds.
-    pub next_ms: Option<u64>,
-}
-
-impl Availability {
-    /// Adds the counts of other keys.
-    pub(super) fn and(self, other: Self) -> Self {
-        Self {
-            keys: self.keys + other.keys,
-            held: self.held + other.held,
-            held_by_you: self.held_by_you + other.held_by_you,
-            offered: self.offered + other.offered,
-            cooling: self.cooling + other.cooling,
-            fencing: self.fencing + other.fencing,
-            next_ms: self.next_ms.into_iter().chain(other.next_ms).min(),
-        }
-    }
-
-    pub(super) fn add(&mut self, why: Refusal, view: &View) {
-        match (why, view.state) {
-            (Refusal::HeldByYou, _) => self.held_by_you += 1,
-            (_, State::Offered) => self.offered += 1,
-            (Refusal::Cooling, _) => self.cooling += 1,
-            (Refusal::Fencing, _) => self.fencing += 1,
-            _ => self.held += 1,
-        }
-        self.next_ms = self.next_ms.into_iter().chain(view.expires_in_ms).min();
-    }
-}
-
-/// Why an acquire-any granted nothing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AcquireAnyError {
-    /// None of the keys could be granted.
-    #[error("none of {} keys is available", .0.keys)]
-    NoneAvailable(Availability),
-    /// The session has its share of the pool, or none of the keys could be granted.
-    #[error("none of {} keys is available: the session has {} of its share of {}", .0.keys, .1.held, .1.share)]
-    NoneOfShare(Availability, crate::actor::Share),
-    /// The request id was used with another request, or its grants have ended.
-    #[error("not granted: {0:?}")]
-    Refused(Refusal),
-    /// The session that was to keep the leases cannot be used.
-    #[error(transparent)]
-    Session(#[from] Box<SessionError>),
-    /// An argument is out of bounds.
-    #[error(transparent)]
-    Invalid(#[from] Invalid),
-    /// The coordinator or its store is in trouble.
-    #[error(transparent)]
-    Trouble(#[from] Trouble),
-}
-
-/// Why a heartbeat or a transfer was not accepted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HolderError {
-    /// The caller is no longer the holder.
-    #[error("the caller no longer holds the lease: {0:?}")]
-    Lost(Lost),
-    /// A session keeps the lease: only the session's heartbeat keeps it alive.
-    #[error("the session {0} keeps the lease: send the session's heartbeat")]
-    KeptBySession(Nonce),
-    /// An argument is out of bounds.
-    #[error(transparent)]
-    Invalid(#[from] Invalid),
-    /// The coordinator or its store is in trouble.
-    #[error(transparent)]
-    Trouble(#[from] Trouble),
-}
-
-/// Why a release was not accepted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReleaseError {
-    /// Another owner holds the key.
-    #[error("another owner holds the lease")]
-    NotHolder(Box<View>),
-    /// An argument is out of bounds.
-    #[error(transparent)]
-    Invalid(#[from] Invalid),
-    /// The coordinator or its store is in trouble.
-    #[error(transparent)]
-    Trouble(#[from] Trouble),
+    Call(#[from] CallError),
 }
 
 /// Why an administrator's order was not carried out.
@@ -203,74 +133,118 @@ pub enum AdminError {
     /// The key has the highest number of pins.
     #[error("the key has {} pins, which is the limit", crate::lease::MAX_PINS)]
     TooManyPins,
-    /// An argument is out of bounds.
+    /// What any operation can meet.
     #[error(transparent)]
-    Invalid(#[from] Invalid),
-    /// The coordinator or its store is in trouble.
-    #[error(transparent)]
-    Trouble(#[from] Trouble),
+    Call(#[from] CallError),
 }
 
-/// Errors that may name another home node.
-pub trait Elsewhere {
-    /// The other home node.
-    fn home(&self) -> Option<&Home>;
+/// Lets `?` turn an invalid argument into the error of each family.
+macro_rules! from_invalid {
+    ($($family:ident),*) => {$(
+        impl From<Invalid> for $family {
+            fn from(invalid: Invalid) -> Self {
+                Self::Call(CallError::Invalid(invalid))
+            }
+        }
+    )*};
 }
 
-impl Elsewhere for Trouble {
-    fn home(&self) -> Option<&Home> {
-        match self {
-            Self::Elsewhere(home) => Some(home),
-            _ => None,
+from_invalid!(AcquireError, HolderError, SessionError, AdminError);
+
+/// A session is a lease of its own, which its holder keeps and releases.
+impl From<HolderError> for SessionError {
+    fn from(error: HolderError) -> Self {
+        match error {
+            HolderError::Lost(lost) => Self::Lost(lost),
+            HolderError::KeptBySession(_) | HolderError::NotHolder(_) => {
+                Self::Lost(Lost::UnknownLease)
+            }
+            HolderError::Call(error) => Self::Call(error),
         }
     }
 }
 
-impl Elsewhere for HolderError {
-    fn home(&self) -> Option<&Home> {
-        match self {
-            Self::Trouble(trouble) => trouble.home(),
-            _ => None,
-        }
-    }
-}
-
-impl Elsewhere for SessionError {
-    fn home(&self) -> Option<&Home> {
-        match self {
-            Self::Trouble(trouble) => trouble.home(),
-            _ => None,
-        }
-    }
-}
-
-impl Elsewhere for ReleaseError {
-    fn home(&self) -> Option<&Home> {
-        match self {
-            Self::Trouble(trouble) => trouble.home(),
-            _ => None,
-        }
-    }
-}
-
-impl Trouble {
+impl CallError {
     /// Whether the outcome of the call is unknown: it may have been granted what it asked for, or may be yet.
     pub(super) fn is_in_doubt(&self) -> bool {
-        matches!(self, Self::Store(StoreError::Unavailable(_)) | Self::Lapsed | Self::Resting(_))
+        let unavailable = matches!(self, Self::Store(StoreError::Unavailable(_)));
+        unavailable || matches!(self, Self::Lapsed | Self::Resting(_) | Self::Unexpected)
     }
 
-    /// Converts an answer that no operation expects into the coordinator's state that it shows.
-    pub(super) fn of(answer: Answer) -> Self {
+    /// What an answer says that is none of the operation's own.
+    pub(super) fn of(operation: &'static str, answer: Answer) -> Self {
         match answer {
             Answer::Busy => Self::Busy,
             Answer::Quarantined(why) => Self::Quarantined(why),
             Answer::Store(error) => Self::Store(error),
             Answer::Lapsed => Self::Lapsed,
             Answer::Frozen => Self::Frozen,
-            other => {
-                debug_assert!(false, "the protocol does not answer this call with {other:?}");
-                Self::Busy
+            unexpected => {
+                let answer = name_of(&unexpected);
+                tracing::error!(operation, answer, "the protocol gave an unexpected answer");
+                Self::Unexpected
             }
         }
+    }
+}
+
+/// The name of an answer, without its content: values and names of owners do not belong in this log.
+fn name_of(answer: &Answer) -> String {
+    format!("{answer:?}").chars().take_while(char::is_ascii_alphanumeric).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tracing::{Event, Level, Subscriber};
+    use tracing_subscriber::{Layer, layer::Context, prelude::*};
+
+    use super::*;
+
+    /// Keeps the levels of what is logged.
+    struct Levels(Arc<Mutex<Vec<Level>>>);
+
+    impl<S: Subscriber> Layer<S> for Levels {
+        fn on_event(&self, line: &Event<'_>, _: Context<'_, S>) {
+            self.0.lock().expect("no panic").push(*line.metadata().level());
+        }
+    }
+
+    fn of_heartbeat(answer: Answer) -> (CallError, Vec<Level>) {
+        let levels = Arc::default();
+        let logs = tracing_subscriber::registry().with(Levels(Arc::clone(&levels)));
+        let error = tracing::subscriber::with_default(logs, || CallError::of("heartbeat", answer));
+        let levels = levels.lock().expect("no panic").clone();
+        (error, levels)
+    }
+
+    #[test]
+    fn an_answer_that_no_operation_expects_is_a_fault() {
+        for answer in [Answer::TooManyPins, Answer::Released(true), Answer::Revoked(7)] {
+            assert_eq!(of_heartbeat(answer), (CallError::Unexpected, vec![Level::ERROR]));
+        }
+    }
+
+    #[test]
+    fn an_answer_that_any_operation_can_meet_says_what_it_met() {
+        let full = StoreError::Full("7 bytes".into());
+        let met = [
+            (Answer::Busy, CallError::Busy),
+            (Answer::Lapsed, CallError::Lapsed),
+            (Answer::Frozen, CallError::Frozen),
+            (Answer::Store(full.clone()), CallError::Store(full)),
+        ];
+        for (answer, error) in met {
+            assert_eq!(of_heartbeat(answer), (error, Vec::new()));
+        }
+    }
+
+    #[test]
+    fn a_fault_is_logged_without_the_content_of_the_answer() {
+        let alive =
+            Answer::Alive { token: crate::lease::Token(7), valid_for_ms: 1, revived: false };
+        assert_eq!(name_of(&alive), "Alive");
+        assert_eq!(name_of(&Answer::Released(true)), "Released");
     }
 }

@@ -2,7 +2,11 @@
 
 use futures_util::{StreamExt, future::join_all, stream};
 
-use super::{Asked, HolderError, Manager, ReleaseError, Trouble, check_value};
+use super::{
+    Asked, Manager,
+    checks::check_value,
+    error::{CallError, HolderError},
+};
 use crate::{
     lease::{Answer, Heartbeat, LeaseId, Release, Request, Transfer, View},
     telemetry::HeartbeatOutcome,
@@ -34,22 +38,25 @@ impl Manager {
             self.check_ttl(key, "ttl_ms", ttl_ms)?;
         }
         check_value(beat.value.as_deref())?;
-        let (outcome, result) =
-            match self.ask(key, asked.into(), || Request::Heartbeat(beat.clone())).await {
-                Ok(Answer::Alive { token, valid_for_ms, revived }) => {
-                    let outcome =
-                        if revived { HeartbeatOutcome::Revived } else { HeartbeatOutcome::Alive };
-                    (outcome, Ok(Alive { token, valid_for_ms, revived }))
-                }
-                Ok(Answer::KeptBySession(session, _)) => {
-                    (HeartbeatOutcome::Error, Err(HolderError::KeptBySession(session)))
-                }
-                Ok(Answer::Lost(lost)) => (HeartbeatOutcome::Lost, Err(HolderError::Lost(lost))),
-                Ok(other) => (HeartbeatOutcome::Error, Err(Trouble::of(other).into())),
-                Err(trouble) => (HeartbeatOutcome::Error, Err(trouble.into())),
-            };
-        self.world.rules().of(key).1.heartbeat(outcome);
+        let result = self.keep_alive(key, &beat, asked.into()).await;
+        self.world.rules().of(key).1.heartbeat(outcome(&result));
         result
+    }
+
+    async fn keep_alive(
+        &self,
+        key: &str,
+        beat: &Heartbeat,
+        asked: Asked,
+    ) -> Result<Alive, HolderError> {
+        match self.ask(key, asked, || Request::Heartbeat(beat.clone())).await? {
+            Answer::Alive { token, valid_for_ms, revived } => {
+                Ok(Alive { token, valid_for_ms, revived })
+            }
+            Answer::Lost(lost) => Err(HolderError::Lost(lost)),
+            Answer::KeptBySession(session, _) => Err(HolderError::KeptBySession(session)),
+            other => Err(CallError::of("heartbeat", other).into()),
+        }
     }
 
     /// Keeps many leases alive. Returns one result for each, in order.
@@ -66,18 +73,18 @@ impl Manager {
     /// Releases a lease. `Ok(false)`: the tenure was already over.
     ///
     /// # Errors
-    /// [`ReleaseError`].
+    /// [`HolderError`].
     pub async fn release(
         &self,
         key: &str,
         release: Release,
         asked: impl Into<Asked>,
-    ) -> Result<bool, ReleaseError> {
+    ) -> Result<bool, HolderError> {
         check_value(release.value.as_deref())?;
         match self.ask(key, asked.into(), || Request::Release(release.clone())).await? {
             Answer::Released(released) => Ok(released),
-            Answer::NotHolder(view) => Err(ReleaseError::NotHolder(view)),
-            other => Err(Trouble::of(other).into()),
+            Answer::NotHolder(view) => Err(HolderError::NotHolder(view)),
+            other => Err(CallError::of("release", other).into()),
         }
     }
 
@@ -86,7 +93,7 @@ impl Manager {
         &self,
         leases: impl Iterator<Item = (&'a str, LeaseId)>,
         asked: impl Into<Asked>,
-    ) -> Vec<Result<bool, ReleaseError>> {
+    ) -> Vec<Result<bool, HolderError>> {
         let release = |lease_id| Release { lease_id, value: None };
         let asked = asked.into();
         let releases = leases.map(|(key, id)| self.release(key, release(id), asked));
@@ -111,7 +118,16 @@ impl Manager {
         match self.ask(key, asked.into(), make).await? {
             Answer::Done(view) => Ok(*view),
             Answer::Lost(lost) => Err(HolderError::Lost(lost)),
-            other => Err(Trouble::of(other).into()),
+            other => Err(CallError::of("transfer", other).into()),
         }
+    }
+}
+
+fn outcome(result: &Result<Alive, HolderError>) -> HeartbeatOutcome {
+    match result {
+        Ok(alive) if alive.revived => HeartbeatOutcome::Revived,
+        Ok(_) => HeartbeatOutcome::Alive,
+        Err(HolderError::Lost(_)) => HeartbeatOutcome::Lost,
+        Err(_) => HeartbeatOutcome::Error,
     }
 }

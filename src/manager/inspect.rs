@@ -1,14 +1,17 @@
 //! Read-only operations: they start no actor and write nothing.
 
-use super::{Manager, Trouble};
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use super::{CallError, Manager};
 use crate::{
-    actor::{Subscriber, TooManySubscribers},
     lease::{Answer, Key, Nonce, Owner, Record, Request, State, Token, View},
-    store::{Found, Gate, Health, History, Position, Range, StoreError},
+    store::{Found, Gate, Health, Range, StoreError},
 };
 
 /// How many keys are read at a time. Between two pages the worker serves other calls.
 const PAGE: usize = 256;
+/// How many views are requested at a time.
+pub(super) const VIEWS_AT_ONCE: usize = 64;
 /// The highest number of keys that one listing reads before it returns what it has.
 const SCAN_MAX: usize = 100_000;
 
@@ -44,8 +47,8 @@ impl Manager {
     /// The public view of a key, whether or not it has a record.
     ///
     /// # Errors
-    /// [`Trouble`] when the store cannot be read.
-    pub async fn view(&self, key: &Key) -> Result<View, Trouble> {
+    /// [`CallError`] when the store cannot be read.
+    pub async fn view(&self, key: &Key) -> Result<View, CallError> {
         if self.world.registry.contains(key.as_str()) {
             let view = self.ask_view(key).await?;
             if self.knows(&view) {
@@ -68,14 +71,20 @@ impl Manager {
         self.node.is_none() || home
     }
 
-    pub(super) async fn ask_view(&self, key: &Key) -> Result<View, Trouble> {
+    pub(super) async fn ask_view(&self, key: &Key) -> Result<View, CallError> {
         match self.ask(key.as_str(), self.now().into(), || Request::View).await? {
             Answer::Viewed(view) => Ok(*view),
-            other => Err(Trouble::of(other)),
+            other => Err(CallError::of("view", other)),
         }
     }
 
-    pub(super) async fn view_found(&self, key: &Key, found: Found) -> Result<View, Trouble> {
+    /// The public views of some keys, in their order.
+    pub(super) async fn views(&self, keys: &[Key]) -> Result<Vec<View>, CallError> {
+        let views = stream::iter(keys.iter().map(|key| self.view(key))).buffered(VIEWS_AT_ONCE);
+        views.try_collect().await
+    }
+
+    pub(super) async fn view_found(&self, key: &Key, found: Found) -> Result<View, CallError> {
         if self.world.registry.contains(key.as_str()) {
             let view = self.ask_view(key).await?;
             if self.knows(&view) {
@@ -88,8 +97,8 @@ impl Manager {
     /// Whether `token` belongs to the present holder.
     ///
     /// # Errors
-    /// [`Trouble`] when the store cannot be read.
-    pub async fn check(&self, key: &Key, token: Token) -> Result<(bool, View), Trouble> {
+    /// [`CallError`] when the store cannot be read.
+    pub async fn check(&self, key: &Key, token: Token) -> Result<(bool, View), CallError> {
         let view = self.view(key).await?;
         Ok((view.state == State::Held && view.token == token, view))
     }
@@ -98,8 +107,8 @@ impl Manager {
     /// while the key is held (§8). The condition is `None` where [`Self::check`] is the only way.
     ///
     /// # Errors
-    /// [`Trouble`] when the store cannot be read.
-    pub async fn gated(&self, key: &Key) -> Result<(View, Option<Gate>), Trouble> {
+    /// [`CallError`] when the store cannot be read.
+    pub async fn gated(&self, key: &Key) -> Result<(View, Option<Gate>), CallError> {
         let found = self.world.store.read(key).await?;
         let view = self.world.view_of(key, found.clone());
         let held = found.filter(|_| view.state == State::Held && !view.quarantined);
@@ -110,8 +119,8 @@ impl Manager {
     /// A page of leases. It may have fewer leases than `limit` and still have a `next`.
     ///
     /// # Errors
-    /// [`Trouble`] when the store cannot be read.
-    pub async fn list(&self, filter: &Filter) -> Result<Listing, Trouble> {
+    /// [`CallError`] when the store cannot be read.
+    pub async fn list(&self, filter: &Filter) -> Result<Listing, CallError> {
         let mut listing = Listing::default();
         let mut scan = self.scan(filter.pool.clone(), &filter.prefix, filter.after.clone());
         while scan.looked_at < SCAN_MAX {
@@ -203,34 +212,6 @@ impl Manager {
         }
         ranges.reverse();
         Scan { pool, ranges, after, looked_at: 0 }
-    }
-
-    /// Subscribes to the ownership changes from now on.
-    ///
-    /// # Errors
-    /// [`TooManySubscribers`].
-    pub fn subscribe(&self) -> Result<Subscriber, TooManySubscribers> {
-        self.world.bus.subscribe()
-    }
-
-    /// The position of the latest ownership change.
-    #[must_use]
-    pub fn latest(&self) -> Position {
-        self.world.store.latest()
-    }
-
-    /// The position after which the store still has every ownership change.
-    #[must_use]
-    pub fn earliest(&self) -> Position {
-        self.world.store.earliest()
-    }
-
-    /// Ownership changes after a position.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn history(&self, after: Position, limit: usize) -> Result<History, StoreError> {
-        self.world.store.history(after, limit).await
     }
 
     /// Why this coordinator should get no traffic now. Empty if it should.

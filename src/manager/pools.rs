@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Invalid, Manager, Trouble};
+use super::{CallError, Invalid, Manager};
 use crate::{actor::PoolView, lease::Key};
 
 /// A pool that a policy names.
@@ -24,11 +24,23 @@ impl Manager {
         self.world.rules().pools().into_iter().collect()
     }
 
+    /// The pool of a key.
+    #[must_use]
+    pub fn pool_of(&self, key: &str) -> Arc<str> {
+        self.world.pool_of(key)
+    }
+
+    /// Whether a key belongs to a pool.
+    #[must_use]
+    pub fn is_in_pool(&self, key: &str, pool: &str) -> bool {
+        self.world.rules().is_of(key, pool)
+    }
+
     /// Every pool that a policy names.
     ///
     /// # Errors
-    /// [`Trouble`] when the store cannot be read.
-    pub async fn pools(&self) -> Result<Vec<PoolShown>, Trouble> {
+    /// [`CallError`] when the store cannot be read.
+    pub async fn pools(&self) -> Result<Vec<PoolShown>, CallError> {
         let mut pools = Vec::new();
         for name in self.pool_names() {
             pools.extend(self.pool(&name).await?);
@@ -39,8 +51,8 @@ impl Manager {
     /// The pool with this name. `None` if no policy names it.
     ///
     /// # Errors
-    /// [`Trouble`] when the store cannot be read.
-    pub async fn pool(&self, name: &str) -> Result<Option<PoolShown>, Trouble> {
+    /// [`CallError`] when the store cannot be read.
+    pub async fn pool(&self, name: &str) -> Result<Option<PoolShown>, CallError> {
         let Some(pool) = self.pool_names().into_iter().find(|pool| **pool == *name) else {
             return Ok(None);
         };

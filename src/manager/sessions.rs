@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use super::{
-    AcquireOne, Asked, HolderError, Invalid, MAX_VALUE_BYTES, Manager, Trouble, error::SessionError,
+    Manager,
+    checks::MAX_VALUE_BYTES,
+    error::{CallError, Invalid, SessionError},
 };
 use crate::{
-    actor::{Session, ask_to_drain},
+    actor::{Asked, Session, ask_to_drain},
     lease::{
-        Answer, Bond, Heartbeat, Holdings, Key, Lost, Nonce, Owner, Release, SessionId,
+        Acquire, Answer, Bond, Heartbeat, Holdings, Key, Lost, Nonce, Owner, Release, SessionId,
         SessionSpec, State, Token, View,
     },
     store::Pages,
@@ -81,30 +83,41 @@ impl Manager {
         spec: SessionSpec,
         asked: impl Into<Asked>,
     ) -> Result<Opened, SessionError> {
+        self.check_spec(&spec)?;
+        let digest = self.world.entropy.nonce();
+        let key = Key::of_session(digest);
+        self.check_ttl(key.as_str(), "ttl_ms", ttl_ms)?;
+        let request = self.request(owner, ttl_ms);
+        let acquire = Acquire { spec: Some(Box::new(spec.clone())), ..request };
+        let grant = match self.ask_to_own(&key, acquire, asked.into()).await? {
+            Answer::Granted(grant) => *grant,
+            Answer::Refused(..) => return Err(SessionError::Lost(Lost::UnknownLease)),
+            other => return Err(CallError::of("open a session", other).into()),
+        };
+        self.world.metrics.sessions_opened.increment(1);
+        let id = SessionId { digest, proof: grant.lease_id };
+        let holdings = Some(Holdings { count: 0, digest: 0 });
+        let session = SessionView { digest, view: grant.view, spec, holdings };
+        Ok(Opened { id, valid_for_ms: grant.valid_for_ms, session })
+    }
+
+    fn check_spec(&self, spec: &SessionSpec) -> Result<(), Invalid> {
         if let Some(pool) = &spec.pool {
             self.check_pool(pool)?;
         }
         let (weight, most) = (spec.weight, self.limits.weight);
         if !(1..=most).contains(&weight) {
             let detail = format!("is {weight}; it must be from 1 to {most} (limits.weight)");
-            return Err(Invalid { field: "weight", detail }.into());
+            return Err(Invalid { field: "weight", detail });
         }
-        let digest = self.world.entropy.nonce();
         let bytes = spec.stored_bytes();
         if bytes > MAX_VALUE_BYTES {
             let detail = format!(
                 "and the other fields need {bytes} bytes; at most {MAX_VALUE_BYTES} are allowed"
             );
-            return Err(Invalid { field: "checks", detail }.into());
+            return Err(Invalid { field: "checks", detail });
         }
-        let one = AcquireOne::new(Key::of_session(digest), owner.clone(), ttl_ms);
-        let grant = self.acquire_session(&one, &spec, asked.into()).await;
-        let grant = grant.map_err(SessionError::of_acquire)?;
-        self.world.metrics.sessions_opened.increment(1);
-        let id = SessionId { digest, proof: grant.lease_id };
-        let holdings = Some(Holdings { count: 0, digest: 0 });
-        let session = SessionView { digest, view: grant.view, spec, holdings };
-        Ok(Opened { id, valid_for_ms: grant.valid_for_ms, session })
+        Ok(())
     }
 
     /// Keeps a session, and with it all its leases.
@@ -154,7 +167,7 @@ impl Manager {
         match self.ask_to_drain(id.digest, pool, owner, asked).await? {
             Answer::Done(_) => {}
             Answer::NotHeld(_) => return Err(SessionError::Lost(Lost::UnknownLease)),
-            other => return Err(Trouble::of(other).into()),
+            other => return Err(CallError::of("drain a session", other).into()),
         }
         let of_session = Key::of_session(id.digest);
         let left = self.world.sessions.handovers.left_ms(&of_session, self.now());
@@ -167,12 +180,9 @@ impl Manager {
         pool: Option<&str>,
         actor: &str,
         asked: Asked,
-    ) -> Result<Answer, Trouble> {
-        let answer = ask_to_drain(&self.world.session_service, session, pool, actor, asked).await;
-        match answer.map_err(|why| self.unanswered(why))? {
-            Answer::Elsewhere(node) => Err(self.elsewhere(node)),
-            answer => Ok(answer),
-        }
+    ) -> Result<Answer, CallError> {
+        let service = &self.world.session_service;
+        self.answered(ask_to_drain(service, session, pool, actor, asked).await)
     }
 
     /// Absorbs one heartbeat of a session whose home node is this one.
@@ -193,10 +203,10 @@ impl Manager {
             tokio::time::sleep(ARRIVAL).await;
             session = self.world.sessions.get(id.digest);
         }
-        let session = session.ok_or(SessionError::Trouble(Trouble::Busy))?;
+        let session = session.ok_or(CallError::Busy)?;
         // Nothing may be promised before it is known which of its leases were revoked at a dead home node.
         if !session.surveyed().await {
-            return Err(SessionError::Trouble(Trouble::Busy));
+            return Err(CallError::Busy.into());
         }
         Ok((session, alive.valid_for_ms))
     }
@@ -222,14 +232,14 @@ impl Manager {
     ) -> Result<bool, SessionError> {
         let release = Release { lease_id: id.proof, value: None };
         let key = Key::of_session(id.digest);
-        self.release(key.as_str(), release, asked).await.map_err(SessionError::of_release)
+        Ok(self.release(key.as_str(), release, asked).await?)
     }
 
     /// The public view of a session. `None` if it is over or never existed.
     ///
     /// # Errors
-    /// [`Trouble`] when the store cannot be read.
-    pub async fn session(&self, digest: Nonce) -> Result<Option<SessionView>, Trouble> {
+    /// [`CallError`] when the store cannot be read.
+    pub async fn session(&self, digest: Nonce) -> Result<Option<SessionView>, CallError> {
         let view = self.view(&Key::of_session(digest)).await?;
         Ok(self.shown(digest, view))
     }
@@ -247,13 +257,13 @@ impl Manager {
     /// A page of living sessions, in the order of their digests.
     ///
     /// # Errors
-    /// [`Trouble`] when the store cannot be read.
+    /// [`CallError`] when the store cannot be read.
     pub async fn sessions(
         &self,
         owner: Option<&Owner>,
         after: Option<Nonce>,
         limit: usize,
-    ) -> Result<(Vec<SessionView>, Option<Nonce>), Trouble> {
+    ) -> Result<(Vec<SessionView>, Option<Nonce>), CallError> {
         let after = after.map(|digest| Key::of_session(digest).as_str().to_owned());
         let mut pages = Pages::of(&*self.world.store, Key::session_prefix(), PAGE).after(after);
         let mut listed = Vec::new();
@@ -287,36 +297,6 @@ impl Manager {
         let SessionSpec { behavior, lock_delay_ms, .. } = session.spec;
         let bond = Bond { session: id.digest, lock_delay_ms, behavior };
         Ok((bond, session.ttl_ms))
-    }
-}
-
-impl SessionError {
-    fn of_acquire(error: super::AcquireError) -> Self {
-        match error {
-            super::AcquireError::Invalid(invalid) => Self::Invalid(invalid),
-            super::AcquireError::Trouble(trouble) => Self::Trouble(trouble),
-            super::AcquireError::Session(error) => *error,
-            super::AcquireError::Refused(..) => Self::Lost(Lost::UnknownLease),
-        }
-    }
-
-    fn of_release(error: super::ReleaseError) -> Self {
-        match error {
-            super::ReleaseError::Invalid(invalid) => Self::Invalid(invalid),
-            super::ReleaseError::Trouble(trouble) => Self::Trouble(trouble),
-            super::ReleaseError::NotHolder(_) => Self::Lost(Lost::UnknownLease),
-        }
-    }
-}
-
-impl From<HolderError> for SessionError {
-    fn from(error: HolderError) -> Self {
-        match error {
-            HolderError::Lost(lost) => Self::Lost(lost),
-            HolderError::Invalid(invalid) => Self::Invalid(invalid),
-            HolderError::Trouble(trouble) => Self::Trouble(trouble),
-            HolderError::KeptBySession(_) => Self::Lost(Lost::UnknownLease),
-        }
     }
 }
 

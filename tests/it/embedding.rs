@@ -95,7 +95,9 @@ async fn what_was_granted_survives_a_stop_and_a_waiter_is_served_on_any_runtime(
 
     let tenure = Tenure::start(settings(dir.path())).await.expect("it starts again");
     let refused = tenure.acquire(&one("job", "w2", 30_000), tenure.now()).await;
-    let Err(AcquireError::Refused(Refusal::Held, view)) = refused else { panic!("{refused:?}") };
+    let Err(AcquireError::Refused(Refusal::Held, Some(view))) = refused else {
+        panic!("{refused:?}")
+    };
     assert_eq!(
         (view.token, view.owner.as_ref().map(Owner::as_str)),
         (first.view.token, Some("w1"))

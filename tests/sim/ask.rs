@@ -3,8 +3,8 @@
 use tenure::{
     lease::{Grant, Heartbeat, Key, Owner, Release, Revoke, SessionId, SessionSpec, Transfer},
     manager::{
-        AcquireAny, AcquireAnyError, AcquireError, AcquireOne, AdminError, Alive, Asked, Elsewhere,
-        HolderError, Home, Manager, ReleaseError, SessionAlive, SessionError, Trouble,
+        AcquireAny, AcquireError, AcquireOne, AdminError, Alive, Asked, CallError, HolderError,
+        Home, Manager, SessionAlive, SessionError,
     },
 };
 
@@ -59,9 +59,15 @@ pub struct Problem {
     pub got: Got,
 }
 
-impl From<Trouble> for Problem {
-    fn from(trouble: Trouble) -> Self {
-        Self { home: trouble.home().cloned(), got: Got::Later(trouble.to_string()) }
+impl From<CallError> for Problem {
+    fn from(error: CallError) -> Self {
+        assert_ne!(error, CallError::Unexpected, "no operation gets an answer that it cannot use");
+        let got = match error {
+            CallError::Invalid(_) => Got::No(error.to_string()),
+            _ => Got::Later(error.to_string()),
+        };
+        let home = if let CallError::Elsewhere(home) = error { Some(home) } else { None };
+        Self { home, got }
     }
 }
 
@@ -72,26 +78,10 @@ fn no(error: &dyn std::fmt::Display) -> Problem {
 impl From<AcquireError> for Problem {
     fn from(error: AcquireError) -> Self {
         match error {
-            AcquireError::Session(error) => (*error).into(),
-            AcquireError::Trouble(trouble) => trouble.into(),
-            error => no(&refusal(&error)),
-        }
-    }
-}
-
-/// Without the view: histories are to be read.
-fn refusal(error: &AcquireError) -> String {
-    match error {
-        AcquireError::Refused(why, _) => format!("{why:?}"),
-        error => error.to_string(),
-    }
-}
-
-impl From<AcquireAnyError> for Problem {
-    fn from(error: AcquireAnyError) -> Self {
-        match error {
-            AcquireAnyError::Session(error) => (*error).into(),
-            AcquireAnyError::Trouble(trouble) => trouble.into(),
+            AcquireError::Session(error) => error.into(),
+            AcquireError::Call(error) => error.into(),
+            // Without the view: histories are to be read.
+            AcquireError::Refused(why, _) => no(&format!("{why:?}")),
             error => no(&error),
         }
     }
@@ -103,8 +93,7 @@ impl From<SessionError> for Problem {
             SessionError::Lost(lost) => {
                 Self { home: None, got: Got::Lost(format!("session: {lost:?}")) }
             }
-            SessionError::Trouble(trouble) => trouble.into(),
-            error => no(&error),
+            SessionError::Call(error) => error.into(),
         }
     }
 }
@@ -113,17 +102,9 @@ impl From<HolderError> for Problem {
     fn from(error: HolderError) -> Self {
         match error {
             HolderError::Lost(lost) => Self { home: None, got: Got::Lost(format!("{lost:?}")) },
-            HolderError::Trouble(trouble) => trouble.into(),
+            HolderError::NotHolder(_) => Self { home: None, got: Got::Lost(error.to_string()) },
+            HolderError::Call(error) => error.into(),
             error => no(&error),
-        }
-    }
-}
-
-impl From<ReleaseError> for Problem {
-    fn from(error: ReleaseError) -> Self {
-        match error {
-            ReleaseError::Trouble(trouble) => trouble.into(),
-            error => Self { home: None, got: Got::Lost(error.to_string()) },
         }
     }
 }
@@ -131,7 +112,7 @@ impl From<ReleaseError> for Problem {
 impl From<AdminError> for Problem {
     fn from(error: AdminError) -> Self {
         match error {
-            AdminError::Trouble(trouble) => trouble.into(),
+            AdminError::Call(error) => error.into(),
             error => no(&error),
         }
     }

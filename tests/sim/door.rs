@@ -6,8 +6,7 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 use tenure::{
     lease::{Key, Moment},
     manager::{
-        AcquireAny, AcquireAnyError, AcquireError, AcquireOne, Asked, Elsewhere, Home, Manager,
-        Trouble,
+        AcquireAny, AcquireError, AcquireOne, Asked, CallError, Home, Manager, SessionError,
     },
 };
 
@@ -102,7 +101,7 @@ impl Door {
                 Ok(grant) => return Got::Grants(vec![(one.key.clone(), grant)]),
                 Err(error) => error,
             };
-            let by_lease = matches!(error, AcquireError::Trouble(Trouble::Elsewhere(_)));
+            let by_lease = matches!(error, AcquireError::Call(CallError::Elsewhere(_)));
             let problem = Problem::from(error);
             let Some(home) = problem.home.filter(|_| !asked.owner_unreachable) else {
                 // The home may have granted it, and its answer was lost.
@@ -185,13 +184,10 @@ impl Door {
             return Ok(self.relay(&server, &ask).await.unwrap_or_else(unreachable));
         }
         let taken = match manager.acquire_any(any, received).await {
-            Err(AcquireAnyError::Session(error)) if !forwarded && error.home().is_some() => {
-                let home = error.home().cloned();
-                let relayed = match &home {
-                    Some(home) => self.relay(home, &ask).await,
-                    None => None,
-                };
-                return Ok(relayed.unwrap_or_else(unreachable));
+            Err(AcquireError::Session(SessionError::Call(CallError::Elsewhere(home))))
+                if !forwarded =>
+            {
+                return Ok(self.relay(&home, &ask).await.unwrap_or_else(unreachable));
             }
             taken => taken?,
         };
@@ -216,13 +212,13 @@ impl Door {
         for home in homes.into_values() {
             match self.relay(home, &Ask::Part(any.clone())).await {
                 Some(Got::Grants(part)) => grants.extend(part),
-                _ => return Err(Trouble::Elsewhere(home.clone()).into()),
+                _ => return Err(CallError::Elsewhere(home.clone()).into()),
             }
         }
         for (key, home) in &elsewhere {
             let known = grants.iter().any(|(found, _)| found == key);
             if !known && self.manager.stands(key, id).await? {
-                return Err(Trouble::Elsewhere(home.clone()).into());
+                return Err(CallError::Elsewhere(home.clone()).into());
             }
         }
         if grants.is_empty() {

@@ -6,13 +6,13 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::{
-    actor::Coordinator,
     clock::rfc3339,
     http::{
         answer::Problem,
         app::{App, Source},
     },
     lease::{DEFAULT_POOL, Revision},
+    manager::Manager,
     store::{Committed, Position},
 };
 
@@ -131,10 +131,10 @@ pub struct Setting {
 
 impl Setting {
     /// The setting as the node knows it now.
-    pub fn of(world: &Coordinator, committed: &Committed) -> Self {
+    pub fn of(manager: &Manager, committed: &Committed) -> Self {
         Self {
-            writer: (!world.is_own(committed.node)).then(|| world.url_of(committed.node)),
-            pool: world.pool_of(committed.key.as_str()),
+            writer: (!manager.is_own(committed.node)).then(|| manager.home(committed.node).url),
+            pool: manager.pool_of(committed.key.as_str()),
         }
     }
 

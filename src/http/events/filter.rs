@@ -1,8 +1,7 @@
 //! Selects the events that a subscriber wants.
 
 use crate::{
-    actor::Coordinator, api::EventsQuery, http::answer::Problem, lease::ChangeKind,
-    store::Committed,
+    api::EventsQuery, http::answer::Problem, lease::ChangeKind, manager::Manager, store::Committed,
 };
 
 /// The events that a subscriber wants.
@@ -29,7 +28,7 @@ impl Filter {
     }
 
     /// Whether the subscriber gets this change.
-    pub fn wants(&self, world: &Coordinator, committed: &Committed) -> bool {
+    pub fn wants(&self, manager: &Manager, committed: &Committed) -> bool {
         if committed.key.is_session() {
             return false;
         }
@@ -42,7 +41,7 @@ impl Filter {
         let key = committed.key.as_str();
         owner_fits
             && key.starts_with(&self.prefix)
-            && self.pool.as_deref().is_none_or(|pool| world.rules().is_of(key, pool))
+            && self.pool.as_deref().is_none_or(|pool| manager.is_in_pool(key, pool))
             && self.types.as_ref().is_none_or(|types| types.contains(&change.kind))
     }
 }

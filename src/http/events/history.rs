@@ -91,9 +91,9 @@ async fn walk(
             History::Changes(changes) => {
                 for committed in changes {
                     position = committed.position;
-                    let world = app.manager.world();
-                    if filter.wants(world, &committed) {
-                        room = take(Told::Event(&Setting::of(world, &committed), &committed));
+                    if filter.wants(&app.manager, &committed) {
+                        let setting = Setting::of(&app.manager, &committed);
+                        room = take(Told::Event(&setting, &committed));
                     }
                 }
             }

@@ -16,11 +16,10 @@ use super::{
     history::{Piece, next_page, next_piece},
 };
 use crate::{
-    actor::{Heard, Published, Subscriber},
     api::{EventsPage, limits::MAX_POLL_MS},
     http::{answer::Problem, app::App, door::Waiting},
     lease::Nonce,
-    manager::Trouble,
+    manager::{CallError, Heard, Published, Subscriber},
     store::{Committed, Position, StoreError},
 };
 
@@ -141,7 +140,7 @@ impl Reader {
     }
 
     fn render(&self, committed: &Committed) -> Bytes {
-        let setting = Setting::of(self.app.manager.world(), committed);
+        let setting = Setting::of(&self.app.manager, committed);
         render(&self.app.source, &setting, committed)
     }
 
@@ -165,7 +164,7 @@ impl Reader {
             return;
         }
         self.position = committed.position;
-        if self.filter.wants(self.app.manager.world(), committed) {
+        if self.filter.wants(&self.app.manager, committed) {
             out.extend_from_slice(published.rendered.get_or_init(|| self.render(committed)));
         }
     }
@@ -177,14 +176,13 @@ impl Reader {
     }
 
     fn too_slow(&self) -> Bytes {
-        self.app.manager.world().metrics.subscribers_dropped.increment(1);
+        self.app.manager.count_dropped_subscriber();
         render_reset(&self.app.source, self.position, "too-slow")
     }
 
     /// The reset to send when the bus no longer has the subscriber's next change. Counts the dropped subscriber.
     pub fn fell_behind(&self) -> Option<Bytes> {
-        let buffer = self.app.manager.world().limits.bus_buffer.next_power_of_two();
-        (self.subscriber.changes.len() > buffer).then(|| self.too_slow())
+        self.app.manager.has_overtaken(&self.subscriber).then(|| self.too_slow())
     }
 
     /// The answer of a long poll: the changes that there are, or the first to come within `wait_ms`.
@@ -224,7 +222,7 @@ impl Reader {
             }
             let app = self.app.clone();
             tokio::select! {
-                () = app.manager.drained() => return Err(Problem::trouble(&Trouble::Draining)),
+                () = app.manager.drained() => return Err(Problem::call(&CallError::Draining)),
                 () = &mut wait => {}
                 _ = self.subscriber.changes.recv() => {}
             }

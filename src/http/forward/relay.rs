@@ -24,7 +24,7 @@ pub async fn send(
     home: &Home,
     carried: reqwest::RequestBuilder,
 ) -> Result<reqwest::Response, reqwest::Error> {
-    let answered = match app.forwarder.send(app.manager.world().terms().node, home, carried).await {
+    let answered = match app.forwarder.send(app.manager.incarnation(), home, carried).await {
         // The other node did nothing, and the caller is not at fault.
         Ok(answer) if answer.headers().contains_key(UNPROVEN) => {
             tracing::warn!(
@@ -36,7 +36,7 @@ pub async fn send(
         }
         answered => answered,
     };
-    app.manager.world().metrics.forwarded(answered.is_ok());
+    app.manager.count_forwarded(answered.is_ok());
     let url = home.url.as_deref();
     // The whole URL may contain a session id, which is a secret.
     let answered = answered.map_err(reqwest::Error::without_url);

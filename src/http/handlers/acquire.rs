@@ -15,7 +15,7 @@ use crate::{
         request::{Body, kept_by, key, mark, owner},
     },
     lease::Refusal,
-    manager::{AcquireError, AcquireOne, Trouble},
+    manager::{AcquireError, AcquireOne, CallError},
 };
 
 /// Become the owner of a lease.
@@ -56,7 +56,7 @@ pub async fn acquire(
         }
         match app.manager.acquire(&one, asked).await {
             Ok(grant) => Ok(json(&request, StatusCode::OK, &Grant::of(&app, &one.key, &grant))),
-            Err(error) => Err(Problem::acquire(&error, &app, &one.key)),
+            Err(error) => Err(Problem::acquire(&error, &app, Some(&one.key))),
         }
     })
     .await
@@ -76,9 +76,9 @@ async fn acquire_at_once(
     match app.manager.acquire(&one, app.manager.now()).await {
         Ok(grant) => Ok(json(request, StatusCode::OK, &Grant::of(app, &one.key, &grant))),
         Err(AcquireError::Refused(Refusal::Held | Refusal::Cooling | Refusal::Fencing, _))
-        | Err(AcquireError::Trouble(Trouble::Elsewhere(_))) => Err(full),
+        | Err(AcquireError::Call(CallError::Elsewhere(_))) => Err(full),
         Err(error) => {
-            let problem = Problem::acquire(&error, app, &one.key);
+            let problem = Problem::acquire(&error, app, Some(&one.key));
             Err(if problem.home().is_some() { full } else { problem })
         }
     }
@@ -101,8 +101,8 @@ async fn acquire_in_turn(
             }
             Err(error) => error,
         };
-        let problem = Problem::acquire(&error, app, &one.key);
-        let AcquireError::Trouble(Trouble::Elsewhere(home)) = &error else { return Err(problem) };
+        let problem = Problem::acquire(&error, app, Some(&one.key));
+        let AcquireError::Call(CallError::Elsewhere(home)) = &error else { return Err(problem) };
         let queued = match waiting.take_place(request, app, home, body.clone()).await {
             Queued::Answered(response) => return Ok(response),
             queued => queued,
@@ -129,7 +129,7 @@ async fn take_place(
     match app.manager.take_place(&one, asked).await {
         Ok(()) => HttpResponse::NoContent().finish(),
         Err(error) => {
-            let problem = Problem::acquire(&error, app, &one.key);
+            let problem = Problem::acquire(&error, app, Some(&one.key));
             let elsewhere = problem.home().is_some();
             let response = problem.respond(request);
             if elsewhere { moved(response) } else { response }

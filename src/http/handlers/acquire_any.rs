@@ -21,8 +21,8 @@ use crate::{
     },
     lease::{Key, MAX_KEY_BYTES, Moment, Order, Refusal},
     manager::{
-        AcquireAny, AcquireAnyError, Candidates, Count, Elsewhere as _, Home, MAX_CANDIDATES,
-        Trouble,
+        AcquireAny, AcquireError, CallError, Candidates, Count, Home, MAX_CANDIDATES, SessionError,
+        Taken,
     },
 };
 
@@ -50,127 +50,150 @@ pub async fn acquire_any(
     body: Body<AcquireAnyBody>,
 ) -> HttpResponse {
     let received = app.manager.now();
-    let answer = try_acquire_any(&request, &app, &body, received).await;
-    answer.unwrap_or_else(|problem| problem.respond(&request))
+    let Body(body, bytes) = &body;
+    let answer = async {
+        let call = Call { request: &request, app: &app, bytes, any: read_any(body)?, received };
+        call.answer().await
+    };
+    answer.await.unwrap_or_else(|problem: Problem| problem.respond(&request))
 }
 
-async fn try_acquire_any(
-    request: &HttpRequest,
-    app: &App,
-    Body(body, bytes): &Body<AcquireAnyBody>,
-    received: Moment,
-) -> Result<HttpResponse, Problem> {
-    let any = read_any(body)?;
-    let manager = &app.manager;
-    let refused = |error| Problem::acquire_any(&error);
-    if asks_for_part(request) {
-        let here = manager.granted_here(&any, received).await.map_err(refused)?;
-        return Ok(json(request, StatusCode::OK, &told(app, &here)));
-    }
-    let wait = Duration::from_millis(any.wait_ms).min(manager.limits().wait_max);
-    let place = if wait.is_zero() { Ok(None) } else { Waiting::of(request).map(Some) };
-    let _place = match place {
-        Ok(place) => place,
-        Err(full) => return acquire_any_at_once(request, app, any, received, full).await,
-    };
-    // A session's home node serves the calls under the session.
-    if let Some((id, _)) = any.mark.filter(|_| any.session.is_none())
-        && !was_forwarded(request)
-        && !manager.is_draining()
-        && let Some(server) = manager.server_of(id)
-    {
-        let answer = relay_waiting(request, app, &server, bytes.clone(), wait).await;
-        return answer.ok_or_else(|| Problem::server_unreachable(&server));
-    }
-    let taken = match manager.acquire_any(&any, received).await {
-        Err(AcquireAnyError::Session(error))
-            if !was_forwarded(request) && error.home().is_some() =>
-        {
-            // R6: a session's home node grants the leases that the session keeps.
-            let problem = Problem::session(&error);
-            let Some(home) = problem.home() else { return Err(problem) };
-            let answer = relay_waiting(request, app, home, bytes.clone(), wait).await;
-            return answer.ok_or(problem);
-        }
-        taken => taken.map_err(refused)?,
-    };
-    let mut answer = told(app, &taken.grants);
-    if let Some((id, _)) = any.mark
-        && !taken.elsewhere.is_empty()
-    {
-        gather(request, app, bytes, id, taken.elsewhere, &mut answer).await?;
-    }
-    Ok(json(request, StatusCode::OK, &answer))
-}
-
-/// Serves a call while no more calls may wait: it is granted here if that takes no waiting.
-async fn acquire_any_at_once(
-    request: &HttpRequest,
-    app: &App,
+/// A call while this node answers it.
+struct Call<'a> {
+    request: &'a HttpRequest,
+    app: &'a App,
+    bytes: &'a Bytes,
     any: AcquireAny,
     received: Moment,
-    full: Problem,
-) -> Result<HttpResponse, Problem> {
-    let manager = &app.manager;
-    let server = any.mark.filter(|_| any.session.is_none() && !was_forwarded(request));
-    if !manager.is_draining() && server.is_some_and(|(id, _)| manager.server_of(id).is_some()) {
-        return Err(full);
-    }
-    match manager.acquire_any(&AcquireAny { wait_ms: 0, ..any }, received).await {
-        Ok(taken) if taken.elsewhere.is_empty() => {
-            Ok(json(request, StatusCode::OK, &told(app, &taken.grants)))
-        }
-        Ok(_) | Err(AcquireAnyError::NoneAvailable(_) | AcquireAnyError::NoneOfShare(..)) => {
-            Err(full)
-        }
-        Err(error) => {
-            let problem = Problem::acquire_any(&error);
-            Err(if problem.home().is_some() { full } else { problem })
-        }
-    }
 }
 
-/// Adds the grants of a repeated call that other nodes answer for. If some of them cannot be had, the caller must try
-/// again.
-async fn gather(
-    request: &HttpRequest,
-    app: &App,
-    bytes: &Bytes,
-    id: u128,
-    elsewhere: Vec<(Key, Home)>,
-    answer: &mut Grants,
-) -> Result<(), Problem> {
-    let homes: BTreeMap<_, _> = elsewhere.iter().map(|(_, home)| (home.node, home)).collect();
-    let parts = homes.into_values().map(async |home| {
+impl Call<'_> {
+    async fn answer(self) -> Result<HttpResponse, Problem> {
+        if asks_for_part(self.request) {
+            return self.answer_part().await;
+        }
+        let place = if self.wait().is_zero() { None } else { Some(Waiting::of(self.request)) };
+        let _place = match place.transpose() {
+            Ok(place) => place,
+            Err(full) => return self.answer_at_once(full).await,
+        };
+        if let Some(server) = self.server() {
+            let answer = self.relay(&server).await;
+            return answer.ok_or_else(|| Problem::server_unreachable(&server));
+        }
+        match self.app.manager.acquire_any(&self.any, self.received).await {
+            Err(AcquireError::Session(SessionError::Call(CallError::Elsewhere(home))))
+                if !was_forwarded(self.request) =>
+            {
+                // R6: a session's home node grants the leases that the session keeps.
+                let answer = self.relay(&home).await;
+                answer.ok_or_else(|| Problem::call(&CallError::Elsewhere(home)))
+            }
+            taken => self.tell(taken.map_err(|error| self.problem(&error))?).await,
+        }
+    }
+
+    /// Answers another node's question for what this node granted to an earlier call.
+    async fn answer_part(&self) -> Result<HttpResponse, Problem> {
+        let here = self.app.manager.granted_here(&self.any, self.received).await;
+        let here = here.map_err(|error| self.problem(&error))?;
+        Ok(json(self.request, StatusCode::OK, &self.grants(&here)))
+    }
+
+    /// Answers while no more calls may wait: the call is granted here if that takes no waiting.
+    async fn answer_at_once(self, full: Problem) -> Result<HttpResponse, Problem> {
+        if self.server().is_some() {
+            return Err(full);
+        }
+        let call = Self { any: AcquireAny { wait_ms: 0, ..self.any }, ..self };
+        match call.app.manager.acquire_any(&call.any, call.received).await {
+            Ok(taken) if taken.elsewhere.is_empty() => call.tell(taken).await,
+            Ok(_) | Err(AcquireError::NoneAvailable(_) | AcquireError::NoneOfShare(..)) => {
+                Err(full)
+            }
+            Err(error) => {
+                let problem = call.problem(&error);
+                Err(if problem.home().is_some() { full } else { problem })
+            }
+        }
+    }
+
+    fn wait(&self) -> Duration {
+        let most = self.app.manager.limits().wait_max;
+        Duration::from_millis(self.any.wait_ms).min(most)
+    }
+
+    /// The node that serves the call's request id, if it is another one. A session's home node serves the calls under
+    /// the session.
+    fn server(&self) -> Option<Home> {
+        let (id, _) = self.any.mark.filter(|_| self.any.session.is_none())?;
+        if was_forwarded(self.request) || self.app.manager.is_draining() {
+            return None;
+        }
+        self.app.manager.server_of(id)
+    }
+
+    async fn relay(&self, home: &Home) -> Option<HttpResponse> {
+        relay_waiting(self.request, self.app, home, self.bytes.clone(), self.wait()).await
+    }
+
+    fn problem(&self, error: &AcquireError) -> Problem {
+        Problem::acquire(error, self.app, None)
+    }
+
+    /// Tells the caller of its grants.
+    async fn tell(&self, taken: Taken) -> Result<HttpResponse, Problem> {
+        let mut answer = self.grants(&taken.grants);
+        if let Some((id, _)) = self.any.mark
+            && !taken.elsewhere.is_empty()
+        {
+            self.gather(id, &taken.elsewhere, &mut answer).await?;
+        }
+        Ok(json(self.request, StatusCode::OK, &answer))
+    }
+
+    fn grants(&self, grants: &[(Key, crate::lease::Grant)]) -> Grants {
+        let grants = grants.iter().map(|(key, grant)| Grant::of(self.app, key, grant));
+        Grants { grants: grants.map(AnyGrant::Own).collect() }
+    }
+
+    /// Adds the grants of a repeated call that other nodes answer for. If some of them cannot be had, the caller must
+    /// try again.
+    async fn gather(
+        &self,
+        id: u128,
+        elsewhere: &[(Key, Home)],
+        answer: &mut Grants,
+    ) -> Result<(), Problem> {
+        let homes: BTreeMap<_, _> = elsewhere.iter().map(|(_, home)| (home.node, home)).collect();
+        let parts = homes.into_values().map(|home| self.part(home));
+        for part in join_all(parts).await {
+            answer.grants.extend(part?.into_iter().map(AnyGrant::Others));
+        }
+        let found: HashSet<String> =
+            answer.grants.iter().filter_map(AnyGrant::key).map(str::to_owned).collect();
+        for (key, home) in elsewhere.iter().filter(|(key, _)| !found.contains(key.as_str())) {
+            // It has ended meanwhile, or it has another home by now.
+            let stands = self.app.manager.stands(key, id).await;
+            if stands.map_err(|error| Problem::call(&error))? {
+                return Err(Problem::call(&CallError::Elsewhere(home.clone())));
+            }
+        }
+        if answer.grants.is_empty() {
+            return Err(self.problem(&AcquireError::Refused(Refusal::RequestSpent(None), None)));
+        }
+        Ok(())
+    }
+
+    /// The grants that another node answers for.
+    async fn part(&self, home: &Home) -> Result<Vec<serde_json::Value>, Problem> {
         let part = async {
-            let part = forward_part(request, app, home, bytes.clone()).await?;
+            let part = forward_part(self.request, self.app, home, self.bytes.clone()).await?;
             let part = part.error_for_status().ok()?.json::<GrantsOfOthers>().await;
             part.ok().map(|part| part.grants)
         };
-        part.await.ok_or_else(|| Problem::trouble(&Trouble::Elsewhere(home.clone())))
-    });
-    for part in join_all(parts).await {
-        answer.grants.extend(part?.into_iter().map(AnyGrant::Others));
+        part.await.ok_or_else(|| Problem::call(&CallError::Elsewhere(home.clone())))
     }
-    let found: HashSet<String> =
-        answer.grants.iter().filter_map(AnyGrant::key).map(str::to_owned).collect();
-    for (key, home) in elsewhere.iter().filter(|(key, _)| !found.contains(key.as_str())) {
-        // It has ended meanwhile, or it has another home by now.
-        let stands = app.manager.stands(key, id).await.map_err(|error| Problem::trouble(&error))?;
-        if stands {
-            return Err(Problem::trouble(&Trouble::Elsewhere(home.clone())));
-        }
-    }
-    if answer.grants.is_empty() {
-        let spent = AcquireAnyError::Refused(Refusal::RequestSpent(None));
-        return Err(Problem::acquire_any(&spent));
-    }
-    Ok(())
-}
-
-fn told(app: &App, grants: &[(Key, crate::lease::Grant)]) -> Grants {
-    let grants = grants.iter().map(|(key, grant)| Grant::of(app, key, grant));
-    Grants { grants: grants.map(AnyGrant::Own).collect() }
 }
 
 /// Reads the request and checks all that needs no state.
@@ -208,12 +231,6 @@ pub fn read_any(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
         AnyOrder::Sticky => Order::Sticky,
     };
     let owner = owner("owner", &body.owner)?;
-    if let Count::UpTo(count) = count
-        && !(1..=MAX_CANDIDATES).contains(&count)
-    {
-        let detail = format!("is {count}; it must be from 1 to {MAX_CANDIDATES}");
-        return Err(Problem::field("count", detail));
-    }
     Ok(AcquireAny {
         candidates: candidates(body)?,
         owner,

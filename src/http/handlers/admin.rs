@@ -19,7 +19,7 @@ use crate::{
         request::{Body, key, owner},
     },
     lease::Revoke,
-    manager::{DrainedOwner, ForgottenKeys, Trouble},
+    manager::{CallError, DrainedOwner, ForgottenKeys},
 };
 
 /// The actor of a call: the caller's address, as seen by the node that the call was sent to.
@@ -193,7 +193,7 @@ pub async fn drain(
                 _ => None,
             };
             // A repeated call does the rest.
-            let part = part.ok_or_else(|| Problem::trouble(&Trouble::Elsewhere(home)))?;
+            let part = part.ok_or_else(|| Problem::call(&CallError::Elsewhere(home)))?;
             drained.revoked += part.revoked;
             drained.pinned += part.pinned;
             drained.asked += part.draining;

@@ -16,7 +16,7 @@ use crate::{
         request::{self, lease_id},
     },
     lease::{LeaseId, MAX_KEY_BYTES, Nonce},
-    manager::{Asked, Elsewhere, Home},
+    manager::{Asked, CallError, HolderError, Home},
 };
 
 /// Checks whether a key is valid, at little cost for nearly all valid keys.
@@ -53,12 +53,12 @@ pub fn refused(key: &str, problem: Problem) -> Verdict<'_> {
 
 /// Answers a batch with a verdict for each lease, in order. Leases at home on other nodes are forwarded to them, in one
 /// request per home node.
-pub async fn answer<'b, T, E: Elsewhere>(
+pub async fn answer<'b, T>(
     request: &HttpRequest,
     app: &App,
     body: &'b BatchBody,
-    ask: impl AsyncFn(Vec<(&'b str, LeaseId)>, Asked) -> Vec<Result<T, E>>,
-    verdict: impl Fn(&'b str, Result<T, E>) -> Verdict<'b>,
+    ask: impl AsyncFn(Vec<(&'b str, LeaseId)>, Asked) -> Vec<Result<T, HolderError>>,
+    verdict: impl Fn(&'b str, Result<T, HolderError>) -> Verdict<'b>,
 ) -> HttpResponse {
     let received = app.manager.now();
     let leases = &body.leases;
@@ -80,8 +80,8 @@ pub async fn answer<'b, T, E: Elsewhere>(
     let places = (0..leases.len()).filter(|at| results[*at].is_none()).collect::<Vec<_>>();
     let mut away: BTreeMap<Nonce, (Home, Vec<usize>)> = BTreeMap::new();
     for (at, answer) in places.into_iter().zip(answers) {
-        match answer.as_ref().err().and_then(Elsewhere::home) {
-            Some(home) if !was_forwarded(request) => {
+        match &answer {
+            Err(HolderError::Call(CallError::Elsewhere(home))) if !was_forwarded(request) => {
                 let places = away.entry(home.node).or_insert_with(|| (home.clone(), Vec::new()));
                 places.1.push(at);
             }

@@ -34,7 +34,7 @@ pub async fn heartbeat(
     act_at_home(&request, &app, &body.1, async |asked| {
         let alive = app.manager.heartbeat(key, read_heartbeat(&body.0)?, asked).await;
         let Alive { token, valid_for_ms, revived } =
-            alive.map_err(|error| Problem::holder(&error))?;
+            alive.map_err(|error| Problem::holder(&error, &app, key))?;
         let answer = HeartbeatAnswer { key, token: token.0, valid_for_ms, revived, notices: [] };
         Ok(json(&request, StatusCode::OK, &answer))
     })
@@ -60,10 +60,10 @@ pub async fn heartbeats(
     body: Body<BatchBody>,
 ) -> HttpResponse {
     let ask = async |leases: Vec<_>, asked| app.manager.heartbeats(leases.into_iter(), asked).await;
-    batch::answer(&request, &app, &body.0, ask, verdict).await
+    batch::answer(&request, &app, &body.0, ask, |key, answer| verdict(&app, key, answer)).await
 }
 
-fn verdict(key: &str, answer: Result<Alive, HolderError>) -> Verdict<'_> {
+fn verdict<'a>(app: &App, key: &'a str, answer: Result<Alive, HolderError>) -> Verdict<'a> {
     match answer {
         Ok(Alive { token, valid_for_ms, revived }) => Verdict {
             key,
@@ -73,6 +73,6 @@ fn verdict(key: &str, answer: Result<Alive, HolderError>) -> Verdict<'_> {
             revived,
             ..Verdict::default()
         },
-        Err(error) => batch::refused(key, Problem::holder(&error)),
+        Err(error) => batch::refused(key, Problem::holder(&error, app, key)),
     }
 }

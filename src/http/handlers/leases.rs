@@ -17,7 +17,7 @@ use crate::{
         views::gate,
     },
     lease::{Key, State, Token, digest_of},
-    manager::{Filter, Home},
+    manager::Filter,
 };
 
 /// Reads the key in a path. It is percent-decoded once; `/` may appear unencoded.
@@ -48,13 +48,13 @@ pub async fn get(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
                 return Err(Problem::field("gate", format!("is {other}; it must be 0 or 1")));
             }
         }
-        let view = app.manager.view(&key).await.map_err(|trouble| Problem::trouble(&trouble))?;
+        let view = app.manager.view(&key).await.map_err(|error| Problem::call(&error))?;
         if !view.known {
             return Err(Problem::unknown_key(&key));
         }
         // The home node knows until when it promised, and who waits.
         if let (true, Some(node)) = (view.elsewhere && !was_forwarded(&request), view.node) {
-            let home = Home { node, url: app.manager.world().url_of(node) };
+            let home = app.manager.home(node);
             if let Some(response) = relay(&request, &app, &home, bytes::Bytes::new()).await {
                 return Ok(response);
             }
@@ -69,7 +69,7 @@ pub async fn get(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 
 async fn gated(request: &HttpRequest, app: &App, key: &Key) -> Result<HttpResponse, Problem> {
     let gated = app.manager.gated(key).await;
-    let (view, condition) = gated.map_err(|trouble| Problem::trouble(&trouble))?;
+    let (view, condition) = gated.map_err(|error| Problem::call(&error))?;
     if !view.known {
         return Err(Problem::unknown_key(key));
     }
@@ -93,7 +93,7 @@ pub async fn check(
     let result = async {
         let (key, token) = read_check(&body.0)?;
         let checked = app.manager.check(&key, token).await;
-        let (current, view) = checked.map_err(|trouble| Problem::trouble(&trouble))?;
+        let (current, view) = checked.map_err(|error| Problem::call(&error))?;
         Ok::<_, Problem>(Checked { current, lease: Lease::of(&app, &key, &view) })
     };
     match result.await {
@@ -130,8 +130,8 @@ async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem
         app.manager.check_pool(pool).map_err(|invalid| Problem::invalid(&invalid))?;
     }
     if let Some(key) = only {
-        let view = app.manager.view(&key).await.map_err(|trouble| Problem::trouble(&trouble))?;
-        let of_pool = |pool| app.manager.world().rules().is_of(key.as_str(), pool);
+        let view = app.manager.view(&key).await.map_err(|error| Problem::call(&error))?;
+        let of_pool = |pool: &str| app.manager.is_in_pool(key.as_str(), pool);
         let fits = view.known
             && filter.pool.as_deref().is_none_or(of_pool)
             && key.as_str().starts_with(&filter.prefix)
@@ -141,7 +141,7 @@ async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem
         let leases = if fits { vec![Lease::of(app, &key, &view)] } else { Vec::new() };
         return Ok(LeaseList { leases, next: None });
     }
-    let listing = app.manager.list(&filter).await.map_err(|trouble| Problem::trouble(&trouble))?;
+    let listing = app.manager.list(&filter).await.map_err(|error| Problem::call(&error))?;
     let leases = listing.leases.iter().map(|(key, view)| Lease::of(app, key, view)).collect();
     Ok(LeaseList { leases, next: listing.next })
 }

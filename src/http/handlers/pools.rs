@@ -24,7 +24,7 @@ struct NoQuery {}
 pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     let result = async {
         NoQuery {} = query(&request)?;
-        app.manager.pools().await.map_err(|trouble| Problem::trouble(&trouble))
+        app.manager.pools().await.map_err(|error| Problem::call(&error))
     };
     match result.await {
         Ok(pools) => {
@@ -50,7 +50,7 @@ pub async fn get(
 ) -> HttpResponse {
     let result = async {
         NoQuery {} = query(&request)?;
-        let found = app.manager.pool(&path).await.map_err(|trouble| Problem::trouble(&trouble))?;
+        let found = app.manager.pool(&path).await.map_err(|error| Problem::call(&error))?;
         found.ok_or_else(|| Problem::unknown_pool(&path, &app.manager.pool_names()))
     };
     match result.await {

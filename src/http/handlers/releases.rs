@@ -33,7 +33,7 @@ pub async fn release(
     act_at_home(&request, &app, &body.1, async |asked| {
         let release = read_release(&body.0)?;
         let released = app.manager.release(key, release, asked).await;
-        let released = released.map_err(|error| Problem::release(&error, &app, key))?;
+        let released = released.map_err(|error| Problem::holder(&error, &app, key))?;
         Ok(json(&request, StatusCode::OK, &Released::from(released)))
     })
     .await
@@ -55,7 +55,7 @@ pub async fn releases(
         Ok(released) => {
             Verdict { key, status: 200, released: Some(released), ..Verdict::default() }
         }
-        Err(error) => batch::refused(key, Problem::release(&error, &app, key)),
+        Err(error) => batch::refused(key, Problem::holder(&error, &app, key)),
     })
     .await
 }
@@ -79,7 +79,7 @@ pub async fn transfer(
     act_at_home(&request, &app, bytes, async |asked| {
         let (key, transfer) = read_transfer(body)?;
         let view = app.manager.transfer(key.as_str(), transfer, asked).await;
-        let view = view.map_err(|error| Problem::holder(&error))?;
+        let view = view.map_err(|error| Problem::holder(&error, &app, key.as_str()))?;
         let answer = LeaseAnswer { lease: Lease::of(&app, &key, &view) };
         Ok(json(&request, StatusCode::OK, &answer))
     })

@@ -7,12 +7,12 @@ use actix_web::{
 };
 
 use crate::{
-    actor::NodeView,
     api::{Info, Live, Node, Nodes, Ready},
     http::{
         answer::{Problem, json},
         app::App,
     },
+    manager::NodeView,
 };
 
 /// Whether the process answers at all.
@@ -44,13 +44,12 @@ pub async fn metrics(app: web::Data<App>) -> HttpResponse {
 /// What this coordinator is.
 #[utoipa::path(get, path = "/v1/info", tag = "service", responses((status = 200, description = "This coordinator", body = Info)))]
 pub async fn info(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
-    let meta = app.manager.world().store.meta();
     let info = Info {
         version: env!("CARGO_PKG_VERSION"),
         node: app.source.node.clone(),
         store: app.store_kind,
-        epoch: app.manager.world().terms().epoch.0,
-        store_id: meta.identity.to_string(),
+        epoch: app.manager.epoch().0,
+        store_id: app.source.identity().to_string(),
     };
     json(&request, StatusCode::OK, &info)
 }
@@ -68,7 +67,7 @@ pub async fn nodes(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
             url: app.source.node.clone(),
             state: "alive".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            incarnation: app.manager.world().terms().node.to_string(),
+            incarnation: app.manager.incarnation().to_string(),
             leases: app.manager.homed().into(),
             runs_out_in_ms: None,
             this: true,

@@ -34,7 +34,7 @@ pub async fn open(
     let received = app.manager.now();
     let result = async {
         let owner = owner("owner", &body.0.owner)?;
-        let spec = read_spec(&app.manager.world().limits, &body.0)?;
+        let spec = read_spec(app.manager.actor_limits(), &body.0)?;
         let opened = app.manager.open_session(&owner, body.0.ttl_ms, spec, received).await;
         opened.map_err(|error| Problem::session(&error))
     };
@@ -152,7 +152,7 @@ pub async fn get(
             Err(problem) => digest_of(&path).map_err(|_| problem)?,
         };
         let found = app.manager.session(digest).await;
-        found.map_err(|trouble| Problem::trouble(&trouble))?.ok_or_else(Problem::unknown_session)
+        found.map_err(|error| Problem::call(&error))?.ok_or_else(Problem::unknown_session)
     };
     match result.await {
         Ok(session) => json(&request, StatusCode::OK, &Session::of(&app, &session)),
@@ -178,7 +178,7 @@ pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
         let after = wanted.after.as_deref().map(digest_of).transpose();
         let after = after.map_err(|_| Problem::field("after", "is not the `next` of a page"))?;
         let page = app.manager.sessions(of.as_ref(), after, limit).await;
-        page.map_err(|trouble| Problem::trouble(&trouble))
+        page.map_err(|error| Problem::call(&error))
     };
     match result.await {
         Ok((sessions, next)) => {

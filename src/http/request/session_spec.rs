@@ -3,7 +3,6 @@
 use std::{fmt::Display, ops::RangeInclusive};
 
 use crate::{
-    actor::{Limits, Target},
     api::{
         BehaviorName, HealthCheck, SessionBody,
         limits::{
@@ -13,6 +12,7 @@ use crate::{
     },
     http::answer::Problem,
     lease::{Behavior, Check, CheckKind, MAX_CHECKS, MAX_LOCK_DELAY_MS, SessionSpec},
+    manager::{Limits, Target},
 };
 
 /// Reads one check of a session.

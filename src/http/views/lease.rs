@@ -20,7 +20,7 @@ impl Lease {
             acquired_at: view.acquired_at_ms.map(rfc3339),
             session: view.session.map(|digest| digest.to_string()),
             value: view.value.as_deref().map(str::to_owned),
-            pool: app.manager.world().pool_of(key.as_str()),
+            pool: app.manager.pool_of(key.as_str()),
             node: app.url_of(view.node),
             waiters: view.waiters,
             pinned: !view.pins.is_empty(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{actor::NodeView, api::Node, lease::Nonce};
+use crate::{api::Node, lease::Nonce, manager::NodeView};
 
 impl Node {
     pub(in crate::http) fn of(

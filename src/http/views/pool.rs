@@ -1,10 +1,9 @@
 //! Pools and their members.
 
 use crate::{
-    actor::MemberView,
     api::{Pool, PoolMember},
     http::app::App,
-    manager::PoolShown,
+    manager::{MemberView, PoolShown},
 };
 
 impl PoolMember {

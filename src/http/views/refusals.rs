@@ -3,13 +3,11 @@
 use actix_web::http::StatusCode;
 
 use crate::{
-    actor::Share,
     api,
     http::{answer::Problem, app::App},
-    lease::{Key, Lost, Refusal, State, StoreError, View},
+    lease::{Key, Refusal, State, StoreError, View},
     manager::{
-        AcquireAnyError, AcquireError, AdminError, HolderError, Home, Invalid, ReleaseError,
-        SessionError, Trouble,
+        AcquireError, AdminError, CallError, HolderError, Home, Invalid, SessionError, Share,
     },
 };
 
@@ -41,32 +39,34 @@ impl Problem {
         }
     }
 
-    pub fn trouble(trouble: &Trouble) -> Self {
-        let detail = trouble.to_string();
-        match trouble {
-            Trouble::Busy => {
+    /// What any operation can meet.
+    pub fn call(error: &CallError) -> Self {
+        let detail = error.to_string();
+        match error {
+            CallError::Invalid(invalid) => Self::invalid(invalid),
+            CallError::Busy => {
                 let status = StatusCode::TOO_MANY_REQUESTS;
                 Self::new(status, "busy", "The key is busy", detail).retry(100)
             }
-            Trouble::Crowded => {
+            CallError::Crowded => {
                 let status = StatusCode::TOO_MANY_REQUESTS;
                 Self::new(status, "busy", "The coordinator is busy", detail).retry(1000)
             }
-            Trouble::Quarantined(_) => {
+            CallError::Quarantined(_) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 Self::new(status, "record-quarantined", "The key's record is quarantined", detail)
             }
-            Trouble::Store(error) => Self::store(error),
-            Trouble::Resting(span) => {
+            CallError::Store(error) => Self::store(error),
+            CallError::Resting(span) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 let after = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
                 Self::new(status, "key-resting", "The key is resting", detail).retry(after)
             }
-            Trouble::Draining => {
+            CallError::Draining => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 Self::new(status, "draining", "The coordinator accepts no work", detail).retry(1000)
             }
-            Trouble::Elsewhere(home) => {
+            CallError::Elsewhere(home) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 let title = "The lease's home node cannot be reached";
                 let problem =
@@ -74,19 +74,24 @@ impl Problem {
                 let node = home.url.as_deref().map(str::to_owned);
                 Self { node, home: Some(Box::new(home.clone())), ..problem }
             }
-            Trouble::Lapsed => {
+            CallError::Lapsed => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 let title = "The node may not promise for now";
                 Self::new(status, "node-lapsed", title, detail).retry(HOME_RETRY_MS)
             }
-            Trouble::Frozen => {
+            CallError::Frozen => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 Self::new(status, "store-frozen", "The store is frozen", detail)
             }
-            Trouble::InFlight => {
+            CallError::InFlight => {
                 let status = StatusCode::CONFLICT;
                 Self::new(status, "request-in-flight", "The request is in progress", detail)
                     .retry(100)
+            }
+            // The call may have had an effect: a caller that repeats it unchanged finds out.
+            CallError::Unexpected => {
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                Self::new(status, "internal", "The coordinator has a fault", detail).retry(1000)
             }
         }
     }
@@ -95,7 +100,7 @@ impl Problem {
     pub fn server_unreachable(server: &Home) -> Self {
         let url = server.url.as_deref().unwrap_or_default();
         let detail = format!("{url} serves the calls with this request_id, and it does not answer");
-        Self { detail, ..Self::trouble(&Trouble::Elsewhere(server.clone())) }
+        Self { detail, ..Self::call(&CallError::Elsewhere(server.clone())) }
     }
 
     pub fn invalid(invalid: &Invalid) -> Self {
@@ -105,14 +110,13 @@ impl Problem {
     pub fn session(error: &SessionError) -> Self {
         match error {
             SessionError::Lost(lost) => {
-                let reason = lost_reason(*lost);
+                let reason = lost.as_str();
                 let title = "The session is over";
                 let detail = format!("the session no longer exists: {reason}");
                 let problem = Self::new(StatusCode::CONFLICT, "session-lost", title, detail);
                 Self { reason: Some(reason), ..problem }
             }
-            SessionError::Invalid(invalid) => Self::invalid(invalid),
-            SessionError::Trouble(trouble) => Self::trouble(trouble),
+            SessionError::Call(error) => Self::call(error),
         }
     }
 
@@ -127,7 +131,7 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "unknown-session", title, detail.into())
     }
 
-    pub fn holder(error: &HolderError) -> Self {
+    pub fn holder(error: &HolderError, app: &App, key: &str) -> Self {
         match error {
             HolderError::KeptBySession(session) => {
                 let title = "A session keeps the lease";
@@ -137,28 +141,20 @@ impl Problem {
                 Self::new(StatusCode::CONFLICT, "kept-by-session", title, detail)
             }
             HolderError::Lost(lost) => {
-                let reason = lost_reason(*lost);
+                let reason = lost.as_str();
                 let title = "You no longer hold the lease";
                 let detail = format!("the tenure of this lease_id has ended: {reason}");
                 let problem = Self::new(StatusCode::CONFLICT, "lease-lost", title, detail);
                 Self { reason: Some(reason), ..problem }
             }
-            HolderError::Invalid(invalid) => Self::invalid(invalid),
-            HolderError::Trouble(trouble) => Self::trouble(trouble),
-        }
-    }
-
-    pub fn release(error: &ReleaseError, app: &App, key: &str) -> Self {
-        match error {
-            ReleaseError::NotHolder(view) => {
+            HolderError::NotHolder(view) => {
                 let title = "Another owner holds the lease";
                 let detail = format!("this lease_id does not hold {key:?}");
                 let lease = Key::new(key).ok().map(|key| Box::new(api::Lease::of(app, &key, view)));
                 let problem = Self::new(StatusCode::CONFLICT, "not-holder", title, detail);
                 Self { lease, ..problem }
             }
-            ReleaseError::Invalid(invalid) => Self::invalid(invalid),
-            ReleaseError::Trouble(trouble) => Self::trouble(trouble),
+            HolderError::Call(error) => Self::call(error),
         }
     }
 
@@ -186,8 +182,7 @@ impl Problem {
                 Self { lease: lease(view), ..problem }
             }
             AdminError::TooManyPins => Self::field("by", error),
-            AdminError::Invalid(invalid) => Self::invalid(invalid),
-            AdminError::Trouble(trouble) => Self::trouble(trouble),
+            AdminError::Call(error) => Self::call(error),
         }
     }
 
@@ -256,55 +251,32 @@ impl Problem {
         }
     }
 
-    pub fn acquire(error: &AcquireError, app: &App, key: &Key) -> Self {
+    /// Why nothing was acquired; `key` is the key that the call names, if it names one.
+    pub fn acquire(error: &AcquireError, app: &App, key: Option<&Key>) -> Self {
         match error {
-            AcquireError::Refused(why, view) => Self::refusal(*why, Some((app, key, view))),
-            AcquireError::Session(error) => Self::session(error),
-            AcquireError::Invalid(invalid) => Self::invalid(invalid),
-            AcquireError::Trouble(trouble) => Self::trouble(trouble),
-        }
-    }
-
-    pub fn acquire_any(error: &AcquireAnyError) -> Self {
-        match error {
-            AcquireAnyError::NoneAvailable(counts) => {
+            AcquireError::Refused(why, view) => {
+                let lease = key.zip(view.as_deref());
+                Self::refusal(*why, lease.map(|(key, view)| (app, key, view)))
+            }
+            AcquireError::NoneAvailable(counts) => {
                 let title = "None of the keys is available";
-                let problem =
-                    Self::new(StatusCode::CONFLICT, "none-available", title, error.to_string());
                 let counts = api::Counts::of(counts);
-                Self {
-                    retryable: true,
-                    retry_after_ms: counts.next_ms,
-                    counts: Some(counts),
-                    ..problem
-                }
+                let retry_after_ms = counts.next_ms;
+                Self { retry_after_ms, ..Self::none_available(title, error, counts) }
             }
-            AcquireAnyError::NoneOfShare(counts, Share { share, held }) => {
+            AcquireError::NoneOfShare(counts, Share { share, held }) => {
                 let title = "The session has its share, or no key is available";
-                let problem =
-                    Self::new(StatusCode::CONFLICT, "none-available", title, error.to_string());
-                Self {
-                    retryable: true,
-                    counts: Some(api::Counts::of(counts)),
-                    share: Some(*share),
-                    held_by_session: Some(*held),
-                    ..problem
-                }
+                let problem = Self::none_available(title, error, api::Counts::of(counts));
+                Self { share: Some(*share), held_by_session: Some(*held), ..problem }
             }
-            AcquireAnyError::Refused(why) => Self::refusal(*why, None),
-            AcquireAnyError::Session(error) => Self::session(error),
-            AcquireAnyError::Invalid(invalid) => Self::invalid(invalid),
-            AcquireAnyError::Trouble(trouble) => Self::trouble(trouble),
+            AcquireError::Session(error) => Self::session(error),
+            AcquireError::Call(error) => Self::call(error),
         }
     }
-}
 
-/// The reason why a lease was lost, as the API names it.
-pub fn lost_reason(lost: Lost) -> &'static str {
-    match lost {
-        Lost::Ended(kind) => kind.as_str(),
-        Lost::Fenced => "fenced",
-        Lost::UnknownLease => "unknown-lease",
+    fn none_available(title: &'static str, error: &AcquireError, counts: api::Counts) -> Self {
+        let problem = Self::new(StatusCode::CONFLICT, "none-available", title, error.to_string());
+        Self { retryable: true, counts: Some(counts), ..problem }
     }
 }
 
@@ -329,5 +301,16 @@ fn who(key: &Key, view: &View) -> String {
             format!("{key:?} is offered{to}; {rest}")
         }
         (None, _) => format!("{key:?} is held"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_of_the_coordinator_is_told_as_such_and_may_be_repeated() {
+        let problem = Problem::call(&CallError::Unexpected);
+        assert_eq!((problem.status, problem.code, problem.retryable), (500, "internal", true));
     }
 }

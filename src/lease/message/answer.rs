@@ -1,5 +1,7 @@
 //! The answers of a lease.
 
+use std::fmt;
+
 use super::store_error::StoreError;
 use crate::lease::{
     primitives::{LeaseId, Nonce, Owner, Token},
@@ -81,6 +83,22 @@ pub enum Refusal {
     RequestSpent(Option<ChangeKind>),
 }
 
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Held => "another owner holds the key, or the key is offered to another owner",
+            Self::HeldByYou => "the owner already holds the key",
+            Self::Cooling => "the lock-delay after the last tenure is not over",
+            Self::Fencing => "a fence of the last tenure is not confirmed yet",
+            Self::RequestReused => "the request id was used for another request",
+            Self::RequestSpent(how) => {
+                let how = how.map_or("ended", ChangeKind::as_str);
+                return write!(f, "the tenure that was granted for this request id is over: {how}");
+            }
+        })
+    }
+}
+
 /// Why a lease id is no longer valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
@@ -90,6 +108,24 @@ pub enum Lost {
     Fenced,
     /// The record remembers no tenure with this id.
     UnknownLease,
+}
+
+impl Lost {
+    /// The name of the reason, as the API gives it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ended(kind) => kind.as_str(),
+            Self::Fenced => "fenced",
+            Self::UnknownLease => "unknown-lease",
+        }
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// The answer to a [`super::Call`].

@@ -94,7 +94,7 @@ impl Engine {
     /// # Errors
     /// A plugin cannot be made. Then nothing changes.
     pub(crate) fn set_policies(&self, settings: &Settings) -> anyhow::Result<()> {
-        let world = self.manager.world();
+        let world = &self.manager.world;
         world.plugins.replace(plugins(settings, &world.clock)?);
         world.set_policies(Arc::new(settings.lease_policies()));
         Ok(())

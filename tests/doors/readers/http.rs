@@ -71,7 +71,11 @@ pub const BODIES: [Door; 16] = [
     },
     Door {
         path: "/v1/acquire-any",
-        read: |bytes| body::<AcquireAnyBody>(bytes, |body| acquire_any::read_any(body).map(drop)),
+        read: |bytes| {
+            body::<AcquireAnyBody>(bytes, |body| {
+                acquire_any::read_any(body)?.count.check().map_err(invalid)
+            })
+        },
     },
     Door {
         path: "/v1/heartbeat",

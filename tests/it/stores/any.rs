@@ -11,7 +11,7 @@ use std::{
 use tempfile::TempDir;
 use tenure::{
     lease::{Key, Order, Owner, Release},
-    manager::{AcquireAny, AcquireAnyError, AcquireOne, Candidates, Count, Manager, Trouble},
+    manager::{AcquireAny, AcquireError, AcquireOne, CallError, Candidates, Count, Manager},
     store::{LeaseStore, Outcome, StoreError, dynamodb::Options},
 };
 use tokio::sync::Semaphore;
@@ -87,7 +87,7 @@ fn a_grant_in_doubt_is_followed_by_no_other() {
         });
         let manager = open(store).await;
         let first = manager.acquire_any(&any(1, MARK), manager.now()).await;
-        assert!(matches!(first, Err(AcquireAnyError::Trouble(Trouble::Store(_)))), "{first:?}");
+        assert!(matches!(first, Err(AcquireError::Call(CallError::Store(_)))), "{first:?}");
         assert_eq!(told_at_last(&manager).await, [key("a")]);
         assert_eq!(held(&manager).await, ["a"], "and nothing that nobody was told of");
     });
@@ -164,13 +164,13 @@ fn a_repeated_call_takes_no_other_key_while_its_grant_is_in_doubt() {
             if of_a && loses.load(SeqCst) { Fate::Hang } else { Fate::Pass }
         });
         let first = manager.acquire_any(&any(1, MARK), manager.now()).await;
-        assert!(matches!(first, Err(AcquireAnyError::Trouble(_))), "{first:?}");
+        assert!(matches!(first, Err(AcquireError::Call(_))), "{first:?}");
         // As chance orders them, too.
         let other = Candidates::Keys(vec![key("b"), key("a")]);
         let again = AcquireAny { candidates: other, ..any(1, MARK) };
         for _ in 0..3 {
             let answer = manager.acquire_any(&again, manager.now()).await;
-            assert!(matches!(answer, Err(AcquireAnyError::Trouble(_))), "{answer:?}");
+            assert!(matches!(answer, Err(AcquireError::Call(_))), "{answer:?}");
         }
         lost.store(false, SeqCst);
         assert_eq!(told_at_last(&manager).await, [key("a")]);

@@ -1,0 +1,224 @@
+//! Acquires one key.
+
+use super::{
+    Manager,
+    checks::check_value,
+    error::{AcquireError, CallError},
+    unheard::Unheard,
+};
+use crate::{
+    actor::Asked,
+    lease::{
+        Acquire, Answer, Bond, ChangeKind, Grant, Key, Moment, Owner, Refusal, Request, SessionId,
+    },
+    telemetry::AcquireOutcome,
+};
+
+/// A request to own one key.
+#[derive(Clone, Debug)]
+pub struct AcquireOne {
+    /// The key to acquire.
+    pub key: Key,
+    /// The owner that acquires it.
+    pub owner: Owner,
+    /// Milliseconds that a grant or heartbeat keeps the lease.
+    pub ttl_ms: u64,
+    /// A new value for the key.
+    pub value: Option<Box<str>>,
+    /// Take the key even if the same owner already holds it.
+    pub reclaim: bool,
+    /// Permit an answer from this node's memory, without a read of the store.
+    pub allow_stale: bool,
+    /// How long to wait in the queue, in milliseconds.
+    pub wait_ms: u64,
+    /// Digests of the request id and of the rest of the request.
+    pub mark: Option<(u128, u64)>,
+    /// The session that keeps the lease. The session's ttl then replaces `ttl_ms`.
+    pub session: Option<SessionId>,
+}
+
+impl AcquireOne {
+    /// A request without a wait, for a lease that is kept by its own heartbeats.
+    #[must_use]
+    pub fn new(key: Key, owner: Owner, ttl_ms: u64) -> Self {
+        Self {
+            key,
+            owner,
+            ttl_ms,
+            value: None,
+            reclaim: false,
+            allow_stale: false,
+            wait_ms: 0,
+            mark: None,
+            session: None,
+        }
+    }
+}
+
+impl Manager {
+    /// Acquires a key. `asked` says when the request arrived: the time spent waiting counts in the holder's favour.
+    ///
+    /// # Errors
+    /// [`AcquireError`].
+    pub async fn acquire(
+        &self,
+        one: &AcquireOne,
+        asked: impl Into<Asked>,
+    ) -> Result<Grant, AcquireError> {
+        let asked = asked.into();
+        if let Some(session) = one.session {
+            return self.acquire_under(one, session, asked).await;
+        }
+        self.check_ttl(one.key.as_str(), "ttl_ms", one.ttl_ms)?;
+        Ok(self.acquire_kept(one, one.ttl_ms, None, asked).await?.heard().1)
+    }
+
+    /// R6: the session is seen alive before the grant is written, and again before the caller is told. The promise is
+    /// the session's.
+    async fn acquire_under(
+        &self,
+        one: &AcquireOne,
+        id: SessionId,
+        asked: Asked,
+    ) -> Result<Grant, AcquireError> {
+        let (bond, ttl_ms) = self.bond(id, asked).await?;
+        let mut unheard = tokio::select! {
+            biased;
+            unheard = self.acquire_kept(one, ttl_ms, Some(bond), asked) => unheard?,
+            error = self.session_ends(id) => return Err(error.into()),
+        };
+        if let Some(told) = self.world.protocol.a_grant_is_told_without_a_heartbeat(ttl_ms) {
+            unheard.grant.valid_for_ms = told;
+            return Ok(unheard.heard().1);
+        }
+        match self.beat(id, asked).await {
+            Ok((session, _)) if session.is_revoked(&one.key, unheard.grant.view.token) => {
+                let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
+                let view = Box::new(unheard.grant.view.clone());
+                Err(AcquireError::Refused(spent, Some(view)))
+            }
+            Ok((_, valid_for_ms)) => {
+                unheard.grant.valid_for_ms = valid_for_ms;
+                Ok(unheard.heard().1)
+            }
+            Err(error) => {
+                // The session's leases may have been searched for before this grant landed.
+                self.world.sessions.inquire(id.digest, [one.key.clone()]);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Acquires a key for a caller that is told of the grant later.
+    async fn acquire_kept(
+        &self,
+        one: &AcquireOne,
+        ttl_ms: u64,
+        bond: Option<Bond>,
+        asked: Asked,
+    ) -> Result<Unheard, AcquireError> {
+        let granted = self.counted(&one.key, asked.received, async {
+            let acquire = self.checked(one, asked.received)?;
+            self.own(&one.key, Acquire { ttl_ms, bond, ..acquire }, asked).await
+        });
+        Ok(Unheard::new(&self.world, one.key.clone(), granted.await?, one.mark.is_some()))
+    }
+
+    /// R9: takes a place in this node's queue for a caller whose session has another home node, where the key is then
+    /// granted. Returns when its turn has come: the key is then offered to its owner for 2 s.
+    ///
+    /// # Errors
+    /// [`AcquireError`].
+    pub async fn take_place(&self, one: &AcquireOne, asked: Asked) -> Result<(), AcquireError> {
+        let acquire = self.checked(one, asked.received)?;
+        let acquire = Acquire { mark: None, place: true, ..acquire };
+        match self.ask_to_own(&one.key, acquire, asked).await? {
+            Answer::Done(_) => Ok(()),
+            Answer::Refused(why, view) => Err(AcquireError::Refused(why, Some(view))),
+            other => Err(CallError::of("take a place", other).into()),
+        }
+    }
+
+    /// Checks a request, and says it in the terms of the protocol.
+    fn checked(&self, one: &AcquireOne, received: Moment) -> Result<Acquire, CallError> {
+        check_value(one.value.as_deref())?;
+        self.check_named("key", &one.key)?;
+        Ok(Acquire {
+            value: one.value.clone(),
+            reclaim: one.reclaim,
+            allow_stale: one.allow_stale,
+            wait_until: self.check_wait(one.wait_ms, received)?,
+            mark: one.mark,
+            ..self.request(&one.owner, one.ttl_ms)
+        })
+    }
+
+    /// A request of the protocol that does not wait, under a nonce of its own.
+    pub(super) fn request(&self, owner: &Owner, ttl_ms: u64) -> Acquire {
+        Acquire {
+            owner: owner.clone(),
+            ttl_ms,
+            value: None,
+            reclaim: false,
+            allow_stale: false,
+            wait_until: None,
+            grant_nonce: self.world.entropy.nonce(),
+            mark: None,
+            bond: None,
+            spec: None,
+            place: false,
+        }
+    }
+
+    /// Counts the outcome of an attempt to acquire a key.
+    pub(super) async fn counted(
+        &self,
+        key: &Key,
+        received: Moment,
+        attempt: impl Future<Output = Result<Grant, AcquireError>>,
+    ) -> Result<Grant, AcquireError> {
+        let result = attempt.await;
+        let outcome = match &result {
+            Ok(_) => AcquireOutcome::Granted,
+            Err(AcquireError::Refused(Refusal::Held | Refusal::HeldByYou, _)) => {
+                AcquireOutcome::Held
+            }
+            Err(_) => AcquireOutcome::Error,
+        };
+        let took = self.now().since(received);
+        self.world.rules().of(key.as_str()).1.acquired(outcome, took);
+        result
+    }
+
+    /// Asks a key's actor for a grant.
+    pub(super) async fn own(
+        &self,
+        key: &Key,
+        acquire: Acquire,
+        asked: Asked,
+    ) -> Result<Grant, AcquireError> {
+        match self.ask_to_own(key, acquire, asked).await? {
+            Answer::Granted(grant) => Ok(*grant),
+            Answer::Refused(why, view) => Err(AcquireError::Refused(why, Some(view))),
+            other => Err(CallError::of("acquire", other).into()),
+        }
+    }
+
+    /// Asks a key's actor to own the key, or for a place in its queue.
+    pub(super) async fn ask_to_own(
+        &self,
+        key: &Key,
+        acquire: Acquire,
+        asked: Asked,
+    ) -> Result<Answer, CallError> {
+        self.check_grants()?;
+        let make = || Request::Acquire(Box::new(acquire.clone()));
+        let answer = self.ask(key.as_str(), asked, make);
+        if acquire.wait_until.is_none() {
+            return answer.await;
+        }
+        let _place = self.places(1)?;
+        let pools = vec![self.world.metrics_of(key.as_str())];
+        self.unless_draining(pools, answer).await
+    }
+}

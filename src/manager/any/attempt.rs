@@ -1,0 +1,131 @@
+//! Tries keys in their order, several at a time.
+
+use futures_util::future::join_all;
+
+use super::call::AnyCall;
+use crate::{
+    lease::{Acquire, Key},
+    manager::{
+        availability::Availability,
+        error::{AcquireError, CallError},
+        inspect::VIEWS_AT_ONCE,
+        unheard::Unheard,
+    },
+};
+
+/// This many keys are tried one after another before records are read together: mostly the first one is free.
+const ALONE: usize = 8;
+
+/// What a key may go by when it refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Basis {
+    /// What this node remembers.
+    Memory,
+    /// What the store says.
+    Store,
+}
+
+/// The result of trying some keys.
+pub(super) struct Tried {
+    pub grants: Vec<Unheard>,
+    pub counts: Availability,
+    /// What kept a key from answering.
+    pub failure: Option<CallError>,
+}
+
+impl Tried {
+    fn none_of(keys: &[Key]) -> Self {
+        let counts = Availability { keys: keys.len(), ..Availability::default() };
+        Self { grants: Vec::new(), counts, failure: None }
+    }
+
+    /// Adds the result for one key. An error that other keys would repeat ends the call.
+    fn add(&mut self, result: Result<Unheard, AcquireError>) -> Result<(), AcquireError> {
+        match result {
+            Ok(unheard) => self.grants.push(unheard),
+            Err(AcquireError::Refused(why, Some(view))) => self.counts.add(why, &view),
+            Err(AcquireError::Call(error)) if !matches!(error, CallError::Invalid(_)) => {
+                let doubt = self.failure.take().filter(CallError::is_in_doubt);
+                self.failure = doubt.or(Some(error));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+impl AnyCall<'_> {
+    /// Tries the keys in their order, until the requested number is granted.
+    pub async fn try_each(
+        &self,
+        keys: &[Key],
+        count: usize,
+        basis: Basis,
+    ) -> Result<Tried, AcquireError> {
+        let mut tried = Tried::none_of(keys);
+        let (mut at, mut woken) = (0, ALONE);
+        while tried.grants.len() < count && at < keys.len() {
+            if self.manager.node.is_some() && at >= woken {
+                woken = keys.len().min(at + VIEWS_AT_ONCE);
+                self.wake(&keys[at..woken]).await;
+            }
+            let width = self.manager.at_once().min(count - tried.grants.len());
+            let wave = &keys[at..keys.len().min(at + width)];
+            at += wave.len();
+            for result in join_all(wave.iter().map(|key| self.attempt(key, basis))).await {
+                tried.add(result)?;
+            }
+            self.check_doubt(&mut tried)?;
+        }
+        Ok(tried)
+    }
+
+    async fn attempt(&self, key: &Key, basis: Basis) -> Result<Unheard, AcquireError> {
+        let allow_stale = basis == Basis::Memory;
+        self.acquire(key, Acquire { allow_stale, ..self.request() }).await
+    }
+
+    /// A grant of unknown outcome may exist under the request id, and a repeated call is told of it. Another key in its
+    /// place would be one grant too many, of which no caller is told.
+    fn check_doubt(&self, tried: &mut Tried) -> Result<(), CallError> {
+        let protocol = &self.manager.world.protocol;
+        if !protocol.a_grant_in_doubt_stops_acquire_any(self.any.mark.is_some()) {
+            return Ok(());
+        }
+        match tried.failure.take_if(|failure| failure.is_in_doubt()) {
+            Some(doubt) => Err(doubt),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the actors of these keys read their records, all at a time.
+    async fn wake(&self, keys: &[Key]) {
+        let manager = self.manager;
+        let asleep = keys.iter().filter(|key| !manager.world.registry.contains(key.as_str()));
+        join_all(asleep.map(|key| manager.ask_view(key))).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{lease::StoreError, manager::error::Invalid};
+
+    #[test]
+    fn an_error_in_doubt_outlasts_later_errors() {
+        let mut tried = Tried::none_of(&[]);
+        let doubt = CallError::Store(StoreError::Unavailable("no answer".into()));
+        for error in [CallError::Busy, doubt.clone(), CallError::Crowded] {
+            assert_eq!(tried.add(Err(error.into())), Ok(()));
+        }
+        assert_eq!(tried.failure, Some(doubt));
+    }
+
+    #[test]
+    fn an_argument_that_is_invalid_for_one_key_ends_the_call() {
+        let invalid = Invalid { field: "key", detail: "matches no policy".into() };
+        let mut tried = Tried::none_of(&[]);
+        assert_eq!(tried.add(Err(invalid.clone().into())), Err(invalid.into()));
+        assert_eq!(tried.failure, None);
+    }
+}

@@ -1,0 +1,72 @@
+//! A call of acquire-any while it is being served: its inputs, which were checked once.
+
+use super::request::AcquireAny;
+use crate::{
+    lease::{Acquire, Bond, Grant, Key, Moment},
+    manager::{
+        Manager,
+        error::{AcquireError, CallError},
+        unheard::Unheard,
+    },
+};
+
+/// A call of acquire-any.
+pub(super) struct AnyCall<'a> {
+    pub manager: &'a Manager,
+    pub any: &'a AcquireAny,
+    /// Milliseconds that a grant keeps each lease.
+    pub ttl_ms: u64,
+    /// The session that keeps the leases.
+    pub bond: Option<Bond>,
+    /// Until when the caller waits, if it does.
+    pub wait_until: Option<Moment>,
+    pub received: Moment,
+}
+
+impl<'a> AnyCall<'a> {
+    /// A call whose request is valid, at a coordinator that grants leases now.
+    pub fn checked(
+        manager: &'a Manager,
+        any: &'a AcquireAny,
+        received: Moment,
+    ) -> Result<Self, CallError> {
+        any.count.check()?;
+        let wait_until = manager.check_wait(any.wait_ms, received)?;
+        manager.check_grants()?;
+        Ok(Self { wait_until, ..Self::new(manager, any, received) })
+    }
+
+    /// A call that does not wait, for leases that are kept by their own heartbeats.
+    pub fn new(manager: &'a Manager, any: &'a AcquireAny, received: Moment) -> Self {
+        Self { manager, any, ttl_ms: any.ttl_ms, bond: None, wait_until: None, received }
+    }
+
+    /// The same call, for leases that a session keeps.
+    pub fn under(self, bond: Bond, ttl_ms: u64) -> Self {
+        Self { bond: Some(bond), ttl_ms, ..self }
+    }
+
+    /// The request for one of the keys.
+    pub fn request(&self) -> Acquire {
+        Acquire {
+            allow_stale: true,
+            mark: self.any.mark,
+            bond: self.bond,
+            ..self.manager.request(&self.any.owner, self.ttl_ms)
+        }
+    }
+
+    /// Acquires one of the keys.
+    pub async fn acquire(&self, key: &Key, acquire: Acquire) -> Result<Unheard, AcquireError> {
+        let granted = self.manager.counted(key, self.received, async {
+            self.manager.check_named("key", key)?;
+            self.manager.own(key, acquire, self.received.into()).await
+        });
+        Ok(self.unheard(key, granted.await?))
+    }
+
+    /// A grant that the caller is told of once the whole call is served.
+    pub fn unheard(&self, key: &Key, grant: Grant) -> Unheard {
+        Unheard::new(&self.manager.world, key.clone(), grant, self.any.mark.is_some())
+    }
+}

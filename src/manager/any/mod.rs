@@ -1,0 +1,110 @@
+//! Acquire-any: takes up to `count` of several keys, or what a member of a pool lacks of its share.
+//!
+//! A call passes these stages, each in a file of its own:
+//!
+//! 1. `request` is what the caller asks for. `call` checks it, and holds it while the call is served.
+//! 2. `repeat` gives a repeated call what it was granted earlier.
+//! 3. `candidates` lists the keys, and `order` arranges them.
+//! 4. `attempt` tries them, in waves.
+//! 5. `wait` queues the caller at all of them at once.
+//! 6. `taken` is what the caller is told.
+//!
+//! `available` takes what a call finds free, and `share` what is left of a fair share: both go through stages 3 to 5
+//! until something is granted or the caller's time is over.
+
+mod attempt;
+mod available;
+mod call;
+mod candidates;
+mod order;
+mod repeat;
+mod request;
+mod share;
+mod taken;
+mod wait;
+
+pub use request::{AcquireAny, Candidates, Count, MAX_CANDIDATES};
+pub use taken::Taken;
+
+use super::{
+    Manager,
+    error::{AcquireError, SessionError},
+};
+use crate::lease::{ChangeKind, Moment, Refusal, SessionId};
+use call::AnyCall;
+use taken::Served;
+
+impl Manager {
+    /// Acquires 1 to `count` of the candidates. If none is free and the call waits, ONE registration waits on all of
+    /// them, and is granted one.
+    ///
+    /// With a mark: of two calls at this node, one is refused while the other is served. A repeated call gets its own
+    /// grants. Calls at several nodes must first be brought to one node: [`Self::server_of`].
+    ///
+    /// # Errors
+    /// [`AcquireError`].
+    pub async fn acquire_any(
+        &self,
+        any: &AcquireAny,
+        received: Moment,
+    ) -> Result<Taken, AcquireError> {
+        let call = AnyCall::checked(self, any, received)?;
+        let served = match any.session {
+            Some(session) => call.serve_under(session).await?,
+            None => call.serve().await?,
+        };
+        Ok(served.into())
+    }
+}
+
+impl AnyCall<'_> {
+    /// R6: the session is seen alive before any grant is written, and again before the caller is told.
+    async fn serve_under(self, session: SessionId) -> Result<Served, AcquireError> {
+        let (bond, ttl_ms) = self.manager.bond(session, self.received.into()).await?;
+        let call = self.under(bond, ttl_ms);
+        let mut served = tokio::select! {
+            biased;
+            served = call.serve() => served?,
+            error = call.manager.session_ends(session) => return Err(error.into()),
+        };
+        let granted = !served.is_empty();
+        call.promise(session, &mut served).await?;
+        if granted && served.is_empty() {
+            let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
+            return Err(AcquireError::Refused(spent, None));
+        }
+        Ok(served)
+    }
+
+    async fn serve(&self) -> Result<Served, AcquireError> {
+        let Count::UpTo(count) = self.any.count else { return self.serve_share().await };
+        let candidates = self.resolve().await?;
+        if self.bond.is_none() {
+            self.check_ttls(&candidates.keys)?;
+        }
+        let _serving = self.begin()?;
+        match self.granted_before(&candidates.keys).await? {
+            Some(served) => Ok(served),
+            None => Ok(self.take_available(candidates, count).await?.into()),
+        }
+    }
+
+    /// Grants under a session hold for as long as the session was promised. Leases that an administrator revoked
+    /// meanwhile are left out.
+    async fn promise(&self, session: SessionId, served: &mut Served) -> Result<(), SessionError> {
+        let grants = &mut served.grants;
+        match self.manager.beat(session, self.received.into()).await {
+            Ok((session, valid_for_ms)) => {
+                grants.retain(|one| !session.is_revoked(&one.key, one.grant.view.token));
+                grants.iter_mut().for_each(|one| one.grant.valid_for_ms = valid_for_ms);
+                Ok(())
+            }
+            Err(error) => {
+                // The session's leases may have been searched for before these grants landed.
+                let keys = grants.iter().map(|one| one.key.clone());
+                self.manager.world.sessions.inquire(session.digest, keys);
+                Err(error)
+            }
+        }
+    }
+}

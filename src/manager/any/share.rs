@@ -1,0 +1,290 @@
+//! Acquire-any of a member's fair share of its pool.
+//!
+//! Guarantees: as far as this node knows, calls here never take more than the member's share, except for keys that no
+//! other member asks for. A waiting call leaves every queue when the share falls below what the member holds and waits
+//! for.
+//!
+//! Does not guarantee: that the share is the same a moment later. The pool moves what then exceeds it.
+//!
+//! Assumes: the session's home node makes all grants to a member.
+
+use std::{cell::Cell, sync::Arc, time::Duration};
+
+use super::{
+    attempt::{Basis, Tried},
+    call::AnyCall,
+    request::{Candidates, MAX_CANDIDATES},
+    taken::Served,
+};
+use crate::{
+    actor::{
+        Pools, Reservation, Share,
+        watch::{self, settle},
+    },
+    lease::{Bond, Key, Moment, Nonce, Order},
+    manager::{
+        Manager,
+        availability::Availability,
+        error::{AcquireError, CallError, Invalid},
+        unheard::Unheard,
+    },
+};
+
+/// How long a call waits until all keys of its pool are known.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the keys that a call names are left to other members, before the call takes them beyond its own share.
+const UNCLAIMED: Duration = Duration::from_secs(2);
+
+impl AnyCall<'_> {
+    /// Serves a call for as many keys as its session lacks of its share of its pool.
+    pub async fn serve_share(&self) -> Result<Served, AcquireError> {
+        let Some(Bond { session, .. }) = self.bond else {
+            let detail = "is required for a count of fair, and must have joined a pool".into();
+            return Err(Invalid { field: "session", detail }.into());
+        };
+        let pool = self.pool_joined(session)?;
+        let named = match &self.any.candidates {
+            Candidates::Keys(_) => self.resolve().await?.keys,
+            _ => Vec::new(),
+        };
+        let surveyed = tokio::time::timeout(PATIENCE, self.manager.world.pools.surveyed(&pool));
+        surveyed.await.map_err(|_| CallError::Busy)?;
+        let member = Member { call: self, pool: &pool, session, named: &named };
+        let _serving = self.begin()?;
+        match member.granted_before().await? {
+            Some(served) => Ok(served),
+            None => Ok(member.take_share().await?.into()),
+        }
+    }
+
+    /// The pool that the session joined. The candidates must belong to it.
+    fn pool_joined(&self, session: Nonce) -> Result<Arc<str>, Invalid> {
+        let invalid = |field, detail: String| Err(Invalid { field, detail });
+        let session = self.manager.world.sessions.get(session);
+        let Some(pool) = session.and_then(|session| session.spec.pool.clone()) else {
+            return invalid("session", "joined no pool, so it has no share".into());
+        };
+        let rules = self.manager.world.rules();
+        match &self.any.candidates {
+            Candidates::Pool(named) if **named == *pool => {}
+            Candidates::Pool(_) => {
+                return invalid("pool", format!("must be {pool}, the pool of the session"));
+            }
+            Candidates::Keys(keys) => {
+                if let Some(other) = keys.iter().find(|key| !rules.is_of(key.as_str(), &pool)) {
+                    let detail = format!("names {other:?}, which is not in the pool {pool}");
+                    return invalid("keys", detail);
+                }
+            }
+            Candidates::Prefix(_) => {
+                return invalid("prefix", "not allowed with count fair: name the pool".into());
+            }
+        }
+        Ok(pool.into())
+    }
+}
+
+/// A member of a pool that asks for its share.
+struct Member<'a> {
+    call: &'a AnyCall<'a>,
+    pool: &'a str,
+    session: Nonce,
+    /// The keys that the call names.
+    named: &'a [Key],
+}
+
+/// The result of filling places with keys that come free.
+enum Filled {
+    Granted(Vec<Unheard>),
+    /// The share fell, or there are more keys to wait for.
+    Again,
+    /// The time is over, or every key refused.
+    Over(Availability),
+}
+
+impl Member<'_> {
+    fn manager(&self) -> &Manager {
+        self.call.manager
+    }
+
+    fn pools(&self) -> &Pools {
+        &self.call.manager.world.pools
+    }
+
+    /// What the call was granted earlier. Finding out reads all records of the pool, which is expensive on some stores,
+    /// so this is done only if the call may be a repeated one.
+    async fn granted_before(&self) -> Result<Option<Served>, AcquireError> {
+        let Some((id, _)) = self.call.any.mark else { return Ok(None) };
+        let session = self.manager().world.sessions.get(self.session);
+        if session.is_some_and(|session| !session.may_repeat(id, self.manager().now())) {
+            return Ok(None);
+        }
+        let keys = self.manager().marked_keys(self.pool, self.named, id).await?;
+        self.call.granted_before(&keys).await
+    }
+
+    async fn take_share(&self) -> Result<Vec<Unheard>, AcquireError> {
+        let Some(mut changes) = self.pools().changes(self.pool) else {
+            return Err(self.none(Availability::default()));
+        };
+        let mut unclaimed_since = None;
+        loop {
+            let counts = match self.reserve() {
+                Some(places) => match self.fill(places).await? {
+                    Filled::Granted(grants) => return Ok(grants),
+                    Filled::Again => continue,
+                    Filled::Over(counts) => Some(counts),
+                },
+                None => {
+                    let grants = self.claim(&mut unclaimed_since).await?;
+                    if !grants.is_empty() {
+                        return Ok(grants);
+                    }
+                    None
+                }
+            };
+            let now = self.manager().now();
+            let Some(until) = self.call.wait_until.filter(|until| *until > now) else {
+                // Counting is expensive, so it is only done for an answer.
+                return Err(self.none(counts.unwrap_or_else(|| self.counts())));
+            };
+            let look = unclaimed_since.map_or(until, |since: Moment| since + UNCLAIMED);
+            self.next_change(&mut changes, until.min(look)).await?;
+        }
+    }
+
+    fn reserve(&self) -> Option<Reservation<'_>> {
+        self.pools().reserve(self.pool, self.session, self.named, MAX_CANDIDATES)
+    }
+
+    /// Fills reserved places with open keys. If there are none, waits for one.
+    async fn fill(&self, mut places: Reservation<'_>) -> Result<Filled, AcquireError> {
+        let Tried { grants, counts, failure } = self.try_open(places.places).await?;
+        if !grants.is_empty() {
+            return Ok(Filled::Granted(grants));
+        }
+        let Some(until) = self.call.wait_until else {
+            return Err(failure.map_or_else(|| self.none(counts), Into::into));
+        };
+        places.keep(1);
+        self.park_for(&places, until, counts).await
+    }
+
+    /// Tries the keys that nobody is known to hold. For a caller that does not wait, also tries the others, which costs
+    /// no write.
+    async fn try_open(&self, places: usize) -> Result<Tried, AcquireError> {
+        let free = self.call.order(self.unheld()).await?;
+        let mut tried = self.call.try_each(&free, places, Basis::Memory).await?;
+        if tried.grants.is_empty() && self.call.wait_until.is_none() {
+            let others = self.held_by_others();
+            let rest = self.call.try_each(&others, places, Basis::Memory).await?;
+            tried.grants = rest.grants;
+            tried.counts = tried.counts.and(rest.counts);
+            tried.failure = tried.failure.or(rest.failure);
+        }
+        self.note(&tried.grants);
+        Ok(tried)
+    }
+
+    /// Waits on the keys that nobody holds and on those whose holders were asked for them. For all other keys the pool
+    /// is the queue: when one of them becomes free, the caller tries again.
+    async fn park_for(
+        &self,
+        places: &Reservation<'_>,
+        until: Moment,
+        counts: Availability,
+    ) -> Result<Filled, AcquireError> {
+        let (keys, opened) = self.pools().coming(self.pool, self.session, self.named);
+        let left = Cell::new(false);
+        let leave = async {
+            places.lapsed(opened).await;
+            left.set(true);
+        };
+        match self.call.park(&keys, until, leave).await? {
+            Some(grant) => {
+                let grants = vec![grant];
+                self.note(&grants);
+                Ok(Filled::Granted(grants))
+            }
+            None if left.get() => Ok(Filled::Again),
+            None => Ok(Filled::Over(counts)),
+        }
+    }
+
+    /// Takes keys that this call names and that no member took while they were left to the others' shares, even beyond
+    /// this member's share. Members that name other keys, or the pool, do not know these keys. Once they are taken, all
+    /// members know them, and the pool distributes them like the others.
+    async fn claim(&self, since: &mut Option<Moment>) -> Result<Vec<Unheard>, AcquireError> {
+        let unclaimed = self.pools().unclaimed(self.pool, self.named);
+        if unclaimed.is_empty() {
+            *since = None;
+            return Ok(Vec::new());
+        }
+        let now = self.manager().now();
+        if now < *since.get_or_insert(now) + UNCLAIMED {
+            return Ok(Vec::new());
+        }
+        *since = None;
+        let places = self.pools().reserve_beyond(self.pool, self.session, &unclaimed);
+        let Some(places) = places else { return Ok(Vec::new()) };
+        let keys = self.call.order(unclaimed.clone()).await?;
+        let tried = self.call.try_each(&keys, places.places, Basis::Memory).await?;
+        self.note(&tried.grants);
+        Ok(tried.grants)
+    }
+
+    /// Waits until something changed in the pool, or the caller's time is over.
+    async fn next_change(
+        &self,
+        changes: &mut watch::Receiver<u64>,
+        until: Moment,
+    ) -> Result<(), CallError> {
+        let manager = self.manager();
+        tokio::select! {
+            biased;
+            _ = settle(changes) => Ok(()),
+            () = tokio::time::sleep(until.since(manager.now())) => Ok(()),
+            () = manager.drained() => Err(CallError::Draining),
+        }
+    }
+
+    /// Counts these grants from now on. The feed reports them a moment later.
+    fn note(&self, grants: &[Unheard]) {
+        let now = self.manager().now();
+        for Unheard { key, grant, .. } in grants {
+            self.pools().granted(self.pool, key, self.session, grant.view.token, now);
+        }
+    }
+
+    fn unheld(&self) -> Vec<Key> {
+        let mut free = self.pools().unheld(self.pool, self.named);
+        if self.named.is_empty() && self.call.any.order == Order::Listed {
+            free.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
+        }
+        free
+    }
+
+    fn held_by_others(&self) -> Vec<Key> {
+        self.pools().others(self.pool, self.session, self.named)
+    }
+
+    fn share(&self) -> Share {
+        self.pools().share(self.pool, self.session, self.named)
+    }
+
+    fn counts(&self) -> Availability {
+        let (free, held) = (self.unheld().len(), self.held_by_others().len());
+        let held_by_you = self.share().held;
+        Availability {
+            keys: free + held + held_by_you,
+            held,
+            held_by_you,
+            ..Availability::default()
+        }
+    }
+
+    fn none(&self, counts: Availability) -> AcquireError {
+        AcquireError::NoneOfShare(counts, self.share())
+    }
+}

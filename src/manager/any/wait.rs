@@ -1,0 +1,148 @@
+//! Waits in the queues of several keys at once.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use super::call::AnyCall;
+use crate::{
+    actor::{AnyHeard, AnyWait, Mail, Place, Reply, Vacated},
+    lease::{Acquire, Answer, Call, Grant, Key, Moment, Request, StoreError},
+    manager::{error::CallError, unheard::Unheard},
+    telemetry::{AcquireOutcome, PoolMetrics},
+};
+
+/// The pause before the first attempt to queue again at keys that dropped the caller's place, and the longest such
+/// pause.
+const REQUEUE_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// When the wait is over while a grant is being written, how long that may take.
+const GRANTING: Duration = Duration::from_millis(500);
+
+/// A key's answer, with the place of the key in the caller's list.
+type Answered = Option<(usize, Answer)>;
+
+impl AnyCall<'_> {
+    /// Waits in the queues of all keys, with ONE registration, which is granted one of them. A place that was dropped
+    /// because a key's actor died or left memory is taken again. Once `leave` resolves, the caller leaves all queues,
+    /// unless some key is granting at that moment.
+    pub async fn park(
+        &self,
+        keys: &[Key],
+        until: Moment,
+        leave: impl Future<Output = ()>,
+    ) -> Result<Option<Unheard>, CallError> {
+        let _places = self.manager.places(keys.len())?;
+        let (wait, heard) = AnyWait::new();
+        let queue_up = |place: usize| self.queue_up(&keys[place], wait.place(place), until);
+        (0..keys.len()).for_each(queue_up);
+        let left = until.since(self.manager.now());
+        let listening = listen_until(leave, &wait, listen(heard, keys.len(), queue_up));
+        let granted = in_time(left, &wait, listening);
+        match self.manager.unless_draining(self.pools_of(keys), granted).await? {
+            Some((place, Answer::Granted(grant))) => Ok(Some(self.granted(&keys[place], *grant))),
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes a place in the queue of a key. A key that cannot be reached drops the place, and is tried again.
+    fn queue_up(&self, key: &Key, place: Place, until: Moment) {
+        let acquire = Acquire { wait_until: Some(until), ..self.request() };
+        let call = Call {
+            caller: Reply::Any(place),
+            received: self.received,
+            request: Request::Acquire(Box::new(acquire)),
+            owner_unreachable: false,
+        };
+        let _ = self.manager.world.registry.post(key.as_str(), Mail::Call(call));
+    }
+
+    fn granted(&self, key: &Key, grant: Grant) -> Unheard {
+        let took = self.manager.now().since(self.received);
+        let rules = self.manager.world.rules();
+        rules.of(key.as_str()).1.acquired(AcquireOutcome::Granted, took);
+        self.unheard(key, grant)
+    }
+
+    /// The pools of these keys, each once.
+    fn pools_of(&self, keys: &[Key]) -> Vec<Arc<PoolMetrics>> {
+        let rules = self.manager.world.rules();
+        let mut pools: Vec<Arc<PoolMetrics>> = Vec::new();
+        for key in keys {
+            let pool = rules.of(key.as_str()).1;
+            if !pools.iter().any(|known| Arc::ptr_eq(known, pool)) {
+                pools.push(pool.clone());
+            }
+        }
+        pools
+    }
+}
+
+/// Listens for this long. If a key is granting at the end of that time, listens until it has granted.
+async fn in_time(
+    left: Duration,
+    wait: &AnyWait,
+    listening: impl Future<Output = Answered>,
+) -> Result<Answered, CallError> {
+    let mut listening = pin!(listening);
+    if let Ok(granted) = tokio::time::timeout(left, &mut listening).await {
+        return Ok(granted);
+    }
+    if wait.withdraw() {
+        return Ok(None);
+    }
+    let granted = tokio::time::timeout(GRANTING, &mut listening).await;
+    let why = "a grant to this call is not settled yet";
+    granted.map_err(|_| CallError::Store(StoreError::Unavailable(why.into())))
+}
+
+/// Listens until `leave` resolves. If a key is granting then, waits for it: the grant is the caller's.
+async fn listen_until(
+    leave: impl Future<Output = ()>,
+    wait: &AnyWait,
+    listening: impl Future<Output = Answered>,
+) -> Answered {
+    let mut listening = pin!(listening);
+    tokio::select! {
+        biased;
+        granted = &mut listening => return granted,
+        () = leave => {}
+    }
+    while !wait.withdraw() {
+        if let Ok(granted) = tokio::time::timeout(REQUEUE_PAUSE, &mut listening).await {
+            return granted;
+        }
+    }
+    None
+}
+
+/// Waits for the grant. Returns `None` if every key refused. Takes dropped places again, after increasing pauses.
+async fn listen(heard: AnyHeard, places: usize, queue_up: impl Fn(usize)) -> Answered {
+    let AnyHeard { mut granted, mut vacated } = heard;
+    let mut taken = places;
+    let mut forgotten = Vec::new();
+    let mut pause = REQUEUE_PAUSE;
+    let mut again = pin!(tokio::time::sleep(pause));
+    loop {
+        tokio::select! {
+            biased;
+            grant = &mut granted => return grant.ok(),
+            Some(vacated) = vacated.recv() => match vacated {
+                Vacated::Forgotten(place) => {
+                    if forgotten.is_empty() {
+                        again.set(tokio::time::sleep(pause));
+                    }
+                    forgotten.push(place);
+                }
+                Vacated::Refused => {
+                    taken -= 1;
+                    if taken == 0 {
+                        return granted.try_recv().ok();
+                    }
+                }
+            },
+            () = &mut again, if !forgotten.is_empty() => {
+                std::mem::take(&mut forgotten).into_iter().for_each(&queue_up);
+                pause = (2 * pause).min(LONGEST_PAUSE);
+            }
+        }
+    }
+}

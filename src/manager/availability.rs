@@ -1,0 +1,49 @@
+//! How many of several keys were in which state when they were tried.
+
+use crate::lease::{Refusal, State, View};
+
+/// How many of an acquire-any's keys were in each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Availability {
+    /// Keys that were tried.
+    pub keys: usize,
+    /// Held by other owners.
+    pub held: usize,
+    /// Held by the caller's owner already.
+    pub held_by_you: usize,
+    /// Offered to another owner.
+    pub offered: usize,
+    /// Shut by a lock-delay.
+    pub cooling: usize,
+    /// Shut until a fence is confirmed.
+    pub fencing: usize,
+    /// The shortest time until one of these states ends, in milliseconds.
+    pub next_ms: Option<u64>,
+}
+
+impl Availability {
+    /// Adds the counts of other keys.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            keys: self.keys + other.keys,
+            held: self.held + other.held,
+            held_by_you: self.held_by_you + other.held_by_you,
+            offered: self.offered + other.offered,
+            cooling: self.cooling + other.cooling,
+            fencing: self.fencing + other.fencing,
+            next_ms: self.next_ms.into_iter().chain(other.next_ms).min(),
+        }
+    }
+
+    /// Counts a key that refused.
+    pub(super) fn add(&mut self, why: Refusal, view: &View) {
+        match (why, view.state) {
+            (Refusal::HeldByYou, _) => self.held_by_you += 1,
+            (_, State::Offered) => self.offered += 1,
+            (Refusal::Cooling, _) => self.cooling += 1,
+            (Refusal::Fencing, _) => self.fencing += 1,
+            _ => self.held += 1,
+        }
+        self.next_ms = self.next_ms.into_iter().chain(view.expires_in_ms).min();
+    }
+}

@@ -1,0 +1,78 @@
+//! Checks that are common to several operations.
+
+use std::time::Duration;
+
+use super::{
+    Manager,
+    error::{CallError, Invalid},
+};
+use crate::lease::{Key, Moment, Policy, TtlBounds};
+
+/// The longest value of a key, in bytes of UTF-8.
+pub const MAX_VALUE_BYTES: usize = 16 * 1024;
+
+/// Checks that a key's value is at most [`MAX_VALUE_BYTES`] long.
+pub(crate) fn check_value(value: Option<&str>) -> Result<(), Invalid> {
+    match value {
+        Some(value) if value.len() > MAX_VALUE_BYTES => Err(Invalid {
+            field: "value",
+            detail: format!("is {} bytes long; at most {MAX_VALUE_BYTES} are allowed", value.len()),
+        }),
+        _ => Ok(()),
+    }
+}
+
+impl Manager {
+    /// Checks that a policy names the key, if the settings require it.
+    pub(super) fn check_named(&self, field: &'static str, key: &Key) -> Result<(), Invalid> {
+        let strict = self.limits.strict_prefixes && !key.is_session();
+        if !strict || !self.world.rules().of(key.as_str()).0.prefix.is_empty() {
+            return Ok(());
+        }
+        let detail = format!("{key:?} matches no policy, and limits.strict_prefixes is on");
+        Err(Invalid { field, detail })
+    }
+
+    /// Checks that a key's policy accepts this ttl.
+    pub(super) fn check_ttl(
+        &self,
+        key: &str,
+        field: &'static str,
+        ttl_ms: u64,
+    ) -> Result<(), Invalid> {
+        let rules = self.world.rules();
+        let Policy { ttl, pool, .. } = &**rules.of(key).0;
+        if ttl.contains(ttl_ms) {
+            return Ok(());
+        }
+        let TtlBounds { min_ms, max_ms } = ttl;
+        let detail = format!("is {ttl_ms}; it must be from {min_ms} to {max_ms} in pool {pool}");
+        Err(Invalid { field, detail })
+    }
+
+    /// Checks how long a caller wants to wait. Returns until when that is, if it waits at all.
+    pub(super) fn check_wait(
+        &self,
+        wait_ms: u64,
+        received: Moment,
+    ) -> Result<Option<Moment>, Invalid> {
+        let wait = Duration::from_millis(wait_ms);
+        if wait > self.limits.wait_max {
+            let max = self.limits.wait_max.as_millis();
+            let detail = format!("is {wait_ms}; it must be at most {max}");
+            return Err(Invalid { field: "wait_ms", detail });
+        }
+        Ok((wait_ms > 0).then_some(received + wait))
+    }
+
+    /// Checks that this coordinator grants leases now.
+    pub(super) fn check_grants(&self) -> Result<(), CallError> {
+        if self.is_draining() {
+            return Err(CallError::Draining);
+        }
+        if self.world.is_frozen() {
+            return Err(CallError::Frozen);
+        }
+        Ok(())
+    }
+}

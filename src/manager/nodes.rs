@@ -1,0 +1,119 @@
+//! This node among the nodes on its store.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::{Manager, error::Home};
+use crate::{
+    actor::NodeView,
+    lease::{Epoch, Nonce},
+};
+
+/// How many writes one call has in flight over a network.
+const WRITES_AT_ONCE: usize = 128;
+
+/// How often a call that waits at another node checks whether that node still lives.
+const LOOK_FOR_DEATHS: Duration = Duration::from_millis(250);
+
+impl Manager {
+    /// The nodes on the store, this node first. Empty if the store is not shared.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<NodeView> {
+        self.node.as_ref().map(|node| node.list()).unwrap_or_default()
+    }
+
+    /// The other living nodes.
+    #[must_use]
+    pub fn others(&self) -> Vec<Home> {
+        let living = |view: &NodeView| !view.this && !view.record.state.is_terminal();
+        let home = |view: NodeView| Home {
+            node: view.record.incarnation,
+            url: Some(view.record.url).filter(|url| !url.is_empty()),
+        };
+        self.nodes().into_iter().filter(living).map(home).collect()
+    }
+
+    /// Addresses that more than one living node claims. What is sent to one of these nodes arrives at another.
+    #[must_use]
+    pub fn shared_addresses(&self) -> BTreeSet<Box<str>> {
+        let nodes = self.nodes();
+        let living = nodes.iter().filter(|view| !view.record.state.is_terminal());
+        let (mut seen, mut shared) = (BTreeSet::new(), BTreeSet::new());
+        for url in living.map(|view| &view.record.url).filter(|url| !url.is_empty()) {
+            if !seen.insert(url) {
+                shared.insert(url.clone());
+            }
+        }
+        shared
+    }
+
+    /// Other living nodes of the same version whose policies or plugins differ from this node's. The node that ends a
+    /// tenure decides which fences it needs, and a fence waits on a node that does not have its plugin.
+    #[must_use]
+    pub fn nodes_with_other_rules(&self) -> BTreeSet<Nonce> {
+        let nodes = self.nodes();
+        let Some((own, others)) = nodes.split_first() else { return BTreeSet::new() };
+        let others = others.iter().filter(|other| other.goes_by_others_than(own));
+        others.map(|other| other.record.incarnation).collect()
+    }
+
+    /// The present incarnation of this node.
+    #[must_use]
+    pub fn incarnation(&self) -> Nonce {
+        self.world.terms().node
+    }
+
+    /// The epoch of the tokens that this node grants.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.world.terms().epoch
+    }
+
+    /// Whether this is an incarnation of this node, the present one or an earlier one.
+    #[must_use]
+    pub fn is_own(&self, incarnation: Nonce) -> bool {
+        self.world.is_own(incarnation)
+    }
+
+    /// A home node, with its address if the node is known.
+    #[must_use]
+    pub fn home(&self, node: Nonce) -> Home {
+        Home { node, url: self.world.url_of(node) }
+    }
+
+    /// How many leases have this node as their home node.
+    #[must_use]
+    pub fn homed(&self) -> u32 {
+        self.world.homed()
+    }
+
+    /// Announces to the other nodes that this one leaves, so that they adopt its leases at once. From here on it
+    /// promises nothing.
+    pub async fn leave(&self) {
+        if let Some(node) = &self.node {
+            node.leave().await;
+        }
+    }
+
+    /// Counts a call that was forwarded to another node, and whether that node answered.
+    pub(crate) fn count_forwarded(&self, answered: bool) {
+        self.world.metrics.forwarded(answered);
+    }
+
+    /// Waits until another node is known to be dead or to have left.
+    pub async fn gone(&self, node: Nonce) {
+        let gone = || {
+            let terms = self.world.terms();
+            let peer = terms.peers.as_ref().and_then(|peers| peers.get(node));
+            peer.is_some_and(|peer| peer.record.state.is_terminal())
+        };
+        while !gone() {
+            tokio::time::sleep(LOOK_FOR_DEATHS).await;
+        }
+    }
+
+    /// How many writes one call has in flight. Where one sync takes all writes, there is no limit. Over a network,
+    /// there are no more than keep a connection busy, so that none of them waits until its time-out.
+    pub(super) fn at_once(&self) -> usize {
+        if self.node.is_some() { WRITES_AT_ONCE } else { usize::MAX }
+    }
+}
