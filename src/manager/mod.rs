@@ -27,9 +27,10 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use crate::actor::Asked;
-pub use admin::{DrainedOwner, ForgottenKeys};
+pub(crate) use admin::MAX_REASON_BYTES;
 #[cfg(feature = "testing")]
-pub(crate) use admin::{MAX_REASON_BYTES, check_text};
+pub(crate) use admin::check_text;
+pub use admin::{DrainedOwner, ForgottenKeys};
 pub use any::{AcquireAny, Candidates, MAX_CANDIDATES};
 pub use engine::{StartError, Tenure};
 pub use error::{
