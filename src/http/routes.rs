@@ -11,6 +11,19 @@ use super::{
 
 /// Adds every path of the API, and the pages for people.
 pub fn routes(config: &mut web::ServiceConfig) {
+    config
+        .configure(resources)
+        .configure(resources_of_sessions)
+        .configure(pages::configure)
+        .default_service(web::to(service::not_found));
+    #[cfg(feature = "testing")]
+    config
+        .route("/v1/testing/panic", web::post().to(super::testing::inject_panic))
+        .route("/v1/testing/handover", web::post().to(super::testing::ask_handover));
+}
+
+/// The resources with one method.
+fn resources(config: &mut web::ServiceConfig) {
     macro_rules! resources {
         (@more $resource:expr, get $handler:path) => {
             $resource.route(web::head().to($handler))
@@ -29,7 +42,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
             ))*
         };
     }
-    resources! {
+    resources!(
         "/v1/heartbeat" post heartbeats::heartbeat,
         "/v1/heartbeats" post heartbeats::heartbeats,
         "/v1/acquire" post acquire::acquire,
@@ -56,27 +69,28 @@ pub fn routes(config: &mut web::ServiceConfig) {
         "/livez" get service::livez,
         "/readyz" get service::readyz,
         "/metrics" get service::metrics,
-    }
-    .service(
-        web::resource("/v1/sessions")
-            .route(web::post().to(sessions::open))
-            .route(web::get().to(sessions::list))
-            .route(web::head().to(sessions::list))
-            .default_service(web::to(|request| service::wrong_method(request, "GET, HEAD, POST"))),
-    )
-    .service(
-        web::resource("/v1/sessions/{id}")
-            .route(web::get().to(sessions::get))
-            .route(web::head().to(sessions::get))
-            .route(web::delete().to(sessions::close))
-            .default_service(web::to(|request| {
-                service::wrong_method(request, "GET, HEAD, DELETE")
-            })),
-    )
-    .configure(pages::configure)
-    .default_service(web::to(service::not_found));
-    #[cfg(feature = "testing")]
+    );
+}
+
+/// The resources with several methods.
+fn resources_of_sessions(config: &mut web::ServiceConfig) {
     config
-        .route("/v1/testing/panic", web::post().to(super::testing::inject_panic))
-        .route("/v1/testing/handover", web::post().to(super::testing::ask_handover));
+        .service(
+            web::resource("/v1/sessions")
+                .route(web::post().to(sessions::open))
+                .route(web::get().to(sessions::list))
+                .route(web::head().to(sessions::list))
+                .default_service(web::to(|request| {
+                    service::wrong_method(request, "GET, HEAD, POST")
+                })),
+        )
+        .service(
+            web::resource("/v1/sessions/{id}")
+                .route(web::get().to(sessions::get))
+                .route(web::head().to(sessions::get))
+                .route(web::delete().to(sessions::close))
+                .default_service(web::to(|request| {
+                    service::wrong_method(request, "GET, HEAD, DELETE")
+                })),
+        );
 }

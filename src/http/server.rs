@@ -3,7 +3,7 @@
 use std::{
     future::ready,
     io::ErrorKind,
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
     rc::Rc,
     sync::{
         Arc,
@@ -115,16 +115,7 @@ impl Server {
                 }));
             let places = Places::new(max_connections);
             let addresses = addresses.clone();
-            fn_service(move |stream: TcpStream| {
-                let peer = stream.peer_addr().ok();
-                let Some(counted) = addresses.count(peer.map(|peer| peer.ip())) else {
-                    return ready(Err(DispatchError::Io(ErrorKind::ConnectionRefused.into())));
-                };
-                // If this fails, answers are only slower.
-                let _ = stream.set_nodelay(true);
-                ready(Ok((Line::new(stream, &places, counted), peer)))
-            })
-            .and_then(http)
+            fn_service(move |stream| ready(accept(stream, &places, &addresses))).and_then(http)
         };
         Ok(Self { running: server.listen("http", listener, serve)?.run() })
     }
@@ -142,4 +133,19 @@ impl Server {
     pub async fn run(self) -> std::io::Result<()> {
         self.running.await
     }
+}
+
+/// The line of a new connection, unless its address has as many as it may.
+fn accept(
+    stream: TcpStream,
+    places: &Rc<Places>,
+    addresses: &Arc<Addresses>,
+) -> Result<(Line, Option<SocketAddr>), DispatchError> {
+    let peer = stream.peer_addr().ok();
+    let Some(counted) = addresses.count(peer.map(|peer| peer.ip())) else {
+        return Err(DispatchError::Io(ErrorKind::ConnectionRefused.into()));
+    };
+    // If this fails, answers are only slower.
+    let _ = stream.set_nodelay(true);
+    Ok((Line::new(stream, places, counted), peer))
 }

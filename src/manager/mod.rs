@@ -35,9 +35,10 @@ pub use crate::actor::{
     TooManySubscribers, claim_this_thread,
 };
 pub use acquire::AcquireOne;
-pub use admin::{DrainedOwner, ForgottenKeys};
+pub(crate) use admin::MAX_REASON_BYTES;
 #[cfg(feature = "testing")]
-pub(crate) use admin::{MAX_REASON_BYTES, check_text};
+pub(crate) use admin::check_text;
+pub use admin::{DrainedOwner, ForgottenKeys};
 pub use any::{AcquireAny, Candidates, Count, MAX_CANDIDATES, Taken};
 pub use availability::Availability;
 pub use checks::MAX_VALUE_BYTES;
