@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     clock::{Clock as _, rfc3339},
-    manager::engine::{OpenStore, Surroundings, place},
-    settings::{Settings, StoreKind},
+    manager::engine::{self, OpenStore, Surroundings},
+    settings::Settings,
     store::{LeaseStore, Pages, embedded},
 };
 
@@ -46,13 +46,11 @@ impl BackupArgs {
         let loaded = self.settings.load()?;
         loaded.check_files()?;
         let mut settings = loaded.settings;
-        check_is_there(&settings)?;
-        // The store exists already: create nothing, and write no witness file.
-        settings.store.nats.create_bucket = false;
-        settings.store.dynamodb.create_table = false;
+        engine::check_is_there(&settings)?;
+        // A backup writes no witness file.
         settings.node.witness = PathBuf::new();
         let surroundings = Surroundings::of_a_command(&settings);
-        let opened = OpenStore::open(&settings, &surroundings).await;
+        let opened = OpenStore::open_existing(&settings, &surroundings).await;
         let opened = opened.map_err(say_locked)?;
         let written = self.write(&settings, &surroundings, &*opened.store).await;
         opened.close().await;
@@ -106,16 +104,6 @@ impl BackupArgs {
         bar.finish_and_clear();
         Ok((writer.finish()?, skipped))
     }
-}
-
-/// Refuses a data directory without a store: opening it would create an empty one.
-pub(super) fn check_is_there(settings: &Settings) -> Result<(), Failure> {
-    let dir = &settings.store.embedded.data_dir;
-    if settings.store.kind == StoreKind::Embedded && !dir.join("META").exists() {
-        let why = anyhow::anyhow!("there is no embedded store in {}", place(settings));
-        return Err(Failure::Other(why));
-    }
-    Ok(())
 }
 
 /// Adds what to do if the store is in use.

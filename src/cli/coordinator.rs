@@ -17,7 +17,7 @@ use crate::{
     http::{App, Budget, Door, Forwarder, Names, Replays, Seal, Server, ServerOptions, Source},
     lease::Nonce,
     manager::{Arbiters, Manager, engine::Engine},
-    settings::{Settings, StoreKind},
+    settings::Settings,
     telemetry::Recorder,
     tls::{self, Roots, TlsError},
 };
@@ -122,7 +122,7 @@ impl Coordinator {
 /// How nodes with `https` addresses are authenticated.
 fn tls_to_nodes(settings: &Settings) -> anyhow::Result<ClientConfig> {
     let ca = &settings.node.ca;
-    if settings.store.kind == StoreKind::Embedded && ca.as_os_str().is_empty() {
+    if !settings.store.kind.is_shared() && ca.as_os_str().is_empty() {
         return Ok(tls::none());
     }
     match tls::client(Roots::of(ca)) {

@@ -7,9 +7,9 @@ use anyhow::Context as _;
 use super::{backup::say_locked, output};
 use crate::{
     lease::{Epoch, MAX_NODE_TTL_MS, NodeRecord, NodeState, Nonce, Revision},
-    manager::engine::{OpenStore, Surroundings},
-    settings::{Settings, StoreKind},
-    store::{FoundNode, LeaseStore, NodeOutcome, Raise, SharedStore, embedded::EmbeddedStore},
+    manager::engine::{self, OpenStore, Surroundings},
+    settings::Settings,
+    store::{FoundNode, LeaseStore, NodeOutcome, Raise, SharedStore},
 };
 
 /// Epochs are below this number: a token has ten bits for the epoch.
@@ -34,10 +34,7 @@ pub(super) async fn in_place(
     surroundings: &Surroundings,
     wanted: Option<u16>,
 ) -> anyhow::Result<Epoch> {
-    let mut settings = settings.clone();
-    settings.store.nats.create_bucket = false;
-    settings.store.dynamodb.create_table = false;
-    let opened = OpenStore::open(&settings, surroundings).await.map_err(say_locked)?;
+    let opened = OpenStore::open_existing(settings, surroundings).await.map_err(say_locked)?;
     let raised = match above(opened.epoch(), wanted) {
         Ok(epoch) if opened.store.shared().is_some() => {
             shared(&*opened.store, surroundings, epoch, false).await.map(|()| epoch)
@@ -46,10 +43,7 @@ pub(super) async fn in_place(
     };
     opened.close().await;
     let epoch = raised?;
-    if settings.store.kind == StoreKind::Embedded {
-        let dir = &settings.store.embedded.data_dir;
-        EmbeddedStore::restamp(dir, surroundings.entropy.nonce(), epoch)?;
-    }
+    engine::restamp(settings, surroundings, epoch)?;
     Ok(epoch)
 }
 

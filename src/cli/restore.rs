@@ -9,17 +9,15 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::{
     Exit, Failure, Output, SettingsArgs,
-    backup::{check_is_there, progress, say_locked},
+    backup::{progress, say_locked},
     backup_file::{Backup, Item},
     output, raise,
 };
 use crate::{
     lease::{Epoch, Key, Revision},
-    manager::engine::{OpenStore, Surroundings, place},
-    settings::{Settings, StoreKind},
-    store::{
-        Fresh, LeaseStore, Outcome, Pages, Range, SharedStore, Write, embedded::EmbeddedStore,
-    },
+    manager::engine::{self, OpenStore, Surroundings, how_to_empty, place},
+    settings::Settings,
+    store::{Fresh, LeaseStore, Outcome, Pages, Range, SharedStore, Write},
 };
 
 /// Number of keys that are written concurrently.
@@ -73,7 +71,7 @@ impl RestoreArgs {
         let surroundings = Surroundings::of_a_command(&settings);
         let (keys, epoch) = match &self.file {
             None => {
-                check_is_there(&settings)?;
+                engine::check_is_there(&settings)?;
                 (None, raise::in_place(&settings, &surroundings, self.epoch).await?)
             }
             Some(path) => {
@@ -106,8 +104,8 @@ async fn restore(
     let secret = backup.header.secret()?;
     let created_ms = backup.header.created_ms;
     let fresh = Fresh { identity: surroundings.entropy.nonce(), secret: secret.0, created_ms };
-    let open = || OpenStore::open_to_restore(settings, surroundings, fresh.clone());
-    let mut opened = open().await.map_err(say_locked)?;
+    let opened = OpenStore::open_to_restore(settings, surroundings, fresh.clone()).await;
+    let opened = opened.map_err(say_locked)?;
     let (epoch, rest) = match begin(settings, surroundings, &opened, backup, wanted).await {
         Ok(begun) => begun,
         Err(why) => {
@@ -115,25 +113,16 @@ async fn restore(
             return Err(why);
         }
     };
-    let dir = &settings.store.embedded.data_dir;
-    let embedded = settings.store.kind == StoreKind::Embedded;
-    if embedded {
-        EmbeddedStore::begin_restore(dir, fresh.identity)?;
-        opened.close().await;
-        EmbeddedStore::restamp(dir, surroundings.entropy.nonce(), epoch)?;
-        opened = open().await?;
-    }
-    let mut filled = fill(settings, surroundings, &opened.store, backup, rest).await;
-    if filled.is_ok() && embedded {
-        filled = EmbeddedStore::end_restore(dir).map_err(Into::into);
-    }
+    let opened = opened.begin_restore(settings, surroundings, fresh, epoch).await?;
+    let filled = fill(settings, surroundings, &opened.store, backup, rest).await;
+    let filled = filled.and_then(|()| engine::end_restore(settings));
     opened.close().await;
     filled.with_context(|| {
         let or_empty = how_to_empty(settings);
-        if embedded {
-            format!("the restore is not complete: {or_empty}, and restore again")
-        } else {
+        if settings.store.kind.is_shared() {
             format!("the restore is not complete: restore again; or {or_empty}")
+        } else {
+            format!("the restore is not complete: {or_empty}, and restore again")
         }
     })?;
     Ok(epoch)
@@ -199,24 +188,6 @@ fn check_secret(
         how_to_empty(settings)
     );
     Ok(())
-}
-
-fn how_to_empty(settings: &Settings) -> String {
-    let store = &settings.store;
-    match store.kind {
-        StoreKind::Embedded => format!(
-            "move {} away, or name another directory (store.embedded.data_dir)",
-            store.embedded.data_dir.display()
-        ),
-        StoreKind::Nats => format!(
-            "delete the bucket (`nats kv del {}`), or name another (store.nats.bucket)",
-            store.nats.bucket
-        ),
-        StoreKind::DynamoDb => format!(
-            "delete the table {}, or name another (store.dynamodb.table)",
-            store.dynamodb.table
-        ),
-    }
 }
 
 async fn fill(

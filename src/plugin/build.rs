@@ -30,12 +30,10 @@ pub fn build(
 ) -> Result<Arc<dyn FencePlugin>, BuildError> {
     let name = &plugin.name;
     Ok(match &plugin.kind {
-        PluginKind::Exec { command, environment } => Arc::new(Exec::new(command, environment)),
-        PluginKind::Webhook { url, secrets, .. } => {
-            Arc::new(Webhook::new(name, url, secrets, clock)?)
-        }
-        PluginKind::Nats { .. } => nats::build(plugin, store, clock)?,
-        PluginKind::Postgres { .. } => postgres::build(plugin, store, clock)?,
+        PluginKind::Exec(exec) => Arc::new(Exec::new(&exec.command, &exec.environment)),
+        PluginKind::Webhook(hook) => Arc::new(Webhook::new(name, &hook.url, &hook.secrets, clock)?),
+        PluginKind::Nats(_) => nats::build(plugin, store, clock)?,
+        PluginKind::Postgres(_) => postgres::build(plugin, store, clock)?,
         PluginKind::Log => Arc::new(Log::new(name)),
         #[cfg(feature = "testing")]
         PluginKind::Panic => Arc::new(Panics),

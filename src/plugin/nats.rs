@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    settings::{self, NatsMode, PluginKind},
+    settings::{self, NatsMode, NatsPlugin, PluginKind},
     store::nats::{self, Options},
 };
 
@@ -32,7 +32,7 @@ pub(super) fn build(
     store: &settings::Nats,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn FencePlugin>, BuildError> {
-    let PluginKind::Nats { servers, subject, mode } = &plugin.kind else {
+    let PluginKind::Nats(NatsPlugin { servers, subject, mode }) = &plugin.kind else {
         unreachable!("a plugin of another kind is built elsewhere")
     };
     let options = Options::of(servers.as_deref().unwrap_or(store))?;

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    settings::{self, Nats, Plugin, PluginKind},
+    settings::{self, Nats, Plugin, PluginKind, PostgresPlugin},
     tls::{self, Roots},
 };
 
@@ -35,7 +35,9 @@ pub(super) fn build(
     _store: &Nats,
     _clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn FencePlugin>, BuildError> {
-    let PluginKind::Postgres { url, url_file, table, accept_plaintext } = &plugin.kind else {
+    let PluginKind::Postgres(PostgresPlugin { url, url_file, table, accept_plaintext }) =
+        &plugin.kind
+    else {
         unreachable!("a plugin of another kind is built elsewhere")
     };
     let url = url.or_file("url_file", url_file)?.unwrap_or_default();

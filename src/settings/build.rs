@@ -2,7 +2,7 @@
 //!
 //! This is not part of loading: every build reads and checks settings in the same way.
 
-use super::{Fault, Faults, Loaded};
+use super::{fault::Faults, load::Loaded};
 
 /// The kinds that need a Cargo feature of the same name, and whether this build has it.
 const OPTIONAL: [(&str, bool); 3] = [
@@ -31,15 +31,8 @@ impl Loaded {
         let plugins = self.settings.plugins.iter().enumerate();
         let plugins = plugins.map(|(at, it)| (format!("plugin[{at}].kind"), it.kind.as_str()));
         let lacks = |(_, kind): &(String, &str)| optional.contains(&(*kind, false));
-        let faults: Vec<Fault> = std::iter::once(store)
-            .chain(plugins)
-            .filter(lacks)
-            .map(|(key, kind)| Fault {
-                origin: self.origin(&key),
-                key: Some(key),
-                problem: NotBuilt(kind).to_string(),
-            })
-            .collect();
-        if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
+        let chosen = std::iter::once(store).chain(plugins).filter(lacks);
+        let faults = chosen.map(|(key, kind)| self.fault(&key, NotBuilt(kind).to_string()));
+        Faults(faults.collect()).or(())
     }
 }

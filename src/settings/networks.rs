@@ -7,8 +7,11 @@ use std::{
     str::FromStr,
 };
 
+use config::{ConfigError, Value};
 use ipnet::IpNet;
-use serde::{Deserializer, Serialize, Serializer, de};
+use serde::de::{self, Deserializer as _};
+
+use super::value::{Format, Shown};
 
 /// The most networks in one list. Each address is compared with all of them.
 const MAX_NETWORKS: usize = 256;
@@ -131,11 +134,18 @@ impl fmt::Display for Network {
     }
 }
 
-impl Serialize for CheckTargets {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl Format for CheckTargets {
+    /// Reads `"auto"`, a list, or (in the environment and in flags) networks that are separated by commas.
+    fn read(value: Value) -> Result<Self, ConfigError> {
+        value.deserialize_any(Targets)
+    }
+
+    fn show(&self) -> Shown {
         match self {
-            Self::Auto => serializer.serialize_str(AUTO),
-            Self::Only(networks) => serializer.collect_seq(networks.iter().map(Network::to_string)),
+            Self::Auto => Shown::Text(AUTO.to_owned()),
+            Self::Only(networks) => {
+                networks.iter().map(Network::to_string).collect::<Vec<String>>().show()
+            }
         }
     }
 }
@@ -179,11 +189,6 @@ impl<'de> de::Visitor<'de> for Targets {
     }
 }
 
-/// Reads `"auto"`, a list, or (in the environment and in flags) networks that are separated by commas.
-pub(super) fn check_targets<'de, D: Deserializer<'de>>(from: D) -> Result<CheckTargets, D::Error> {
-    from.deserialize_any(Targets)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,38 +212,6 @@ mod tests {
         assert!(inside("10.255.0.1", 8080) && inside("10.0.0.0", 8090));
         assert!(!inside("10.0.0.1", 8079) && !inside("10.0.0.1", 8091));
         assert!(!inside("11.0.0.0", 8080) && !inside("::1", 8080));
-    }
-
-    #[test]
-    fn every_layer_can_name_them_and_they_are_shown_as_they_read_back() {
-        use crate::settings::{
-            Loaded, Sources,
-            tests::{faults, file, sources},
-        };
-
-        let networks = ["10.0.0.0/8:8080".parse(), "[::1]/128:9000-9100".parse()];
-        let networks: Vec<Network> = networks.into_iter().flatten().collect();
-        let of = |sources: &Sources| -> Loaded { sources.load().expect("valid settings") };
-        let content = "[checks]\nallow = [\"10.0.0.0/8:8080\", \"[::1]/128:9000-9100\"]\n";
-        let written = file(content);
-        let from_file = of(&sources(Some(written.path())));
-        let text = "10.0.0.0/8:8080, [::1]:9000-9100";
-        let by_flag = of(&sources(None).set(&format!("checks.allow={text}")));
-        let by_environment = of(&Sources::new().environment([("TENURE__CHECKS__ALLOW", text)]));
-        for loaded in [&from_file, &by_flag, &by_environment] {
-            assert_eq!(loaded.settings.checks.allow, CheckTargets::Only(networks.clone()));
-            let shown = file(&loaded.to_toml(true));
-            assert_eq!(of(&sources(Some(shown.path()))).settings, loaded.settings);
-        }
-        for nothing in ["[checks]\nallow = []\n", "[checks]\nallow = \"\"\n"] {
-            let written = file(nothing);
-            let loaded = of(&sources(Some(written.path())));
-            assert_eq!(loaded.settings.checks.allow, CheckTargets::Only(Vec::new()));
-        }
-        let wrong = file("[checks]\nallow = [\"10.0.0.0/8\", \"localhost:80\"]\n");
-        let [fault] = &faults(&sources(Some(wrong.path())))[..] else { panic!("one fault") };
-        let told = "checks.allow: \"localhost:80\" is no network such as";
-        assert!(fault.contains(":2: ") && fault.contains(told), "{fault}");
     }
 
     #[test]

@@ -1,31 +1,15 @@
-//! Finds credentials that would cross the network in plain text. They are a fault, unless a setting accepts that.
+//! Finds credentials that would cross the network in plain text. They are a fault, unless a setting accepts that. The
+//! rule for NATS is in `stores/nats.rs`.
 //!
-//! Guarantees: a connection that [`of_nats`], [`of_postgres`] or [`of_webhook`] lets pass uses TLS, stays on this
-//! machine, carries no credentials, or was accepted.
+//! Guarantees: a connection that [`of_postgres`] or [`of_webhook`] lets pass uses TLS, stays on this machine, or carries
+//! no credentials.
 //!
 //! Does not guarantee: that this machine is safe from its own users.
 
-use super::Nats;
 use crate::lease::is_loopback;
 
 /// The alternative for a plugin.
 const ACCEPT: &str = "or set accept_plaintext = true on a network that you trust";
-
-impl Nats {
-    /// Whether TLS is required: one of the TLS settings was made, or one address is `tls://`.
-    #[must_use]
-    pub fn requires_tls(&self) -> bool {
-        let files = [&self.tls_ca, &self.tls_cert, &self.tls_key];
-        let named = files.iter().any(|path| !path.as_os_str().is_empty());
-        self.tls_required || named || has_tls_address(&self.url)
-    }
-
-    fn has_credentials(&self) -> bool {
-        let files = [&self.credentials, &self.password_file, &self.token_file];
-        let named = files.iter().any(|path| !path.as_os_str().is_empty());
-        named || !self.password.is_empty() || !self.token.is_empty()
-    }
-}
 
 /// Whether one of the addresses asks for TLS. This then applies to all of them, since they are one cluster.
 #[must_use]
@@ -41,15 +25,6 @@ pub fn all_loopback(urls: &str) -> bool {
 
 fn servers(urls: &str) -> impl Iterator<Item = &str> {
     urls.split(',').map(str::trim).filter(|url| !url.is_empty())
-}
-
-/// The fault, if this client would send its credentials to NATS in plain text.
-pub(super) fn of_nats(nats: &Nats) -> Option<String> {
-    let open = nats.has_credentials() && !nats.requires_tls() && !all_loopback(&nats.url);
-    let problem = "is plain text to another machine, and others on the network could read the credentials: write tls://, \
-                   set store.nats.tls_required = true or tls_ca, or set store.nats.accept_plaintext = true on a network \
-                   that you trust";
-    (open && !nats.accept_plaintext).then(|| problem.to_owned())
 }
 
 /// The fault of a webhook's URL, if any. A webhook's body is signed, but its answer is not.

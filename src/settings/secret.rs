@@ -2,11 +2,6 @@
 
 use std::{fmt, path::Path};
 
-use serde::{Serialize, Serializer};
-
-/// The keys whose values are secrets. Neither `config show` nor a fault prints them.
-pub(super) const SECRETS: [&str; 2] = ["store.nats.password", "store.nats.token"];
-
 /// Text that never appears in output.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(String);
@@ -62,12 +57,5 @@ impl Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.is_empty() { "Secret()" } else { "Secret(…)" })
-    }
-}
-
-/// Settings are serialized to be shown.
-impl Serialize for Secret {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(if self.is_empty() { "" } else { "…" })
     }
 }

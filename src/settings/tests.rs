@@ -1,6 +1,6 @@
-use std::{collections::BTreeMap, io::Write, path::Path, time::Duration};
+use std::{io::Write, path::Path, time::Duration};
 
-use super::{secret::SECRETS, show::values, *};
+use super::{tree::TABLE, *};
 
 pub(super) fn file(content: &str) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -22,8 +22,8 @@ fn the_shipped_file_lists_every_key_once_with_its_default_and_nothing_else() {
     let loaded = sources(Some(&path)).load().unwrap();
     assert_eq!(loaded.settings, Settings::default());
     the_commented_policy_has_the_defaults(&path);
-    for (key, _) in values(&Settings::default()) {
-        assert!(matches!(loaded.origin(&key), Origin::File { .. }), "{key} is not in the file");
+    for key in TABLE.iter().map(|setting| &setting.path) {
+        assert!(matches!(loaded.origin(key), Origin::File { .. }), "{key} is not in the file");
     }
     let content = std::fs::read_to_string(&path).unwrap();
     let mut above = "";
@@ -303,10 +303,10 @@ fn policies_come_from_the_file_and_read_back() {
 #[test]
 fn no_key_has_a_default_that_only_one_layer_can_express() {
     // A flag accepts each default as text: the environment has only text.
-    let defaults: BTreeMap<_, _> = values(&Settings::default()).into_iter().collect();
+    let defaults = Settings::default();
     // Flags cannot set secrets.
-    for (key, value) in defaults.into_iter().filter(|(key, _)| !SECRETS.contains(&key.as_str())) {
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    for setting in TABLE.iter().filter(|setting| !setting.about.secret) {
+        let (key, text) = (&setting.path, (setting.show)(&defaults));
         let loaded = sources(None).set(&format!("{key}={text}")).load();
         assert_eq!(loaded.unwrap().settings, Settings::default(), "{key}");
     }

@@ -25,10 +25,14 @@ fn the_plugins_that_the_shipped_file_shows_are_valid() {
     let found = plugins(&toml.join("\n"));
     let kinds: Vec<&str> = found.iter().map(|plugin| plugin.kind.as_str()).collect();
     assert_eq!(kinds, ["exec", "webhook", "nats", "postgres", "log"]);
-    let PluginKind::Exec { command, environment } = &found[0].kind else { panic!("{found:?}") };
+    let PluginKind::Exec(ExecPlugin { command, environment }) = &found[0].kind else {
+        panic!("{found:?}")
+    };
     assert_eq!(command, &["/usr/local/bin/fence", "--off"]);
     assert_eq!(environment, &BTreeMap::from([("SITE".into(), Secret::new("north".into()))]));
-    let PluginKind::Nats { servers: Some(servers), .. } = &found[2].kind else { panic!() };
+    let PluginKind::Nats(NatsPlugin { servers: Some(servers), .. }) = &found[2].kind else {
+        panic!()
+    };
     assert_eq!(servers.url, "nats://10.0.0.7:4222");
     // The file shows the first four keys with their defaults.
     let bare = plugins("[[plugin]]\nname = \"power\"\nkind = \"log\"\n");

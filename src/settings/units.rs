@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use serde::{Serialize, Serializer};
+pub(super) const DAY: Duration = Duration::from_secs(86_400);
 
 /// A number of bytes, written `8MiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,12 +51,6 @@ impl FromStr for ByteSize {
     }
 }
 
-impl Serialize for ByteSize {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 /// Reads `250ms`, `15s`, `2m`, `1h 30m`.
 ///
 /// # Errors
@@ -73,13 +67,6 @@ pub fn format_duration(span: Duration) -> String {
         return format!("{}h", span.as_secs() / 3600);
     }
     humantime::format_duration(span).to_string()
-}
-
-pub(super) fn serialize_duration<S: Serializer>(
-    span: &Duration,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&format_duration(*span))
 }
 
 #[cfg(test)]

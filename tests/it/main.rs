@@ -27,6 +27,7 @@ mod openapi;
 mod plugins;
 mod readme;
 mod schemathesis;
+mod shipped_file;
 mod simstore;
 mod stores;
 mod tables;

@@ -16,7 +16,9 @@ mod witness;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-pub(crate) use store::{OpenStore, Surroundings, place};
+pub(crate) use store::{
+    OpenStore, Surroundings, check_is_there, end_restore, how_to_empty, place, restamp,
+};
 pub use thread::{StartError, Tenure};
 
 use super::{CallLimits, Manager, Parts};

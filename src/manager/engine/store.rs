@@ -1,4 +1,5 @@
-//! Opens the store that the settings name, for every command that needs one.
+//! Opens the store that the settings name, for every command that needs one, and knows in what the kinds of stores
+//! differ.
 
 #[cfg(not(all(feature = "nats", feature = "dynamodb")))]
 mod absent;
@@ -23,7 +24,7 @@ use super::witness::WitnessFile;
 use crate::{
     lease::Epoch,
     settings::{Settings, StoreKind},
-    store::{Fresh, Health, LeaseStore, Witness},
+    store::{Fresh, Health, LeaseStore, Witness, embedded::EmbeddedStore},
     telemetry::Metrics,
 };
 
@@ -60,11 +61,60 @@ pub(crate) fn place(settings: &Settings) -> String {
     }
 }
 
+/// How to get an empty store, for messages.
+pub(crate) fn how_to_empty(settings: &Settings) -> String {
+    let store = &settings.store;
+    match store.kind {
+        StoreKind::Embedded => format!(
+            "move {} away, or name another directory (store.embedded.data_dir)",
+            store.embedded.data_dir.display()
+        ),
+        StoreKind::Nats => format!(
+            "delete the bucket (`nats kv del {}`), or name another (store.nats.bucket)",
+            store.nats.bucket
+        ),
+        StoreKind::DynamoDb => format!(
+            "delete the table {}, or name another (store.dynamodb.table)",
+            store.dynamodb.table
+        ),
+    }
+}
+
+/// The directory of a store that one process has for itself. `None` for a store that several can share.
+fn own_directory(settings: &Settings) -> Option<&Path> {
+    let store = &settings.store;
+    (!store.kind.is_shared()).then_some(&*store.embedded.data_dir)
+}
+
+/// Refuses a directory without a store: opening it would create an empty one.
+pub(crate) fn check_is_there(settings: &Settings) -> anyhow::Result<()> {
+    let is_there = own_directory(settings).is_none_or(|dir| dir.join("META").exists());
+    anyhow::ensure!(is_there, "there is no embedded store in {}", place(settings));
+    Ok(())
+}
+
+/// Gives a closed store a new identity and this epoch. A shared store gets them while it is open.
+pub(crate) fn restamp(
+    settings: &Settings,
+    surroundings: &Surroundings,
+    epoch: Epoch,
+) -> anyhow::Result<()> {
+    if let Some(dir) = own_directory(settings) {
+        EmbeddedStore::restamp(dir, surroundings.entropy.nonce(), epoch)?;
+    }
+    Ok(())
+}
+
+/// Ends the restore of a store that is still open. A shared store has ended it itself.
+pub(crate) fn end_restore(settings: &Settings) -> anyhow::Result<()> {
+    own_directory(settings).map_or(Ok(()), |dir| Ok(EmbeddedStore::end_restore(dir)?))
+}
+
 /// The entry of the settings' store in the witness file. `None` if nothing is to be remembered.
 pub(crate) fn witness_file(settings: &Settings) -> Option<WitnessFile> {
     let path: &Path = &settings.node.witness;
     let kind = settings.store.kind;
-    let wanted = kind != StoreKind::Embedded && !path.as_os_str().is_empty();
+    let wanted = kind.is_shared() && !path.as_os_str().is_empty();
     wanted.then(|| WitnessFile::new(path, kind.as_str(), place(settings)))
 }
 
@@ -86,6 +136,33 @@ impl OpenStore {
         fresh: Fresh,
     ) -> anyhow::Result<Self> {
         Self::open_with(settings, surroundings, fresh, true).await
+    }
+
+    /// Opens the store, and makes none.
+    pub(crate) async fn open_existing(
+        settings: &Settings,
+        surroundings: &Surroundings,
+    ) -> anyhow::Result<Self> {
+        let mut settings = settings.clone();
+        settings.store.nats.create_bucket = false;
+        settings.store.dynamodb.create_table = false;
+        Self::open(&settings, surroundings).await
+    }
+
+    /// Begins the restore of a store that is open for it, under this epoch. A shared store has begun it when its epoch
+    /// was raised.
+    pub(crate) async fn begin_restore(
+        self,
+        settings: &Settings,
+        surroundings: &Surroundings,
+        fresh: Fresh,
+        epoch: Epoch,
+    ) -> anyhow::Result<Self> {
+        let Some(dir) = own_directory(settings) else { return Ok(self) };
+        EmbeddedStore::begin_restore(dir, fresh.identity)?;
+        self.close().await;
+        restamp(settings, surroundings, epoch)?;
+        Self::open_to_restore(settings, surroundings, fresh).await
     }
 
     async fn open_with(

@@ -2,10 +2,7 @@
 
 use std::path::Path;
 
-use super::{
-    Faults, Loaded,
-    layers::{Layers, read_text},
-};
+use super::{Faults, Loaded, layers::Layers, toml_file::read_text};
 
 /// Reads the content of a file alone.
 ///

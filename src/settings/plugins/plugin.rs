@@ -1,0 +1,148 @@
+//! A plugin: what all kinds have in common, and its kind.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use config::{ConfigError, Value};
+
+use super::{
+    super::{
+        table::{About, section, shown},
+        units::{format_duration, parse_duration},
+        value::{Format, Shown},
+    },
+    exec::ExecPlugin,
+    nats::NatsPlugin,
+    postgres::PostgresPlugin,
+    strict::{must_be, number, text},
+    webhook::WebhookPlugin,
+};
+
+/// The bounds of how long one attempt may take.
+const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
+const MAX_RETRIES: u32 = 100;
+/// The highest concurrency. Each fence takes a thread, a process or a connection.
+const MAX_CONCURRENCY: usize = 1024;
+/// The longest name, which is a label of metrics.
+const MAX_NAME: usize = 64;
+
+section! {
+    /// `[[plugin]]`.
+    pub struct Plugin {
+        /// Name in policies and metrics. 1 to 64 letters, digits, _, - and .
+        name: String = String::new(), required = true, read name;
+        /// "exec", "webhook", "nats", "postgres" or "log".
+        kind: PluginKind = PluginKind::Log, required = true;
+        /// Maximum time for one try. 10ms to 1h.
+        timeout: Duration = Duration::from_secs(10), read timeout;
+        /// How often a failed fence is retried, within the fence_timeout of its policy. 0 to 100.
+        retries: u32 = 3, read retries;
+        /// Maximum number of fences in progress; more wait. 1 to 1024.
+        concurrency: usize = 32, read concurrency;
+    }
+}
+
+/// The kind of a plugin, with its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PluginKind {
+    /// Runs a program.
+    Exec(ExecPlugin),
+    /// Posts to a URL.
+    Webhook(WebhookPlugin),
+    /// Sends a request to, or publishes on, a NATS subject.
+    Nats(NatsPlugin),
+    /// Raises the token in a table of PostgreSQL.
+    Postgres(PostgresPlugin),
+    /// Writes a line to the log.
+    Log,
+    /// For tests: panics.
+    #[cfg(feature = "testing")]
+    Panic,
+}
+
+impl PluginKind {
+    /// The name in settings.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Exec(_) => "exec",
+            Self::Webhook(_) => "webhook",
+            Self::Nats(_) => "nats",
+            Self::Postgres(_) => "postgres",
+            Self::Log => "log",
+            #[cfg(feature = "testing")]
+            Self::Panic => "panic",
+        }
+    }
+
+    /// The kind with this name, with defaults.
+    pub(in crate::settings) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "exec" => Self::Exec(ExecPlugin::default()),
+            "webhook" => Self::Webhook(WebhookPlugin::default()),
+            "nats" => Self::Nats(NatsPlugin::default()),
+            "postgres" => Self::Postgres(PostgresPlugin::default()),
+            "log" => Self::Log,
+            #[cfg(feature = "testing")]
+            "panic" => Self::Panic,
+            _ => return None,
+        })
+    }
+
+    /// The settings of the kind, with their values as they are shown.
+    pub(in crate::settings) fn shown(&self) -> Vec<(&'static About, Shown)> {
+        match self {
+            Self::Exec(exec) => shown(exec),
+            Self::Webhook(webhook) => shown(webhook),
+            Self::Nats(nats) => nats.shown(),
+            Self::Postgres(postgres) => shown(postgres),
+            Self::Log => Vec::new(),
+            #[cfg(feature = "testing")]
+            Self::Panic => Vec::new(),
+        }
+    }
+
+    /// The fault of `url_file`.
+    pub(in crate::settings) fn file_fault(&self) -> Option<String> {
+        match self {
+            Self::Postgres(postgres) => postgres.file_fault(),
+            _ => None,
+        }
+    }
+}
+
+impl Format for PluginKind {
+    fn read(value: Value) -> Result<Self, ConfigError> {
+        let kind = text(value).and_then(|name| Self::named(&name));
+        must_be("\"exec\", \"webhook\", \"nats\", \"postgres\" or \"log\"", kind)
+    }
+
+    fn show(&self) -> Shown {
+        Shown::Text(self.as_str().to_owned())
+    }
+}
+
+/// The names of plugins.
+pub(in crate::settings) fn names(plugins: &[Plugin]) -> Vec<String> {
+    plugins.iter().map(|plugin| plugin.name.clone()).collect()
+}
+
+fn name(value: Value) -> Result<String, ConfigError> {
+    let label = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let fits = |name: &String| (1..=MAX_NAME).contains(&name.len()) && name.chars().all(label);
+    must_be("1 to 64 letters, digits, _, - and .", text(value).filter(fits))
+}
+
+fn timeout(value: Value) -> Result<Duration, ConfigError> {
+    let timeout = text(value).and_then(|text| parse_duration(&text).ok());
+    let [least, most] = [*TIMEOUTS.start(), *TIMEOUTS.end()].map(format_duration);
+    let expecting = format!("a duration in quotes such as \"10s\", from {least} to {most}");
+    must_be(expecting, timeout.filter(|timeout| TIMEOUTS.contains(timeout)))
+}
+
+fn retries(value: Value) -> Result<u32, ConfigError> {
+    number(value, 0..=MAX_RETRIES)
+}
+
+fn concurrency(value: Value) -> Result<usize, ConfigError> {
+    number(value, 1..=MAX_CONCURRENCY)
+}

@@ -1,0 +1,130 @@
+//! A policy: what holds for the keys under a prefix.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use config::{ConfigError, Value};
+
+use super::super::{
+    sections::{Limits, NUMBERS_OF_KEYS, TTLS},
+    table::section,
+    value::{Format, Shown},
+};
+use crate::lease::{
+    DEFAULT_HANDOVER_MS, DEFAULT_POOL, FenceWhen, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, OnFenceFailure,
+};
+
+/// The longest name of a pool, in characters.
+const MAX_POOL_CHARS: usize = 64;
+/// The allowed time for a fence or a hand-over.
+const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
+const LOCK_DELAYS: RangeInclusive<Duration> =
+    Duration::ZERO..=Duration::from_millis(MAX_LOCK_DELAY_MS as u64);
+
+section! {
+    /// `[[policy]]`.
+    pub struct Policy {
+        /// Prefix of the keys. If several policies match a key, the longest prefix applies; "" matches every key.
+        /// Required, and unique.
+        prefix: String = String::new(), required = true, if too_long;
+        /// Pool of the keys. Its name is the label in metrics, listings and events. Several policies may name the same
+        /// pool. 1 to 64 of a-z, 0-9, _ and -. At most 16 pools besides "default", with 88 metric series each.
+        pool: String = DEFAULT_POOL.to_owned(), if odd_pool;
+        /// Minimum ttl that a caller may request. Omitted: limits.ttl_min applies. A policy may narrow or widen the
+        /// limits. 10ms to 366 days.
+        ttl_min: Option<Duration> = None, example = r#""100ms""#, in TTLS;
+        /// Maximum ttl that a caller may request. Omitted: limits.ttl_max applies. 10ms to 366 days.
+        ttl_max: Option<Duration> = None, example = r#""24h""#, in TTLS;
+        /// How long a key stays shut after an expiry. 0s to 60s.
+        lock_delay: Duration = Duration::ZERO, in LOCK_DELAYS;
+        /// Names of the plugins that fence the resource of an ended tenure.
+        fence: Vec<String> = Vec::new(), if named_twice;
+        /// When they run. "before-grant": the key is not granted before all of them confirmed. "after-grant": once the
+        /// key is granted again.
+        fence_when: FenceWhen = FenceWhen::BeforeGrant;
+        /// Maximum time for each plugin, including all its retries. 10ms to 1h.
+        fence_timeout: Duration = Duration::from_secs(30), in TIMEOUTS;
+        /// What happens if a plugin does not confirm. "block": the key is not granted until an administrator allows it.
+        /// "grant-with-alarm": the key is granted, with an event fence-failed.
+        on_fence_failure: OnFenceFailure = OnFenceFailure::Block;
+        /// Whether plugins also run after a tenure that its owner ended itself.
+        fence_on_release: bool = false;
+        /// Whether the leases of the pool are balanced over its members. Members are asked to hand over what exceeds
+        /// their share. A pool is balanced if any policy that names it says so.
+        balance: bool = false;
+        /// How long a holder that is asked to hand over a lease may take before the lease is revoked. A session that
+        /// leaves has the longest timeout of its pool. 10ms to 1h.
+        handover_timeout: Duration = Duration::from_millis(DEFAULT_HANDOVER_MS), in TIMEOUTS;
+        /// Maximum number of keys under this policy. A key counts until `tenure forget` has forgotten it and its record
+        /// is removed, some minutes later. A new key beyond the limit is refused with 507 `too-many-keys`; existing
+        /// keys never are. Coordinators of a shared store that add keys at the same moment may exceed it slightly.
+        /// Omitted: limits.keys applies. 1 to 1000000000.
+        keys: Option<u64> = None, example = "5000000", in NUMBERS_OF_KEYS;
+    }
+}
+
+impl Policy {
+    /// The bounds of a ttl. Those of a policy may be wider or narrower than the limits.
+    pub(super) fn ttls(&self, limits: &Limits) -> [Duration; 2] {
+        [self.ttl_min.unwrap_or(limits.ttl_min), self.ttl_max.unwrap_or(limits.ttl_max)]
+    }
+}
+
+fn too_long(policy: &Policy) -> Option<String> {
+    let long = policy.prefix.len() > MAX_KEY_BYTES;
+    long.then(|| format!("is longer than any key: {MAX_KEY_BYTES} bytes"))
+}
+
+fn odd_pool(policy: &Policy) -> Option<String> {
+    let named = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+    let length = policy.pool.chars().count();
+    let odd = !(1..=MAX_POOL_CHARS).contains(&length) || !policy.pool.chars().all(named);
+    odd.then(|| format!("must be 1 to {MAX_POOL_CHARS} of a-z, 0-9, _ and -"))
+}
+
+fn named_twice(policy: &Policy) -> Vec<String> {
+    let twice =
+        policy.fence.iter().enumerate().filter(|(at, name)| policy.fence[..*at].contains(name));
+    twice.map(|(_, name)| format!("names {name:?} twice")).collect()
+}
+
+const WHEN: [(&str, FenceWhen); 2] =
+    [("before-grant", FenceWhen::BeforeGrant), ("after-grant", FenceWhen::AfterGrant)];
+const ON_FAILURE: [(&str, OnFenceFailure); 2] =
+    [("block", OnFenceFailure::Block), ("grant-with-alarm", OnFenceFailure::GrantWithAlarm)];
+
+impl Format for FenceWhen {
+    fn read(value: Value) -> Result<Self, ConfigError> {
+        choice(value, &WHEN)
+    }
+
+    fn show(&self) -> Shown {
+        name_of(*self, &WHEN)
+    }
+}
+
+impl Format for OnFenceFailure {
+    fn read(value: Value) -> Result<Self, ConfigError> {
+        choice(value, &ON_FAILURE)
+    }
+
+    fn show(&self) -> Shown {
+        name_of(*self, &ON_FAILURE)
+    }
+}
+
+/// Reads one of two names.
+fn choice<T: Copy>(value: Value, names: &[(&str, T); 2]) -> Result<T, ConfigError> {
+    let given = String::read(value)?;
+    let found = names.iter().find(|(name, _)| *name == given);
+    found.map(|(_, meant)| *meant).ok_or_else(|| {
+        let [(one, _), (other, _)] = names;
+        ConfigError::Message(format!(
+            "invalid value: string {given:?}, expected {one:?} or {other:?}"
+        ))
+    })
+}
+
+fn name_of<T: PartialEq>(value: T, names: &[(&str, T); 2]) -> Shown {
+    let name = names.iter().find(|(_, named)| *named == value).map_or("", |(name, _)| name);
+    Shown::Text(name.to_owned())
+}

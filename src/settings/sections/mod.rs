@@ -1,0 +1,18 @@
+//! The sections of a settings file, besides those of the stores.
+
+mod actors;
+mod checks;
+mod events;
+mod limits;
+mod node;
+mod server;
+mod telemetry;
+
+pub use actors::Actors;
+pub use checks::Checks;
+pub use events::Events;
+pub use limits::Limits;
+pub(super) use limits::{NUMBERS_OF_KEYS, TTLS};
+pub use node::Node;
+pub use server::{Server, Workers};
+pub use telemetry::{LogFormat, Telemetry};
