@@ -156,21 +156,15 @@ impl LeaseActor {
     }
 
     fn alarm(&self, alarm: Alarm) {
-        let key = self.key().as_str();
-        match alarm {
+        let what = match &alarm {
             Alarm::EndedLate(nanos) => {
-                self.coordinator.metrics.ended_late(Duration::from_nanos(nanos));
+                return self.coordinator.metrics.ended_late(Duration::from_nanos(*nanos));
             }
-            Alarm::Quarantined(error) => {
-                tracing::warn!(key, %error, "the record of this key cannot be interpreted");
-            }
-            Alarm::Conflict => tracing::warn!(key, "another writer changed the record of this key"),
-            Alarm::StoreTrouble(error) => {
-                tracing::warn!(key, %error, "the store did not accept a write that this key needs");
-            }
-            Alarm::FenceFailed(why) => {
-                tracing::warn!(key, why, "a fence of this key failed for good");
-            }
-        }
+            Alarm::Quarantined(_) => "the record of this key cannot be interpreted",
+            Alarm::Conflict => "another writer changed the record of this key",
+            Alarm::StoreTrouble(_) => "the store did not accept a write that this key needs",
+            Alarm::FenceFailed(_) => "a fence of this key failed for good",
+        };
+        tracing::warn!(key = self.key().as_str(), ?alarm, "{what}");
     }
 }
