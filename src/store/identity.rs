@@ -79,4 +79,4 @@ pub(super) const REGISTERED: &str =
 /// Why a node freezes when it finds the mark of a [`Raise`] for a restore.
 #[cfg(any(feature = "nats", feature = "dynamodb"))]
 pub(super) const RESTORING: &str = "a restore into it is under way, or was cut off: the store is incomplete. \
-                         If no restore is running, run the same `tenure restore` again";
+     If no restore is running, run the same `tenure restore` again";
