@@ -253,7 +253,7 @@ pub const TABLE: &[Series] = &[
     counter(
         "tenure_clock_jumps_total",
         &[],
-        "Jumps of the wall clock that showed that the node's clock had stood still.",
+        "Moves of the wall clock by more than a second: the node's clock stood still, or may have.",
     ),
     counter(
         "tenure_log_lines_suppressed_total",

@@ -24,8 +24,8 @@ pub const IN_DOUBT: &str = "in doubt: ";
 /// When a worker asked for leases.
 #[derive(Default)]
 struct Calls {
-    /// And learnt what came of it: the first time.
-    answered: Option<u64>,
+    /// And learnt what came of it: when it asked, and when this call and those before it were all answered.
+    answered: Vec<(u64, u64)>,
     /// And did not: since when, and until when a grant may be of it, or of one that was asked before.
     in_doubt: Vec<(u64, u64)>,
 }
@@ -42,9 +42,9 @@ impl<'a> Asked<'a> {
         for (call, &at) in &book.asked {
             if let Some(worker) = asks_for_leases(book.event(at)) {
                 let (calls, t) = (asked.entry(worker).or_default(), book.t(at));
-                match book.answered.contains_key(call) {
-                    true => calls.answered = Some(calls.answered.map_or(t, |first| first.min(t))),
-                    false => calls.in_doubt.push((t, u64::MAX)),
+                match book.answered.get(call) {
+                    Some(answer) => calls.answered.push((t, book.t(*answer))),
+                    None => calls.in_doubt.push((t, u64::MAX)),
                 }
             }
         }
@@ -62,12 +62,8 @@ impl<'a> Asked<'a> {
             }
         }
         for calls in asked.values_mut() {
-            calls.in_doubt.sort_unstable();
-            let mut latest = 0;
-            for (_, until) in &mut calls.in_doubt {
-                latest = latest.max(*until);
-                *until = latest;
-            }
+            sort_by_begin_with_latest_end(&mut calls.answered);
+            sort_by_begin_with_latest_end(&mut calls.in_doubt);
         }
         let takes_away = |at: &&usize| match book.event(**at) {
             Event::Fault { fault, .. } => TAKES_AWAY.contains(&&**fault),
@@ -77,18 +73,34 @@ impl<'a> Asked<'a> {
         Self { calls: asked, away }
     }
 
-    /// Whether a grant of this moment must be one whose answer its worker heard.
-    fn heard(&self, worker: &str, t: u64) -> bool {
+    /// Whether a grant of this moment, which ended at `end`, must be one whose answer its worker heard. One that ended
+    /// while its call still had no answer held up nobody else afterwards.
+    fn heard(&self, worker: &str, t: u64, end: u64) -> bool {
         let Some(calls) = self.calls.get(worker) else { return false };
-        let asked = calls.in_doubt.partition_point(|(from, _)| *from <= t);
-        let excused = asked > 0 && calls.in_doubt[asked - 1].1 >= t;
-        calls.answered.is_some_and(|first| first <= t) && !excused
+        let excused = latest_end(&calls.in_doubt, t).is_some_and(|until| until >= t);
+        latest_end(&calls.answered, t).is_some_and(|answered| answered <= end) && !excused
     }
 
     /// Whether whoever granted a lease, and did not tell of it, could give it back between these moments.
     fn could_end(&self, from: u64, until: u64) -> bool {
         !self.away.iter().any(|away| *away <= until && from <= *away + LASTS)
     }
+}
+
+/// Sorts spans by their begin. The end of each becomes the latest end of all up to it.
+fn sort_by_begin_with_latest_end(spans: &mut [(u64, u64)]) {
+    spans.sort_unstable();
+    let mut latest = 0;
+    for (_, end) in spans {
+        latest = latest.max(*end);
+        *end = latest;
+    }
+}
+
+/// The latest end of the spans that began by `t`, of spans that were sorted so.
+fn latest_end(spans: &[(u64, u64)], t: u64) -> Option<u64> {
+    let begun = spans.partition_point(|(begin, _)| *begin <= t);
+    begun.checked_sub(1).map(|last| spans[last].1)
 }
 
 /// Who asks, where it is for leases.
@@ -117,11 +129,11 @@ pub(super) fn check<'a>(
         })
         .collect();
     for (place, grant) in story.commits.iter().enumerate().filter(|(_, commit)| commit.grants()) {
-        if told.contains(&grant.token) || !asked.heard(grant.owner, book.t(grant.at)) {
-            continue;
-        }
         let end = story.commits[place + 1..].iter().find(|commit| commit.ends());
         let late = end.map_or(book.over(), |end| book.t(end.at));
+        if told.contains(&grant.token) || !asked.heard(grant.owner, book.t(grant.at), late) {
+            continue;
+        }
         let lasts = match end {
             Some(end) => end.kind == "expired",
             // It may have been granted a moment before the end.

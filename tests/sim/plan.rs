@@ -285,22 +285,22 @@ impl Plan {
         self.leave_out_hidden_stops();
     }
 
-    /// A wall clock that is set back while ours stands still vouches for nothing (docs/protocol.md, §2).
+    /// A wall clock that is set back by as much as the node's clock stands still hides that (docs/protocol.md, §2).
     fn leave_out_hidden_stops(&mut self) {
-        let stops: Vec<(usize, u64, u64)> = self
+        let stops: Vec<(usize, Duration)> = self
             .faults
             .iter()
-            .filter_map(|(at, fault)| match fault {
-                Fault::Pause { node, span, missed: true } => {
-                    let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-                    Some((*node, *at, at + span + SECOND))
-                }
+            .filter_map(|(_, fault)| match fault {
+                Fault::Pause { node, span, missed: true } => Some((*node, *span)),
                 _ => None,
             })
             .collect();
-        self.faults.retain(|(when, fault)| match fault {
-            Fault::Wall { node, .. } => {
-                !stops.iter().any(|(n, from, to)| n == node && (from..=to).contains(&when))
+        let hides = |by_ms: i64, span: Duration| {
+            by_ms < 0 && span.abs_diff(ms(by_ms.unsigned_abs())) <= ms(2_000)
+        };
+        self.faults.retain(|(_, fault)| match fault {
+            Fault::Wall { node, by_ms } => {
+                !stops.iter().any(|(stopped, span)| stopped == node && hides(*by_ms, *span))
             }
             _ => true,
         });

@@ -135,18 +135,19 @@ impl Environment {
         let now = self.clock.now();
         let wall_ms = self.clock.wall_ms();
         let jumped = if self.protocol.promises_are_void_before_the_next_reading() {
-            self.jumps.check(&*self.clock, (now, wall_ms), |gain| self.void_promises(gain))
+            self.jumps.check(&*self.clock, (now, wall_ms), |gain_ms| self.void_promises(gain_ms))
         } else {
             let mut gained = None;
-            let jumped = self.jumps.check(&*self.clock, (now, wall_ms), |gain| gained = Some(gain));
-            gained.into_iter().for_each(|gain| self.void_promises(gain));
+            let keep = |gain_ms| gained = Some(gain_ms);
+            let jumped = self.jumps.check(&*self.clock, (now, wall_ms), keep);
+            gained.into_iter().for_each(|gain_ms| self.void_promises(gain_ms));
             jumped
         };
         if jumped { (self.clock.now(), wall_ms) } else { (now, wall_ms) }
     }
 
-    /// The clock stood still unnoticed: voids every promise made so far.
-    fn void_promises(&self, gain: Duration) {
+    /// The clock stood still unnoticed, or may have: voids every promise made so far.
+    fn void_promises(&self, gain_ms: i64) {
         if !self.protocol.a_hidden_stop_voids_promises() {
             return;
         }
@@ -162,8 +163,10 @@ impl Environment {
             self.lapses.fetch_add(1, Ordering::AcqRel);
         }
         self.metrics.clock_jumps.increment(1);
-        let gain_ms = gain.as_millis();
-        tracing::warn!(gain_ms, "the node's clock had stood still: earlier promises are void");
+        tracing::warn!(
+            gain_ms,
+            "the wall clock moved against the node's clock, which may have stood still: earlier promises are void"
+        );
     }
 
     /// How many lapses of this node are over.

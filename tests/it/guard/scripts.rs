@@ -73,7 +73,10 @@ fn a_deactivation_that_fails_is_repeated_loudly_and_nothing_is_given_back() {
     let tries = fs::read_to_string(stage.path("tries")).unwrap().lines().count();
     assert!(tries > 3, "{tries}, the last by the guardian");
     wait_for("the tenure's end", || events().contains("expired"));
-    assert!(!events().contains("released"), "{}", events());
+    // A tenure of before may have left too little time for the activation.
+    let events = events();
+    let last = events.rfind("granted").expect("a grant");
+    assert!(!events[last..].contains("released"), "{events}");
 }
 
 #[test]
