@@ -71,15 +71,17 @@ fn entries(settings: Vec<(&'static About, Shown)>) -> impl Iterator<Item = Strin
     settings.into_iter().map(|(about, value)| entry("# ", about, &value))
 }
 
-/// A key with its help and its value, behind `mark`.
+/// A key with its help, its range and its value, behind `mark`.
 fn entry(mark: &str, about: &About, value: &Shown) -> String {
     let line = match about.example {
         Some("") => None,
         Some(example) => Some(format!("{} = {example}", about.key)),
         None => value.line(about.key),
     };
-    let help = || comment(&format!("{mark}#"), &about.help.concat());
-    line.map_or_else(String::new, |line| format!("{}{mark}{line}\n", help()))
+    let Some(line) = line else { return String::new() };
+    let range: String = about.range.iter().map(|range| format!(" {}.", range())).collect();
+    let help = comment(&format!("{mark}#"), &(about.help.concat() + &range));
+    format!("{help}{mark}{line}\n")
 }
 
 /// Writes text as lines that begin with `mark`.

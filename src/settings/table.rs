@@ -30,6 +30,8 @@ pub(super) struct About {
     pub(super) key: &'static str,
     /// Its meaning, in lines.
     pub(super) help: &'static [&'static str],
+    /// The allowed values, for people.
+    pub(super) range: &'static [fn() -> String],
     /// What the shipped file shows instead of the default; empty: it does not show the key.
     pub(super) example: Option<&'static str>,
     pub(super) required: bool,
@@ -56,7 +58,7 @@ pub(super) fn shown<S: Section>(section: &S) -> Vec<(&'static About, Shown)> {
 /// Makes a section from a list of its settings:
 ///
 /// ```text
-/// /// Help, in sentences.
+/// /// Help, in sentences. The shipped file adds the range.
 /// key: Type = default, option, option;
 /// ```
 ///
@@ -117,6 +119,7 @@ macro_rules! section {
                     about: $crate::settings::table::About {
                         key: stringify!($key),
                         help: &[$($help),+],
+                        range: &[$(|| $crate::settings::value::range::<$type>($range),)?],
                         example: section!(@option $($example)?),
                         required: section!(@required $($required)?),
                         secret: <$type as $crate::settings::value::Format>::SECRET,

@@ -72,8 +72,12 @@ fn quoted(text: &str) -> String {
 /// The fault of a value outside of its bounds.
 pub(super) fn outside<V: Bounded>(value: &V, allowed: RangeInclusive<V::Bound>) -> Option<String> {
     let value = value.bounded().filter(|value| !allowed.contains(value))?;
-    let [value, least, most] = [&value, allowed.start(), allowed.end()].map(Format::show);
-    Some(format!("is {value}; must be from {least} to {most}"))
+    Some(format!("is {}; must be from {}", value.show(), range::<V>(allowed)))
+}
+
+/// Bounds, for people.
+pub(super) fn range<V: Bounded>(allowed: RangeInclusive<V::Bound>) -> String {
+    format!("{} to {}", allowed.start().show(), allowed.end().show())
 }
 
 /// The message alone: the fault already names the key and the origin.

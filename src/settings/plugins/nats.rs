@@ -78,6 +78,7 @@ static SERVERS: About = About {
         " password_file, token, token_file, tls_ca, tls_cert, tls_key, tls_required and accept_plaintext can be set here",
         " as well.",
     ],
+    range: &[],
     example: Some(r#""nats://10.0.0.7:4222""#),
     required: false,
     secret: false,

@@ -30,18 +30,18 @@ section! {
         /// pool. 1 to 64 of a-z, 0-9, _ and -. At most 16 pools besides "default", with 88 metric series each.
         pool: String = DEFAULT_POOL.to_owned(), if odd_pool;
         /// Minimum ttl that a caller may request. Omitted: limits.ttl_min applies. A policy may narrow or widen the
-        /// limits. 10ms to 366 days.
+        /// limits.
         ttl_min: Option<Duration> = None, example = r#""100ms""#, in TTLS;
-        /// Maximum ttl that a caller may request. Omitted: limits.ttl_max applies. 10ms to 366 days.
+        /// Maximum ttl that a caller may request. Omitted: limits.ttl_max applies.
         ttl_max: Option<Duration> = None, example = r#""24h""#, in TTLS;
-        /// How long a key stays shut after an expiry. 0s to 60s.
+        /// How long a key stays shut after an expiry.
         lock_delay: Duration = Duration::ZERO, in LOCK_DELAYS;
         /// Names of the plugins that fence the resource of an ended tenure.
         fence: Vec<String> = Vec::new(), if named_twice;
         /// When they run. "before-grant": the key is not granted before all of them confirmed. "after-grant": once the
         /// key is granted again.
         fence_when: FenceWhen = FenceWhen::BeforeGrant;
-        /// Maximum time for each plugin, including all its retries. 10ms to 1h.
+        /// Maximum time for each plugin, including all its retries.
         fence_timeout: Duration = Duration::from_secs(30), in TIMEOUTS;
         /// What happens if a plugin does not confirm. "block": the key is not granted until an administrator allows it.
         /// "grant-with-alarm": the key is granted, with an event fence-failed.
@@ -52,12 +52,12 @@ section! {
         /// their share. A pool is balanced if any policy that names it says so.
         balance: bool = false;
         /// How long a holder that is asked to hand over a lease may take before the lease is revoked. A session that
-        /// leaves has the longest timeout of its pool. 10ms to 1h.
+        /// leaves has the longest timeout of its pool.
         handover_timeout: Duration = Duration::from_millis(DEFAULT_HANDOVER_MS), in TIMEOUTS;
         /// Maximum number of keys under this policy. A key counts until `tenure forget` has forgotten it and its record
         /// is removed, some minutes later. A new key beyond the limit is refused with 507 `too-many-keys`; existing
         /// keys never are. Coordinators of a shared store that add keys at the same moment may exceed it slightly.
-        /// Omitted: limits.keys applies. 1 to 1000000000.
+        /// Omitted: limits.keys applies.
         keys: Option<u64> = None, example = "5000000", in NUMBERS_OF_KEYS;
     }
 }

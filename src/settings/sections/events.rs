@@ -14,7 +14,7 @@ section! {
     pub struct Events {
         /// How many events a live subscriber may lag behind before it is disconnected. It can resume where it was.
         buffer: usize = 16_384, in 1..=MAX_BUFFER;
-        /// How often a silent event stream sends a comment line. At most 5s.
+        /// How often a silent event stream sends a comment line.
         heartbeat_interval: Duration = Duration::from_secs(5),
             in Duration::from_millis(10)..=MAX_HEARTBEAT_INTERVAL;
     }

@@ -16,9 +16,9 @@ pub(in crate::settings) const NUMBERS_OF_KEYS: RangeInclusive<u64> = 1..=1_000_0
 section! {
     /// `[limits]`.
     pub struct Limits {
-        /// Minimum ttl that a caller may request. A shorter one is refused, never clamped. 10ms to 366 days.
+        /// Minimum ttl that a caller may request. A shorter one is refused, never clamped.
         ttl_min: Duration = Duration::from_millis(100), in TTLS, if min_above_max;
-        /// Maximum ttl that a caller may request. A longer one is refused, never clamped. 10ms to 366 days.
+        /// Maximum ttl that a caller may request. A longer one is refused, never clamped.
         ttl_max: Duration = DAY, in TTLS;
         /// Maximum number of keys in the store, and likewise of sessions. Free keys count, because their token must
         /// never go back. A session counts until five minutes after its end. Coordinators of a shared store that add
@@ -35,7 +35,7 @@ section! {
         connections_per_address: usize = 0, in 0..=1_000_000;
         /// Maximum memory for the request bodies that are being read or processed. The first 8 KiB of each body do not
         /// count, and heartbeats and releases have an additional eighth. A caller that needs more gets a 503
-        /// too-many-bodies and can retry. 2MiB to 1TiB.
+        /// too-many-bodies and can retry.
         body_bytes: ByteSize = ByteSize::mib(64), in ByteSize::mib(2)..=ByteSize::mib(1 << 20);
         /// Maximum weight that a pool member may request, relative to a member of weight 1.
         weight: u32 = 1000, in 1..=1_000_000;

@@ -22,8 +22,7 @@ section! {
         ca: PathBuf = PathBuf::new(), file Content::Pem("CERTIFICATE");
         /// Shared stores only: how long this coordinator may keep making promises after the last renewal of its own
         /// record in the store. It renews the record four times in this time. If the coordinator dies, its leases wait
-        /// at least this long. If the store is unreachable for longer, the coordinator stops making promises. 500ms to
-        /// 60s.
+        /// at least this long. If the store is unreachable for longer, the coordinator stops making promises.
         ttl: Duration = Duration::from_secs(3),
             in Duration::from_millis(500)..=Duration::from_millis(MAX_NODE_TTL_MS);
         /// Shared stores only: the witness file, in which this coordinator remembers across restarts how far the store

@@ -26,7 +26,7 @@ section! {
         /// loopback is refused until this setting confirms that only authorized clients can reach it.
         accept_no_auth: bool = false;
         /// Number of HTTP worker threads. The actors of the leases run on them. "auto": one less than the number of
-        /// cores, at least one, because the store's writer also needs a core. 1 to 1024.
+        /// cores, at least one, because the store's writer also needs a core.
         workers: Workers = Workers::Auto, in 1..=MAX_WORKERS;
         /// Maximum number of open connections of all workers together. When connections run short, the coordinator
         /// closes those that it has waited for the longest: idle ones, and ones whose request head or body does not

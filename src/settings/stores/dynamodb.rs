@@ -23,14 +23,14 @@ section! {
         endpoint: String = String::new(), if not_http;
         /// Whether to create the table, with on-demand capacity, if it does not exist.
         create_table: bool = false;
-        /// Time after which the outcome of a request counts as unknown. 100ms to 30s.
+        /// Time after which the outcome of a request counts as unknown.
         request_timeout: Duration = Duration::from_secs(2), in REQUEST_TIMEOUTS;
-        /// How often to poll for changes by other coordinators. 10ms to 60s.
+        /// How often to poll for changes by other coordinators.
         poll_interval: Duration = Duration::from_millis(200),
             in Duration::from_millis(10)..=Duration::from_secs(60);
-        /// How long to collect changes before writing them to the history together. 0s to 1s.
+        /// How long to collect changes before writing them to the history together.
         flush_interval: Duration = Duration::from_millis(20), in Duration::ZERO..=Duration::from_secs(1);
-        /// How long to keep the history of changes, for event streams that resume. 60s to 366 days.
+        /// How long to keep the history of changes, for event streams that resume.
         history: Duration = DAY, in Duration::from_secs(60)..=366 * DAY;
     }
 }

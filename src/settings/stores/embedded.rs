@@ -12,10 +12,9 @@ section! {
     pub struct Embedded {
         /// Directory of the files. Created if absent, and locked while in use.
         data_dir: PathBuf = "./tenure-data".into(), if no_directory;
-        /// Size of one log file. Disk space is allocated in whole files. 64KiB to 256MiB.
+        /// Size of one log file. Disk space is allocated in whole files.
         segment_size: ByteSize = ByteSize::mib(4), in LEAST..=ByteSize::mib(256);
         /// Minimum size of the retained log, which is also the event history. Outdated records beyond it are removed.
-        /// 64KiB to 1TiB.
         min_log_size: ByteSize = ByteSize::mib(32), in LEAST..=ByteSize::mib(1 << 20);
     }
 }

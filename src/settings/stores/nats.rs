@@ -23,12 +23,12 @@ section! {
         url: String = "nats://127.0.0.1:4222".into(), if odd_addresses, if plain_text;
         /// Key-value bucket. No other application may write to it. Letters, digits, _ and -.
         bucket: String = "tenure".into(), if odd_bucket;
-        /// Replicas of a bucket that tenure creates, 1 to 5. With three, one server may be lost. A server outside of a
-        /// cluster supports only 1.
+        /// Replicas of a bucket that tenure creates. With three, one server may be lost. A server outside of a
+        /// cluster supports only one.
         replicas: usize = 3, in 1..=5;
         /// Whether to create the bucket if it does not exist.
         create_bucket: bool = true;
-        /// Number of changes per key that a bucket created by tenure keeps, for event streams that resume. 1 to 64.
+        /// Number of changes per key that a bucket created by tenure keeps, for event streams that resume.
         history: u8 = 16, in 1..=64;
         /// Whether to use a bucket that may lose acknowledged writes: one in memory, one with an age or size limit, one
         /// with fewer replicas than configured above, or one with a single replica in a cluster.
@@ -57,7 +57,7 @@ section! {
         /// Whether credentials may be sent to other machines in plain text, where they can be read on the network.
         /// Otherwise, credentials without TLS are a configuration error.
         accept_plaintext: bool = false;
-        /// Time after which the outcome of a request counts as unknown. 100ms to 30s.
+        /// Time after which the outcome of a request counts as unknown.
         request_timeout: Duration = Duration::from_secs(2), in REQUEST_TIMEOUTS;
     }
 }
