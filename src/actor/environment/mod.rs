@@ -14,12 +14,9 @@ mod scan;
 #[cfg(any(test, feature = "testing"))]
 mod witness;
 
-use std::{
-    sync::{
-        Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU32, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc, PoisonError, RwLock,
+    atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
 use arc_swap::{ArcSwap, Guard};
