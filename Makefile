@@ -51,6 +51,7 @@ lint: ## clippy, warnings are errors
 	$(CARGO) clippy -- -D warnings
 	$(CARGO) clippy --no-default-features --features server -- -D warnings
 	$(CARGO) clippy --lib --no-default-features --features client -- -D warnings
+	$(CARGO) clippy --no-default-features --features nats -- -D warnings
 
 deny: tools-deny ## licences, duplicate versions, sources
 	$(CARGO) deny --workspace check bans licenses sources
@@ -165,7 +166,7 @@ $(NATS):
 # The tests run Debian's prometheus and promtool against a node, fence by Debian's PostgreSQL, make certificates with
 # openssl and file systems with mkfs, and lay networks with ip. No cluster of PostgreSQL is made: the tests have their own.
 debian:
-	@(for tool in prometheus promtool openssl curl ip mkfs.ext4 kill; do command -v $$tool >/dev/null || exit 1; done) && python3 -c 'import ensurepip, pip' 2>/dev/null && \
+	@(for tool in prometheus promtool openssl curl ip mkfs.ext4 ps; do command -v $$tool >/dev/null || exit 1; done) && python3 -c 'import ensurepip, pip' 2>/dev/null && \
 	  ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
 	  { sudo=$$(command -v sudo); conf=/etc/postgresql-common/createcluster.d; \
 	    $$sudo mkdir -p $$conf && echo 'create_main_cluster = false' | $$sudo tee $$conf/tenure.conf >/dev/null && \

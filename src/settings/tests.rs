@@ -165,7 +165,7 @@ fn every_rule_about_nodes_and_shared_stores_is_told_with_its_line() {
         "create_table = 1\n",                           // 18
         "request_timeout = \"31s\"\n",                  // 19
         "poll_interval = \"9ms\"\n",                    // 20
-        "flush_interval = \"1s 1ms\"\n",                // 21
+        "flush_interval = \"1001ms\"\n",                // 21
         "history = \"59s\"\n",                          // 22
         "colour = \"red\"\n",                           // 23
     ));
@@ -187,7 +187,7 @@ fn every_rule_about_nodes_and_shared_stores_is_told_with_its_line() {
         (18, "store.dynamodb.create_table: invalid type: integer `1`, expected true or false"),
         (19, "store.dynamodb.request_timeout: is 31s"),
         (20, "store.dynamodb.poll_interval: is 9ms"),
-        (21, "store.dynamodb.flush_interval: is 1s 1ms"),
+        (21, "store.dynamodb.flush_interval: is 1001ms"),
         (22, "store.dynamodb.history: is 59s"),
         (23, "store.dynamodb.colour: no such key; [store.dynamodb] has create_table, endpoint"),
     ];

@@ -37,7 +37,7 @@ fn every_fault_of_a_policy_is_told_with_its_line() {
     let expected = [
         (3, "policy.pool: must be 1 to 64 of a-z, 0-9, _ and -"),
         (4, "policy.ttl_min: leaves no ttl: ttl_min is 2s, and ttl_max is 1s"),
-        (6, "policy.lock_delay: is 1m 1s; must be from 0s to 1m"),
+        (6, "policy.lock_delay: is 61s; must be from 0s to 1m"),
         (7, "policy.fence: names \"cut\", and no [[plugin]] has that name"),
         (8, "policy.fence_when: invalid value: string \"never\", expected \"before-grant\" or"),
         (9, "policy.fence_timeout: invalid value: integer `30`, expected a duration"),

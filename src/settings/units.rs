@@ -59,14 +59,22 @@ pub fn parse_duration(text: &str) -> Result<Duration, humantime::DurationError> 
     humantime::parse_duration(text)
 }
 
-/// Writes a duration so that [`parse_duration`] reads it: `1m 30s`, or `24h` rather than `1day`.
+/// Writes a duration in one unit, so that [`parse_duration`] reads it: `75s`, `24h`, `366d`.
 #[must_use]
 pub fn format_duration(span: Duration) -> String {
-    let whole_hours = span.as_secs().is_multiple_of(3600) && span.subsec_nanos() == 0;
-    if whole_hours && !span.is_zero() {
-        return format!("{}h", span.as_secs() / 3600);
-    }
-    humantime::format_duration(span).to_string()
+    const UNITS: [(&str, u128, u128); 5] = [
+        ("d", 86_400_000_000_000, 2), // From two days on: a day is 24 hours.
+        ("h", 3_600_000_000_000, 1),
+        ("m", 60_000_000_000, 1),
+        ("s", 1_000_000_000, 0),
+        ("ms", 1_000_000, 1),
+    ];
+    let nanos = span.as_nanos();
+    let fits = |&&(_, size, least): &&(&str, u128, u128)| {
+        nanos.is_multiple_of(size) && nanos / size >= least
+    };
+    let (unit, size, _) = UNITS.iter().find(fits).unwrap_or(&("ns", 1, 1));
+    format!("{}{unit}", nanos / size)
 }
 
 #[cfg(test)]
@@ -94,7 +102,9 @@ mod tests {
             assert_eq!(parse_duration(&format_duration(span)), Ok(span));
         }
         assert_eq!(format_duration(Duration::from_secs(86_400)), "24h");
-        assert_eq!(format_duration(Duration::from_millis(1500)), "1s 500ms");
+        assert_eq!(format_duration(Duration::from_millis(1500)), "1500ms");
+        assert_eq!(format_duration(Duration::from_secs(366 * 86_400)), "366d");
+        assert_eq!(format_duration(Duration::ZERO), "0s");
         assert!(parse_duration("15").is_err() && parse_duration("-1s").is_err());
     }
 }

@@ -63,3 +63,17 @@ pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
         Err(_) => panic!("{what} took longer than {PATIENCE:?}"),
     }
 }
+
+/// Blocks the thread until it is so.
+///
+/// # Panics
+/// When it does not become so within [`PATIENCE`].
+#[track_caller]
+#[allow(clippy::disallowed_methods, reason = "a test's own thread may wait")]
+pub fn wait_for(what: &str, mut so: impl FnMut() -> bool) {
+    let end = now() + PATIENCE;
+    while !so() {
+        assert!(now() < end, "waited {PATIENCE:?} in vain for {what}");
+        std::thread::sleep(ms(5));
+    }
+}

@@ -21,5 +21,4 @@ pub mod processes;
 pub mod proxy;
 pub mod records;
 pub mod seed;
-pub mod servers;
 pub mod tls;

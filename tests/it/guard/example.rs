@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fs, path::Path, process::Command};
 use rustix::process::Signal;
 
 use crate::{
-    guard::stage::{PROGRAM, Stage, wait_for},
-    support::process::Process,
+    guard::stage::{PROGRAM, Stage},
+    support::{clock::wait_for, process::Process},
 };
 
 fn repository(file: &str) -> String {

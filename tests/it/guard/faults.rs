@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, time::Duration};
 use rustix::process::Signal;
 
 use crate::{
-    guard::stage::{Stage, guardian_of, send, uptime, wait_for},
-    support::process::Process,
+    guard::stage::{Stage, guardian_of, send, uptime},
+    support::{clock::wait_for, process::Process},
 };
 
 const IDS: [&str; 3] = ["a", "b", "c"];

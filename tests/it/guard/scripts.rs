@@ -5,8 +5,8 @@ use std::{fs, os::unix::net::UnixDatagram, process::Command, time::Duration};
 use rustix::process::Signal;
 
 use crate::{
-    guard::stage::{PROGRAM, Stage, wait_for},
-    support::process::Process,
+    guard::stage::{PROGRAM, Stage},
+    support::{clock::wait_for, process::Process},
 };
 
 const TIMES: [&str; 6] = ["-r", "300ms", "-f", "4", "-c", "1"];
@@ -94,7 +94,7 @@ fn an_activation_that_fails_is_undone_and_tried_again_later() {
     wait_for("the next try", || lines("yes") == 1);
     let said = agent.said();
     assert!(
-        said.contains("does not compete for the lease for 1s 200ms: the activation failed"),
+        said.contains("does not compete for the lease for 1200ms: the activation failed"),
         "{said}"
     );
     agent.signal(Signal::TERM);

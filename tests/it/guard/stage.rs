@@ -5,7 +5,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::{
     history::{Event, Line, check},
-    support::{clock::PATIENCE, node::Node, process::Process},
+    support::{clock::wait_for, node::Node, process::Process},
 };
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure");
@@ -31,16 +30,6 @@ pub const DEACTIVATE: &str =
 pub fn send(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a pid");
     kill_process(pid, signal).expect("it is there");
-}
-
-#[track_caller]
-pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) -> Duration {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    start.elapsed()
 }
 
 /// The guardian of an agent, if it has one.

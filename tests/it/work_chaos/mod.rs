@@ -4,6 +4,7 @@
 //! `SEED` replays the choices, not the timing. `WORK_CHAOS_SECONDS` is how long faults go on.
 
 mod fleet;
+mod servers;
 mod signs;
 
 use std::path::Path;
@@ -13,8 +14,8 @@ use crate::support::clock::{ms, now, within};
 use crate::support::http;
 use crate::support::node::Node;
 use crate::support::seed::{from_environment, seed};
-use crate::support::servers::Servers;
 use fleet::Fleet;
+use servers::Servers;
 use tenure::clock::{Chance, boottime_ms};
 
 const AGENTS: usize = 30;
@@ -48,7 +49,7 @@ async fn nodes(servers: &Servers, witnesses: &Path, count: usize) -> (Vec<Node>,
             ));
         }
         sets.push("telemetry.log=warn,tenure=info".to_owned());
-        nodes.push(Node::new(&format!("node {n}"), &sets, &servers.environment()));
+        nodes.push(Node::new(&format!("node {n}"), &sets, &[]));
     }
     nodes.iter_mut().for_each(Node::launch);
     for node in &mut nodes {
@@ -127,7 +128,7 @@ async fn on_the_embedded_store() {
 
 #[tokio::test]
 async fn on_nats_with_three_nodes() {
-    run(Servers::nats().await, 3).await;
+    run(Servers::nats(), 3).await;
 }
 
 #[tokio::test]
