@@ -48,7 +48,7 @@ fn every_fault_of_a_policy_is_told_with_its_line() {
         (15, "policy.fence: must be texts in brackets"),
         (16, "policy.handover_timeout: is 2h; must be from 10ms to 1h"),
         (17, "policy.prefix: must be given"),
-        (19, "policy.ttl_max: is 1ms; must be from 10ms to 8784h"),
+        (19, "policy.ttl_max: is 1ms; must be from 10ms to 366d"),
         (19, "policy.ttl_max: leaves no ttl: limits.ttl_min is 100ms, and ttl_max is 1ms"),
         (20, "policy.prefix: must be given"),
         (21, "policy.keys: is 0; must be from 1 to 1000000000"),
