@@ -100,6 +100,14 @@ impl Server {
         self.await_answer();
     }
 
+    /// Starts the server without JetStream, so that a test can answer in the place of the stream's leader.
+    pub fn run_without_streams(&mut self) {
+        let before = fs::read_to_string(self.dir.join("server.conf")).expect("its configuration");
+        self.configure(&format!("listen: \"127.0.0.1:{}\"\n", self.port));
+        self.run();
+        self.configure(&before);
+    }
+
     fn await_answer(&self) {
         for _ in 0..STEPS {
             if self.answers() {

@@ -99,20 +99,21 @@ impl Watch {
         }
         let last = info.state.last_sequence;
         if last < highest {
-            return match leads(info.cluster.as_ref()) {
-                true => Look::Suspect(less_than_seen(last, highest)),
-                false => {
-                    Look::Silent("the stream's leader has lost touch with the others".to_owned())
-                }
-            };
+            if !leads(info.cluster.as_ref()) {
+                let why = "the stream's leader has lost touch with the others";
+                return Look::Silent(why.to_owned());
+            }
+            return suspect(core, less_than_seen(last, highest)).await;
         }
         self.keep_up(core, last);
         let known = core.meta();
         match meta::read(&core.link).await {
             Err(why) => Look::Silent(why.to_string()),
-            Ok(MetaState::Missing(_)) => Look::Suspect("the store's own record is gone".to_owned()),
+            Ok(MetaState::Missing(_)) => {
+                suspect(core, "the store's own record is gone".to_owned()).await
+            }
             Ok(MetaState::Damaged(_, why)) => {
-                Look::Suspect(format!("the store's own record {why}"))
+                suspect(core, format!("the store's own record {why}")).await
             }
             Ok(MetaState::Here(_, now)) if now.restoring && !core.options.restore => {
                 Look::Wrong(RESTORING.to_owned())
@@ -144,6 +145,15 @@ impl Watch {
             }
             follow::again(core);
         }
+    }
+}
+
+/// Suspects the stream if its leader takes writes. A leader that was just elected answers before it has applied all
+/// that its log has, and takes writes only after that.
+async fn suspect(core: &Core, why: String) -> Look {
+    match core.link.leader_takes_writes().await {
+        true => Look::Suspect(why),
+        false => Look::Silent("the stream's leader takes no writes".to_owned()),
     }
 }
 

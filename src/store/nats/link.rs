@@ -136,6 +136,13 @@ impl Link {
         }
     }
 
+    /// Whether the stream has a leader that takes writes. Asks with a write that no leader can accept.
+    pub async fn leader_takes_writes(&self) -> bool {
+        let (subject, never) = (self.subjects.meta.clone(), Revision(u64::MAX));
+        let sent = self.publish(subject, never, HeaderMap::new(), Bytes::new()).await;
+        matches!(sent, Sent::WrongLast)
+    }
+
     fn judge(&self, answer: &[u8]) -> Sent {
         let ack: Ack = match serde_json::from_slice(answer) {
             Ok(ack) => ack,

@@ -1,5 +1,12 @@
 //! A store that is not what it was grants nothing until its epoch is raised.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
 use tenure::{
     lease::{Epoch, Nonce, Revision, StoreError},
     store::{
@@ -10,10 +17,16 @@ use tenure::{
 
 use crate::nats::harness::{
     STREAM, committed, context, eventually, fresh, frozen, grant, held, key, open, open_with,
-    options, overwrite, ready,
+    options, overwrite, ready, usual,
 };
 
-use crate::{stores::lab::raise, support::nats_server::Server};
+use crate::{
+    stores::lab::raise,
+    support::{clock::sleep_ms, nats_server::Server},
+};
+
+/// How long the store checks again before it believes that it went backwards.
+const BELIEVES_AFTER_MS: u64 = 4_000;
 
 async fn refuses(store: &impl LeaseStore) {
     let outcome = store.compare_and_set(grant("k", Revision::ABSENT, "w", 9)).await;
@@ -140,6 +153,46 @@ async fn a_stream_below_what_was_seen_freezes() {
     store.refresh_meta().await.unwrap();
     assert_eq!(store.health(), Health::Ready);
     assert_eq!(open(known).await.unwrap().health(), Health::Ready, "a higher epoch explains it");
+}
+
+/// What a leader answers that was just elected: it has not applied the log's end, and takes no writes yet.
+async fn newly_elected(url: &str, mut info: Value, last: u64) -> Arc<AtomicU64> {
+    info["state"]["last_seq"] = json!(last);
+    let peer = json!({ "name": "n", "current": true, "active": 1_000_000 });
+    info["cluster"] = json!({ "name": "c", "leader": "n0", "replicas": [peer, peer] });
+    let client = async_nats::connect(url).await.expect("the server runs");
+    let subject = format!("$JS.API.STREAM.INFO.{STREAM}");
+    let mut requests = client.subscribe(subject).await.expect("a subscription");
+    client.flush().await.expect("the server knows it");
+    let answered = Arc::new(AtomicU64::new(0));
+    let count = answered.clone();
+    tokio::spawn(async move {
+        while let Some(request) = requests.next().await {
+            let answer = info.to_string().into();
+            client.publish(request.reply.expect("an inbox"), answer).await.expect("sent");
+            count.fetch_add(1, Relaxed);
+        }
+    });
+    answered
+}
+
+#[tokio::test]
+async fn a_leader_that_takes_no_writes_yet_is_not_believed_to_know_the_end_of_the_stream() {
+    let mut server = Server::start();
+    let store = open_with(usual(&server.url()), fresh(3), None).await.unwrap();
+    let last = overwrite(&store, "k", Revision::ABSENT, 1..=3).await;
+    let streams = context(&server.url()).await;
+    let info: Value = streams.request(format!("STREAM.INFO.{STREAM}"), &json!({})).await.unwrap();
+    server.kill();
+    server.run_without_streams();
+    let answered = newly_elected(&server.url(), info, last.0 - 1).await;
+    sleep_ms(BELIEVES_AFTER_MS * 3 / 2).await;
+    assert!(answered.load(Relaxed) > 8, "the store asked");
+    assert!(matches!(store.health(), Health::Degraded(_)), "{:?}", store.health());
+    server.kill();
+    server.run();
+    ready(&store).await;
+    overwrite(&store, "k", last, 4..=5).await;
 }
 
 #[tokio::test]
