@@ -119,12 +119,14 @@ async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
         backwards = look();
         if let Asked::Here(info) = core.link.info().await
             && guard::leads(info.cluster.as_ref())
+            && core.link.leader_takes_writes().await
         {
             confirmed += 1;
         }
     }
     if backwards.is_some() && confirmed < guard::CONFIRM {
-        let why = "the stream's leader has lost contact with its followers".to_owned();
+        let why = "the stream's leader has lost contact with its followers, or takes no writes"
+            .to_owned();
         return Err(OpenError::JetStream { why });
     }
     let other = (origin.stream_created != created(&info)).then(|| {
