@@ -59,9 +59,18 @@ pub fn parse_duration(text: &str) -> Result<Duration, humantime::DurationError> 
     humantime::parse_duration(text)
 }
 
-/// Writes a duration in one unit, so that [`parse_duration`] reads it: `75s`, `24h`, `366d`.
+/// Writes a duration for people, so that [`parse_duration`] reads it: `1m 30s`, or `24h` rather than `1day`.
 #[must_use]
 pub fn format_duration(span: Duration) -> String {
+    let whole_hours = span.as_secs().is_multiple_of(3600) && span.subsec_nanos() == 0;
+    if whole_hours && !span.is_zero() {
+        return format!("{}h", span.as_secs() / 3600);
+    }
+    humantime::format_duration(span).to_string()
+}
+
+/// Writes a duration as a setting, in one unit: `75s`, `24h`, `366d`.
+pub(super) fn in_one_unit(span: Duration) -> String {
     const UNITS: [(&str, u128, u128); 5] = [
         ("d", 86_400_000_000_000, 2), // From two days on: a day is 24 hours.
         ("h", 3_600_000_000_000, 1),
@@ -100,11 +109,15 @@ mod tests {
         let millis = [0, 1, 250, 1000, 15_000, 90_000, 600_000, 3_600_000, 86_400_000, 86_400_001];
         for span in millis.map(Duration::from_millis) {
             assert_eq!(parse_duration(&format_duration(span)), Ok(span));
+            assert_eq!(parse_duration(&in_one_unit(span)), Ok(span));
         }
-        assert_eq!(format_duration(Duration::from_secs(86_400)), "24h");
-        assert_eq!(format_duration(Duration::from_millis(1500)), "1500ms");
-        assert_eq!(format_duration(Duration::from_secs(366 * 86_400)), "366d");
-        assert_eq!(format_duration(Duration::ZERO), "0s");
+        let shown =
+            |millis| [format_duration, in_one_unit].map(|f| f(Duration::from_millis(millis)));
+        assert_eq!(shown(0), ["0s", "0s"]);
+        assert_eq!(shown(1500), ["1s 500ms", "1500ms"]);
+        assert_eq!(shown(90_000), ["1m 30s", "90s"]);
+        assert_eq!(shown(86_400_000), ["24h", "24h"]);
+        assert_eq!(shown(366 * 86_400_000), ["8784h", "366d"]);
         assert!(parse_duration("15").is_err() && parse_duration("-1s").is_err());
     }
 }

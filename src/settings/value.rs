@@ -9,7 +9,7 @@ use serde::de::{Deserializer as _, Error, Unexpected, Visitor};
 
 use super::{
     secret::Secret,
-    units::{ByteSize, format_duration, parse_duration},
+    units::{ByteSize, in_one_unit, parse_duration},
 };
 
 /// How the values of a type are written.
@@ -191,7 +191,7 @@ written_as_text! {
     String: "text in quotes", |text| Some(text.to_owned()), Self::clone;
     PathBuf: "text in quotes", |text| Some(text.into()), |path| path.display().to_string();
     Duration: "a duration in quotes such as \"250ms\", \"15s\" or \"2m\"",
-        |text| parse_duration(text).ok(), |span| format_duration(*span);
+        |text| parse_duration(text).ok(), |span| in_one_unit(*span);
     ByteSize: "a size in quotes such as \"8MiB\"", |text| text.parse().ok(), ToString::to_string;
     SocketAddr: "an IP address and a port such as \"127.0.0.1:7373\" or \"[::1]:7373\"",
         |text| text.parse().ok(), ToString::to_string;

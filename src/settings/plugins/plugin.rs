@@ -7,7 +7,7 @@ use config::{ConfigError, Value};
 use super::{
     super::{
         table::{About, section, shown},
-        units::{format_duration, parse_duration},
+        units::{in_one_unit, parse_duration},
         value::{Format, Shown},
     },
     exec::ExecPlugin,
@@ -134,7 +134,7 @@ fn name(value: Value) -> Result<String, ConfigError> {
 
 fn timeout(value: Value) -> Result<Duration, ConfigError> {
     let timeout = text(value).and_then(|text| parse_duration(&text).ok());
-    let [least, most] = [*TIMEOUTS.start(), *TIMEOUTS.end()].map(format_duration);
+    let [least, most] = [*TIMEOUTS.start(), *TIMEOUTS.end()].map(in_one_unit);
     let expecting = format!("a duration in quotes such as \"10s\", from {least} to {most}");
     must_be(expecting, timeout.filter(|timeout| TIMEOUTS.contains(timeout)))
 }

@@ -8,7 +8,7 @@ use super::{
         listed::ListedTable,
         sections::Limits,
         table::{Row, Section as _},
-        units::format_duration,
+        units::in_one_unit,
     },
     policy::Policy,
 };
@@ -78,7 +78,7 @@ fn no_ttl(policy: &Policy, limits: &Limits) -> Option<(&'static str, String)> {
     let of_min = policy.ttl_min.map_or("limits.ttl_min", |_| "ttl_min");
     let of_max = policy.ttl_max.map_or("limits.ttl_max", |_| "ttl_max");
     let key = policy.ttl_min.map_or("ttl_max", |_| "ttl_min");
-    let [min, max] = [min, max].map(format_duration);
+    let [min, max] = [min, max].map(in_one_unit);
     Some((key, format!("leaves no ttl: {of_min} is {min}, and {of_max} is {max}")))
 }
 

@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use super::super::{
     table::section,
-    units::{ByteSize, DAY, format_duration},
+    units::{ByteSize, DAY, in_one_unit},
 };
 
 /// The allowed bounds of a ttl.
@@ -56,7 +56,7 @@ section! {
 }
 
 fn min_above_max(limits: &Limits) -> Option<String> {
-    let [min, max] = [limits.ttl_min, limits.ttl_max].map(format_duration);
+    let [min, max] = [limits.ttl_min, limits.ttl_max].map(in_one_unit);
     let above = limits.ttl_min > limits.ttl_max;
     above.then(|| format!("is {min}, more than limits.ttl_max, which is {max}"))
 }

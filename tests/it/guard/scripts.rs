@@ -94,7 +94,7 @@ fn an_activation_that_fails_is_undone_and_tried_again_later() {
     wait_for("the next try", || lines("yes") == 1);
     let said = agent.said();
     assert!(
-        said.contains("does not compete for the lease for 1200ms: the activation failed"),
+        said.contains("does not compete for the lease for 1s 200ms: the activation failed"),
         "{said}"
     );
     agent.signal(Signal::TERM);
