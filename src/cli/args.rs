@@ -9,7 +9,7 @@ use crate::{
     settings::{Faults, Loaded, Sources, parse_duration},
 };
 
-/// Where the settings come from, besides the defaults and the environment.
+/// The sources of settings, in addition to the defaults and the environment.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SettingsArgs {
     /// TOML file with settings; config/tenure.toml documents every key

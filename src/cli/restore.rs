@@ -226,7 +226,7 @@ async fn fill(
     end(shared).await
 }
 
-/// The last step: removes the mark. Whoever opens the store from now on finds all keys.
+/// The last step: removes the mark. From now on the store has all keys.
 async fn end(shared: &dyn SharedStore) -> anyhow::Result<()> {
     let mut trouble = None;
     for attempt in 0..ATTEMPTS {

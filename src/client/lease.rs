@@ -115,7 +115,7 @@ impl Lease {
         &self.state.view
     }
 
-    /// The secret of this tenure. Whoever knows it can end the tenure.
+    /// The secret of this tenure. A process that knows it can end the tenure.
     #[must_use]
     pub fn lease_id(&self) -> &str {
         &self.state.lease_id

@@ -517,7 +517,7 @@ fn refused(error: ClientError, pause: Duration) -> Result<Duration, ClientError>
     }
     match error.code() {
         Some(Code::NoneAvailable) => Ok(PAUSES[0]),
-        // The heartbeat finds this out by itself.
+        // The next heartbeat finds this out.
         Some(Code::SessionLost) => Ok(longer),
         _ if is_final(&error) => Err(error),
         _ => Ok(longer),

@@ -9,7 +9,7 @@
 //! | `policy` | what holds for the keys with a prefix |
 //! | `records` | what a store keeps, and its form in bytes |
 //! | `message` | what goes into a lease and what comes out: calls, inputs, effects, answers |
-//! | `rules` | the rules of `docs/protocol.md`, as functions, each beside the variant that tests break on purpose |
+//! | `rules` | the rules of `docs/protocol.md`, as functions, each beside its mutant, if it has one |
 //! | `cluster` | nodes: their membership, and what a node knows of the others |
 //! | `session` | what a session keeps, and what follows its end |
 //! | `pool` | the shares of a pool's members |

@@ -99,7 +99,7 @@ pub enum HolderError {
     /// A session keeps the lease: only the session's heartbeat keeps it alive.
     #[error("the session {0} keeps the lease: send the session's heartbeat")]
     KeptBySession(Nonce),
-    /// Another owner holds the key that was to be released.
+    /// Another owner holds the key that the caller asked to release.
     #[error("another owner holds the lease")]
     NotHolder(Box<View>),
     /// What any operation can meet.

@@ -282,7 +282,7 @@ impl Manager {
         Ok((listed, None))
     }
 
-    /// The session reference for a lease that is to be granted under a session. Counts as a heartbeat of the session.
+    /// The session reference for a new lease under a session. Counts as a heartbeat of the session.
     pub(super) async fn bond(
         &self,
         id: SessionId,

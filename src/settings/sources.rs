@@ -19,7 +19,7 @@ const PREFIX: &str = "TENURE";
 /// The separator between the parts of such a variable. A single `_` is part of a key.
 const SEPARATOR: &str = "__";
 
-/// The sources of settings, besides the built-in defaults.
+/// The sources of settings, in addition to the built-in defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     file: Option<PathBuf>,

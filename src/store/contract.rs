@@ -39,7 +39,7 @@ pub trait LeaseStore: Send + Sync + 'static {
     }
 
     /// Reads one key's record; `None` if the key has none. The read sees every write, through whichever node,
-    /// that was reported committed before the read was requested.
+    /// that was reported committed before the read was requested, unless a server that was cut off answers.
     fn read(&self, key: &Key) -> StoreFuture<Result<Option<Found>, StoreError>>;
 
     /// Writes a record if the key's revision is the expected one. Resolves when the write is durable.

@@ -8,7 +8,7 @@
 //!   missed changes is told so.
 //!
 //! Does not guarantee:
-//! - That a read is fresh. A stale read can only make a compare-and-set fail.
+//! - That every read is fresh: see [`LeaseStore::read`]. A stale read can only make a compare-and-set fail.
 //! - That a write whose outcome is [`Outcome::Unknown`] did not happen.
 //!
 //! Assumes: nobody else writes into the store.

@@ -38,7 +38,7 @@ pub struct Run {
 /// How the run ended.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The program ended by itself, or because of a signal that was passed on to it.
+    /// The program ended on its own, or because of a signal that the agent forwarded.
     Ended(Exit),
     /// The lease was lost, and the program was stopped.
     Lost(Option<Loss>),

@@ -8,7 +8,7 @@ use tokio::{
     sync::mpsc,
 };
 
-/// The signals that are passed on to a program.
+/// The signals that the agent forwards to a program.
 const FORWARDED: [Signal; 8] = [
     Signal::TERM,
     Signal::INT,

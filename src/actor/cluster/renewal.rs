@@ -126,7 +126,7 @@ impl Node {
             }
             Ok(None) if !known => {}
             Ok(_) if leaving => {}
-            // The store went backwards. Whoever raises its epoch writes `dead` for such a node, and relies on that.
+            // The store went backwards. The raise of the epoch writes `dead` for such a node, and relies on that.
             Ok(Some(found)) if found.revision <= wrote => self.say_forgotten(),
             Ok(_) => {
                 if !self.is_frozen() {

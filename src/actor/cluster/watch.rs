@@ -15,7 +15,7 @@ impl Node {
         }
     }
 
-    /// Reads every node's record, and marks nodes dead whose time is over.
+    /// Reads every node's record, and marks nodes dead that let D pass (R3).
     pub(super) async fn watch(&self) {
         let asked = self.coordinator.clock.now();
         let found = match self.shared().scan_nodes().await {

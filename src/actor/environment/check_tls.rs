@@ -10,7 +10,7 @@ use crate::tls::{self, Roots, TlsError};
 
 /// The TLS settings of `https` checks.
 pub struct CheckTls {
-    /// A file of authorities that are trusted besides those of the system. Empty: none.
+    /// A file of additional trusted authorities, beyond those of the system. Empty: none.
     authorities: PathBuf,
     settings: OnceCell<ClientConfig>,
 }

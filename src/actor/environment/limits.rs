@@ -21,7 +21,7 @@ pub struct Limits {
     pub exec_checks: bool,
     /// Where checks of sessions may connect to, regardless of where the session was made.
     pub reach: Reach,
-    /// A PEM file of authorities that are trusted for `https` checks, besides those of the system. Empty: none.
+    /// A PEM file of additional trusted authorities for `https` checks, beyond those of the system. Empty: none.
     pub checks_ca: PathBuf,
 }
 

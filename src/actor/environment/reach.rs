@@ -1,4 +1,4 @@
-//! Where checks of sessions may connect to: whoever can make a session makes this node connect to what it names.
+//! Where checks of sessions may connect. A caller that can make a session can make this node connect to an address.
 //!
 //! Guarantees: the addresses that [`Reach::addresses`] returns are permitted. A caller that connects to these
 //! addresses, and looks up no name again, stays within what is permitted, whatever a name server answers later.

@@ -30,7 +30,7 @@ pub struct Promise<'a> {
     pub until: Moment,
 }
 
-/// Who is told of these events.
+/// The receiver of these events.
 #[derive(Default)]
 pub struct Witness(OnceLock<Tell>);
 

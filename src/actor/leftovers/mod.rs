@@ -1,4 +1,4 @@
-//! What is removed in the background: the records of forgotten keys, and grants of which nobody was told.
+//! Removes in the background the records of forgotten keys, and grants whose callers left before they were told.
 
 mod forgotten;
 mod unheard;

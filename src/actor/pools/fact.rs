@@ -30,7 +30,7 @@ pub struct Fact {
 /// What a fact says about a key's lock-delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cooling {
-    /// Nobody is granted the key for this time, which its policy sets for such an end.
+    /// The key stays shut for this time, which its policy sets for such an end.
     Begins(Duration),
     /// Nothing: a lock-delay that began continues.
     Unchanged,

@@ -140,7 +140,7 @@ impl Pool {
         self.moved();
     }
 
-    /// Removes a key that was forgotten after this tenure, if nobody is known to hold it.
+    /// Removes a key that was forgotten after this tenure, if no holder is known.
     pub fn forget(&mut self, key: &Key, token: Token) {
         let gone = |place: &&Place| place.fact.by == By::Nobody && place.fact.token <= token;
         if let Some(fact) = self.keys.get(key).filter(gone).map(|place| place.fact) {

@@ -1,4 +1,4 @@
-//! What a search of the store tells the pools, besides the feed.
+//! What a scan of the store tells the pools, in addition to the feed.
 
 use std::sync::atomic::Ordering;
 

@@ -21,7 +21,7 @@ impl<C: Default> Inbox<C> {
         self.added.notify_one();
     }
 
-    /// Reads or changes what waits, and wakes nobody.
+    /// Reads or changes the content without waking the receiver.
     pub fn look<T>(&self, look: impl FnOnce(&mut C) -> T) -> T {
         look(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -3,7 +3,7 @@
 //! Guarantees: a lease is in the index from when its grant was reported until its end was. After missed changes, all
 //! records are read again before any caller gets an answer.
 //!
-//! Does not guarantee: that a lease in the index is still kept. Whoever acts on it reads the record.
+//! Does not guarantee: that a lease in the index is still kept. A caller must read the record before it acts.
 
 use crate::{
     actor::runtime::watch,

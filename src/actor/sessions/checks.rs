@@ -49,7 +49,7 @@ async fn watch(service: Weak<SessionService>, session: Weak<Session>, check: Che
             continue;
         };
         failures += 1;
-        // At `debug`, because whoever makes a session determines how often this line is written.
+        // At `debug`, because a caller that makes a session determines how often this line is written.
         let (kind, detail) = (check.kind.as_str(), excerpt(&detail));
         tracing::debug!(session = %session.digest, check = kind, failures, %failure, detail, "a check failed");
         if failures >= check.fail_after {

@@ -108,7 +108,7 @@ impl Session {
         self.ended.send_replace(true);
     }
 
-    /// Resolves when the session is known to be over. Whoever waits under it is then granted nothing more.
+    /// Resolves when the session is known to be over. A caller that waits under it is then granted nothing more.
     pub async fn ended(&self) {
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }

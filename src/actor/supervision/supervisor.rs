@@ -26,7 +26,7 @@ pub struct Supervisor {
     restarts: Restarts<Key>,
 }
 
-/// The address at which a running supervisor is told to stop.
+/// The address of a running supervisor, to which a message to stop is sent.
 pub type SupervisorAddr = actix::Addr<Supervisor>;
 
 /// Ends the supervisor: it no longer reacts to deaths.

@@ -31,7 +31,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// How often the picture is drawn.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// Runs the demo; it ends by itself.
+/// Runs the demo to its end.
 pub(super) fn run() -> Result<Exit, Failure> {
     let dir = scratch()?;
     let shown = actix::System::new().block_on(show(&dir));

@@ -190,7 +190,7 @@ impl Problem {
         Self { retryable: true, retry_after_ms: Some(after_ms), ..self }
     }
 
-    /// The lease's home node, where that is another node.
+    /// The lease's home node, if it is another node.
     pub fn home(&self) -> Option<&Home> {
         self.home.as_deref()
     }

@@ -22,7 +22,7 @@ const FETCH_SITE: header::HeaderName = header::HeaderName::from_static("sec-fetc
 const FETCH_MODE: header::HeaderName = header::HeaderName::from_static("sec-fetch-mode");
 const FETCH_DEST: header::HeaderName = header::HeaderName::from_static("sec-fetch-dest");
 
-/// The host names of this coordinator, besides IP addresses and `localhost`.
+/// The host names of this coordinator, in addition to IP addresses and `localhost`.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     own: Arc<str>,

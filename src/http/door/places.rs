@@ -172,7 +172,7 @@ impl Seat {
         self.is_cut.get()
     }
 
-    /// Whether the connection is to be closed, at once or after its answer.
+    /// Whether the connection must be closed, at once or after its answer.
     pub fn is_leaving(&self) -> bool {
         self.is_leaving.get()
     }
@@ -222,7 +222,7 @@ impl Seat {
         self.expected.get()
     }
 
-    /// Notes that the server waits for the rest of a body: `expected` bytes, or 0 where that is not known.
+    /// Notes that the server waits for the rest of a body: `expected` bytes, or 0 if the length is unknown.
     pub fn read(self: &Rc<Self>, expected: u64) -> Reading {
         self.expected.set(expected);
         self.since.set(self.places.turn());

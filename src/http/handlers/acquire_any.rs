@@ -245,7 +245,7 @@ pub fn read_any(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
 
 fn count_of(count: api::Count) -> Count {
     match count {
-        // Nobody has so many keys that it matters.
+        // No caller has enough keys for this to matter.
         api::Count::UpTo(count) => Count::UpTo(usize::try_from(count).unwrap_or(usize::MAX)),
         api::Count::Fair => Count::Fair,
     }

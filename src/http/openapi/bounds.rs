@@ -21,17 +21,17 @@ use crate::{
 
 /// What a field may hold.
 enum Bound {
-    /// A text of 1 to so many bytes, without control characters.
+    /// A text of 1 to this many bytes, without control characters.
     Name(usize),
-    /// A text of so many bytes.
+    /// A text whose length in bytes is in this range.
     Bytes(RangeInclusive<usize>),
     /// A text of this form.
     Form(&'static str),
-    /// A text of at most so many bytes, and of this form.
+    /// A text of at most this many bytes, and of this form.
     ShortForm(usize, &'static str),
     /// A number of this range.
     Number(RangeInclusive<u64>),
-    /// A list of so many items.
+    /// A list whose number of items is in this range.
     Items(RangeInclusive<usize>),
     /// A list of at least one item.
     NotEmpty,

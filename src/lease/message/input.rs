@@ -27,7 +27,7 @@ pub enum Input<C> {
     Stale(u64),
 }
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Clone, Debug)]
 pub enum Settled {
     /// Durable.

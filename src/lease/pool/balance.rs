@@ -34,7 +34,7 @@ pub struct Member {
 pub const UNTAKEN: Duration = Duration::from_secs(10);
 /// How long a member that took none is set aside the first time…
 const ASIDE: Duration = Duration::from_secs(60);
-/// …and the longest time. Each time is four times the one before.
+/// The longest such time. Each time is four times the previous one.
 const ASIDE_MAX: Duration = Duration::from_secs(600);
 
 /// Whether a member takes the leases that it should have. A member that leaves them untaken is set aside: it counts
@@ -103,7 +103,7 @@ impl Standing {
 pub struct Damping {
     /// How long a lease must have been held before it may be asked for.
     pub min_hold: Duration,
-    /// At most this many leases of a member are asked for at a time, or half of what it has where that is more.
+    /// At most this many leases of a member are requested at a time, or half of its leases if that is more.
     pub at_once: usize,
 }
 

@@ -96,7 +96,7 @@ name! {
 }
 
 name! {
-    /// The name of whoever holds or wants a lease: 1 to 256 bytes of UTF-8 without control characters.
+    /// The name of a worker that holds or requests a lease: 1 to 256 bytes of UTF-8 without control characters.
     Owner, MAX_OWNER_BYTES
 }
 

@@ -31,7 +31,7 @@ impl ClusterSecret {
     }
 
     /// The first 128 bits of `HMAC-SHA-256(secret, key ‖ 0 ‖ grant nonce)`. Any coordinator that knows the secret
-    /// derives the same id for the same grant. Nobody can derive it from the record alone.
+    /// derives the same id for the same grant. The record alone does not suffice to derive it.
     #[must_use]
     pub fn lease_id(&self, key: &Key, grant_nonce: Nonce) -> LeaseId {
         let mut mac = self.0.clone();

@@ -16,7 +16,7 @@ const VERSION: u8 = 4;
 pub enum NodeState {
     /// The node keeps its record alive.
     Alive,
-    /// The node left by itself. Terminal.
+    /// The node left in good order. Terminal.
     Drained,
     /// Other nodes found that the node let its record run out. Terminal.
     Dead,

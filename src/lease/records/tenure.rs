@@ -1,4 +1,4 @@
-//! The state of a key, and its tenures: the present one and the one before.
+//! The state of a key, and its current and previous tenures.
 
 use serde::{Deserialize, Serialize};
 

@@ -37,7 +37,7 @@ impl Rules {
         NODE_DRIFT.stretch(Duration::from_millis(MAX_NODE_TTL_MS) + ttl.max(floor))
     }
 
-    /// §3: whoever writes `dead` changes the state alone. `now` and `ttl` are the author's.
+    /// §3: a node that writes `dead` changes nothing but the state. `now` and `ttl` are the writing node's.
     #[must_use]
     pub fn a_tombstone_keeps_the_nodes_instants(
         self,

@@ -1,4 +1,4 @@
-//! The rules of `docs/protocol.md`, each beside the variant that tests break on purpose.
+//! The rules of `docs/protocol.md`, each beside its mutant, if it has one.
 //!
 //! | rule | file |
 //! | --- | --- |

@@ -8,7 +8,7 @@ pub const TURN_MS: u64 = 2000;
 
 impl Rules {
     /// R9: before each grant the node checks that the caller is still there. A caller that waits on several keys is
-    /// granted one: whoever takes its claim first grants it.
+    /// granted one: the actor that takes its claim first grants the key.
     #[must_use]
     pub fn a_caller_may_be_granted<C: Caller>(self, caller: &C) -> bool {
         match () {

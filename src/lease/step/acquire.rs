@@ -1,4 +1,4 @@
-//! Acquiring a lease: who may be granted the key now, who waits, and who is refused.
+//! Acquiring a lease: which caller may be granted the key now, which waits, and which is refused.
 
 use super::{
     context::Env,

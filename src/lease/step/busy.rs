@@ -14,7 +14,7 @@ pub(super) struct Busy<C> {
     pub(super) deferred: VecDeque<Call<C>>,
     pub(super) flight: Option<Flight<C>>,
     pub(super) retry_at: Moment,
-    /// Why the store refused the latest write. Callers whose time to wait runs out are told this.
+    /// Why the store refused the latest write. A caller whose deadline passes gets this as its error.
     pub(super) trouble: Option<StoreError>,
     /// What is known of the record is being compared with the store: a look.
     pub(super) looking: bool,

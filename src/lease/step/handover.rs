@@ -1,7 +1,7 @@
 //! A holder that is asked to hand its lease over. Its tenure goes on until it consents or the tenure is revoked.
 //!
 //! The request is a change of the record, so that it survives a crash and reaches every node. It ends no promise. When
-//! nobody has answered by the deadline, the shell revokes the tenure as an administrator would.
+//! the holder has not handed over by the deadline, the shell revokes the tenure as an administrator would.
 
 use super::{context::Env, flight::Flight, lease::Lease};
 use crate::lease::{

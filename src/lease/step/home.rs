@@ -19,7 +19,7 @@ use crate::lease::{
 };
 
 impl<C: Caller> Lease<C> {
-    /// Determines who is the lease's home node now, and how long an earlier one may have promised.
+    /// Determines which node is the lease's home node now, and until when an earlier one may have promised.
     pub(super) fn reckon(&mut self, env: &Env<'_>, out: &mut Effects<C>) {
         let Some(peers) = &env.terms.peers else { return };
         let taken = self.record.state != State::Free || self.has_due_fences();

@@ -99,7 +99,7 @@ impl<C: Caller> Lease<C> {
         self.waiters().next(env.terms.rules, |_| true)
     }
 
-    /// Refuses every caller in the queue whose time to wait is over.
+    /// Refuses every caller in the queue whose deadline has passed.
     pub(super) fn refuse_overdue(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
         if self.waiters_len() == 0 {
             return;

@@ -7,7 +7,7 @@ use crate::lease::{
 };
 
 impl<C: Caller> Lease<C> {
-    /// R11: an expired tenure goes on under its token, while nobody took the key.
+    /// R11: an expired tenure continues under its token, as long as no other owner took the key.
     pub(super) fn revive_or_refuse(
         &mut self,
         call: Call<C>,

@@ -110,7 +110,7 @@ pub(crate) fn end_restore(settings: &Settings) -> anyhow::Result<()> {
     own_directory(settings).map_or(Ok(()), |dir| Ok(EmbeddedStore::end_restore(dir)?))
 }
 
-/// The entry of the settings' store in the witness file. `None` if nothing is to be remembered.
+/// The entry of the settings' store in the witness file. `None` if the node has no witness file.
 pub(crate) fn witness_file(settings: &Settings) -> Option<WitnessFile> {
     let path: &Path = &settings.node.witness;
     let kind = settings.store.kind;

@@ -1,4 +1,4 @@
-//! The sections of a settings file, besides those of the stores.
+//! The sections of a settings file, except those of the stores.
 
 mod actors;
 mod checks;

@@ -19,7 +19,7 @@ pub(super) const HEAD: usize = 40;
 pub(super) enum Kind {
     /// A committed write: a record and its changes.
     Write,
-    /// A copy of a current record from a segment that is to be retired. The record's changes are not copied.
+    /// A copy of a current record from a segment that will be retired. The record's changes are not copied.
     Carried,
     /// Names the oldest segment that the log needs. `record` is its id, little endian.
     Oldest,

@@ -1,4 +1,4 @@
-//! Records how far the log is known to be durable, in a file beside the log.
+//! The file `MARK`, which records up to which position the log is durable.
 //!
 //! The mark is written after each sync and before any caller is answered. It is not synced itself, so it
 //! costs one write into the page cache and no disk access. What it says was durable when it was written. So

@@ -107,7 +107,7 @@ impl Queue {
         }
     }
 
-    /// Removes what nobody will read any more.
+    /// Removes entries that no caller will read again.
     pub fn drain(&self) -> Vec<Job> {
         std::mem::take(&mut self.lock().jobs)
     }
