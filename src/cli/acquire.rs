@@ -177,7 +177,8 @@ fn is_too_long(error: &ClientError) -> bool {
 /// Whether the lease may become available.
 fn is_taken(error: &ClientError) -> bool {
     use Code::{Cooling, Fencing, Held, NoneAvailable};
-    matches!(error.code(), Some(Held | NoneAvailable | Cooling | Fencing))
+    let code = error.problem().and_then(|problem| Code::named(&problem.code));
+    matches!(code, Some(Held | NoneAvailable | Cooling | Fencing))
 }
 
 /// A grant as it is printed: `valid_for_ms` is the time that is left at the moment of printing.
