@@ -7,13 +7,21 @@ use serde::Serialize;
 
 use super::{
     Context, Exit, Failure,
-    args::{duration, millis, person, secret},
+    args::{duration, millis, person, secret, wait},
     output::{lease_rows, shown, span},
 };
 use crate::{
-    client::{Acquire, AcquireAny, Grant, Owner},
+    api::Code,
+    client::{Acquire, AcquireAny, ClientError, Grant, Owner},
     clock::{Entropy, SystemEntropy, boottime_ms},
 };
+
+/// The longest single wait. A call that waits longer is sent again, and goes to the end of the queue.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// The shortest wait that is tried when the server refuses longer ones.
+const SHORTEST_WAIT: Duration = Duration::from_secs(1);
+/// The pause between two of these calls: a server that has no candidate answers at once.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Acquire a lease and print it with its lease_id, the secret for renewing and releasing it.
 ///
@@ -39,8 +47,8 @@ pub struct AcquireArgs {
     /// Id of the session that keeps the lease, instead of a ttl; better as `@FILE` or `-` (standard input)
     #[arg(long, env = "TENURE_SESSION_ID", hide_env_values = true, value_name = "ID", value_parser = secret)]
     session: Option<String>,
-    /// How long to wait in the queue if the lease is not available [default: do not wait]
-    #[arg(long, value_parser = duration)]
+    /// How long to wait in the queue if the lease is not available: a duration or `forever` [default: do not wait]
+    #[arg(long, value_parser = wait)]
     wait: Option<Duration>,
     /// Value to store with the lease; the next owner can read it
     #[arg(long, conflicts_with_all = ["any", "prefix"])]
@@ -72,17 +80,19 @@ enum Order {
 
 impl AcquireArgs {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        // The server's durations count from here, before the wait for the lease.
-        let asked = boottime_ms();
+        let client = &context.client;
         match self.key {
             Some(ref key) => {
-                let grant = context.client.acquire(&self.one(key)).await?;
+                let one = async |wait_ms| client.acquire(&self.one(key, wait_ms)).await;
+                let (grant, asked) = in_turns(self.wait, one).await?;
                 let grant = Printed::now(grant, asked);
                 context.output.record(&grant, &grant_rows(&grant))?;
             }
             None => {
-                let found = context.client.acquire_any(&self.some()).await?.grants;
-                let grants = found.into_iter().map(|grant| Printed::now(grant, asked)).collect();
+                let some = async |wait_ms| client.acquire_any(&self.some(wait_ms)).await;
+                let (found, asked) = in_turns(self.wait, some).await?;
+                let grants =
+                    found.grants.into_iter().map(|grant| Printed::now(grant, asked)).collect();
                 let found = PrintedAll { grants };
                 let heading = ["KEY", "OWNER", "TOKEN", "VALID_FOR", "LEASE_ID"];
                 context.output.list(&found, &found.grants, &heading, grant_row)?;
@@ -91,18 +101,18 @@ impl AcquireArgs {
         Ok(Exit::Done)
     }
 
-    fn one(&self, key: &str) -> Acquire {
+    fn one(&self, key: &str, wait_ms: Option<u64>) -> Acquire {
         Acquire {
             key: key.to_owned(),
             owner: self.owner(),
-            wait_ms: self.wait.map(millis),
+            wait_ms,
             value: self.value.clone(),
             reclaim: self.reclaim.then_some(true),
             request_id: Some(self.request_id()),
         }
     }
 
-    fn some(&self) -> AcquireAny {
+    fn some(&self, wait_ms: Option<u64>) -> AcquireAny {
         let order = self.order.and_then(|order| order.to_possible_value());
         AcquireAny {
             keys: self.any.clone(),
@@ -111,7 +121,7 @@ impl AcquireArgs {
             owner: self.owner(),
             count: self.count.map(Into::into),
             order: order.map(|order| order.get_name().to_owned()),
-            wait_ms: self.wait.map(millis),
+            wait_ms,
             request_id: Some(self.request_id()),
         }
     }
@@ -126,6 +136,49 @@ impl AcquireArgs {
         let random = || SystemEntropy::new().nonce().to_string();
         self.request_id.clone().unwrap_or_else(random)
     }
+}
+
+/// Asks once, or, for a wait that one call cannot last, again and again until the time is over. Returns the answer, and
+/// when its request was sent: the server's durations count from there, before the wait for the lease.
+async fn in_turns<T>(
+    wait: Option<Duration>,
+    ask: impl AsyncFn(Option<u64>) -> Result<T, ClientError>,
+) -> Result<(T, u64), ClientError> {
+    let until = boottime_ms().saturating_add(wait.map_or(0, millis));
+    let mut longest = LONGEST_WAIT;
+    loop {
+        let asked = boottime_ms();
+        let left = Duration::from_millis(until.saturating_sub(asked));
+        let turn = wait.map(|wait| millis(wait.min(left).min(longest)));
+        let error = match ask(turn).await {
+            Ok(answer) => return Ok((answer, asked)),
+            Err(error) => error,
+        };
+        if wait.is_none_or(|wait| wait <= LONGEST_WAIT) {
+            return Err(error);
+        }
+        if is_too_long(&error) && longest > SHORTEST_WAIT {
+            longest = (longest / 2).max(SHORTEST_WAIT);
+        } else if is_taken(&error) && boottime_ms() < until {
+            tokio::time::sleep(PAUSE).await;
+        } else {
+            return Err(error);
+        }
+    }
+}
+
+/// Whether the server accepts no wait of this length.
+fn is_too_long(error: &ClientError) -> bool {
+    error
+        .problem()
+        .is_some_and(|problem| problem.status == 400 && problem.field.as_deref() == Some("wait_ms"))
+}
+
+/// Whether the lease may become available.
+fn is_taken(error: &ClientError) -> bool {
+    use Code::{Cooling, Fencing, Held, NoneAvailable};
+    let code = error.problem().and_then(|problem| Code::named(&problem.code));
+    matches!(code, Some(Held | NoneAvailable | Cooling | Fencing))
 }
 
 /// A grant as it is printed: `valid_for_ms` is the time that is left at the moment of printing.

@@ -9,6 +9,9 @@ use crate::{
     settings::{Faults, Loaded, Sources, parse_duration},
 };
 
+/// How long `--wait forever` waits.
+const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
 /// The sources of settings, in addition to the defaults and the environment.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SettingsArgs {
@@ -55,6 +58,11 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         return Err("must be a whole number of milliseconds".into());
     }
     Ok(span)
+}
+
+/// Parses how long to wait for a lease: a duration, or `forever`.
+pub(super) fn wait(text: &str) -> Result<Duration, String> {
+    if text == "forever" { Ok(FOREVER) } else { duration(text) }
 }
 
 /// Reads a secret: `-` is the first line of standard input, `@FILE` is the first line of a file. Every user of the

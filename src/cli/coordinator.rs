@@ -14,6 +14,7 @@ use rustls::ClientConfig;
 
 use super::descriptors;
 use crate::{
+    clock::SystemClock,
     http::{App, Budget, Door, Forwarder, Names, Replays, Seal, Server, ServerOptions, Source},
     lease::Nonce,
     manager::{Arbiters, Manager, engine::Engine},
@@ -52,7 +53,8 @@ impl Coordinator {
         let engine = Engine::start(settings, url, Some(bound), arbiters.clone()).await?;
         let manager = engine.manager.clone();
         let url = settings.advertise_url(bound);
-        let seal = Arc::new(Seal::new(&engine.store.store.meta().secret, &url));
+        let secret = &engine.store.store.meta().secret;
+        let seal = Arc::new(Seal::new(secret, &url, Arc::new(SystemClock::new())));
         let most = usize::try_from(settings.limits.body_bytes.0).unwrap_or(usize::MAX);
         let bodies = Budget::new(most);
         let app = App {

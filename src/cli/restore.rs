@@ -1,6 +1,10 @@
 //! `tenure restore`: writes a backup into an empty store, under an epoch above every token in it. Without a backup, it
 //! raises the epoch of the store as it is.
 
+#[cfg(feature = "testing")]
+#[path = "../../tests/doors/cut_restore.rs"]
+mod door;
+
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
@@ -209,8 +213,8 @@ async fn fill(
         .buffer_unordered(IN_FLIGHT)
         .try_for_each(|()| {
             bar.inc(1);
-            #[cfg(any(test, feature = "testing"))]
-            cut_off(bar.position());
+            #[cfg(feature = "testing")]
+            door::cut_off(bar.position());
             std::future::ready(Ok(()))
         })
         .await?;
@@ -238,16 +242,6 @@ async fn end(shared: &dyn SharedStore) -> anyhow::Result<()> {
     }
     let why = trouble.map_or_else(String::new, |why| why.to_string());
     anyhow::bail!("all keys are written, but the mark of the restore cannot be removed: {why}")
-}
-
-/// Ends the process during the restore, as `kill -9` would, if a test asks for it.
-#[cfg(any(test, feature = "testing"))]
-fn cut_off(written: u64) {
-    let told = std::env::var("TENURE_TEST_CUT_RESTORE").ok().and_then(|told| told.parse().ok());
-    if told == Some(written) {
-        let _ =
-            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
-    }
 }
 
 async fn count(store: &dyn LeaseStore) -> anyhow::Result<u64> {

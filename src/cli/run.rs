@@ -15,9 +15,6 @@ use crate::{
     },
 };
 
-/// How long `--wait forever` waits.
-const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
-
 /// Run a program while a lease is held, and stop it before the guarantee of the lease ends.
 ///
 /// The environment of the program contains TENURE_KEY, TENURE_TOKEN, TENURE_OWNER, TENURE_TTL_MS, TENURE_SERVER and
@@ -48,7 +45,7 @@ pub struct RunArgs {
     #[arg(long, value_parser = args::duration)]
     grace: Option<Duration>,
     /// How long to wait for the lease: a duration or `forever` [default: do not wait]
-    #[arg(long, value_parser = wait)]
+    #[arg(long, value_parser = args::wait)]
     wait: Option<Duration>,
     /// With --key: value to store with the lease; the next owner can read it
     #[arg(long, conflicts_with_all = ["any", "pool"])]
@@ -56,10 +53,6 @@ pub struct RunArgs {
     /// Program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-}
-
-fn wait(text: &str) -> Result<Duration, String> {
-    if text == "forever" { Ok(FOREVER) } else { args::duration(text) }
 }
 
 impl RunArgs {

@@ -117,11 +117,12 @@ impl Manager {
         bond: Option<Bond>,
         asked: Asked,
     ) -> Result<Unheard, AcquireError> {
-        let granted = self.counted(&one.key, asked.received, async {
+        let granted = self.counted(&one.key, asked, async {
             let acquire = self.checked(one, asked.received)?;
             self.own(&one.key, Acquire { ttl_ms, bond, ..acquire }, asked).await
         });
-        Ok(Unheard::new(&self.world, one.key.clone(), granted.await?, one.mark.is_some()))
+        let granted = granted.await.map_err(|error| error.blaming(one.value.as_deref()))?;
+        Ok(Unheard::new(&self.world, one.key.clone(), granted, one.mark.is_some()))
     }
 
     /// R9: takes a place in this node's queue for a caller whose session has another home node, where the key is then
@@ -170,11 +171,11 @@ impl Manager {
         }
     }
 
-    /// Counts the outcome of an attempt to acquire a key.
+    /// Counts the outcome of an attempt to acquire a key, unless another node is asked next: it counts the call.
     pub(super) async fn counted(
         &self,
         key: &Key,
-        received: Moment,
+        asked: Asked,
         attempt: impl Future<Output = Result<Grant, AcquireError>>,
     ) -> Result<Grant, AcquireError> {
         let result = attempt.await;
@@ -183,9 +184,10 @@ impl Manager {
             Err(AcquireError::Refused(Refusal::Held | Refusal::HeldByYou, _)) => {
                 AcquireOutcome::Held
             }
+            Err(AcquireError::Call(error)) if error.is_forwarded(asked) => return result,
             Err(_) => AcquireOutcome::Error,
         };
-        let took = self.now().since(received);
+        let took = self.now().since(asked.received);
         self.world.rules().of(key.as_str()).1.acquired(outcome, took);
         result
     }

@@ -49,7 +49,6 @@ impl Manager {
             Answer::Revoked(ends_in_ms) => Ok(ends_in_ms),
             Answer::NotHeld(view) => Err(AdminError::NotHeld(view)),
             Answer::Pinned(view) => Err(AdminError::Pinned(view)),
-            Answer::Lapsed if self.is_draining() => Err(CallError::Draining.into()),
             other => Err(CallError::of("revoke", other).into()),
         }
     }

@@ -15,16 +15,15 @@ impl Manager {
         asked: Asked,
         make: impl Fn() -> Request,
     ) -> Result<Answer, CallError> {
-        match self.answered(self.world.registry.ask(key, asked, make).await)? {
-            Answer::Lapsed if self.is_draining() => Err(CallError::Draining),
-            answer => Ok(answer),
-        }
+        self.answered(self.world.registry.ask(key, asked, make).await)
     }
 
     /// What an actor answered, unless another node must be asked.
     pub(super) fn answered(&self, answer: Result<Answer, Unanswered>) -> Result<Answer, CallError> {
         match answer.map_err(|why| self.unanswered(why))? {
             Answer::Elsewhere(node) => Err(CallError::Elsewhere(self.home(node))),
+            // A node that is stopping gives up its record: it will not promise again.
+            Answer::Lapsed if self.is_draining() => Err(CallError::Draining),
             answer => Ok(answer),
         }
     }
@@ -41,6 +40,7 @@ impl Manager {
             Unanswered::Elsewhere(node) | Unanswered::Other(Answer::Elsewhere(node)) => {
                 CallError::Elsewhere(self.home(node))
             }
+            Unanswered::Other(Answer::Lapsed) if self.is_draining() => CallError::Draining,
             Unanswered::Other(answer) => CallError::of("view", answer),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::availability::Availability;
 use crate::{
-    actor::Share,
+    actor::{Asked, Share},
     lease::{Answer, Lost, Nonce, Refusal, StoreError, View},
 };
 
@@ -164,11 +164,49 @@ impl From<HolderError> for SessionError {
     }
 }
 
+impl HolderError {
+    /// [`CallError::blaming`].
+    pub(super) fn blaming(self, value: Option<&str>) -> Self {
+        match self {
+            Self::Call(error) => Self::Call(error.blaming(value)),
+            other => other,
+        }
+    }
+}
+
+impl AcquireError {
+    /// [`CallError::blaming`].
+    pub(super) fn blaming(self, value: Option<&str>) -> Self {
+        match self {
+            Self::Call(error) => Self::Call(error.blaming(value)),
+            other => other,
+        }
+    }
+}
+
 impl CallError {
     /// Whether the outcome of the call is unknown: it may have been granted what it asked for, or may be yet.
     pub(super) fn is_in_doubt(&self) -> bool {
         let unavailable = matches!(self, Self::Store(StoreError::Unavailable(_)));
         unavailable || matches!(self, Self::Lapsed | Self::Resting(_) | Self::Unexpected)
+    }
+
+    /// The same error of a call that brings this value: if the record is too long for the store, the value is at fault.
+    pub(super) fn blaming(self, value: Option<&str>) -> Self {
+        match (self, value) {
+            (Self::Store(StoreError::TooLong(why)), Some(value)) => {
+                let long = value.len();
+                let detail =
+                    format!("is {long} bytes long, which is too long for this store: {why}");
+                Self::Invalid(Invalid { field: "value", detail })
+            }
+            (error, _) => error,
+        }
+    }
+
+    /// Whether the call goes on at another node. A call whose home node could not be reached ends here.
+    pub(super) fn is_forwarded(&self, asked: Asked) -> bool {
+        matches!(self, Self::Elsewhere(_)) && !asked.owner_unreachable
     }
 
     /// What an answer says that is none of the operation's own.
@@ -238,6 +276,16 @@ mod tests {
         for (answer, error) in met {
             assert_eq!(of_heartbeat(answer), (error, Vec::new()));
         }
+    }
+
+    #[test]
+    fn a_record_that_is_too_long_is_blamed_on_the_value_of_the_call() {
+        let long = || CallError::Store(StoreError::TooLong("1 MB at most".into()));
+        assert_eq!(long().blaming(None), long());
+        let CallError::Invalid(invalid) = long().blaming(Some("value")) else { panic!() };
+        assert_eq!(invalid.field, "value");
+        assert!(invalid.detail.contains("5 bytes") && invalid.detail.contains("1 MB at most"));
+        assert_eq!(CallError::Busy.blaming(Some("value")), CallError::Busy);
     }
 
     #[test]

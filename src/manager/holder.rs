@@ -38,9 +38,14 @@ impl Manager {
             self.check_ttl(key, "ttl_ms", ttl_ms)?;
         }
         check_value(beat.value.as_deref())?;
-        let result = self.keep_alive(key, &beat, asked.into()).await;
-        self.world.rules().of(key).1.heartbeat(outcome(&result));
-        result
+        let asked = asked.into();
+        let result = self.keep_alive(key, &beat, asked).await;
+        match &result {
+            // The other node counts it.
+            Err(HolderError::Call(error)) if error.is_forwarded(asked) => {}
+            _ => self.world.rules().of(key).1.heartbeat(outcome(&result)),
+        }
+        result.map_err(|error| error.blaming(beat.value.as_deref()))
     }
 
     async fn keep_alive(
@@ -84,7 +89,10 @@ impl Manager {
         match self.ask(key, asked.into(), || Request::Release(release.clone())).await? {
             Answer::Released(released) => Ok(released),
             Answer::NotHolder(view) => Err(HolderError::NotHolder(view)),
-            other => Err(CallError::of("release", other).into()),
+            other => {
+                let error = CallError::of("release", other);
+                Err(error.blaming(release.value.as_deref()).into())
+            }
         }
     }
 
@@ -118,7 +126,10 @@ impl Manager {
         match self.ask(key, asked.into(), make).await? {
             Answer::Done(view) => Ok(*view),
             Answer::Lost(lost) => Err(HolderError::Lost(lost)),
-            other => Err(CallError::of("transfer", other).into()),
+            other => {
+                let error = CallError::of("transfer", other);
+                Err(error.blaming(transfer.value.as_deref()).into())
+            }
         }
     }
 }

@@ -148,7 +148,7 @@ impl Manager {
         Ok(listing)
     }
 
-    /// At most `limit` keys of a prefix or pool that have a record, in byte order. If there are more, keys for which
+    /// At most `limit` keys of a prefix or pool that have a record and that the settings allow, in byte order. If there are more, keys for which
     /// `wanted` holds are preferred, and the search stops once there are `enough` of them. Returns whether some keys
     /// were left out.
     pub(super) async fn keys_of(
@@ -161,7 +161,8 @@ impl Manager {
         let mut scan = self.scan(pool.map(str::to_owned), prefix, None);
         let (mut keys, mut cut) = (Vec::new(), false);
         while let Some(page) = scan.page(self).await? {
-            let page = page.into_iter().filter(|(key, _)| !key.is_session());
+            let allowed = |key: &Key| !key.is_session() && self.check_named("key", key).is_ok();
+            let page = page.into_iter().filter(|(key, _)| allowed(key));
             keys.extend(page.map(|(key, found)| (key, found.record.is_ok_and(|r| wanted(&r)))));
             let mut surplus = keys.len().saturating_sub(limit);
             if surplus > 0 {

@@ -358,3 +358,29 @@ fn a_password_in_a_url_is_not_repeated() {
     let faults = faults(&Sources::default().set("store.nats.url=nats://user:zzz@host:4222"));
     assert!(!faults.is_empty() && !faults.iter().any(|fault| fault.contains("zzz")), "{faults:?}");
 }
+
+#[test]
+fn a_date_is_no_setting_and_is_not_taken_for_text() {
+    let file = file(concat!(
+        "[node]\n",                         // 1
+        "name = 2026-11-24\n",              // 2
+        "advertise_url = 07:32:00\n",       // 3
+        "[server]\n",                       // 4
+        "hosts = [2026-11-24T07:32:00Z]\n", // 5
+        "[[policy]]\n",                     // 6
+        "prefix = \"a/\"\n",                // 7
+        "pool = 2026-11-24\n",              // 8
+    ));
+    let found = faults(&sources(Some(file.path())));
+    let expected = [
+        (2, "node.name: is a date"),
+        (3, "node.advertise_url: is a date"),
+        (5, "server.hosts: is a date"),
+        (8, "policy.pool: "),
+    ];
+    for (line, problem) in &expected {
+        let wanted = format!("{}:{line}: {problem}", file.path().display());
+        assert!(found.iter().any(|f| f.starts_with(&wanted)), "{wanted}\nin {found:#?}");
+    }
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+}

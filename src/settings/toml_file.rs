@@ -37,7 +37,7 @@ pub(super) fn read_text(path: &Path, content: &str, layers: &mut Layers) {
         key: None,
         problem: error.message().to_owned(),
     }));
-    let Layers { leaves, tables, .. } = layers;
+    let Layers { leaves, tables, faults } = layers;
     flatten("", table.get_ref(), &mut |path, offset, value| {
         if LISTS.contains(&path.as_str())
             && let Some(found) = cells_of_list(value, &line_of)
@@ -47,6 +47,11 @@ pub(super) fn read_text(path: &Path, content: &str, layers: &mut Layers) {
                 ListedTable { list, path, line, cells }
             };
             return tables.extend(found.into_iter().map(listed));
+        }
+        if has_date(value) {
+            let problem = "is a date, and no setting is one: write text in quotes".to_owned();
+            let origin = at(Some(line_of(offset)));
+            return faults.push(Fault { origin, key: Some(path), problem });
         }
         let value = plain(value, ValueKind::String);
         leaves.push(Leaf { path, value, origin: at(Some(line_of(offset))) });
@@ -88,6 +93,15 @@ fn flatten(
             DeValue::Table(inner) if inner.iter().next().is_some() => flatten(&path, inner, visit),
             _ => visit(path, key.span().start, value),
         }
+    }
+}
+
+/// Whether a value is a date, or a list with one.
+fn has_date(value: &Spanned<DeValue<'_>>) -> bool {
+    match value.get_ref() {
+        DeValue::Datetime(_) => true,
+        DeValue::Array(items) => items.iter().any(has_date),
+        _ => false,
     }
 }
 

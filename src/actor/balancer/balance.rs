@@ -1,5 +1,9 @@
 //! Asks for leases where a pool is out of balance.
 
+#[cfg(feature = "testing")]
+#[path = "../../../tests/doors/min_hold.rs"]
+mod door;
+
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream};
@@ -23,9 +27,9 @@ const ASKS_AT_ONCE: usize = 64;
 
 /// [`MIN_HOLD`], unless a test sets a shorter time.
 fn min_hold() -> Duration {
-    #[cfg(any(test, feature = "testing"))]
-    if let Some(ms) = std::env::var("TENURE_TEST_MIN_HOLD_MS").ok().and_then(|ms| ms.parse().ok()) {
-        return Duration::from_millis(ms);
+    #[cfg(feature = "testing")]
+    if let Some(span) = door::min_hold() {
+        return span;
     }
     MIN_HOLD
 }

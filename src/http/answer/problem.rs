@@ -145,6 +145,11 @@ impl Problem {
         Self::of(Code::UnknownHost, detail)
     }
 
+    pub fn many_hosts(count: usize) -> Self {
+        let detail = format!("the request has {count} Host headers: it must have one");
+        Self::malformed(detail, Some("Host".to_owned()))
+    }
+
     pub fn foreign_origin(origin: &str) -> Self {
         let detail = format!("a web page from {origin} may not call this coordinator");
         Self::of(Code::ForeignOrigin, detail)
@@ -190,7 +195,7 @@ impl Problem {
         Self { retryable: true, retry_after_ms: Some(after_ms), ..self }
     }
 
-    /// The lease's home node, if it is another node.
+    /// The lease's home node, where that is another node.
     pub fn home(&self) -> Option<&Home> {
         self.home.as_deref()
     }

@@ -26,14 +26,26 @@ pub fn write_cursor(store_tag: &str, at: Position) -> String {
     format!("{store_tag}-{}-{}", at.revision.0, at.index)
 }
 
-/// Reads a cursor; `None` for a cursor of another store.
-pub fn parse_cursor(app: &App, text: &str) -> Result<Option<Position>, Problem> {
+/// Where a subscriber begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// With the changes from now on.
+    Now,
+    /// After this position.
+    After(Position),
+    /// Now, for a subscriber that names a position in another store.
+    AnotherStore,
+}
+
+/// Reads a cursor.
+pub fn parse_cursor(app: &App, text: &str) -> Result<Begin, Problem> {
     if text == "0" {
-        return Ok(Some(app.manager.earliest()));
+        return Ok(Begin::After(app.manager.earliest()));
     }
     let (tag, position) =
         read_cursor(text).ok_or_else(|| Problem::field("after", "is not a cursor"))?;
-    Ok((tag == app.source.store_tag()).then_some(position))
+    let ours = tag == app.source.store_tag();
+    Ok(if ours { Begin::After(position) } else { Begin::AnotherStore })
 }
 
 /// The store's tag and the position in a cursor. Only the exact form that [`cursor`] writes is accepted.
@@ -91,7 +103,11 @@ pub fn cloud_event<'a>(
     setting: &'a Setting,
     committed: &'a Committed,
 ) -> CloudEvent<'a> {
-    let node = setting.writer.as_ref().map_or(Some(&*source.node), Option::as_deref);
+    let node = match &setting.writer {
+        Writer::ThisNode => Some(&*source.node),
+        Writer::Other(url) => Some(&**url),
+        Writer::Forgotten => None,
+    };
     let change = &committed.change;
     let key = committed.key.as_str();
     CloudEvent {
@@ -121,10 +137,18 @@ pub fn cloud_event<'a>(
     }
 }
 
+/// The node that made a change.
+enum Writer {
+    ThisNode,
+    /// The node at this URL.
+    Other(Box<str>),
+    /// Another node, whose URL is no longer known.
+    Forgotten,
+}
+
 /// What an event contains besides the change.
 pub struct Setting {
-    /// The URL of the node that made the change, if it was another node; `Some(None)` when that is no longer known.
-    writer: Option<Option<Box<str>>>,
+    writer: Writer,
     /// The pool that the key belongs to now.
     pool: Arc<str>,
 }
@@ -132,15 +156,17 @@ pub struct Setting {
 impl Setting {
     /// The setting as the node knows it now.
     pub fn of(manager: &Manager, committed: &Committed) -> Self {
-        Self {
-            writer: (!manager.is_own(committed.node)).then(|| manager.home(committed.node).url),
-            pool: manager.pool_of(committed.key.as_str()),
-        }
+        let writer = if manager.is_own(committed.node) {
+            Writer::ThisNode
+        } else {
+            manager.home(committed.node).url.map_or(Writer::Forgotten, Writer::Other)
+        };
+        Self { writer, pool: manager.pool_of(committed.key.as_str()) }
     }
 
     /// The setting when the coordinator is already gone.
     pub fn unknown() -> Self {
-        Self { writer: None, pool: DEFAULT_POOL.into() }
+        Self { writer: Writer::ThisNode, pool: DEFAULT_POOL.into() }
     }
 }
 

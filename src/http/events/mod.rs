@@ -6,7 +6,7 @@ mod follow;
 mod history;
 mod reader;
 
-pub use cloud_event::{Setting, parse_cursor, render};
+pub use cloud_event::{Begin, Setting, parse_cursor, render};
 #[cfg(feature = "testing")]
 pub use cloud_event::{read_cursor, write_cursor};
 pub use filter::Filter;

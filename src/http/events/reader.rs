@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{
-    cloud_event::{Setting, cursor, render, render_frozen, render_reset},
+    cloud_event::{Begin, Setting, cursor, render, render_frozen, render_reset},
     filter::Filter,
     history::{Piece, next_page, next_piece},
 };
@@ -51,8 +51,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The reader of a new subscriber to the store of this identity. It begins after the position `after`, or now;
-    /// `Some(None)` is a position in another store.
+    /// The reader of a new subscriber to the store of this identity.
     ///
     /// # Errors
     /// When there are as many subscribers as the settings allow.
@@ -61,13 +60,13 @@ impl Reader {
         filter: Arc<Filter>,
         place: Option<Waiting>,
         store: Nonce,
-        after: Option<Option<Position>>,
+        begin: Begin,
     ) -> Result<Self, Problem> {
         let subscriber =
             app.manager.subscribe().map_err(|error| Problem::too_many_subscribers(error.0))?;
         let latest = app.manager.latest();
-        let foreign = after == Some(None);
-        let position = after.flatten().unwrap_or(latest);
+        let foreign = begin == Begin::AnotherStore;
+        let position = if let Begin::After(position) = begin { position } else { latest };
         let mut greeting = b"retry: 1000\n\n".to_vec();
         if foreign {
             greeting.extend_from_slice(&render_reset(&app.source, position, "another-store"));
@@ -82,7 +81,7 @@ impl Reader {
             position,
             store,
             replay: None,
-            live: after.is_none(),
+            live: begin == Begin::Now,
             over: false,
             foreign,
             greeting: Some(greeting.into()),

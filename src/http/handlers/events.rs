@@ -14,10 +14,9 @@ use crate::{
         answer::{Problem, echo_request_id, json},
         app::App,
         door::Waiting,
-        events::{Filter, Reader, follow, parse_cursor},
+        events::{Begin, Filter, Reader, follow, parse_cursor},
         request::query,
     },
-    store::Position,
 };
 
 /// Follow ownership changes.
@@ -42,11 +41,11 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
     if let Some(pool) = &query.pool {
         app.manager.check_pool(pool).map_err(|invalid| Problem::invalid(&invalid))?;
     }
-    let after = position_of(request, &app, &query)?;
+    let begin = begin_of(request, &app, &query)?;
     let is_poll = query.format.as_deref() == Some("json");
     let waits = !is_poll || query.wait_ms.is_some_and(|wait_ms| wait_ms > 0);
     let place = waits.then(|| Waiting::of(request)).transpose()?;
-    let mut reader = Reader::open(app, filter, place, store, after)?;
+    let mut reader = Reader::open(app, filter, place, store, begin)?;
     match query.format.as_deref() {
         None | Some("sse") => Ok(stream(request, reader)),
         Some("json") => {
@@ -59,16 +58,12 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
     }
 }
 
-/// The position after which the subscriber asks to begin, if it names one; `Some(None)` for one in another store.
-fn position_of(
-    request: &HttpRequest,
-    app: &App,
-    query: &EventsQuery,
-) -> Result<Option<Option<Position>>, Problem> {
+/// Where the subscriber asks to begin.
+fn begin_of(request: &HttpRequest, app: &App, query: &EventsQuery) -> Result<Begin, Problem> {
     let last = request.headers().get("last-event-id").map(header::HeaderValue::to_str);
     let last = last.transpose().map_err(|_| Problem::field("Last-Event-ID", "is not a cursor"))?;
     let after = query.after.as_deref().filter(|after| !after.is_empty());
-    last.or(after).map(|text| parse_cursor(app, text)).transpose()
+    last.or(after).map_or(Ok(Begin::Now), |text| parse_cursor(app, text))
 }
 
 fn stream(request: &HttpRequest, reader: Reader) -> HttpResponse {

@@ -10,9 +10,10 @@
 use std::{
     collections::HashMap,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use actix_web::{HttpMessage as _, HttpRequest, http::header::HeaderName};
@@ -21,7 +22,10 @@ use hmac::{Hmac, Mac as _};
 use sha2::{Digest as _, Sha256};
 
 use super::headers::{FORWARDED, FORWARDED_FOR, PART, PLACE, WAITED};
-use crate::lease::{ClusterSecret, Nonce};
+use crate::{
+    clock::Clock,
+    lease::{ClusterSecret, Moment, Nonce},
+};
 
 /// The other headers of a forwarded request that the proof covers.
 pub const SEALED: [HeaderName; 4] = [
@@ -34,13 +38,17 @@ pub const SEALED: [HeaderName; 4] = [
 const VERSION: &str = "v1";
 /// The number of a node's requests that may overtake an earlier one.
 const WINDOW: u64 = 8192;
+/// After this silence of a node, its requests may no longer overtake each other. A request is under way for seconds at
+/// most.
+const SILENCE: Duration = Duration::from_secs(600);
 
 /// Seals the requests that this node forwards, and checks the requests that are forwarded to it.
 pub struct Seal {
     key: Hmac<Sha256>,
     url: String,
     sent: AtomicU64,
-    heard: Mutex<HashMap<Nonce, Window>>,
+    heard: Mutex<Heard>,
+    clock: Arc<dyn Clock>,
 }
 
 /// Marks a request that another node forwarded. It is answered here, and not forwarded again.
@@ -64,12 +72,13 @@ pub fn was_forwarded(request: &HttpRequest) -> bool {
 impl Seal {
     /// The seal of the node at this URL.
     #[must_use]
-    pub fn new(secret: &ClusterSecret, url: &str) -> Self {
+    pub fn new(secret: &ClusterSecret, url: &str, clock: Arc<dyn Clock>) -> Self {
         Self {
             key: secret.key_of("tenure forward 1"),
             url: url.to_owned(),
             sent: AtomicU64::new(0),
             heard: Mutex::default(),
+            clock,
         }
     }
 
@@ -108,7 +117,7 @@ impl Seal {
         let mac = self.tag(&claim, &self.url, request.method().as_str(), path, said);
         mac.verify_slice(&tag).map_err(|_| Forged)?;
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = heard.entry(claim.from).or_default().take(claim.number);
+        let is_new = heard.take(claim.from, claim.number, self.clock.now());
         if is_new { Ok(Some(Sealed { body: claim.body })) } else { Err(Forged) }
     }
 
@@ -174,24 +183,68 @@ fn decode(text: &str) -> Option<[u8; 32]> {
     BASE64.decode(text).ok()?.try_into().ok()
 }
 
+/// The request numbers that were received in this run, by node.
+///
+/// A proof does not expire: it holds for as long as this process runs, since it names no time that the clocks of two
+/// nodes could agree on. So a node's highest number is kept for as long, which takes a few bytes for each incarnation.
+/// What is dropped after a silence is the window below that number: those requests then count as received before. No
+/// request is accepted that the window would have refused.
+#[derive(Default)]
+struct Heard {
+    windows: HashMap<Nonce, Window>,
+    /// When the windows of silent nodes were last looked for.
+    swept: Moment,
+}
+
+impl Heard {
+    /// Whether this number is new.
+    fn take(&mut self, from: Nonce, number: u64, now: Moment) -> bool {
+        if now.since(self.swept) >= SILENCE {
+            self.swept = now;
+            let silent = |window: &&mut Window| now.since(window.last) >= SILENCE;
+            self.windows.values_mut().filter(silent).for_each(Window::close);
+        }
+        let window = self.windows.entry(from).or_default();
+        window.last = now;
+        window.take(number)
+    }
+}
+
 /// The request numbers that were received from one node.
 struct Window {
     highest: u64,
-    /// One bit for each of the last numbers.
+    /// One bit for each of the last numbers. Empty once all of them count as received.
     heard: Box<[u64]>,
+    /// When the last one was received.
+    last: Moment,
 }
 
 impl Default for Window {
     fn default() -> Self {
-        Self { highest: 0, heard: vec![0; WINDOW as usize / 64].into() }
+        Self { highest: 0, heard: Self::words(0), last: Moment::ZERO }
     }
 }
 
 impl Window {
+    fn words(word: u64) -> Box<[u64]> {
+        vec![word; WINDOW as usize / 64].into()
+    }
+
+    /// Counts all numbers up to the highest as received.
+    fn close(&mut self) {
+        self.heard = Box::default();
+    }
+
     /// Whether this number is new. A number that is too old to tell counts as received before.
     fn take(&mut self, number: u64) -> bool {
         if number == 0 || number + WINDOW <= self.highest {
             return false;
+        }
+        if self.heard.is_empty() {
+            if number <= self.highest {
+                return false;
+            }
+            self.heard = Self::words(u64::MAX);
         }
         let fresh = number.saturating_sub(self.highest).min(WINDOW);
         for new in number - fresh + 1..=number {
@@ -215,12 +268,12 @@ mod tests {
     use actix_web::test::TestRequest;
 
     use super::*;
-    use crate::tls;
+    use crate::{clock::ManualClock, tls};
 
     const URL: &str = "http://127.0.0.1:7373";
 
     fn seal(secret: u8, url: &str) -> Seal {
-        Seal::new(&ClusterSecret::new(&[secret; 32]), url)
+        Seal::new(&ClusterSecret::new(&[secret; 32]), url, Arc::new(ManualClock::new()))
     }
 
     /// A call that a node forwards to [`URL`].
@@ -290,6 +343,26 @@ mod tests {
             assert!(matches!(b.open(&request), Err(Forged)), "{proof:?}");
         }
         assert!(b.open(&request).is_ok(), "the true one");
+    }
+
+    #[test]
+    fn after_a_silence_the_window_is_dropped_and_no_number_counts_twice() {
+        let (mut heard, start) = (Heard::default(), Moment::ZERO + SILENCE);
+        let (silent, other) = (Nonce(1), Nonce(2));
+        assert!(heard.take(silent, 100, start) && heard.take(silent, 98, start));
+        assert!(heard.take(other, 1, start + SILENCE / 2));
+        let later = start + SILENCE;
+        assert!(heard.take(other, 2, later));
+        let words = |heard: &Heard, node| heard.windows[&node].heard.len();
+        assert_eq!((words(&heard, silent), words(&heard, other) > 0), (0, true));
+        for number in [98, 99, 100] {
+            assert!(!heard.take(silent, number, later), "{number}");
+        }
+        assert!(heard.take(silent, 103, later) && heard.take(silent, 102, later));
+        for number in [98, 99, 100, 102, 103] {
+            assert!(!heard.take(silent, number, later), "{number}");
+        }
+        assert!(heard.take(silent, 101, later) && !heard.take(silent, 101, later));
     }
 
     #[test]

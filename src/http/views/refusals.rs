@@ -31,6 +31,12 @@ impl Problem {
                 let title = "There are too many sessions";
                 Self::new(status, "too-many-keys", title, error.to_string())
             }
+            // No repetition helps, and no field of the call is at fault.
+            StoreError::TooLong(_) => {
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                let title = "The record is too long for the store";
+                Self::new(status, "internal", title, error.to_string())
+            }
             StoreError::Unavailable(_) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 let title = "The store is unavailable";
@@ -312,5 +318,12 @@ mod tests {
     fn a_fault_of_the_coordinator_is_told_as_such_and_may_be_repeated() {
         let problem = Problem::call(&CallError::Unexpected);
         assert_eq!((problem.status, problem.code, problem.retryable), (500, "internal", true));
+    }
+
+    #[test]
+    fn a_record_that_no_repetition_makes_shorter_is_not_told_as_an_outage() {
+        let problem = Problem::store(&StoreError::TooLong("400 KB at most".into()));
+        assert_eq!((problem.status, problem.code, problem.retryable), (500, "internal", false));
+        assert!(problem.detail.contains("400 KB at most"), "{}", problem.detail);
     }
 }

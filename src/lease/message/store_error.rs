@@ -24,6 +24,9 @@ pub enum StoreError {
         /// The number of keys that the policy allows.
         keys: u64,
     },
+    /// The store can never hold this record; nothing was written.
+    #[error("the record is too long for the store: {0}")]
+    TooLong(String),
     /// The store is out of reach or failed.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),

@@ -4,7 +4,7 @@ use super::{
     context::Env,
     draft::End,
     lease::{Home, Lease},
-    repeat::repeated,
+    repeat::{Repeat, repeated},
     waiters::Waiter,
 };
 use crate::lease::{
@@ -27,10 +27,10 @@ impl<C: Caller> Lease<C> {
             out.push(Effect::Reply(waiter.caller, Answer::Lapsed));
             return;
         }
-        if let Some(refusal) = repeated(&self.record, &waiter.acquire) {
-            return match refusal {
-                None => self.grant_again(waiter, env, out),
-                Some(refusal) => self.refuse(waiter, refusal, env, out),
+        if let Some(repeat) = repeated(&self.record, &waiter.acquire) {
+            return match repeat {
+                Repeat::Stands => self.grant_again(waiter, env, out),
+                Repeat::Refused(refusal) => self.refuse(waiter, refusal, env, out),
             };
         }
         if self.is_spent_session(env) {

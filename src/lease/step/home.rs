@@ -8,7 +8,7 @@ use super::{
     context::Env,
     flight::Flight,
     lease::{Home, Lease},
-    repeat::repeated,
+    repeat::{Repeat, repeated},
 };
 use crate::lease::{
     cluster::Peer,
@@ -103,7 +103,7 @@ impl<C: Caller> Lease<C> {
             Request::Acquire(acquire) => {
                 let tenure = self.record.tenure.as_ref();
                 let mine = tenure.is_some_and(|tenure| tenure.owner == acquire.owner);
-                let repeats = matches!(repeated(&self.record, acquire), Some(None));
+                let repeats = repeated(&self.record, acquire) == Some(Repeat::Stands);
                 env.terms.rules.an_acquire_belongs_home(repeats, mine && acquire.reclaim)
             }
             Request::Heartbeat(beat) => {

@@ -58,7 +58,7 @@ impl<'a> AnyCall<'a> {
 
     /// Acquires one of the keys.
     pub async fn acquire(&self, key: &Key, acquire: Acquire) -> Result<Unheard, AcquireError> {
-        let granted = self.manager.counted(key, self.received, async {
+        let granted = self.manager.counted(key, self.received.into(), async {
             self.manager.check_named("key", key)?;
             self.manager.own(key, acquire, self.received.into()).await
         });

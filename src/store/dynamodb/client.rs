@@ -44,6 +44,8 @@ pub(super) enum Kind {
     Condition,
     /// Not carried out: never sent, or rejected.
     Refused,
+    /// Not carried out, and never will be: the item is too large.
+    TooLarge,
     /// Not carried out: too many requests.
     Throttled,
     /// Not carried out: the table does not exist.
@@ -145,6 +147,11 @@ where
     let kind = match &error {
         SdkError::ConstructionFailure(_) => Kind::Refused,
         SdkError::DispatchFailure(_) if was_refused(&error) => Kind::Refused,
+        SdkError::ServiceError(service)
+            if is_too_large(service.err().code(), service.err().message()) =>
+        {
+            Kind::TooLarge
+        }
         SdkError::ServiceError(service) => kind_of(service.err().code(), status),
         _ => Kind::Unknown,
     };
@@ -157,6 +164,12 @@ where
     };
     let said: String = said.chars().take(MAX_TEXT).collect();
     Failure { kind, why: format!("{what}: {said}"), service: error.into_service_error_if_any() }
+}
+
+/// Whether the service refused an item for its size. No code says so, only the text.
+fn is_too_large(code: Option<&str>, message: Option<&str>) -> bool {
+    code == Some("ValidationException")
+        && message.is_some_and(|message| message.to_ascii_lowercase().contains("item size"))
 }
 
 fn kind_of(code: Option<&str>, status: Option<u16>) -> Kind {
@@ -213,6 +226,16 @@ mod tests {
         assert_eq!(kind_of(Some("InternalServerError"), Some(500)), Kind::Unknown);
         assert_eq!(kind_of(None, Some(503)), Kind::Unknown);
         assert_eq!(kind_of(None, Some(200)), Kind::Unknown);
+    }
+
+    #[test]
+    fn an_item_that_is_too_large_is_told_from_other_faults_of_a_request() {
+        let invalid = Some("ValidationException");
+        let large = Some("Item size has exceeded the maximum allowed size");
+        assert!(is_too_large(invalid, large));
+        assert!(!is_too_large(invalid, Some("The provided key element does not match")));
+        assert!(!is_too_large(Some("ThrottlingException"), large));
+        assert!(!is_too_large(invalid, None));
     }
 
     #[test]

@@ -183,7 +183,7 @@ impl Shared {
 
     fn note_failure(&self, kind: Kind, why: &str) {
         match kind {
-            Kind::Condition => self.trouble().answered(true),
+            Kind::Condition | Kind::TooLarge => self.trouble().answered(true),
             Kind::Throttled => {
                 self.metrics.throttled.increment(1);
                 let now = self.clock.now();

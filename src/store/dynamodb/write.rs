@@ -206,6 +206,7 @@ impl Shared {
                 let item = item.and_then(|item| LeaseItem::parse(item, Some(&key)));
                 Outcome::Conflict(self.observe(&key, item, expected.0))
             }
+            Kind::TooLarge => Outcome::Refused(StoreError::TooLong(failure.why)),
             _ if unknown => Outcome::Unknown(StoreError::Unavailable(failure.why)),
             _ => Outcome::Refused(StoreError::Unavailable(failure.why)),
         }

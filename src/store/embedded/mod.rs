@@ -248,7 +248,7 @@ impl LeaseStore for EmbeddedStore {
     fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {
         let Write { key, expected, record, changes } = write;
         let Some(draft) = frame::draft(&key, &record, &changes) else {
-            let why = StoreError::Unavailable("the record is too long".to_owned());
+            let why = StoreError::TooLong("its length does not fit into the log".to_owned());
             return Box::pin(ready(Outcome::Refused(why)));
         };
         drop(record);

@@ -129,9 +129,10 @@ impl Link {
             RequestErrorKind::NoResponders => {
                 Sent::Refused(unavailable("the stream has no leader"))
             }
-            RequestErrorKind::MaxPayloadExceeded | RequestErrorKind::InvalidSubject => {
-                Sent::Refused(unavailable(why))
+            RequestErrorKind::MaxPayloadExceeded => {
+                Sent::Refused(StoreError::TooLong(why.to_string()))
             }
+            RequestErrorKind::InvalidSubject => Sent::Refused(unavailable(why)),
             RequestErrorKind::TimedOut | RequestErrorKind::Other => Sent::Unknown(unavailable(why)),
         }
     }
@@ -228,6 +229,8 @@ fn said(error: &AckError) -> StoreError {
     match error.err_code {
         // The codes mean: insufficient resources; maximum bytes; maximum messages.
         10023 | 10047 | 10028 => StoreError::Full(why),
+        // The stream has a maximum size of messages.
+        10054 => StoreError::TooLong(why),
         _ if error.description.starts_with("maximum") => StoreError::Full(why),
         _ => StoreError::Unavailable(why),
     }

@@ -186,7 +186,7 @@ impl LeaseStore for NatsStore {
             ))));
         }
         let Some(encoded) = message::encode(&write, self.core.clock.wall_ms()) else {
-            let why = StoreError::Unavailable("the record is too long".to_owned());
+            let why = StoreError::TooLong("its length does not fit into a message".to_owned());
             return Box::pin(ready(Outcome::Refused(why)));
         };
         let admission = match self.admit(&write) {

@@ -1,11 +1,11 @@
-//! Bytes that are no HTTP.
+//! Bytes that are no HTTP, and heads that say two things at once.
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
 
-use crate::support::harness::{Server, eventually};
+use crate::support::harness::{Connection, Server, eventually};
 
 const HEADS: u32 = 300;
 const BROKEN: &str = "tenure_http_connections_broken_total";
@@ -39,4 +39,21 @@ async fn who_asks_for_them_reads_of_each() {
     send(&server, b"no HTTP\r\n\r\n").await;
     eventually("it is said", async || server.said().contains("stream error")).await;
     assert_eq!(server.metric(BROKEN).await as u32, 1);
+}
+
+/// A proxy that judges one of the names would be passed by with the other.
+#[tokio::test]
+async fn a_request_with_two_hosts_is_refused_and_the_header_is_named() {
+    let server = Server::start();
+    let hosts =
+        [["localhost", "localhost"], ["localhost", "evil.example"], ["evil.example", "localhost"]];
+    for [first, second] in hosts {
+        let headers = [("Host", first), ("Host", second)];
+        let mut connection = Connection::open(server.addr).await;
+        let refused = connection.call("GET", "/v1/leases", &headers, b"").await.malformed();
+        assert_eq!(refused["field"], "Host", "{refused}");
+        assert!(refused["detail"].as_str().is_some_and(|said| said.contains("2 Host headers")));
+    }
+    let mut connection = Connection::open(server.addr).await;
+    connection.call("GET", "/v1/leases", &[("Host", "localhost")], b"").await.ok();
 }

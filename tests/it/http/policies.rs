@@ -289,3 +289,23 @@ async fn with_strict_prefixes_only_keys_that_a_policy_names_are_granted() {
     // A session is no key of anybody's.
     server.session("w", 1000, json!({})).await;
 }
+
+#[tokio::test]
+async fn with_strict_prefixes_an_acquire_any_passes_over_keys_that_no_policy_names() {
+    let server = Server::configured("");
+    for key in ["jobs/1", "jobs-old", "other"] {
+        let grant = server.acquire(key, "w", 1000).await;
+        server.release(&grant).await;
+    }
+    server.configure(
+        "[limits]\nstrict_prefixes = true\n[[policy]]\nprefix = \"jobs/\"\npool = \"jobs\"\n",
+    );
+    let server = server.kill().restart();
+    let any = |prefix: &str, count: u32| json!({ "prefix": prefix, "owner": "w", "ttl_ms": 1000, "count": count });
+    let granted = server.post("/v1/acquire-any", &any("job", 3)).await.ok();
+    let keys: Vec<_> = granted["grants"].as_array().expect("grants").iter().collect();
+    assert_eq!(keys.len(), 1, "{granted}");
+    assert_eq!(keys[0]["key"], "jobs/1");
+    let none = server.post("/v1/acquire-any", &any("other", 1)).await;
+    assert_eq!(none.problem(409, "none-available")["counts"]["keys"], 0);
+}

@@ -1,8 +1,11 @@
 //! A store that is not what it was grants nothing until its epoch is raised.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
 use futures_util::StreamExt as _;
@@ -22,7 +25,10 @@ use crate::nats::harness::{
 
 use crate::{
     stores::lab::raise,
-    support::{clock::sleep_ms, nats_server::Server},
+    support::{
+        clock::sleep_ms,
+        nats_server::{Server, Sync},
+    },
 };
 
 /// How long the store checks again before it believes that it went backwards.
@@ -193,6 +199,30 @@ async fn a_leader_that_takes_no_writes_yet_is_not_believed_to_know_the_end_of_th
     server.run();
     ready(&store).await;
     overwrite(&store, "k", last, 4..=5).await;
+}
+
+/// The server lets the opening node read everything, and takes none of its writes.
+#[tokio::test]
+async fn an_opening_node_does_not_believe_a_leader_that_takes_no_writes_yet() {
+    let users = "authorization { users = [ { user: all, password: p }, \
+                 { user: reader, password: p, permissions: { publish: { deny: [ \"$KV.>\" ] } } } ] }";
+    let server = Server::start_with(Sync::Always, users);
+    let by = |user: &str, options: Options| Options {
+        user: Some(user.to_owned()),
+        password: Some("p".to_owned()),
+        ..options
+    };
+    let store = open_with(by("all", options(&server.url())), fresh(3), None).await.unwrap();
+    let last = overwrite(&store, "k", Revision::ABSENT, 1..=3).await;
+    let more = Witness { highest: Revision(last.0 + 1), ..store.witness() };
+    store.close().await;
+    let patience = Duration::from_millis(500);
+    let reader = Options { request_timeout: patience, ..by("reader", usual(&server.url())) };
+    let opened = open_with(reader, fresh(3), Some(more)).await;
+    let Err(OpenError::JetStream { why }) = opened else { panic!("{opened:?}") };
+    assert!(why.contains("takes no writes"), "{why}");
+    let store = open_with(by("all", options(&server.url())), fresh(3), Some(more)).await.unwrap();
+    assert!(matches!(store.health(), Health::Frozen(_)), "whoever may write finds out");
 }
 
 #[tokio::test]

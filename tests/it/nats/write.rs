@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tenure::{
-    lease::{CodecError, Revision},
+    lease::{CodecError, Record, Revision, StoreError},
     store::{LeaseStore, Outcome, Range},
 };
 
-use crate::nats::harness::{committed, context, grant, key, open, overwrite, ready};
+use crate::nats::harness::{committed, context, grant, held, key, open, overwrite, ready};
 
 use crate::support::nats_server::{Server, Sync};
 
@@ -162,4 +162,16 @@ async fn nodes_are_written_found_and_forgotten_without_a_trace() {
     assert!(a.forget_node(Nonce(3), Revision(1)).await.is_err());
     // The feed of the other node goes past what was swept.
     ready(&b).await;
+}
+
+#[tokio::test]
+async fn a_record_that_is_longer_than_the_server_permits_is_refused_for_good() {
+    let server = Server::start_with(Sync::Default, "max_payload: 4096");
+    let store = open(&server.url()).await;
+    let mut long = grant("k", Revision::ABSENT, "w", 1);
+    let value = Some("x".repeat(5_000).into());
+    long.record = std::sync::Arc::new(Record { value, ..held("w", 1) });
+    let outcome = store.compare_and_set(long).await;
+    assert!(matches!(outcome, Outcome::Refused(StoreError::TooLong(_))), "{outcome:?}");
+    committed(store.compare_and_set(grant("k", Revision::ABSENT, "w", 1)).await);
 }

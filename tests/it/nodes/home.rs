@@ -22,7 +22,30 @@ on_both_stores!(
     administrators_may_ask_any_node,
     an_owner_is_drained_at_every_node,
     nobody_is_turned_away_by_what_a_node_has_not_heard,
+    a_forwarded_call_is_counted_where_it_is_answered,
 );
+
+async fn a_forwarded_call_is_counted_where_it_is_answered(pair: Pair) {
+    let Pair { a, b, .. } = &pair;
+    let grant = acquire(a, "counted", "w1", 30_000).await;
+    let rival = json!({ "key": grant.key, "owner": "w2", "ttl_ms": 30_000 });
+    assert_eq!(b.post("/v1/acquire", &rival).await.1["code"], "held");
+    assert_eq!(b.post("/v1/heartbeat", &grant.proof()).await.0, 200);
+    let batch = json!({ "leases": [grant.proof()] });
+    assert_eq!(b.post("/v1/heartbeats", &batch).await.1["results"][0]["status"], 200);
+    assert_eq!(b.post("/v1/release", &grant.proof()).await.1["released"], true);
+    let counted = async |metric: &str, outcome: &str| {
+        let series = format!("{metric}{{pool=\"default\",outcome=\"{outcome}\"}}");
+        (a.metric(&series).await, b.metric(&series).await)
+    };
+    let acquires = "tenure_lease_acquisitions_total";
+    assert_eq!(counted(acquires, "granted").await, (1.0, 0.0));
+    assert_eq!(counted(acquires, "held").await, (1.0, 0.0));
+    assert_eq!(counted(acquires, "error").await, (0.0, 0.0));
+    let heartbeats = "tenure_lease_heartbeats_total";
+    assert_eq!(counted(heartbeats, "alive").await, (2.0, 0.0));
+    assert_eq!(counted(heartbeats, "error").await, (0.0, 0.0));
+}
 
 async fn holders_calls_reach_the_home_from_any_node(pair: Pair) {
     let Pair { a, b, .. } = &pair;
