@@ -65,31 +65,15 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem of this kind.
+    /// A problem of this kind. Its table says whether the same request may succeed later.
     pub fn of(code: Code, detail: impl Into<String>) -> Self {
-        let problem = Self::with(code.status(), code.as_str(), code.title(), detail.into());
-        Self { retryable: code.is_retryable(), ..problem }
-    }
-
-    pub(in crate::http) fn new(
-        status: StatusCode,
-        code: &'static str,
-        title: &'static str,
-        detail: String,
-    ) -> Self {
-        let status = status.as_u16();
-        debug_assert!(Code::named(code).is_some_and(|known| known.status() == status), "{code}");
-        Self::with(status, code, title, detail)
-    }
-
-    fn with(status: u16, code: &'static str, title: &'static str, detail: String) -> Self {
         Self {
-            kind: format!("urn:tenure:problem:{code}"),
-            title,
-            status,
-            detail,
-            code,
-            retryable: false,
+            kind: format!("urn:tenure:problem:{}", code.as_str()),
+            title: code.title(),
+            status: code.status(),
+            detail: detail.into(),
+            code: code.as_str(),
+            retryable: code.is_retryable(),
             retry_after_ms: None,
             field: None,
             reason: None,

@@ -1,9 +1,7 @@
 //! Problem documents for operations that the coordinator refuses.
 
-use actix_web::http::StatusCode;
-
 use crate::{
-    api,
+    api::{self, Code},
     http::{answer::Problem, app::App},
     lease::{Key, Refusal, State, StoreError, View},
     manager::{
@@ -17,31 +15,21 @@ const HOME_RETRY_MS: u64 = 500;
 
 impl Problem {
     pub fn store(error: &StoreError) -> Self {
+        let detail = error.to_string();
         match error {
-            StoreError::Full(_) => {
-                let status = StatusCode::INSUFFICIENT_STORAGE;
-                Self::new(status, "store-full", "The store is full", error.to_string()).retry(1000)
-            }
+            StoreError::Full(_) => Self::of(Code::StoreFull, detail).retry(1000),
             StoreError::TooManyKeys(_) | StoreError::PolicyFull { .. } => {
-                let status = StatusCode::INSUFFICIENT_STORAGE;
-                Self::new(status, "too-many-keys", "There are too many keys", error.to_string())
+                Self::of(Code::TooManyKeys, detail)
             }
             StoreError::TooManySessions(_) => {
-                let status = StatusCode::INSUFFICIENT_STORAGE;
-                let title = "There are too many sessions";
-                Self::new(status, "too-many-keys", title, error.to_string())
+                Self { title: "There are too many sessions", ..Self::of(Code::TooManyKeys, detail) }
             }
             // No repetition helps, and no field of the call is at fault.
             StoreError::TooLong(_) => {
-                let status = StatusCode::INTERNAL_SERVER_ERROR;
                 let title = "The record is too long for the store";
-                Self::new(status, "internal", title, error.to_string())
+                Self { title, retryable: false, ..Self::of(Code::Internal, detail) }
             }
-            StoreError::Unavailable(_) => {
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                let title = "The store is unavailable";
-                Self::new(status, "store-unavailable", title, error.to_string()).retry(1000)
-            }
+            StoreError::Unavailable(_) => Self::of(Code::StoreUnavailable, detail).retry(1000),
         }
     }
 
@@ -50,55 +38,28 @@ impl Problem {
         let detail = error.to_string();
         match error {
             CallError::Invalid(invalid) => Self::invalid(invalid),
-            CallError::Busy => {
-                let status = StatusCode::TOO_MANY_REQUESTS;
-                Self::new(status, "busy", "The key is busy", detail).retry(100)
-            }
+            CallError::Busy => Self::of(Code::Busy, detail).retry(100),
             CallError::Crowded => {
-                let status = StatusCode::TOO_MANY_REQUESTS;
-                Self::new(status, "busy", "The coordinator is busy", detail).retry(1000)
+                let problem = Self::of(Code::Busy, detail).retry(1000);
+                Self { title: "The coordinator is busy", ..problem }
             }
-            CallError::Quarantined(_) => {
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                Self::new(status, "record-quarantined", "The key's record is quarantined", detail)
-            }
+            CallError::Quarantined(_) => Self::of(Code::RecordQuarantined, detail),
             CallError::Store(error) => Self::store(error),
             CallError::Resting(span) => {
-                let status = StatusCode::SERVICE_UNAVAILABLE;
                 let after = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-                Self::new(status, "key-resting", "The key is resting", detail).retry(after)
+                Self::of(Code::KeyResting, detail).retry(after)
             }
-            CallError::Draining => {
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                Self::new(status, "draining", "The coordinator accepts no work", detail).retry(1000)
-            }
+            CallError::Draining => Self::of(Code::Draining, detail).retry(1000),
             CallError::Elsewhere(home) => {
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                let title = "The lease's home node cannot be reached";
-                let problem =
-                    Self::new(status, "home-unreachable", title, detail).retry(HOME_RETRY_MS);
+                let problem = Self::of(Code::HomeUnreachable, detail).retry(HOME_RETRY_MS);
                 let node = home.url.as_deref().map(str::to_owned);
                 Self { node, home: Some(Box::new(home.clone())), ..problem }
             }
-            CallError::Lapsed => {
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                let title = "The node may not promise for now";
-                Self::new(status, "node-lapsed", title, detail).retry(HOME_RETRY_MS)
-            }
-            CallError::Frozen => {
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                Self::new(status, "store-frozen", "The store is frozen", detail)
-            }
-            CallError::InFlight => {
-                let status = StatusCode::CONFLICT;
-                Self::new(status, "request-in-flight", "The request is in progress", detail)
-                    .retry(100)
-            }
+            CallError::Lapsed => Self::of(Code::NodeLapsed, detail).retry(HOME_RETRY_MS),
+            CallError::Frozen => Self::of(Code::StoreFrozen, detail),
+            CallError::InFlight => Self::of(Code::RequestInFlight, detail).retry(100),
             // The call may have had an effect: a caller that repeats it unchanged finds out.
-            CallError::Unexpected => {
-                let status = StatusCode::INTERNAL_SERVER_ERROR;
-                Self::new(status, "internal", "The coordinator has a fault", detail).retry(1000)
-            }
+            CallError::Unexpected => Self::of(Code::Internal, detail).retry(1000),
         }
     }
 
@@ -117,9 +78,8 @@ impl Problem {
         match error {
             SessionError::Lost(lost) => {
                 let reason = lost.as_str();
-                let title = "The session is over";
                 let detail = format!("the session no longer exists: {reason}");
-                let problem = Self::new(StatusCode::CONFLICT, "session-lost", title, detail);
+                let problem = Self::of(Code::SessionLost, detail);
                 Self { reason: Some(reason), ..problem }
             }
             SessionError::Call(error) => Self::call(error),
@@ -128,36 +88,32 @@ impl Problem {
 
     pub fn unknown_pool(pool: &str, known: &[std::sync::Arc<str>]) -> Self {
         let detail = format!("no policy defines {pool:?}; the pools are {}", known.join(", "));
-        Self::new(StatusCode::NOT_FOUND, "unknown-pool", "The pool is unknown", detail)
+        Self::of(Code::UnknownPool, detail)
     }
 
     pub fn unknown_session() -> Self {
-        let title = "There is no such session";
         let detail = "the session has ended or never existed";
-        Self::new(StatusCode::NOT_FOUND, "unknown-session", title, detail.into())
+        Self::of(Code::UnknownSession, detail)
     }
 
     pub fn holder(error: &HolderError, app: &App, key: &str) -> Self {
         match error {
             HolderError::KeptBySession(session) => {
-                let title = "A session keeps the lease";
                 let detail = format!(
                     "session {session} keeps this lease: send the session's heartbeat instead"
                 );
-                Self::new(StatusCode::CONFLICT, "kept-by-session", title, detail)
+                Self::of(Code::KeptBySession, detail)
             }
             HolderError::Lost(lost) => {
                 let reason = lost.as_str();
-                let title = "You no longer hold the lease";
                 let detail = format!("the tenure of this lease_id has ended: {reason}");
-                let problem = Self::new(StatusCode::CONFLICT, "lease-lost", title, detail);
+                let problem = Self::of(Code::LeaseLost, detail);
                 Self { reason: Some(reason), ..problem }
             }
             HolderError::NotHolder(view) => {
-                let title = "Another owner holds the lease";
                 let detail = format!("this lease_id does not hold {key:?}");
                 let lease = Key::new(key).ok().map(|key| Box::new(api::Lease::of(app, &key, view)));
-                let problem = Self::new(StatusCode::CONFLICT, "not-holder", title, detail);
+                let problem = Self::of(Code::NotHolder, detail);
                 Self { lease, ..problem }
             }
             HolderError::Call(error) => Self::call(error),
@@ -168,14 +124,13 @@ impl Problem {
         let lease = |view: &View| key.map(|key| Box::new(api::Lease::of(app, key, view)));
         match error {
             AdminError::NotFencing(view) => {
-                let title = "No fence is pending";
                 let detail = "no fence of the key is waiting for confirmation";
-                let problem = Self::new(StatusCode::CONFLICT, "not-fencing", title, detail.into());
+                let problem = Self::of(Code::NotFencing, detail);
                 Self { lease: lease(view), ..problem }
             }
             AdminError::NotHeld(view) => {
                 let title = "The lease is not held";
-                let problem = Self::new(StatusCode::CONFLICT, "not-held", title, title.into());
+                let problem = Self::of(Code::NotHeld, title);
                 Self { lease: lease(view), ..problem }
             }
             AdminError::Pinned(view) => {
@@ -183,8 +138,7 @@ impl Problem {
                     "the lease is pinned by {}: unpin it, or send immediately: true",
                     view.pins.join(", ")
                 );
-                let problem =
-                    Self::new(StatusCode::CONFLICT, "pinned", "The lease is pinned", detail);
+                let problem = Self::of(Code::Pinned, detail);
                 Self { lease: lease(view), ..problem }
             }
             AdminError::TooManyPins => Self::field("by", error),
@@ -202,8 +156,8 @@ impl Problem {
                 let title = "The lease is held";
                 let detail =
                     lease.map_or_else(|| title.to_owned(), |(_, key, view)| who(key, view));
-                let problem = Self::new(StatusCode::CONFLICT, "held", title, detail);
-                Self { retryable: true, retry_after_ms: wait, lease: wire(lease), ..problem }
+                let problem = Self::of(Code::Held, detail);
+                Self { retry_after_ms: wait, lease: wire(lease), ..problem }
             }
             Refusal::Cooling => {
                 let title = "The lock-delay is not over";
@@ -214,8 +168,8 @@ impl Problem {
                         format!("the last tenure of {key:?} ended without its owner's consent; the key opens in {left} ms")
                     },
                 );
-                let problem = Self::new(StatusCode::LOCKED, "cooling", title, detail);
-                Self { retryable: true, retry_after_ms: wait, lease: wire(lease), ..problem }
+                let problem = Self::of(Code::Cooling, detail);
+                Self { retry_after_ms: wait, lease: wire(lease), ..problem }
             }
             Refusal::Fencing => {
                 let title = "The last owner is being fenced";
@@ -231,27 +185,23 @@ impl Problem {
                         format!("the fence of the last tenure of {key:?} ({names}) {how}")
                     },
                 );
-                let problem = Self::new(StatusCode::LOCKED, "fencing", title, detail);
-                Self { retryable: true, lease: wire(lease), ..problem }
+                let problem = Self::of(Code::Fencing, detail);
+                Self { lease: wire(lease), ..problem }
             }
             Refusal::HeldByYou => {
-                let title = "You already hold the lease";
                 let detail = "with reclaim: true, a new tenure of this owner replaces the old one";
-                let problem = Self::new(StatusCode::CONFLICT, "held-by-you", title, detail.into());
+                let problem = Self::of(Code::HeldByYou, detail);
                 Self { lease: wire(lease), ..problem }
             }
             Refusal::RequestReused => {
-                let title = "The request_id was used for another request";
                 let detail = "give each request its own request_id, and repeat it unchanged";
-                let status = StatusCode::UNPROCESSABLE_ENTITY;
-                let problem = Self::new(status, "request-id-reused", title, detail.into());
+                let problem = Self::of(Code::RequestIdReused, detail);
                 Self { field: Some("request_id".into()), ..problem }
             }
             Refusal::RequestSpent(how) => {
-                let title = "The grant for this request_id is over";
                 let how = how.map_or("ended", |how| how.as_str());
                 let detail = format!("this request was granted, and that tenure is over: {how}");
-                let problem = Self::new(StatusCode::CONFLICT, "request-id-spent", title, detail);
+                let problem = Self::of(Code::RequestIdSpent, detail);
                 Self { lease: wire(lease), ..problem }
             }
         }
@@ -281,8 +231,8 @@ impl Problem {
     }
 
     fn none_available(title: &'static str, error: &AcquireError, counts: api::Counts) -> Self {
-        let problem = Self::new(StatusCode::CONFLICT, "none-available", title, error.to_string());
-        Self { retryable: true, counts: Some(counts), ..problem }
+        let problem = Self::of(Code::NoneAvailable, error.to_string());
+        Self { title, counts: Some(counts), ..problem }
     }
 }
 
