@@ -15,6 +15,17 @@ pub enum AcquireOutcome {
     Error,
 }
 
+/// The outcome of a compare-and-set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CasOutcome {
+    /// The record is written.
+    Committed,
+    /// The record had changed.
+    Conflict,
+    /// The store refused the write, or its outcome is unknown.
+    Error,
+}
+
 /// The answer to a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeartbeatOutcome {
@@ -189,9 +200,9 @@ impl Metrics {
         self.plugin_restart_seconds.record(took);
     }
 
-    /// Records the outcome of a compare-and-set: 0 committed, 1 conflict, 2 anything else.
-    pub fn store_cas(&self, outcome: usize, took: Duration) {
-        self.store_cas[outcome].record(took);
+    /// Records a compare-and-set.
+    pub fn store_cas(&self, outcome: CasOutcome, took: Duration) {
+        self.store_cas[outcome as usize].record(took);
     }
 
     /// Records a read of a record.

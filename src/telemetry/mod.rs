@@ -14,7 +14,7 @@ mod table;
 
 pub use fences::{FenceMetrics, FenceTry};
 pub use log::{ConnectionLines, OwnershipLog, init_logs};
-pub use metrics::{AcquireOutcome, HeartbeatOutcome, Metrics};
+pub use metrics::{AcquireOutcome, CasOutcome, HeartbeatOutcome, Metrics};
 pub use pool::PoolMetrics;
 pub use recorder::{Recorder, RecorderError};
 pub use table::{Kind, Series, TABLE};

@@ -18,6 +18,7 @@ use crate::{
     },
     lease::{Alarm, Effect, Effects, Input, Moment, SessionOver, Settled, StoreError, WriteEffect},
     store::{Outcome, StoreFuture, Write},
+    telemetry::CasOutcome,
 };
 
 impl LeaseActor {
@@ -142,10 +143,10 @@ impl LeaseActor {
             return;
         }
         let (label, settled) = match outcome {
-            Outcome::Committed(revision) => (0, Settled::Committed(revision)),
-            Outcome::Conflict(found) => (1, Settled::Conflict(loaded(found))),
-            Outcome::Refused(error) => (2, Settled::Refused(error)),
-            Outcome::Unknown(error) => (2, Settled::Unknown(error)),
+            Outcome::Committed(revision) => (CasOutcome::Committed, Settled::Committed(revision)),
+            Outcome::Conflict(found) => (CasOutcome::Conflict, Settled::Conflict(loaded(found))),
+            Outcome::Refused(error) => (CasOutcome::Error, Settled::Refused(error)),
+            Outcome::Unknown(error) => (CasOutcome::Error, Settled::Unknown(error)),
         };
         let reading = self.coordinator.reading();
         let now = reading.0;
