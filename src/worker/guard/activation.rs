@@ -4,7 +4,6 @@ use super::{
     hold::Hold,
     interface::{Alarm, Effect, Outcome, Report, Rest, Script, State},
     machine::Guard,
-    mutant::Mutant,
 };
 use crate::lease::Moment;
 
@@ -28,23 +27,23 @@ impl Guard {
             self.state = State::Activating;
             self.failures = 0;
             self.obliged = Some(deadline);
-            if !self.breaks(Mutant::WillAfterActivation) {
+            if self.rules.a_will_comes_before_the_activation() {
                 self.order(Effect::ArmWill { deadline });
             }
             self.run(Script::Activate);
         }
     }
 
-    /// Whether a deactivation that starts now would be over in time.
     fn has_room(&self, deadline: Moment, now: Moment) -> bool {
-        now + self.settings.reserve() < deadline || self.breaks(Mutant::ActivateWithoutRoom)
+        self.rules.an_activation_has_room(now, self.settings.reserve(), deadline)
     }
 
     pub(super) fn activated(&mut self, outcome: Outcome, now: Moment) {
         if outcome != Outcome::Ok {
             self.leave(Rest::ActivateFailed(outcome), now);
         } else if self.state == State::Activating {
-            if let (Some(deadline), true) = (self.obliged, self.breaks(Mutant::WillAfterActivation))
+            if let Some(deadline) = self.obliged
+                && !self.rules.a_will_comes_before_the_activation()
             {
                 self.order(Effect::ArmWill { deadline });
             }
@@ -63,7 +62,7 @@ impl Guard {
         self.why = Some(why);
         (self.tries, self.retry_at) = (0, now);
         (self.alarmed, self.overran) = (false, false);
-        if self.breaks(Mutant::ReleaseBeforeDeactivation) {
+        if !self.rules.a_lease_outlasts_the_activation() {
             self.give_back();
         }
     }
@@ -85,7 +84,7 @@ impl Guard {
     }
 
     pub(super) fn deactivated(&mut self, outcome: Outcome, now: Moment) {
-        if outcome != Outcome::Ok && !self.breaks(Mutant::DeactivateOnce) {
+        if !self.rules.a_deactivation_is_over(outcome) {
             return self.not_deactivated(now);
         }
         if self.state != State::Deactivating {
@@ -115,11 +114,9 @@ impl Guard {
         self.tries = self.tries.saturating_add(1);
         self.retry_at = now + self.settings.round / RETRY_PART;
         self.alarm(now);
-        if self.breaks(Mutant::ReleaseAfterFailedDeactivation) {
+        if !self.rules.a_failed_deactivation_abandons_the_lease() {
             self.give_back();
         } else if matches!(self.hold, Hold::Held { .. }) {
-            // Another agent must be able to get the key, and the key's fences must run first. Neither may happen
-            // before the guarantee has ended, so the lease is left to expire.
             self.hold = Hold::Abandoned;
             self.order(Effect::Abandon);
         }
@@ -133,10 +130,7 @@ impl Guard {
 
     /// When an activation under this guarantee must end.
     fn leave_by(&self, deadline: Moment) -> Moment {
-        if self.breaks(Mutant::DeactivateAtDeadline) {
-            return deadline;
-        }
-        deadline - self.settings.reserve()
+        self.rules.a_deactivation_starts_by(deadline, self.settings.reserve())
     }
 
     /// Ends an activation whose lease is not renewed, while there is time for the deactivation.
@@ -158,12 +152,12 @@ impl Guard {
         if self.state != State::Deactivating {
             return;
         }
-        if self.breaks(Mutant::StartWithoutDeactivation) && self.obliged.is_none() {
+        if !self.rules.a_start_deactivates_first() && self.obliged.is_none() {
             self.state = State::Standby;
             return;
         }
         if let Some(deadline) = self.obliged
-            && !self.breaks(Mutant::NoAlarmInTime)
+            && self.rules.a_late_deactivation_raises_an_alarm()
         {
             if !self.alarmed && now >= deadline - self.settings.margin {
                 self.alarm(now);

@@ -4,7 +4,6 @@ use super::{
     hold::Hold,
     interface::{Effect, Report, Rest, State},
     machine::Guard,
-    mutant::Mutant,
 };
 use crate::lease::Moment;
 
@@ -12,7 +11,7 @@ impl Guard {
     pub(super) fn granted(&mut self, deadline: Moment, now: Moment) {
         let Hold::Asking { withdrawn } = self.hold else { return };
         self.hold = Hold::Held { deadline };
-        let wanted = !withdrawn || self.breaks(Mutant::KeepUnwanted);
+        let wanted = self.rules.a_granted_lease_is_wanted(withdrawn);
         if wanted && self.state == State::Standby {
             self.fenced = false;
             self.state = State::Confirming(0);
@@ -38,14 +37,14 @@ impl Guard {
         *known = deadline;
         if let Some(obliged) = &mut self.obliged {
             *obliged = deadline;
-            if !self.breaks(Mutant::WillNotRenewed) {
+            if self.rules.a_will_follows_the_deadline() {
                 self.order(Effect::ArmWill { deadline });
             }
         }
     }
 
     pub(super) fn lost(&mut self, now: Moment) {
-        if self.breaks(Mutant::LossIgnored) {
+        if !self.rules.a_loss_ends_the_activation() {
             return;
         }
         if matches!(self.hold, Hold::Held { .. } | Hold::Abandoned) {
@@ -68,8 +67,8 @@ impl Guard {
 
     /// Campaigns for the lease while this machine is healthy, and withdraws when it is not.
     pub(super) fn campaign(&mut self, now: Moment) {
-        let fit = self.state == State::Standby
-            && (self.checks.healthy || self.breaks(Mutant::CampaignUnhealthy));
+        let fit =
+            self.state == State::Standby && self.rules.a_standby_campaigns(self.checks.healthy);
         match self.hold {
             Hold::Nothing if fit && now >= self.rest_until.max(self.ask_at) => {
                 self.hold = Hold::Asking { withdrawn: false };
@@ -88,11 +87,11 @@ impl Guard {
         (idle && self.checks.healthy).then(|| self.rest_until.max(self.ask_at))
     }
 
-    /// Pauses the campaign after a failure: another machine may do better.
+    /// Pauses the campaign after a failure.
     pub(super) fn rest(&mut self, why: Rest, now: Moment) {
         let failed =
             matches!(why, Rest::Unhealthy | Rest::FenceFailed(_) | Rest::ActivateFailed(_));
-        if failed && !self.breaks(Mutant::NoRest) {
+        if failed && self.rules.a_failure_pauses_the_campaign() {
             self.failed_activations = self.failed_activations.saturating_add(1);
             let pause = self.settings.rest(self.failed_activations);
             self.rest_until = now + pause;

@@ -4,7 +4,7 @@ use super::{
     checks::Checks,
     hold::Hold,
     interface::{Effect, Report, Rest, RunId, Script, State},
-    mutant::Mutant,
+    rules::GuardRules,
     settings::Settings,
 };
 use crate::lease::Moment;
@@ -48,8 +48,7 @@ pub struct Guard {
     pub(super) told: Option<State>,
     /// The effects of the step so far.
     pub(super) out: Vec<Effect>,
-    #[cfg(any(test, feature = "testing"))]
-    broken: Option<Mutant>,
+    pub(super) rules: GuardRules,
 }
 
 impl Guard {
@@ -77,28 +76,8 @@ impl Guard {
             runs: 0,
             told: None,
             out: Vec::new(),
-            #[cfg(any(test, feature = "testing"))]
-            broken: None,
+            rules: GuardRules::default(),
         }
-    }
-
-    /// The same guard, with one rule broken on purpose.
-    #[cfg(any(test, feature = "testing"))]
-    #[must_use]
-    pub fn breaking(mut self, mutant: Option<Mutant>) -> Self {
-        self.broken = mutant;
-        self
-    }
-
-    #[cfg(any(test, feature = "testing"))]
-    pub(super) fn breaks(&self, mutant: Mutant) -> bool {
-        self.broken == Some(mutant)
-    }
-
-    #[cfg(not(any(test, feature = "testing")))]
-    #[inline]
-    pub(super) const fn breaks(&self, _: Mutant) -> bool {
-        false
     }
 
     /// The current state.

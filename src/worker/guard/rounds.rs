@@ -4,7 +4,6 @@ use super::{
     checks::Round,
     interface::{Effect, Outcome, Report, Rest, Script, State},
     machine::Guard,
-    mutant::Mutant,
 };
 use crate::lease::Moment;
 
@@ -12,7 +11,7 @@ impl Guard {
     /// The lease was granted. Rounds count from now on, and the first one starts at once.
     pub(super) fn confirm_from(&mut self, now: Moment) {
         self.checks.next = now;
-        let counts = self.breaks(Mutant::ConfirmByOldCheck);
+        let counts = !self.rules.a_check_counts_only_under_its_lease();
         if let Some(round) = &mut self.checks.running {
             round.counts = counts;
         }
@@ -54,7 +53,7 @@ impl Guard {
 
     fn checked_active(&mut self, outcome: Outcome, now: Moment) {
         if outcome == Outcome::Ok {
-            if !self.breaks(Mutant::FailuresNeverForgotten) {
+            if self.rules.a_success_clears_the_failures() {
                 self.failures = 0;
             }
             self.failed_activations = 0;
@@ -82,10 +81,8 @@ impl Guard {
         awaited && self.checks.running.is_none()
     }
 
-    /// The number of healthy rounds that must come before the activation.
     pub(super) fn rounds_wanted(&self) -> u32 {
-        let less = u32::from(self.breaks(Mutant::ConfirmOnceLess));
-        self.settings.confirmations.saturating_sub(less)
+        self.rules.an_activation_waits_for_rounds(self.settings.confirmations)
     }
 
     pub(super) fn check_due(&self) -> Option<Moment> {

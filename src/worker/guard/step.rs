@@ -4,7 +4,6 @@ use super::{
     hold::Hold,
     interface::{Effect, Input, Outcome, Report, Rest, Script, State},
     machine::Guard,
-    mutant::Mutant,
 };
 use crate::lease::Moment;
 
@@ -47,34 +46,34 @@ impl Guard {
             Input::Renewed { deadline } => self.renewed(deadline),
             Input::Lost => self.lost(now),
             Input::Released => self.hold.released(),
-            Input::WillRan if self.breaks(Mutant::WillRanIgnored) => {}
-            Input::WillRan if self.state.is_active() => self.leave(Rest::WillRan, now),
-            Input::WillRan => {}
+            Input::WillRan => self.will_ran(now),
             Input::Terminate => self.terminate(now),
         }
     }
 
     fn ended(&mut self, script: Script, outcome: Outcome, now: Moment) {
-        match (script, outcome) {
-            (Script::Healthcheck { .. }, _) => {}
-            (Script::Fence, Outcome::Ok) => {
+        match script {
+            Script::Healthcheck { .. } => {}
+            Script::Fence if self.rules.an_activation_may_follow_the_fence(outcome) => {
                 self.fenced = true;
                 self.state = State::Confirming(self.settings.confirmations);
             }
-            (Script::Fence, _) if self.breaks(Mutant::ActivateDespiteFence) => {
-                self.fenced = true;
-                self.state = State::Confirming(self.settings.confirmations);
-            }
-            (Script::Fence, _) => self.stand_down(Rest::FenceFailed(outcome), now),
-            (Script::Activate, _) => self.activated(outcome, now),
-            (Script::Deactivate, _) => self.deactivated(outcome, now),
+            Script::Fence => self.stand_down(Rest::FenceFailed(outcome), now),
+            Script::Activate => self.activated(outcome, now),
+            Script::Deactivate => self.deactivated(outcome, now),
+        }
+    }
+
+    fn will_ran(&mut self, now: Moment) {
+        if self.state.is_active() && self.rules.a_will_that_ran_ends_the_activation() {
+            self.leave(Rest::WillRan, now);
         }
     }
 
     fn terminate(&mut self, now: Moment) {
         self.terminating = true;
         match self.state {
-            State::Activating | State::Active if self.breaks(Mutant::ExitWithoutDeactivation) => {
+            State::Activating | State::Active if !self.rules.an_exit_deactivates_first() => {
                 self.go();
             }
             State::Activating | State::Active => self.leave(Rest::Terminated, now),
@@ -96,7 +95,7 @@ impl Guard {
         self.start_check(now);
         if self.state == State::Leaving && self.running.is_none() {
             self.stop_check();
-            let unsettled = !self.breaks(Mutant::ExitWithoutRelease);
+            let unsettled = self.rules.an_exit_waits_for_the_release();
             if self.hold == Hold::Nothing || (self.hold == Hold::Releasing && !unsettled) {
                 self.go();
             }
