@@ -17,7 +17,7 @@ use crate::{
     lease::{Epoch, Key, Revision},
     manager::engine::{self, OpenStore, Surroundings, how_to_empty, place},
     settings::Settings,
-    store::{Fresh, LeaseStore, Outcome, Pages, Range, SharedStore, Write},
+    store::{Fresh, LeaseStore, Pages, Range, SharedStore, Write, WriteOutcome},
 };
 
 /// Number of keys that are written concurrently.
@@ -297,14 +297,14 @@ async fn put(store: &dyn LeaseStore, (key, record): Item) -> anyhow::Result<()> 
             changes: Vec::new(),
         };
         trouble = match store.compare_and_set(write).await {
-            Outcome::Committed(_) => return Ok(()),
-            Outcome::Conflict(Some(found)) => match found.record {
+            WriteOutcome::Committed(_) => return Ok(()),
+            WriteOutcome::Conflict(Some(found)) => match found.record {
                 // An earlier try, whose outcome was unknown, wrote it.
                 Ok(there) if there.nonce == record.nonce => return Ok(()),
                 _ => anyhow::bail!("another process wrote {:?} meanwhile", key.as_str()),
             },
-            Outcome::Conflict(None) => None,
-            Outcome::Refused(why) | Outcome::Unknown(why) => Some(why),
+            WriteOutcome::Conflict(None) => None,
+            WriteOutcome::Refused(why) | WriteOutcome::Unknown(why) => Some(why),
         };
     }
     let why = trouble.map_or_else(|| "a conflict without a record".into(), |why| why.to_string());

@@ -46,17 +46,17 @@ pub use policy::{
     DEFAULT_HANDOVER_MS, DEFAULT_POOL, FencePlan, FenceWhen, MAX_LOCK_DELAY_MS, OnFenceFailure,
     Policies, Policy, TtlBounds,
 };
-pub use pool::{Order, arrange, balance};
+pub use pool::{CandidateOrder, arrange, balance};
 pub use primitives::{
     CLIENT_DRIFT, ClusterSecret, Drift, Epoch, InvalidName, Key, LeaseId, MAX_KEY_BYTES,
     MAX_OWNER_BYTES, Moment, NODE_DRIFT, Nonce, NotALeaseId, Owner, Revision, Token,
 };
 pub use records::{
-    Aftermath, Behavior, Bond, Change, ChangeKind, Check, CheckKind, CodecError, Ended, Fence,
-    Handover, MAX_CHECKS, MAX_LATE_FENCES, MAX_NODE_TTL_MS, MAX_REQUEST_MARKS, NodeRecord,
-    NodeState, NotASessionId, Offer, Record, RequestMark, Revocation, SessionId, SessionSpec,
-    State, Tenure, digest_of,
+    Behavior, Change, ChangeKind, Check, CheckKind, CodecError, Ended, Fence, FencesAndDelay,
+    Handover, KeyState, MAX_CHECKS, MAX_LATE_FENCES, MAX_NODE_TTL_MS, MAX_REQUEST_MARKS,
+    NodeRecord, NodeState, NotASessionId, Offer, Record, RequestMark, Revocation, SessionId,
+    SessionRef, SessionSpec, Tenure, digest_of,
 };
 pub use rules::{Inherited, Mutant, Rules, valid_for};
-pub use session::{Cleanup, CleanupEffect, Holdings, Inquiry, Kept, KeptEffect, Repeats, Survey};
+pub use session::{Cleanup, CleanupEffect, Holdings, Indexing, Inquiry, Kept, KeptEffect, Repeats};
 pub use step::{Env, Lease, MAX_PIN_BYTES, MAX_PINS, NodeContext};

@@ -15,7 +15,7 @@ impl Manager {
         asked: Asked,
         make: impl Fn() -> Request,
     ) -> Result<Answer, CallError> {
-        match self.answered(self.world.registry.ask(key, asked, make).await)? {
+        match self.answered(self.coordinator.registry.ask(key, asked, make).await)? {
             Answer::Lapsed if self.is_draining() => Err(CallError::Draining),
             answer => Ok(answer),
         }

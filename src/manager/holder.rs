@@ -39,7 +39,7 @@ impl Manager {
         }
         check_value(beat.value.as_deref())?;
         let result = self.keep_alive(key, &beat, asked.into()).await;
-        self.world.rules().of(key).1.heartbeat(outcome(&result));
+        self.coordinator.policy_table().of(key).1.heartbeat(outcome(&result));
         result
     }
 

@@ -44,7 +44,7 @@ pub enum History {
 
 /// What a feed delivers.
 #[derive(Clone, Debug)]
-pub enum News {
+pub enum FeedBatch {
     /// Committed changes, in the store's order.
     Changes(Arc<[Committed]>),
     /// Some changes before this position were lost. Listeners must be told.
@@ -56,4 +56,4 @@ pub enum News {
 
 /// Live batches of committed changes of all nodes, in the store's order. A receiver that lagged must read
 /// [`LeaseStore::history`](super::LeaseStore::history).
-pub type Feed = tokio::sync::broadcast::Receiver<News>;
+pub type Feed = tokio::sync::broadcast::Receiver<FeedBatch>;

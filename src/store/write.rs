@@ -20,7 +20,7 @@ pub struct Write {
 
 /// The outcome of a [`Write`].
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum WriteOutcome {
     /// Durable, under this revision.
     Committed(Revision),
     /// Not written: the key's record has another revision. The value is the record that was found instead.

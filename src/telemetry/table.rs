@@ -2,7 +2,7 @@
 
 /// How a series counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only goes up.
     Counter,
     /// Goes up and down.
@@ -19,7 +19,7 @@ pub struct Series {
     /// What it means.
     pub help: &'static str,
     /// How it counts.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// The names of its labels.
     pub labels: &'static [&'static str],
 }
@@ -48,11 +48,11 @@ const fn counter(
     labels: &'static [&'static str],
     help: &'static str,
 ) -> Series {
-    Series { name, help, kind: Kind::Counter, labels }
+    Series { name, help, kind: MetricKind::Counter, labels }
 }
 
 const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Series {
-    Series { name, help, kind: Kind::Gauge, labels }
+    Series { name, help, kind: MetricKind::Gauge, labels }
 }
 
 const fn histogram(
@@ -61,7 +61,7 @@ const fn histogram(
     buckets: &'static [f64],
     help: &'static str,
 ) -> Series {
-    Series { name, help, kind: Kind::Histogram(buckets), labels }
+    Series { name, help, kind: MetricKind::Histogram(buckets), labels }
 }
 
 /// Every metric of the coordinator, `process_*` aside.

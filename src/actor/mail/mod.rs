@@ -7,10 +7,10 @@ use actix::Message;
 use tokio::sync::oneshot;
 
 use self::gate::Permit;
-pub use self::reply::{AnyHeard, AnyWait, Place, Reply, Vacated};
+pub use self::reply::{AnyReceiver, AnyWait, Place, Reply, Vacated};
 use crate::{
     lease::{Call, FenceReport, Moment, SessionOver},
-    store::Outcome,
+    store::WriteOutcome,
 };
 
 /// Mail for a lease actor.
@@ -48,7 +48,7 @@ impl Message for Mail {
 /// A write that is settled.
 #[derive(Debug)]
 pub struct Landed {
-    pub(in crate::actor) outcome: Outcome,
+    pub(in crate::actor) outcome: WriteOutcome,
     /// The actor's generation: which of its readings of the store the write is based on.
     pub(in crate::actor) generation: u32,
     pub(in crate::actor) began: Moment,

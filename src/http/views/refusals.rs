@@ -5,7 +5,7 @@ use actix_web::http::StatusCode;
 use crate::{
     api,
     http::{answer::Problem, app::App},
-    lease::{Key, Refusal, State, StoreError, View},
+    lease::{Key, KeyState, Refusal, StoreError, View},
     manager::{
         AcquireError, AdminError, CallError, HolderError, Home, Invalid, SessionError, Share,
     },
@@ -296,7 +296,7 @@ fn who(key: &Key, view: &View) -> String {
         (Some(owner), _) => {
             format!("{key:?} is held by {owner:?} under token {}; {rest}", view.token)
         }
-        (None, State::Offered) => {
+        (None, KeyState::Offered) => {
             let to = view.offered_to.as_ref().map_or_else(String::new, |to| format!(" to {to:?}"));
             format!("{key:?} is offered{to}; {rest}")
         }

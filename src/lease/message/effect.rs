@@ -54,7 +54,7 @@ pub enum Alarm {
     /// Another writer changed the key's record.
     Conflict,
     /// The store did not accept a write that no caller waits for.
-    StoreTrouble(StoreError),
+    WriteNotAccepted(StoreError),
     /// A fence failed for good.
     FenceFailed(Box<str>),
 }

@@ -3,7 +3,7 @@
 use crate::lease::{
     message::{Loaded, SessionOver},
     primitives::Nonce,
-    records::State,
+    records::KeyState,
 };
 
 /// What to do about a lease that names a session, after the session's record was read.
@@ -30,7 +30,7 @@ impl Inquiry {
     pub fn of(session: Nonce, there: &Loaded) -> Self {
         match there {
             Loaded::Absent => Self::WriteTombstone,
-            Loaded::Record(_, record) if record.state != State::Held => {
+            Loaded::Record(_, record) if record.state != KeyState::Held => {
                 Self::Over { over: SessionOver::of_record(session, record), home: record.node }
             }
             Loaded::Record(..) | Loaded::Quarantined(..) => Self::Lives,

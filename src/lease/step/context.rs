@@ -54,7 +54,7 @@ pub struct Env<'a> {
     /// The key of the lease.
     pub key: &'a Key,
     /// What is the same for every key.
-    pub terms: &'a NodeContext,
+    pub context: &'a NodeContext,
     /// Returns a nonce that it never returned before.
     pub nonces: &'a mut dyn FnMut() -> Nonce,
 }

@@ -18,7 +18,7 @@ pub struct Waiter<C> {
     /// The request.
     pub acquire: Box<Acquire>,
     /// The key's home node was asked first and does not answer.
-    pub owner_unreachable: bool,
+    pub home_unreachable: bool,
 }
 
 impl<C> Waiter<C> {
@@ -31,9 +31,9 @@ impl<C> Waiter<C> {
 /// The call, to be handled again from the start.
 impl<C> From<Waiter<C>> for Call<C> {
     fn from(waiter: Waiter<C>) -> Self {
-        let Waiter { caller, received, acquire, owner_unreachable } = waiter;
+        let Waiter { caller, received, acquire, home_unreachable } = waiter;
         let request = Request::Acquire(acquire);
-        Self { caller, received, request, owner_unreachable }
+        Self { caller, received, request, home_unreachable }
     }
 }
 

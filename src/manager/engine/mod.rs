@@ -96,9 +96,9 @@ impl Engine {
     /// # Errors
     /// A plugin cannot be made. Then nothing changes.
     pub(crate) fn set_policies(&self, settings: &Settings) -> anyhow::Result<()> {
-        let world = &self.manager.world;
-        world.plugins.replace(plugins(settings, &world.clock)?);
-        world.set_policies(Arc::new(settings.lease_policies()));
+        let coordinator = &self.manager.coordinator;
+        coordinator.plugins.replace(plugins(settings, &coordinator.clock)?);
+        coordinator.set_policies(Arc::new(settings.lease_policies()));
         Ok(())
     }
 

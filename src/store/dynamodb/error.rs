@@ -2,7 +2,7 @@
 
 /// Why [`DynamoStore::open`](super::DynamoStore::open) refused.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum DynamoOpenError {
     /// The table is not there.
     #[error(
         "there is no table {table:?}; make it (`docs/dynamodb.md` says how), or set \

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use aws_sdk_dynamodb::types::TimeToLiveStatus;
 use tokio::time::{sleep, timeout};
 
-use super::{client::Kind, command::Command, shared::Shared, table};
+use super::{client::FailureKind, command::Command, shared::DynamoShared, table};
 use crate::{
     lease::StoreError,
     store::{Meta, RESTORING},
@@ -28,7 +28,7 @@ const THROW_AWAY: (Duration, Duration) = (Duration::from_secs(1), Duration::from
 pub(super) const RELOAD_WITHIN: Duration = Duration::from_secs(600);
 
 /// Checks whether the store is still the same.
-pub(super) async fn identity(shared: Arc<Shared>) {
+pub(super) async fn identity(shared: Arc<DynamoShared>) {
     let mut round = 0;
     loop {
         let suspected = timeout(CHECK, shared.suspect.notified()).await.is_ok();
@@ -45,7 +45,7 @@ pub(super) async fn identity(shared: Arc<Shared>) {
     }
 }
 
-async fn check(shared: &Shared, describe: bool) -> Result<(), StoreError> {
+async fn check(shared: &DynamoShared, describe: bool) -> Result<(), StoreError> {
     if describe {
         match table::describe(&shared.client).await {
             Ok(found) => {
@@ -59,7 +59,7 @@ async fn check(shared: &Shared, describe: bool) -> Result<(), StoreError> {
                 shared.trouble().gone = false;
             }
             Err(failure) => {
-                shared.trouble().failed(&failure.why, failure.kind == Kind::Gone);
+                shared.trouble().failed(&failure.why, failure.kind == FailureKind::Gone);
                 return Err(StoreError::Unavailable(failure.why));
             }
         }
@@ -87,7 +87,7 @@ async fn check(shared: &Shared, describe: bool) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn check_log(shared: &Shared) -> Result<(), StoreError> {
+async fn check_log(shared: &DynamoShared) -> Result<(), StoreError> {
     let head = shared.state().head;
     let end = shared.read_entries(head, true, 2).await?;
     match end.first().map(|read| read.number) {
@@ -105,7 +105,7 @@ async fn check_log(shared: &Shared) -> Result<(), StoreError> {
     Ok(())
 }
 
-impl Shared {
+impl DynamoShared {
     /// Reads the store's own record again. A frozen store thaws if the epoch is higher.
     pub async fn refresh_meta(&self) -> Result<Arc<Meta>, StoreError> {
         let was = self.meta();
@@ -156,10 +156,10 @@ impl Shared {
 }
 
 /// Looks for writes of unknown outcome, so that their changes are logged also if no caller asks again.
-pub(super) async fn doubts(shared: Arc<Shared>) {
+pub(super) async fn resolve_unknown(shared: Arc<DynamoShared>) {
     loop {
         sleep(LOOK).await;
-        let keys = shared.state().outbox.doubtful();
+        let keys = shared.state().outbox.unresolved();
         for key in keys {
             // The read itself takes in what it finds.
             if shared.read_lease(&key).await.is_ok() {
@@ -170,7 +170,7 @@ pub(super) async fn doubts(shared: Arc<Shared>) {
 }
 
 /// Deletes old entries of the log.
-pub(super) async fn old_entries(shared: Arc<Shared>) {
+pub(super) async fn old_entries(shared: Arc<DynamoShared>) {
     let pause = (shared.options.history / 4).clamp(THROW_AWAY.0, THROW_AWAY.1);
     let mut by_table = by_table(&shared).await;
     loop {
@@ -191,7 +191,7 @@ pub(super) async fn old_entries(shared: Arc<Shared>) {
 }
 
 /// Whether the table deletes expired items by itself; `None` if it does not say.
-async fn by_table(shared: &Shared) -> Option<bool> {
+async fn by_table(shared: &DynamoShared) -> Option<bool> {
     let request = shared.client.db.describe_time_to_live().table_name(&shared.client.table);
     let reply = shared.client.send("DescribeTimeToLive", request.send()).await.ok()?;
     let found = reply.time_to_live_description?;

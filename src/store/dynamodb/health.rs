@@ -30,7 +30,7 @@ pub(super) struct Frozen {
 
 /// Recent failures.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct RecentFailures {
     pub frozen: Option<Frozen>,
     /// The table did not exist. Before anything else, the next table must be checked for being the same one.
     pub gone: bool,
@@ -40,7 +40,7 @@ pub(super) struct Trouble {
     chance: Chance,
 }
 
-impl Trouble {
+impl RecentFailures {
     pub fn new(chance: Chance) -> Self {
         Self { frozen: None, gone: false, throttled: None, failures: 0, why: String::new(), chance }
     }
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_throttled_table_is_left_alone_for_longer_and_longer() {
-        let mut trouble = Trouble::new(Chance::new(1));
+        let mut trouble = RecentFailures::new(Chance::new(1));
         let mut now = Moment(0);
         let mut last = Duration::ZERO;
         for _ in 0..8 {
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn after_a_table_was_gone_nothing_is_written_until_it_was_looked_at() {
-        let mut trouble = Trouble::new(Chance::new(1));
+        let mut trouble = RecentFailures::new(Chance::new(1));
         trouble.failed("x", false);
         assert_eq!((trouble.refuses(Moment(0)), trouble.halted()), (None, None));
         trouble.failed("no table", true);
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn one_lost_reply_is_no_news_and_a_frozen_store_says_so_first() {
-        let mut trouble = Trouble::new(Chance::new(1));
+        let mut trouble = RecentFailures::new(Chance::new(1));
         trouble.failed("x", false);
         assert_eq!(trouble.health(Moment(0)), Health::Ready);
         trouble.failed("x", false);

@@ -127,7 +127,7 @@ pub(super) enum Line {
 
 /// An entry of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Entry {
+pub(super) struct LogEntry {
     /// The session that wrote the entry.
     pub by: Nonce,
     /// The highest revision of any key that the session knew of.
@@ -201,7 +201,7 @@ impl LeaseItem {
 }
 
 /// Parses a log entry: its number and its content.
-pub(super) fn parse_entry(item: &Item) -> Option<(u64, Result<Entry, CodecError>)> {
+pub(super) fn parse_entry(item: &Item) -> Option<(u64, Result<LogEntry, CodecError>)> {
     let number = text(item, "sk")?.parse().ok()?;
     Some((number, bytes(item, "entry").ok_or(CodecError::Truncated).and_then(decode)))
 }
@@ -217,12 +217,13 @@ mod tests {
     #[test]
     fn entries_sort_by_number_and_a_broken_one_is_noticed() {
         assert!(log_sk(9) < log_sk(10) && log_sk(99_999) < log_sk(100_000));
-        let entry = Entry { by: Nonce(7), high: 3, sessions: vec![(Nonce(1), 2)], lines: vec![] };
+        let entry =
+            LogEntry { by: Nonce(7), high: 3, sessions: vec![(Nonce(1), 2)], lines: vec![] };
         let mut coded = encode(&entry);
-        assert_eq!(decode::<Entry>(&coded), Ok(entry));
+        assert_eq!(decode::<LogEntry>(&coded), Ok(entry));
         coded[2] ^= 1;
-        assert_eq!(decode::<Entry>(&coded), Err(CodecError::Checksum));
-        assert_eq!(decode::<Entry>(&[]), Err(CodecError::Truncated));
+        assert_eq!(decode::<LogEntry>(&coded), Err(CodecError::Checksum));
+        assert_eq!(decode::<LogEntry>(&[]), Err(CodecError::Truncated));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::{
     layout::{Item, LEASE, LeaseItem, lease_pk, s},
-    shared::Shared,
+    shared::DynamoShared,
 };
 use crate::{
     lease::{Key, StoreError},
@@ -47,7 +47,7 @@ where
     }
 }
 
-impl Shared {
+impl DynamoShared {
     /// Reads one lease, strongly consistent.
     pub async fn read_lease(&self, key: &Key) -> Result<Option<Found>, StoreError> {
         let known = self.known(key);

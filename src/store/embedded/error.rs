@@ -9,7 +9,7 @@ const RESTORE: &str = "keep the directory as evidence, and restore a backup into
 /// Why [`EmbeddedStore::open`](super::EmbeddedStore::open) refused. Nothing was changed, except that an empty or
 /// missing directory may have been created.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum EmbeddedOpenError {
     /// Another process has the store open.
     #[error(
         "{} is in use by another process, and only one may use a store: stop that process, or name \
@@ -124,7 +124,7 @@ pub enum OpenError {
     },
 }
 
-impl OpenError {
+impl EmbeddedOpenError {
     /// Adds the path to an error of the system.
     pub(super) fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    super::{Health, Meta, News, StoreError, StoreFuture, Witness},
+    super::{FeedBatch, Health, Meta, StoreError, StoreFuture, Witness},
     link::{Link, unavailable},
     meta::MetaRecord,
     options::Options,
@@ -61,7 +61,7 @@ pub(super) struct Core {
     pub link: Link,
     pub clock: Arc<dyn Clock>,
     pub metrics: Arc<Metrics>,
-    pub feed: broadcast::Sender<News>,
+    pub feed: broadcast::Sender<FeedBatch>,
     /// The last sequence that the consumer delivered.
     pub consumed: watch::Sender<u64>,
     pub permits: Arc<Semaphore>,

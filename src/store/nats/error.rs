@@ -7,7 +7,7 @@ pub(super) const OLDEST_SERVER: (i64, i64, i64) = (2, 10, 23);
 
 /// Why a store was not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OpenError {
+pub enum NatsOpenError {
     /// A setting cannot be used.
     #[error("{setting} {why}")]
     Setting {
@@ -106,7 +106,7 @@ pub enum OpenError {
     },
 }
 
-impl OpenError {
+impl NatsOpenError {
     /// A failure that may not occur the next time.
     pub(super) fn interrupted(why: impl std::fmt::Display) -> Self {
         Self::Interrupted { why: why.to_string() }

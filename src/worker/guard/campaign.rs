@@ -2,7 +2,7 @@
 
 use super::{
     hold::Hold,
-    interface::{Effect, Report, Rest, State},
+    interface::{Effect, GuardState, Report, Rest},
     machine::Guard,
 };
 use crate::lease::Moment;
@@ -12,9 +12,9 @@ impl Guard {
         let Hold::Asking { withdrawn } = self.hold else { return };
         self.hold = Hold::Held { deadline };
         let wanted = self.rules.a_granted_lease_is_wanted(withdrawn);
-        if wanted && self.state == State::Standby {
+        if wanted && self.state == GuardState::Standby {
             self.fenced = false;
-            self.state = State::Confirming(0);
+            self.state = GuardState::Confirming(0);
             self.confirm_from(now);
         } else {
             self.give_back();
@@ -50,8 +50,8 @@ impl Guard {
         if matches!(self.hold, Hold::Held { .. } | Hold::Abandoned) {
             self.hold = Hold::Nothing;
             match self.state {
-                State::Activating | State::Active => self.leave(Rest::Lost, now),
-                State::Confirming(_) | State::Fencing => self.stand_down(Rest::Lost, now),
+                GuardState::Activating | GuardState::Active => self.leave(Rest::Lost, now),
+                GuardState::Confirming(_) | GuardState::Fencing => self.stand_down(Rest::Lost, now),
                 _ => {}
             }
         }
@@ -67,8 +67,8 @@ impl Guard {
 
     /// Campaigns for the lease while this machine is healthy, and withdraws when it is not.
     pub(super) fn campaign(&mut self, now: Moment) {
-        let fit =
-            self.state == State::Standby && self.rules.a_standby_campaigns(self.checks.healthy);
+        let fit = self.state == GuardState::Standby
+            && self.rules.a_standby_campaigns(self.checks.healthy);
         match self.hold {
             Hold::Nothing if fit && now >= self.rest_until.max(self.ask_at) => {
                 self.hold = Hold::Asking { withdrawn: false };
@@ -83,7 +83,7 @@ impl Guard {
     }
 
     pub(super) fn campaign_due(&self) -> Option<Moment> {
-        let idle = self.state == State::Standby && self.hold == Hold::Nothing;
+        let idle = self.state == GuardState::Standby && self.hold == Hold::Nothing;
         (idle && self.checks.healthy).then(|| self.rest_until.max(self.ask_at))
     }
 

@@ -26,7 +26,7 @@ pub enum Script {
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum ScriptOutcome {
     /// Exit code 0.
     Ok,
     /// Another exit code, a signal, or a script that could not be started.
@@ -41,7 +41,7 @@ pub enum Input {
     /// Time passed.
     Tick,
     /// A run has ended.
-    Ended(RunId, Outcome),
+    Ended(RunId, ScriptOutcome),
     /// The lease was granted.
     Granted {
         /// The end of the guarantee.
@@ -104,7 +104,7 @@ pub enum Effect {
 
 /// The state of the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum GuardState {
     /// The service is being deactivated, or its state is not known yet.
     Deactivating,
     /// The service is inactive. The guard campaigns if the machine is healthy.
@@ -123,7 +123,7 @@ pub enum State {
     Gone,
 }
 
-impl State {
+impl GuardState {
     /// Whether the service may be active, as far as this state tells.
     #[must_use]
     pub fn is_active(self) -> bool {
@@ -131,7 +131,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for GuardState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Deactivating => "deactivating",
@@ -150,7 +150,7 @@ impl fmt::Display for State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
     /// The guard has a new state.
-    State(State),
+    GuardState(GuardState),
     /// The first health check has ended.
     Ready,
     /// A health check failed.
@@ -158,7 +158,7 @@ pub enum Report {
         /// The number of consecutive failures.
         failures: u32,
         /// How this check ended.
-        outcome: Outcome,
+        outcome: ScriptOutcome,
     },
     /// The guard does not campaign for a while.
     Resting {
@@ -179,9 +179,9 @@ pub enum Rest {
     /// Too many consecutive health checks failed.
     Unhealthy,
     /// The fence script failed.
-    FenceFailed(Outcome),
+    FenceFailed(ScriptOutcome),
     /// The activation failed.
-    ActivateFailed(Outcome),
+    ActivateFailed(ScriptOutcome),
     /// Heartbeats are not answered, and the rest of the guarantee is needed for the deactivation.
     Unrenewed,
     /// The lease is lost.

@@ -3,7 +3,7 @@
 use super::{
     checks::Checks,
     hold::Hold,
-    interface::{Effect, Report, Rest, RunId, Script, State},
+    interface::{Effect, GuardState, Report, Rest, RunId, Script},
     rules::GuardRules,
     settings::Settings,
 };
@@ -20,7 +20,7 @@ pub(super) struct Running {
 #[derive(Clone, Debug)]
 pub struct Guard {
     pub(super) settings: Settings,
-    pub(super) state: State,
+    pub(super) state: GuardState,
     pub(super) hold: Hold,
     pub(super) checks: Checks,
     pub(super) running: Option<Running>,
@@ -45,7 +45,7 @@ pub struct Guard {
     pub(super) terminating: bool,
     runs: u64,
     /// The state that was reported last.
-    pub(super) told: Option<State>,
+    pub(super) told: Option<GuardState>,
     /// The effects of the step so far.
     pub(super) out: Vec<Effect>,
     pub(super) rules: GuardRules,
@@ -57,7 +57,7 @@ impl Guard {
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
-            state: State::Deactivating,
+            state: GuardState::Deactivating,
             hold: Hold::Nothing,
             checks: Checks::default(),
             running: None,
@@ -82,7 +82,7 @@ impl Guard {
 
     /// The current state.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> GuardState {
         self.state
     }
 

@@ -24,7 +24,7 @@ mod rules;
 mod settings;
 mod step;
 
-pub use interface::{Alarm, Effect, Input, Outcome, Report, Rest, RunId, Script, State};
+pub use interface::{Alarm, Effect, GuardState, Input, Report, Rest, RunId, Script, ScriptOutcome};
 pub use machine::Guard;
 pub use rules::Mutant;
 pub use settings::{Misfit, Settings};

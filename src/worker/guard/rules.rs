@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{interface::Outcome, machine::Guard};
+use super::{interface::ScriptOutcome, machine::Guard};
 use crate::lease::Moment;
 
 /// The rules as they apply: all of them, or all but the one that a test breaks.
@@ -63,8 +63,8 @@ impl GuardRules {
     }
 
     /// The activation waits until the fence succeeded.
-    pub(super) fn an_activation_may_follow_the_fence(self, outcome: Outcome) -> bool {
-        outcome == Outcome::Ok || self.breaks(Mutant::ActivateDespiteFence)
+    pub(super) fn an_activation_may_follow_the_fence(self, outcome: ScriptOutcome) -> bool {
+        outcome == ScriptOutcome::Ok || self.breaks(Mutant::ActivateDespiteFence)
     }
 
     /// An activation starts only if a deactivation that starts now would be over in time.
@@ -103,8 +103,8 @@ impl GuardRules {
     }
 
     /// A deactivation is repeated until it succeeds.
-    pub(super) fn a_deactivation_is_over(self, outcome: Outcome) -> bool {
-        outcome == Outcome::Ok || self.breaks(Mutant::DeactivateOnce)
+    pub(super) fn a_deactivation_is_over(self, outcome: ScriptOutcome) -> bool {
+        outcome == ScriptOutcome::Ok || self.breaks(Mutant::DeactivateOnce)
     }
 
     /// After a failed deactivation, the lease is left to expire. Another agent must be able to get the key, and the

@@ -26,7 +26,7 @@ pub struct Task {
 /// A message from the agent.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "tell", rename_all = "kebab-case")]
-pub(super) enum Order {
+pub(super) enum GuardianOrder {
     /// The agent starts a program itself. Processes that carry the mark with this number end with the agent.
     Attend { id: u64 },
     /// That program has ended. The processes that it left continue.

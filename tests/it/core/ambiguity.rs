@@ -25,7 +25,7 @@ fn an_expiry_that_the_store_refuses_is_tried_again_and_people_are_told() {
     bench.pass(TTL_MS);
     bench.wake();
     bench.refuse();
-    assert_eq!(bench.alarms, [Alarm::StoreTrouble(full())]);
+    assert_eq!(bench.alarms, [Alarm::WriteNotAccepted(full())]);
     assert!(bench.lease.next_wake() > bench.now, "in a moment, not in a hot loop");
     bench.run(1_000);
     assert_eq!(bench.events(), ["granted", "expired"]);

@@ -10,9 +10,9 @@ use std::{
 
 use tempfile::TempDir;
 use tenure::{
-    lease::{Key, Order, Owner, Release},
+    lease::{CandidateOrder, Key, Owner, Release},
     manager::{AcquireAny, AcquireError, AcquireOne, CallError, Candidates, Count, Manager},
-    store::{LeaseStore, Outcome, StoreError, dynamodb::Options},
+    store::{LeaseStore, StoreError, WriteOutcome, dynamodb::Options},
 };
 use tokio::sync::Semaphore;
 
@@ -39,7 +39,7 @@ fn any(count: usize, mark: Option<(u128, u64)>) -> AcquireAny {
     AcquireAny {
         candidates: Candidates::Keys(vec![key("a"), key("b")]),
         count: Count::UpTo(count),
-        order: Order::Listed,
+        order: CandidateOrder::Listed,
         mark,
         ..AcquireAny::new(Owner::new("w").expect("a name"), 60_000)
     }
@@ -81,7 +81,7 @@ fn a_grant_in_doubt_is_followed_by_no_other() {
             let written = inner.compare_and_set(write);
             Box::pin(async move {
                 let outcome = written.await;
-                let lost = || Outcome::Unknown(StoreError::Unavailable("no answer".into()));
+                let lost = || WriteOutcome::Unknown(StoreError::Unavailable("no answer".into()));
                 if doubt { lost() } else { outcome }
             })
         });

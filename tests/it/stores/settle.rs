@@ -9,7 +9,7 @@ use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc, time::Duration
 use tenure::{
     clock::Chance,
     lease::{ChangeKind, Key, Revision},
-    store::{LeaseStore, Outcome, Position, Write},
+    store::{LeaseStore, Position, Write, WriteOutcome},
 };
 
 use crate::stores::{
@@ -51,15 +51,15 @@ async fn settle(store: &dyn LeaseStore, write: &Write, manner: Manner) -> Verdic
     let mut doubted = false;
     loop {
         let conflict = match store.compare_and_set(write.clone()).await {
-            Outcome::Committed(revision) => return Verdict::Written(revision),
-            Outcome::Conflict(there) => Some(there),
-            Outcome::Refused(_) if !doubted => return Verdict::Not,
-            Outcome::Refused(_) => None,
-            Outcome::Unknown(_) if manner == Manner::Gives => return Verdict::Not,
-            Outcome::Unknown(_) if manner == Manner::Believes => {
+            WriteOutcome::Committed(revision) => return Verdict::Written(revision),
+            WriteOutcome::Conflict(there) => Some(there),
+            WriteOutcome::Refused(_) if !doubted => return Verdict::Not,
+            WriteOutcome::Refused(_) => None,
+            WriteOutcome::Unknown(_) if manner == Manner::Gives => return Verdict::Not,
+            WriteOutcome::Unknown(_) if manner == Manner::Believes => {
                 return Verdict::Written(Revision(write.expected.0 + 1));
             }
-            Outcome::Unknown(_) => {
+            WriteOutcome::Unknown(_) => {
                 doubted = true;
                 None
             }

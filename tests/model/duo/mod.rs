@@ -13,7 +13,7 @@ use tenure::lease::{Moment, Mutant, NodeContext};
 use self::world::{Action, Broken, Event, World};
 use crate::{
     explore::{Explored, Small, failures, hold},
-    harness::terms,
+    harness::context,
 };
 
 /// What the clock always says.
@@ -48,14 +48,14 @@ const CRASH: Bounds = Bounds { writes: 4, attempts: [2, 1], crashes: 1, doubts: 
 const DOUBT: Bounds = Bounds { writes: 4, attempts: [1, 1], crashes: 0, doubts: 1 };
 
 struct Duo {
-    terms: NodeContext,
+    context: NodeContext,
     sin: Option<Sin>,
     bounds: Bounds,
 }
 
 impl Duo {
     fn new(bounds: Bounds, mutant: Option<Mutant>, sin: Option<Sin>) -> Self {
-        Self { terms: terms(mutant), sin, bounds }
+        Self { context: context(mutant), sin, bounds }
     }
 }
 
@@ -130,7 +130,7 @@ fn every_reachable_state_with_a_write_in_doubt_keeps_the_promises() {
 fn broken_rules_of_sessions_are_found() {
     let core = |mutant| (Some(mutant), None);
     let rules = [
-        (core(Mutant::SessionRises), "R6"),
+        (core(Mutant::SessionGrantedAgain), "R6"),
         (core(Mutant::HeartbeatAbsorbedWhileEnding), "I1"),
         (core(Mutant::RestartWithEmptyPromises), "I1"),
         (core(Mutant::TokenReused), "I2"),

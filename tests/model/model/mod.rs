@@ -16,7 +16,7 @@ use tenure::lease::{Moment, Mutant, NodeContext};
 use self::world::{Action, Broken, Event, World};
 use crate::{
     explore::{Explored, Small, failures, hold},
-    harness::{before_grant, ruled, terms},
+    harness::{before_grant, context, ruled},
     size::{Size, size},
 };
 
@@ -61,7 +61,7 @@ enum After {
 
 struct OneKey {
     after: After,
-    terms: NodeContext,
+    context: NodeContext,
     sin: Option<Sin>,
     bounds: Bounds,
 }
@@ -69,14 +69,14 @@ struct OneKey {
 impl OneKey {
     fn new(mutant: Option<Mutant>, sin: Option<Sin>) -> Self {
         let bounds = Bounds { writes: 4, rounds: 1, attempts: [2, 1], given_up: 0, crashes: 1 };
-        Self { after: After::Nothing, terms: terms(mutant), sin, bounds }
+        Self { after: After::Nothing, context: context(mutant), sin, bounds }
     }
 
     fn with(after: After, mutant: Option<Mutant>) -> Self {
         let mut model = Self::new(mutant, None);
         model.after = after;
         model.bounds = Bounds { writes: 5, attempts: [1, 1], ..model.bounds };
-        model.terms.policies = match after {
+        model.context.policies = match after {
             After::Nothing => ruled(0, None),
             After::Fence => ruled(0, Some(before_grant(&["x"]))),
             After::LockDelay => ruled(TICK_MS as u32, None),
@@ -140,7 +140,7 @@ impl Small for OneKey {
                 w.event == Some(Event::Repeated)
             }));
         } else {
-            all.push(Property::sometimes("a grant after the aftermath", |_, w: &World| {
+            all.push(Property::sometimes("a grant after the fences_and_delay", |_, w: &World| {
                 w.event == Some(Event::Followed)
             }));
         }

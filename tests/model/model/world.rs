@@ -77,8 +77,8 @@ impl World {
     pub fn new(model: &OneKey) -> Self {
         let key = Key::new("k").unwrap();
         let mut nonces = Nonce::default;
-        let terms = &model.terms;
-        let mut env = Env { now: NOW, wall_ms: 0, key: &key, terms, nonces: &mut nonces };
+        let context = &model.context;
+        let mut env = Env { now: NOW, wall_ms: 0, key: &key, context, nonces: &mut nonces };
         let (lease, _) = Lease::recover(Loaded::Absent, Inherited::FromProcess(NOW), &mut env);
         Self {
             lease,
@@ -212,7 +212,7 @@ impl World {
         };
         self.step(
             model,
-            Input::Call(Call { caller, received: NOW, request, owner_unreachable: false }),
+            Input::Call(Call { caller, received: NOW, request, home_unreachable: false }),
         );
     }
 
@@ -224,7 +224,7 @@ impl World {
         let next = Nonce(u128::from(self.revision().0) + 1);
         let mut nonces = || next;
         let mut env =
-            Env { now: NOW, wall_ms: 0, key: &key, terms: &model.terms, nonces: &mut nonces };
+            Env { now: NOW, wall_ms: 0, key: &key, context: &model.context, nonces: &mut nonces };
         let effects = self.lease.step(input, &mut env);
         for effect in effects {
             match effect {
@@ -352,8 +352,8 @@ impl World {
         };
         let key = Key::new("k").unwrap();
         let mut nonces = Nonce::default;
-        let terms = &model.terms;
-        let mut env = Env { now: NOW, wall_ms: 0, key: &key, terms, nonces: &mut nonces };
+        let context = &model.context;
+        let mut env = Env { now: NOW, wall_ms: 0, key: &key, context, nonces: &mut nonces };
         let effects;
         (self.lease, effects) = Lease::recover(there, Inherited::FromProcess(NOW), &mut env);
         self.ended.running = None;

@@ -108,7 +108,7 @@ pub const SLOW_DOUBT: Bounds = Bounds { doubts: 1, ..SLOW_READS };
 
 /// What a node does that it must not, where no rule of `lease/` would.
 #[derive(Clone, Copy, Debug)]
-pub struct Sins {
+pub struct ShellFaults {
     /// It goes on answering after it said that it leaves.
     pub drained_answers: bool,
     /// A reading counts from when it was asked for.
@@ -125,7 +125,7 @@ pub struct Sins {
     pub grant_unseen: bool,
 }
 
-pub const INNOCENT: Sins = Sins {
+pub const INNOCENT: ShellFaults = ShellFaults {
     drained_answers: false,
     counts_from_before: false,
     own_instants: false,
@@ -134,4 +134,4 @@ pub const INNOCENT: Sins = Sins {
     observed_expiry: false,
     grant_unseen: false,
 };
-pub const DRAINED_ANSWERS: Sins = Sins { drained_answers: true, ..INNOCENT };
+pub const DRAINED_ANSWERS: ShellFaults = ShellFaults { drained_answers: true, ..INNOCENT };

@@ -281,12 +281,12 @@ impl World {
                 ask.into()
             }
         };
-        let owner_unreachable = kind == Kind::Release;
+        let home_unreachable = kind == Kind::Release;
         self.step(
             model,
             at,
             KEY,
-            Input::Call(Call { caller, received: NOW, request, owner_unreachable }),
+            Input::Call(Call { caller, received: NOW, request, home_unreachable }),
         );
     }
 
@@ -309,8 +309,9 @@ impl World {
         let incarnation = self.nodes[at].membership.incarnation().0;
         let next = Nonce(incarnation * 64 + u128::from(self.revision(which).0) + 1);
         let mut nonces = || next;
-        let terms = self.nodes[at].terms(model);
-        let mut env = Env { now: NOW, wall_ms: 0, key: &key, terms: &terms, nonces: &mut nonces };
+        let context = self.nodes[at].context(model);
+        let mut env =
+            Env { now: NOW, wall_ms: 0, key: &key, context: &context, nonces: &mut nonces };
         let lease = &mut self.nodes[at].leases[which];
         let effects = lease.step(input, &mut env);
         lease.for_records(|record| record.age(ms(0), OLDEST));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tenure::{
     lease::{Key, Revision, StoreError},
-    store::{News, Outcome, Write},
+    store::{FeedBatch, Write, WriteOutcome},
 };
 use tokio::{sync::oneshot, time::sleep};
 
@@ -22,7 +22,7 @@ const HANGS: u32 = 240;
 /// What became of a job.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    Settled(Outcome),
+    Settled(WriteOutcome),
     /// Read what is there.
     Conflict,
 }
@@ -158,12 +158,12 @@ impl Server {
             && !early
         {
             // Nobody listening is no fault.
-            let _ = view.feed.send(News::Changes(news.into()));
+            let _ = view.feed.send(FeedBatch::Changes(news.into()));
         }
         drop(state);
         self.write_down(told);
         for (reply, revision) in replies {
-            let _ = reply.send(Verdict::Settled(Outcome::Committed(revision)));
+            let _ = reply.send(Verdict::Settled(WriteOutcome::Committed(revision)));
         }
         for reply in conflicts {
             let _ = reply.send(Verdict::Conflict);
@@ -184,13 +184,13 @@ impl Server {
             let (nobody, _) = oneshot::channel();
             let reply = std::mem::replace(&mut job.reply, nobody);
             state.disk.unsynced.push((job, revision));
-            let _ = reply.send(Verdict::Settled(Outcome::Unknown(why.clone())));
+            let _ = reply.send(Verdict::Settled(WriteOutcome::Unknown(why.clone())));
         }
         drop(state);
         self.saw(Sight::Ambiguous);
         let waiting = queue.into_iter().map(|job| job.reply);
         for reply in conflicts.into_iter().chain(waiting) {
-            let _ = reply.send(Verdict::Settled(Outcome::Refused(why.clone())));
+            let _ = reply.send(Verdict::Settled(WriteOutcome::Refused(why.clone())));
         }
     }
 }
@@ -227,7 +227,7 @@ impl State {
         if let Some(room) = &mut self.room {
             if *room == 0 {
                 let why = StoreError::Full("no space left on device".to_owned());
-                let _ = job.reply.send(Verdict::Settled(Outcome::Refused(why)));
+                let _ = job.reply.send(Verdict::Settled(WriteOutcome::Refused(why)));
                 return;
             }
             *room -= 1;
@@ -248,7 +248,7 @@ impl State {
         if let Some(view) = self.processes.values().next()
             && !changes.is_empty()
         {
-            let _ = view.feed.send(News::Changes(changes.into()));
+            let _ = view.feed.send(FeedBatch::Changes(changes.into()));
         }
     }
 

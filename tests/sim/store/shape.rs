@@ -95,7 +95,7 @@ pub struct Shape {
     pub keep: usize,
     /// How many writes' changes the history keeps.
     pub history: usize,
-    /// How it sins.
+    /// How it faults.
     pub sin: Sin,
 }
 

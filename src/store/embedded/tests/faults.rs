@@ -9,7 +9,7 @@ use crate::{
     store::{
         Health, History, Position, StoreError,
         embedded::{
-            frame::{self, Kind, Stamp},
+            frame::{self, FrameKind, Stamp},
             segment::{HEADER, HEADER_CRC_AT, Header, Segment},
         },
     },
@@ -190,7 +190,7 @@ fn carried_only(dir: &Path, id: u64, next: Revision, record: &[u8]) {
         revision: Revision(7),
         at_ms: 1,
         epoch: crate::lease::Epoch(0),
-        kind: Kind::Carried,
+        kind: FrameKind::Carried,
         group_start: HEADER,
     };
     frame::seal(&mut draft, segment.seed, stamp);
@@ -315,7 +315,7 @@ fn what_a_caller_wrote_does_not_slow_the_search_for_frames() {
             revision: Revision(9),
             at_ms: 1,
             epoch: Epoch(0),
-            kind: Kind::Write,
+            kind: FrameKind::Write,
             group_start: 5,
         };
         frame::seal(&mut draft, seed, stamp);

@@ -4,7 +4,7 @@ use crate::{client::Loss, worker::guard::Report};
 
 /// What the agent reports while it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum AgentMessage {
     /// A report of the state machine.
     Report(Report),
     /// The lease was granted, with this token.
