@@ -16,7 +16,7 @@ use crate::{
     crew::{Crew, Orders},
     fault::Fault,
     history::{self, Counts, Event, Line, Log, Needs, Sight, gather},
-    listener::{BusEvent, Listener, read_history},
+    listener::{Heard, Listener, read_history},
     nemesis::World,
     net::{CONTROL, Net},
     node::{NODE_TTL_MS, Node},
@@ -86,7 +86,7 @@ pub struct Stage {
     pub world: World,
     pub counter: Counter,
     listeners: Vec<Listener>,
-    heard: BusEvent,
+    heard: Heard,
 }
 
 /// What the workers of a run are told.
@@ -140,7 +140,7 @@ impl Stage {
         for node in &mut nodes {
             node.ready().await;
         }
-        let heard = BusEvent::default();
+        let heard = Heard::default();
         if plan.faults.contains(&Fault::Restore) {
             heard.may_contradict();
         }
@@ -262,7 +262,7 @@ fn believed(lines: Vec<Line>) -> Vec<Line> {
             Event::LateCommits
                 | Event::Committed { .. }
                 | Event::Tombstone { .. }
-                | Event::BusEvent { .. }
+                | Event::Heard { .. }
                 | Event::Reset { .. }
                 | Event::Acknowledged { .. }
                 | Event::SessionEndAcknowledged { .. }
@@ -289,7 +289,7 @@ fn untold(lines: &[Line]) -> Vec<String> {
     let from = from.max(resets) + nanos(1_000);
     let mut listeners: BTreeMap<&str, BTreeSet<(&str, u64)>> = BTreeMap::new();
     for line in lines {
-        if let Event::BusEvent { subscriber, key, token, kind, .. } = &line.event
+        if let Event::Heard { subscriber, key, token, kind, .. } = &line.event
             && kind == "granted"
         {
             listeners.entry(subscriber).or_default().insert((key, *token));

@@ -61,7 +61,7 @@ fn resumed_as_seen_by_another(broken: Option<Mutant>) -> Moment {
             let other = scope.spawn(move || {
                 hears.recv().expect("a refresh");
                 world.now();
-                let resumed = world.context().resumed;
+                let resumed = world.node_context().resumed;
                 let _ = done.send(());
                 resumed
             });

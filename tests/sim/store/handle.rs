@@ -28,7 +28,7 @@ pub(super) struct Handle {
     server: Server,
     process: ProcessId,
     kind: Kind,
-    feed: tokio::sync::broadcast::Sender<tenure::store::News>,
+    feed: tokio::sync::broadcast::Sender<tenure::store::FeedBatch>,
     /// When it was written to last, and how often at that instant.
     written: Mutex<(Option<Instant>, u32)>,
 }

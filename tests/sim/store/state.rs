@@ -316,8 +316,9 @@ impl Data {
 
     /// Whether the table would delete it now, if it sinned so.
     pub fn is_deleted(&self, sin: Sin, key: &Key) -> bool {
-        let free =
-            |item: &Item| item.record.as_ref().is_ok_and(|r| r.state == tenure::lease::State::Free);
+        let free = |item: &Item| {
+            item.record.as_ref().is_ok_and(|r| r.state == tenure::lease::KeyState::Free)
+        };
         sin == Sin::TokensRestart && self.items.get(key).is_some_and(free)
     }
 }
