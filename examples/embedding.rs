@@ -11,9 +11,8 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Parser;
 use tenure::{
-    actor::BusEvent,
     lease::{CandidateOrder, Grant, Heartbeat, Key, Owner, Release},
-    manager::{AcquireAny, AcquireError, Candidates, Count, Manager, Tenure},
+    manager::{AcquireAny, AcquireError, BusEvent, Candidates, Count, Manager, Tenure},
     settings::Settings,
 };
 use tokio::sync::oneshot;

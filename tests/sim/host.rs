@@ -333,7 +333,7 @@ impl Life {
                 let event = match subscriber.changes.recv().await {
                     Ok(BusEvent::Change(change)) => {
                         let committed = &change.committed;
-                        Event::BusEvent {
+                        Event::Heard {
                             subscriber: name.clone(),
                             key: committed.key.as_str().to_owned(),
                             seq: committed.change.seq,

@@ -17,7 +17,7 @@ use tenure::lease::Mutant;
 use super::{
     history::{Counts, Needs},
     rules,
-    run::{RunOutcome, run},
+    run::{Outcome, run},
 };
 
 /// Runs at a time.
@@ -44,7 +44,7 @@ pub fn commit() -> String {
 }
 
 /// What is wrong with a run; nothing, if nothing is.
-fn judge(outcome: &RunOutcome) -> (Counts, Option<String>) {
+fn judge(outcome: &Outcome) -> (Counts, Option<String>) {
     let lines = outcome.log.lines();
     let lost = rules::never_raised(&lines);
     let (report, breaches) = rules::judge(lines, outcome.blocks);
