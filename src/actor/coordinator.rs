@@ -35,7 +35,6 @@ pub struct Coordinator {
     pub sessions: Arc<Sessions>,
     /// What this node does for sessions.
     pub session_service: Arc<SessionService>,
-    /// The fence plugins.
     pub plugins: Plugins,
     /// Publishes changes to subscribers.
     pub bus: Bus,

@@ -18,7 +18,6 @@ const SLICE: Duration = Duration::from_secs(1);
 /// The shortest pause after a failed attempt.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 
-/// The outcome of one attempt.
 #[derive(Clone, Debug)]
 pub(super) enum KeepOutcome {
     /// It goes on. The next heartbeat is wanted after this long at the latest, if there is a limit.
@@ -44,7 +43,6 @@ impl KeepOutcome {
 
 /// Something that a heartbeat keeps.
 pub(super) trait Kept: Sync {
-    /// Its guarantee.
     fn guarantee(&self) -> &Guarantee;
 
     /// Sends one heartbeat to one server, and takes no longer than `patience`. If it is alive, this also renews the
@@ -54,7 +52,6 @@ pub(super) trait Kept: Sync {
     /// Called when a renewal is overdue.
     fn overdue(&self);
 
-    /// Called when it is over.
     fn over(&self, loss: Loss);
 }
 

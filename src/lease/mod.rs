@@ -26,6 +26,8 @@
 //! Assumes: every [`Moment`] comes from one suspend-aware monotonic clock. A nonce is never used twice. Effects are
 //! performed in the order in which they are returned.
 
+// What only a shell needs, which no user of the library writes, is not documented item by item.
+#[allow(missing_docs)]
 mod cluster;
 mod message;
 mod policy;
@@ -33,7 +35,9 @@ mod pool;
 mod primitives;
 mod records;
 mod rules;
+#[allow(missing_docs)]
 mod session;
+#[allow(missing_docs)]
 mod step;
 
 pub use cluster::{Findings, Membership, Peer, Peers, Renewal, is_loopback};

@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use crate::lease::{Change, Key, Nonce, Revision};
 
-/// A committed change.
 #[derive(Clone, Debug)]
 pub struct Committed {
     /// Its place in the store's order.
     pub position: Position,
-    /// The key that changed.
     pub key: Key,
     /// The incarnation that wrote it; zero in a store that only one process uses.
     pub node: Nonce,
@@ -42,7 +40,6 @@ pub enum History {
     },
 }
 
-/// What a feed delivers.
 #[derive(Clone, Debug)]
 pub enum FeedBatch {
     /// Committed changes, in the store's order.

@@ -5,9 +5,7 @@ use crate::lease::{Change, ChangeKind, Key, KeyState, Nonce, Record};
 /// Whether a session keeps a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tie {
-    /// The lease.
     pub key: Key,
-    /// The session.
     pub session: Nonce,
     /// The number of the key's change that made it so.
     pub seq: u64,

@@ -11,16 +11,12 @@ pub enum MetricKind {
     Histogram(&'static [f64]),
 }
 
-/// One metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Series {
     /// Its name, with unit and `_total` where those apply.
     pub name: &'static str,
-    /// What it means.
     pub help: &'static str,
-    /// How it counts.
     pub kind: MetricKind,
-    /// The names of its labels.
     pub labels: &'static [&'static str],
 }
 

@@ -35,7 +35,6 @@ pub struct Run {
     pub command: Vec<OsString>,
 }
 
-/// How the run ended.
 #[derive(Debug)]
 pub enum RunOutcome {
     /// The program ended by itself, or because of a signal that was passed on to it.

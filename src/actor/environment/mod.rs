@@ -36,21 +36,16 @@ use crate::{
 
 /// What the actors and tasks of a node need from outside.
 pub struct Environment {
-    /// The store.
     pub store: Arc<dyn LeaseStore>,
-    /// The clock of every promise.
     pub clock: Arc<dyn Clock>,
     /// The source of nonces.
     pub entropy: Arc<dyn Entropy>,
-    /// Limits of the actors.
     pub limits: Limits,
     /// Handles to the metrics that have no pool label.
     pub metrics: Arc<Metrics>,
-    /// The log of ownership changes.
     pub ownership_log: OwnershipLog,
     /// When the store's lock was taken: no earlier process can have promised anything after it.
     pub locked_at: Moment,
-    /// The rules of the protocol.
     pub(crate) protocol: Rules,
     /// The node context: what applies to every key at present.
     context: RwLock<Arc<NodeContext>>,
@@ -178,7 +173,6 @@ impl Environment {
         self.lapses.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The present node context.
     pub fn node_context(&self) -> Arc<NodeContext> {
         self.context.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -194,7 +188,6 @@ impl Environment {
         self.policy_table.load()
     }
 
-    /// The pool of a key.
     pub fn pool_of(&self, key: &str) -> Arc<str> {
         self.policy_table.load().of(key).0.pool.clone()
     }

@@ -13,10 +13,8 @@ use crate::{
     store::WriteOutcome,
 };
 
-/// Mail for a lease actor.
 #[derive(Debug)]
 pub enum Mail {
-    /// A call of the protocol.
     Call(Call<Reply>),
     /// Asks for a random permutation of `0..n` from the key's own source, for an acquire-any whose first key this is.
     Shuffle(usize, oneshot::Sender<Vec<usize>>),

@@ -40,7 +40,6 @@ use crate::{
     store::Committed,
 };
 
-/// The pools of a node.
 #[derive(Default)]
 pub struct Pools {
     /// At least one session joined a pool.
@@ -273,7 +272,6 @@ pub struct Reservation<'a> {
     name: &'a str,
     digest: Nonce,
     named: &'a [Key],
-    /// The number of places.
     pub places: usize,
 }
 

@@ -66,7 +66,6 @@ pub struct Pool {
     pub standings: HashMap<Nonce, Standing>,
     /// How often a key became free, or its holder was asked for it.
     opened: u64,
-    /// Counts the changes.
     pub changed: watch::Sender<u64>,
 }
 
@@ -271,7 +270,6 @@ impl Pool {
     }
 }
 
-/// The name of a pool.
 pub type Name = Arc<str>;
 
 #[cfg(test)]

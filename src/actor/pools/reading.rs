@@ -24,7 +24,6 @@ impl Pools {
         (state.searched, state.ended) = (true, Some(HashSet::default()));
     }
 
-    /// The search failed.
     pub(in crate::actor) fn fail_search(&self) {
         let mut state = self.state();
         (state.searched, state.ended) = (false, None);

@@ -29,7 +29,6 @@ use crate::{
     store::Committed,
 };
 
-/// The sessions of a node.
 pub struct Sessions {
     known: DashMap<Nonce, Arc<Session>>,
     /// Which leases each session keeps, also those whose home node is another.

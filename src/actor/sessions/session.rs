@@ -13,11 +13,9 @@ use crate::{
     },
 };
 
-/// One session.
 pub struct Session {
     /// The session's public name.
     pub digest: Nonce,
-    /// Whose session it is.
     pub owner: Owner,
     /// How long a heartbeat keeps it, in milliseconds.
     pub ttl_ms: u64,

@@ -12,7 +12,6 @@ use crate::{
     store::Tie,
 };
 
-/// Leases by session.
 pub struct SessionLeases {
     /// With the `seq` of the change after which the session kept the lease.
     kept: DashMap<Nonce, HashMap<Key, u64>>,

@@ -9,7 +9,6 @@ use super::{
 };
 use crate::actor::runtime::tasks::supervise;
 
-/// Starts the tasks.
 pub fn start(service: &Arc<SessionService>) {
     supervise(service, "leases by session", |service| async move { keep_complete(&service).await });
     supervise(service, "session_cleanup", |service| async move { clean_up(&service).await });

@@ -11,7 +11,6 @@ type Listener = fn(&Coordinator, &Committed, bool);
 /// Who hears of each change, in this order. The subscribers of the bus come last.
 const LISTENERS: [Listener; 6] = [pools, handovers, index, sessions, lease_actors, records];
 
-/// Announces a change.
 pub fn announce(coordinator: &Coordinator, committed: Committed) {
     let own = coordinator.is_own(committed.node);
     for hears in LISTENERS {

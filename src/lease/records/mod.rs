@@ -4,6 +4,7 @@ mod change;
 mod codec;
 mod fence;
 mod handover;
+#[allow(missing_docs)]
 mod node;
 mod record;
 mod session;

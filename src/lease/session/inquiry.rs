@@ -9,12 +9,10 @@ use crate::lease::{
 /// What to do about a lease that names a session, after the session's record was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inquiry {
-    /// The lease stays.
     Lives,
     /// The lease is told that its session is over. Where this node was the session's last home node, it looks for the
     /// other leases as well.
     Over {
-        /// What the lease is told.
         over: SessionOver,
         /// The node that wrote the tombstone.
         home: Nonce,

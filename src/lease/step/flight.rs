@@ -10,7 +10,6 @@ use crate::lease::{
     rules::Rules,
 };
 
-/// A write in flight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Flight<C> {
     pub(super) write: WriteEffect,

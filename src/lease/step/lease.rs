@@ -26,12 +26,10 @@ pub(super) enum Home {
     Gone,
 }
 
-/// The lease of one key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lease<C> {
     /// The record as last settled.
     pub(super) record: Arc<Record>,
-    /// The revision of its write.
     pub(super) revision: Revision,
     /// The token of the current tenure, or of the last one.
     pub(super) token: Token,

@@ -11,11 +11,9 @@ use crate::lease::{
 /// A waiter: a caller that wants to own the key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Waiter<C> {
-    /// The caller.
     pub caller: C,
     /// When its request arrived.
     pub received: Moment,
-    /// The request.
     pub acquire: Box<Acquire>,
     /// The key's home node was asked first and does not answer.
     pub home_unreachable: bool,

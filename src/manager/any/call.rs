@@ -10,7 +10,6 @@ use crate::{
     },
 };
 
-/// A call of acquire-any.
 pub(super) struct AnyCall<'a> {
     pub manager: &'a Manager,
     pub any: &'a AcquireAny,

@@ -19,7 +19,6 @@ const SPARE: usize = 1_000;
 /// If there are more candidates than a caller can wait for, how long it waits before it searches for free keys again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// The candidates of a call.
 pub(super) struct Resolved {
     pub keys: Vec<Key>,
     /// The changes since just before the candidates were listed, if there are more than are tried at a time.

@@ -35,9 +35,7 @@ use crate::{
 pub(crate) struct Engine {
     /// The library's interface.
     pub(crate) manager: Arc<Manager>,
-    /// Handles to the metrics.
     pub(crate) metrics: Arc<Metrics>,
-    /// The store.
     pub(crate) store: OpenStore,
     remembering: tokio::task::JoinHandle<()>,
     patience: Duration,
@@ -119,7 +117,6 @@ impl Engine {
     }
 }
 
-/// The plugins of the settings.
 fn plugins(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Vec<NamedPlugin>> {
     let make = |plugin: &crate::settings::Plugin| {
         let built = plugin::build(plugin, &settings.store.nats, clock.clone());

@@ -37,7 +37,6 @@ const THROTTLED: [&str; 7] = [
     "ReplicatedWriteConflictException",
 ];
 
-/// The meaning of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FailureKind {
     /// The condition of the write does not hold.
@@ -52,7 +51,6 @@ pub(super) enum FailureKind {
     Unknown,
 }
 
-/// A failed request.
 #[derive(Debug)]
 pub(super) struct Failure<E> {
     pub kind: FailureKind,

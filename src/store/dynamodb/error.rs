@@ -32,10 +32,8 @@ pub enum DynamoOpenError {
     EventuallyConsistent {
         /// The table's name.
         table: String,
-        /// The other regions.
         regions: String,
     },
-    /// No region is known.
     #[error("no AWS region is set: set store.dynamodb.region, or AWS_REGION")]
     NoRegion,
     /// The store's own record cannot be read.
@@ -43,7 +41,6 @@ pub enum DynamoOpenError {
         "the item `meta` of table {table:?} is damaged ({why}); restore it, or name another table"
     )]
     Damaged {
-        /// The table.
         table: String,
         /// What is wrong with the record.
         why: String,
@@ -60,7 +57,6 @@ pub enum DynamoOpenError {
     /// The table is unreachable, forbidden or throttled.
     #[error("table {table:?}: {why}")]
     Unavailable {
-        /// The table.
         table: String,
         /// The request and its failure.
         why: String,

@@ -28,7 +28,6 @@ pub(super) struct Frozen {
     pub remember: Witness,
 }
 
-/// Recent failures.
 #[derive(Debug)]
 pub(super) struct RecentFailures {
     pub frozen: Option<Frozen>,
@@ -53,7 +52,6 @@ impl RecentFailures {
         }
     }
 
-    /// A request failed.
     pub fn failed(&mut self, why: &str, grave: bool) {
         self.failures = self.failures.saturating_add(if grave { DOWN_AFTER } else { 1 });
         self.gone |= grave;

@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::lease::{Change, CodecError, Key, Nonce, Record, Revision};
 
-/// The attributes of an item.
 pub(super) type Item = HashMap<String, AttributeValue>;
 
 /// The partition key of the nodes' records.
@@ -33,12 +32,10 @@ pub(super) const LEASE_PREFIX: &str = "l#";
 /// The version of the encoded parts that this program writes.
 const VERSION: u8 = 1;
 
-/// A string.
 pub(super) fn s(text: impl Into<String>) -> AttributeValue {
     AttributeValue::S(text.into())
 }
 
-/// A number.
 pub(super) fn n(number: u64) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
@@ -121,11 +118,9 @@ pub(super) struct Trail {
 pub(super) enum Line {
     /// Changes before the next line were lost, at least of its key.
     Hole,
-    /// A change.
     Change(Key, Noted),
 }
 
-/// An entry of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LogEntry {
     /// The session that wrote the entry.
@@ -163,7 +158,6 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError>
     }
 }
 
-/// A lease's item.
 #[derive(Clone, Debug)]
 pub(super) struct LeaseItem {
     pub key: Key,

@@ -90,7 +90,6 @@ use crate::{
 /// The longest time that closing may take.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Statistics of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Keys that have a record, as far as the store knows.

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// How to open a store.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The table's name.

@@ -28,7 +28,6 @@ fn primary(key: &Key) -> HashMap<String, AttributeValue> {
 /// Where the next page of a query or scan starts.
 pub(super) type Start = HashMap<String, AttributeValue>;
 
-/// Reads all pages in order.
 pub(super) async fn pages<T, F>(
     mut read: impl FnMut(Option<Start>) -> F,
     mut take: impl FnMut(T),

@@ -41,7 +41,6 @@ const MAX_KEEPALIVE_MS: u64 = 3_600_000;
 /// The first pause before a read is sent again. It doubles each time.
 const READ_PAUSE: Duration = Duration::from_millis(50);
 
-/// One opening of the store.
 pub(super) struct DynamoShared {
     pub client: Client,
     pub options: Options,
@@ -246,7 +245,6 @@ impl DynamoShared {
         Some(Found { revision: item.revision, record: item.record })
     }
 
-    /// Publishes batches to listeners.
     pub fn publish(&self, batches: Vec<FeedBatch>) {
         for one in batches {
             if matches!(one, FeedBatch::Gap { .. }) {

@@ -81,7 +81,6 @@ pub(super) async fn describe(client: &Client) -> Result<TableDescription, Failur
     reply.table.ok_or_else(none)
 }
 
-/// The table's identity.
 pub(super) fn identity(found: &TableDescription) -> Identity {
     let made = found.creation_date_time().map_or(0, |at| at.to_millis().unwrap_or(0));
     let id = found.table_id().map_or_else(|| format!("created:{made}"), str::to_owned);

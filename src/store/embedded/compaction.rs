@@ -18,7 +18,6 @@ const FAST_PACE: u64 = 4;
 /// Compaction waits until this fraction of a segment is due, so that small reads do not delay small groups.
 const STEPS_PER_SEGMENT: u64 = 128;
 
-/// The progress of compaction.
 #[derive(Debug, Default)]
 pub(super) struct Compaction {
     /// The oldest segment, where its frames end, and how far it was examined.

@@ -211,7 +211,6 @@ pub(super) fn begin_restore(
     put.map_err(EmbeddedOpenError::at(path))
 }
 
-/// The store is complete.
 pub(super) fn end_restore(dir: &Path, disk: &dyn Disk) -> Result<(), EmbeddedOpenError> {
     let path = dir.join(RESTORING);
     let removed = fs::remove_file(&path).and_then(|()| disk.sync_names(dir));

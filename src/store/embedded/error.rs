@@ -20,7 +20,6 @@ pub enum EmbeddedOpenError {
         /// The store's directory.
         dir: PathBuf,
     },
-    /// A restore was interrupted.
     #[error(
         "{} has a part of a backup: its restore was cut off. Move it away and restore again",
         .dir.display()
@@ -34,12 +33,7 @@ pub enum EmbeddedOpenError {
         "{} holds files (such as {found:?}) but no store; name an empty or missing directory",
         .dir.display()
     )]
-    Foreign {
-        /// The directory.
-        dir: PathBuf,
-        /// One of the files.
-        found: String,
-    },
+    Foreign { dir: PathBuf, found: String },
     /// A file or directory may not be read or written.
     #[error("no permission for {}: {source}; check its owner and mode", .path.display())]
     Permission {
@@ -51,12 +45,10 @@ pub enum EmbeddedOpenError {
     /// META is damaged, or missing beside a log.
     #[error("{} {why}; {RESTORE}", .path.display())]
     MetaCorrupt {
-        /// The file.
         path: PathBuf,
         /// What is wrong with the file.
         why: &'static str,
     },
-    /// Written by a newer program.
     #[error(
         "{} has format version {found}; this program knows up to {known}: use a newer program",
         .path.display()
@@ -79,7 +71,6 @@ pub enum EmbeddedOpenError {
         file: PathBuf,
         /// Where the damage begins.
         offset: u64,
-        /// What was found.
         why: &'static str,
     },
     /// MARK is damaged. Without it, a log that lost its end could not be told from a complete one.
@@ -88,17 +79,13 @@ pub enum EmbeddedOpenError {
          that nothing else on this disk is damaged, remove this file and start again",
         .path.display()
     )]
-    MarkCorrupt {
-        /// The file.
-        path: PathBuf,
-    },
+    MarkCorrupt { path: PathBuf },
     /// The directory is on a network file system, where locks and syncs are not reliable.
     #[error(
         "{} is on {kind}, a network file system: locks and syncs may not hold; use a local disk",
         .dir.display()
     )]
     Network {
-        /// The directory.
         dir: PathBuf,
         /// Which file system.
         kind: &'static str,

@@ -14,7 +14,6 @@ pub(super) const ALIGN: u32 = 8;
 /// The number of bytes before the key.
 pub(super) const HEAD: usize = 40;
 
-/// The purpose of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameKind {
     /// A committed write: a record and its changes.

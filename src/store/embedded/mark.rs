@@ -87,7 +87,6 @@ impl Mark {
         Ok(Self { file, log_id, found })
     }
 
-    /// Records what is durable.
     pub fn set(&self, durable: Durable, disk: &dyn Disk) {
         if let Some(file) = &self.file
             && let Err(error) = disk.write(MARK_ID, file, &durable.encode(self.log_id), 0)

@@ -23,7 +23,6 @@ pub(super) struct Job {
     pub expected: Revision,
     /// A [`frame::draft`](super::frame::draft).
     pub draft: Vec<u8>,
-    /// The kind of the frame.
     pub kind: FrameKind,
     pub changes: Vec<Change>,
     pub reply: oneshot::Sender<Verdict>,
@@ -32,7 +31,6 @@ pub(super) struct Job {
 /// The writer's answer.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// The write is settled.
     Settled(WriteOutcome),
     /// The key had another revision. The caller's thread reads what is there.
     Conflict,

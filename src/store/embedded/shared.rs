@@ -105,7 +105,6 @@ impl EmbeddedShared {
         Counts { keys: self.keys.load(Relaxed), sessions: self.sessions.load(Relaxed) }
     }
 
-    /// Stores the table's sizes.
     pub fn note_sizes(&self, table: &Table) {
         let Counts { keys, sessions } = table.counts();
         self.keys.store(keys, Relaxed);

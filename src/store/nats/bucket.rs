@@ -67,7 +67,6 @@ async fn ask(link: &Link, made: bool) -> Asked {
     link.info().await
 }
 
-/// Creates the stream.
 async fn make(options: &Options, link: &Link) -> Result<(), CreateStreamError> {
     let lacks_peers = |why: &CreateStreamError| match why.kind() {
         CreateStreamErrorKind::JetStream(error) => {

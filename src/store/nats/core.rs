@@ -43,7 +43,6 @@ pub(super) struct Frozen {
     pub remember: Witness,
 }
 
-/// The condition of the store.
 #[derive(Debug, Default)]
 pub(super) struct Condition {
     pub frozen: Option<Frozen>,

@@ -10,16 +10,10 @@ pub(super) const OLDEST_SERVER: (i64, i64, i64) = (2, 10, 23);
 pub enum NatsOpenError {
     /// A setting cannot be used.
     #[error("{setting} {why}")]
-    Setting {
-        /// The setting.
-        setting: &'static str,
-        /// What is wrong with it.
-        why: String,
-    },
+    Setting { setting: &'static str, why: String },
     /// A file that a setting names cannot be read.
     #[error("{} cannot be read: {why}", .path.display())]
     File {
-        /// The file.
         path: PathBuf,
         /// The system's error.
         why: String,
@@ -30,7 +24,6 @@ pub enum NatsOpenError {
         /// The last failure.
         why: String,
     },
-    /// The server is too old.
     #[error("the NATS server has version {found}; use 2.10.23 or newer")]
     OldServer {
         /// The server's version.
@@ -38,10 +31,7 @@ pub enum NatsOpenError {
     },
     /// The server does not answer JetStream requests.
     #[error("JetStream does not answer: {why}; enable it on the server and for the account")]
-    JetStream {
-        /// The failure.
-        why: String,
-    },
+    JetStream { why: String },
     /// The bucket does not exist, and the settings do not allow creating it.
     #[error("there is no bucket {bucket:?}; make it, or let store.nats.create_bucket be true")]
     NoBucket {
@@ -61,12 +51,7 @@ pub enum NatsOpenError {
         "the stream KV_{bucket} is not a bucket that this program can use: {}; name another bucket",
         .faults.join("; ")
     )]
-    Foreign {
-        /// The bucket.
-        bucket: String,
-        /// The faults.
-        faults: Vec<String>,
-    },
+    Foreign { bucket: String, faults: Vec<String> },
     /// The bucket may lose writes that were acknowledged.
     #[error(
         "the bucket {bucket:?} may lose acknowledged writes: {}; change the stream KV_{bucket}, or \
@@ -74,7 +59,6 @@ pub enum NatsOpenError {
         .faults.join("; ")
     )]
     Unfit {
-        /// The bucket.
         bucket: String,
         /// The faults, and what is required instead.
         faults: Vec<String>,
@@ -100,10 +84,7 @@ pub enum NatsOpenError {
     },
     /// The store did not answer while it was opened.
     #[error("the store did not answer while it was opened: {why}; try again")]
-    Interrupted {
-        /// The failure.
-        why: String,
-    },
+    Interrupted { why: String },
 }
 
 impl NatsOpenError {

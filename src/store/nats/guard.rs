@@ -36,7 +36,6 @@ enum Look {
     Silent(String),
 }
 
-/// The results so far.
 #[derive(Default)]
 struct Watch {
     suspicions: u32,

@@ -20,7 +20,6 @@ const HEAD: usize = 23;
 /// The result of [`parse`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message<'a> {
-    /// The key of the record.
     pub key: &'a str,
     /// The revision of the previous write, or of the mark of a removal that the write found; 0 for none.
     pub expected: Revision,

@@ -73,10 +73,8 @@ use crate::{
 /// A scan holds the lock of the table for this many records at a time.
 const SCAN_CHUNK: usize = 1024;
 
-/// Statistics of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Keys that have a record.
     pub keys: u64,
     /// Bytes of their latest messages.
     pub live_bytes: u64,

@@ -34,10 +34,8 @@ struct Entry {
     bytes: Arc<[u8]>,
 }
 
-/// The effect of a message.
 #[derive(Debug, Default)]
 pub(super) struct MessageDelta {
-    /// The message's changes.
     pub changes: Vec<Committed>,
     /// Whether changes before them were missed, or the message's own changes cannot be read.
     pub lost: bool,
@@ -61,7 +59,6 @@ pub(super) struct Table {
     quotas: Quotas,
 }
 
-/// The position of a message.
 fn at(sequence: u64) -> Position {
     Position { revision: Revision(sequence), index: 0 }
 }

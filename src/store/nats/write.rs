@@ -24,7 +24,6 @@ pub(super) const MARK: Duration = Duration::from_secs(30);
 
 /// The current state of a key.
 enum Winner {
-    /// The key has a record.
     Record(Found),
     /// The key has no record. A write must expect this revision.
     Nothing(Revision),

@@ -34,7 +34,6 @@ impl Campaign {
         Self { client, charge, events, asking: None, lease: None, tenure: 0 }
     }
 
-    /// The lease that is held.
     pub(super) fn lease(&self) -> Option<&Lease> {
         self.lease.as_deref()
     }

@@ -8,7 +8,6 @@ use crate::{
     worker::guard::Input,
 };
 
-/// An event for the agent.
 #[derive(Debug)]
 pub(super) enum Event {
     Input(Input),
@@ -20,7 +19,6 @@ pub(super) enum Event {
     NotReleased(String),
 }
 
-/// CampaignEvent of a lease.
 #[derive(Debug)]
 pub(super) enum CampaignEvent {
     Granted(Arc<Lease>),

@@ -9,7 +9,6 @@ pub enum AgentMessage {
     Report(Report),
     /// The lease was granted, with this token.
     Granted(u64),
-    /// The lease is lost.
     Lost(Loss),
     /// The lease was not granted.
     Refused(String),
@@ -19,6 +18,5 @@ pub enum AgentMessage {
     WillRan,
     /// The guardian is gone. Another one is started for the deactivation.
     GuardianGone,
-    /// The agent is alive.
     Pulse,
 }

@@ -80,7 +80,6 @@ impl Guard {
         }
     }
 
-    /// The current state.
     #[must_use]
     pub fn state(&self) -> GuardState {
         self.state

@@ -149,7 +149,6 @@ impl GuardRules {
 pub enum Mutant {
     /// The service is assumed to be inactive at the start.
     StartWithoutDeactivation,
-    /// An unhealthy standby campaigns.
     CampaignUnhealthy,
     /// A check that started before the grant counts as a confirmation.
     ConfirmByOldCheck,

@@ -120,7 +120,6 @@ impl Guardian {
         self.0.tell(GuardianOrder::Deadline { id: None, at_ms });
     }
 
-    /// Whether the guardian is gone.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         *self.0.gone.borrow()

@@ -96,7 +96,6 @@ impl GuardianShared {
         locked(&self.orders).take();
     }
 
-    /// Applies a report.
     pub(super) fn hear(&self, report: Report) {
         let mut slots = locked(&self.slots);
         match report {

@@ -12,7 +12,6 @@ use crate::store::embedded::{
     segment::{HEADER, Segment},
 };
 
-/// How a store ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     /// By `kill -9`: everything that was written is there.
@@ -29,7 +28,6 @@ impl Left {
 /// A store's original content, with a check whether a copy still has all of it.
 pub(super) struct Original {
     pub dir: tempfile::TempDir,
-    /// Every write by its revision.
     writes: HashMap<Revision, (Key, u64, u128)>,
     pub newest: u64,
     /// The place of the last write in the newest segment.
