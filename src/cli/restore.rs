@@ -228,15 +228,15 @@ async fn fill(
 
 /// The last step: removes the mark. Whoever opens the store from now on finds all keys.
 async fn end(shared: &dyn SharedStore) -> anyhow::Result<()> {
-    let mut trouble = None;
+    let mut failure = None;
     for attempt in 0..ATTEMPTS {
         tokio::time::sleep(PAUSE * attempt).await;
         match shared.end_restore().await {
             Ok(()) => return Ok(()),
-            Err(why) => trouble = Some(why),
+            Err(why) => failure = Some(why),
         }
     }
-    let why = trouble.map_or_else(String::new, |why| why.to_string());
+    let why = failure.map_or_else(String::new, |why| why.to_string());
     anyhow::bail!("all keys are written, but the mark of the restore cannot be removed: {why}")
 }
 
@@ -272,22 +272,22 @@ async fn remove_all(store: &dyn LeaseStore) -> anyhow::Result<()> {
 }
 
 async fn remove(store: &dyn LeaseStore, key: &Key, revision: Revision) -> anyhow::Result<()> {
-    let mut trouble = None;
+    let mut failure = None;
     for attempt in 0..ATTEMPTS {
         tokio::time::sleep(PAUSE * attempt).await;
         match store.forget(key, revision).await {
             Ok(true) => return Ok(()),
             Ok(false) => anyhow::bail!("another process writes {:?}", key.as_str()),
-            Err(why) => trouble = Some(why),
+            Err(why) => failure = Some(why),
         }
     }
-    let why = trouble.map_or_else(String::new, |why| why.to_string());
+    let why = failure.map_or_else(String::new, |why| why.to_string());
     anyhow::bail!("{:?}, which a cut-off restore wrote, cannot be removed: {why}", key.as_str())
 }
 
 /// Writes one key's record. An unknown outcome is resolved by the next try.
 async fn put(store: &dyn LeaseStore, (key, record): Item) -> anyhow::Result<()> {
-    let mut trouble = None;
+    let mut failure = None;
     for attempt in 0..ATTEMPTS {
         tokio::time::sleep(PAUSE * attempt).await;
         let write = Write {
@@ -296,7 +296,7 @@ async fn put(store: &dyn LeaseStore, (key, record): Item) -> anyhow::Result<()> 
             record: record.clone(),
             changes: Vec::new(),
         };
-        trouble = match store.compare_and_set(write).await {
+        failure = match store.compare_and_set(write).await {
             WriteOutcome::Committed(_) => return Ok(()),
             WriteOutcome::Conflict(Some(found)) => match found.record {
                 // An earlier try, whose outcome was unknown, wrote it.
@@ -307,6 +307,6 @@ async fn put(store: &dyn LeaseStore, (key, record): Item) -> anyhow::Result<()> 
             WriteOutcome::Refused(why) | WriteOutcome::Unknown(why) => Some(why),
         };
     }
-    let why = trouble.map_or_else(|| "a conflict without a record".into(), |why| why.to_string());
+    let why = failure.map_or_else(|| "a conflict without a record".into(), |why| why.to_string());
     anyhow::bail!("{:?} cannot be written: {why}", key.as_str())
 }

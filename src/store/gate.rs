@@ -21,7 +21,6 @@ pub enum Gate {
         stream: String,
         /// The application may publish under the condition to subjects that start with this.
         publish_prefix: String,
-        /// The lease's subject.
         subject: String,
         /// The sequence that must still be the subject's last.
         expected_last_sequence: u64,

@@ -68,7 +68,7 @@ impl Nemesis {
         server.start();
     }
 
-    async fn strike(self: Rc<Self>, fault: Fault) {
+    async fn inject(self: Rc<Self>, fault: Fault) {
         let net = &self.site.net;
         match fault {
             Fault::Weather(weather, span) => {

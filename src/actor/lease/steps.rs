@@ -77,7 +77,7 @@ impl LeaseActor {
                 Effect::InquireSession(digest) => {
                     self.coordinator.sessions.inquire(digest, [self.key().clone()]);
                 }
-                Effect::Reorder(digest) => self.coordinator.sessions.reissue(digest, self.key()),
+                Effect::Reissue(digest) => self.coordinator.sessions.reissue(digest, self.key()),
                 Effect::Fence(run) => self.fence(run),
                 Effect::Alarm(alarm) => self.alarm(alarm),
             }

@@ -4,7 +4,7 @@
 
 mod ask_handover;
 mod checks;
-mod cleanup;
+mod cleanup_task;
 mod handovers;
 mod indexing;
 mod inquiries;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    cleanup::clean_up, indexing::index_sessions, inquiries::answer_inquiries,
+    cleanup_task::clean_up, indexing::index_sessions, inquiries::answer_inquiries,
     late_handovers::watch_deadlines, read_session_leases::keep_complete,
     reissues::reissue_revocations, service::SessionService,
 };

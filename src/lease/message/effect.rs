@@ -24,7 +24,7 @@ pub enum Effect<C> {
     InquireSession(Nonce),
     /// Have the current home node of the session that keeps the tenure reissue the revocation: the node that ordered it
     /// is gone.
-    Reorder(Nonce),
+    Reissue(Nonce),
     /// Have a plugin run a fence; report as [`super::Input::Fenced`].
     Fence(FenceRun),
     /// Raise an alarm for people.

@@ -132,7 +132,7 @@ impl<C: Caller> Lease<C> {
     /// revocation.
     pub(super) fn have_reordered(&self, out: &mut Effects<C>) {
         if let (Some(session_ref), Some(_)) = (self.record.session_ref(), &self.record.revocation) {
-            out.push(Effect::Reorder(session_ref.session));
+            out.push(Effect::Reissue(session_ref.session));
         }
     }
 

@@ -106,9 +106,9 @@ impl<C: Caller> Lease<C> {
         if self.waiters_len() == 0 {
             return;
         }
-        let trouble = self.busy().trouble.clone();
+        let store_error = self.busy().store_error.clone();
         for waiter in self.waiters().take_overdue(env.now) {
-            match &trouble {
+            match &store_error {
                 Some(error) => {
                     out.push(Effect::Reply(waiter.caller, Answer::Store(error.clone())));
                 }

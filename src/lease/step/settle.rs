@@ -118,7 +118,7 @@ impl<C: Caller> Lease<C> {
             let floor = Duration::from_millis(self.record.floor_ms);
             self.floor = self.floor.max(self.record.written + floor);
         }
-        self.busy().trouble = None;
+        self.busy().store_error = None;
         if let Some(call) = flight.cause {
             self.answer_committed(call, env, out);
         }
@@ -213,7 +213,7 @@ impl<C: Caller> Lease<C> {
         }
         let busy = self.busy();
         busy.retry_at = env.now + RETRY;
-        busy.trouble = Some(error.clone());
+        busy.store_error = Some(error.clone());
     }
 
     /// Puts a caller that has time to wait back at the head of the queue when the write that was to precede its grant

@@ -54,9 +54,7 @@ pub(super) enum FailureKind {
 #[derive(Debug)]
 pub(super) struct Failure<E> {
     pub kind: FailureKind,
-    /// The reason, for people.
     pub why: String,
-    /// The service's own error.
     pub service: Option<E>,
 }
 

@@ -32,9 +32,9 @@ pub(super) async fn identity(shared: Arc<DynamoShared>) {
     let mut round = 0;
     loop {
         let suspected = timeout(CHECK, shared.suspect.notified()).await.is_ok();
-        let suspected = suspected || shared.trouble().gone;
+        let suspected = suspected || shared.recent_failures().gone;
         round += 1;
-        if shared.trouble().frozen.is_some() {
+        if shared.recent_failures().frozen.is_some() {
             sleep(MIN_PAUSE).await;
             continue;
         }
@@ -56,10 +56,10 @@ async fn check(shared: &DynamoShared, describe: bool) -> Result<(), StoreError> 
                     return Ok(());
                 }
                 *shared.identity.write().unwrap_or_else(std::sync::PoisonError::into_inner) = is;
-                shared.trouble().gone = false;
+                shared.recent_failures().gone = false;
             }
             Err(failure) => {
-                shared.trouble().failed(&failure.why, failure.kind == FailureKind::Gone);
+                shared.recent_failures().failed(&failure.why, failure.kind == FailureKind::Gone);
                 return Err(StoreError::Unavailable(failure.why));
             }
         }
@@ -118,7 +118,7 @@ impl DynamoShared {
             self.freeze(RESTORING.to_owned(), was.epoch);
             return Err(StoreError::Unavailable(RESTORING.to_owned()));
         }
-        let frozen = self.trouble().frozen.clone();
+        let frozen = self.recent_failures().frozen.clone();
         if own.meta.epoch <= was.epoch && own.meta.identity != was.identity {
             let why = "the store has another identity without a higher epoch";
             self.freeze(why.to_owned(), was.epoch);
@@ -145,9 +145,9 @@ impl DynamoShared {
         // What waits to be logged was written into a store that no longer exists. The items hold what is durable.
         self.state().outbox.forget_pending();
         self.ask(Command::Reload, RELOAD_WITHIN).await?;
-        let mut trouble = self.trouble();
-        (trouble.frozen, trouble.gone) = (None, false);
-        drop(trouble);
+        let mut recent_failures = self.recent_failures();
+        (recent_failures.frozen, recent_failures.gone) = (None, false);
+        drop(recent_failures);
         self.metrics.frozen(false);
         tracing::warn!(epoch = self.meta().epoch.0, "the store has thawed under a higher epoch");
         self.to_log.notify_one();
@@ -181,7 +181,7 @@ pub(super) async fn old_entries(shared: Arc<DynamoShared>) {
         // One node is enough. More do no harm.
         let nodes = u32::try_from(shared.state().sessions.len().max(1)).unwrap_or(u32::MAX);
         let turn = shared.jitter(Duration::from_secs(u64::from(nodes))) < Duration::from_secs(1);
-        if shared.trouble().frozen.is_none() {
+        if shared.recent_failures().frozen.is_none() {
             let delete = by_table == Some(false) && turn;
             if let Err(why) = shared.throw_away(delete).await {
                 tracing::debug!(%why, "cannot delete old entries of the log; it is tried again");

@@ -109,7 +109,6 @@ pub(super) struct Trail {
     pub count: u64,
     /// The number of the last log entry that the writer had read. The changes are in no entry up to it.
     pub head: u64,
-    /// The changes, oldest first.
     pub changes: Vec<Noted>,
 }
 
@@ -129,7 +128,6 @@ pub(super) struct LogEntry {
     pub high: u64,
     /// The sessions that may have writes which are not logged, with the count up to which all are.
     pub sessions: Vec<(Nonce, u64)>,
-    /// The changes and holes.
     pub lines: Vec<Line>,
 }
 

@@ -82,7 +82,7 @@ impl DynamoShared {
         let oldest_entry = first.as_ref().map_or(start, |read| read.number);
         let mut unsure = Vec::new();
         // What this session had to log was written into the store of before, and is dropped with it.
-        let thaws = self.trouble().frozen.is_some();
+        let thaws = self.recent_failures().frozen.is_some();
         let me = self.me();
         self.scan(|page| {
             node_head = node_head.max(page.node_head);

@@ -284,7 +284,7 @@ impl LeaseStore for DynamoStore {
             Some(why) => Health::Degraded(why.to_string()),
             None => {
                 let now = self.shared.clock.now();
-                self.shared.trouble().health(now)
+                self.shared.recent_failures().health(now)
             }
         }
     }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The table's name.
     pub table: String,
     /// The table's region. The default is the usual chain of AWS.
     pub region: Option<String>,

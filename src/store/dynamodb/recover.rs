@@ -45,7 +45,7 @@ impl DynamoShared {
             dead.retain(|name| state.outbox.recovering.insert(*name));
             dead
         };
-        if !dead.is_empty() && self.trouble().frozen.is_none() {
+        if !dead.is_empty() && self.recent_failures().frozen.is_none() {
             tokio::spawn(recover(Arc::clone(self), dead));
         } else {
             self.forget_recovering(&dead);

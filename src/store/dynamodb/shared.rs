@@ -60,7 +60,7 @@ pub(super) struct DynamoShared {
     /// Whether the table's stream reports changes.
     pub stream_ok: AtomicBool,
     state: Mutex<DynamoState>,
-    trouble: Mutex<RecentFailures>,
+    recent_failures: Mutex<RecentFailures>,
 }
 
 impl DynamoShared {
@@ -89,7 +89,7 @@ impl DynamoShared {
             identity: RwLock::new(identity),
             stream_ok: AtomicBool::new(false),
             state: Mutex::new(DynamoState::new(entropy.nonce(), keepalive_ms)),
-            trouble: Mutex::new(RecentFailures::new(entropy.chance())),
+            recent_failures: Mutex::new(RecentFailures::new(entropy.chance())),
         }
     }
 
@@ -98,8 +98,8 @@ impl DynamoShared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn trouble(&self) -> MutexGuard<'_, RecentFailures> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn recent_failures(&self) -> MutexGuard<'_, RecentFailures> {
+        self.recent_failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn meta(&self) -> Arc<Meta> {
@@ -119,12 +119,12 @@ impl DynamoShared {
     }
 
     pub fn jitter(&self, span: Duration) -> Duration {
-        self.trouble().jitter(span)
+        self.recent_failures().jitter(span)
     }
 
     /// What to remember of the store. For a frozen store, it is what was known before.
     pub fn witness(&self) -> Witness {
-        if let Some(frozen) = &self.trouble().frozen {
+        if let Some(frozen) = &self.recent_failures().frozen {
             return frozen.remember;
         }
         let (meta, head) = (self.meta(), self.state().head);
@@ -139,13 +139,13 @@ impl DynamoShared {
 
     /// Like [`Self::freeze`], with what an earlier run saw of the store.
     pub fn freeze_as(&self, why: String, epoch: Epoch, remember: Witness) {
-        let mut trouble = self.trouble();
-        if trouble.frozen.is_none() {
+        let mut recent_failures = self.recent_failures();
+        if recent_failures.frozen.is_none() {
             tracing::error!(
                 why,
                 "the store is frozen: nothing is granted until its epoch is raised"
             );
-            trouble.frozen = Some(Frozen { why, epoch, remember });
+            recent_failures.frozen = Some(Frozen { why, epoch, remember });
             self.metrics.frozen(true);
         }
     }
@@ -174,7 +174,7 @@ impl DynamoShared {
     {
         let reply = self.client.send(what, request).await;
         match &reply {
-            Ok(_) => self.trouble().answered(write),
+            Ok(_) => self.recent_failures().answered(write),
             Err(failure) => self.note_failure(failure.kind, &failure.why),
         }
         reply
@@ -182,17 +182,19 @@ impl DynamoShared {
 
     fn note_failure(&self, kind: FailureKind, why: &str) {
         match kind {
-            FailureKind::Condition => self.trouble().answered(true),
+            FailureKind::Condition => self.recent_failures().answered(true),
             FailureKind::Throttled => {
                 self.metrics.throttled.increment(1);
                 let now = self.clock.now();
-                self.trouble().throttled(why, now);
+                self.recent_failures().throttled(why, now);
             }
             FailureKind::Gone => {
-                self.trouble().failed(why, true);
+                self.recent_failures().failed(why, true);
                 self.suspect.notify_one();
             }
-            FailureKind::Refused | FailureKind::Unknown => self.trouble().failed(why, false),
+            FailureKind::Refused | FailureKind::Unknown => {
+                self.recent_failures().failed(why, false)
+            }
         }
     }
 

@@ -80,7 +80,7 @@ pub(super) async fn run(shared: Arc<DynamoShared>, mut commands: mpsc::Receiver<
 
 fn keepalive_due(shared: &DynamoShared) -> bool {
     let now_ms = shared.clock.wall_ms();
-    shared.trouble().frozen.is_none() && shared.state().outbox.keepalive_due(now_ms)
+    shared.recent_failures().frozen.is_none() && shared.state().outbox.keepalive_due(now_ms)
 }
 
 async fn look(shared: &DynamoShared) -> usize {
@@ -90,7 +90,7 @@ async fn look(shared: &DynamoShared) -> usize {
 
 /// Logs everything that waits.
 pub(super) async fn flush(shared: &DynamoShared, contended: bool) -> Result<(), StoreError> {
-    if let Some(why) = shared.trouble().halted() {
+    if let Some(why) = shared.recent_failures().halted() {
         return Err(StoreError::Unavailable(why.to_owned()));
     }
     if contended {

@@ -34,7 +34,7 @@ impl DynamoShared {
     /// Sends the write, once.
     pub async fn compare_and_set(&self, write: Write) -> WriteOutcome {
         let now = self.clock.now();
-        if let Some(why) = self.trouble().refuses(now) {
+        if let Some(why) = self.recent_failures().refuses(now) {
             return WriteOutcome::Refused(StoreError::Unavailable(why));
         }
         let unlogged = self.state().unlogged(&write.key, write.expected.0);
@@ -80,7 +80,7 @@ impl DynamoShared {
     /// Removes an item, if all of its changes are in the log. Returns whether the item is gone.
     pub async fn forget(&self, key: &Key, expected: Revision) -> Result<bool, StoreError> {
         let now = self.clock.now();
-        if let Some(why) = self.trouble().refuses(now) {
+        if let Some(why) = self.recent_failures().refuses(now) {
             return Err(StoreError::Unavailable(why));
         }
         let unlogged = self.state().unlogged(key, expected.0);

@@ -16,18 +16,12 @@ pub enum EmbeddedOpenError {
          another directory",
         .dir.display()
     )]
-    Locked {
-        /// The store's directory.
-        dir: PathBuf,
-    },
+    Locked { dir: PathBuf },
     #[error(
         "{} has a part of a backup: its restore was cut off. Move it away and restore again",
         .dir.display()
     )]
-    HalfRestored {
-        /// The store's directory.
-        dir: PathBuf,
-    },
+    HalfRestored { dir: PathBuf },
     /// The directory holds files but no store.
     #[error(
         "{} holds files (such as {found:?}) but no store; name an empty or missing directory",
@@ -36,12 +30,7 @@ pub enum EmbeddedOpenError {
     Foreign { dir: PathBuf, found: String },
     /// A file or directory may not be read or written.
     #[error("no permission for {}: {source}; check its owner and mode", .path.display())]
-    Permission {
-        /// The file or directory.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    Permission { path: PathBuf, source: io::Error },
     /// META is damaged, or missing beside a log.
     #[error("{} {why}; {RESTORE}", .path.display())]
     MetaCorrupt {
@@ -56,7 +45,6 @@ pub enum EmbeddedOpenError {
     NewerVersion {
         /// The file with the newer version.
         path: PathBuf,
-        /// Its format version.
         found: u32,
         /// The newest version that this program can read.
         known: u32,
@@ -66,13 +54,7 @@ pub enum EmbeddedOpenError {
         "{} is damaged at byte {offset} ({why}); it held writes that were reported committed; {RESTORE}",
         .file.display()
     )]
-    Corrupt {
-        /// The damaged segment.
-        file: PathBuf,
-        /// Where the damage begins.
-        offset: u64,
-        why: &'static str,
-    },
+    Corrupt { file: PathBuf, offset: u64, why: &'static str },
     /// MARK is damaged. Without it, a log that lost its end could not be told from a complete one.
     #[error(
         "{} is damaged; it records up to where the log was durable; {RESTORE}; or, if you are sure \
@@ -85,30 +67,16 @@ pub enum EmbeddedOpenError {
         "{} is on {kind}, a network file system: locks and syncs may not hold; use a local disk",
         .dir.display()
     )]
-    Network {
-        dir: PathBuf,
-        /// Which file system.
-        kind: &'static str,
-    },
+    Network { dir: PathBuf, kind: &'static str },
     /// There is no room for a file that the store needs when it opens.
     #[error("no room for {}: {source}; make room on the disk and start again", .path.display())]
-    Full {
-        /// The file or directory.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    Full { path: PathBuf, source: io::Error },
     /// Any other error of the system.
     #[error(
         "{}: {source}; if the disk has failed, {RESTORE}",
         .path.display()
     )]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 impl EmbeddedOpenError {

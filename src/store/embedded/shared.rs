@@ -158,10 +158,10 @@ impl EmbeddedShared {
     }
 
     pub fn health(&self) -> Health {
-        let trouble = self.failure.get().cloned();
-        let trouble = trouble.or_else(|| self.queue.closed()).or_else(|| self.hung());
-        let trouble = trouble.or_else(|| self.spares.trouble());
-        trouble.map_or(Health::Ready, |why| Health::Degraded(why.to_string()))
+        let fault = self.failure.get().cloned();
+        let fault = fault.or_else(|| self.queue.closed()).or_else(|| self.hung());
+        let fault = fault.or_else(|| self.spares.fault());
+        fault.map_or(Health::Ready, |why| Health::Degraded(why.to_string()))
     }
 
     pub fn stats(&self) -> Stats {

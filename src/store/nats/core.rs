@@ -49,7 +49,7 @@ pub(super) struct Condition {
     /// Why the store seems to have gone backwards. It is checked again before that is believed.
     pub suspect: Option<String>,
     /// Why the store does not answer.
-    pub trouble: Option<String>,
+    pub failing: Option<String>,
     /// Why the consumer does not deliver what the stream has.
     pub stale: Option<String>,
     pub closed: bool,
@@ -188,8 +188,8 @@ impl Core {
         if !self.link.connected() {
             return Health::Degraded("not connected to a NATS server".to_owned());
         }
-        let trouble = condition.suspect.as_ref().or(condition.trouble.as_ref());
-        match trouble.or(condition.stale.as_ref()) {
+        let failing = condition.suspect.as_ref().or(condition.failing.as_ref());
+        match failing.or(condition.stale.as_ref()) {
             Some(why) => Health::Degraded(why.clone()),
             None => Health::Ready,
         }

@@ -13,39 +13,21 @@ pub enum NatsOpenError {
     Setting { setting: &'static str, why: String },
     /// A file that a setting names cannot be read.
     #[error("{} cannot be read: {why}", .path.display())]
-    File {
-        path: PathBuf,
-        /// The system's error.
-        why: String,
-    },
+    File { path: PathBuf, why: String },
     /// No server could be reached.
     #[error("no NATS server was reached: {why}; check store.nats.url and that a server runs there")]
-    Connect {
-        /// The last failure.
-        why: String,
-    },
+    Connect { why: String },
     #[error("the NATS server has version {found}; use 2.10.23 or newer")]
-    OldServer {
-        /// The server's version.
-        found: String,
-    },
+    OldServer { found: String },
     /// The server does not answer JetStream requests.
     #[error("JetStream does not answer: {why}; enable it on the server and for the account")]
     JetStream { why: String },
     /// The bucket does not exist, and the settings do not allow creating it.
     #[error("there is no bucket {bucket:?}; make it, or let store.nats.create_bucket be true")]
-    NoBucket {
-        /// The bucket's name.
-        bucket: String,
-    },
+    NoBucket { bucket: String },
     /// The bucket cannot be created.
     #[error("the bucket {bucket:?} cannot be made: {why}")]
-    Create {
-        /// The bucket's name.
-        bucket: String,
-        /// The server's answer.
-        why: String,
-    },
+    Create { bucket: String, why: String },
     /// The stream cannot be used by this program at all.
     #[error(
         "the stream KV_{bucket} is not a bucket that this program can use: {}; name another bucket",
@@ -68,7 +50,6 @@ pub enum NatsOpenError {
         "the record {subject:?} {why}; restore the bucket from a backup, or name another bucket"
     )]
     Meta {
-        /// The record's subject.
         subject: String,
         /// What is wrong with the record.
         why: String,
@@ -78,10 +59,7 @@ pub enum NatsOpenError {
         "a restore into the bucket {bucket:?} was cut off, or is under way: the bucket is \
          incomplete. Run the same `tenure restore --file FILE --raise-epoch` again, or delete it"
     )]
-    Restoring {
-        /// The bucket's name.
-        bucket: String,
-    },
+    Restoring { bucket: String },
     /// The store did not answer while it was opened.
     #[error("the store did not answer while it was opened: {why}; try again")]
     Interrupted { why: String },

@@ -30,7 +30,6 @@ pub(super) struct Subjects {
     pub stream: String,
     /// All of the bucket's subjects.
     pub all: String,
-    /// The store's own record.
     pub meta: String,
     /// The prefix of the subjects that applications may publish to.
     pub app: String,

@@ -74,15 +74,15 @@ async fn told_at_last(manager: &Manager) -> Vec<Key> {
 fn a_grant_in_doubt_is_followed_by_no_other() {
     let (_dir, inner) = inner();
     actix::System::new().block_on(async {
-        let doubtful = AtomicBool::new(true);
+        let unknown_next = AtomicBool::new(true);
         // The first write of `a` is made, and its answer is lost.
         let store = Meddled::writing(inner, move |inner, write| {
-            let doubt = write.key == key("a") && doubtful.swap(false, SeqCst);
+            let unknown = write.key == key("a") && unknown_next.swap(false, SeqCst);
             let written = inner.compare_and_set(write);
             Box::pin(async move {
                 let outcome = written.await;
                 let lost = || WriteOutcome::Unknown(StoreError::Unavailable("no answer".into()));
-                if doubt { lost() } else { outcome }
+                if unknown { lost() } else { outcome }
             })
         });
         let manager = open(store).await;

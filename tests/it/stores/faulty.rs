@@ -5,7 +5,7 @@
 //! and will not be written, `Unknown` may be written later.
 //!
 //! Does not guarantee: fresh reads where [`Faults::stale`] is above zero; that is a promise of stores
-//! which the settling of doubts must do without.
+//! which the settling of unknown outcomes must do without.
 //!
 //! Assumes: a tokio runtime. With [`Faulty::in_lockstep`] the store inside must finish its futures on
 //! a thread of its own; then a paused clock makes a run the same for the same seed.

@@ -8,7 +8,7 @@ use tenure::lease::{
 };
 
 use super::{
-    Bounds, Duo, NOW, OLDEST, Sin, TICK_MS,
+    Bounds, Duo, Flaw, NOW, OLDEST, TICK_MS,
     holder::{BEAT, FIRST, Holder, LEAVE, Rival, SECOND, Stage},
 };
 use crate::{
@@ -86,7 +86,7 @@ pub struct World {
     pub holder: Holder,
     pub rival: Rival,
     pub crashes: u8,
-    pub doubts: u8,
+    pub unknowns: u8,
     pub broken: Option<Broken>,
     pub event: Option<Event>,
 }
@@ -123,7 +123,7 @@ impl World {
             holder: Holder::default(),
             rival: Rival::default(),
             crashes: 0,
-            doubts: 0,
+            unknowns: 0,
             broken: None,
             event: None,
         };
@@ -168,14 +168,14 @@ impl World {
             out.push(Action::RivalAsks);
         }
         let seen_over = self.leases[SESSION].view(NOW).expires_in_ms == Some(0);
-        let observed = model.sin == Some(Sin::ObservedExpiry) && seen_over;
+        let observed = model.flaw == Some(Flaw::ObservedExpiry) && seen_over;
         if self.session_is_over() || observed {
             out.push(Action::Tell);
         }
         for which in [SESSION, KEY] {
             if self.flights[which].is_some() {
                 out.push(Action::Commit(which));
-                if self.doubts < bounds.doubts {
+                if self.unknowns < bounds.unknowns {
                     let fates = [Fate::Landed, Fate::LandsLate, Fate::Lost];
                     out.extend(fates.map(|fate| Action::LoseReply(which, fate)));
                 }
@@ -268,7 +268,7 @@ impl World {
     }
 
     fn lose_reply(&mut self, model: &Duo, which: usize, fate: Fate) {
-        self.doubts += 1;
+        self.unknowns += 1;
         let write = self.flights[which].take().expect("offered only then");
         match fate {
             Fate::Landed => drop(self.land(which, write)),
@@ -292,7 +292,7 @@ impl World {
                 let ask = ask.waiting_until(NOW + ms(3 * TICK_MS));
                 self.call(model, KEY, number, named(ask, number));
             }
-            Stage::Granted(proof, token) if model.sin == Some(Sin::GrantUnseen) => {
+            Stage::Granted(proof, token) if model.flaw == Some(Flaw::GrantUnseen) => {
                 self.tell_grant(proof, token);
                 self.holder.believe(NOW, 2 * TICK_MS);
             }

@@ -29,7 +29,7 @@ const OLDEST: Moment = Moment(NOW.0 - 2 * TICK_MS * 1_000_000);
 
 /// A broken variant of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sin {
+enum Flaw {
     /// R1: it counts its window from the reply.
     ClientCountsFromReply,
     /// R1: it goes on believing after it sent a release.
@@ -62,14 +62,14 @@ enum After {
 struct OneKey {
     after: After,
     context: NodeContext,
-    sin: Option<Sin>,
+    flaw: Option<Flaw>,
     bounds: Bounds,
 }
 
 impl OneKey {
-    fn new(mutant: Option<Mutant>, sin: Option<Sin>) -> Self {
+    fn new(mutant: Option<Mutant>, flaw: Option<Flaw>) -> Self {
         let bounds = Bounds { writes: 4, rounds: 1, attempts: [2, 1], given_up: 0, crashes: 1 };
-        Self { after: After::Nothing, context: context(mutant), sin, bounds }
+        Self { after: After::Nothing, context: context(mutant), flaw, bounds }
     }
 
     fn with(after: After, mutant: Option<Mutant>) -> Self {
@@ -191,13 +191,13 @@ fn broken_rules_of_the_core_are_found() {
 
 #[test]
 fn a_client_that_counts_from_the_reply_is_found() {
-    let found = failures(OneKey::new(None, Some(Sin::ClientCountsFromReply)));
+    let found = failures(OneKey::new(None, Some(Flaw::ClientCountsFromReply)));
     assert!(found.iter().any(|name| name.starts_with("I1")), "{found:?}");
 }
 
 #[test]
 fn a_client_whose_window_stays_open_after_its_release_is_found() {
-    let found = failures(OneKey::new(None, Some(Sin::WindowOpenAfterRelease)));
+    let found = failures(OneKey::new(None, Some(Flaw::WindowOpenAfterRelease)));
     assert!(found.iter().any(|name| name.starts_with("I1")), "{found:?}");
 }
 

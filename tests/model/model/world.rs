@@ -150,7 +150,7 @@ impl World {
     pub fn act(&mut self, model: &OneKey, action: &Action) {
         self.event = None;
         match *action {
-            Action::Send(me, kind) => self.clients[me].send(me, kind, model.sin),
+            Action::Send(me, kind) => self.clients[me].send(me, kind, model.flaw),
             Action::Arrive(me) => self.arrive(model, me),
             Action::Deliver(me) => {
                 if let Some(call) = self.clients[me].call.take()
@@ -188,7 +188,7 @@ impl World {
             client.given_up += 1;
         } else if client.attempts + 1 < model.bounds.attempts[me] {
             client.attempts += 1;
-            client.send(me, Kind::Acquire, model.sin);
+            client.send(me, Kind::Acquire, model.flaw);
         } else {
             self.finish_round(me, Kind::Acquire);
         }
@@ -237,7 +237,7 @@ impl World {
                 | Effect::Alarm(_)
                 | Effect::Inquire(_)
                 | Effect::InquireSession(_)
-                | Effect::Reorder(_) => {}
+                | Effect::Reissue(_) => {}
                 Effect::Fence(run) => self.ended.run(&run),
             }
         }
@@ -251,7 +251,7 @@ impl World {
             let Some(call) = client.call.as_mut().filter(|call| call.caller == caller) else {
                 continue;
             };
-            let told = Told::new(answer, call.sent, model.sin);
+            let told = Told::new(answer, call.sent, model.flaw);
             if call.at != At::Server {
                 self.broken = Some(Broken::AnsweredTwice);
             }

@@ -222,7 +222,7 @@ fn a_process_that_is_killed() {
 
 #[test]
 fn a_write_in_doubt() {
-    explore(DOUBT, &[Event::TakenOver, Event::Adopted, Event::Settled]);
+    explore(UNKNOWN, &[Event::TakenOver, Event::Adopted, Event::Settled]);
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn slow_readings_and_a_node_that_leaves() {
 #[test]
 fn slow_reads_of_the_key_and_a_write_in_doubt() {
     let events = [Event::StaleRead, Event::Settled, Event::TakenOver, Event::Adopted];
-    explore(SLOW_DOUBT, &events);
+    explore(SLOW_UNKNOWN, &events);
 }
 
 /// A node that goes on answering after it said that it leaves, as long as its last record lasts, is

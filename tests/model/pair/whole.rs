@@ -39,7 +39,7 @@ const STALE: Bounds =
     Bounds { crashes: 1, slow_reads: true, slow_scans: [false, true], scan_ticks: 1, ..ASLEEP };
 
 /// Writes whose outcome is unknown.
-const DOUBT: Bounds = Bounds { doubts: 1, slow_reads: true, ..ASLEEP };
+const UNKNOWN: Bounds = Bounds { unknowns: 1, slow_reads: true, ..ASLEEP };
 
 /// How many steps a debug build takes into the worlds that it has no time to visit as a whole.
 const STEPS: usize = 8;
@@ -109,7 +109,7 @@ fn a_session_a_fence_two_nodes_stale_reads_and_a_crash() {
 #[test]
 fn a_session_a_fence_and_a_write_in_doubt() {
     let events = [Event::SweptElsewhere, Event::StaleRead, Event::Settled];
-    explore(Bounds { writes: 2, ..DOUBT }, DOUBT, &events);
+    explore(Bounds { writes: 2, ..UNKNOWN }, UNKNOWN, &events);
 }
 
 #[test]

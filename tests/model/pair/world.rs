@@ -88,7 +88,7 @@ pub struct World {
     pub incarnations: u8,
     pub crashes: u8,
     pub drains: u8,
-    pub doubts: u8,
+    pub unknowns: u8,
     pub broken: Option<Broken>,
 }
 
@@ -156,7 +156,7 @@ impl World {
             incarnations: 2,
             crashes: 0,
             drains: 0,
-            doubts: 0,
+            unknowns: 0,
             broken: None,
         };
         world.renew(model, 0);
@@ -203,7 +203,7 @@ impl World {
                 self.step(model, at, which, Input::Settled(settled));
             }
             Action::LoseReply(at, which, fate) => {
-                self.doubts += 1;
+                self.unknowns += 1;
                 self.meet(model, at, which, fate);
                 self.step(model, at, which, Input::Settled(Settled::Unknown(broken())));
             }
@@ -326,7 +326,7 @@ impl World {
                 Effect::Inquire(node) => self.inquire(model, at, node),
                 Effect::Fence(run) => self.nodes[at].fencing = Some(run.token),
                 // What is to be found out about a session may be told at any time.
-                Effect::Alarm(_) | Effect::InquireSession(_) | Effect::Reorder(_) => {}
+                Effect::Alarm(_) | Effect::InquireSession(_) | Effect::Reissue(_) => {}
             }
         }
         if !model.bounds.slow_reads && !self.nodes[at].reads[which].is_empty() {

@@ -10,7 +10,7 @@ use tokio::{sync::oneshot, time::sleep};
 
 use super::{
     Server, State,
-    shape::{Kind, Sin, TAIL, happens, span},
+    shape::{Flaw, Kind, TAIL, happens, span},
     state::ProcessId,
 };
 use crate::history::{Event, Sight};
@@ -152,7 +152,7 @@ impl Server {
         }
         let history = state.shape.history;
         state.data.trim(Kind::Embedded, history);
-        let early = state.shape.sin == Sin::PublishesEarly;
+        let early = state.shape.flaw == Flaw::PublishesEarly;
         if let Some(view) = state.processes.values().next()
             && !news.is_empty()
             && !early
@@ -234,7 +234,7 @@ impl State {
         }
         let revision = self.data.next();
         known.insert(key.clone(), if job.forgets { Revision::ABSENT } else { revision });
-        if self.shape.sin == Sin::PublishesEarly {
+        if self.shape.flaw == Flaw::PublishesEarly {
             self.publish_early(&job.write, revision, job.at_ms);
         }
         self.disk.group.push((job, revision));

@@ -88,7 +88,7 @@ impl State {
             }
             *room -= 1;
         }
-        let deleted = self.data.is_deleted(self.shape.sin, &write.key);
+        let deleted = self.data.is_deleted(self.shape.flaw, &write.key);
         let revision = match (self.kind, write.expected) {
             _ if deleted => Revision(1),
             (Kind::DynamoDb, Revision::ABSENT) => Revision(high + 1),

@@ -1,4 +1,4 @@
-//! What one process knows of a store that several use: its feed, its cache, its doubts.
+//! What one process knows of a store that several use: its feed, its cache, its unknown outcomes.
 
 use std::{
     collections::{BTreeMap, VecDeque},

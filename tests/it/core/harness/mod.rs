@@ -54,7 +54,7 @@ pub struct Bench {
     /// Sessions that are to be asked about.
     pub inquired: Vec<Nonce>,
     /// Sessions whose present home is to order the end of what they kept anew.
-    pub reordered: Vec<Nonce>,
+    pub reissued: Vec<Nonce>,
     /// Everybody who asked, and is not answered yet, of the present shell.
     pub waiting: Vec<Who>,
     /// What subscribers were told.
@@ -123,7 +123,7 @@ impl Bench {
             alarms: Vec::new(),
             fences: Vec::new(),
             inquired: Vec::new(),
-            reordered: Vec::new(),
+            reissued: Vec::new(),
             waiting: Vec::new(),
             published: Vec::new(),
             faults: ShellFaults::default(),
@@ -170,7 +170,7 @@ impl Bench {
                 Effect::Read => self.reads += 1,
                 Effect::Inquire(_) => {}
                 Effect::InquireSession(session) => self.inquired.push(session),
-                Effect::Reorder(session) => self.reordered.push(session),
+                Effect::Reissue(session) => self.reissued.push(session),
                 Effect::Fence(run) => {
                     let due = self.oracle.fencing(&run);
                     self.judge(due);

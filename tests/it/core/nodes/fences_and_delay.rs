@@ -271,7 +271,7 @@ fn an_order_whose_author_died_is_carried_out_by_whoever_orders_it_anew() {
     world.run(20 * TTL_MS);
     assert!(world.is_terminal(A));
     assert_eq!(world.owner().as_deref(), Some("a"), "no node knows what covers the lease");
-    assert!(world.nodes[B].reordered.contains(&SESSION));
+    assert!(world.nodes[B].reissued.contains(&SESSION));
 
     let floor = world.clock(B) + ms(TTL_MS);
     ordered(&mut world, B, floor);

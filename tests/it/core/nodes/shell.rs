@@ -27,7 +27,7 @@ pub struct Node {
     pub reads: usize,
     pub inquiries: Vec<Nonce>,
     /// Sessions whose present home is to order the end of what they kept anew.
-    pub reordered: Vec<Nonce>,
+    pub reissued: Vec<Nonce>,
     /// Fences that its plugins run.
     pub fences: Vec<FenceRun>,
     /// Its lease was not told yet that the node could not promise for a while.
@@ -53,7 +53,7 @@ impl Node {
             flight: None,
             reads: 0,
             inquiries: Vec::new(),
-            reordered: Vec::new(),
+            reissued: Vec::new(),
             fences: Vec::new(),
             lapsed: false,
         }
@@ -297,7 +297,7 @@ impl World {
                     self.judge(due);
                     self.nodes[at].fences.push(run);
                 }
-                Effect::Reorder(session) => self.nodes[at].reordered.push(session),
+                Effect::Reissue(session) => self.nodes[at].reissued.push(session),
                 Effect::Alarm(_) | Effect::InquireSession(_) => {}
             }
         }

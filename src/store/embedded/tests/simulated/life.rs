@@ -152,7 +152,7 @@ impl Life {
         let degraded = matches!(self.store.health(), Health::Degraded(_));
         assert_eq!(
             degraded,
-            self.writer.failed.is_some() || self.store.shared.spares.trouble().is_some()
+            self.writer.failed.is_some() || self.store.shared.spares.fault().is_some()
         );
     }
 
