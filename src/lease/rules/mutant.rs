@@ -118,9 +118,9 @@ mutants! {
         /// §2: a reading of another clock is paired with a reading of this node's clock from before the record was
         /// asked for.
         RivalCountsFromBeforeItsRead,
-        /// R3: a node that finds another one dead writes its own instants into that node's record.
+        /// §3: a node that finds another one dead writes its own instants into that node's record.
         TombstoneWithAuthorsInstants,
-        /// R3: D of a dead home node is taken from an older copy of its record.
+        /// R4: D of a dead home node is taken from an older copy of its record.
         EndOfHomeFromOlderCopy,
         /// R6: the leases of a session are told of its end when its tombstone is sent, not when it is durable.
         SessionFreedBeforeTombstone,

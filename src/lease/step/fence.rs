@@ -73,7 +73,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// Runs no fence that is pending now, as if the actor that began it were still running it; for a mutant.
+    /// Runs no fence that is pending now, as if the actor that began it were still running it: what a broken rule does.
     pub(super) fn leave_fences_to_the_dead(&mut self) {
         let record = self.record.clone();
         let pending = record

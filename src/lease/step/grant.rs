@@ -144,7 +144,7 @@ impl<C: Caller> Lease<C> {
         self.end(End { reason, ..End::of(ChangeKind::Released) }, None, env, out);
     }
 
-    /// The answer leaves with the write; for a mutant.
+    /// Sends the answer with the write: what a broken rule does.
     fn reply_early(&mut self, mut flight: Flight<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Some(waiter) = flight.grantee.take() else { return };
         let token = Token::of(env.context.epoch, Revision(self.revision.0 + 1));
