@@ -80,6 +80,14 @@ impl Guard {
         }
     }
 
+    /// The same guard, with one rule broken on purpose.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn breaking(mut self, broken: Option<super::rules::Mutant>) -> Self {
+        self.rules = GuardRules::breaking(broken);
+        self
+    }
+
     #[must_use]
     pub fn state(&self) -> GuardState {
         self.state

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{interface::ScriptOutcome, machine::Guard};
+use super::interface::ScriptOutcome;
 use crate::lease::Moment;
 
 /// The rules as they apply: all of them, or all but the one that a test breaks.
@@ -15,17 +15,13 @@ pub(super) struct GuardRules {
     broken: Option<Mutant>,
 }
 
-impl Guard {
-    /// The same guard, with one rule broken on purpose.
-    #[cfg(any(test, feature = "testing"))]
-    #[must_use]
-    pub fn breaking(mut self, broken: Option<Mutant>) -> Self {
-        self.rules = GuardRules { broken };
-        self
-    }
-}
-
 impl GuardRules {
+    /// The rules, one of which is broken on purpose.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) const fn breaking(broken: Option<Mutant>) -> Self {
+        Self { broken }
+    }
+
     #[cfg(any(test, feature = "testing"))]
     fn breaks(self, mutant: Mutant) -> bool {
         self.broken == Some(mutant)
@@ -37,7 +33,7 @@ impl GuardRules {
         false
     }
 
-    /// The first step deactivates the service: nobody knows its state.
+    /// The first step deactivates the service: its state is unknown.
     pub(super) fn a_start_deactivates_first(self) -> bool {
         !self.breaks(Mutant::StartWithoutDeactivation)
     }

@@ -132,7 +132,7 @@ fn nobody_is_promised_an_end_that_is_in_doubt() {
 }
 
 #[test]
-fn a_doubtful_write_that_is_refused_the_second_time_may_still_have_been_written() {
+fn a_write_in_doubt_that_is_refused_the_second_time_may_still_have_been_written() {
     let (mut bench, a) = held_by("a");
     let b = bench.ask(acquire("b").waiting_until(until(60)));
     bench.pass(TTL_MS);
