@@ -519,7 +519,7 @@ pub(super) async fn raise_epoch(
             return Err(unavailable("a node started meanwhile"));
         }
         state.data.raise(identity, epoch);
-        server.suspect_gaps(state);
+        server.check_identity_everywhere(state);
         Ok(())
     };
     server.ask(process, Class::Write, work).await.map_err(Failure::into_error)?
