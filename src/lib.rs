@@ -25,7 +25,7 @@ pub mod plugin;
 #[cfg(feature = "server")]
 pub mod settings;
 
-/// The command line, for the binary.
+// The command line, for the binary.
 #[cfg(feature = "server")]
 #[doc(hidden)]
 pub mod cli;

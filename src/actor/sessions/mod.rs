@@ -1,4 +1,4 @@
-//! Sessions: what a node knows of them ([`known`], [`index`], [`handovers`]), and what it does for them: it runs their
+//! Sessions: what a node knows of them ([`known`], [`session_leases`], [`handovers`]), and what it does for them: it runs their
 //! checks, ends their leases after their end, finds the leases of adopted ones, revokes what was not handed over in
 //! time, and removes their records in the end.
 
