@@ -71,7 +71,7 @@ bench-all: ## every workload at full size: takes long, needs 3 GiB
 	$(LOAD) --echo --workload all --seconds 5
 
 bench-micro: ## criterion benches of the core and the actors
-	$(CARGO) bench
+	$(CARGO) bench --features internals
 
 crash: tools-nextest ## kill -9 under load, CYCLES times, and ten times as many simulated crashes; full and damaged disks (as root)
 	CYCLES=$(CYCLES) CRASHES=$${CRASHES:-$$(($(CYCLES) * 10))} ROT=$${ROT:-4000} CARGO="$(CARGO)" tests/it/crash/run

@@ -23,7 +23,7 @@ impl Caller for Nobody {
 
 struct World {
     key: Key,
-    terms: NodeContext,
+    context: NodeContext,
     now: Moment,
     nonce: u128,
     revision: u64,
@@ -31,7 +31,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let terms = NodeContext {
+        let context = NodeContext {
             node: Nonce(1),
             until: Moment::NEVER,
             resumed: Moment::ZERO,
@@ -45,7 +45,7 @@ impl World {
             rules: Rules::default(),
         };
         let key = Key::new("shard/17").expect("a key");
-        Self { key, terms, now: Moment(1 << 40), nonce: 1, revision: 0 }
+        Self { key, context, now: Moment(1 << 40), nonce: 1, revision: 0 }
     }
 
     fn env<T>(&mut self, body: impl FnOnce(&mut Env<'_>) -> T) -> T {
@@ -55,12 +55,12 @@ impl World {
             *nonce += 1;
             Nonce(*nonce)
         };
-        let Self { key, terms, now, .. } = self;
-        body(&mut Env { now: *now, wall_ms: 0, key, terms, nonces: &mut nonces })
+        let Self { key, context, now, .. } = self;
+        body(&mut Env { now: *now, wall_ms: 0, key, context, nonces: &mut nonces })
     }
 
     fn call(&mut self, lease: &mut Lease<Nobody>, request: Request) -> Vec<Effect<Nobody>> {
-        let call = Call { caller: Nobody, received: self.now, request, owner_unreachable: false };
+        let call = Call { caller: Nobody, received: self.now, request, home_unreachable: false };
         self.env(|env| lease.step(Input::Call(call), env))
     }
 
@@ -82,13 +82,13 @@ impl World {
             wait_until: None,
             grant_nonce,
             mark: None,
-            bond: None,
+            session_ref: None,
             spec: None,
             place: false,
         };
         black_box(self.call(lease, Request::Acquire(Box::new(acquire))));
         self.commit(lease);
-        self.terms.secret.lease_id(&self.key, grant_nonce)
+        self.context.secret.lease_id(&self.key, grant_nonce)
     }
 
     fn lease(&mut self) -> Lease<Nobody> {
@@ -129,7 +129,7 @@ fn codec(criterion: &mut Criterion) {
         wait_until: None,
         grant_nonce: Nonce(9),
         mark: None,
-        bond: None,
+        session_ref: None,
         spec: None,
         place: false,
     };
@@ -146,7 +146,7 @@ fn codec(criterion: &mut Criterion) {
     criterion.bench_function("decode a record", |bench| {
         bench.iter(|| Record::decode(black_box(&bytes)));
     });
-    let (secret, key) = (&world.terms.secret, &world.key);
+    let (secret, key) = (&world.context.secret, &world.key);
     criterion.bench_function("derive a lease id", |bench| {
         bench.iter(|| secret.lease_id(black_box(key), Nonce(4)));
     });

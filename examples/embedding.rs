@@ -11,9 +11,8 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Parser;
 use tenure::{
-    actor::Heard,
-    lease::{Grant, Heartbeat, Key, Order, Owner, Release},
-    manager::{AcquireAny, AcquireError, Candidates, Count, Manager, Tenure},
+    lease::{CandidateOrder, Grant, Heartbeat, Key, Owner, Release},
+    manager::{AcquireAny, AcquireError, BusEvent, Candidates, Count, Manager, Tenure},
     settings::Settings,
 };
 use tokio::sync::oneshot;
@@ -43,7 +42,7 @@ async fn work(
     for _ in 0..rounds {
         let any = AcquireAny {
             candidates: Candidates::Keys(jobs.to_vec()),
-            order: Order::Random,
+            order: CandidateOrder::Random,
             count: Count::UpTo(1),
             ..AcquireAny::new(owner.clone(), TTL_MS)
         };
@@ -73,8 +72,8 @@ async fn leave(manager: &Manager, mine: Vec<(Key, Grant)>) {
     }
 }
 
-fn tell(heard: &Heard) {
-    let Heard::Change(published) = heard else { return };
+fn tell(heard: &BusEvent) {
+    let BusEvent::Change(published) = heard else { return };
     let (key, change) = (&published.committed.key, &published.committed.change);
     let kind = change.kind.as_str();
     let owner = change.owner.as_ref().map_or("", Owner::as_str);

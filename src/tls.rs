@@ -45,12 +45,7 @@ pub enum TlsError {
     System(String),
     /// A file cannot be used.
     #[error("{path} cannot be used as a file of authorities' certificates: {why}", path = .path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
+    File { path: PathBuf, why: String },
 }
 
 /// A configuration for servers that these authorities verify.

@@ -35,7 +35,6 @@ pub struct Coordinator {
     pub sessions: Arc<Sessions>,
     /// What this node does for sessions.
     pub session_service: Arc<SessionService>,
-    /// The fence plugins.
     pub plugins: Plugins,
     /// Publishes changes to subscribers.
     pub bus: Bus,
@@ -97,14 +96,14 @@ impl Coordinator {
     pub fn set_policies(&self, policies: Arc<Policies>) {
         self.put_policies(policies);
         self.registry.tell_all(|| Mail::Nudge);
-        self.pools.doubt();
+        self.pools.missed_changes();
     }
 
     /// A digest of the policies and of the names of the plugins. Nodes of one version compare it.
-    pub(super) fn rules_digest(&self) -> u64 {
+    pub(super) fn policies_digest(&self) -> u64 {
         let mut plugins = self.plugins.names();
         plugins.sort_unstable();
-        digest(format!("{:?} {plugins:?}", self.terms().policies).as_bytes())
+        digest(format!("{:?} {plugins:?}", self.node_context().policies).as_bytes())
     }
 
     /// The coordinator accepts no more work: actors that end from now on are not replaced.

@@ -45,19 +45,19 @@ pub use environment::{
 #[cfg(any(test, feature = "testing"))]
 pub use environment::{Promise, Witnessed};
 pub(crate) use lease::lease_actors;
-pub use mail::{AnyHeard, AnyWait, Mail, Place, Reply, Vacated};
+pub use mail::{AnyReceiver, AnyWait, Mail, Place, Reply, Vacated};
 pub use plugins::{FenceOutcome, NamedPlugin, PluginLimits, Plugins, Report};
 pub use pools::{Joined, MemberView, PoolView, Pools, Reservation, Share};
 pub use runtime::{
     arbiters::{Arbiters, claim_this_thread},
     ask::{Asked, Unanswered},
-    bus::{Bus, Heard, Published, Subscriber, TooManySubscribers},
+    bus::{Bus, BusEvent, Published, Subscriber, TooManySubscribers},
     registry::{Registry, Unreachable},
     watch,
 };
 pub use sessions::{Handovers, Session, SessionService, Sessions};
 pub(crate) use sessions::{
-    ask_handover, ask_to_drain, read_bonds, revoke, start as start_sessions,
+    ask_handover, ask_to_drain, read_session_leases, revoke, start as start_sessions,
 };
 pub use supervision::{Stop, Supervisor, SupervisorAddr};
 pub(crate) use supervision::{awaken, inherit};

@@ -76,8 +76,8 @@ fn one() -> Count {
 }
 
 fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Count, D::Error> {
-    struct Said;
-    impl Visitor<'_> for Said {
+    struct CountOrFair;
+    impl Visitor<'_> for CountOrFair {
         type Value = Count;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,7 +93,7 @@ fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Count, D::Error> {
             fair.ok_or_else(|| E::invalid_value(Unexpected::Str(word), &self))
         }
     }
-    from.deserialize_any(Said)
+    from.deserialize_any(CountOrFair)
 }
 
 fn count_schema() -> utoipa::openapi::schema::Schema {

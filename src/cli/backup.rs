@@ -109,7 +109,7 @@ impl BackupArgs {
 /// Adds what to do if the store is in use.
 pub(super) fn say_locked(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref() {
-        Some(embedded::OpenError::Locked { .. }) => error.context(
+        Some(embedded::EmbeddedOpenError::Locked { .. }) => error.context(
             "stop the coordinator first: while it runs, only it can use its embedded store",
         ),
         _ => error,

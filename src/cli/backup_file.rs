@@ -28,7 +28,6 @@ const MAX_LINE_BYTES: u64 = 1 << 20;
 #[serde(deny_unknown_fields)]
 pub(super) struct Header {
     tenure_backup: u32,
-    /// The kind of the store.
     pub(super) kind: String,
     /// The store's identity.
     pub(super) identity: String,
@@ -36,7 +35,6 @@ pub(super) struct Header {
     pub(super) epoch: u16,
     /// When the store was created, in milliseconds since 1970.
     pub(super) created_ms: u64,
-    /// When the backup started.
     pub(super) written_at: String,
     secret: HexSecret,
 }
@@ -205,13 +203,11 @@ pub(super) struct Backup {
     file: File,
     /// The first line.
     pub(super) header: Header,
-    /// The number of keys.
     pub(super) keys: u64,
     /// The highest epoch of the store, and of any token or record in the backup.
     pub(super) epoch: Epoch,
 }
 
-/// A key and its record.
 pub(super) type Item = (Key, Arc<Record>);
 
 impl Backup {

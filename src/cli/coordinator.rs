@@ -30,7 +30,6 @@ const BACKLOG: i32 = 1024;
 /// The longest silence on an event stream. A comment is sent before it ends.
 const MAX_SILENCE: Duration = Duration::from_secs(5);
 
-/// A running coordinator.
 pub(crate) struct Coordinator {
     /// The address on which it listens.
     pub(crate) bound: SocketAddr,

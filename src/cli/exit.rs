@@ -8,7 +8,6 @@ use crate::{client::ClientError, settings::Faults};
 /// the same. Most come from `sysexits.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Success.
     Done,
     /// A failure without a code of its own.
     Other,
@@ -26,7 +25,6 @@ pub enum Exit {
     TryAgain,
     /// The caller may not do this.
     Forbidden,
-    /// The configuration has faults.
     Config,
 }
 
@@ -45,7 +43,6 @@ impl Exit {
         Self::Config,
     ];
 
-    /// The number.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
@@ -97,13 +94,11 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The server refused the call, or cannot be reached.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The configuration has faults.
     #[error("the configuration has faults:\n{0}")]
     Config(#[from] Faults),
     /// The request makes no sense.

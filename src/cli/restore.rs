@@ -21,7 +21,7 @@ use crate::{
     lease::{Epoch, Key, Revision},
     manager::engine::{self, OpenStore, Surroundings, how_to_empty, place},
     settings::Settings,
-    store::{Fresh, LeaseStore, Outcome, Pages, Range, SharedStore, Write},
+    store::{Fresh, LeaseStore, Pages, Range, SharedStore, Write, WriteOutcome},
 };
 
 /// Number of keys that are written concurrently.
@@ -232,15 +232,15 @@ async fn fill(
 
 /// The last step: removes the mark. From now on the store has all keys.
 async fn end(shared: &dyn SharedStore) -> anyhow::Result<()> {
-    let mut trouble = None;
+    let mut failure = None;
     for attempt in 0..ATTEMPTS {
         tokio::time::sleep(PAUSE * attempt).await;
         match shared.end_restore().await {
             Ok(()) => return Ok(()),
-            Err(why) => trouble = Some(why),
+            Err(why) => failure = Some(why),
         }
     }
-    let why = trouble.map_or_else(String::new, |why| why.to_string());
+    let why = failure.map_or_else(String::new, |why| why.to_string());
     anyhow::bail!("all keys are written, but the mark of the restore cannot be removed: {why}")
 }
 
@@ -266,22 +266,22 @@ async fn remove_all(store: &dyn LeaseStore) -> anyhow::Result<()> {
 }
 
 async fn remove(store: &dyn LeaseStore, key: &Key, revision: Revision) -> anyhow::Result<()> {
-    let mut trouble = None;
+    let mut failure = None;
     for attempt in 0..ATTEMPTS {
         tokio::time::sleep(PAUSE * attempt).await;
         match store.forget(key, revision).await {
             Ok(true) => return Ok(()),
             Ok(false) => anyhow::bail!("another process writes {:?}", key.as_str()),
-            Err(why) => trouble = Some(why),
+            Err(why) => failure = Some(why),
         }
     }
-    let why = trouble.map_or_else(String::new, |why| why.to_string());
+    let why = failure.map_or_else(String::new, |why| why.to_string());
     anyhow::bail!("{:?}, which a cut-off restore wrote, cannot be removed: {why}", key.as_str())
 }
 
 /// Writes one key's record. An unknown outcome is resolved by the next try.
 async fn put(store: &dyn LeaseStore, (key, record): Item) -> anyhow::Result<()> {
-    let mut trouble = None;
+    let mut failure = None;
     for attempt in 0..ATTEMPTS {
         tokio::time::sleep(PAUSE * attempt).await;
         let write = Write {
@@ -290,17 +290,17 @@ async fn put(store: &dyn LeaseStore, (key, record): Item) -> anyhow::Result<()> 
             record: record.clone(),
             changes: Vec::new(),
         };
-        trouble = match store.compare_and_set(write).await {
-            Outcome::Committed(_) => return Ok(()),
-            Outcome::Conflict(Some(found)) => match found.record {
+        failure = match store.compare_and_set(write).await {
+            WriteOutcome::Committed(_) => return Ok(()),
+            WriteOutcome::Conflict(Some(found)) => match found.record {
                 // An earlier try, whose outcome was unknown, wrote it.
                 Ok(there) if there.nonce == record.nonce => return Ok(()),
                 _ => anyhow::bail!("another process wrote {:?} meanwhile", key.as_str()),
             },
-            Outcome::Conflict(None) => None,
-            Outcome::Refused(why) | Outcome::Unknown(why) => Some(why),
+            WriteOutcome::Conflict(None) => None,
+            WriteOutcome::Refused(why) | WriteOutcome::Unknown(why) => Some(why),
         };
     }
-    let why = trouble.map_or_else(|| "a conflict without a record".into(), |why| why.to_string());
+    let why = failure.map_or_else(|| "a conflict without a record".into(), |why| why.to_string());
     anyhow::bail!("{:?} cannot be written: {why}", key.as_str())
 }

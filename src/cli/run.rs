@@ -10,7 +10,7 @@ use crate::{
     worker::{
         fits,
         guardian::RunError,
-        run::{Outcome, Run, RunFailure},
+        run::{Run, RunFailure, RunOutcome},
         usual_grace,
     },
 };
@@ -67,9 +67,9 @@ impl RunArgs {
             command: self.command,
         };
         match run.run(talk).await {
-            Ok(Outcome::Ended(exit)) => Ok(exit.number().into()),
-            Ok(Outcome::Lost(_)) => Ok(Exit::Lost.into()),
-            Ok(Outcome::Signalled(signal)) => Ok(signalled(signal.as_raw())),
+            Ok(RunOutcome::Ended(exit)) => Ok(exit.number().into()),
+            Ok(RunOutcome::Lost(_)) => Ok(Exit::Lost.into()),
+            Ok(RunOutcome::Signalled(signal)) => Ok(signalled(signal.as_raw())),
             Err(RunFailure::Client(error)) => Err(error.into()),
             Err(RunFailure::Start(RunError::TooLate)) => {
                 talk("the lease was about to end before the program could be started");

@@ -13,7 +13,6 @@ use crate::{
     worker::company,
 };
 
-/// Runs the server.
 pub(super) fn run(args: &SettingsArgs) -> Result<Exit, Failure> {
     let loaded = args.load()?;
     loaded.check_files()?;

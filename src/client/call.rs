@@ -63,7 +63,6 @@ impl Call {
         Self { timeout, ..self }
     }
 
-    /// The URL at a server.
     pub(super) fn url(&self, base: &Url) -> Url {
         let mut url = base.clone();
         if let Ok(mut segments) = url.path_segments_mut() {

@@ -18,9 +18,8 @@ const SLICE: Duration = Duration::from_secs(1);
 /// The shortest pause after a failed attempt.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 
-/// The outcome of one attempt.
 #[derive(Clone, Debug)]
-pub(super) enum Outcome {
+pub(super) enum KeepOutcome {
     /// It goes on. The next heartbeat is wanted after this long at the latest, if there is a limit.
     Alive(Option<Duration>),
     /// It is over.
@@ -29,7 +28,7 @@ pub(super) enum Outcome {
     Failed(Option<Duration>),
 }
 
-impl Outcome {
+impl KeepOutcome {
     /// The outcome of a failed heartbeat. The problem with the code `lost` says that it is over.
     pub(super) fn of_failure(error: &ClientError, lost: Code) -> Self {
         match error.problem() {
@@ -44,17 +43,15 @@ impl Outcome {
 
 /// Something that a heartbeat keeps.
 pub(super) trait Kept: Sync {
-    /// Its guarantee.
     fn guarantee(&self) -> &Guarantee;
 
     /// Sends one heartbeat to one server, and takes no longer than `patience`. If it is alive, this also renews the
     /// guarantee.
-    fn beat(&self, sent: Sent, patience: Duration) -> impl Future<Output = Outcome> + Send;
+    fn beat(&self, sent: Sent, patience: Duration) -> impl Future<Output = KeepOutcome> + Send;
 
     /// Called when a renewal is overdue.
     fn overdue(&self);
 
-    /// Called when it is over.
     fn over(&self, loss: Loss);
 }
 
@@ -115,18 +112,18 @@ pub(super) async fn keep(kept: &impl Kept, ttl: Duration, mut chance: Chance) {
         let patience = pace.patience(until.since(sent.at));
         let outcome = tokio::select! {
             biased;
-            loss = guarantee.lost() => Outcome::Lost(loss),
+            loss = guarantee.lost() => KeepOutcome::Lost(loss),
             outcome = kept.beat(sent, patience) => outcome,
         };
         match outcome {
-            Outcome::Alive(soon) => {
+            KeepOutcome::Alive(soon) => {
                 due = pace.due(guarantee.deadline().until, &mut chance);
                 due = soon.map_or(due, |soon| due.min(clock.now() + soon));
             }
-            Outcome::Lost(loss) => {
+            KeepOutcome::Lost(loss) => {
                 guarantee.lose(loss);
             }
-            Outcome::Failed(asked) => {
+            KeepOutcome::Failed(asked) => {
                 let left = until.since(clock.now());
                 due = clock.now() + pace.pause(asked, left, &mut chance);
             }

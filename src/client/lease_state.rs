@@ -12,7 +12,7 @@ use super::{
     error::ClientError,
     guarantee::{Guarantee, Loss, Sent},
     handle::Client,
-    keep::{Kept, Outcome},
+    keep::{KeepOutcome, Kept},
     servers::server_url,
 };
 use crate::api::{Code, HeartbeatBody, ReleaseBody};
@@ -111,9 +111,9 @@ impl LeaseState {
         let call = self.heartbeat_call().timeout(self.ttl / 6);
         let asked = self.client.ask_around::<Alive>(&call, self.home.as_ref()).await;
         let refused = asked.err()?;
-        match Outcome::of_failure(&refused, Code::LeaseLost) {
-            Outcome::Lost(loss) => Some(loss),
-            Outcome::Alive(_) | Outcome::Failed(_) => None,
+        match KeepOutcome::of_failure(&refused, Code::LeaseLost) {
+            KeepOutcome::Lost(loss) => Some(loss),
+            KeepOutcome::Alive(_) | KeepOutcome::Failed(_) => None,
         }
     }
 }
@@ -123,7 +123,7 @@ impl Kept for LeaseState {
         &self.guarantee
     }
 
-    async fn beat(&self, sent: Sent, patience: Duration) -> Outcome {
+    async fn beat(&self, sent: Sent, patience: Duration) -> KeepOutcome {
         let call = self.heartbeat_call();
         match self.client.ask_next::<Alive>(&call, self.home.as_ref(), &self.turn, patience).await {
             Ok(alive) => {
@@ -131,9 +131,9 @@ impl Kept for LeaseState {
                 for notice in &alive.notices {
                     self.notice(notice, sent);
                 }
-                Outcome::Alive(None)
+                KeepOutcome::Alive(None)
             }
-            Err(error) => Outcome::of_failure(&error, Code::LeaseLost),
+            Err(error) => KeepOutcome::of_failure(&error, Code::LeaseLost),
         }
     }
 

@@ -17,7 +17,6 @@ pub(super) struct Servers {
     current: AtomicUsize,
 }
 
-/// A server to ask.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) url: Url,
@@ -80,7 +79,6 @@ impl Display for Servers {
     }
 }
 
-/// The URL of a server.
 pub(super) fn server_url(text: &str) -> Result<Url, ClientError> {
     let bad =
         |why: &dyn Display| ClientError::Address { url: text.to_owned(), problem: why.to_string() };

@@ -22,7 +22,7 @@ use super::{
     guarantee::{Guarantee, Loss, Sent},
     handle::Client,
     hold::Hold,
-    keep::{Kept, Outcome},
+    keep::{KeepOutcome, Kept},
     lease_state::LeaseState,
     servers::server_url,
     settle::Granted,
@@ -365,7 +365,7 @@ impl Kept for SessionState {
         &self.guarantee
     }
 
-    async fn beat(&self, sent: Sent, patience: Duration) -> Outcome {
+    async fn beat(&self, sent: Sent, patience: Duration) -> KeepOutcome {
         let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let body = BeatBody { progress };
         let call = Call::post("sessions", json!(body)).segment(&self.id).segment("heartbeat");
@@ -373,11 +373,11 @@ impl Kept for SessionState {
         match asked.await {
             Ok::<SessionAlive, _>(alive) => {
                 if !self.guarantee.renew(sent, alive.valid_for_ms) {
-                    return Outcome::Alive(None);
+                    return KeepOutcome::Alive(None);
                 }
-                Outcome::Alive(self.heard(&alive, sent))
+                KeepOutcome::Alive(self.heard(&alive, sent))
             }
-            Err(error) => Outcome::of_failure(&error, Code::SessionLost),
+            Err(error) => KeepOutcome::of_failure(&error, Code::SessionLost),
         }
     }
 

@@ -11,7 +11,7 @@ use std::{
 use super::{
     Loss,
     guarantee::{Guarantee, Sent},
-    keep::{Kept, Outcome, Pace, keep},
+    keep::{KeepOutcome, Kept, Pace, keep},
 };
 use crate::{
     clock::{Chance, Clock, ManualClock, VirtualClock},
@@ -156,7 +156,7 @@ impl Kept for Fake {
         &self.guarantee
     }
 
-    async fn beat(&self, sent: Sent, patience: Duration) -> Outcome {
+    async fn beat(&self, sent: Sent, patience: Duration) -> KeepOutcome {
         self.beats.fetch_add(1, Ordering::Relaxed);
         let millis = u64::try_from(patience.as_millis()).unwrap();
         self.longest_patience.fetch_max(millis, Ordering::Relaxed);
@@ -164,14 +164,14 @@ impl Kept for Fake {
             if self.asks.is_none() {
                 tokio::time::sleep(patience).await;
             }
-            return Outcome::Failed(self.asks);
+            return KeepOutcome::Failed(self.asks);
         }
         tokio::time::sleep(self.takes.min(patience)).await;
         if self.takes > patience {
-            return Outcome::Failed(None);
+            return KeepOutcome::Failed(None);
         }
         self.guarantee.renew(sent, VALID_MS);
-        Outcome::Alive(None)
+        KeepOutcome::Alive(None)
     }
 
     fn overdue(&self) {

@@ -9,7 +9,6 @@ pub(super) mod splitmix64 {
     /// The increment of the state: 2^64 divided by the golden ratio, odd.
     pub(in crate::clock) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-    /// The output for this state.
     pub(in crate::clock) fn mix(state: u64) -> u64 {
         let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

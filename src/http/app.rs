@@ -11,7 +11,6 @@ use crate::{lease::Nonce, manager::Manager, store::LeaseStore, telemetry::Record
 
 /// The state that the handlers share.
 pub struct App {
-    /// The coordinator.
     pub manager: Arc<Manager>,
     /// Forwards requests to other nodes.
     pub forwarder: Forwarder,
@@ -21,7 +20,6 @@ pub struct App {
     pub before_scrape: Box<dyn Fn() + Send + Sync>,
     /// The origin that answers and events name.
     pub source: Arc<Source>,
-    /// The kind of store.
     pub store_kind: &'static str,
     /// An event stream sends a comment after it was silent for this long.
     pub keep_alive: Duration,

@@ -22,7 +22,6 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .route("/v1/testing/handover", web::post().to(super::testing::ask_handover));
 }
 
-/// The resources with one method.
 fn resources(config: &mut web::ServiceConfig) {
     macro_rules! resources {
         (@more $resource:expr, get $handler:path) => {

@@ -38,7 +38,6 @@ pub const CONNECTION_LINES: ConnectionLines =
 /// How long a client may take to send the head of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The options of the server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// The number of worker threads: as many as there are arbiters.
@@ -53,7 +52,6 @@ pub struct ServerOptions {
     pub shutdown_timeout: Duration,
 }
 
-/// A running server.
 pub struct Server {
     running: Running,
 }

@@ -26,6 +26,8 @@
 //! Assumes: every [`Moment`] comes from one suspend-aware monotonic clock. A nonce is never used twice. Effects are
 //! performed in the order in which they are returned.
 
+// What only a shell needs, which no user of the library writes, is not documented item by item.
+#[allow(missing_docs)]
 mod cluster;
 mod message;
 mod policy;
@@ -33,7 +35,9 @@ mod pool;
 mod primitives;
 mod records;
 mod rules;
+#[allow(missing_docs)]
 mod session;
+#[allow(missing_docs)]
 mod step;
 
 pub use cluster::{Findings, Membership, Peer, Peers, Renewal, is_loopback};
@@ -46,17 +50,17 @@ pub use policy::{
     DEFAULT_HANDOVER_MS, DEFAULT_POOL, FencePlan, FenceWhen, MAX_LOCK_DELAY_MS, OnFenceFailure,
     Policies, Policy, TtlBounds,
 };
-pub use pool::{Order, arrange, balance};
+pub use pool::{CandidateOrder, arrange, balance};
 pub use primitives::{
     CLIENT_DRIFT, ClusterSecret, Drift, Epoch, InvalidName, Key, LeaseId, MAX_KEY_BYTES,
     MAX_OWNER_BYTES, Moment, NODE_DRIFT, Nonce, NotALeaseId, Owner, Revision, Token,
 };
 pub use records::{
-    Aftermath, Behavior, Bond, Change, ChangeKind, Check, CheckKind, CodecError, Ended, Fence,
-    Handover, MAX_CHECKS, MAX_LATE_FENCES, MAX_NODE_TTL_MS, MAX_REQUEST_MARKS, NodeRecord,
-    NodeState, NotASessionId, Offer, Record, RequestMark, Revocation, SessionId, SessionSpec,
-    State, Tenure, digest_of,
+    Behavior, Change, ChangeKind, Check, CheckKind, CodecError, Ended, Fence, FencesAndDelay,
+    Handover, KeyState, MAX_CHECKS, MAX_LATE_FENCES, MAX_NODE_TTL_MS, MAX_REQUEST_MARKS,
+    NodeRecord, NodeState, NotASessionId, Offer, Record, RequestMark, Revocation, SessionId,
+    SessionRef, SessionSpec, Tenure, digest_of,
 };
 pub use rules::{Inherited, Mutant, Rules, valid_for};
-pub use session::{Cleanup, CleanupEffect, Holdings, Inquiry, Kept, KeptEffect, Repeats, Survey};
+pub use session::{Cleanup, CleanupEffect, Holdings, Indexing, Inquiry, Kept, KeptEffect, Repeats};
 pub use step::{Env, Lease, MAX_PIN_BYTES, MAX_PINS, NodeContext};

@@ -9,7 +9,8 @@ use super::{
 use crate::{
     actor::Asked,
     lease::{
-        Acquire, Answer, Bond, ChangeKind, Grant, Key, Moment, Owner, Refusal, Request, SessionId,
+        Acquire, Answer, ChangeKind, Grant, Key, Moment, Owner, Refusal, Request, SessionId,
+        SessionRef,
     },
     telemetry::AcquireOutcome,
 };
@@ -81,13 +82,13 @@ impl Manager {
         id: SessionId,
         asked: Asked,
     ) -> Result<Grant, AcquireError> {
-        let (bond, ttl_ms) = self.bond(id, asked).await?;
+        let (session_ref, ttl_ms) = self.session_ref(id, asked).await?;
         let mut unheard = tokio::select! {
             biased;
-            unheard = self.acquire_kept(one, ttl_ms, Some(bond), asked) => unheard?,
+            unheard = self.acquire_kept(one, ttl_ms, Some(session_ref), asked) => unheard?,
             error = self.session_ends(id) => return Err(error.into()),
         };
-        if let Some(told) = self.world.protocol.a_grant_is_told_without_a_heartbeat(ttl_ms) {
+        if let Some(told) = self.coordinator.protocol.a_grant_is_told_without_a_heartbeat(ttl_ms) {
             unheard.grant.valid_for_ms = told;
             return Ok(unheard.heard().1);
         }
@@ -103,7 +104,7 @@ impl Manager {
             }
             Err(error) => {
                 // The session's leases may have been searched for before this grant landed.
-                self.world.sessions.inquire(id.digest, [one.key.clone()]);
+                self.coordinator.sessions.inquire(id.digest, [one.key.clone()]);
                 Err(error.into())
             }
         }
@@ -114,15 +115,15 @@ impl Manager {
         &self,
         one: &AcquireOne,
         ttl_ms: u64,
-        bond: Option<Bond>,
+        session_ref: Option<SessionRef>,
         asked: Asked,
     ) -> Result<Unheard, AcquireError> {
         let granted = self.counted(&one.key, asked, async {
             let acquire = self.checked(one, asked.received)?;
-            self.own(&one.key, Acquire { ttl_ms, bond, ..acquire }, asked).await
+            self.own(&one.key, Acquire { ttl_ms, session_ref, ..acquire }, asked).await
         });
         let granted = granted.await.map_err(|error| error.blaming(one.value.as_deref()))?;
-        Ok(Unheard::new(&self.world, one.key.clone(), granted, one.mark.is_some()))
+        Ok(Unheard::new(&self.coordinator, one.key.clone(), granted, one.mark.is_some()))
     }
 
     /// R9: takes a place in this node's queue for a caller whose session has another home node, where the key is then
@@ -163,9 +164,9 @@ impl Manager {
             reclaim: false,
             allow_stale: false,
             wait_until: None,
-            grant_nonce: self.world.entropy.nonce(),
+            grant_nonce: self.coordinator.entropy.nonce(),
             mark: None,
-            bond: None,
+            session_ref: None,
             spec: None,
             place: false,
         }
@@ -188,7 +189,7 @@ impl Manager {
             Err(_) => AcquireOutcome::Error,
         };
         let took = self.now().since(asked.received);
-        self.world.rules().of(key.as_str()).1.acquired(outcome, took);
+        self.coordinator.policy_table().of(key.as_str()).1.acquired(outcome, took);
         result
     }
 
@@ -220,7 +221,7 @@ impl Manager {
             return answer.await;
         }
         let _place = self.places(1)?;
-        let pools = vec![self.world.metrics_of(key.as_str())];
+        let pools = vec![self.coordinator.metrics_of(key.as_str())];
         self.unless_draining(pools, answer).await
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     actor,
     clock::HashSet,
     lease::{
-        Answer, Key, MAX_KEY_BYTES, MAX_PIN_BYTES, Owner, Request, Revoke, State, Tenure, View,
+        Answer, Key, KeyState, MAX_KEY_BYTES, MAX_PIN_BYTES, Owner, Request, Revoke, Tenure, View,
     },
     store::{Found, Pages},
 };
@@ -44,7 +44,8 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<u64, AdminError> {
         check_text("reason", &revoke.reason, MAX_REASON_BYTES)?;
-        let answer = actor::revoke(&self.world.session_service, key, revoke, asked.into()).await;
+        let answer =
+            actor::revoke(&self.coordinator.session_service, key, revoke, asked.into()).await;
         match self.answered(answer)? {
             Answer::Revoked(ends_in_ms) => Ok(ends_in_ms),
             Answer::NotHeld(view) => Err(AdminError::NotHeld(view)),
@@ -89,7 +90,7 @@ impl Manager {
         }
         let asked = asked.into();
         let mut done = ForgottenKeys::default();
-        let mut pages = Pages::of(&*self.world.store, prefix, PAGE).after(after);
+        let mut pages = Pages::of(&*self.coordinator.store, prefix, PAGE).after(after);
         for _ in 0..FORGET_PAGES {
             let page = pages.next().await.map_err(CallError::Store)?;
             let Some(page) = page else { return Ok(done) };
@@ -113,10 +114,10 @@ impl Manager {
         asked: Asked,
     ) -> Result<bool, AdminError> {
         let Ok(record) = found.record.as_ref() else { return Ok(false) };
-        if self.world.forgotten.has(&key, record.seq) {
+        if self.coordinator.forgotten.has(&key, record.seq) {
             return Ok(true);
         }
-        if record.state != State::Free {
+        if record.state != KeyState::Free {
             return Ok(false);
         }
         match self.ask(key.as_str(), asked, || Request::Forget(reason.into(), actor.into())).await?
@@ -125,10 +126,10 @@ impl Manager {
             Answer::NotForgotten(_) => return Ok(false),
             other => return Err(CallError::of("forget", other).into()),
         }
-        let found = self.world.store.read(&key).await.map_err(CallError::Store)?;
+        let found = self.coordinator.store.read(&key).await.map_err(CallError::Store)?;
         let record = found.and_then(|found| found.record.ok());
-        if let Some(record) = record.filter(|record| record.state == State::Free) {
-            self.world.forgotten.add(&key, record.seq, self.now());
+        if let Some(record) = record.filter(|record| record.state == KeyState::Free) {
+            self.coordinator.forgotten.add(&key, record.seq, self.now());
         }
         Ok(true)
     }
@@ -208,13 +209,14 @@ impl Manager {
                 break;
             }
         }
-        let mut pages = Pages::of(&*self.world.store, "", PAGE);
+        let mut pages = Pages::of(&*self.coordinator.store, "", PAGE);
         while let Some(page) = pages.next().await.map_err(CallError::Store)? {
             for (key, found) in &page {
                 let tenure = found.record.as_ref().ok().and_then(|record| record.tenure.as_ref());
                 let fits = |tenure: &&Tenure| {
-                    let bond = tenure.bond.as_ref();
-                    tenure.owner == *owner && bond.is_none_or(|b| !sessions.contains(&b.session))
+                    let session_ref = tenure.session_ref.as_ref();
+                    tenure.owner == *owner
+                        && session_ref.is_none_or(|b| !sessions.contains(&b.session))
                 };
                 if tenure.filter(fits).is_some() && !members.contains(key) {
                     self.drain_lease(key, owner, actor, asked, &mut drained).await?;
@@ -226,7 +228,7 @@ impl Manager {
 
     fn is_balanced(&self, session: &SessionView) -> bool {
         let pool = session.spec.pool.as_deref();
-        pool.is_some_and(|pool| self.world.terms().policies.balances(pool))
+        pool.is_some_and(|pool| self.coordinator.node_context().policies.balances(pool))
     }
 
     /// Asks a member of a pool to hand over all its leases. Returns whether this node could.
@@ -281,7 +283,7 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<(), AdminError> {
         check_text("reason", reason, MAX_REASON_BYTES)?;
-        let service = &self.world.session_service;
+        let service = &self.coordinator.session_service;
         let answer = actor::ask_handover(service, key, reason, actor, asked.into()).await;
         match self.answered(answer)? {
             Answer::Done(_) => Ok(()),

@@ -15,7 +15,7 @@ impl Manager {
         asked: Asked,
         make: impl Fn() -> Request,
     ) -> Result<Answer, CallError> {
-        self.answered(self.world.registry.ask(key, asked, make).await)
+        self.answered(self.coordinator.registry.ask(key, asked, make).await)
     }
 
     /// What an actor answered, unless another node must be asked.

@@ -1,6 +1,6 @@
 //! How many of several keys were in which state when they were tried.
 
-use crate::lease::{Refusal, State, View};
+use crate::lease::{KeyState, Refusal, View};
 
 /// How many of an acquire-any's keys were in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Availability {
     pub(super) fn add(&mut self, why: Refusal, view: &View) {
         match (why, view.state) {
             (Refusal::HeldByYou, _) => self.held_by_you += 1,
-            (_, State::Offered) => self.offered += 1,
+            (_, KeyState::Offered) => self.offered += 1,
             (Refusal::Cooling, _) => self.cooling += 1,
             (Refusal::Fencing, _) => self.fencing += 1,
             _ => self.held += 1,

@@ -26,7 +26,7 @@ impl Manager {
     /// Checks that a policy names the key, if the settings require it.
     pub(super) fn check_named(&self, field: &'static str, key: &Key) -> Result<(), Invalid> {
         let strict = self.limits.strict_prefixes && !key.is_session();
-        if !strict || !self.world.rules().of(key.as_str()).0.prefix.is_empty() {
+        if !strict || !self.coordinator.policy_table().of(key.as_str()).0.prefix.is_empty() {
             return Ok(());
         }
         let detail = format!("{key:?} matches no policy, and limits.strict_prefixes is on");
@@ -40,8 +40,8 @@ impl Manager {
         field: &'static str,
         ttl_ms: u64,
     ) -> Result<(), Invalid> {
-        let rules = self.world.rules();
-        let Policy { ttl, pool, .. } = &**rules.of(key).0;
+        let table = self.coordinator.policy_table();
+        let Policy { ttl, pool, .. } = &**table.of(key).0;
         if ttl.contains(ttl_ms) {
             return Ok(());
         }
@@ -70,7 +70,7 @@ impl Manager {
         if self.is_draining() {
             return Err(CallError::Draining);
         }
-        if self.world.is_frozen() {
+        if self.coordinator.is_frozen() {
             return Err(CallError::Frozen);
         }
         Ok(())

@@ -186,7 +186,7 @@ impl AcquireError {
 
 impl CallError {
     /// Whether the outcome of the call is unknown: it may have been granted what it asked for, or may be yet.
-    pub(super) fn is_in_doubt(&self) -> bool {
+    pub(super) fn is_outcome_unknown(&self) -> bool {
         let unavailable = matches!(self, Self::Store(StoreError::Unavailable(_)));
         unavailable || matches!(self, Self::Lapsed | Self::Resting(_) | Self::Unexpected)
     }

@@ -14,47 +14,47 @@ impl Manager {
     /// # Errors
     /// [`TooManySubscribers`].
     pub fn subscribe(&self) -> Result<Subscriber, TooManySubscribers> {
-        self.world.bus.subscribe()
+        self.coordinator.bus.subscribe()
     }
 
     /// How many subscribers there are.
     #[must_use]
     pub fn subscribers(&self) -> usize {
-        self.world.bus.subscribers()
+        self.coordinator.bus.subscribers()
     }
 
     /// Whether a subscriber reads so slowly that its next change is gone.
     #[must_use]
     pub fn has_overtaken(&self, subscriber: &Subscriber) -> bool {
-        subscriber.changes.len() > self.world.limits.bus_buffer.next_power_of_two()
+        subscriber.changes.len() > self.coordinator.limits.bus_buffer.next_power_of_two()
     }
 
     /// Counts a subscriber that was cut off because it did not read.
     pub(crate) fn count_dropped_subscriber(&self) {
-        self.world.metrics.subscribers_dropped.increment(1);
+        self.coordinator.metrics.subscribers_dropped.increment(1);
     }
 
     /// Has changes rendered on the thread that publishes them, once for all subscribers. Only the first call has an
     /// effect.
     pub(crate) fn render_with(&self, render: impl Fn(&Committed) -> Bytes + Send + Sync + 'static) {
-        self.world.bus.render_with(render);
+        self.coordinator.bus.render_with(render);
     }
 
     /// Writes the line that says how many lines the ownership log left out, if it is due.
     pub(crate) fn settle_ownership_log(&self) {
-        self.world.ownership_log.settle(self.now());
+        self.coordinator.ownership_log.settle(self.now());
     }
 
     /// The position of the latest ownership change.
     #[must_use]
     pub fn latest(&self) -> Position {
-        self.world.store.latest()
+        self.coordinator.store.latest()
     }
 
     /// The position after which the store still has every ownership change.
     #[must_use]
     pub fn earliest(&self) -> Position {
-        self.world.store.earliest()
+        self.coordinator.store.earliest()
     }
 
     /// Ownership changes after a position.
@@ -62,6 +62,6 @@ impl Manager {
     /// # Errors
     /// [`StoreError`].
     pub async fn history(&self, after: Position, limit: usize) -> Result<History, StoreError> {
-        self.world.store.history(after, limit).await
+        self.coordinator.store.history(after, limit).await
     }
 }

@@ -43,7 +43,7 @@ impl Manager {
         match &result {
             // The other node counts it.
             Err(HolderError::Call(error)) if error.is_forwarded(asked) => {}
-            _ => self.world.rules().of(key).1.heartbeat(outcome(&result)),
+            _ => self.coordinator.policy_table().of(key).1.heartbeat(outcome(&result)),
         }
         result.map_err(|error| error.blaming(beat.value.as_deref()))
     }

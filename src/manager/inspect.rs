@@ -4,7 +4,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::{CallError, Manager};
 use crate::{
-    lease::{Answer, Key, Nonce, Owner, Record, Request, State, Token, View},
+    lease::{Answer, Key, KeyState, Nonce, Owner, Record, Request, Token, View},
     store::{Found, Gate, Health, Range, StoreError},
 };
 
@@ -25,7 +25,7 @@ pub struct Filter {
     /// Only leases of this owner.
     pub owner: Option<Owner>,
     /// Only leases in this state.
-    pub state: Option<State>,
+    pub state: Option<KeyState>,
     /// Only leases that this session keeps.
     pub session: Option<Nonce>,
     /// Only keys that sort after this one.
@@ -49,25 +49,25 @@ impl Manager {
     /// # Errors
     /// [`CallError`] when the store cannot be read.
     pub async fn view(&self, key: &Key) -> Result<View, CallError> {
-        if self.world.registry.contains(key.as_str()) {
+        if self.coordinator.registry.contains(key.as_str()) {
             let view = self.ask_view(key).await?;
             if self.knows(&view) {
                 return Ok(view);
             }
-            let found = self.world.store.read(key).await?;
+            let found = self.coordinator.store.read(key).await?;
             // Only the actor knows these two.
             let (waiters, granting) = (view.waiters, view.granting);
-            return Ok(View { waiters, granting, ..self.world.view_of(key, found) });
+            return Ok(View { waiters, granting, ..self.coordinator.view_of(key, found) });
         }
-        let found = self.world.store.read(key).await?;
-        Ok(self.world.view_of(key, found))
+        let found = self.coordinator.store.read(key).await?;
+        Ok(self.coordinator.view_of(key, found))
     }
 
     /// Whether this node's view of a key is up to date because no other node can have changed it. When this node let
     /// its own record run out, other nodes may have found it dead and adopted the lease.
     fn knows(&self, view: &View) -> bool {
-        let terms = self.world.terms();
-        let home = view.node == Some(terms.node) && terms.may_promise(self.now());
+        let context = self.coordinator.node_context();
+        let home = view.node == Some(context.node) && context.may_promise(self.now());
         self.node.is_none() || home
     }
 
@@ -85,13 +85,13 @@ impl Manager {
     }
 
     pub(super) async fn view_found(&self, key: &Key, found: Found) -> Result<View, CallError> {
-        if self.world.registry.contains(key.as_str()) {
+        if self.coordinator.registry.contains(key.as_str()) {
             let view = self.ask_view(key).await?;
             if self.knows(&view) {
                 return Ok(view);
             }
         }
-        Ok(self.world.view_of(key, Some(found)))
+        Ok(self.coordinator.view_of(key, Some(found)))
     }
 
     /// Whether `token` belongs to the present holder.
@@ -100,7 +100,7 @@ impl Manager {
     /// [`CallError`] when the store cannot be read.
     pub async fn check(&self, key: &Key, token: Token) -> Result<(bool, View), CallError> {
         let view = self.view(key).await?;
-        Ok((view.state == State::Held && view.token == token, view))
+        Ok((view.state == KeyState::Held && view.token == token, view))
     }
 
     /// A key as it is in the store now, and the condition that an application adds to its own write into the same store
@@ -109,10 +109,10 @@ impl Manager {
     /// # Errors
     /// [`CallError`] when the store cannot be read.
     pub async fn gated(&self, key: &Key) -> Result<(View, Option<Gate>), CallError> {
-        let found = self.world.store.read(key).await?;
-        let view = self.world.view_of(key, found.clone());
-        let held = found.filter(|_| view.state == State::Held && !view.quarantined);
-        let gate = held.and_then(|found| self.world.store.gate(key, &found));
+        let found = self.coordinator.store.read(key).await?;
+        let view = self.coordinator.view_of(key, found.clone());
+        let held = found.filter(|_| view.state == KeyState::Held && !view.quarantined);
+        let gate = held.and_then(|found| self.coordinator.store.gate(key, &found));
         Ok((view, gate))
     }
 
@@ -204,7 +204,7 @@ impl Manager {
 
     fn scan(&self, pool: Option<String>, prefix: &str, after: Option<String>) -> Scan {
         let mut ranges = match &pool {
-            Some(pool) => self.world.rules().ranges(pool, prefix),
+            Some(pool) => self.coordinator.policy_table().ranges(pool, prefix),
             None => vec![prefix.to_owned()],
         };
         if let Some(after) = &after {
@@ -222,16 +222,16 @@ impl Manager {
         if self.is_draining() {
             reasons.push("the coordinator is stopping".to_owned());
         }
-        match self.world.store.health() {
+        match self.coordinator.store.health() {
             Health::Degraded(why) => reasons.push(why),
             Health::Frozen(why) => reasons.push(format!("frozen, nothing is granted: {why}")),
             Health::Ready => {}
         }
-        let terms = self.world.terms();
-        if !self.is_draining() && !terms.may_promise(self.now()) {
+        let context = self.coordinator.node_context();
+        if !self.is_draining() && !context.may_promise(self.now()) {
             reasons.push("this node could not renew its record, and may promise nothing".into());
         }
-        if !self.world.registry.has_arbiters() {
+        if !self.coordinator.registry.has_arbiters() {
             reasons.push("the coordinator is starting".to_owned());
         }
         reasons
@@ -254,7 +254,7 @@ impl Scan {
         // A position before the prefix is not within it.
         let after = self.after.clone().filter(|after| *after >= prefix);
         let range = Range { prefix, after, limit: PAGE };
-        let mut page = manager.world.store.scan(range).await?;
+        let mut page = manager.coordinator.store.scan(range).await?;
         self.looked_at += page.len();
         if page.len() < PAGE {
             self.ranges.pop();
@@ -263,8 +263,8 @@ impl Scan {
             self.after = Some(last.as_str().to_owned());
         }
         if let Some(pool) = &self.pool {
-            let rules = manager.world.rules();
-            page.retain(|(key, _)| rules.is_of(key.as_str(), pool));
+            let table = manager.coordinator.policy_table();
+            page.retain(|(key, _)| table.is_of(key.as_str(), pool));
         }
         Ok(Some(page))
     }
@@ -277,5 +277,6 @@ fn may_match(filter: &Filter, found: &Found) -> bool {
     };
     let owner = || record.tenure.as_ref().map(|tenure| &tenure.owner);
     (filter.owner.is_none() || owner() == filter.owner.as_ref())
-        && (filter.session.is_none() || record.bond().map(|bond| bond.session) == filter.session)
+        && (filter.session.is_none()
+            || record.session_ref().map(|session_ref| session_ref.session) == filter.session)
 }

@@ -31,7 +31,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
 pub use crate::actor::{
-    Arbiters, Asked, Heard, Limits, MemberView, NodeView, Published, Share, Subscriber, Target,
+    Arbiters, Asked, BusEvent, Limits, MemberView, NodeView, Published, Share, Subscriber, Target,
     TooManySubscribers, claim_this_thread,
 };
 pub use acquire::AcquireOne;
@@ -75,7 +75,7 @@ pub struct CallLimits {
 
 /// A coordinator of leases.
 pub struct Manager {
-    world: Arc<Coordinator>,
+    coordinator: Arc<Coordinator>,
     limits: CallLimits,
     draining: watch::Sender<bool>,
     /// Request ids of acquire-any calls that are being served.
@@ -91,14 +91,14 @@ impl Manager {
     /// The clock on which the moments of calls are read.
     #[must_use]
     pub fn now(&self) -> Moment {
-        self.world.clock.now()
+        self.coordinator.clock.now()
     }
 
     /// The state that the actors share, for tests.
     #[cfg(any(test, feature = "testing"))]
     #[must_use]
-    pub fn world(&self) -> &Arc<Coordinator> {
-        &self.world
+    pub fn coordinator(&self) -> &Arc<Coordinator> {
+        &self.coordinator
     }
 
     /// The limits on what callers may ask for.
@@ -110,13 +110,13 @@ impl Manager {
     /// The limits of the actors.
     #[must_use]
     pub fn actor_limits(&self) -> &Limits {
-        &self.world.limits
+        &self.coordinator.limits
     }
 
     /// Accepts no more work. Waiting callers get an error that says so.
     pub fn drain(&self) {
         self.draining.send_replace(true);
-        self.world.stop();
+        self.coordinator.stop();
     }
 
     /// Whether this coordinator accepts no more work.

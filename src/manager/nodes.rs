@@ -59,31 +59,31 @@ impl Manager {
     /// The present incarnation of this node.
     #[must_use]
     pub fn incarnation(&self) -> Nonce {
-        self.world.terms().node
+        self.coordinator.node_context().node
     }
 
     /// The epoch of the tokens that this node grants.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
-        self.world.terms().epoch
+        self.coordinator.node_context().epoch
     }
 
     /// Whether this is an incarnation of this node, the present one or an earlier one.
     #[must_use]
     pub fn is_own(&self, incarnation: Nonce) -> bool {
-        self.world.is_own(incarnation)
+        self.coordinator.is_own(incarnation)
     }
 
     /// A home node, with its address if the node is known.
     #[must_use]
     pub fn home(&self, node: Nonce) -> Home {
-        Home { node, url: self.world.url_of(node) }
+        Home { node, url: self.coordinator.url_of(node) }
     }
 
     /// How many leases have this node as their home node.
     #[must_use]
     pub fn homed(&self) -> u32 {
-        self.world.homed()
+        self.coordinator.homed()
     }
 
     /// Announces to the other nodes that this one leaves, so that they adopt its leases at once. From here on it
@@ -96,14 +96,14 @@ impl Manager {
 
     /// Counts a call that was forwarded to another node, and whether that node answered.
     pub(crate) fn count_forwarded(&self, answered: bool) {
-        self.world.metrics.forwarded(answered);
+        self.coordinator.metrics.forwarded(answered);
     }
 
     /// Waits until another node is known to be dead or to have left.
     pub async fn gone(&self, node: Nonce) {
         let gone = || {
-            let terms = self.world.terms();
-            let peer = terms.peers.as_ref().and_then(|peers| peers.get(node));
+            let context = self.coordinator.node_context();
+            let peer = context.peers.as_ref().and_then(|peers| peers.get(node));
             peer.is_some_and(|peer| peer.record.state.is_terminal())
         };
         while !gone() {

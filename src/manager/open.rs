@@ -72,7 +72,7 @@ impl Manager {
         parts.store.bound_keys(&parts.policies);
         let meta = parts.store.meta();
         let shared = parts.store.shared().is_some();
-        let terms = NodeContext {
+        let context = NodeContext {
             node: parts.entropy.nonce(),
             // A node promises nothing before its own record is in the store.
             until: if shared { Moment::ZERO } else { Moment::NEVER },
@@ -91,50 +91,50 @@ impl Manager {
             parts.store,
             parts.clock.clone(),
             parts.entropy,
-            terms,
+            context,
             parts.actors,
             parts.metrics,
             parts.ownership_log,
             parts.locked_at,
         );
-        let world = Arc::new_cyclic(|world| {
-            let start_actor = actor::lease_actors(world.clone());
+        let coordinator = Arc::new_cyclic(|coordinator| {
+            let start_actor = actor::lease_actors(coordinator.clone());
             let registry = Registry::new(parts.arbiters, parts.clock, deaths, start_actor);
             Coordinator::new(environment, registry, parts.plugins)
         });
-        actor::start_sessions(&world.session_service);
-        world.unheard.start();
-        world.forgotten.start();
-        let inherited = if shared { Vec::new() } else { actor::inherit(&world).await? };
-        let supervisor = Supervisor::new(world.clone(), exit_notices).start();
+        actor::start_sessions(&coordinator.session_service);
+        coordinator.unheard.start();
+        coordinator.forgotten.start();
+        let inherited = if shared { Vec::new() } else { actor::inherit(&coordinator).await? };
+        let supervisor = Supervisor::new(coordinator.clone(), exit_notices).start();
         // Must start after the feed was taken, so that changes made during its search are not missed.
-        actor::start_balancer(&world);
+        actor::start_balancer(&coordinator);
         if shared {
             // This also must come after the feed was taken.
-            actor::read_bonds(&world, &world.sessions, |_, _| {}).await?;
+            actor::read_session_leases(&coordinator, &coordinator.sessions, |_, _| {}).await?;
         }
-        let node = shared.then(|| Node::new(world.clone(), &parts.url, parts.node_ttl));
+        let node = shared.then(|| Node::new(coordinator.clone(), &parts.url, parts.node_ttl));
         if let Some(node) = &node {
             node.start().await;
         } else {
-            actix::spawn(actor::awaken(world.clone(), inherited));
+            actix::spawn(actor::awaken(coordinator.clone(), inherited));
         }
         let draining = watch::Sender::new(false);
         let (limits, serving) = (parts.calls, dash_map());
         let places = Arc::new(Semaphore::new(limits.waiting_places.min(Semaphore::MAX_PERMITS)));
-        Ok(Arc::new(Self { world, limits, draining, serving, places, supervisor, node }))
+        Ok(Arc::new(Self { coordinator, limits, draining, serving, places, supervisor, node }))
     }
 
     /// From now on nothing is granted, and no heartbeat is absorbed.
     pub(crate) fn promise_nothing(&self) {
-        self.world.set_terms(|terms| terms.until = Moment::ZERO);
+        self.coordinator.change_node_context(|context| context.until = Moment::ZERO);
     }
 
     /// The last step of a graceful stop, after [`Manager::drain`] and after the HTTP server has stopped. Waits for
     /// `patience` at most until the bus has published what the store committed.
     pub async fn close(&self, patience: Duration) {
-        self.world.plugins.close(patience).await;
-        let committed = self.world.bus.reached(self.world.store.latest());
+        self.coordinator.plugins.close(patience).await;
+        let committed = self.coordinator.bus.reached(self.coordinator.store.latest());
         let _ = tokio::time::timeout(patience, committed).await;
         let _ = tokio::time::timeout(patience, self.supervisor.send(actor::Stop)).await;
     }

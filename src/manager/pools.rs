@@ -21,19 +21,19 @@ impl Manager {
     /// The names of all pools.
     #[must_use]
     pub fn pool_names(&self) -> Vec<Arc<str>> {
-        self.world.rules().pools().into_iter().collect()
+        self.coordinator.policy_table().pools().into_iter().collect()
     }
 
     /// The pool of a key.
     #[must_use]
     pub fn pool_of(&self, key: &str) -> Arc<str> {
-        self.world.pool_of(key)
+        self.coordinator.pool_of(key)
     }
 
     /// Whether a key belongs to a pool.
     #[must_use]
     pub fn is_in_pool(&self, key: &str, pool: &str) -> bool {
-        self.world.rules().is_of(key, pool)
+        self.coordinator.policy_table().is_of(key, pool)
     }
 
     /// Every pool that a policy names.
@@ -56,12 +56,12 @@ impl Manager {
         let Some(pool) = self.pool_names().into_iter().find(|pool| **pool == *name) else {
             return Ok(None);
         };
-        let balance = self.world.rules().balances(name);
-        let mut view = self.world.pools.view(name);
+        let balance = self.coordinator.policy_table().balances(name);
+        let mut view = self.coordinator.pools.view(name);
         for member in view.iter_mut().flat_map(|view| &mut view.members) {
-            let here = self.world.sessions.get(member.digest).is_some();
+            let here = self.coordinator.sessions.get(member.digest).is_some();
             if here {
-                member.joined.node = self.world.terms().node;
+                member.joined.node = self.coordinator.node_context().node;
             } else if !self.is_alive(member.joined.node) {
                 // Another node adopted the session. The feed does not report adoptions.
                 let home = self.view(&Key::of_session(member.digest)).await?.node;

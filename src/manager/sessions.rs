@@ -10,8 +10,8 @@ use super::{
 use crate::{
     actor::{Asked, Session, ask_to_drain},
     lease::{
-        Acquire, Answer, Bond, Heartbeat, Holdings, Key, Lost, Nonce, Owner, Release, SessionId,
-        SessionSpec, State, Token, View,
+        Acquire, Answer, Heartbeat, Holdings, Key, KeyState, Lost, Nonce, Owner, Release,
+        SessionId, SessionRef, SessionSpec, Token, View,
     },
     store::Pages,
 };
@@ -84,7 +84,7 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<Opened, SessionError> {
         self.check_spec(&spec)?;
-        let digest = self.world.entropy.nonce();
+        let digest = self.coordinator.entropy.nonce();
         let key = Key::of_session(digest);
         self.check_ttl(key.as_str(), "ttl_ms", ttl_ms)?;
         let request = self.request(owner, ttl_ms);
@@ -94,7 +94,7 @@ impl Manager {
             Answer::Refused(..) => return Err(SessionError::Lost(Lost::UnknownLease)),
             other => return Err(CallError::of("open a session", other).into()),
         };
-        self.world.metrics.sessions_opened.increment(1);
+        self.coordinator.metrics.sessions_opened.increment(1);
         let id = SessionId { digest, proof: grant.lease_id };
         let holdings = Some(Holdings { count: 0, digest: 0 });
         let session = SessionView { digest, view: grant.view, spec, holdings };
@@ -140,7 +140,7 @@ impl Manager {
     }
 
     fn asks_of(&self, session: &Session) -> Asks {
-        let (now, handovers) = (self.now(), &self.world.sessions.handovers);
+        let (now, handovers) = (self.now(), &self.coordinator.sessions.handovers);
         // A tenure whose deadline has passed is being revoked at this moment.
         let left = |key: &Key| handovers.left_ms(key, now).unwrap_or(0);
         let all = session.drained_by().is_some().then(|| left(&Key::of_session(session.digest)));
@@ -170,8 +170,8 @@ impl Manager {
             other => return Err(CallError::of("drain a session", other).into()),
         }
         let of_session = Key::of_session(id.digest);
-        let left = self.world.sessions.handovers.left_ms(&of_session, self.now());
-        Ok(left.unwrap_or_else(|| self.world.terms().policies.handover_ms(pool)))
+        let left = self.coordinator.sessions.handovers.left_ms(&of_session, self.now());
+        Ok(left.unwrap_or_else(|| self.coordinator.node_context().policies.handover_ms(pool)))
     }
 
     pub(super) async fn ask_to_drain(
@@ -181,7 +181,7 @@ impl Manager {
         actor: &str,
         asked: Asked,
     ) -> Result<Answer, CallError> {
-        let service = &self.world.session_service;
+        let service = &self.coordinator.session_service;
         self.answered(ask_to_drain(service, session, pool, actor, asked).await)
     }
 
@@ -194,18 +194,18 @@ impl Manager {
         let key = Key::of_session(id.digest);
         let beat = Heartbeat { lease_id: id.proof, value: None, ttl_ms: None };
         let alive = self.heartbeat(key.as_str(), beat, asked).await?;
-        let mut session = self.world.sessions.get(id.digest);
+        let mut session = self.coordinator.sessions.get(id.digest);
         for _ in 0..ARRIVALS {
             if session.is_some() {
                 break;
             }
             // The actor of an adopted session answers a moment before the session becomes known here.
             tokio::time::sleep(ARRIVAL).await;
-            session = self.world.sessions.get(id.digest);
+            session = self.coordinator.sessions.get(id.digest);
         }
         let session = session.ok_or(CallError::Busy)?;
         // Nothing may be promised before it is known which of its leases were revoked at a dead home node.
-        if !session.surveyed().await {
+        if !session.indexed().await {
             return Err(CallError::Busy.into());
         }
         Ok((session, alive.valid_for_ms))
@@ -214,7 +214,7 @@ impl Manager {
     /// Resolves when a session ends, with the error for a call that waits under it.
     pub(super) async fn session_ends(&self, id: SessionId) -> SessionError {
         // A session that is not known has ended meanwhile.
-        if let Some(session) = self.world.sessions.get(id.digest) {
+        if let Some(session) = self.coordinator.sessions.get(id.digest) {
             session.ended().await;
         }
         let found = self.beat(id, self.now().into()).await;
@@ -245,11 +245,11 @@ impl Manager {
     }
 
     fn shown(&self, digest: Nonce, view: View) -> Option<SessionView> {
-        if view.state != State::Held {
+        if view.state != KeyState::Held {
             return None;
         }
         let spec = (**view.spec.as_ref()?).clone();
-        let known = self.world.sessions.get(digest).filter(|_| !view.elsewhere);
+        let known = self.coordinator.sessions.get(digest).filter(|_| !view.elsewhere);
         let holdings = known.map(|session| session.holdings());
         Some(SessionView { digest, view, spec, holdings })
     }
@@ -265,7 +265,8 @@ impl Manager {
         limit: usize,
     ) -> Result<(Vec<SessionView>, Option<Nonce>), CallError> {
         let after = after.map(|digest| Key::of_session(digest).as_str().to_owned());
-        let mut pages = Pages::of(&*self.world.store, Key::session_prefix(), PAGE).after(after);
+        let mut pages =
+            Pages::of(&*self.coordinator.store, Key::session_prefix(), PAGE).after(after);
         let mut listed = Vec::new();
         while let Some(page) = pages.next().await? {
             for (key, found) in page {
@@ -283,20 +284,20 @@ impl Manager {
     }
 
     /// The session reference for a new lease under a session. Counts as a heartbeat of the session.
-    pub(super) async fn bond(
+    pub(super) async fn session_ref(
         &self,
         id: SessionId,
         asked: Asked,
-    ) -> Result<(Bond, u64), SessionError> {
-        let known = self.world.sessions.get(id.digest);
-        let heard = self.world.protocol.a_session_is_heard_before_a_grant();
+    ) -> Result<(SessionRef, u64), SessionError> {
+        let known = self.coordinator.sessions.get(id.digest);
+        let heard = self.coordinator.protocol.a_session_is_heard_before_a_grant();
         let session = match known.filter(|_| !heard) {
             Some(known) => known,
             None => self.beat(id, asked).await?.0,
         };
         let SessionSpec { behavior, lock_delay_ms, .. } = session.spec;
-        let bond = Bond { session: id.digest, lock_delay_ms, behavior };
-        Ok((bond, session.ttl_ms))
+        let session_ref = SessionRef { session: id.digest, lock_delay_ms, behavior };
+        Ok((session_ref, session.ttl_ms))
     }
 }
 

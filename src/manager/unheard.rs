@@ -19,8 +19,8 @@ pub(super) struct Unheard {
 
 impl Unheard {
     /// `marked`: the call has a request id, so its caller may ask for the grant again.
-    pub fn new(world: &Arc<Coordinator>, key: Key, grant: Grant, marked: bool) -> Self {
-        let proof = (!marked).then(|| (world.clone(), key.clone(), grant.lease_id));
+    pub fn new(coordinator: &Arc<Coordinator>, key: Key, grant: Grant, marked: bool) -> Self {
+        let proof = (!marked).then(|| (coordinator.clone(), key.clone(), grant.lease_id));
         Self { key, grant, back: GiveBack(proof) }
     }
 
@@ -37,8 +37,8 @@ struct GiveBack(Option<(Arc<Coordinator>, Key, LeaseId)>);
 
 impl Drop for GiveBack {
     fn drop(&mut self) {
-        if let Some((world, key, lease_id)) = self.0.take() {
-            world.unheard.give_back(key, lease_id);
+        if let Some((coordinator, key, lease_id)) = self.0.take() {
+            coordinator.unheard.give_back(key, lease_id);
         }
     }
 }

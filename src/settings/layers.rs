@@ -7,7 +7,6 @@ use super::{
     listed::ListedTable,
 };
 
-/// One value of one layer.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     pub(super) path: String,
@@ -15,7 +14,6 @@ pub(super) struct Leaf {
     pub(super) origin: Origin,
 }
 
-/// The content of the layers.
 #[derive(Default)]
 pub(super) struct Layers {
     /// All leaves, weakest layer first.

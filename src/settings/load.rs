@@ -29,7 +29,6 @@ impl Loaded {
         self.origins.get(key).cloned().unwrap_or_default()
     }
 
-    /// The fault of a key.
     pub(super) fn fault(&self, key: &str, problem: String) -> Fault {
         Fault { origin: self.origin(key), key: Some(key.to_owned()), problem }
     }

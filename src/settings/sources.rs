@@ -101,7 +101,6 @@ impl Sources {
         });
     }
 
-    /// Reads all layers.
     pub(super) fn layers(&self) -> Layers {
         let mut layers = Layers { faults: self.misread.clone(), ..Layers::default() };
         if let Some(path) = &self.file {

@@ -14,7 +14,6 @@ use super::{
     listed::{Cell, LISTS, ListedTable},
 };
 
-/// Reads a file.
 pub(super) fn read(path: &Path, layers: &mut Layers) {
     match std::fs::read_to_string(path) {
         Ok(content) => read_text(path, &content, layers),

@@ -106,7 +106,6 @@ fn place<S: Section>(
     }));
 }
 
-/// The setting with this path.
 pub(super) fn setting(path: &str) -> Option<&'static Setting> {
     TABLE.iter().find(|setting| setting.path == path)
 }

@@ -29,7 +29,6 @@ pub(super) trait Bounded {
     fn bounded(&self) -> Option<Self::Bound>;
 }
 
-/// How a value is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
     /// Not at all.
@@ -75,7 +74,6 @@ pub(super) fn outside<V: Bounded>(value: &V, allowed: RangeInclusive<V::Bound>) 
     Some(format!("is {}; must be from {}", value.show(), range::<V>(allowed)))
 }
 
-/// Bounds, for people.
 pub(super) fn range<V: Bounded>(allowed: RangeInclusive<V::Bound>) -> String {
     format!("{} to {}", allowed.start().show(), allowed.end().show())
 }

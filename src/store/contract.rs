@@ -15,7 +15,7 @@ use super::{
     history::{Feed, History, Position},
     identity::{Meta, Raise, SecretBytes, Witness},
     tie::Tie,
-    write::{NodeOutcome, Outcome, Write},
+    write::{NodeOutcome, Write, WriteOutcome},
 };
 use crate::lease::{Epoch, Key, NodeRecord, Nonce, Policies, Revision, StoreError};
 
@@ -43,7 +43,7 @@ pub trait LeaseStore: Send + Sync + 'static {
     fn read(&self, key: &Key) -> StoreFuture<Result<Option<Found>, StoreError>>;
 
     /// Writes a record if the key's revision is the expected one. Resolves when the write is durable.
-    fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome>;
+    fn compare_and_set(&self, write: Write) -> StoreFuture<WriteOutcome>;
 
     /// From now on, refuses new keys beyond what their policies allow ([`StoreError::PolicyFull`]). A store that
     /// several nodes use counts the keys that it knows of. This call may look at all keys of the policies that

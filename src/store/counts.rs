@@ -5,7 +5,6 @@ use crate::lease::Key;
 /// How many records a store holds. Sessions and keys have separate limits: neither takes room from the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Keys of leases.
     pub keys: u64,
     /// Sessions. An ended session counts until its record is removed: five minutes after a search found none of its
     /// leases.

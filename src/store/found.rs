@@ -7,7 +7,6 @@ use crate::lease::{CodecError, NodeRecord, Nonce, Record, Revision};
 /// A record that was read, with the revision of its write.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The revision of the write.
     pub revision: Revision,
     /// The record, or why it cannot be judged. An unreadable record means that an unknown owner holds the key.
     pub record: Result<Arc<Record>, CodecError>,
@@ -16,9 +15,7 @@ pub struct Found {
 /// A node's record as it was read.
 #[derive(Clone, Debug)]
 pub struct FoundNode {
-    /// The incarnation of the node.
     pub incarnation: Nonce,
-    /// The revision of the write.
     pub revision: Revision,
     /// The record, or why it cannot be judged. A node whose record cannot be judged counts as alive.
     pub record: Result<NodeRecord, CodecError>,

@@ -6,7 +6,6 @@
 pub enum Gate {
     /// A `ConditionCheck` in a `TransactWriteItems`.
     DynamoDb {
-        /// The table.
         table: String,
         /// The key of the item: attribute names and string values.
         key: Vec<(String, String)>,
@@ -19,11 +18,9 @@ pub enum Gate {
     },
     /// Headers of a JetStream publish into the bucket's stream.
     Nats {
-        /// The stream.
         stream: String,
         /// The application may publish under the condition to subjects that start with this.
         publish_prefix: String,
-        /// The lease's subject.
         subject: String,
         /// The sequence that must still be the subject's last.
         expected_last_sequence: u64,

@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use crate::lease::{Change, Key, Nonce, Revision};
 
-/// A committed change.
 #[derive(Clone, Debug)]
 pub struct Committed {
     /// Its place in the store's order.
     pub position: Position,
-    /// The key that changed.
     pub key: Key,
     /// The incarnation that wrote it; zero in a store that only one process uses.
     pub node: Nonce,
@@ -42,9 +40,8 @@ pub enum History {
     },
 }
 
-/// What a feed delivers.
 #[derive(Clone, Debug)]
-pub enum News {
+pub enum FeedBatch {
     /// Committed changes, in the store's order.
     Changes(Arc<[Committed]>),
     /// Some changes before this position were lost. Listeners must be told.
@@ -56,4 +53,4 @@ pub enum News {
 
 /// Live batches of committed changes of all nodes, in the store's order. A receiver that lagged must read
 /// [`LeaseStore::history`](super::LeaseStore::history).
-pub type Feed = tokio::sync::broadcast::Receiver<News>;
+pub type Feed = tokio::sync::broadcast::Receiver<FeedBatch>;

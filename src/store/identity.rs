@@ -48,7 +48,6 @@ impl fmt::Debug for Fresh {
 /// backwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Witness {
-    /// The identity of the store.
     pub identity: Nonce,
     /// Its generation of tokens.
     pub epoch: Epoch,
@@ -56,10 +55,8 @@ pub struct Witness {
     pub highest: Revision,
 }
 
-/// How to raise the epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct Raise {
-    /// The store's new identity.
     pub identity: Nonce,
     /// The new epoch. It must be above the current one.
     pub epoch: Epoch,

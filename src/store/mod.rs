@@ -9,7 +9,7 @@
 //!
 //! Does not guarantee:
 //! - That every read is fresh: see [`LeaseStore::read`]. A stale read can only make a compare-and-set fail.
-//! - That a write whose outcome is [`Outcome::Unknown`] did not happen.
+//! - That a write whose outcome is [`WriteOutcome::Unknown`] did not happen.
 //!
 //! Assumes: nobody else writes into the store.
 
@@ -37,11 +37,11 @@ pub use self::{
     found::{Found, FoundNode, Range},
     gate::Gate,
     health::Health,
-    history::{Committed, Feed, History, News, Position},
+    history::{Committed, Feed, FeedBatch, History, Position},
     identity::{Fresh, Meta, Raise, SecretBytes, Witness},
     scan::Pages,
     tie::Tie,
-    write::{NodeOutcome, Outcome, Write},
+    write::{NodeOutcome, Write, WriteOutcome},
 };
 pub use crate::lease::StoreError;
 

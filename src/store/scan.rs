@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use crate::{
         lease::{CodecError, Revision},
-        store::{Feed, Health, History, Meta, Outcome, Position, StoreFuture, Write},
+        store::{Feed, Health, History, Meta, Position, StoreFuture, Write, WriteOutcome},
     };
 
     /// A store that can only be scanned.
@@ -103,7 +103,7 @@ mod tests {
             unimplemented!()
         }
 
-        fn compare_and_set(&self, _: Write) -> StoreFuture<Outcome> {
+        fn compare_and_set(&self, _: Write) -> StoreFuture<WriteOutcome> {
             unimplemented!()
         }
 

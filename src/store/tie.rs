@@ -1,13 +1,11 @@
 //! Which session keeps a lease, as records and changes say it.
 
-use crate::lease::{Change, ChangeKind, Key, Nonce, Record, State};
+use crate::lease::{Change, ChangeKind, Key, KeyState, Nonce, Record};
 
 /// Whether a session keeps a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tie {
-    /// The lease.
     pub key: Key,
-    /// The session.
     pub session: Nonce,
     /// The number of the key's change that made it so.
     pub seq: u64,
@@ -27,7 +25,7 @@ impl Tie {
     /// The tie that a record holds.
     #[must_use]
     pub fn of_record(key: &Key, record: &Record) -> Option<Self> {
-        let bond = record.bond().filter(|_| record.state == State::Held)?;
-        Some(Self { key: key.clone(), session: bond.session, seq: record.seq, kept: true })
+        let session_ref = record.session_ref().filter(|_| record.state == KeyState::Held)?;
+        Some(Self { key: key.clone(), session: session_ref.session, seq: record.seq, kept: true })
     }
 }

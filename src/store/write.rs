@@ -8,11 +8,9 @@ use crate::lease::{Change, Key, Record, Revision, StoreError};
 /// A compare-and-set of one key's record, with the changes that the record makes.
 #[derive(Clone, Debug)]
 pub struct Write {
-    /// The key of the record.
     pub key: Key,
     /// The revision that the caller judged; [`Revision::ABSENT`] for a key without a record.
     pub expected: Revision,
-    /// The new record.
     pub record: Arc<Record>,
     /// At most two: how the old tenure ended, and how the new one began.
     pub changes: Vec<Change>,
@@ -20,8 +18,7 @@ pub struct Write {
 
 /// The outcome of a [`Write`].
 #[derive(Clone, Debug)]
-pub enum Outcome {
-    /// Durable, under this revision.
+pub enum WriteOutcome {
     Committed(Revision),
     /// Not written: the key's record has another revision. The value is the record that was found instead.
     Conflict(Option<Found>),
@@ -34,7 +31,6 @@ pub enum Outcome {
 /// The outcome of a write of a node's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeOutcome {
-    /// Durable, under this revision.
     Committed(Revision),
     /// Not written: the record has another revision.
     Conflict,

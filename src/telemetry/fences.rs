@@ -7,13 +7,10 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 /// How an attempt of a plugin ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceTry {
-    /// It confirmed.
     Confirmed,
-    /// It reported a failure.
     Failed,
     /// It gave no answer in time.
     TimedOut,
-    /// It panicked.
     Panicked,
 }
 
@@ -23,7 +20,6 @@ pub struct FenceMetrics {
     tries: [Histogram; 4],
     /// Fences that it has not answered yet.
     pub in_flight: Gauge,
-    /// Fences that failed finally.
     pub failed: Counter,
 }
 

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
-/// The answer to an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcquireOutcome {
-    /// Granted.
     Granted,
     /// Refused: the lease is held.
     Held,
@@ -33,7 +31,6 @@ pub enum HeartbeatOutcome {
     Alive,
     /// Absorbed after the tenure had run out.
     Revived,
-    /// The lease was lost.
     Lost,
     /// The request could not be served.
     Error,
@@ -42,9 +39,7 @@ pub enum HeartbeatOutcome {
 /// Handles to every series without a pool label.
 pub struct Metrics {
     lateness_seconds: Histogram,
-    /// Lease actors in memory.
     pub lease_actors: Gauge,
-    /// Plugin actors in memory.
     pub plugin_actors: Gauge,
     restarts_panic: Counter,
     restarts_stop: Counter,
@@ -81,7 +76,6 @@ pub struct Metrics {
     /// This node's record was marked dead by others.
     pub lapses_found_dead: Counter,
     forwarded: [Counter; 2],
-    /// Sessions that were opened here.
     pub sessions_opened: Counter,
     checks: [[Counter; 2]; 4],
     /// Attempts of fences whose plugin this node does not have.
@@ -95,7 +89,6 @@ pub struct Metrics {
     /// Subscribers cut off.
     pub subscribers_dropped: Counter,
     reloads: [Counter; 2],
-    /// Clock jumps.
     pub clock_jumps: Counter,
     /// Ownership log lines left out.
     pub lines_suppressed: Counter,

@@ -17,4 +17,4 @@ pub use log::{ConnectionLines, OwnershipLog, init_logs};
 pub use metrics::{AcquireOutcome, CasOutcome, HeartbeatOutcome, Metrics};
 pub use pool::PoolMetrics;
 pub use recorder::{Recorder, RecorderError};
-pub use table::{Kind, Series, TABLE};
+pub use table::{MetricKind, Series, TABLE};

@@ -19,7 +19,6 @@ pub struct PoolMetrics {
     pub held: Gauge,
     /// Sessions that are members of the pool.
     pub sessions: Gauge,
-    /// Waiting callers.
     pub waiters: Gauge,
     acquire_seconds: Histogram,
     hold_seconds: Histogram,

@@ -2,7 +2,7 @@
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
-use super::table::{Kind, TABLE};
+use super::table::{MetricKind, TABLE};
 
 /// Why the recorder could not be installed.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +36,7 @@ impl Recorder {
         }
         let mut builder = PrometheusBuilder::new();
         for series in TABLE {
-            if let Kind::Histogram(buckets) = series.kind {
+            if let MetricKind::Histogram(buckets) = series.kind {
                 builder =
                     builder.set_buckets_for_metric(Matcher::Full(series.name.into()), buckets)?;
             }
@@ -47,9 +47,9 @@ impl Recorder {
             .expect("no other code installs a recorder for the metrics crate");
         for series in TABLE {
             match series.kind {
-                Kind::Counter => metrics::describe_counter!(series.name, series.help),
-                Kind::Gauge => metrics::describe_gauge!(series.name, series.help),
-                Kind::Histogram(_) => metrics::describe_histogram!(series.name, series.help),
+                MetricKind::Counter => metrics::describe_counter!(series.name, series.help),
+                MetricKind::Gauge => metrics::describe_gauge!(series.name, series.help),
+                MetricKind::Histogram(_) => metrics::describe_histogram!(series.name, series.help),
             }
         }
         let process = metrics_process::Collector::default();

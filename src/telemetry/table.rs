@@ -2,7 +2,7 @@
 
 /// How a series counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only goes up.
     Counter,
     /// Goes up and down.
@@ -11,16 +11,12 @@ pub enum Kind {
     Histogram(&'static [f64]),
 }
 
-/// One metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Series {
     /// Its name, with unit and `_total` where those apply.
     pub name: &'static str,
-    /// What it means.
     pub help: &'static str,
-    /// How it counts.
-    pub kind: Kind,
-    /// The names of its labels.
+    pub kind: MetricKind,
     pub labels: &'static [&'static str],
 }
 
@@ -48,11 +44,11 @@ const fn counter(
     labels: &'static [&'static str],
     help: &'static str,
 ) -> Series {
-    Series { name, help, kind: Kind::Counter, labels }
+    Series { name, help, kind: MetricKind::Counter, labels }
 }
 
 const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Series {
-    Series { name, help, kind: Kind::Gauge, labels }
+    Series { name, help, kind: MetricKind::Gauge, labels }
 }
 
 const fn histogram(
@@ -61,7 +57,7 @@ const fn histogram(
     buckets: &'static [f64],
     help: &'static str,
 ) -> Series {
-    Series { name, help, kind: Kind::Histogram(buckets), labels }
+    Series { name, help, kind: MetricKind::Histogram(buckets), labels }
 }
 
 /// Every metric of the coordinator, `process_*` aside.

@@ -60,7 +60,6 @@ impl PrivateDir {
         }
     }
 
-    /// The path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0

@@ -14,10 +14,8 @@ const TRIES: u32 = 5;
 /// Which programs are started again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Restart {
-    /// All programs.
     #[default]
     Always,
-    /// Programs that failed.
     OnFailure,
     /// No programs.
     Never,

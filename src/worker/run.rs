@@ -35,9 +35,8 @@ pub struct Run {
     pub command: Vec<OsString>,
 }
 
-/// How the run ended.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// The program ended on its own, or because of a signal that the agent forwarded.
     Ended(Exit),
     /// The lease was lost, and the program was stopped.
@@ -68,7 +67,7 @@ impl Run {
     ///
     /// # Errors
     /// [`RunFailure`].
-    pub async fn run(self, talk: impl Fn(&str)) -> Result<Outcome, RunFailure> {
+    pub async fn run(self, talk: impl Fn(&str)) -> Result<RunOutcome, RunFailure> {
         let mut signals = signals::received()?;
         let dir = Arc::new(PrivateDir::new()?);
         let guardian = Guardian::start(&dir).await?;
@@ -83,7 +82,7 @@ impl Run {
         dir: &Arc<PrivateDir>,
         signals: &mut mpsc::Receiver<Signal>,
         talk: impl Fn(&str),
-    ) -> Result<Outcome, RunFailure> {
+    ) -> Result<RunOutcome, RunFailure> {
         let acquire = self.client.hold(self.hold.clone());
         let waiting = self.say_why(&talk);
         tokio::pin!(acquire, waiting);
@@ -92,7 +91,7 @@ impl Run {
                 lease = &mut acquire => break Arc::new(lease?),
                 never = &mut waiting => match never {},
                 Some(signal) = signals.recv() => if signals::is_ending(signal) {
-                    return Ok(Outcome::Signalled(signal));
+                    return Ok(RunOutcome::Signalled(signal));
                 }
             }
         };
@@ -138,7 +137,7 @@ impl Run {
         tenancy: &Tenancy,
         signals: &mut mpsc::Receiver<Signal>,
         talk: &impl Fn(&str),
-    ) -> Result<Outcome, RunFailure> {
+    ) -> Result<RunOutcome, RunFailure> {
         let env = tenancy.lease_file.environment(
             &tenancy.lease,
             self.client.environment(),
@@ -187,12 +186,12 @@ impl Run {
 }
 
 /// What the end of the program means for the run.
-fn verdict(exit: Exit, loss: Option<Loss>) -> Result<Outcome, RunFailure> {
+fn verdict(exit: Exit, loss: Option<Loss>) -> Result<RunOutcome, RunFailure> {
     match exit.why {
         Some(Why::GuardianGone) if loss.is_none() => Err(RunFailure::GuardianGone),
         // Stopped because of the lease: by this process, or by the guardian before this process knew of the loss.
-        Some(_) => Ok(Outcome::Lost(loss)),
-        None => Ok(Outcome::Ended(exit)),
+        Some(_) => Ok(RunOutcome::Lost(loss)),
+        None => Ok(RunOutcome::Ended(exit)),
     }
 }
 
@@ -205,9 +204,9 @@ mod tests {
         verdict(exit, loss).map_or_else(
             |e| e.to_string(),
             |outcome| match outcome {
-                Outcome::Ended(exit) => exit.number().to_string(),
-                Outcome::Lost(_) => "lost".into(),
-                Outcome::Signalled(_) => "signalled".into(),
+                RunOutcome::Ended(exit) => exit.number().to_string(),
+                RunOutcome::Lost(_) => "lost".into(),
+                RunOutcome::Signalled(_) => "signalled".into(),
             },
         )
     }

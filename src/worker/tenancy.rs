@@ -15,7 +15,6 @@ use crate::{
 /// A lease with its slot and its lease file.
 #[derive(Debug)]
 pub struct Tenancy {
-    /// The lease.
     pub lease: Arc<Lease>,
     /// The slot that runs the program.
     pub slot: Slot,

@@ -35,7 +35,6 @@ pub struct Event {
     /// The key. `None` if the event concerns the whole agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// The fencing token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<u64>,
     /// The process id of the program.
@@ -64,12 +63,10 @@ impl Display for Event {
     }
 }
 
-/// The receiver of events.
 pub type Talk = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// What to run, and for which pool.
 pub struct Work {
-    /// The member of the pool.
     pub pool: WorkerPool,
     /// Variables that let programs call the same servers ([`crate::client::Client::environment`]).
     pub servers: Vec<(&'static str, OsString)>,

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use serde_json::Value;
-use tenure::lease::{Key, Record, State};
+use tenure::lease::{Key, KeyState, Record};
 
 use crate::{
     clock::{ms, sleep_ms, within},
@@ -150,7 +150,7 @@ pub async fn tombstones(world: &mut World) -> Vec<(Option<u64>, String)> {
         let session = Key::stored(line["key"].as_str()?).ok()?.session()?;
         let record = Record::decode(&unhex(line["record"].as_str()?)).expect("a record");
         let revision = line["revision"].as_u64().filter(|_| has_global_revisions);
-        (record.state != State::Held).then(|| (revision, session.to_string()))
+        (record.state != KeyState::Held).then(|| (revision, session.to_string()))
     };
     text.lines().filter_map(tombstone).collect()
 }

@@ -32,7 +32,7 @@ pub async fn inject_panic(
 ) -> HttpResponse {
     match key(&body.0.key) {
         Ok(key) => {
-            let registry = &app.manager.world().registry;
+            let registry = &app.manager.coordinator().registry;
             let injected = registry.post(key.as_str(), Mail::Panic).is_ok();
             json(&request, StatusCode::OK, &Injected { injected })
         }

@@ -129,7 +129,7 @@ pub enum Event {
     Fenced { plugin: String, key: String, token: u64 },
     /// A plugin began to fence a tenure that ended, and did not do it.
     Tried { plugin: String, key: String, token: u64 },
-    /// Anywhere in a history: a fence of this key that failed for good shuts it until an administrator strikes it.
+    /// Anywhere in a history: a fence of this key that failed for good shuts it until an administrator skips it.
     Blocks { key: String },
     /// A coordinator that started again shows a key, before it serves anybody. `until`: the end of the whole ttl
     /// that a held lease gets (R10); `None`: nobody holds it.

@@ -14,8 +14,9 @@ use std::{
 use tenure::{
     lease::{ChangeKind, Epoch, Key, Nonce, Revision, Token},
     store::{
-        Committed, Health, History, LeaseStore, News, Outcome, Position, Range, StoreError, Write,
-        embedded::{EmbeddedStore, Fresh, Observer, OpenError, Options},
+        Committed, FeedBatch, Health, History, LeaseStore, Position, Range, StoreError, Write,
+        WriteOutcome,
+        embedded::{EmbeddedOpenError, EmbeddedStore, Fresh, Observer, Options},
     },
 };
 
@@ -29,7 +30,7 @@ fn options(dir: &Path) -> Options {
     options
 }
 
-fn open_with(options: Options) -> Result<EmbeddedStore, OpenError> {
+fn open_with(options: Options) -> Result<EmbeddedStore, EmbeddedOpenError> {
     EmbeddedStore::open(options, Arc::new(|| 1_700_000_000_000))
 }
 
@@ -47,7 +48,7 @@ fn write(key: &Key, expected: Revision, seq: u64) -> Write {
 
 async fn commit(store: &EmbeddedStore, write: Write) -> Revision {
     match store.compare_and_set(write).await {
-        Outcome::Committed(revision) => revision,
+        WriteOutcome::Committed(revision) => revision,
         other => panic!("not committed: {other:?}"),
     }
 }
@@ -75,11 +76,11 @@ async fn of_two_writes_on_one_revision_one_wins_and_the_other_sees_it() {
     // In one batch: neither waits for the other.
     let first = store.compare_and_set(write(&key(1), Revision::ABSENT, 1));
     let second = store.compare_and_set(write(&key(1), Revision::ABSENT, 2));
-    let Outcome::Committed(revision) = first.await else { panic!() };
-    let Outcome::Conflict(Some(found)) = second.await else { panic!() };
+    let WriteOutcome::Committed(revision) = first.await else { panic!() };
+    let WriteOutcome::Conflict(Some(found)) = second.await else { panic!() };
     assert_eq!((found.revision, found.record.unwrap().seq), (revision, 1));
     let stale = store.compare_and_set(write(&key(2), Revision(9), 1)).await;
-    assert!(matches!(stale, Outcome::Conflict(None)), "{stale:?}");
+    assert!(matches!(stale, WriteOutcome::Conflict(None)), "{stale:?}");
     let write = write(&key(1), revision, 3);
     let record = write.record.clone();
     let third = commit(&store, write).await;
@@ -98,7 +99,7 @@ async fn a_chain_of_writes_to_one_key_in_one_batch_is_judged_in_order() {
         .collect();
     for (n, outcome) in writes.into_iter().enumerate() {
         let outcome = outcome.await;
-        assert!(matches!(outcome, Outcome::Committed(r) if r.0 == first.0 + n as u64 + 1));
+        assert!(matches!(outcome, WriteOutcome::Committed(r) if r.0 == first.0 + n as u64 + 1));
     }
 }
 
@@ -131,7 +132,7 @@ async fn one_sync_serves_all_that_wait() {
     let writes: Vec<_> =
         (0..5_000).map(|n| store.compare_and_set(write(&key(n), Revision::ABSENT, 1))).collect();
     for outcome in writes {
-        assert!(matches!(outcome.await, Outcome::Committed(_)));
+        assert!(matches!(outcome.await, WriteOutcome::Committed(_)));
     }
     let stats = store.stats();
     assert_eq!((stats.writes, stats.keys), (5_000, 5_000));
@@ -181,7 +182,7 @@ async fn the_feed_tells_what_the_history_tells_with_tokens_resolved() {
     let third = commit(&store, write(&key(2), Revision::ABSENT, 1)).await;
     let mut told: Vec<Committed> = Vec::new();
     for _ in 0..2 {
-        let News::Changes(batch) = feed.recv().await.unwrap() else { panic!("a gap") };
+        let FeedBatch::Changes(batch) = feed.recv().await.unwrap() else { panic!("a gap") };
         told.extend(batch.to_vec());
     }
     let seen = all_history(&store, Position::default(), 1).await;
@@ -206,7 +207,7 @@ async fn a_scan_pages_through_a_prefix_in_byte_order() {
         .map(|n| store.compare_and_set(write(&Key::new(n).unwrap(), Revision::ABSENT, 1)))
         .collect();
     for outcome in writes {
-        assert!(matches!(outcome.await, Outcome::Committed(_)));
+        assert!(matches!(outcome.await, WriteOutcome::Committed(_)));
     }
     names.sort_unstable();
     for (prefix, limit) in [("a/", 100), ("a/", 5_000), ("", 999), ("a/1", 7), ("nothing", 3)] {
@@ -241,8 +242,8 @@ async fn one_key_too_many_is_refused_and_known_keys_go_on() {
     for outcome in writes {
         outcomes.push(outcome.await);
     }
-    assert!(outcomes[..3].iter().all(|o| matches!(o, Outcome::Committed(_))));
-    let refused = |o: &Outcome| matches!(o, Outcome::Refused(StoreError::TooManyKeys(3)));
+    assert!(outcomes[..3].iter().all(|o| matches!(o, WriteOutcome::Committed(_))));
+    let refused = |o: &WriteOutcome| matches!(o, WriteOutcome::Refused(StoreError::TooManyKeys(3)));
     assert!(outcomes[3..].iter().all(refused), "{outcomes:?}");
     let revision = store.read(&key(0)).await.unwrap().unwrap().revision;
     commit(&store, write(&key(0), revision, 2)).await;
@@ -253,7 +254,7 @@ fn a_second_opening_a_foreign_directory_and_a_damaged_meta_are_told_apart() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let second = open_with(options(dir.path()));
-    assert!(matches!(second, Err(OpenError::Locked { .. })), "{second:?}");
+    assert!(matches!(second, Err(EmbeddedOpenError::Locked { .. })), "{second:?}");
     store.close();
     store.close();
     drop(open(dir.path()));
@@ -261,7 +262,9 @@ fn a_second_opening_a_foreign_directory_and_a_damaged_meta_are_told_apart() {
     let foreign = tempfile::tempdir().unwrap();
     fs::write(foreign.path().join("thesis.tex"), "x").unwrap();
     let refused = open_with(options(foreign.path()));
-    assert!(matches!(&refused, Err(OpenError::Foreign { found, .. }) if found == "thesis.tex"));
+    assert!(
+        matches!(&refused, Err(EmbeddedOpenError::Foreign { found, .. }) if found == "thesis.tex")
+    );
     assert_eq!(fs::read_dir(foreign.path()).unwrap().count(), 1, "nothing was added");
 
     let meta = dir.path().join("META");
@@ -272,22 +275,21 @@ fn a_second_opening_a_foreign_directory_and_a_damaged_meta_are_told_apart() {
         fs::write(&meta, bytes).unwrap();
         let refused = open_with(options(dir.path()));
         let told = match &refused {
-            Err(OpenError::MetaCorrupt { .. }) => true,
-            Err(OpenError::NewerVersion { .. }) => (8..12).contains(&at),
+            Err(EmbeddedOpenError::MetaCorrupt { .. }) => true,
+            Err(EmbeddedOpenError::NewerVersion { .. }) => (8..12).contains(&at),
             _ => false,
         };
         assert!(told, "byte {at}: {refused:?}");
     }
     fs::remove_file(&meta).unwrap();
     let refused = open_with(options(dir.path()));
-    let told =
-        matches!(&refused, Err(OpenError::MetaCorrupt { why, .. }) if why.contains("missing"));
+    let told = matches!(&refused, Err(EmbeddedOpenError::MetaCorrupt { why, .. }) if why.contains("missing"));
     assert!(told, "{refused:?}");
     fs::write(&meta, sound).unwrap();
     drop(open(dir.path()));
 
     let file = foreign.path().join("thesis.tex");
-    assert!(matches!(open_with(options(&file)), Err(OpenError::Io { .. })));
+    assert!(matches!(open_with(options(&file)), Err(EmbeddedOpenError::Io { .. })));
 }
 
 #[tokio::test]
@@ -296,9 +298,9 @@ async fn a_closed_store_refuses_writes_and_still_reads() {
     let store = open(dir.path().join("made/on/the/way").as_path());
     let waiting = store.compare_and_set(write(&key(1), Revision::ABSENT, 1));
     store.close();
-    assert!(matches!(waiting.await, Outcome::Committed(_)), "what was queued is settled");
+    assert!(matches!(waiting.await, WriteOutcome::Committed(_)), "what was queued is settled");
     let refused = store.compare_and_set(write(&key(2), Revision::ABSENT, 1)).await;
-    assert!(matches!(refused, Outcome::Refused(StoreError::Unavailable(_))));
+    assert!(matches!(refused, WriteOutcome::Refused(StoreError::Unavailable(_))));
     assert!(store.read(&key(1)).await.unwrap().is_some());
     assert!(matches!(store.health(), Health::Degraded(_)));
 }
@@ -309,7 +311,7 @@ async fn a_restored_backup_gets_a_new_identity_and_keeps_its_tokens() {
     let store = open(dir.path());
     let old = commit(&store, write(&key(1), Revision::ABSENT, 1)).await;
     let locked = EmbeddedStore::restamp(dir.path(), Nonce(4), Epoch(1));
-    assert!(matches!(locked, Err(OpenError::Locked { .. })));
+    assert!(matches!(locked, Err(EmbeddedOpenError::Locked { .. })));
     store.close();
     EmbeddedStore::restamp(dir.path(), Nonce(4), Epoch(1)).unwrap();
     assert!(EmbeddedStore::restamp(dir.path(), Nonce(5), Epoch(1)).is_err());
@@ -373,7 +375,7 @@ async fn churn(
                 .map(|(n, write)| (n, store.compare_and_set(write)))
                 .collect();
             for (n, outcome) in writes {
-                let Outcome::Committed(revision) = outcome.await else { panic!() };
+                let WriteOutcome::Committed(revision) = outcome.await else { panic!() };
                 known.lock().unwrap()[n] = (revision, before[n].1 + 1);
                 written += 1;
             }
@@ -438,7 +440,7 @@ async fn a_hundred_thousand_records_open_soon() {
             .map(|n| store.compare_and_set(write(&key(n), Revision::ABSENT, 1)))
             .collect();
         for outcome in writes {
-            assert!(matches!(outcome.await, Outcome::Committed(_)));
+            assert!(matches!(outcome.await, WriteOutcome::Committed(_)));
         }
     }
     store.close();

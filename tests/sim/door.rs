@@ -73,9 +73,9 @@ impl Door {
         if let Some(got) = self.relay(&home, ask).await {
             return got;
         }
-        let owner_unreachable =
-            ask.act(&self.manager, Asked { received, owner_unreachable: true }).await;
-        owner_unreachable.unwrap_or_else(|problem| problem.got)
+        let home_unreachable =
+            ask.act(&self.manager, Asked { received, home_unreachable: true }).await;
+        home_unreachable.unwrap_or_else(|problem| problem.got)
     }
 
     /// In the one queue of its lease; under a session, the grant is made at the session's home.
@@ -95,7 +95,7 @@ impl Door {
                 Err(problem) => problem.got,
             };
         }
-        let (mut tries, mut doubt) = (0, false);
+        let (mut tries, mut outcome_unknown) = (0, false);
         loop {
             let error = match self.manager.acquire(one, asked).await {
                 Ok(grant) => return Got::Grants(vec![(one.key.clone(), grant)]),
@@ -103,9 +103,9 @@ impl Door {
             };
             let by_lease = matches!(error, AcquireError::Call(CallError::Elsewhere(_)));
             let problem = Problem::from(error);
-            let Some(home) = problem.home.filter(|_| !asked.owner_unreachable) else {
+            let Some(home) = problem.home.filter(|_| !asked.home_unreachable) else {
                 // The home may have granted it, and its answer was lost.
-                return if doubt {
+                return if outcome_unknown {
                     Got::Later("the home did not answer".into())
                 } else {
                     problem.got
@@ -122,13 +122,13 @@ impl Door {
             let copy = if place { None } else { self.net.note_copy(ask) };
             let answer = self.pass_on(&home, ask, onward, left).await;
             self.net.note_answer(copy, answer.is_ok());
-            asked.owner_unreachable = match answer {
+            asked.home_unreachable = match answer {
                 Err(Unheard { sent, .. }) => {
-                    doubt |= sent && !place;
+                    outcome_unknown |= sent && !place;
                     true
                 }
                 Ok(Got::Later(_)) if by_lease => {
-                    doubt |= !place;
+                    outcome_unknown |= !place;
                     true
                 }
                 Ok(Got::Turn) => false,

@@ -36,7 +36,7 @@ impl Nemesis {
     pub async fn rage(self: Rc<Self>, plan: &Plan) {
         for (at, fault) in &plan.faults {
             until(*at).await;
-            spawn_local(self.clone().strike(*fault));
+            spawn_local(self.clone().inject(*fault));
         }
         until(plan.calm).await;
         self.calm();
@@ -68,7 +68,7 @@ impl Nemesis {
         server.start();
     }
 
-    async fn strike(self: Rc<Self>, fault: Fault) {
+    async fn inject(self: Rc<Self>, fault: Fault) {
         let net = &self.site.net;
         match fault {
             Fault::Weather(weather, span) => {

@@ -13,9 +13,9 @@ use std::{
 };
 
 use tenure::{
-    actor::{Arbiters, Heard, Limits, Mail, NamedPlugin, Promise, Witnessed},
+    actor::{Arbiters, BusEvent, Limits, Mail, NamedPlugin, Promise, Witnessed},
     clock::{Clock, SeededEntropy},
-    lease::{Epoch, Key, Mutant, Nonce, Policies, Rules, State},
+    lease::{Epoch, Key, KeyState, Mutant, Nonce, Policies, Rules},
     manager::{CallLimits, Manager, Parts},
     store::{Found, LeaseStore},
     telemetry::{Metrics, OwnershipLog},
@@ -193,9 +193,9 @@ impl Host {
     /// Under which epoch it may promise now.
     pub fn promises_under(&self) -> Option<Epoch> {
         let process = self.process.borrow().clone()?;
-        let terms = process.manager.borrow().as_ref()?.world().terms();
-        let may = !terms.frozen && self.clock.now() < terms.until;
-        may.then_some(terms.epoch)
+        let context = process.manager.borrow().as_ref()?.coordinator().node_context();
+        let may = !context.frozen && self.clock.now() < context.until;
+        may.then_some(context.epoch)
     }
 
     /// The actors of all its keys panic.
@@ -203,7 +203,7 @@ impl Host {
         let process = self.process.borrow();
         if let Some(manager) = process.as_ref().and_then(|process| process.manager.borrow().clone())
         {
-            manager.world().registry.tell_all(|| Mail::Panic);
+            manager.coordinator().registry.tell_all(|| Mail::Panic);
         }
     }
 
@@ -312,7 +312,7 @@ impl Life {
     /// I7, and what a run is to have enough of.
     fn witness(&self, manager: &Arc<Manager>) {
         let (log, node) = (self.site.log.clone(), format!("n{}.{}", self.number, self.start));
-        manager.world().witness(move |witnessed| {
+        manager.coordinator().witness(move |witnessed| {
             let event = match witnessed {
                 Witnessed::Promised(promise) => promised(&node, &promise),
                 Witnessed::Adopted => Event::Seen { sight: Sight::Adoption },
@@ -325,13 +325,13 @@ impl Life {
     /// I4: one listener on the bus, who sometimes is slow.
     fn subscribe(&self, manager: &Arc<Manager>) {
         let (log, name) = (self.site.log.clone(), format!("s{}.{}", self.number, self.start));
-        let Ok(mut subscriber) = manager.world().bus.subscribe() else { return };
+        let Ok(mut subscriber) = manager.coordinator().bus.subscribe() else { return };
         // It begins somewhere.
         log.push(now(), Event::Reset { subscriber: name.clone() });
         spawn_local(async move {
             loop {
                 let event = match subscriber.changes.recv().await {
-                    Ok(Heard::Change(change)) => {
+                    Ok(BusEvent::Change(change)) => {
                         let committed = &change.committed;
                         Event::Heard {
                             subscriber: name.clone(),
@@ -341,10 +341,10 @@ impl Life {
                             token: committed.change.token.0,
                         }
                     }
-                    Ok(Heard::Lost(_)) | Err(RecvError::Lagged(_)) => {
+                    Ok(BusEvent::Lost(_)) | Err(RecvError::Lagged(_)) => {
                         Event::Reset { subscriber: name.clone() }
                     }
-                    Ok(Heard::Frozen(_)) => continue,
+                    Ok(BusEvent::Frozen(_)) => continue,
                     Err(RecvError::Closed) => return,
                 };
                 log.push(now(), event);
@@ -355,13 +355,14 @@ impl Life {
 
 /// Members that are over at every look of a while.
 async fn ghosts(manager: Arc<Manager>) -> BTreeSet<Nonce> {
-    let world = manager.world();
+    let world = manager.coordinator();
     let mut ghosts: Option<BTreeSet<Nonce>> = None;
     for _ in 0..3 {
         let mut over = BTreeSet::new();
         for member in world.pools.view("pool").map(|pool| pool.members).unwrap_or_default() {
             let there = world.store.read(&Key::of_session(member.digest)).await;
-            let lives = |found: Found| found.record.is_ok_and(|record| record.state == State::Held);
+            let lives =
+                |found: Found| found.record.is_ok_and(|record| record.state == KeyState::Held);
             if there.is_ok_and(|found| !found.is_some_and(lives)) {
                 over.insert(member.digest);
             }

@@ -65,18 +65,18 @@ pub fn fits(mutant: Mutant, plan: &Plan) -> bool {
             several && has(|fault| matches!(fault, Fault::Pause { missed: true, .. }))
         }
         Mutant::LateWriteAwaited => plan.kind == Kind::Embedded,
-        Mutant::GapUnsaid => plan.kind == Kind::Nats,
-        Mutant::BondsOfOthersUnheard => several && lapses() && plan.sessions > 0,
-        Mutant::BondsNotReadAnew => plan.kind == Kind::Nats && plan.sessions > 0,
-        Mutant::GhostsAfterGap => {
+        Mutant::GapNotReported => plan.kind == Kind::Nats,
+        Mutant::OthersSessionLeasesNotIndexed => several && lapses() && plan.sessions > 0,
+        Mutant::SessionLeasesNotReread => plan.kind == Kind::Nats && plan.sessions > 0,
+        Mutant::EndsNotSearchedAfterGap => {
             plan.kind == Kind::DynamoDb && several && plan.sessions > 0 && plan.pool
         }
-        Mutant::SessionRises
+        Mutant::SessionGrantedAgain
         | Mutant::SessionFreedBeforeTombstone
         | Mutant::GrantUnderEndingSession => plan.sessions > 0,
         Mutant::FenceLost | Mutant::GrantWhileFencing | Mutant::RevivalAfterFence => keys("f/"),
         Mutant::FailedFenceOpens => keys("f/") && fence_blocks(plan),
-        Mutant::FenceNotSucceeded => (keys("f/") || keys("g/")) && crashes(),
+        Mutant::FenceNotTakenOver => (keys("f/") || keys("g/")) && crashes(),
         Mutant::LockDelaySkipped => keys("d/"),
         Mutant::HandoverCutsPromises | Mutant::RevokeCutsPromises => {
             plan.admin_every < Duration::from_secs(5)
@@ -120,11 +120,11 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
             plan.impatience = 500;
         }
         // A node that is cut off from the store for so long that the stream forgets what it missed.
-        Mutant::BondsNotReadAnew | Mutant::GhostsAfterGap => {
+        Mutant::SessionLeasesNotReread | Mutant::EndsNotSearchedAfterGap => {
             let way = Direction::Both;
             let cut = |_| Fault::StoreCut { node: node(chance), way, span: long };
             more.extend((0..4).map(cut));
-            if mutant == Mutant::GhostsAfterGap {
+            if mutant == Mutant::EndsNotSearchedAfterGap {
                 plan.shape.history = 8;
             } else {
                 plan.shape.keep = 1;
@@ -153,7 +153,7 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
         }
         Mutant::FailedFenceOpens => plan.manners.fails = 900,
         // Nobody else is to end what no plugin does.
-        Mutant::FenceNotSucceeded => {
+        Mutant::FenceNotTakenOver => {
             plan.skips_fences = false;
             (plan.manners.fails, plan.manners.panics, plan.manners.hangs) = (0, 0, 0);
             plan.manners.slow_ms = 800;
@@ -293,7 +293,7 @@ fn mutants() {
 const ELSEWHERE: [Mutant; 6] = [
     Mutant::GrantToACallerThatLeft,
     Mutant::ClaimIgnored,
-    Mutant::ClaimKeptInDoubt,
+    Mutant::ClaimKeptAfterUnknown,
     Mutant::HeartbeatAbsorbedWhileShortening,
     // It needs a second thread, which the simulator has not.
     Mutant::PromisesVoidedAfterTheJump,

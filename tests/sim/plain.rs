@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use tenure::{
-    lease::{Heartbeat, Key, Order, Release, Transfer},
+    lease::{CandidateOrder, Heartbeat, Key, Release, Transfer},
     manager::{AcquireAny, AcquireOne, Candidates, Count},
 };
 
@@ -95,7 +95,9 @@ async fn acquire_any(me: &Worker) -> Vec<Held> {
     let any = AcquireAny {
         candidates: candidates(me),
         count: Count::UpTo(count),
-        order: me.draw(|chance| *chance.pick(&[Order::Random, Order::Listed, Order::Sticky])),
+        order: me.draw(|chance| {
+            *chance.pick(&[CandidateOrder::Random, CandidateOrder::Listed, CandidateOrder::Sticky])
+        }),
         wait_ms: a_wait(me),
         mark: mark(me),
         ..AcquireAny::new(me.owner.clone(), a_ttl(me))

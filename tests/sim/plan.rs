@@ -112,7 +112,7 @@ pub struct Plan {
     pub admin_every: Duration,
     pub bus_buffer: usize,
     pub weather: Weather,
-    /// At the end an administrator strikes fences that are not confirmed.
+    /// At the end an administrator skips fences that are not confirmed.
     pub skips_fences: bool,
     /// In thousandths: calls that a worker does not wait for.
     pub impatience: u64,

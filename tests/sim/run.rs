@@ -27,7 +27,7 @@ use super::{
     plugin::SimPlugin,
     rules::UNHEARD,
     signal::Signal,
-    store::{Server, Sin},
+    store::{Flaw, Server},
     time::{self, SECOND, SimClock, now, until},
     worker::{Arena, SETTLED, Worker},
 };
@@ -174,7 +174,7 @@ pub fn site(
     let net = Net::new(plan.nodes, chance.fork(), log.clone());
     net.weather.set(plan.weather);
     let mut shape = plan.shape.clone();
-    shape.sin = Sin::of(mutant);
+    shape.flaw = Flaw::of(mutant);
     let server = Server::new(plan.kind, chance.fork(), log.clone(), shape);
     let mut plugin = |name| SimPlugin::new(name, log.clone(), chance.fork(), plan.manners);
     Rc::new(Site {

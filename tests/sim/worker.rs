@@ -193,7 +193,7 @@ impl Worker {
         grant: bool,
         session: Option<String>,
     ) -> Option<u64> {
-        let from = if self.sins(Mutant::ClientCountsFromReply) { self.local() } else { sent };
+        let from = if self.faults(Mutant::ClientCountsFromReply) { self.local() } else { sent };
         let end = from + valid_for_ms * MS;
         if end <= self.local() {
             self.refused(call, &format!("{IN_DOUBT}it came too late"));
@@ -205,13 +205,13 @@ impl Worker {
         Some(end)
     }
 
-    fn sins(&self, mutant: Mutant) -> bool {
+    fn faults(&self, mutant: Mutant) -> bool {
         self.arena.mutant == Some(mutant)
     }
 
     /// It is about to give the lease back, or to hand it over.
     pub fn gives_up(&self, held: &Held, why: &str) {
-        if !self.sins(Mutant::WindowOpenAfterRelease) {
+        if !self.faults(Mutant::WindowOpenAfterRelease) {
             self.shut(held, why);
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{
 
 use tenure::{
     lease::{
-        Change, ChangeKind, Epoch, Key, Moment, Nonce, Owner, Record, Revision, State, Tenure,
+        Change, ChangeKind, Epoch, Key, KeyState, Moment, Nonce, Owner, Record, Revision, Tenure,
         Token,
     },
     store::Write,
@@ -31,7 +31,7 @@ pub fn held(owner: &str, seq: u64) -> Record {
         node: Nonce(1),
         epoch: Epoch(0),
         written: Moment::ZERO,
-        state: State::Held,
+        state: KeyState::Held,
         seq,
         tenure: Some(Tenure {
             grant_nonce,
@@ -39,7 +39,7 @@ pub fn held(owner: &str, seq: u64) -> Record {
             token: Token::OF_THIS_WRITE,
             ttl_ms: 10_000,
             acquired_at_ms: 0,
-            bond: None,
+            session_ref: None,
         }),
         previous: None,
         value: None,
@@ -47,7 +47,7 @@ pub fn held(owner: &str, seq: u64) -> Record {
         pins: Box::default(),
         offer: None,
         revocation: None,
-        aftermath: None,
+        fences_and_delay: None,
         request_marks: Box::default(),
         handover: None,
         spec: None,

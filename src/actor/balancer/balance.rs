@@ -67,17 +67,17 @@ fn plan(
     now: Moment,
     damping: Damping,
 ) -> (Vec<(Nonce, Key)>, bool) {
-    let rules = coordinator.rules();
+    let table = coordinator.policy_table();
     let here = |digest: Nonce| coordinator.sessions.get(digest).is_some();
-    let movable = |key: &Key| rules.of(key.as_str()).0.balance;
+    let movable = |key: &Key| table.of(key.as_str()).0.balance;
     let plan = |pool: &mut Pool| {
         let (aside, watched) = pool.judge(now);
         aside.into_iter().for_each(|session| say_aside(name, session));
         let plan = pool.plan(here, now, damping);
-        if let Some(metrics) = rules.named(name) {
+        if let Some(metrics) = table.named(name) {
             metrics.balance(pool.members.len(), plan.moves);
         }
-        if !coordinator.rules().balances(name) {
+        if !coordinator.policy_table().balances(name) {
             return (Vec::new(), watched);
         }
         let wanted = watched || plan.asks.iter().any(|ask| *ask > 0);

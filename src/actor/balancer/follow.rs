@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use crate::{
     actor::coordinator::Coordinator,
-    lease::{Key, Nonce, State},
+    lease::{Key, KeyState, Nonce},
     store::{Found, Range, StoreError},
 };
 
@@ -31,9 +31,9 @@ async fn complete(coordinator: &Coordinator) -> Result<(), StoreError> {
     if !coordinator.pools.is_searched() {
         search(coordinator).await?;
     }
-    read_arrivals(coordinator).await?;
-    for name in coordinator.pools.doubtful() {
-        survey(coordinator, &name).await?;
+    read_joins(coordinator).await?;
+    for name in coordinator.pools.unindexed() {
+        indexing(coordinator, &name).await?;
     }
     coordinator.pools.planned.notify_one();
     Ok(())
@@ -59,34 +59,34 @@ async fn search(coordinator: &Coordinator) -> Result<(), StoreError> {
 /// Notes a session's record. Returns the session, if it is alive.
 fn note(coordinator: &Coordinator, key: &Key, found: &Found) -> Option<Nonce> {
     let digest = key.session()?;
-    let record = found.record.as_ref().ok().filter(|record| record.state == State::Held)?;
+    let record = found.record.as_ref().ok().filter(|record| record.state == KeyState::Held)?;
     coordinator.pools.read(digest, record).then_some(digest)
 }
 
 /// Reads the records of sessions that other nodes made.
-async fn read_arrivals(coordinator: &Coordinator) -> Result<(), StoreError> {
-    let Some(arrivals) = coordinator.pools.begin_arrivals() else { return Ok(()) };
-    let reads = arrivals.into_iter().map(|digest| read_arrival(coordinator, digest));
+async fn read_joins(coordinator: &Coordinator) -> Result<(), StoreError> {
+    let Some(joins) = coordinator.pools.begin_joins() else { return Ok(()) };
+    let reads = joins.into_iter().map(|digest| read_join(coordinator, digest));
     let read = join_all(reads).await;
-    coordinator.pools.end_arrivals();
+    coordinator.pools.end_joins();
     read.into_iter().collect()
 }
 
-async fn read_arrival(coordinator: &Coordinator, digest: Nonce) -> Result<(), StoreError> {
+async fn read_join(coordinator: &Coordinator, digest: Nonce) -> Result<(), StoreError> {
     let key = Key::of_session(digest);
     let found = coordinator.store.read(&key).await;
-    let found = found.inspect_err(|_| coordinator.pools.arrives_again(digest))?;
+    let found = found.inspect_err(|_| coordinator.pools.joins_again(digest))?;
     found.and_then(|found| note(coordinator, &key, &found));
     Ok(())
 }
 
 /// Reads every key of a pool.
-async fn survey(coordinator: &Coordinator, name: &str) -> Result<(), StoreError> {
+async fn indexing(coordinator: &Coordinator, name: &str) -> Result<(), StoreError> {
     let pools = &coordinator.pools;
     // A resync that begins during this search must not be marked as done at its end.
-    let begun = (coordinator.rules().version(), pools.doubts());
-    pools.begin_survey(name);
-    let ranges = coordinator.rules().ranges(name, "");
+    let begun = (coordinator.policy_table().version(), pools.misses());
+    pools.begin_indexing(name);
+    let ranges = coordinator.policy_table().ranges(name, "");
     for range in ranges {
         pages(coordinator, &range, |key, found| {
             learn(coordinator, name, key, found);
@@ -94,8 +94,8 @@ async fn survey(coordinator: &Coordinator, name: &str) -> Result<(), StoreError>
         })
         .await?;
     }
-    if begun == (coordinator.rules().version(), pools.doubts()) {
-        pools.end_survey(name);
+    if begun == (coordinator.policy_table().version(), pools.misses()) {
+        pools.end_indexing(name);
     }
     Ok(())
 }
@@ -104,7 +104,7 @@ async fn survey(coordinator: &Coordinator, name: &str) -> Result<(), StoreError>
 fn learn(coordinator: &Coordinator, name: &str, key: &Key, found: &Found) {
     if let Ok(record) = &found.record
         && !key.is_session()
-        && coordinator.rules().is_of(key.as_str(), name)
+        && coordinator.policy_table().is_of(key.as_str(), name)
     {
         let now = coordinator.clock.now();
         coordinator.pools.learn(name, key, record, found.revision, now);

@@ -8,11 +8,11 @@
 
 mod inquiries;
 mod node;
+mod node_tombstones;
 mod renewal;
 mod roster;
 mod start;
 mod sweep;
-mod tombstones;
 mod watch;
 
 pub(in crate::actor) use self::sweep::is_pending;

@@ -39,10 +39,11 @@ impl Node {
     /// A node that has no record in the store yet.
     #[must_use]
     pub fn new(coordinator: Arc<Coordinator>, url: &str, ttl: Duration) -> Arc<Self> {
-        let terms = coordinator.terms();
+        let context = coordinator.node_context();
         let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
         let version = env!("CARGO_PKG_VERSION");
-        let membership = Membership::new(terms.node, url, version, ttl_ms, terms.epoch).at(place());
+        let membership =
+            Membership::new(context.node, url, version, ttl_ms, context.epoch).at(place());
         Arc::new(Self {
             coordinator,
             membership: Mutex::new(membership),
@@ -76,18 +77,19 @@ impl Node {
         // Under the membership's lock, so that knowledge from before a leave or a rebirth is never published after it.
         self.with(|membership| {
             count(&self.coordinator, membership.peers());
-            self.coordinator.set_terms(|terms| {
-                if terms.frozen != frozen.is_some() {
+            self.coordinator.change_node_context(|context| {
+                if context.frozen != frozen.is_some() {
                     thawed = Some(frozen.clone());
                 }
-                terms.frozen = frozen.is_some();
-                (terms.node, terms.epoch) = (membership.incarnation(), membership.record().epoch);
+                context.frozen = frozen.is_some();
+                (context.node, context.epoch) =
+                    (membership.incarnation(), membership.record().epoch);
                 // Read under the lock under which a clock jump voids the promises.
                 let jumped = self.coordinator.jumped.load(Ordering::Acquire);
-                terms.until = if jumped { Moment::ZERO } else { membership.until() };
-                terms.resumed = membership.resumed();
-                if terms.peers.as_deref() != Some(membership.peers()) {
-                    terms.peers = Some(Arc::new(membership.peers().clone()));
+                context.until = if jumped { Moment::ZERO } else { membership.until() };
+                context.resumed = membership.resumed();
+                if context.peers.as_deref() != Some(membership.peers()) {
+                    context.peers = Some(Arc::new(membership.peers().clone()));
                 }
             });
         });

@@ -49,9 +49,9 @@ impl Node {
         let nonce = self.coordinator.entropy.nonce();
         let load = self.coordinator.homed();
         let (expected, record) = self.with(|membership| membership.renewal(now, nonce, load));
-        let record = NodeRecord { rules: self.coordinator.rules_digest(), ..record };
+        let record = NodeRecord { rules: self.coordinator.policies_digest(), ..record };
         if !self.coordinator.protocol.a_record_counts_only_once_committed() {
-            self.coordinator.set_terms(|terms| terms.until = record.until);
+            self.coordinator.change_node_context(|context| context.until = record.until);
         }
         match self.shared().write_node(expected, record.clone()).await {
             NodeOutcome::Committed(revision) => {
@@ -150,7 +150,7 @@ impl Node {
 
     /// Continues as another incarnation, under the store's present epoch.
     async fn be_reborn(&self) {
-        self.coordinator.set_terms(|terms| terms.until = Moment::ZERO);
+        self.coordinator.change_node_context(|context| context.until = Moment::ZERO);
         let meta = match self.shared().refresh_meta().await {
             Ok(meta) => meta,
             Err(error) => return self.not_renewed(&error),

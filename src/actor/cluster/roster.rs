@@ -36,7 +36,8 @@ impl Node {
         let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         self.with(|membership| {
             let (own, until) = (membership.record(), membership.until());
-            let drained = self.coordinator.terms().until == Moment::ZERO && until == Moment::ZERO;
+            let drained =
+                self.coordinator.node_context().until == Moment::ZERO && until == Moment::ZERO;
             let state =
                 if drained && own.until != Moment::ZERO { NodeState::Drained } else { own.state };
             let mut views = vec![NodeView {

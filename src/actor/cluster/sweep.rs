@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     actor::{coordinator::Coordinator, environment::each_record, mail::Mail},
     clock::{HashMap, HashSet},
-    lease::{Key, Nonce, Record, SessionOver, State, StoreError},
+    lease::{Key, KeyState, Nonce, Record, SessionOver, StoreError},
 };
 
 /// How long to wait after a failed search before the next one.
@@ -13,7 +13,7 @@ const RETRY: Duration = Duration::from_millis(500);
 
 /// Whether a record requires its home node to do something: it has a tenure, an offer, a lock-delay or a fence.
 pub fn is_pending(record: &Record) -> bool {
-    record.state != State::Free || !record.fences().is_empty()
+    record.state != KeyState::Free || !record.fences().is_empty()
 }
 
 /// The keys that require their home node to do something, by home node.
@@ -27,8 +27,10 @@ pub async fn sweep(coordinator: &Coordinator, such: impl Fn(Nonce) -> bool) -> L
         let mut left = Left::default();
         let looked = each_record(&*coordinator.store, |key, record| {
             let Some(record) = record.filter(|record| such(record.node)) else { return };
-            match (record.bond().filter(|_| record.is_left_to_session()), key.session()) {
-                (Some(bond), _) => coordinator.sessions.inquire(bond.session, [key.clone()]),
+            match (record.session_ref().filter(|_| record.is_left_to_session()), key.session()) {
+                (Some(session_ref), _) => {
+                    coordinator.sessions.inquire(session_ref.session, [key.clone()])
+                }
                 (None, _) if is_pending(record) => {
                     let _ = coordinator.registry.start(key);
                     coordinator.registry.tell(key.as_str(), || Mail::Nudge);
@@ -76,14 +78,14 @@ pub async fn sweep_strangers(coordinator: &Coordinator) -> Left {
     while !coordinator.registry.has_arbiters() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let terms = coordinator.terms();
+    let context = coordinator.node_context();
     let living = |home: Nonce| {
-        let peers = terms.peers.as_ref();
+        let peers = context.peers.as_ref();
         let peer = peers.and_then(|peers| peers.get(home));
         peer.is_some_and(|peer| !peer.record.state.is_terminal())
     };
-    let mut left = sweep(coordinator, |home| home != terms.node && !living(home)).await;
-    let gone = terms.peers.iter().flat_map(|peers| peers.iter());
+    let mut left = sweep(coordinator, |home| home != context.node && !living(home)).await;
+    let gone = context.peers.iter().flat_map(|peers| peers.iter());
     for peer in gone.filter(|peer| peer.record.state.is_terminal()) {
         left.entry(peer.record.incarnation).or_default();
     }

@@ -36,26 +36,21 @@ use crate::{
 
 /// What the actors and tasks of a node need from outside.
 pub struct Environment {
-    /// The store.
     pub store: Arc<dyn LeaseStore>,
-    /// The clock of every promise.
     pub clock: Arc<dyn Clock>,
     /// The source of nonces.
     pub entropy: Arc<dyn Entropy>,
-    /// Limits of the actors.
     pub limits: Limits,
     /// Handles to the metrics that have no pool label.
     pub metrics: Arc<Metrics>,
-    /// The log of ownership changes.
     pub ownership_log: OwnershipLog,
     /// When the store's lock was taken: no earlier process can have promised anything after it.
     pub locked_at: Moment,
-    /// The rules of the protocol.
     pub(crate) protocol: Rules,
     /// The node context: what applies to every key at present.
-    terms: RwLock<Arc<NodeContext>>,
+    context: RwLock<Arc<NodeContext>>,
     /// The policies of the node context, with the metrics of their pools.
-    rules: ArcSwap<PolicyTable>,
+    policy_table: ArcSwap<PolicyTable>,
     /// Wakes the task that maintains this node's record.
     pub(in crate::actor) membership: Notify,
     /// The clock stood still: this node must continue as another incarnation.
@@ -70,13 +65,13 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The environment of a node whose node context is `terms`.
+    /// The environment of a node whose node context is `context`.
     #[expect(clippy::too_many_arguments, reason = "every input of the actors is named here, once")]
     pub fn new(
         store: Arc<dyn LeaseStore>,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-        terms: NodeContext,
+        context: NodeContext,
         limits: Limits,
         metrics: Arc<Metrics>,
         ownership_log: OwnershipLog,
@@ -86,7 +81,7 @@ impl Environment {
         // Later stops of the clocks are measured from this reading, whenever the first call comes.
         jumps.check(&*clock, (clock.now(), clock.wall_ms()), |_| {});
         let seed = entropy.next_u64();
-        let rules = ArcSwap::from_pointee(PolicyTable::new(terms.policies.clone(), 0));
+        let policy_table = ArcSwap::from_pointee(PolicyTable::new(context.policies.clone(), 0));
         let check_tls = CheckTls::new(limits.checks_ca.clone());
         Self {
             store,
@@ -96,9 +91,9 @@ impl Environment {
             metrics,
             ownership_log,
             locked_at,
-            protocol: terms.rules,
-            terms: RwLock::new(Arc::new(terms)),
-            rules,
+            protocol: context.rules,
+            context: RwLock::new(Arc::new(context)),
+            policy_table,
             membership: Notify::new(),
             jumped: AtomicBool::new(false),
             seed,
@@ -152,11 +147,11 @@ impl Environment {
         if self.store.shared().is_some() {
             // Other nodes may have found this node dead meanwhile: this incarnation promises nothing more.
             self.jumped.store(true, Ordering::Release);
-            self.set_terms(|terms| terms.until = Moment::ZERO);
+            self.change_node_context(|context| context.until = Moment::ZERO);
             self.membership.notify_one();
         } else {
             let now = self.clock.now();
-            self.set_terms(|terms| terms.resumed = now);
+            self.change_node_context(|context| context.resumed = now);
             self.lapses.fetch_add(1, Ordering::AcqRel);
         }
         self.metrics.clock_jumps.increment(1);
@@ -178,67 +173,65 @@ impl Environment {
         self.lapses.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The present node context.
-    pub fn terms(&self) -> Arc<NodeContext> {
-        self.terms.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn node_context(&self) -> Arc<NodeContext> {
+        self.context.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Changes the node context. A later reader sees the whole change.
-    pub(crate) fn set_terms(&self, change: impl FnOnce(&mut NodeContext)) {
-        let mut terms = self.terms.write().unwrap_or_else(PoisonError::into_inner);
-        change(Arc::make_mut(&mut terms));
+    pub(crate) fn change_node_context(&self, change: impl FnOnce(&mut NodeContext)) {
+        let mut context = self.context.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut context));
     }
 
     /// The policies, with the metrics of their pools.
-    pub fn rules(&self) -> Guard<Arc<PolicyTable>> {
-        self.rules.load()
+    pub fn policy_table(&self) -> Guard<Arc<PolicyTable>> {
+        self.policy_table.load()
     }
 
-    /// The pool of a key.
     pub fn pool_of(&self, key: &str) -> Arc<str> {
-        self.rules.load().of(key).0.pool.clone()
+        self.policy_table.load().of(key).0.pool.clone()
     }
 
     /// The metrics of a key's pool.
     pub fn metrics_of(&self, key: &str) -> Arc<PoolMetrics> {
-        self.rules.load().of(key).1.clone()
+        self.policy_table.load().of(key).1.clone()
     }
 
     /// Puts other policies into effect, for the store and for later readers of the node context.
     pub(in crate::actor) fn put_policies(&self, policies: Arc<Policies>) {
         self.store.bound_keys(&policies);
-        self.set_terms(|terms| {
-            let version = self.rules.load().version() + 1;
-            self.rules.store(Arc::new(PolicyTable::new(policies.clone(), version)));
-            terms.policies = policies;
+        self.change_node_context(|context| {
+            let version = self.policy_table.load().version() + 1;
+            self.policy_table.store(Arc::new(PolicyTable::new(policies.clone(), version)));
+            context.policies = policies;
         });
     }
 
     /// The address of a node, or `None` if the node is not known.
     pub fn url_of(&self, incarnation: Nonce) -> Option<Box<str>> {
-        let terms = self.terms();
-        let peer = terms.peers.as_ref()?.get(incarnation)?;
+        let context = self.node_context();
+        let peer = context.peers.as_ref()?.get(incarnation)?;
         (!peer.record.url.is_empty()).then(|| peer.record.url.clone())
     }
 
     /// Whether nothing is granted because the store went backwards.
     pub fn is_frozen(&self) -> bool {
-        self.terms.read().unwrap_or_else(PoisonError::into_inner).frozen
+        self.context.read().unwrap_or_else(PoisonError::into_inner).frozen
     }
 
     /// Whether this node wrote a change, under any incarnation.
     pub fn is_own(&self, writer: Nonce) -> bool {
-        let terms = self.terms.read().unwrap_or_else(PoisonError::into_inner);
-        match &terms.peers {
+        let context = self.context.read().unwrap_or_else(PoisonError::into_inner);
+        match &context.peers {
             None => true,
-            Some(peers) => writer == terms.node || peers.get(writer).is_some_and(Peer::is_own),
+            Some(peers) => writer == context.node || peers.get(writer).is_some_and(Peer::is_own),
         }
     }
 
     /// Whether this is the present incarnation of this node.
     pub(in crate::actor) fn is_present(&self, incarnation: Nonce) -> bool {
-        let terms = self.terms.read().unwrap_or_else(PoisonError::into_inner);
-        terms.peers.is_none() || terms.node == incarnation
+        let context = self.context.read().unwrap_or_else(PoisonError::into_inner);
+        context.peers.is_none() || context.node == incarnation
     }
 
     /// Runs one step of the core on this reading of the clocks.
@@ -249,7 +242,7 @@ impl Environment {
         body: impl FnOnce(&mut Env<'_>) -> T,
     ) -> T {
         let mut nonces = || self.entropy.nonce();
-        let terms = self.terms.read().unwrap_or_else(PoisonError::into_inner);
-        body(&mut Env { now, wall_ms, key, terms: &terms, nonces: &mut nonces })
+        let context = self.context.read().unwrap_or_else(PoisonError::into_inner);
+        body(&mut Env { now, wall_ms, key, context: &context, nonces: &mut nonces })
     }
 }

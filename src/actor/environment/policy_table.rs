@@ -102,16 +102,16 @@ mod tests {
             policy("jobs/big/x", "jobs"),
             policy("cron/", "jobs"),
         ];
-        let rules = PolicyTable::new(Arc::new(Policies::new(all, Policy::default())), 0);
-        assert_eq!(rules.ranges("jobs", ""), ["cron/", "jobs/"]);
-        assert_eq!(rules.ranges("jobs", "jobs/b"), ["jobs/b"]);
-        assert_eq!(rules.ranges("jobs", "c"), ["cron/"]);
-        assert_eq!(rules.ranges("big", ""), ["jobs/big/"]);
-        assert_eq!(rules.ranges("big", "cron/"), [""; 0]);
-        assert_eq!(rules.ranges("default", ""), [""]);
-        assert_eq!(rules.ranges("default", "jobs/"), ["jobs/"]);
-        assert_eq!(rules.ranges("none", ""), [""; 0]);
-        assert!(rules.is_of("jobs/big/xy", "jobs") && rules.is_of("jobs/big/y", "big"));
-        assert!(rules.is_of("job", "default"));
+        let table = PolicyTable::new(Arc::new(Policies::new(all, Policy::default())), 0);
+        assert_eq!(table.ranges("jobs", ""), ["cron/", "jobs/"]);
+        assert_eq!(table.ranges("jobs", "jobs/b"), ["jobs/b"]);
+        assert_eq!(table.ranges("jobs", "c"), ["cron/"]);
+        assert_eq!(table.ranges("big", ""), ["jobs/big/"]);
+        assert_eq!(table.ranges("big", "cron/"), [""; 0]);
+        assert_eq!(table.ranges("default", ""), [""]);
+        assert_eq!(table.ranges("default", "jobs/"), ["jobs/"]);
+        assert_eq!(table.ranges("none", ""), [""; 0]);
+        assert!(table.is_of("jobs/big/xy", "jobs") && table.is_of("jobs/big/y", "big"));
+        assert!(table.is_of("job", "default"));
     }
 }

@@ -18,9 +18,7 @@ pub enum Witnessed<'a> {
 /// A promise, at the moment of the decision (R1), for tests. Instants are readings of the node's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Promise<'a> {
-    /// The key.
     pub key: &'a Key,
-    /// The token of the tenure.
     pub token: Token,
     /// The reading of the clock on which the promise was decided.
     pub decided: Moment,

@@ -55,9 +55,9 @@ impl LeaseActor {
     pub fn new(coordinator: Arc<Coordinator>, restarted: bool, exit_notice: ExitNotice) -> Self {
         let chance = Chance::of(coordinator.seed, exit_notice.key().as_str());
         let lapses = coordinator.lapses();
-        let rules = coordinator.rules();
-        let (policies, pool) = (rules.version(), rules.of(exit_notice.key().as_str()).1.clone());
-        drop(rules);
+        let table = coordinator.policy_table();
+        let (policies, pool) = (table.version(), table.of(exit_notice.key().as_str()).1.clone());
+        drop(table);
         Self {
             coordinator,
             lease: None,

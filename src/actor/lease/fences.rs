@@ -16,7 +16,7 @@ impl LeaseActor {
     /// Passes a fence to its plugin. The report comes back as mail.
     pub(super) fn fence(&self, run: FenceRun) {
         let key = self.key().clone();
-        let policy = self.coordinator.terms().policies.of(key.as_str()).clone();
+        let policy = self.coordinator.node_context().policies.of(key.as_str()).clone();
         let (plugin, token) = (run.plugin, run.token);
         let order = FenceOrder {
             key: key.clone(),

@@ -3,7 +3,7 @@
 use super::actor::LeaseActor;
 use crate::{
     actor::sessions::HealthChecks,
-    lease::{Nonce, State, View},
+    lease::{KeyState, Nonce, View},
 };
 
 impl LeaseActor {
@@ -26,12 +26,12 @@ impl LeaseActor {
 
     /// When the policies changed, counts the lease in the pool that its key now belongs to.
     fn follow_policies(&mut self) {
-        let rules = self.coordinator.rules();
-        if rules.version() == self.policies || self.key().is_session() {
+        let table = self.coordinator.policy_table();
+        if table.version() == self.policies || self.key().is_session() {
             return;
         }
-        let pool = rules.of(self.key().as_str()).1.clone();
-        self.policies = rules.version();
+        let pool = table.of(self.key().as_str()).1.clone();
+        self.policies = table.version();
         let before = std::mem::replace(&mut self.pool, pool);
         if self.homed {
             before.held.decrement(1.0);
@@ -47,7 +47,9 @@ impl LeaseActor {
         let fresh = lease.tenure_mark() != (self.held, self.token);
         let view = lease.view(self.coordinator.clock.now());
         let pool = view.spec.as_ref().and_then(|spec| spec.pool.as_deref());
-        if let Some(pool) = pool.and_then(|pool| self.coordinator.rules().named(pool).cloned()) {
+        if let Some(pool) =
+            pool.and_then(|pool| self.coordinator.policy_table().named(pool).cloned())
+        {
             self.pool = pool;
         }
         self.pool.sessions.increment(1.0);
@@ -56,8 +58,8 @@ impl LeaseActor {
         };
         let ttl_ms = view.ttl_ms.unwrap_or(0);
         let coordinator = &self.coordinator;
-        coordinator.pools.arrived(digest, &owner, &spec, coordinator.terms().node);
-        let session = coordinator.sessions.arrive(digest, (&owner, ttl_ms), *spec, fresh);
+        coordinator.pools.joined(digest, &owner, &spec, coordinator.node_context().node);
+        let session = coordinator.sessions.attach(digest, (&owner, ttl_ms), *spec, fresh);
         self.health_checks =
             HealthChecks::begin(&coordinator.session_service, &session).map(Box::new);
     }
@@ -73,9 +75,9 @@ impl LeaseActor {
     pub(super) fn leave_session(&self, digest: Nonce) {
         let coordinator = &self.coordinator;
         let view = self.lease.as_ref().map(|lease| lease.view(coordinator.clock.now()));
-        let over = |view: View| view.known && !view.quarantined && view.state != State::Held;
+        let over = |view: View| view.known && !view.quarantined && view.state != KeyState::Held;
         if !view.is_some_and(over) {
-            coordinator.sessions.depart(digest);
+            coordinator.sessions.detach(digest);
             // A store that went backwards may have no record of the session, and then the feed does not report its end.
             if coordinator.pools.has(digest) {
                 coordinator.sessions.inquire(digest, []);

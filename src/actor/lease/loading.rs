@@ -17,7 +17,7 @@ const READ_RETRY: Duration = Duration::from_millis(100);
 impl LeaseActor {
     /// Reads the store before it accepts any mail. When the read fails, mail is refused until a later try succeeds.
     pub(super) fn load(&mut self, ctx: &mut Context<Self>) {
-        self.epoch = self.coordinator.terms().epoch;
+        self.epoch = self.coordinator.node_context().epoch;
         let read = self.read().into_actor(self).map(|read, actor, ctx| match read {
             Ok(there) => actor.recover(there, ctx),
             Err(error) => {

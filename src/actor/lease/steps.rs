@@ -17,7 +17,7 @@ use crate::{
         runtime::outcomes::Pending,
     },
     lease::{Alarm, Effect, Effects, Input, Moment, SessionOver, Settled, StoreError, WriteEffect},
-    store::{Outcome, StoreFuture, Write},
+    store::{StoreFuture, Write, WriteOutcome},
     telemetry::CasOutcome,
 };
 
@@ -37,13 +37,13 @@ impl LeaseActor {
         let lapses = self.coordinator.lapses();
         if lapses != self.lapses {
             self.lapses = lapses;
-            lease.void_promises(self.coordinator.terms().resumed.min(now));
+            lease.void_promises(self.coordinator.node_context().resumed.min(now));
         }
         let key = self.exit_notice.key();
-        tracing::trace!(%key, node = %self.coordinator.terms().node, ?now, ?input, ?lease, "step");
+        tracing::trace!(%key, node = %self.coordinator.node_context().node, ?now, ?input, ?lease, "step");
         let known_under = self.epoch;
         let effects = self.coordinator.with_env(key, reading, |env| {
-            (env.terms.epoch == known_under).then(|| lease.step(input, env))
+            (env.context.epoch == known_under).then(|| lease.step(input, env))
         });
         // R7: the store may have gone backwards, and may assign again revisions that are known here.
         let Some(effects) = effects else { return self.reload(ctx) };
@@ -78,7 +78,7 @@ impl LeaseActor {
                 Effect::InquireSession(digest) => {
                     self.coordinator.sessions.inquire(digest, [self.key().clone()]);
                 }
-                Effect::Reorder(digest) => self.coordinator.sessions.reissue(digest, self.key()),
+                Effect::Reissue(digest) => self.coordinator.sessions.reissue(digest, self.key()),
                 Effect::Fence(run) => self.fence(run),
                 Effect::Alarm(alarm) => self.alarm(alarm),
             }
@@ -97,7 +97,7 @@ impl LeaseActor {
         let view = self.lease.as_ref().map(|lease| lease.view(now));
         if let Some(view) = view.filter(|view| view.session.is_none()) {
             let ttl_ms = view.ttl_ms.unwrap_or(0);
-            let (key, until) = (self.key(), self.coordinator.terms().until);
+            let (key, until) = (self.key(), self.coordinator.node_context().until);
             let promise = Promise { key, token, decided: now, ttl_ms, until };
             self.coordinator.tell(Witnessed::Promised(promise));
         }
@@ -125,13 +125,13 @@ impl LeaseActor {
         self.coordinator.outcomes.report(Pending::new(outcome, to, self.generation, began));
     }
 
-    fn send(&self, write: WriteEffect) -> StoreFuture<Outcome> {
+    fn send(&self, write: WriteEffect) -> StoreFuture<WriteOutcome> {
         let WriteEffect { expected, record, changes } = write;
         let store = &self.coordinator.store;
         if record.epoch < store.meta().epoch {
             // R7: the write may be based on a state that the store no longer has.
             let error = StoreError::Unavailable("the epoch was raised".into());
-            return Box::pin(std::future::ready(Outcome::Refused(error)));
+            return Box::pin(std::future::ready(WriteOutcome::Refused(error)));
         }
         store.compare_and_set(Write { key: self.key().clone(), expected, record, changes })
     }
@@ -143,10 +143,14 @@ impl LeaseActor {
             return;
         }
         let (label, settled) = match outcome {
-            Outcome::Committed(revision) => (CasOutcome::Committed, Settled::Committed(revision)),
-            Outcome::Conflict(found) => (CasOutcome::Conflict, Settled::Conflict(loaded(found))),
-            Outcome::Refused(error) => (CasOutcome::Error, Settled::Refused(error)),
-            Outcome::Unknown(error) => (CasOutcome::Error, Settled::Unknown(error)),
+            WriteOutcome::Committed(revision) => {
+                (CasOutcome::Committed, Settled::Committed(revision))
+            }
+            WriteOutcome::Conflict(found) => {
+                (CasOutcome::Conflict, Settled::Conflict(loaded(found)))
+            }
+            WriteOutcome::Refused(error) => (CasOutcome::Error, Settled::Refused(error)),
+            WriteOutcome::Unknown(error) => (CasOutcome::Error, Settled::Unknown(error)),
         };
         let reading = self.coordinator.reading();
         let now = reading.0;
@@ -163,7 +167,7 @@ impl LeaseActor {
             }
             Alarm::Quarantined(_) => "the record of this key cannot be interpreted",
             Alarm::Conflict => "another writer changed the record of this key",
-            Alarm::StoreTrouble(_) => "the store did not accept a write that this key needs",
+            Alarm::WriteNotAccepted(_) => "the store did not accept a write that this key needs",
             Alarm::FenceFailed(_) => "a fence of this key failed for good",
         };
         tracing::warn!(key = self.key().as_str(), ?alarm, "{what}");

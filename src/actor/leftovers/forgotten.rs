@@ -13,7 +13,7 @@ use crate::{
         runtime::{inbox::Inbox, tasks::supervise},
     },
     clock::HashMap,
-    lease::{Key, Moment, Record, State},
+    lease::{Key, KeyState, Moment, Record},
     store::{StoreError, retention},
 };
 
@@ -94,7 +94,7 @@ impl Forgotten {
     async fn remove(&self, key: &Key, seq: u64) -> Result<(), StoreError> {
         let store = &self.environment.store;
         let Some(found) = store.read(key).await? else { return Ok(()) };
-        let untouched = |record: &Arc<Record>| record.state == State::Free && record.seq == seq;
+        let untouched = |record: &Arc<Record>| record.state == KeyState::Free && record.seq == seq;
         if found.record.as_ref().is_ok_and(untouched) {
             store.forget(key, found.revision).await?;
         }

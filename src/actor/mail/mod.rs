@@ -7,16 +7,14 @@ use actix::Message;
 use tokio::sync::oneshot;
 
 use self::gate::Permit;
-pub use self::reply::{AnyHeard, AnyWait, Place, Reply, Vacated};
+pub use self::reply::{AnyReceiver, AnyWait, Place, Reply, Vacated};
 use crate::{
     lease::{Call, FenceReport, Moment, SessionOver},
-    store::Outcome,
+    store::WriteOutcome,
 };
 
-/// Mail for a lease actor.
 #[derive(Debug)]
 pub enum Mail {
-    /// A call of the protocol.
     Call(Call<Reply>),
     /// Asks for a random permutation of `0..n` from the key's own source, for an acquire-any whose first key this is.
     Shuffle(usize, oneshot::Sender<Vec<usize>>),
@@ -48,7 +46,7 @@ impl Message for Mail {
 /// A write that is settled.
 #[derive(Debug)]
 pub struct Landed {
-    pub(in crate::actor) outcome: Outcome,
+    pub(in crate::actor) outcome: WriteOutcome,
     /// The actor's generation: which of its readings of the store the write is based on.
     pub(in crate::actor) generation: u32,
     pub(in crate::actor) began: Moment,

@@ -87,7 +87,7 @@ pub enum Vacated {
 }
 
 /// What the caller of an acquire-any receives.
-pub struct AnyHeard {
+pub struct AnyReceiver {
     /// Its grant, with the place of the key that granted it.
     pub granted: oneshot::Receiver<(usize, Answer)>,
     /// Places that were vacated.
@@ -106,7 +106,7 @@ pub struct Place {
 impl AnyWait {
     /// A registration, and what its caller receives.
     #[must_use]
-    pub fn new() -> (Arc<Self>, AnyHeard) {
+    pub fn new() -> (Arc<Self>, AnyReceiver) {
         let (sender, granted) = oneshot::channel();
         let (vacate, vacated) = mpsc::unbounded_channel();
         let wait = Self {
@@ -114,7 +114,7 @@ impl AnyWait {
             answer: Mutex::new(Some(sender)),
             vacated: vacate,
         };
-        (Arc::new(wait), AnyHeard { granted, vacated })
+        (Arc::new(wait), AnyReceiver { granted, vacated })
     }
 
     /// Its place in the queue of the key with this number in the caller's list.

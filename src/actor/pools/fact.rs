@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::lease::{Change, ChangeKind, Nonce, Record, Revision, State, Token};
+use crate::lease::{Change, ChangeKind, KeyState, Nonce, Record, Revision, Token};
 
 /// Who holds a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +44,13 @@ pub fn was_asked(record: &Record) -> bool {
 
 impl Fact {
     pub fn of_record(record: &Record, revision: Revision) -> Self {
-        let by = match (record.state, record.bond()) {
-            (State::Held, Some(bond)) => By::Session(bond.session),
-            (State::Held, None) => By::Other,
+        let by = match (record.state, record.session_ref()) {
+            (KeyState::Held, Some(session_ref)) => By::Session(session_ref.session),
+            (KeyState::Held, None) => By::Other,
             _ => By::Nobody,
         };
         let asked = was_asked(record);
-        let shut = matches!(record.state, State::Fencing | State::Cooling);
+        let shut = matches!(record.state, KeyState::Fencing | KeyState::Cooling);
         let (token, seq) = (record.token(revision), record.seq);
         Self { by, token, seq, asked, shut, cooling: Cooling::Over }
     }

@@ -26,7 +26,7 @@ use std::{
 use tokio::sync::Notify;
 
 pub(in crate::actor) use self::pool::Pool;
-use self::{fact::Fact, state::State};
+use self::{fact::Fact, state::PoolsState};
 pub use self::{
     pool::Joined,
     shares::{MemberView, PoolView, Share},
@@ -40,22 +40,21 @@ use crate::{
     store::Committed,
 };
 
-/// The pools of a node.
 #[derive(Default)]
 pub struct Pools {
     /// At least one session joined a pool.
     in_use: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<PoolsState>,
     /// Wakes the task that completes the view.
     pub(in crate::actor) work: Notify,
     /// Wakes the task that makes plans.
     pub(in crate::actor) planned: Notify,
     /// How often a resync of everything was requested.
-    doubts: AtomicU64,
+    misses: AtomicU64,
 }
 
 impl Pools {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -76,12 +75,12 @@ impl Pools {
     ) -> Option<T> {
         let mut state = self.state();
         let searched = state.searched;
-        let pool = state.pools.get_mut(name).filter(|pool| searched && pool.surveyed.get());
+        let pool = state.pools.get_mut(name).filter(|pool| searched && pool.indexed.get());
         pool.map(change)
     }
 
     /// This node became the home node of a session: it was just made, or adopted.
-    pub(in crate::actor) fn arrived(
+    pub(in crate::actor) fn joined(
         &self,
         digest: Nonce,
         owner: &Owner,
@@ -125,8 +124,8 @@ impl Pools {
         if !self.in_use.load(Ordering::Acquire) {
             return;
         }
-        let rules = environment.rules();
-        let policy = rules.of(key.as_str()).0;
+        let table = environment.policy_table();
+        let policy = table.of(key.as_str()).0;
         if change.kind == ChangeKind::Forgotten {
             self.change(&policy.pool, |pool| pool.forget(key, change.token));
             return;
@@ -143,9 +142,9 @@ impl Pools {
         let mut state = self.state();
         match kind {
             kind if kind.ends_tenure() => state.leave(digest),
-            // For its own sessions a node calls `arrived`.
+            // For its own sessions a node calls `joined`.
             ChangeKind::Granted if !own => {
-                state.arrivals.insert(digest);
+                state.joins.insert(digest);
             }
             ChangeKind::HandoverRequested => state.drains(digest),
             _ => return,
@@ -155,20 +154,20 @@ impl Pools {
     }
 
     /// Some changes were missed, or other keys belong to the pools now: everything is read again.
-    pub(in crate::actor) fn doubt(&self) {
-        self.doubts.fetch_add(1, Ordering::AcqRel);
+    pub(in crate::actor) fn missed_changes(&self) {
+        self.misses.fetch_add(1, Ordering::AcqRel);
         let mut state = self.state();
         state.searched = false;
-        state.pools.values_mut().for_each(Pool::doubt);
+        state.pools.values_mut().for_each(Pool::missed_changes);
         drop(state);
         self.work.notify_one();
     }
 
     /// Resolves when all keys of a pool are known, or at once if no session joined it.
-    pub async fn surveyed(&self, name: &str) {
-        let surveyed = self.state().pools.get(name).map(|pool| pool.surveyed.subscribe());
-        if let Some(mut surveyed) = surveyed {
-            let _ = surveyed.wait_for(|surveyed| *surveyed).await;
+    pub async fn indexed(&self, name: &str) {
+        let indexed = self.state().pools.get(name).map(|pool| pool.indexed.subscribe());
+        if let Some(mut indexed) = indexed {
+            let _ = indexed.wait_for(|indexed| *indexed).await;
         }
     }
 
@@ -273,7 +272,6 @@ pub struct Reservation<'a> {
     name: &'a str,
     digest: Nonce,
     named: &'a [Key],
-    /// The number of places.
     pub places: usize,
 }
 

@@ -30,7 +30,7 @@ pub struct Place {
     pub since: Moment,
     /// When its lock-delay is over, as far as this node knows.
     cooled: Moment,
-    survey: u64,
+    indexing: u64,
 }
 
 impl Place {
@@ -58,15 +58,14 @@ pub struct Pool {
     pub counts: HashMap<Nonce, Count>,
     pub free: usize,
     /// The number of the present search of the store, or of the last one.
-    survey: u64,
+    indexing: u64,
     /// Whether all keys are known.
-    pub surveyed: watch::Sender<bool>,
+    pub indexed: watch::Sender<bool>,
     pub targets: Option<HashMap<Nonce, usize>>,
     /// Whether each member takes the leases that it should have.
     pub standings: HashMap<Nonce, Standing>,
     /// How often a key became free, or its holder was asked for it.
     opened: u64,
-    /// Counts the changes.
     pub changed: watch::Sender<u64>,
 }
 
@@ -77,8 +76,8 @@ impl Default for Pool {
             keys: HashMap::default(),
             counts: HashMap::default(),
             free: 0,
-            survey: 0,
-            surveyed: watch::Sender::new(false),
+            indexing: 0,
+            indexed: watch::Sender::new(false),
             targets: None,
             standings: HashMap::default(),
             opened: 0,
@@ -112,10 +111,10 @@ impl Pool {
 
     /// Notes a fact about a key. It has no effect if a newer one is known.
     pub fn learn(&mut self, key: &Key, fact: Fact, now: Moment) {
-        let survey = self.survey;
-        let mut place = Place { fact, since: now, cooled: Moment::ZERO, survey };
+        let indexing = self.indexing;
+        let mut place = Place { fact, since: now, cooled: Moment::ZERO, indexing };
         if let Some(known) = self.keys.get_mut(key) {
-            known.survey = survey;
+            known.indexing = indexing;
             let (old, since, cooled) = (known.fact, known.since, known.cooled);
             if (old.token, old.seq) >= (fact.token, fact.seq) {
                 return;
@@ -176,21 +175,21 @@ impl Pool {
     }
 
     /// All keys must be read again.
-    pub fn doubt(&mut self) {
-        self.surveyed.send_replace(false);
+    pub fn missed_changes(&mut self) {
+        self.indexed.send_replace(false);
     }
 
-    pub fn begin_survey(&mut self) {
-        self.survey += 1;
+    pub fn begin_indexing(&mut self) {
+        self.indexing += 1;
     }
 
     /// Every key of the store was read.
-    pub fn end_survey(&mut self) {
-        let survey = self.survey;
+    pub fn end_indexing(&mut self) {
+        let indexing = self.indexing;
         let gone: Vec<Key> = self
             .keys
             .iter()
-            .filter(|(_, place)| place.survey != survey)
+            .filter(|(_, place)| place.indexing != indexing)
             .map(|(key, _)| key.clone())
             .collect();
         for key in gone {
@@ -199,7 +198,7 @@ impl Pool {
             }
         }
         self.moved();
-        self.surveyed.send_replace(true);
+        self.indexed.send_replace(true);
     }
 
     /// How often a key became free, or its holder was asked for it.
@@ -271,7 +270,6 @@ impl Pool {
     }
 }
 
-/// The name of a pool.
 pub type Name = Arc<str>;
 
 #[cfg(test)]

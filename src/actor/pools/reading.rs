@@ -24,7 +24,6 @@ impl Pools {
         (state.searched, state.ended) = (true, Some(HashSet::default()));
     }
 
-    /// The search failed.
     pub(in crate::actor) fn fail_search(&self) {
         let mut state = self.state();
         (state.searched, state.ended) = (false, None);
@@ -57,22 +56,22 @@ impl Pools {
     }
 
     /// Takes the sessions of other nodes whose records must be read. `None` if there are none.
-    pub(in crate::actor) fn begin_arrivals(&self) -> Option<HashSet<Nonce>> {
+    pub(in crate::actor) fn begin_joins(&self) -> Option<HashSet<Nonce>> {
         let mut state = self.state();
-        if state.arrivals.is_empty() {
+        if state.joins.is_empty() {
             return None;
         }
         state.ended = Some(HashSet::default());
-        Some(std::mem::take(&mut state.arrivals))
+        Some(std::mem::take(&mut state.joins))
     }
 
     /// The record of this session could not be read.
-    pub(in crate::actor) fn arrives_again(&self, digest: Nonce) {
-        self.state().arrivals.insert(digest);
+    pub(in crate::actor) fn joins_again(&self, digest: Nonce) {
+        self.state().joins.insert(digest);
     }
 
     /// The records of the sessions that were taken have been read.
-    pub(in crate::actor) fn end_arrivals(&self) {
+    pub(in crate::actor) fn end_joins(&self) {
         self.state().ended = None;
     }
 
@@ -82,25 +81,25 @@ impl Pools {
     }
 
     /// The pools whose keys are not all known.
-    pub(in crate::actor) fn doubtful(&self) -> Vec<Name> {
+    pub(in crate::actor) fn unindexed(&self) -> Vec<Name> {
         let state = self.state();
-        let doubtful = state.pools.iter().filter(|(_, pool)| !pool.surveyed.get());
-        doubtful.map(|(name, _)| name.clone()).collect()
+        let unindexed = state.pools.iter().filter(|(_, pool)| !pool.indexed.get());
+        unindexed.map(|(name, _)| name.clone()).collect()
     }
 
     /// How often a resync of everything was requested.
-    pub(in crate::actor) fn doubts(&self) -> u64 {
-        self.doubts.load(Ordering::Acquire)
+    pub(in crate::actor) fn misses(&self) -> u64 {
+        self.misses.load(Ordering::Acquire)
     }
 
     /// A search for every key of a pool begins.
-    pub(in crate::actor) fn begin_survey(&self, name: &str) {
-        self.change(name, Pool::begin_survey);
+    pub(in crate::actor) fn begin_indexing(&self, name: &str) {
+        self.change(name, Pool::begin_indexing);
     }
 
     /// Every key of a pool was read.
-    pub(in crate::actor) fn end_survey(&self, name: &str) {
-        self.change(name, Pool::end_survey);
+    pub(in crate::actor) fn end_indexing(&self, name: &str) {
+        self.change(name, Pool::end_indexing);
     }
 
     /// Notes the record of a key of a pool.

@@ -10,19 +10,19 @@ use crate::{
 };
 
 #[derive(Default)]
-pub struct State {
+pub struct PoolsState {
     pub pools: HashMap<Name, Pool>,
     /// The pool of each session that joined one.
     pub joined: HashMap<Nonce, Name>,
     /// Sessions of other nodes whose records must still be read.
-    pub arrivals: HashSet<Nonce>,
+    pub joins: HashSet<Nonce>,
     /// Sessions that ended while records of sessions are being read; otherwise `None`.
     pub ended: Option<HashSet<Nonce>>,
     /// All sessions are known.
     pub searched: bool,
 }
 
-impl State {
+impl PoolsState {
     pub fn join(&mut self, digest: Nonce, name: &str, joined: Joined) {
         let known = self.pools.get_key_value(name).map(|(name, _)| name.clone());
         let name = known.unwrap_or_else(|| name.into());
@@ -31,7 +31,7 @@ impl State {
     }
 
     pub fn leave(&mut self, digest: Nonce) {
-        self.arrivals.remove(&digest);
+        self.joins.remove(&digest);
         if let Some(ended) = &mut self.ended {
             ended.insert(digest);
         }
@@ -65,7 +65,7 @@ impl State {
             let joined = Joined { draining: true, ..member.clone() };
             pool.join(digest, joined);
         } else {
-            self.arrivals.insert(digest);
+            self.joins.insert(digest);
         }
     }
 

@@ -19,12 +19,12 @@ pub struct Asked {
     /// When the call arrived: the time spent waiting counts in the holder's favour.
     pub received: Moment,
     /// The lease's home node is said to be another one that cannot be reached.
-    pub owner_unreachable: bool,
+    pub home_unreachable: bool,
 }
 
 impl From<Moment> for Asked {
     fn from(received: Moment) -> Self {
-        Self { received, owner_unreachable: false }
+        Self { received, home_unreachable: false }
     }
 }
 
@@ -63,13 +63,13 @@ impl Registry {
     pub async fn ask(
         &self,
         key: &str,
-        Asked { received, owner_unreachable }: Asked,
+        Asked { received, home_unreachable }: Asked,
         make: impl Fn() -> Request,
     ) -> Result<Answer, Unanswered> {
         let mut died = None;
         for attempt in 0..ATTEMPTS {
             let (caller, answer) = Reply::one();
-            let call = Call { caller, received, request: make(), owner_unreachable };
+            let call = Call { caller, received, request: make(), home_unreachable };
             self.post(key, Mail::Call(call))?;
             match answer.await {
                 // The actor that died may have been writing a grant to this very call.

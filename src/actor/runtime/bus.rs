@@ -13,7 +13,7 @@ use crate::store::{Committed, Position};
 
 /// What subscribers receive.
 #[derive(Clone, Debug)]
-pub enum Heard {
+pub enum BusEvent {
     /// A change.
     Change(Arc<Published>),
     /// Some changes before this position were lost.
@@ -36,7 +36,7 @@ type Render = Box<dyn Fn(&Committed) -> Bytes + Send + Sync>;
 
 /// The bus. A subscriber that falls behind by more than the buffer is told so; the bus does not wait for it.
 pub struct Bus {
-    sender: broadcast::Sender<Heard>,
+    sender: broadcast::Sender<BusEvent>,
     subscribers: Arc<AtomicUsize>,
     limit: usize,
     render: OnceLock<Render>,
@@ -52,7 +52,7 @@ pub struct TooManySubscribers(pub usize);
 /// A subscription to the bus.
 pub struct Subscriber {
     /// Receives the changes.
-    pub changes: broadcast::Receiver<Heard>,
+    pub changes: broadcast::Receiver<BusEvent>,
     subscribers: Arc<AtomicUsize>,
 }
 
@@ -95,7 +95,7 @@ impl Bus {
             let _ = rendered.set(render(&committed));
         }
         // An error means that there is no subscriber.
-        let _ = self.sender.send(Heard::Change(Arc::new(Published { committed, rendered })));
+        let _ = self.sender.send(BusEvent::Change(Arc::new(Published { committed, rendered })));
     }
 
     /// All changes up to this position were published, or reported as lost.
@@ -110,12 +110,12 @@ impl Bus {
 
     /// Tells subscribers that changes before a position were lost.
     pub(in crate::actor) fn lose(&self, resume: Position) {
-        let _ = self.sender.send(Heard::Lost(resume));
+        let _ = self.sender.send(BusEvent::Lost(resume));
     }
 
     /// Tells subscribers that the store is frozen, or no longer frozen.
     pub(in crate::actor) fn freeze(&self, why: Option<Arc<str>>) {
-        let _ = self.sender.send(Heard::Frozen(why));
+        let _ = self.sender.send(BusEvent::Frozen(why));
     }
 }
 

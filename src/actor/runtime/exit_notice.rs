@@ -4,16 +4,13 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::lease::{Key, Moment};
 
-/// A death.
 #[derive(Debug)]
 pub struct Death<N = Key> {
     /// Whose actor died: the key of a lease, or the name of a plugin.
     pub key: N,
-    /// Which of its actors.
     pub incarnation: u64,
     /// It panicked. Otherwise it stopped, or its arbiter did.
     pub panicked: bool,
-    /// When it died.
     pub at: Moment,
 }
 

@@ -26,7 +26,6 @@ impl<C: Default> Inbox<C> {
         look(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes all that waits.
     pub fn take(&self) -> C {
         self.look(std::mem::take)
     }

@@ -21,7 +21,7 @@ use super::arbiters;
 use crate::{
     actor::mail::{Landed, Mail},
     lease::{Moment, StoreError},
-    store::{Outcome, StoreFuture},
+    store::{StoreFuture, WriteOutcome},
 };
 
 /// The tasks that receive outcomes, by the number of their thread.
@@ -32,7 +32,7 @@ type Task = UnboundedSender<Pending>;
 
 /// A write that is not settled.
 pub struct Pending {
-    write: StoreFuture<Outcome>,
+    write: StoreFuture<WriteOutcome>,
     to: Option<Recipient<Mail>>,
     generation: u32,
     began: Moment,
@@ -76,7 +76,7 @@ async fn hear(mut arriving: UnboundedReceiver<Pending>) {
 
 impl Pending {
     pub fn new(
-        write: StoreFuture<Outcome>,
+        write: StoreFuture<WriteOutcome>,
         to: Recipient<Mail>,
         generation: u32,
         began: Moment,
@@ -84,7 +84,7 @@ impl Pending {
         Self { write, to: Some(to), generation, began }
     }
 
-    fn tell(&mut self, outcome: Outcome) {
+    fn tell(&mut self, outcome: WriteOutcome) {
         if let Some(to) = self.to.take() {
             let Self { generation, began, .. } = *self;
             to.do_send(Mail::Landed(Landed { outcome, generation, began }));
@@ -105,7 +105,7 @@ impl Future for Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         let why = "the task that receives outcomes ended";
-        self.tell(Outcome::Unknown(StoreError::Unavailable(why.into())));
+        self.tell(WriteOutcome::Unknown(StoreError::Unavailable(why.into())));
     }
 }
 
@@ -131,12 +131,12 @@ mod tests {
 
         fn handle(&mut self, mail: Mail, _: &mut Self::Context) {
             if let Mail::Landed(Landed { outcome, generation, .. }) = mail {
-                let _ = self.0.send((generation, matches!(outcome, Outcome::Committed(_))));
+                let _ = self.0.send((generation, matches!(outcome, WriteOutcome::Committed(_))));
             }
         }
     }
 
-    fn write(generation: u32, to: &Addr<Listener>) -> (oneshot::Sender<Outcome>, Pending) {
+    fn write(generation: u32, to: &Addr<Listener>) -> (oneshot::Sender<WriteOutcome>, Pending) {
         let (settle, settled) = oneshot::channel();
         let write = Box::pin(async { settled.await.expect("an outcome") });
         (settle, Pending::new(write, to.clone().recipient(), generation, Moment::ZERO))
@@ -155,7 +155,7 @@ mod tests {
         pending.into_iter().for_each(|pending| outcomes.report(pending));
         let store = std::thread::spawn(|| {
             for settle in settle {
-                settle.send(Outcome::Committed(Revision(1))).expect("somebody waits");
+                settle.send(WriteOutcome::Committed(Revision(1))).expect("somebody waits");
             }
         });
         // In any order: each belongs to another actor.
@@ -182,7 +182,7 @@ mod tests {
             assert_eq!(heard.recv().await, Some((1, false)));
             let (settle, pending) = write(2, &listener);
             outcomes.report(pending);
-            settle.send(Outcome::Committed(Revision(2))).expect("somebody waits");
+            settle.send(WriteOutcome::Committed(Revision(2))).expect("somebody waits");
             assert_eq!(heard.recv().await, Some((2, true)));
         });
     }

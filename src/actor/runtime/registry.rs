@@ -56,7 +56,6 @@ impl Slot {
     }
 }
 
-/// The registry.
 pub struct Registry {
     slots: DashMap<Key, Slot>,
     /// Keys that an earlier process left held, and whose records were not read since. The promises for such a key end

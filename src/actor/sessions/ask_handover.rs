@@ -18,7 +18,7 @@ pub async fn ask_handover(
     actor: &str,
     asked: Asked,
 ) -> Result<Answer, Unanswered> {
-    let timeout_ms = service.environment.rules().of(key.as_str()).0.handover_timeout_ms;
+    let timeout_ms = service.environment.policy_table().of(key.as_str()).0.handover_timeout_ms;
     let ask = AskHandover { reason: reason.into(), actor: actor.into(), timeout_ms };
     send(service, key, &ask, asked).await
 }
@@ -34,7 +34,7 @@ pub async fn ask_to_drain(
     actor: &str,
     asked: Asked,
 ) -> Result<Answer, Unanswered> {
-    let timeout_ms = service.environment.terms().policies.handover_ms(pool);
+    let timeout_ms = service.environment.node_context().policies.handover_ms(pool);
     let ask = AskHandover { reason: "drain".into(), actor: actor.into(), timeout_ms };
     send(service, &Key::of_session(session), &ask, asked).await
 }

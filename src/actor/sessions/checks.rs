@@ -89,7 +89,7 @@ fn revoke(service: &SessionService, session: &Session, reason: &str) {
     };
     let request = Request::Revoke(Box::new(order));
     let received = service.environment.now();
-    let call = Call { caller, received, request, owner_unreachable: false };
+    let call = Call { caller, received, request, home_unreachable: false };
     let key = Key::of_session(session.digest);
     let _ = service.registry.post(key.as_str(), Mail::Call(call));
 }

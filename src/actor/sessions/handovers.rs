@@ -30,13 +30,11 @@ struct Standing {
     queue: BTreeSet<(Moment, Key)>,
 }
 
-/// One pending request.
 #[derive(Clone)]
 pub(super) struct Pending {
     /// The token of the tenure that must be handed over.
     pub token: Token,
     pub deadline: Moment,
-    /// Who asks.
     pub actor: Box<str>,
 }
 

@@ -16,7 +16,9 @@ use std::{
     sync::Arc,
 };
 
-use super::{bonds::Bonds, handovers::Handovers, places::Places, session::Session};
+use super::{
+    handovers::Handovers, places::Places, session::Session, session_leases::SessionLeases,
+};
 use crate::{
     actor::{environment::Environment, runtime::inbox::Inbox},
     clock::{DashMap, HashMap, HashSet, dash_map},
@@ -27,13 +29,12 @@ use crate::{
     store::Committed,
 };
 
-/// The sessions of a node.
 pub struct Sessions {
     known: DashMap<Nonce, Arc<Session>>,
     /// Which leases each session keeps, also those whose home node is another.
-    pub(in crate::actor) bonds: Bonds,
+    pub(in crate::actor) index: SessionLeases,
     /// Sessions with this home node whose leases must be searched for, in the order of arrival.
-    pub(super) unsurveyed: Inbox<VecDeque<Arc<Session>>>,
+    pub(super) unindexed: Inbox<VecDeque<Arc<Session>>>,
     /// Revocations that sessions announced before they moved to another home node. A session may come back before they
     /// are durable.
     announced: DashMap<Nonce, BTreeMap<Key, Token>>,
@@ -54,8 +55,8 @@ impl Default for Sessions {
     fn default() -> Self {
         Self {
             known: dash_map(),
-            bonds: Bonds::default(),
-            unsurveyed: Inbox::default(),
+            index: SessionLeases::default(),
+            unindexed: Inbox::default(),
             announced: dash_map(),
             inquiries: Inbox::default(),
             checks: Places::new(CHECKS_AT_ONCE, CHECKS_OF_ONE),
@@ -82,21 +83,21 @@ impl Sessions {
     }
 
     /// Queues every session whose leases are not all known.
-    pub(super) fn resurvey(&self) {
+    pub(super) fn reindex(&self) {
         let due = self.all().into_iter().filter(|session| session.is_due()).collect();
-        self.unsurveyed.add(|unsurveyed| *unsurveyed = due);
+        self.unindexed.add(|unindexed| *unindexed = due);
     }
 
-    fn survey(&self, session: Arc<Session>) {
-        self.unsurveyed.add(|unsurveyed| unsurveyed.push_back(session));
+    fn indexing(&self, session: Arc<Session>) {
+        self.unindexed.add(|unindexed| unindexed.push_back(session));
     }
 
     /// Some changes were missed: the leases of every session are searched for again.
-    pub(in crate::actor) fn doubt(&self) {
-        self.bonds.missed();
+    pub(in crate::actor) fn missed_changes(&self) {
+        self.index.missed();
         for session in self.all() {
-            if session.update(Kept::doubted) {
-                self.survey(session);
+            if session.update(Kept::missed_changes) {
+                self.indexing(session);
             }
         }
     }
@@ -110,7 +111,7 @@ impl Sessions {
 
     /// A living session has another home node now. If it comes back, what happened to its leases meanwhile is not
     /// known.
-    pub(in crate::actor) fn depart(&self, digest: Nonce) {
+    pub(in crate::actor) fn detach(&self, digest: Nonce) {
         let lives = |_: &Nonce, session: &mut Arc<Session>| !session.is_over();
         if let Some((_, session)) = self.known.remove_if_mut(&digest, lives) {
             let announced = session.update(Kept::left);
@@ -126,7 +127,7 @@ impl Sessions {
     }
 
     /// This node became the home node of a session: it was just made, or adopted.
-    pub(in crate::actor) fn arrive(
+    pub(in crate::actor) fn attach(
         &self,
         digest: Nonce,
         of: (&Owner, u64),
@@ -138,7 +139,7 @@ impl Sessions {
             let announced = announced.unwrap_or_default();
             let session = Arc::new(Session::new(digest, of, spec, announced, fresh));
             if !fresh {
-                self.survey(session.clone());
+                self.indexing(session.clone());
             }
             session
         };
@@ -253,7 +254,7 @@ fn request(environment: &Environment, key: &Key, change: &Change) -> Handover {
     Handover {
         reason: change.reason.clone().unwrap_or_default(),
         actor: change.actor.clone().unwrap_or_default(),
-        span_ms: environment.rules().of(key.as_str()).0.handover_timeout_ms,
+        span_ms: environment.policy_table().of(key.as_str()).0.handover_timeout_ms,
     }
 }
 
@@ -264,7 +265,7 @@ mod tests {
     use super::*;
     use crate::lease::Behavior;
 
-    fn arrived(sessions: &Sessions, fresh: bool) -> Arc<Session> {
+    fn attached(sessions: &Sessions, fresh: bool) -> Arc<Session> {
         let owner = Owner::new("w").expect("an owner");
         let spec = SessionSpec {
             behavior: Behavior::Release,
@@ -274,16 +275,16 @@ mod tests {
             capacity: None,
             checks: Vec::new(),
         };
-        sessions.arrive(Nonce(7), (&owner, 10_000), spec, fresh)
+        sessions.attach(Nonce(7), (&owner, 10_000), spec, fresh)
     }
 
     #[test]
     fn what_a_session_announced_is_remembered_while_it_is_elsewhere() {
         let (sessions, key) = (Sessions::default(), Key::new("k").expect("a key"));
-        arrived(&sessions, true).announce_revoked(&key, Token(3));
-        sessions.depart(Nonce(7));
-        assert!(arrived(&sessions, false).is_revoked(&key, Token(3)));
-        sessions.depart(Nonce(7));
+        attached(&sessions, true).announce_revoked(&key, Token(3));
+        sessions.detach(Nonce(7));
+        assert!(attached(&sessions, false).is_revoked(&key, Token(3)));
+        sessions.detach(Nonce(7));
         sessions.forget(Nonce(7));
         assert!(sessions.announced.is_empty());
     }
@@ -291,18 +292,18 @@ mod tests {
     #[tokio::test]
     async fn who_waits_for_the_leases_of_a_session_that_leaves_is_told() {
         let sessions = Sessions::default();
-        let session = arrived(&sessions, false);
-        let (surveyed, ()) = tokio::join!(session.surveyed(), async {
+        let session = attached(&sessions, false);
+        let (indexed, ()) = tokio::join!(session.indexed(), async {
             tokio::task::yield_now().await;
-            sessions.depart(Nonce(7));
+            sessions.detach(Nonce(7));
             // An earlier search completes.
             session.update(|kept| kept.completed(0));
         });
-        assert!(!surveyed);
-        let back = arrived(&sessions, false);
-        let waits = tokio::time::timeout(Duration::from_millis(20), back.surveyed()).await;
+        assert!(!indexed);
+        let back = attached(&sessions, false);
+        let waits = tokio::time::timeout(Duration::from_millis(20), back.indexed()).await;
         assert!(waits.is_err(), "it is searched anew");
         back.update(|kept| kept.completed(0));
-        assert!(back.surveyed().await);
+        assert!(back.indexed().await);
     }
 }

@@ -24,9 +24,9 @@ pub async fn leases_of(
     service: &SessionService,
     digest: Nonce,
 ) -> Result<Vec<(Key, Found)>, StoreError> {
-    let bonds = &service.sessions.bonds;
+    let index = &service.sessions.index;
     let mut leases = Vec::new();
-    for batch in bonds.of(digest).chunks(BATCH) {
+    for batch in index.of(digest).chunks(BATCH) {
         let found = service.environment.store.read_many(batch).await?;
         for (key, found) in batch.iter().zip(found) {
             let record = found.as_ref().map(|found| &found.record);
@@ -36,8 +36,8 @@ pub async fn leases_of(
                 Some(Ok(record)) if record.is_kept_by(digest) => {
                     leases.extend(found.map(|found| (key.clone(), found)));
                 }
-                Some(Ok(record)) => bonds.ended(digest, key, record.seq),
-                None => bonds.ended(digest, key, u64::MAX),
+                Some(Ok(record)) => index.ended(digest, key, record.seq),
+                None => index.ended(digest, key, u64::MAX),
             }
         }
         tokio::task::yield_now().await;

@@ -1,12 +1,12 @@
-//! Sessions: what a node knows of them ([`known`], [`bonds`], [`handovers`]), and what it does for them: it runs their
+//! Sessions: what a node knows of them ([`known`], [`session_leases`], [`handovers`]), and what it does for them: it runs their
 //! checks, ends their leases after their end, finds the leases of adopted ones, revokes what was not handed over in
 //! time, and removes their records in the end.
 
 mod ask_handover;
-mod bonds;
 mod checks;
-mod cleanup;
+mod cleanup_task;
 mod handovers;
+mod indexing;
 mod inquiries;
 mod known;
 mod late_handovers;
@@ -14,18 +14,18 @@ mod leases;
 mod places;
 mod probe;
 mod progress;
-mod read_bonds;
+mod read_session_leases;
 mod reissues;
 mod revoke;
 mod service;
 mod session;
-mod surveys;
+mod session_leases;
 mod tasks;
 
 pub(in crate::actor) use self::checks::HealthChecks;
 pub(crate) use self::{
     ask_handover::{ask_handover, ask_to_drain},
-    read_bonds::read_bonds,
+    read_session_leases::read_session_leases,
     revoke::revoke,
     tasks::start,
 };

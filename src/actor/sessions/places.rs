@@ -13,7 +13,6 @@ use tokio::sync::oneshot;
 
 use crate::{clock::HashMap, lease::Owner};
 
-/// All places.
 pub(in crate::actor) struct Places {
     all: usize,
     per_owner: usize,
@@ -46,7 +45,6 @@ impl Places {
         Arc::new(Self { all, per_owner, state: Mutex::default() })
     }
 
-    /// Waits for a place.
     pub async fn take(self: &Arc<Self>, owner: &Owner) -> Option<Place> {
         let (sender, receiver) = oneshot::channel();
         {

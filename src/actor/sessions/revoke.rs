@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::service::SessionService;
 use crate::{
     actor::runtime::ask::{Asked, Unanswered},
-    lease::{Answer, Key, Moment, Nonce, Request, Revoke, State, Token},
+    lease::{Answer, Key, KeyState, Moment, Nonce, Request, Revoke, Token},
 };
 
 /// How often a revocation is repeated after the tenure changed.
@@ -65,7 +65,7 @@ async fn cover(
     if view.elsewhere {
         return Err(Unanswered::Elsewhere(view.node.unwrap_or_default()));
     }
-    if view.state == State::Held && announced.is_none() {
+    if view.state == KeyState::Held && announced.is_none() {
         // The session was adopted a moment ago.
         return Err(Unanswered::Arriving);
     }

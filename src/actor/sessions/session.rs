@@ -9,15 +9,13 @@ use super::progress::Progress;
 use crate::{
     actor::runtime::watch,
     lease::{
-        Handover, Holdings, Kept, Key, Moment, Nonce, Owner, Repeats, SessionSpec, Survey, Token,
+        Handover, Holdings, Indexing, Kept, Key, Moment, Nonce, Owner, Repeats, SessionSpec, Token,
     },
 };
 
-/// One session.
 pub struct Session {
     /// The session's public name.
     pub digest: Nonce,
-    /// Whose session it is.
     pub owner: Owner,
     /// How long a heartbeat keeps it, in milliseconds.
     pub ttl_ms: u64,
@@ -30,7 +28,7 @@ pub struct Session {
     repeats: Mutex<Repeats>,
     /// Whether the session is known to be over.
     ended: watch::Sender<bool>,
-    survey: watch::Sender<Survey>,
+    indexing: watch::Sender<Indexing>,
 }
 
 impl Session {
@@ -43,7 +41,7 @@ impl Session {
         fresh: bool,
     ) -> Self {
         let kept = Kept::new(fresh, announced);
-        let survey = watch::Sender::new(kept.survey());
+        let indexing = watch::Sender::new(kept.indexing());
         Self {
             digest,
             owner: owner.clone(),
@@ -53,7 +51,7 @@ impl Session {
             kept: Mutex::new(kept),
             repeats: Mutex::new(Repeats::new(fresh)),
             ended: watch::Sender::new(false),
-            survey,
+            indexing,
         }
     }
 
@@ -98,9 +96,9 @@ impl Session {
 
     /// Resolves with `true` when all its leases are known. Before that, no heartbeat may be answered. Resolves with
     /// `false` if the session left this node meanwhile.
-    pub async fn surveyed(&self) -> bool {
-        let _ = self.survey.subscribe().wait_for(|survey| *survey != Survey::Due).await;
-        self.survey.get() == Survey::Done
+    pub async fn indexed(&self) -> bool {
+        let _ = self.indexing.subscribe().wait_for(|indexing| *indexing != Indexing::Due).await;
+        self.indexing.get() == Indexing::Done
     }
 
     /// The session is known to be over.
@@ -127,8 +125,8 @@ impl Session {
     pub(super) fn update<T>(&self, change: impl FnOnce(&mut Kept) -> T) -> T {
         let mut kept = self.kept();
         let result = change(&mut kept);
-        if self.survey.get() != kept.survey() {
-            self.survey.send_replace(kept.survey());
+        if self.indexing.get() != kept.indexing() {
+            self.indexing.send_replace(kept.indexing());
         }
         result
     }
@@ -139,12 +137,12 @@ impl Session {
     }
 
     /// How often changes have been missed so far.
-    pub(super) fn doubts(&self) -> u64 {
-        self.kept().doubts()
+    pub(super) fn misses(&self) -> u64 {
+        self.kept().misses()
     }
 
     /// Whether its leases must still be searched for.
     pub(super) fn is_due(&self) -> bool {
-        self.survey.get() == Survey::Due
+        self.indexing.get() == Indexing::Due
     }
 }

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use super::{
-    cleanup::clean_up, inquiries::answer_inquiries, late_handovers::watch_deadlines,
-    read_bonds::keep_complete, reissues::reissue_revocations, service::SessionService,
-    surveys::survey_sessions,
+    cleanup_task::clean_up, indexing::index_sessions, inquiries::answer_inquiries,
+    late_handovers::watch_deadlines, read_session_leases::keep_complete,
+    reissues::reissue_revocations, service::SessionService,
 };
 use crate::actor::runtime::tasks::supervise;
 
-/// Starts the tasks.
 pub fn start(service: &Arc<SessionService>) {
     supervise(service, "leases by session", |service| async move { keep_complete(&service).await });
     supervise(service, "session_cleanup", |service| async move { clean_up(&service).await });
-    supervise(service, "session surveys", |service| async move { survey_sessions(&service).await });
+    supervise(service, "session indexing", |service| async move { index_sessions(&service).await });
     supervise(service, "session inquiries", |service| async move {
         answer_inquiries(&service).await;
     });

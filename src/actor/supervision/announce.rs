@@ -9,9 +9,8 @@ use crate::{
 type Listener = fn(&Coordinator, &Committed, bool);
 
 /// Who hears of each change, in this order. The subscribers of the bus come last.
-const LISTENERS: [Listener; 6] = [pools, handovers, bonds, sessions, lease_actors, records];
+const LISTENERS: [Listener; 6] = [pools, handovers, index, sessions, lease_actors, records];
 
-/// Announces a change.
 pub fn announce(coordinator: &Coordinator, committed: Committed) {
     let own = coordinator.is_own(committed.node);
     for hears in LISTENERS {
@@ -26,8 +25,8 @@ pub fn announce(coordinator: &Coordinator, committed: Committed) {
 /// Changes were missed: what is known only from changes is read again.
 pub fn missed_some(coordinator: &Coordinator) {
     if coordinator.protocol.ends_of_sessions_are_searched_for_after_a_gap() {
-        coordinator.sessions.doubt();
-        coordinator.pools.doubt();
+        coordinator.sessions.missed_changes();
+        coordinator.pools.missed_changes();
     }
     coordinator.registry.tell_all(|| Mail::Stale(u64::MAX));
 }
@@ -40,10 +39,10 @@ fn handovers(coordinator: &Coordinator, committed: &Committed, _: bool) {
     coordinator.sessions.heard_of_handover(coordinator, &committed.key, &committed.change);
 }
 
-fn bonds(coordinator: &Coordinator, committed: &Committed, own: bool) {
-    if coordinator.protocol.a_node_learns_whom_a_session_keeps(own) {
+fn index(coordinator: &Coordinator, committed: &Committed, own: bool) {
+    if coordinator.protocol.a_node_indexes_the_leases_of_sessions(own) {
         let tie = Tie::of_change(&committed.key, &committed.change);
-        coordinator.sessions.bonds.heard(tie);
+        coordinator.sessions.index.heard(tie);
     }
 }
 
@@ -72,7 +71,7 @@ fn records(coordinator: &Coordinator, committed: &Committed, own: bool) {
     }
     coordinator.metrics.published.increment(1);
     if own {
-        coordinator.rules().of(key.as_str()).1.changed(change);
+        coordinator.policy_table().of(key.as_str()).1.changed(change);
         let now = coordinator.clock.now();
         let left_out = coordinator.ownership_log.write(key, change, now);
         coordinator.metrics.lines_suppressed.increment(left_out);

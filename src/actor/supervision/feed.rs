@@ -10,7 +10,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::announce::{announce, missed_some};
 use crate::{
     actor::coordinator::Coordinator,
-    store::{Feed, History, News, Position},
+    store::{Feed, FeedBatch, History, Position},
 };
 
 /// The pause after a failed read of the history.
@@ -23,14 +23,14 @@ pub async fn follow(coordinator: Arc<Coordinator>, mut feed: Feed, mut position:
     coordinator.bus.reach(position);
     loop {
         match feed.recv().await {
-            Ok(News::Gap { resume }) => {
+            Ok(FeedBatch::Gap { resume }) => {
                 position = resume;
                 if coordinator.protocol.a_gap_is_told() {
                     coordinator.bus.lose(resume);
                 }
                 missed_some(&coordinator);
             }
-            Ok(News::Changes(batch)) => {
+            Ok(FeedBatch::Changes(batch)) => {
                 for committed in batch.iter() {
                     if committed.position > position {
                         position = committed.position;

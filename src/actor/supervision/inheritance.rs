@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     actor::{
         cluster::is_pending, coordinator::Coordinator, runtime::registry::Unreachable,
-        sessions::read_bonds,
+        sessions::read_session_leases,
     },
-    lease::{Key, SessionOver, State},
+    lease::{Key, KeyState, SessionOver},
     store::StoreError,
 };
 
@@ -23,9 +23,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Errors of the store.
 pub async fn inherit(coordinator: &Coordinator) -> Result<Vec<Key>, StoreError> {
     let mut inherited = Vec::new();
-    read_bonds(coordinator, &coordinator.sessions, |key, record| {
+    read_session_leases(coordinator, &coordinator.sessions, |key, record| {
         if let (Some(digest), Some(record)) = (key.session(), record)
-            && record.state != State::Held
+            && record.state != KeyState::Held
         {
             coordinator.sessions.left(SessionOver::of_record(digest, record));
         }

@@ -63,7 +63,6 @@ impl Board {
         self.clock.now().since(self.began).as_secs_f64()
     }
 
-    /// Applies one event.
     pub fn learn(&mut self, kind: &str, event: &Value) {
         let data = &event["data"];
         let (Some(key), Some(token)) = (data["key"].as_str(), data["token"].as_u64()) else {

@@ -11,12 +11,10 @@ pub const TTL: Duration = Duration::from_secs(2);
 /// The worker that is killed.
 pub const VICTIM: usize = 3;
 
-/// The name of a worker.
 pub fn worker_name(index: usize) -> String {
     format!("worker-{}", index + 1)
 }
 
-/// The key of a shard.
 pub fn shard_key(index: usize) -> String {
     format!("shard-{:02}", index + 1)
 }

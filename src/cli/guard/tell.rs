@@ -10,8 +10,8 @@ use crate::{
     lease::Moment,
     settings::format_duration,
     worker::{
-        agent::{Charge, Told},
-        guard::{Alarm, Outcome, Report, Rest, State},
+        agent::{AgentMessage, Charge},
+        guard::{Alarm, GuardState, Report, Rest, ScriptOutcome},
     },
 };
 
@@ -35,10 +35,10 @@ impl Teller {
         }
     }
 
-    pub(super) fn tell(&mut self, told: &Told) {
+    pub(super) fn tell(&mut self, told: &AgentMessage) {
         match told {
-            Told::Pulse => self.pulse(),
-            Told::Report(report) => self.report(*report),
+            AgentMessage::Pulse => self.pulse(),
+            AgentMessage::Report(report) => self.report(*report),
             other => {
                 if let Some(words) = words(other) {
                     self.say(&words);
@@ -59,11 +59,11 @@ impl Teller {
     fn report(&self, report: Report) {
         match report {
             Report::Ready => notify(NotifyState::Ready),
-            Report::State(State::Gone) => {}
-            Report::State(state) => {
+            Report::GuardState(GuardState::Gone) => {}
+            Report::GuardState(state) => {
                 self.say(&state.to_string());
                 notify(NotifyState::Status(&state.to_string()));
-                if state == State::Leaving {
+                if state == GuardState::Leaving {
                     notify(NotifyState::Stopping);
                 }
             }
@@ -98,17 +98,21 @@ fn notify(state: NotifyState<'_>) {
     let _ = sd_notify::notify(&[state]);
 }
 
-fn words(told: &Told) -> Option<String> {
+fn words(told: &AgentMessage) -> Option<String> {
     Some(match told {
-        Told::Granted(token) => format!("has the lease, token {token}"),
-        Told::Lost(loss) => format!("has lost the lease: {loss}"),
-        Told::Refused(why) => format!("does not get the lease: {why}"),
-        Told::NotReleased(why) => format!("could not give the lease back, so it expires: {why}"),
-        Told::WillRan => "the agent was late: its guardian has deactivated the service".to_owned(),
-        Told::GuardianGone => {
+        AgentMessage::Granted(token) => format!("has the lease, token {token}"),
+        AgentMessage::Lost(loss) => format!("has lost the lease: {loss}"),
+        AgentMessage::Refused(why) => format!("does not get the lease: {why}"),
+        AgentMessage::NotReleased(why) => {
+            format!("could not give the lease back, so it expires: {why}")
+        }
+        AgentMessage::WillRan => {
+            "the agent was late: its guardian has deactivated the service".to_owned()
+        }
+        AgentMessage::GuardianGone => {
             "ALARM: its guardian is gone; deactivates the service and ends".to_owned()
         }
-        Told::Report(_) | Told::Pulse => return None,
+        AgentMessage::Report(_) | AgentMessage::Pulse => return None,
     })
 }
 
@@ -126,11 +130,11 @@ fn alarm_words(alarm: Alarm) -> String {
     }
 }
 
-fn ended(outcome: Outcome) -> &'static str {
+fn ended(outcome: ScriptOutcome) -> &'static str {
     match outcome {
-        Outcome::Ok => "succeeded",
-        Outcome::Failed => "failed",
-        Outcome::TimedOut => "took too long and was killed",
+        ScriptOutcome::Ok => "succeeded",
+        ScriptOutcome::Failed => "failed",
+        ScriptOutcome::TimedOut => "took too long and was killed",
     }
 }
 

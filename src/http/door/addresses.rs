@@ -10,7 +10,6 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// The connections by address.
 pub struct Addresses {
     /// The bound per address; 0: no bound, and nothing is counted.
     most: usize,

@@ -24,7 +24,6 @@ pub const RESERVED: usize = 8;
 /// When places run short, one in this many of them is freed at once, since the search for the longest idle visits all.
 const PART: usize = 64;
 
-/// The places of one worker.
 pub struct Places {
     most: usize,
     most_waiting: usize,
@@ -36,7 +35,6 @@ pub struct Places {
     turns: Cell<u64>,
 }
 
-/// The place of one connection.
 pub struct Seat {
     places: Rc<Places>,
     at: Cell<usize>,

@@ -70,7 +70,7 @@ pub async fn next_page(
 }
 
 /// An item of the history for a subscriber.
-enum Told<'a> {
+enum HistoryItem<'a> {
     Event(&'a Setting, &'a Committed),
     /// The store no longer keeps what came before this position.
     Gap(Position),
@@ -83,7 +83,7 @@ async fn walk(
     filter: &Filter,
     mut position: Position,
     mut room: usize,
-    mut take: impl FnMut(Told<'_>) -> usize,
+    mut take: impl FnMut(HistoryItem<'_>) -> usize,
 ) -> Result<(Position, bool), StoreError> {
     for _ in 0..READS {
         match app.manager.history(position, CHANGES.min(room)).await? {
@@ -93,11 +93,11 @@ async fn walk(
                     position = committed.position;
                     if filter.wants(&app.manager, &committed) {
                         let setting = Setting::of(&app.manager, &committed);
-                        room = take(Told::Event(&setting, &committed));
+                        room = take(HistoryItem::Event(&setting, &committed));
                     }
                 }
             }
-            History::Gap { resume } => (position, room) = (resume, take(Told::Gap(resume))),
+            History::Gap { resume } => (position, room) = (resume, take(HistoryItem::Gap(resume))),
         }
         if room == 0 {
             break;
@@ -108,10 +108,10 @@ async fn walk(
 
 async fn read(app: &App, filter: &Filter, after: Position) -> Result<Piece, StoreError> {
     let mut out = BytesMut::new();
-    let take = |told: Told<'_>| {
+    let take = |told: HistoryItem<'_>| {
         out.extend_from_slice(&match told {
-            Told::Event(setting, committed) => render(&app.source, setting, committed),
-            Told::Gap(resume) => render_reset(&app.source, resume, "no-longer-kept"),
+            HistoryItem::Event(setting, committed) => render(&app.source, setting, committed),
+            HistoryItem::Gap(resume) => render_reset(&app.source, resume, "no-longer-kept"),
         });
         if out.len() < PIECE_BYTES { CHANGES } else { 0 }
     };
@@ -126,13 +126,13 @@ async fn read_page(
     most: usize,
 ) -> Result<Page, StoreError> {
     let (mut events, mut reset) = (Vec::new(), false);
-    let take = |told: Told<'_>| match told {
-        Told::Event(setting, committed) => {
+    let take = |told: HistoryItem<'_>| match told {
+        HistoryItem::Event(setting, committed) => {
             let event = cloud_event(&app.source, setting, committed);
             events.push(serde_json::to_value(event).unwrap_or_default());
             most - events.len()
         }
-        Told::Gap(_) => {
+        HistoryItem::Gap(_) => {
             reset = true;
             0
         }

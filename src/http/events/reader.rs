@@ -19,7 +19,7 @@ use crate::{
     api::{EventsPage, limits::MAX_POLL_MS},
     http::{answer::Problem, app::App, door::Waiting},
     lease::Nonce,
-    manager::{CallError, Heard, Published, Subscriber},
+    manager::{BusEvent, CallError, Published, Subscriber},
     store::{Committed, Position, StoreError},
 };
 
@@ -143,17 +143,17 @@ impl Reader {
         render(&self.app.source, &setting, committed)
     }
 
-    fn hear(&mut self, heard: &Heard, out: &mut BytesMut) {
+    fn hear(&mut self, heard: &BusEvent, out: &mut BytesMut) {
         match heard {
-            Heard::Change(published) => self.take(published, out),
-            Heard::Lost(resume) => {
+            BusEvent::Change(published) => self.take(published, out),
+            BusEvent::Lost(resume) => {
                 let store = self.app.source.identity();
                 // A position from before the store went backwards means nothing in the store as it is now.
                 let same = std::mem::replace(&mut self.store, store) == store;
                 self.position = if same { self.position.max(*resume) } else { *resume };
                 out.extend_from_slice(&render_reset(&self.app.source, self.position, "lost"));
             }
-            Heard::Frozen(why) => out.extend_from_slice(&render_frozen(why.as_deref())),
+            BusEvent::Frozen(why) => out.extend_from_slice(&render_frozen(why.as_deref())),
         }
     }
 

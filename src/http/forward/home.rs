@@ -36,7 +36,7 @@ pub async fn act_at_home(
     if let Some(response) = relay(request, app, home, body.clone()).await {
         return response;
     }
-    match act(Asked { received, owner_unreachable: true }).await {
+    match act(Asked { received, home_unreachable: true }).await {
         Ok(response) => response,
         Err(problem) => problem.respond(request),
     }

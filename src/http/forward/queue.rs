@@ -39,7 +39,7 @@ pub enum Queued {
     /// The lease has moved to yet another home node.
     Moved,
     /// The other node cannot be reached, or accepts no work.
-    OwnerUnreachable,
+    HomeUnreachable,
 }
 
 /// A call that may wait, and how long it has waited.
@@ -52,7 +52,7 @@ pub struct Waiting {
     /// Whether only the other node can grant the lease.
     there: bool,
     /// Whether another node may have granted the lease and its answer was lost.
-    doubt: bool,
+    outcome_unknown: bool,
 }
 
 impl Waiting {
@@ -66,7 +66,14 @@ impl Waiting {
 
     /// A call that counts from this moment.
     pub fn since(received: Moment, wait: Duration) -> Self {
-        Self { received, until: received + wait, tries: 0, moves: 0, there: false, doubt: false }
+        Self {
+            received,
+            until: received + wait,
+            tries: 0,
+            moves: 0,
+            there: false,
+            outcome_unknown: false,
+        }
     }
 
     /// The next attempt, after a pause if the lease moves; `None` when the call's time is over.
@@ -81,7 +88,7 @@ impl Waiting {
         }
         Some(Asked {
             received: self.received,
-            owner_unreachable: matches!(queued, Queued::OwnerUnreachable),
+            home_unreachable: matches!(queued, Queued::HomeUnreachable),
         })
     }
 
@@ -102,7 +109,7 @@ impl Waiting {
         let queued =
             self.send(request, app, home, carried.map(|carried| carried.header(PLACE, "1"))).await;
         // The other node grants nothing to such a call.
-        self.doubt = false;
+        self.outcome_unknown = false;
         queued
     }
 
@@ -113,7 +120,7 @@ impl Waiting {
         home: &Home,
         carried: Option<reqwest::RequestBuilder>,
     ) -> Queued {
-        let Some(carried) = carried else { return Queued::OwnerUnreachable };
+        let Some(carried) = carried else { return Queued::HomeUnreachable };
         let now = app.manager.now();
         let waited = now.since(self.received).as_millis().to_string();
         let left = self.until.since(now);
@@ -127,20 +134,20 @@ impl Waiting {
         };
         let queued = match answer {
             Err(sent) => {
-                self.doubt |= sent;
-                return Queued::OwnerUnreachable;
+                self.outcome_unknown |= sent;
+                return Queued::HomeUnreachable;
             }
             Ok(answer) if answer.headers().contains_key(MOVED) => Queued::Moved,
             Ok(answer) if answer.status().as_u16() == 204 => Queued::Turn,
             Ok(answer) if answer.status().is_server_error() && !self.there => {
-                Queued::OwnerUnreachable
+                Queued::HomeUnreachable
             }
             Ok(answer) => {
                 let answered = respond(request, home, answer).await;
-                answered.map_or(Queued::OwnerUnreachable, Queued::Answered)
+                answered.map_or(Queued::HomeUnreachable, Queued::Answered)
             }
         };
-        self.doubt |= matches!(queued, Queued::OwnerUnreachable);
+        self.outcome_unknown |= matches!(queued, Queued::HomeUnreachable);
         queued
     }
 }
@@ -164,8 +171,8 @@ pub async fn wait_at_home(
             Ok(response) => return response,
             Err(problem) => problem,
         };
-        let Some(home) = problem.home().filter(|_| !asked.owner_unreachable) else {
-            return unheard.filter(|_| waiting.doubt).unwrap_or(problem).respond(request);
+        let Some(home) = problem.home().filter(|_| !asked.home_unreachable) else {
+            return unheard.filter(|_| waiting.outcome_unknown).unwrap_or(problem).respond(request);
         };
         if was_forwarded(request) {
             return moved(problem.respond(request));

@@ -19,7 +19,7 @@ use crate::{
         peer::was_forwarded,
         request::{Body, kept_by, mark, owner},
     },
-    lease::{Key, MAX_KEY_BYTES, Moment, Order, Refusal},
+    lease::{CandidateOrder, Key, MAX_KEY_BYTES, Moment, Refusal},
     manager::{
         AcquireAny, AcquireError, CallError, Candidates, Count, Home, MAX_CANDIDATES, SessionError,
         Taken,
@@ -226,9 +226,9 @@ pub fn read_any(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
         }
     };
     let order = match body.order {
-        AnyOrder::Random => Order::Random,
-        AnyOrder::Listed => Order::Listed,
-        AnyOrder::Sticky => Order::Sticky,
+        AnyOrder::Random => CandidateOrder::Random,
+        AnyOrder::Listed => CandidateOrder::Listed,
+        AnyOrder::Sticky => CandidateOrder::Sticky,
     };
     let owner = owner("owner", &body.owner)?;
     Ok(AcquireAny {

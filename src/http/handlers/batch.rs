@@ -22,8 +22,8 @@ use crate::{
 /// Checks whether a key is valid, at little cost for nearly all valid keys.
 pub fn check_key(key: &str) -> Result<(), Problem> {
     // Control characters beyond ASCII begin with 0xc2.
-    let doubtful = |b: u8| b.is_ascii_control() || b == 0xc2;
-    if key.is_empty() || key.len() > MAX_KEY_BYTES || key.bytes().any(doubtful) {
+    let suspect = |b: u8| b.is_ascii_control() || b == 0xc2;
+    if key.is_empty() || key.len() > MAX_KEY_BYTES || key.bytes().any(suspect) {
         return request::key(key).map(drop);
     }
     Ok(())
@@ -90,21 +90,21 @@ pub async fn answer<'b, T>(
     }
     let homes = away.into_values();
     let carried = homes.map(|(home, places)| carry(request, app, body, home, places));
-    let mut owner_unreachable = Vec::new();
+    let mut home_unreachable = Vec::new();
     for (places, items) in join_all(carried).await {
         match items {
             Some(items) => {
                 places.into_iter().zip(items).for_each(|(at, item)| results[at] = Some(item));
             }
-            None => owner_unreachable.extend(places),
+            None => home_unreachable.extend(places),
         }
     }
-    if !owner_unreachable.is_empty() {
-        let again = owner_unreachable.iter().filter_map(|at| {
+    if !home_unreachable.is_empty() {
+        let again = home_unreachable.iter().filter_map(|at| {
             Some((leases[*at].key.as_str(), lease_id(&leases[*at].lease_id).ok()?))
         });
-        let answers = ask(again.collect(), Asked { received, owner_unreachable: true }).await;
-        for (at, answer) in owner_unreachable.into_iter().zip(answers) {
+        let answers = ask(again.collect(), Asked { received, home_unreachable: true }).await;
+        for (at, answer) in home_unreachable.into_iter().zip(answers) {
             results[at] = Some(Item::Own(verdict(&leases[at].key, answer)));
         }
     }

@@ -16,7 +16,7 @@ use crate::{
         request::{Body, key, owner, query},
         views::gate,
     },
-    lease::{Key, State, Token, digest_of},
+    lease::{Key, KeyState, Token, digest_of},
     manager::Filter,
 };
 
@@ -156,11 +156,11 @@ pub fn read_filter(query: ListQuery) -> Result<(Option<Key>, Filter), Problem> {
     let owner = query.owner.as_deref().map(|name| owner("owner", name)).transpose()?;
     let state = match query.state.as_deref() {
         None => None,
-        Some("free") => Some(State::Free),
-        Some("held") => Some(State::Held),
-        Some("offered") => Some(State::Offered),
-        Some("fencing") => Some(State::Fencing),
-        Some("cooling") => Some(State::Cooling),
+        Some("free") => Some(KeyState::Free),
+        Some("held") => Some(KeyState::Held),
+        Some("offered") => Some(KeyState::Offered),
+        Some("fencing") => Some(KeyState::Fencing),
+        Some("cooling") => Some(KeyState::Cooling),
         Some(other) => {
             let detail =
                 format!("is {other:?}; it must be free, held, fencing, cooling or offered");

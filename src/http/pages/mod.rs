@@ -6,7 +6,6 @@ mod swagger;
 
 use actix_web::web;
 
-/// Adds the pages.
 pub fn configure(config: &mut web::ServiceConfig) {
     config.configure(status::configure).configure(swagger::configure);
 }

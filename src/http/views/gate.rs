@@ -3,13 +3,13 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
-    lease::{Key, State, View},
+    lease::{Key, KeyState, View},
     store::Gate,
 };
 
 /// The condition in the form of the store's own requests; null for a key that is not held.
 pub fn gate(key: &Key, view: &View, gate: Option<Gate>) -> Value {
-    if view.state != State::Held {
+    if view.state != KeyState::Held {
         return Value::Null;
     }
     match gate {

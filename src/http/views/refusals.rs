@@ -3,7 +3,7 @@
 use crate::{
     api::{self, Code},
     http::{answer::Problem, app::App},
-    lease::{Key, Refusal, State, StoreError, View},
+    lease::{Key, KeyState, Refusal, StoreError, View},
     manager::{
         AcquireError, AdminError, CallError, HolderError, Home, Invalid, SessionError, Share,
     },
@@ -252,7 +252,7 @@ fn who(key: &Key, view: &View) -> String {
         (Some(owner), _) => {
             format!("{key:?} is held by {owner:?} under token {}; {rest}", view.token)
         }
-        (None, State::Offered) => {
+        (None, KeyState::Offered) => {
             let to = view.offered_to.as_ref().map_or_else(String::new, |to| format!(" to {to:?}"));
             format!("{key:?} is offered{to}; {rest}")
         }

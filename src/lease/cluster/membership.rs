@@ -16,7 +16,6 @@ use crate::lease::{
 pub struct Membership {
     /// The node's own record as last known to be committed. Before the first commit: the record that it starts from.
     pub(super) record: NodeRecord,
-    /// The revision of that write.
     revision: Revision,
     /// Whether a record was ever committed.
     committed: bool,
@@ -33,7 +32,6 @@ pub struct Membership {
     looked_around: bool,
 }
 
-/// The result of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
     /// Nothing changed.
@@ -105,7 +103,6 @@ impl Membership {
         &self.record
     }
 
-    /// The revision of that write.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.revision

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::lease::{
     primitives::Moment,
-    records::{NodeRecord, Record, State},
+    records::{KeyState, NodeRecord, Record},
     rules::Rules,
 };
 
@@ -74,7 +74,7 @@ impl Peer {
     /// run out.
     pub(in crate::lease) fn promises_end(&self, record: &Record) -> Moment {
         let ttl = match (record.state, &record.tenure) {
-            (State::Held, Some(tenure)) => Duration::from_millis(tenure.ttl_ms),
+            (KeyState::Held, Some(tenure)) => Duration::from_millis(tenure.ttl_ms),
             _ => Duration::ZERO,
         };
         let floor = Duration::from_millis(record.span_ms());

@@ -15,13 +15,11 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// The node with this incarnation.
     #[must_use]
     pub fn get(&self, incarnation: Nonce) -> Option<&Peer> {
         self.known.get(&incarnation)
     }
 
-    /// All nodes.
     pub fn iter(&self) -> impl Iterator<Item = &Peer> {
         self.known.values()
     }

@@ -5,14 +5,14 @@ use std::fmt;
 use super::store_error::StoreError;
 use crate::lease::{
     primitives::{LeaseId, Nonce, Owner, Token},
-    records::{ChangeKind, SessionSpec, State},
+    records::{ChangeKind, KeyState, SessionSpec},
 };
 
 /// The public view of a lease. Nothing in it authorises anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     /// The state of the key. An offer that ran out shows as free.
-    pub state: State,
+    pub state: KeyState,
     /// Whether the key has a record.
     pub known: bool,
     /// The record is quarantined, as it is unreadable or lost. The key counts as held by an unknown owner.

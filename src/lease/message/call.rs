@@ -2,7 +2,7 @@
 
 use crate::lease::{
     primitives::{LeaseId, Moment, Nonce, Owner, Token},
-    records::{Bond, SessionSpec},
+    records::{SessionRef, SessionSpec},
 };
 
 /// One request, its caller, and when it arrived.
@@ -15,7 +15,7 @@ pub struct Call<C> {
     /// The request.
     pub request: Request,
     /// R5: the lease's home node is alive and was asked, but does not answer.
-    pub owner_unreachable: bool,
+    pub home_unreachable: bool,
 }
 
 /// Everything that a lease can be asked for.
@@ -68,7 +68,7 @@ pub struct Acquire {
     pub mark: Option<(u128, u64)>,
     /// The session that will keep the lease. The sender checks that the session is alive before it sends this call, and
     /// again before it tells the caller of the grant. The answer itself promises nothing.
-    pub bond: Option<Bond>,
+    pub session_ref: Option<SessionRef>,
     /// What the session specified, when this is a session's key.
     pub spec: Option<Box<SessionSpec>>,
     /// This is a place in the queue for a caller at another node. When its turn comes, the key is offered to the owner,

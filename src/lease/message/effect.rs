@@ -8,7 +8,6 @@ use crate::lease::{
     records::{Change, CodecError, Record},
 };
 
-/// The effects of one step.
 pub type Effects<C> = Vec<Effect<C>>;
 
 /// One thing to do.
@@ -18,7 +17,6 @@ pub enum Effect<C> {
     Write(WriteEffect),
     /// Read the record; report as [`super::Input::Loaded`].
     Read,
-    /// Answer a caller.
     Reply(C, Answer),
     /// Find out about a node that a record names and that this node does not know.
     Inquire(Nonce),
@@ -26,7 +24,7 @@ pub enum Effect<C> {
     InquireSession(Nonce),
     /// Have the current home node of the session that keeps the tenure reissue the revocation: the node that ordered it
     /// is gone.
-    Reorder(Nonce),
+    Reissue(Nonce),
     /// Have a plugin run a fence; report as [`super::Input::Fenced`].
     Fence(FenceRun),
     /// Raise an alarm for people.
@@ -36,9 +34,7 @@ pub enum Effect<C> {
 /// A compare-and-set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WriteEffect {
-    /// The revision that was judged.
     pub expected: Revision,
-    /// The new record.
     pub record: Arc<Record>,
     /// The changes that take effect with it.
     pub changes: Vec<Change>,
@@ -54,7 +50,6 @@ pub enum Alarm {
     /// Another writer changed the key's record.
     Conflict,
     /// The store did not accept a write that no caller waits for.
-    StoreTrouble(StoreError),
-    /// A fence failed for good.
+    WriteNotAccepted(StoreError),
     FenceFailed(Box<str>),
 }

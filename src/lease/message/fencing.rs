@@ -8,15 +8,11 @@ use crate::lease::{
 /// One plugin's part in a fence that must be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FenceRun {
-    /// The plugin.
     pub plugin: Box<str>,
     /// The tenure's token.
     pub token: Token,
-    /// Who held it.
     pub owner: Owner,
-    /// How it ended.
     pub reason: ChangeKind,
-    /// The session that kept it.
     pub session: Option<Nonce>,
     /// The time that the plugin has to confirm, in milliseconds.
     pub timeout_ms: u64,
@@ -25,11 +21,9 @@ pub struct FenceRun {
 /// The result of a [`FenceRun`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FenceReport {
-    /// The plugin.
     pub plugin: Box<str>,
     /// The tenure's token.
     pub token: Token,
-    /// The outcome.
     pub outcome: FenceResult,
 }
 

@@ -8,10 +8,8 @@ use crate::lease::{
     records::{CodecError, Record},
 };
 
-/// What happens to a lease.
 #[derive(Debug)]
 pub enum Input<C> {
-    /// A call arrived.
     Call(Call<C>),
     /// The write in flight was settled.
     Settled(Settled),
@@ -19,7 +17,6 @@ pub enum Input<C> {
     Loaded(Result<Loaded, StoreError>),
     /// The clock reached [`crate::lease::Lease::next_wake`], or what is known of the nodes changed.
     Tick,
-    /// A fence was run.
     Fenced(FenceReport),
     /// The tombstone of a session is known to be durable.
     SessionOver(SessionOver),
@@ -30,13 +27,11 @@ pub enum Input<C> {
 /// The outcome of a write.
 #[derive(Clone, Debug)]
 pub enum Settled {
-    /// Durable.
     Committed(Revision),
     /// Not written; the store holds this instead.
     Conflict(Loaded),
     /// Not written, and never will be written.
     Refused(StoreError),
-    /// The outcome is unknown.
     Unknown(StoreError),
 }
 

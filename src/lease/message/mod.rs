@@ -3,8 +3,11 @@
 mod answer;
 mod call;
 mod caller;
+#[allow(missing_docs)]
 mod effect;
+#[allow(missing_docs)]
 mod fencing;
+#[allow(missing_docs)]
 mod input;
 mod session_over;
 mod store_error;

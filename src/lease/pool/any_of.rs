@@ -2,7 +2,7 @@
 
 /// The order of the candidates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum CandidateOrder {
     /// Random, so that callers that start at the same time do not collide. The keys that this node is most likely to
     /// own come first, so that nodes do not collide either.
     #[default]
@@ -17,7 +17,7 @@ pub enum Order {
 /// which of them this owner was the last to hold; `near` says which of them the other nodes try last.
 #[must_use]
 pub fn arrange(
-    order: Order,
+    order: CandidateOrder,
     shuffle: Vec<usize>,
     formerly_mine: impl Fn(usize) -> bool,
     near: impl Fn(usize) -> bool,
@@ -28,13 +28,13 @@ pub fn arrange(
         first
     };
     match order {
-        Order::Random => by_chance(shuffle),
-        Order::Listed => {
+        CandidateOrder::Random => by_chance(shuffle),
+        CandidateOrder::Listed => {
             let mut listed = shuffle;
             listed.sort_unstable();
             listed
         }
-        Order::Sticky => {
+        CandidateOrder::Sticky => {
             let (mut mine, others): (Vec<_>, Vec<_>) =
                 shuffle.into_iter().partition(|&candidate| formerly_mine(candidate));
             mine.extend(by_chance(others));
@@ -53,10 +53,10 @@ mod tests {
         let order = |order, mine: fn(usize) -> bool, near: fn(usize) -> bool| {
             arrange(order, shuffle.clone(), mine, near)
         };
-        assert_eq!(order(Order::Sticky, |k| k == 0, |_| true), [0, 3, 1, 2]);
-        assert_eq!(order(Order::Sticky, |k| k == 0, |k| k == 2), [0, 2, 3, 1]);
-        assert_eq!(order(Order::Listed, |_| false, |k| k == 3), [0, 1, 2, 3]);
-        assert_eq!(order(Order::Random, |_| true, |_| true), [3, 1, 0, 2]);
-        assert_eq!(order(Order::Random, |_| true, |k| k < 2), [1, 0, 3, 2]);
+        assert_eq!(order(CandidateOrder::Sticky, |k| k == 0, |_| true), [0, 3, 1, 2]);
+        assert_eq!(order(CandidateOrder::Sticky, |k| k == 0, |k| k == 2), [0, 2, 3, 1]);
+        assert_eq!(order(CandidateOrder::Listed, |_| false, |k| k == 3), [0, 1, 2, 3]);
+        assert_eq!(order(CandidateOrder::Random, |_| true, |_| true), [3, 1, 0, 2]);
+        assert_eq!(order(CandidateOrder::Random, |_| true, |k| k < 2), [1, 0, 3, 2]);
     }
 }

@@ -3,4 +3,4 @@
 mod any_of;
 pub mod balance;
 
-pub use any_of::{Order, arrange};
+pub use any_of::{CandidateOrder, arrange};

@@ -51,7 +51,7 @@ impl Fence {
 
 /// The pending fences and the lock-delay that an ended tenure left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Aftermath {
+pub struct FencesAndDelay {
     /// The lock-delay: how long the key stays shut, in milliseconds from `written` or from the restart after it.
     pub cooling_ms: u64,
     /// Fences that are not confirmed, oldest first.

@@ -11,7 +11,6 @@ pub const MAX_NODE_TTL_MS: u64 = 60_000;
 /// The version of the records' form.
 const VERSION: u8 = 4;
 
-/// The state of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum NodeState {
     /// The node keeps its record alive.
@@ -47,7 +46,6 @@ pub struct NodeRecord {
     pub nonce: Nonce,
     /// Random. Drawn at the start of the process, and again after the node was found dead or its clock had stood still.
     pub incarnation: Nonce,
-    /// The node's state.
     pub state: NodeState,
     /// The address at which clients and other nodes reach it.
     pub url: Box<str>,

@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    bond::Bond,
     codec::{self, CodecError},
-    fence::{Aftermath, Fence},
+    fence::{Fence, FencesAndDelay},
     handover::Handover,
     session::SessionSpec,
-    tenure::{Ended, State, Tenure},
+    session_ref::SessionRef,
+    tenure::{Ended, KeyState, Tenure},
 };
 use crate::lease::primitives::{Epoch, Moment, Nonce, Owner, Revision, Token};
 
@@ -64,7 +64,7 @@ pub struct Record {
     /// The home node's clock before it sent this write. Time spans in the record count from it.
     pub written: Moment,
     /// The state of the key.
-    pub state: State,
+    pub state: KeyState,
     /// The number of changes that the key has seen.
     pub seq: u64,
     /// The tenure, when held.
@@ -83,7 +83,7 @@ pub struct Record {
     /// The revocation of the tenure.
     pub revocation: Option<Box<Revocation>>,
     /// The lock-delay and the pending fences.
-    pub aftermath: Option<Box<Aftermath>>,
+    pub fences_and_delay: Option<Box<FencesAndDelay>>,
     /// The latest granted request ids, oldest first.
     pub request_marks: Box<[RequestMark]>,
     /// The request to hand the lease over. A record of version 3 ends before this field.
@@ -102,7 +102,7 @@ impl Record {
             node: Nonce::default(),
             epoch: Epoch::default(),
             written: Moment::ZERO,
-            state: State::Free,
+            state: KeyState::Free,
             seq: 0,
             tenure: None,
             previous: None,
@@ -111,7 +111,7 @@ impl Record {
             pins: Box::default(),
             offer: None,
             revocation: None,
-            aftermath: None,
+            fences_and_delay: None,
             request_marks: Box::default(),
             handover: None,
             spec: None,
@@ -152,27 +152,28 @@ impl Record {
 impl Record {
     /// The session that keeps the present tenure.
     #[must_use]
-    pub fn bond(&self) -> Option<&Bond> {
-        self.tenure.as_ref()?.bond.as_deref()
+    pub fn session_ref(&self) -> Option<&SessionRef> {
+        self.tenure.as_ref()?.session_ref.as_deref()
     }
 
     /// Whether only the lease's session has anything to do for it (R6), and its home node nothing.
     #[must_use]
     pub fn is_left_to_session(&self) -> bool {
-        let kept = self.state == State::Held && self.bond().is_some();
+        let kept = self.state == KeyState::Held && self.session_ref().is_some();
         kept && self.fences().is_empty() && self.revocation.is_none()
     }
 
     /// Whether this session keeps the lease.
     #[must_use]
     pub fn is_kept_by(&self, session: Nonce) -> bool {
-        self.state == State::Held && self.bond().is_some_and(|bond| bond.session == session)
+        self.state == KeyState::Held
+            && self.session_ref().is_some_and(|session_ref| session_ref.session == session)
     }
 
     /// The fences that are not confirmed, oldest first.
     #[must_use]
     pub fn fences(&self) -> &[Fence] {
-        self.aftermath.as_ref().map_or(&[], |aftermath| &aftermath.fences)
+        self.fences_and_delay.as_ref().map_or(&[], |fences_and_delay| &fences_and_delay.fences)
     }
 
     /// The least time for which the record's state lasts, in milliseconds from `written`, without the promises of its
@@ -180,7 +181,10 @@ impl Record {
     #[must_use]
     pub fn span_ms(&self) -> u64 {
         let offer = self.offer.as_ref().map_or(0, |offer| offer.span_ms);
-        let cooling = self.aftermath.as_ref().map_or(0, |aftermath| aftermath.cooling_ms);
+        let cooling = self
+            .fences_and_delay
+            .as_ref()
+            .map_or(0, |fences_and_delay| fences_and_delay.cooling_ms);
         self.floor_ms.max(offer).max(cooling)
     }
 
@@ -198,7 +202,7 @@ impl Record {
     /// own.
     #[must_use]
     pub(in crate::lease) fn own_ttl(&self) -> Duration {
-        let own = self.tenure.as_ref().filter(|tenure| tenure.bond.is_none());
+        let own = self.tenure.as_ref().filter(|tenure| tenure.session_ref.is_none());
         Duration::from_millis(own.map_or(0, |tenure| tenure.ttl_ms))
     }
 
@@ -211,20 +215,20 @@ impl Record {
 
 impl Record {
     pub(in crate::lease) fn cooling_ms(&self) -> u64 {
-        self.aftermath.as_ref().map_or(0, |aftermath| aftermath.cooling_ms)
+        self.fences_and_delay.as_ref().map_or(0, |fences_and_delay| fences_and_delay.cooling_ms)
     }
 
     /// Ends the lock-delay.
     pub(in crate::lease) fn cool(&mut self) {
-        if let Some(left) = &mut self.aftermath {
+        if let Some(left) = &mut self.fences_and_delay {
             left.cooling_ms = 0;
         }
-        self.aftermath.take_if(|left| left.fences.is_empty());
+        self.fences_and_delay.take_if(|left| left.fences.is_empty());
     }
 
     /// R11: the tenure goes on and must not be fenced.
     pub(in crate::lease) fn cancel_fences(&mut self, token: Token) {
-        if let Some(left) = &mut self.aftermath {
+        if let Some(left) = &mut self.fences_and_delay {
             left.fences.retain(|fence| fence.token != token);
         }
         self.cool();

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{bond::Behavior, codec};
+use super::{codec, session_ref::Behavior};
 use crate::lease::primitives::{LeaseId, Nonce};
 
 /// The most checks of one session.

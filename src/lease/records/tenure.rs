@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{bond::Bond, change::ChangeKind};
+use super::{change::ChangeKind, session_ref::SessionRef};
 use crate::lease::primitives::{Nonce, Owner, Token};
 
 /// The state of a key, as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum State {
+pub enum KeyState {
     /// The key is not held.
     Free,
     /// `tenure` holds the key.
@@ -20,7 +20,7 @@ pub enum State {
     Cooling,
 }
 
-impl State {
+impl KeyState {
     /// The name of the state in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -48,7 +48,7 @@ pub struct Tenure {
     /// Wall clock at the grant, milliseconds since 1970; for people only.
     pub acquired_at_ms: u64,
     /// The session that keeps the tenure in place of its own heartbeats.
-    pub bond: Option<Box<Bond>>,
+    pub session_ref: Option<Box<SessionRef>>,
 }
 
 /// A tenure that is over. It is kept so that its holder can be told why, and so that it can be revived.

@@ -32,7 +32,7 @@ impl Rules {
     /// R5, acquire-any: while the outcome of a grant under a request id is unknown, no other key is granted in its
     /// place. The grant may exist, and a repeated call is told of it.
     #[must_use]
-    pub fn a_grant_in_doubt_stops_acquire_any(self, has_request_id: bool) -> bool {
-        has_request_id && !self.breaks(Mutant::AnyGoesOnInDoubt)
+    pub fn an_unknown_grant_stops_acquire_any(self, has_request_id: bool) -> bool {
+        has_request_id && !self.breaks(Mutant::AnyGoesOnAfterUnknown)
     }
 }

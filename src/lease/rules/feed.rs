@@ -6,6 +6,6 @@ impl Rules {
     /// I4: subscribers are told of a gap in the store's feed.
     #[must_use]
     pub fn a_gap_is_told(self) -> bool {
-        !self.breaks(Mutant::GapUnsaid)
+        !self.breaks(Mutant::GapNotReported)
     }
 }

@@ -4,7 +4,7 @@ use super::mutant::{Mutant, Rules};
 use crate::lease::{
     policy::{FencePlan, FenceWhen, OnFenceFailure, Policy},
     primitives::Token,
-    records::{ChangeKind, Fence, MAX_LATE_FENCES, Record, State},
+    records::{ChangeKind, Fence, KeyState, MAX_LATE_FENCES, Record},
 };
 
 impl Rules {
@@ -40,19 +40,19 @@ impl Rules {
 
     /// R8: the state of a key without a tenure: its fences come first, then an offer, then the lock-delay.
     #[must_use]
-    pub fn a_key_without_a_tenure_is(record: &Record) -> State {
+    pub fn a_key_without_a_tenure_is(record: &Record) -> KeyState {
         match () {
-            () if Self::fences_keep_the_key_shut(record.fences()) => State::Fencing,
-            () if record.offer.is_some() => State::Offered,
-            () if record.cooling_ms() > 0 => State::Cooling,
-            () => State::Free,
+            () if Self::fences_keep_the_key_shut(record.fences()) => KeyState::Fencing,
+            () if record.offer.is_some() => KeyState::Offered,
+            () if record.cooling_ms() > 0 => KeyState::Cooling,
+            () => KeyState::Free,
         }
     }
 
     /// R8: the write that ends a tenure may grant the key only where nothing keeps the key shut.
     #[must_use]
-    pub fn a_key_is_open(self, state: State) -> bool {
-        state == State::Free || self.breaks(Mutant::GrantWhileFencing)
+    pub fn a_key_is_open(self, state: KeyState) -> bool {
+        state == KeyState::Free || self.breaks(Mutant::GrantWhileFencing)
     }
 
     /// R8: after a fence failed for good, the policy decides whether the key stays shut until an administrator skips
@@ -65,6 +65,6 @@ impl Rules {
     /// R8: the key's home node, whichever it is by then, runs again what is not confirmed durably.
     #[must_use]
     pub fn an_unconfirmed_fence_runs_again(self) -> bool {
-        !self.breaks(Mutant::FenceNotSucceeded)
+        !self.breaks(Mutant::FenceNotTakenOver)
     }
 }

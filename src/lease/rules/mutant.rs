@@ -72,9 +72,9 @@ mutants! {
         ClaimIgnored,
         /// R9: a registration on several keys is forgotten with its claim while the write of its grant has an unknown
         /// outcome.
-        ClaimKeptInDoubt,
+        ClaimKeptAfterUnknown,
         /// R5: an acquire-any goes on to the next key while the write of a grant has an unknown outcome.
-        AnyGoesOnInDoubt,
+        AnyGoesOnAfterUnknown,
         /// §1: a caller whose write takes long waits for its outcome without a bound.
         LateWriteAwaited,
         /// R1: the node promises after its own record ran out.
@@ -88,7 +88,7 @@ mutants! {
         /// R5: a heartbeat is answered by a node that is not the home node.
         HeartbeatAnsweredElsewhere,
         /// R6: a session's key is granted, or its tenure revived, after its end.
-        SessionRises,
+        SessionGrantedAgain,
         /// R8: the write that ends a tenure does not name its fences.
         FenceLost,
         /// R8: a fence that failed opens a key that it must keep shut.
@@ -118,7 +118,7 @@ mutants! {
         /// §2: a reading of another clock is paired with a reading of this node's clock from before the record was
         /// asked for.
         RivalCountsFromBeforeItsRead,
-        /// R3: a node that finds another one dead writes its own instants into that node's record.
+        /// §3: a node that finds another one dead writes its own instants into that node's record.
         TombstoneWithAuthorsInstants,
         /// R4: D of a dead home node is taken from an older copy of its record.
         EndOfHomeFromOlderCopy,
@@ -127,24 +127,24 @@ mutants! {
         /// R6: a grant under a session absorbs no heartbeat of the session.
         GrantUnderEndingSession,
         /// R6: a node knows only from its own writes which leases a session keeps.
-        BondsOfOthersUnheard,
+        OthersSessionLeasesNotIndexed,
         /// R6: leases of sessions whose grants were hidden by a gap in the feed are not searched for.
-        BondsNotReadAnew,
+        SessionLeasesNotReread,
         /// R6: sessions and pool members whose end was hidden by a gap in the feed are not searched for.
-        GhostsAfterGap,
+        EndsNotSearchedAfterGap,
         /// R7: a node promises before it has registered in the store's own record, so a raise of the epoch does not see
         /// it.
         PromiseUnregistered,
         /// R7: a tenure, and so a session, goes on after the store went backwards.
         TenureOutlivesEpoch,
         /// R8: when a node dies while it runs a fence, no other node runs that fence.
-        FenceNotSucceeded,
+        FenceNotTakenOver,
         /// R10: after a restart, every lease gets half of its ttl.
         RestartGraceHalved,
         /// §1: a write of unknown outcome is sent again over whatever the store then holds.
         RetriedBlindly,
         /// I4: a gap in the store's feed is not reported.
-        GapUnsaid,
+        GapNotReported,
         /// R7: the numbers of a key begin again after it was deleted. This mutant is in the simulator's store.
         TokenRestarts,
         /// I4: a change is published when its write begins. This mutant is in the simulator's store.

@@ -3,21 +3,21 @@
 use super::mutant::{Mutant, Rules};
 use crate::lease::{
     message::Lost,
-    records::{ChangeKind, State},
+    records::{ChangeKind, KeyState},
 };
 
 impl Rules {
     /// R11: a heartbeat revives a tenure that expired, while nobody took the key and no fence of it was begun.
     #[must_use]
-    pub fn a_tenure_may_be_revived(self, state: State, lost: Lost) -> bool {
+    pub fn a_tenure_may_be_revived(self, state: KeyState, lost: Lost) -> bool {
         self.nobody_took_the_key(state) && self.the_tenure_only_expired(lost)
     }
 
-    fn nobody_took_the_key(self, state: State) -> bool {
+    fn nobody_took_the_key(self, state: KeyState) -> bool {
         match state {
-            State::Free | State::Cooling => true,
-            State::Fencing => self.breaks(Mutant::RevivalAfterFence),
-            State::Held | State::Offered => false,
+            KeyState::Free | KeyState::Cooling => true,
+            KeyState::Fencing => self.breaks(Mutant::RevivalAfterFence),
+            KeyState::Held | KeyState::Offered => false,
         }
     }
 
@@ -36,9 +36,11 @@ mod tests {
     fn only_a_tenure_that_expired_and_that_nobody_followed_is_revived() {
         let revived = |state, lost| Rules::default().a_tenure_may_be_revived(state, lost);
         let expired = Lost::Ended(ChangeKind::Expired);
-        assert!(revived(State::Free, expired) && revived(State::Cooling, expired));
-        assert!(!revived(State::Fencing, expired) && !revived(State::Held, expired));
-        assert!(!revived(State::Free, Lost::Fenced) && !revived(State::Free, Lost::UnknownLease));
-        assert!(!revived(State::Free, Lost::Ended(ChangeKind::Released)));
+        assert!(revived(KeyState::Free, expired) && revived(KeyState::Cooling, expired));
+        assert!(!revived(KeyState::Fencing, expired) && !revived(KeyState::Held, expired));
+        assert!(
+            !revived(KeyState::Free, Lost::Fenced) && !revived(KeyState::Free, Lost::UnknownLease)
+        );
+        assert!(!revived(KeyState::Free, Lost::Ended(ChangeKind::Released)));
     }
 }

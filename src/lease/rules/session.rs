@@ -10,7 +10,7 @@ impl Rules {
     /// R6: a session has one tenure. Its key is never granted again, and that tenure is never revived.
     #[must_use]
     pub fn a_sessions_key_is_spent(self, key: &Key, has_record: bool) -> bool {
-        key.is_session() && has_record && !self.breaks(Mutant::SessionRises)
+        key.is_session() && has_record && !self.breaks(Mutant::SessionGrantedAgain)
     }
 
     /// R6: a kept lease ends once the session's tombstone is known to be durable. Until then it ends only after a
@@ -51,20 +51,20 @@ impl Rules {
 
     /// R6: every node knows from the feed which leases each session keeps, whichever node wrote the change.
     #[must_use]
-    pub fn a_node_learns_whom_a_session_keeps(self, own: bool) -> bool {
-        own || !self.breaks(Mutant::BondsOfOthersUnheard)
+    pub fn a_node_indexes_the_leases_of_sessions(self, own: bool) -> bool {
+        own || !self.breaks(Mutant::OthersSessionLeasesNotIndexed)
     }
 
     /// R6: after a gap in the feed, a node reads the leases of sessions again.
     #[must_use]
     pub fn leases_of_sessions_are_read_again_after_a_gap(self) -> bool {
-        !self.breaks(Mutant::BondsNotReadAnew)
+        !self.breaks(Mutant::SessionLeasesNotReread)
     }
 
     /// R6: after a gap in the feed, a node searches for sessions and pool members whose end it may have missed.
     #[must_use]
     pub fn ends_of_sessions_are_searched_for_after_a_gap(self) -> bool {
-        !self.breaks(Mutant::GhostsAfterGap)
+        !self.breaks(Mutant::EndsNotSearchedAfterGap)
     }
 }
 

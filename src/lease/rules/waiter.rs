@@ -26,8 +26,8 @@ impl Rules {
 
     /// R9: while the outcome of its grant is unknown, a caller that waits on several keys keeps its places.
     #[must_use]
-    pub fn a_caller_keeps_its_places_in_doubt(self, waits_on_several: bool) -> bool {
-        waits_on_several && !self.breaks(Mutant::ClaimKeptInDoubt)
+    pub fn an_unknown_grant_keeps_the_callers_places(self, waits_on_several: bool) -> bool {
+        waits_on_several && !self.breaks(Mutant::ClaimKeptAfterUnknown)
     }
 
     /// R9: a caller that would wait does so at the key's home node while that node lives. A caller that waits on

@@ -21,7 +21,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// A session that is over, until nothing of it is left.
 #[derive(Clone, Debug)]
 pub struct Cleanup {
-    /// What its leases are told.
     pub over: SessionOver,
     /// Since when the end is known. A grant may land until `SEARCH_AGAIN` after it.
     since: Moment,
@@ -85,7 +84,6 @@ impl Cleanup {
         CleanupEffect::Wait
     }
 
-    /// The search failed.
     pub fn failed(&mut self, now: Moment) {
         self.next = now + RETRY;
     }

@@ -7,7 +7,6 @@ use crate::lease::primitives::{Key, Token};
 /// A summary of the leases that a session keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holdings {
-    /// The number of leases.
     pub count: usize,
     /// XOR, over all of them, of the first 64 bits of SHA-256 of `key ‖ 0 ‖ token` (decimal).
     pub digest: u64,

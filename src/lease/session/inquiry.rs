@@ -3,18 +3,16 @@
 use crate::lease::{
     message::{Loaded, SessionOver},
     primitives::Nonce,
-    records::State,
+    records::KeyState,
 };
 
 /// What to do about a lease that names a session, after the session's record was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inquiry {
-    /// The lease stays.
     Lives,
     /// The lease is told that its session is over. Where this node was the session's last home node, it looks for the
     /// other leases as well.
     Over {
-        /// What the lease is told.
         over: SessionOver,
         /// The node that wrote the tombstone.
         home: Nonce,
@@ -30,7 +28,7 @@ impl Inquiry {
     pub fn of(session: Nonce, there: &Loaded) -> Self {
         match there {
             Loaded::Absent => Self::WriteTombstone,
-            Loaded::Record(_, record) if record.state != State::Held => {
+            Loaded::Record(_, record) if record.state != KeyState::Held => {
                 Self::Over { over: SessionOver::of_record(session, record), home: record.node }
             }
             Loaded::Record(..) | Loaded::Quarantined(..) => Self::Lives,

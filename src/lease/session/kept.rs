@@ -35,13 +35,13 @@ pub struct Kept {
     /// The session's end.
     over: Option<SessionOver>,
     /// How many times changes were missed.
-    doubts: u64,
-    survey: Survey,
+    misses: u64,
+    indexing: Indexing,
 }
 
 /// The state of the index: whether all leases of a session are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Survey {
+pub enum Indexing {
     /// They must be searched for. Until they are known, no heartbeat may be answered.
     #[default]
     Due,
@@ -65,8 +65,8 @@ impl Kept {
     /// are the revocations that it had announced when it left.
     #[must_use]
     pub fn new(made: bool, announced: BTreeMap<Key, Token>) -> Self {
-        let survey = if made { Survey::Done } else { Survey::Due };
-        Self { revoked: announced, survey, ..Self::default() }
+        let indexing = if made { Indexing::Done } else { Indexing::Due };
+        Self { revoked: announced, indexing, ..Self::default() }
     }
 
     /// The number of leases, and their digest.
@@ -104,14 +104,14 @@ impl Kept {
 
     /// Whether all its leases are known.
     #[must_use]
-    pub fn survey(&self) -> Survey {
-        self.survey
+    pub fn indexing(&self) -> Indexing {
+        self.indexing
     }
 
     /// How many times changes have been missed so far.
     #[must_use]
-    pub fn doubts(&self) -> u64 {
-        self.doubts
+    pub fn misses(&self) -> u64 {
+        self.misses
     }
 
     /// Whether its end is durable.
@@ -155,7 +155,7 @@ impl Kept {
         }
         over(&mut self.revoked);
         over(&mut self.asked);
-        if self.survey != Survey::Done {
+        if self.indexing != Indexing::Done {
             let gone = self.gone.entry(key.clone()).or_default();
             *gone = token.max(*gone);
         }
@@ -166,18 +166,18 @@ impl Kept {
         self.over = Some(over);
     }
 
-    /// A search found one of the session's leases. `doubts` is how many times changes had been missed when the search
+    /// A search found one of the session's leases. `misses` is how many times changes had been missed when the search
     /// began, and `present` says whether the node that wrote the lease's record is present. If changes were missed
     /// since, what the search read may be outdated and is ignored.
     pub fn found(
         &mut self,
-        doubts: u64,
+        misses: u64,
         key: &Key,
         revision: Revision,
         record: &Record,
         present: bool,
     ) -> Option<KeptEffect> {
-        if doubts != self.doubts {
+        if misses != self.misses {
             return None;
         }
         let (token, ordered) = (record.token(revision), record.revocation.is_some());
@@ -194,26 +194,26 @@ impl Kept {
         (!present).then_some(KeptEffect::Reissue)
     }
 
-    /// A search that began when changes had been missed `doubts` times has found all leases.
-    pub fn completed(&mut self, doubts: u64) {
-        if self.doubts == doubts && self.survey == Survey::Due {
+    /// A search that began when changes had been missed `misses` times has found all leases.
+    pub fn completed(&mut self, misses: u64) {
+        if self.misses == misses && self.indexing == Indexing::Due {
             self.gone.clear();
             // Announced revocations of all other leases are over.
             let Self { revoked, leases, .. } = self;
             revoked.retain(|key, _| leases.contains_key(key));
-            self.survey = Survey::Done;
+            self.indexing = Indexing::Done;
         }
     }
 
     /// Changes were missed. Returns whether a search must begin because of that.
-    pub fn doubted(&mut self) -> bool {
+    pub fn missed_changes(&mut self) -> bool {
         self.leases.clear();
         self.sum = 0;
         self.gone.clear();
-        self.doubts += 1;
-        let done = self.survey == Survey::Done;
+        self.misses += 1;
+        let done = self.indexing == Indexing::Done;
         if done {
-            self.survey = Survey::Due;
+            self.indexing = Indexing::Due;
         }
         done
     }
@@ -221,7 +221,7 @@ impl Kept {
     /// This node is no longer the session's home node. Returns the announced revocations, which continue if the session
     /// comes back.
     pub fn left(&mut self) -> BTreeMap<Key, Token> {
-        self.survey = Survey::Left;
+        self.indexing = Indexing::Left;
         std::mem::take(&mut self.revoked)
     }
 
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
     use crate::lease::{
         primitives::{Nonce, Owner},
-        records::{Behavior, Bond, ChangeKind, Revocation, State, Tenure},
+        records::{Behavior, ChangeKind, KeyState, Revocation, SessionRef, Tenure},
     };
 
     const SESSION: Nonce = Nonce(7);
@@ -249,18 +249,19 @@ mod tests {
 
     /// A lease of the session, granted by the write of this revision.
     fn record(ordered: bool) -> Record {
-        let bond = Bond { session: SESSION, lock_delay_ms: None, behavior: Behavior::Release };
+        let session_ref =
+            SessionRef { session: SESSION, lock_delay_ms: None, behavior: Behavior::Release };
         let tenure = Tenure {
             grant_nonce: Nonce(1),
             owner: Owner::new("w").expect("an owner"),
             token: Token(3),
             ttl_ms: 10_000,
             acquired_at_ms: 0,
-            bond: Some(Box::new(bond)),
+            session_ref: Some(Box::new(session_ref)),
         };
         let order = || Box::new(Revocation { reason: "r".into(), actor: "a".into() });
         Record {
-            state: State::Held,
+            state: KeyState::Held,
             tenure: Some(tenure),
             revocation: ordered.then(order),
             ..Record::absent()
@@ -275,7 +276,7 @@ mod tests {
     fn an_order_that_was_announced_goes_on_when_the_session_comes_back() {
         let mut kept = adopted(&[("k", Token(3))]);
         // The search finds the lease as it was before the revocation was durable.
-        assert_eq!(kept.found(kept.doubts(), &key("k"), Revision(3), &record(false), true), None);
+        assert_eq!(kept.found(kept.misses(), &key("k"), Revision(3), &record(false), true), None);
         kept.completed(0);
         assert_eq!(kept.revoked(), [(key("k"), Token(3))]);
     }
@@ -290,25 +291,25 @@ mod tests {
     #[test]
     fn what_a_search_read_before_changes_were_missed_is_not_believed() {
         let mut kept = adopted(&[]);
-        let before = kept.doubts();
+        let before = kept.misses();
         // The end of the lease is among the missed changes.
-        assert!(!kept.doubted());
+        assert!(!kept.missed_changes());
         assert_eq!(kept.found(before, &key("k"), Revision(3), &record(false), true), None);
         kept.completed(before);
-        kept.completed(kept.doubts());
-        assert_eq!((kept.survey(), kept.holdings().count), (Survey::Done, 0));
+        kept.completed(kept.misses());
+        assert_eq!((kept.indexing(), kept.holdings().count), (Indexing::Done, 0));
     }
 
     #[test]
     fn what_ended_during_a_search_is_not_brought_back_by_it() {
         let mut kept = adopted(&[]);
         kept.ended(&key("k"), Token(3));
-        kept.found(kept.doubts(), &key("k"), Revision(3), &record(true), false);
+        kept.found(kept.misses(), &key("k"), Revision(3), &record(true), false);
         assert_eq!((kept.holdings().count, kept.revoked()), (0, vec![]));
         // It was granted again: the feed reports that in order.
         assert_eq!(kept.granted(&key("k"), Token(9)), None);
         kept.completed(0);
-        assert_eq!((kept.survey(), kept.holdings().count), (Survey::Done, 1));
+        assert_eq!((kept.indexing(), kept.holdings().count), (Indexing::Done, 1));
     }
 
     #[test]
@@ -328,7 +329,7 @@ mod tests {
         let mut kept = adopted(&[]);
         let next = record(true);
         let tenure = next.tenure.clone().map(|tenure| Tenure { token: Token(11), ..tenure });
-        kept.found(kept.doubts(), &key("k"), Revision(11), &Record { tenure, ..next }, true);
+        kept.found(kept.misses(), &key("k"), Revision(11), &Record { tenure, ..next }, true);
         kept.ended(&key("k"), Token(9));
         assert_eq!(kept.revoked(), [(key("k"), Token(11))]);
         assert_eq!(kept.holdings().count, 1);
@@ -341,21 +342,21 @@ mod tests {
     fn a_search_that_began_before_changes_were_missed_proves_nothing() {
         let mut kept = Kept::new(true, BTreeMap::new());
         kept.granted(&key("k"), Token(3));
-        assert!(kept.doubted(), "a search must begin");
-        assert!(!kept.doubted(), "a search that is due must not begin twice");
+        assert!(kept.missed_changes(), "a search must begin");
+        assert!(!kept.missed_changes(), "a search that is due must not begin twice");
         kept.completed(1);
-        assert_eq!(kept.survey(), Survey::Due);
+        assert_eq!(kept.indexing(), Indexing::Due);
         kept.completed(2);
         assert_eq!(
-            (kept.survey(), kept.holdings()),
-            (Survey::Done, Holdings { count: 0, digest: 0 })
+            (kept.indexing(), kept.holdings()),
+            (Indexing::Done, Holdings { count: 0, digest: 0 })
         );
     }
 
     #[test]
     fn an_order_whose_author_is_gone_is_given_anew_and_a_request_runs_on() {
         let mut kept = adopted(&[]);
-        let found = kept.found(kept.doubts(), &key("k"), Revision(3), &record(true), false);
+        let found = kept.found(kept.misses(), &key("k"), Revision(3), &record(true), false);
         assert_eq!(found, Some(KeptEffect::Reissue));
         assert!(kept.is_revoked(&key("k"), Token(3)));
         let anew = record(true).order_anew(Revision(3), SESSION).expect("an order");
@@ -365,7 +366,7 @@ mod tests {
 
         let ask = Handover { reason: "r".into(), actor: "a".into(), span_ms: 10 };
         let asked = Record { handover: Some(Box::new(ask.clone())), ..record(false) };
-        let found = kept.found(kept.doubts(), &key("l"), Revision(3), &asked, false);
+        let found = kept.found(kept.misses(), &key("l"), Revision(3), &asked, false);
         assert_eq!(found, Some(KeptEffect::HandOver(Token(3), ask)));
     }
 

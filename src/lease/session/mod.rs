@@ -10,5 +10,5 @@ mod repeats;
 pub use cleanup::{Cleanup, CleanupEffect};
 pub use holdings::Holdings;
 pub use inquiry::Inquiry;
-pub use kept::{Kept, KeptEffect, Survey};
+pub use kept::{Indexing, Kept, KeptEffect};
 pub use repeats::Repeats;

@@ -11,7 +11,7 @@ impl Record {
     /// announces it first, and the end waits for what this node promised before.
     #[must_use]
     pub fn order_anew(&self, revision: Revision, session: Nonce) -> Option<Revoke> {
-        let kept = self.bond().is_some_and(|bond| bond.session == session);
+        let kept = self.session_ref().is_some_and(|session_ref| session_ref.session == session);
         let order = self.revocation.as_ref().filter(|_| kept)?;
         Some(Revoke {
             reason: order.reason.clone(),

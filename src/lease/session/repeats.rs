@@ -22,19 +22,19 @@ pub struct Repeats {
     /// Until this moment, any id may have been used before.
     blind_until: Moment,
     /// The session came from another home node or from an earlier process, and has not called here since.
-    arrived: bool,
+    adopted: bool,
 }
 
 impl Repeats {
     /// For a session that was created here (`fresh`) or came from elsewhere.
     #[must_use]
     pub fn new(fresh: bool) -> Self {
-        Self { arrived: !fresh, ..Self::default() }
+        Self { adopted: !fresh, ..Self::default() }
     }
 
     /// A call under this id is about to be served. Returns whether an earlier one may have been.
     pub fn may_be_one(&mut self, id: u128, now: Moment) -> bool {
-        if std::mem::take(&mut self.arrived) {
+        if std::mem::take(&mut self.adopted) {
             self.blind_until = now + REPEATS;
         }
         while self.asked.front().is_some_and(|(_, at)| *at + REPEATS <= now) {

@@ -10,7 +10,7 @@ use super::{
 use crate::lease::{
     message::{Acquire, Answer, Caller, Effect, Effects, Refusal},
     primitives::Moment,
-    records::{ChangeKind, Record, State},
+    records::{ChangeKind, KeyState, Record},
     rules::{Rules, valid_for},
 };
 
@@ -23,7 +23,7 @@ impl<C: Caller> Lease<C> {
             out.push(Effect::Reply(waiter.caller, Answer::Frozen));
             return;
         }
-        if !env.terms.may_promise(env.now) {
+        if !env.context.may_promise(env.now) {
             out.push(Effect::Reply(waiter.caller, Answer::Lapsed));
             return;
         }
@@ -44,15 +44,15 @@ impl<C: Caller> Lease<C> {
             // The tenure was revoked or belongs to an earlier epoch: its old owner waits like any other caller.
             self.queue_up(waiter, env, out);
         } else if standing && waiter.acquire.reclaim {
-            if env.terms.rules.a_caller_may_be_granted(&waiter.caller) {
+            if env.context.rules.a_caller_may_be_granted(&waiter.caller) {
                 self.grant(waiter, Some(End::of(ChangeKind::Reclaimed)), env, out);
             }
         } else if standing {
             self.refuse(waiter, Refusal::HeldByYou, env, out);
         } else if !self.open_to(&waiter.acquire, env.now) || self.would_overtake(env.now) {
             self.queue_up(waiter, env, out);
-        } else if env.terms.rules.a_caller_may_be_granted(&waiter.caller) {
-            let end = (self.record.state == State::Held).then(|| self.due_end());
+        } else if env.context.rules.a_caller_may_be_granted(&waiter.caller) {
+            let end = (self.record.state == KeyState::Held).then(|| self.due_end());
             self.grant(waiter, end, env, out);
         }
     }
@@ -60,11 +60,11 @@ impl<C: Caller> Lease<C> {
     /// Whether this caller may be granted the key now.
     pub(super) fn open_to(&self, acquire: &Acquire, now: Moment) -> bool {
         match self.record.state {
-            State::Free => true,
-            State::Held => self.run_out(now),
-            State::Fencing => false,
-            State::Cooling => self.opened(now) || takes_back(&self.record, acquire),
-            State::Offered => {
+            KeyState::Free => true,
+            KeyState::Held => self.run_out(now),
+            KeyState::Fencing => false,
+            KeyState::Cooling => self.opened(now) || takes_back(&self.record, acquire),
+            KeyState::Offered => {
                 now >= self.opens_at
                     || self.record.offer.as_ref().is_some_and(|offer| offer.to == acquire.owner)
             }
@@ -74,9 +74,9 @@ impl<C: Caller> Lease<C> {
     /// Why no caller is granted the key now.
     pub(super) fn closed(&self) -> Refusal {
         match self.record.state {
-            State::Cooling => Refusal::Cooling,
-            State::Fencing => Refusal::Fencing,
-            State::Free | State::Held | State::Offered => Refusal::Held,
+            KeyState::Cooling => Refusal::Cooling,
+            KeyState::Fencing => Refusal::Fencing,
+            KeyState::Free | KeyState::Held | KeyState::Offered => Refusal::Held,
         }
     }
 
@@ -86,14 +86,14 @@ impl<C: Caller> Lease<C> {
         if self.home == Home::Gone {
             return self.adopt_for(waiter.into(), env, out);
         }
-        if !env.terms.may_promise(env.now) {
+        if !env.context.may_promise(env.now) {
             out.push(Effect::Reply(waiter.caller, Answer::Lapsed));
             return;
         }
         if Self::is_outlived(self.token, env) {
             return self.refuse(waiter, Refusal::RequestSpent(None), env, out);
         }
-        if self.record.bond().is_none() && self.promised <= waiter.received {
+        if self.record.session_ref().is_none() && self.promised <= waiter.received {
             if self.record.revocation.is_some() {
                 let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
                 return self.refuse(waiter, spent, env, out);

@@ -15,7 +15,7 @@ pub(super) struct Busy<C> {
     pub(super) flight: Option<Flight<C>>,
     pub(super) retry_at: Moment,
     /// Why the store refused the latest write. A caller whose deadline passes gets this as its error.
-    pub(super) trouble: Option<StoreError>,
+    pub(super) store_error: Option<StoreError>,
     /// What is known of the record is being compared with the store: a look.
     pub(super) looking: bool,
     /// When the last look began.
@@ -39,7 +39,7 @@ impl<C> Default for Busy<C> {
             deferred: VecDeque::new(),
             flight: None,
             retry_at: Moment::ZERO,
-            trouble: None,
+            store_error: None,
             looking: false,
             looked: Moment::ZERO,
             crossed: false,

@@ -23,17 +23,14 @@ pub struct NodeContext {
     pub frozen: bool,
     /// The other nodes; `None` where one process has the store to itself (R10).
     pub peers: Option<Arc<Peers>>,
-    /// The epoch of new tokens.
     pub epoch: Epoch,
     /// The secret from which lease ids are derived.
     pub secret: ClusterSecret,
-    /// The policies of the keys.
     pub policies: Arc<Policies>,
     /// The most callers that may wait in one key's queue.
     pub waiters_per_key: usize,
     /// The most calls that may wait for one key's write in flight.
     pub inflight_per_key: usize,
-    /// The rules of the protocol.
     pub rules: Rules,
 }
 
@@ -45,16 +42,14 @@ impl NodeContext {
     }
 }
 
-/// The surroundings of one step.
 pub struct Env<'a> {
     /// The node's clock: one reading for the whole step.
     pub now: Moment,
     /// The wall clock in milliseconds since 1970; for people only.
     pub wall_ms: u64,
-    /// The key of the lease.
     pub key: &'a Key,
     /// What is the same for every key.
-    pub terms: &'a NodeContext,
+    pub context: &'a NodeContext,
     /// Returns a nonce that it never returned before.
     pub nonces: &'a mut dyn FnMut() -> Nonce,
 }

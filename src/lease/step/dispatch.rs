@@ -56,13 +56,13 @@ impl<C: Caller> Lease<C> {
         }
         let Some(flight) = self.flight() else { return self.handle(call, env, out) };
         let (ends, at_home) = (flight.ends, self.home == Home::Here);
-        let absorbs = env.terms.rules.a_heartbeat_is_absorbed_beside_a_write(ends, at_home);
+        let absorbs = env.context.rules.a_heartbeat_is_absorbed_beside_a_write(ends, at_home);
         if absorbs && self.is_plain_heartbeat(&call.request) {
             self.handle(call, env, out);
         } else if flight.reading || flight.late {
             let error = StoreError::Unavailable("an earlier write is not settled yet".into());
             out.push(Effect::Reply(call.caller, Answer::Store(error)));
-        } else if self.busy().deferred.len() >= env.terms.inflight_per_key {
+        } else if self.busy().deferred.len() >= env.context.inflight_per_key {
             out.push(Effect::Reply(call.caller, Answer::Busy));
         } else {
             self.busy().deferred.push_back(call);
@@ -87,8 +87,8 @@ impl<C: Caller> Lease<C> {
         let Some(call) = self.refuse_kept(call, out) else { return };
         match call.request {
             Request::Acquire(acquire) => {
-                let Call { caller, received, owner_unreachable, .. } = call;
-                let waiter = Waiter { caller, received, acquire, owner_unreachable };
+                let Call { caller, received, home_unreachable, .. } = call;
+                let waiter = Waiter { caller, received, acquire, home_unreachable };
                 if self.queues_elsewhere(&waiter, env) {
                     let home = Answer::Elsewhere(self.record.node);
                     out.push(Effect::Reply(waiter.caller, home));
@@ -124,8 +124,8 @@ impl<C: Caller> Lease<C> {
             } else {
                 // No call needs the result of the latest look any more.
                 busy.looked = Moment::ZERO;
-                let bond = self.record.bond().map(|bond| bond.session);
-                busy.over.take_if(|over| Some(over.session) != bond);
+                let session_ref = self.record.session_ref().map(|session_ref| session_ref.session);
+                busy.over.take_if(|over| Some(over.session) != session_ref);
                 if busy.waiters.len() == 0
                     && busy.retry_at == Moment::ZERO
                     && busy.running.is_empty()

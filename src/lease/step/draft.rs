@@ -31,6 +31,6 @@ impl End {
 impl Draft {
     /// Whether the same write may grant the key.
     pub(super) fn is_open(&self, env: &Env<'_>) -> bool {
-        env.terms.rules.a_key_is_open(self.record.state)
+        env.context.rules.a_key_is_open(self.record.state)
     }
 }

@@ -9,7 +9,7 @@ use super::{
 use crate::lease::{
     message::{Call, Caller, Effects, Lost},
     primitives::{LeaseId, Moment},
-    records::{Behavior, Change, ChangeKind, Ended, Offer, Revocation, State},
+    records::{Behavior, Change, ChangeKind, Ended, KeyState, Offer, Revocation},
     rules::Rules,
 };
 
@@ -18,7 +18,7 @@ impl<C: Caller> Lease<C> {
     pub(super) fn tenure_deadline(&self) -> Moment {
         let pinned = !self.record.pins.is_empty();
         let expires_at = Rules::a_tenure_expires_at(self.promised, self.floor, pinned);
-        if pinned || self.record.bond().is_none() {
+        if pinned || self.record.session_ref().is_none() {
             return expires_at;
         }
         let revoked_here = self.record.revocation.is_some() && self.home == Home::Here;
@@ -36,21 +36,24 @@ impl<C: Caller> Lease<C> {
             return Moment::NEVER;
         }
         match self.record.state {
-            State::Held => self.tenure_deadline(),
+            KeyState::Held => self.tenure_deadline(),
             // The home node writes this end. If callers wait here, this node acts as well and grants the key then.
             _ if self.home == Home::Living && self.waiters_len() == 0 => Moment::NEVER,
-            State::Offered | State::Cooling => self.opens_at,
-            State::Free if self.waiters_len() > 0 => Moment::ZERO,
+            KeyState::Offered | KeyState::Cooling => self.opens_at,
+            KeyState::Free if self.waiters_len() > 0 => Moment::ZERO,
             _ => Moment::NEVER,
         }
     }
 
     /// R2: ends the tenure once the clock reached max(S, F), by compare-and-set on the revision that was judged.
     pub(super) fn expire(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
-        if self.record.state != State::Held || self.quarantine.is_some() || self.retrying(env.now) {
+        if self.record.state != KeyState::Held
+            || self.quarantine.is_some()
+            || self.retrying(env.now)
+        {
             return;
         }
-        let due = env.terms.rules.a_tenure_is_due_at(self.tenure_deadline(), self.floor);
+        let due = env.context.rules.a_tenure_is_due_at(self.tenure_deadline(), self.floor);
         if env.now >= due {
             self.end(self.due_end(), None, env, out);
         }
@@ -100,7 +103,7 @@ impl<C: Caller> Lease<C> {
         let kind = end.kind;
         self.write_end(&mut draft, end, env);
         draft.record.offer = offer.map(Box::new);
-        self.write_aftermath(&mut draft, kind, env);
+        self.write_fences_and_delay(&mut draft, kind, env);
         draft
     }
 
@@ -117,9 +120,9 @@ impl<C: Caller> Lease<C> {
         if let Some(value) = end.value {
             record.value = Some(value);
         }
-        let bond = tenure.bond.as_ref();
+        let session_ref = tenure.session_ref.as_ref();
         if end.kind == ChangeKind::SessionEnded
-            && bond.is_some_and(|b| b.behavior == Behavior::Delete)
+            && session_ref.is_some_and(|b| b.behavior == Behavior::Delete)
         {
             record.value = None;
         }
@@ -131,7 +134,7 @@ impl<C: Caller> Lease<C> {
             previous: Some((tenure.owner.clone(), self.token)),
             reason,
             actor,
-            session: bond.map(|bond| bond.session),
+            session: session_ref.map(|session_ref| session_ref.session),
         };
         record.revocation = None;
         record.handover = None;
@@ -152,9 +155,9 @@ impl<C: Caller> Lease<C> {
     pub(super) fn lost(&self, proof: LeaseId, env: &Env<'_>) -> Lost {
         match &self.record.previous {
             Some(ended)
-                if env.terms.secret.lease_id(env.key, ended.tenure.grant_nonce) == proof =>
+                if env.context.secret.lease_id(env.key, ended.tenure.grant_nonce) == proof =>
             {
-                let fenced = ended.fenced || self.record.state == State::Fencing;
+                let fenced = ended.fenced || self.record.state == KeyState::Fencing;
                 match ended.reason {
                     ChangeKind::Expired if fenced => Lost::Fenced,
                     reason => Lost::Ended(reason),

@@ -4,10 +4,10 @@
 //! it is by then, runs again what was not confirmed durably.
 
 use super::{
-    aftermath::settle_state,
     busy::Busy,
     context::Env,
     draft::Draft,
+    fences_and_delay::settle_state,
     flight::Flight,
     lease::{Home, Lease, RETRY},
 };
@@ -15,7 +15,7 @@ use crate::lease::{
     message::{
         Alarm, Answer, Call, Caller, Effect, Effects, FenceReport, FenceResult, FenceRun, Request,
     },
-    records::{Change, ChangeKind, Fence, Record, State},
+    records::{Change, ChangeKind, Fence, KeyState, Record},
     rules::Rules,
 };
 
@@ -31,7 +31,10 @@ impl<C: Caller> Lease<C> {
 
     /// Has plugins run the fences that are due and not running yet.
     pub(super) fn run_fences(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
-        if self.record.aftermath.is_none() || self.home == Home::Living || !self.has_due_fences() {
+        if self.record.fences_and_delay.is_none()
+            || self.home == Home::Living
+            || !self.has_due_fences()
+        {
             return;
         }
         if self.flight().is_some() {
@@ -43,7 +46,7 @@ impl<C: Caller> Lease<C> {
         if self.retrying(env.now) || self.busy.as_deref().is_some_and(unsure) {
             return;
         }
-        if !env.terms.may_promise(env.now) {
+        if !env.context.may_promise(env.now) {
             self.busy().retry_at = env.now + RETRY;
             return;
         }
@@ -70,7 +73,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// Runs no fence that is pending now, as if the actor that began it were still running it; for a mutant.
+    /// Runs no fence that is pending now, as if the actor that began it were still running it: what a broken rule does.
     pub(super) fn leave_fences_to_the_dead(&mut self) {
         let record = self.record.clone();
         let pending = record
@@ -109,7 +112,7 @@ impl<C: Caller> Lease<C> {
             // The home node runs it again.
             return;
         }
-        if !env.terms.may_promise(env.now) {
+        if !env.context.may_promise(env.now) {
             // Only a home node writes what keeps a key shut. The fence runs again.
             self.busy().retry_at = env.now + RETRY;
             return;
@@ -142,10 +145,10 @@ impl<C: Caller> Lease<C> {
         failure: Option<Box<str>>,
         env: &Env<'_>,
     ) -> Option<Change> {
-        let left = record.aftermath.as_mut()?;
+        let left = record.fences_and_delay.as_mut()?;
         let fence = &mut left.fences[at];
         let (token, owner, session) = (fence.token, fence.owner.clone(), fence.session);
-        let rules = env.terms.rules;
+        let rules = env.context.rules;
         if failure.is_some() && rules.a_failed_fence_keeps_the_key_shut(fence.on_failure) {
             fence.failed_at(plugin);
         } else {
@@ -183,12 +186,12 @@ impl<C: Caller> Lease<C> {
             out.push(Effect::Reply(call.caller, Answer::NotFencing(view)));
             return;
         };
-        if !env.terms.may_promise(env.now) {
+        if !env.context.may_promise(env.now) {
             out.push(Effect::Reply(call.caller, Answer::Lapsed));
             return;
         }
         let mut record = self.successor(env);
-        if let Some(left) = &mut record.aftermath {
+        if let Some(left) = &mut record.fences_and_delay {
             left.fences.clear();
         }
         if let Some(ended) = &mut record.previous {
@@ -223,14 +226,14 @@ impl<C: Caller> Lease<C> {
         if record.tenure.is_none() {
             settle_state(&mut record);
         }
-        let open = record.state == State::Free && self.record.state != State::Free;
+        let open = record.state == KeyState::Free && self.record.state != KeyState::Free;
         let next = if open { self.next_waiter(env) } else { None };
         let mut flight = match next {
             Some(waiter) => self.granting(Draft { record, changes }, waiter, env),
             None => Flight::new(record, self.revision, changes),
         };
         // An offer that waited for a fence begins now.
-        flight.ends = flight.write.record.state == State::Offered;
+        flight.ends = flight.write.record.state == KeyState::Offered;
         flight.cause = cause;
         self.launch(flight, out);
     }

@@ -10,7 +10,6 @@ use crate::lease::{
     rules::Rules,
 };
 
-/// A write in flight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Flight<C> {
     pub(super) write: WriteEffect,
@@ -26,7 +25,7 @@ pub(super) struct Flight<C> {
     /// Its grantee was told that the outcome is unknown; whether that caller gave a request id.
     pub(super) unheard: Option<bool>,
     /// The outcome was unknown at some time: a copy of the write may land until the revision has moved on.
-    pub(super) doubted: bool,
+    pub(super) outcome_unknown: bool,
     /// The outcome is unknown, and the store is being read.
     pub(super) reading: bool,
     /// It took so long that no caller waits for it any more (§1).
@@ -43,7 +42,7 @@ impl<C> Flight<C> {
             grantee: None,
             due: None,
             unheard: None,
-            doubted: false,
+            outcome_unknown: false,
             reading: false,
             late: false,
         }

@@ -5,15 +5,16 @@ use super::{context::Env, flight::Flight, lease::Lease};
 use crate::lease::{
     message::{Answer, Call, Caller, Effect, Effects, Request},
     primitives::Revision,
-    records::{Change, ChangeKind, State},
+    records::{Change, ChangeKind, KeyState},
 };
 
 impl<C: Caller> Lease<C> {
     /// Whether the key holds nothing that may still be needed: no owner, fence, pin or offer, and no waiting caller.
     fn is_forgettable(&self) -> bool {
         let record = &self.record;
-        let clean = record.aftermath.is_none() && record.offer.is_none() && record.pins.is_empty();
-        record.state == State::Free && clean && self.waiters_present() == 0
+        let clean =
+            record.fences_and_delay.is_none() && record.offer.is_none() && record.pins.is_empty();
+        record.state == KeyState::Free && clean && self.waiters_present() == 0
     }
 
     /// Marks the key as forgotten. Its value and request ids are removed at once, its record later.

@@ -12,7 +12,9 @@ use super::{
 use crate::lease::{
     message::{Acquire, Answer, Caller, Effect, Effects, Grant},
     primitives::{Moment, Owner, Revision, Token},
-    records::{Change, ChangeKind, MAX_REQUEST_MARKS, Offer, Record, RequestMark, State, Tenure},
+    records::{
+        Change, ChangeKind, KeyState, MAX_REQUEST_MARKS, Offer, Record, RequestMark, Tenure,
+    },
     rules::{TURN_MS, valid_for},
 };
 
@@ -39,7 +41,7 @@ impl<C: Caller> Lease<C> {
             self.granting(draft, waiter, env)
         };
         (flight.ends, flight.due) = (flight.ends || ends, due);
-        if !env.terms.rules.a_grant_is_answered_only_once_durable() && !keeps_a_place(&flight) {
+        if !env.context.rules.a_grant_is_answered_only_once_durable() && !keeps_a_place(&flight) {
             return self.reply_early(flight, env, out);
         }
         self.launch(flight, out);
@@ -52,7 +54,7 @@ impl<C: Caller> Lease<C> {
         env: &mut Env<'_>,
     ) -> Flight<C> {
         let before = self.record.tenure.as_ref().map(|tenure| (tenure.owner.clone(), self.token));
-        if self.record.state == State::Cooling && self.opened(env.now) {
+        if self.record.state == KeyState::Cooling && self.opened(env.now) {
             self.write_cooled(&mut draft);
         }
         let Draft { mut record, mut changes } = draft;
@@ -62,7 +64,7 @@ impl<C: Caller> Lease<C> {
             (flight.grantee, flight.ends) = (Some(waiter), true);
             return flight;
         }
-        let token = env.terms.rules.a_grant_takes_the_token(self.token);
+        let token = env.context.rules.a_grant_takes_the_token(self.token);
         install(&mut record, &waiter.acquire, token, env);
         changes.push(Change {
             kind: ChangeKind::Granted,
@@ -72,7 +74,7 @@ impl<C: Caller> Lease<C> {
             previous: before.or_else(|| self.last_owner()),
             reason: None,
             actor: None,
-            session: waiter.acquire.bond.map(|bond| bond.session),
+            session: waiter.acquire.session_ref.map(|session_ref| session_ref.session),
         });
         let mut flight = Flight::new(record, self.revision, changes);
         flight.grantee = Some(waiter);
@@ -91,16 +93,16 @@ impl<C: Caller> Lease<C> {
         self.promised = self.first_promise(env.now);
         self.graced = false;
         let marked = waiter.acquire.mark.is_some();
-        if !env.terms.may_promise(env.now) || self.home != Home::Here {
+        if !env.context.may_promise(env.now) || self.home != Home::Here {
             // The grant is durable, but this node may not announce it.
             out.push(Effect::Reply(waiter.caller, Answer::Lapsed));
             return self.granted_unheard(marked, env, out);
         }
-        if env.terms.rules.a_grant_is_released_unheard(waiter.caller.is_gone(), marked) {
+        if env.context.rules.a_grant_is_released_unheard(waiter.caller.is_gone(), marked) {
             return self.end_unheard(env, out);
         }
-        let own = self.record.bond().is_none();
-        let told = || env.terms.rules.a_holder_is_told(waiter.received, env.now, self.ttl());
+        let own = self.record.session_ref().is_none();
+        let told = || env.context.rules.a_holder_is_told(waiter.received, env.now, self.ttl());
         let valid_for_ms = if own { told() } else { 0 };
         let grant = self.grant_view(env, valid_for_ms);
         if marked {
@@ -116,7 +118,7 @@ impl<C: Caller> Lease<C> {
 
     /// S of a tenure that begins; [`Moment::ZERO`] when a session keeps it.
     pub(super) fn first_promise(&self, now: Moment) -> Moment {
-        if self.record.bond().is_some() { Moment::ZERO } else { now + self.ttl() }
+        if self.record.session_ref().is_some() { Moment::ZERO } else { now + self.ttl() }
     }
 
     /// A grant is durable whose caller was told that its outcome is unknown. A caller with a request id (`marked`) asks
@@ -142,14 +144,14 @@ impl<C: Caller> Lease<C> {
         self.end(End { reason, ..End::of(ChangeKind::Released) }, None, env, out);
     }
 
-    /// The answer leaves with the write; for a mutant.
+    /// Sends the answer with the write: what a broken rule does.
     fn reply_early(&mut self, mut flight: Flight<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Some(waiter) = flight.grantee.take() else { return };
-        let token = Token::of(env.terms.epoch, Revision(self.revision.0 + 1));
+        let token = Token::of(env.context.epoch, Revision(self.revision.0 + 1));
         let mut view = self.view(env.now);
         view.token = token;
         view.owner = Some(waiter.acquire.owner.clone());
-        let lease_id = env.terms.secret.lease_id(env.key, waiter.acquire.grant_nonce);
+        let lease_id = env.context.secret.lease_id(env.key, waiter.acquire.grant_nonce);
         let ttl = Duration::from_millis(waiter.acquire.ttl_ms);
         let grant =
             Grant { view, lease_id, valid_for_ms: valid_for(waiter.received, env.now, ttl) };
@@ -166,7 +168,7 @@ fn keeps_a_place<C>(flight: &Flight<C>) -> bool {
 
 /// Offers the key for a short time to an owner that acquires it at another node.
 fn keep_for(record: &mut Record, to: &Owner) {
-    record.state = State::Offered;
+    record.state = KeyState::Offered;
     record.offer = Some(Box::new(Offer { to: to.clone(), span_ms: TURN_MS }));
     record.revocation = None;
     record.handover = None;
@@ -176,7 +178,7 @@ fn keep_for(record: &mut Record, to: &Owner) {
 
 /// Makes the caller of `acquire` the record's owner.
 fn install(record: &mut Record, acquire: &Acquire, token: Token, env: &Env<'_>) {
-    record.state = State::Held;
+    record.state = KeyState::Held;
     record.seq += 1;
     record.offer = None;
     record.revocation = None;
@@ -189,7 +191,7 @@ fn install(record: &mut Record, acquire: &Acquire, token: Token, env: &Env<'_>) 
         token,
         ttl_ms: acquire.ttl_ms,
         acquired_at_ms: env.wall_ms,
-        bond: acquire.bond.map(Box::new),
+        session_ref: acquire.session_ref.map(Box::new),
     });
     record.spec.clone_from(&acquire.spec);
     if let Some(value) = &acquire.value {

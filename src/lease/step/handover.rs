@@ -6,14 +6,14 @@
 use super::{context::Env, flight::Flight, lease::Lease};
 use crate::lease::{
     message::{Answer, AskHandover, Call, Caller, Effect, Effects, Request},
-    records::{Change, ChangeKind, Handover, State},
+    records::{Change, ChangeKind, Handover, KeyState},
 };
 
 impl<C: Caller> Lease<C> {
     /// The request that applies. A revoked tenure is not asked for anything any more.
     #[must_use]
     pub fn handover(&self) -> Option<&Handover> {
-        let standing = self.record.state == State::Held && self.record.revocation.is_none();
+        let standing = self.record.state == KeyState::Held && self.record.revocation.is_none();
         self.record.handover.as_deref().filter(|_| standing)
     }
 
@@ -41,7 +41,7 @@ impl<C: Caller> Lease<C> {
             previous: None,
             reason: Some(reason.clone()),
             actor: Some(actor.clone()),
-            session: self.record.bond().map(|bond| bond.session),
+            session: self.record.session_ref().map(|session_ref| session_ref.session),
         };
         record.handover = Some(Box::new(Handover { reason, actor, span_ms: timeout_ms }));
         let flight = Flight::new(record, self.revision, vec![change]).for_call(call);

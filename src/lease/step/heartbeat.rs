@@ -23,7 +23,7 @@ impl<C: Caller> Lease<C> {
 
     /// Whether the tenure of this token promises nothing more, because a later epoch began.
     pub(super) fn is_outlived(token: Token, env: &Env<'_>) -> bool {
-        env.terms.rules.a_tenure_outlived_its_epoch(token, env.terms.epoch)
+        env.context.rules.a_tenure_outlived_its_epoch(token, env.context.epoch)
     }
 
     fn changes_record(&self, beat: &Heartbeat) -> bool {
@@ -54,13 +54,13 @@ impl<C: Caller> Lease<C> {
 
     /// R1: decides on one reading of the clock, records the promise, and only then answers.
     fn absorb(&mut self, call: Call<C>, revived: bool, env: &Env<'_>, out: &mut Effects<C>) {
-        if !env.terms.may_promise(env.now) {
+        if !env.context.may_promise(env.now) {
             out.push(Effect::Reply(call.caller, Answer::Lapsed));
             return;
         }
         self.graced = false;
         self.promised = Rules::a_promise_lasts_until(self.promised, env.now, self.ttl());
-        let valid_for_ms = env.terms.rules.a_holder_is_told(call.received, env.now, self.ttl());
+        let valid_for_ms = env.context.rules.a_holder_is_told(call.received, env.now, self.ttl());
         let answer = Answer::Alive { token: self.token, valid_for_ms, revived };
         out.push(Effect::Reply(call.caller, answer));
     }
@@ -76,7 +76,7 @@ impl<C: Caller> Lease<C> {
         if let Some(value) = &beat.value {
             record.value = Some(value.clone());
         }
-        let rules = env.terms.rules;
+        let rules = env.context.rules;
         // The old ttl may be promised until this write is sent, and by one process until it is durable.
         let left = self.promise_left_ms(env.now).max(self.ttl_ms());
         if left > tenure.ttl_ms && rules.a_floor_is_written() {
@@ -90,7 +90,7 @@ impl<C: Caller> Lease<C> {
         }
         let mut flight = Flight::new(record, self.revision, Vec::new());
         flight.ends =
-            rules.a_write_that_shortens_stops_heartbeats(shortens, env.terms.peers.is_some());
+            rules.a_write_that_shortens_stops_heartbeats(shortens, env.context.peers.is_some());
         flight.cause = Some(call);
         self.launch_as_home(flight, env, out);
     }

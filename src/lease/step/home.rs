@@ -14,21 +14,22 @@ use crate::lease::{
     cluster::Peer,
     message::{Answer, Call, Caller, Effect, Effects, Request},
     primitives::{Moment, ceil_ms},
-    records::{Record, State},
+    records::{KeyState, Record},
     rules::Rules,
 };
 
 impl<C: Caller> Lease<C> {
     /// Determines which node is the lease's home node now, and until when an earlier one may have promised.
     pub(super) fn reckon(&mut self, env: &Env<'_>, out: &mut Effects<C>) {
-        let Some(peers) = &env.terms.peers else { return };
-        let taken = self.record.state != State::Free || self.has_due_fences();
-        if !taken || self.record.node == env.terms.node {
+        let Some(peers) = &env.context.peers else { return };
+        let taken = self.record.state != KeyState::Free || self.has_due_fences();
+        if !taken || self.record.node == env.context.node {
             self.home = Home::Here;
             return;
         }
         let peer = peers.get(self.record.node);
-        let gone = peer.filter(|peer| env.terms.rules.a_lease_may_be_taken_from(peer.record.state));
+        let gone =
+            peer.filter(|peer| env.context.rules.a_lease_may_be_taken_from(peer.record.state));
         match gone {
             Some(_) if self.home == Home::Gone => {}
             Some(gone) => self.home_is_gone(gone, env, out),
@@ -38,11 +39,11 @@ impl<C: Caller> Lease<C> {
 
     /// The home node is gone: the tenure stands until every promise of that node has run out.
     fn home_is_gone(&mut self, gone: &Peer, env: &Env<'_>, out: &mut Effects<C>) {
-        let (ttl, resumed) = (self.record.own_ttl(), env.terms.resumed);
+        let (ttl, resumed) = (self.record.own_ttl(), env.context.resumed);
         let end = gone.promises_end(&self.record);
         let end = Rules::a_rival_that_lapsed_waits_until(end, resumed, ttl);
-        let end = env.terms.rules.an_adopter_keeps_the_floor(end, env.now);
-        let unheard = self.record.bond().is_some() || self.has_due_fences();
+        let end = env.context.rules.an_adopter_keeps_the_floor(end, env.now);
+        let unheard = self.record.session_ref().is_some() || self.has_due_fences();
         if self.home == Home::Living && unheard {
             // A revocation is no change of ownership, and neither is the confirmation of one of several fences. This
             // node may not have heard of them.
@@ -63,11 +64,11 @@ impl<C: Caller> Lease<C> {
         self.home = Home::Living;
         self.promised = Moment::ZERO;
         (self.floor, self.opens_at) = (Moment::NEVER, Moment::NEVER);
-        if self.record.bond().is_some() && !self.is_ordered() {
+        if self.record.session_ref().is_some() && !self.is_ordered() {
             // R6: the home node of such a lease promises nothing.
             self.floor = Moment::ZERO;
         }
-        if let (State::Cooling | State::Offered, Some(peer)) = (self.record.state, peer) {
+        if let (KeyState::Cooling | KeyState::Offered, Some(peer)) = (self.record.state, peer) {
             // No home node can lengthen a lock-delay or an offer: it is over for every node at one instant. No change
             // says that an offer lapsed.
             self.opens_at = peer.span_end(&self.record);
@@ -78,25 +79,29 @@ impl<C: Caller> Lease<C> {
     /// or of the lock-delay.
     pub(super) fn restate(&self, record: &mut Record, env: &Env<'_>) {
         record.floor_ms = match record.state {
-            State::Held if env.terms.rules.a_floor_is_written() => self.promise_left_ms(env.now),
+            KeyState::Held if env.context.rules.a_floor_is_written() => {
+                self.promise_left_ms(env.now)
+            }
             _ => 0,
         };
         if self.opens_at != Moment::NEVER {
             let left = ceil_ms(self.opens_at.since(env.now));
             if let Some(offer) = &mut record.offer
-                && record.state == State::Offered
+                && record.state == KeyState::Offered
             {
                 offer.span_ms = left;
             }
-            if let Some(aftermath) = &mut record.aftermath {
-                aftermath.cooling_ms = aftermath.cooling_ms.min(left);
+            if let Some(fences_and_delay) = &mut record.fences_and_delay {
+                fences_and_delay.cooling_ms = fences_and_delay.cooling_ms.min(left);
             }
         }
     }
 
     /// R5: whether the call is about a tenure whose home node is another node that is alive.
     pub(super) fn belongs_home(&self, call: &Call<C>, env: &Env<'_>) -> bool {
-        if self.home != Home::Living || self.record.bond().is_some_and(|_| !self.is_ordered()) {
+        if self.home != Home::Living
+            || self.record.session_ref().is_some_and(|_| !self.is_ordered())
+        {
             return false;
         }
         match &call.request {
@@ -104,16 +109,16 @@ impl<C: Caller> Lease<C> {
                 let tenure = self.record.tenure.as_ref();
                 let mine = tenure.is_some_and(|tenure| tenure.owner == acquire.owner);
                 let repeats = repeated(&self.record, acquire) == Some(Repeat::Stands);
-                env.terms.rules.an_acquire_belongs_home(repeats, mine && acquire.reclaim)
+                env.context.rules.an_acquire_belongs_home(repeats, mine && acquire.reclaim)
             }
             Request::Heartbeat(beat) => {
-                env.terms.rules.a_heartbeat_belongs_home(self.holds(beat.lease_id))
+                env.context.rules.a_heartbeat_belongs_home(self.holds(beat.lease_id))
             }
             Request::Release(release) => {
-                Rules::consent_belongs_home(self.holds(release.lease_id), call.owner_unreachable)
+                Rules::consent_belongs_home(self.holds(release.lease_id), call.home_unreachable)
             }
             Request::Transfer(transfer) => {
-                let consent_alone = transfer.to.is_none() && call.owner_unreachable;
+                let consent_alone = transfer.to.is_none() && call.home_unreachable;
                 Rules::consent_belongs_home(self.holds(transfer.lease_id), consent_alone)
             }
             Request::Revoke(_) | Request::Pin(..) | Request::Unpin(..) => true,
@@ -126,8 +131,8 @@ impl<C: Caller> Lease<C> {
     /// is gone. Its floor then does not cover what the session's current home node promised. So that node reissues the
     /// revocation.
     pub(super) fn have_reordered(&self, out: &mut Effects<C>) {
-        if let (Some(bond), Some(_)) = (self.record.bond(), &self.record.revocation) {
-            out.push(Effect::Reorder(bond.session));
+        if let (Some(session_ref), Some(_)) = (self.record.session_ref(), &self.record.revocation) {
+            out.push(Effect::Reissue(session_ref.session));
         }
     }
 
@@ -153,7 +158,7 @@ impl<C: Caller> Lease<C> {
         env: &Env<'_>,
         out: &mut Effects<C>,
     ) {
-        if env.terms.may_promise(env.now) {
+        if env.context.may_promise(env.now) {
             self.launch(flight, out);
         } else if let Some(call) = flight.cause {
             out.push(Effect::Reply(call.caller, Answer::Lapsed));

@@ -4,13 +4,13 @@ use super::{
     context::Env,
     lease::{Home, Lease, RETRY},
 };
-use crate::lease::{message::Caller, primitives::Moment, records::State, rules::Rules};
+use crate::lease::{message::Caller, primitives::Moment, records::KeyState, rules::Rules};
 
 impl<C: Caller> Lease<C> {
     /// R2, after the node could not promise for a while: every tenure gets one more ttl from `since`, but not a second
     /// time before its holder was heard.
     pub fn void_promises(&mut self, since: Moment) {
-        if self.record.state == State::Held && !self.graced {
+        if self.record.state == KeyState::Held && !self.graced {
             let ttl = self.record.own_ttl();
             self.floor = Rules::a_lapse_moves_the_floor_to(self.floor, since, ttl);
             self.graced = true;
@@ -21,11 +21,11 @@ impl<C: Caller> Lease<C> {
     /// it. It puts off what is due and reports nothing.
     pub(super) fn sits_out(&mut self, env: &Env<'_>) -> bool {
         let reading = self.flight().is_some_and(|flight| flight.reading);
-        if env.terms.may_promise(env.now) || reading {
+        if env.context.may_promise(env.now) || reading {
             return false;
         }
         match self.record.state {
-            State::Held if self.home != Home::Living => {
+            KeyState::Held if self.home != Home::Living => {
                 let span = self.record.own_ttl();
                 if !self.graced {
                     self.floor = Rules::a_lapse_moves_the_floor_to(self.floor, env.now, span);
@@ -37,7 +37,7 @@ impl<C: Caller> Lease<C> {
                     return true;
                 }
             }
-            State::Offered | State::Cooling if self.home != Home::Living => {
+            KeyState::Offered | KeyState::Cooling if self.home != Home::Living => {
                 self.opens_at = self.opens_at.max(env.now + RETRY);
             }
             _ => {}
@@ -52,11 +52,11 @@ impl<C: Caller> Lease<C> {
 
     /// Whether anything may be granted now.
     pub(super) fn may_grant(&self, env: &Env<'_>) -> bool {
-        env.terms.may_promise(env.now) && !self.is_frozen(env)
+        env.context.may_promise(env.now) && !self.is_frozen(env)
     }
 
     /// Whether nothing may be granted under this node's epoch.
     pub(super) fn is_frozen(&self, env: &Env<'_>) -> bool {
-        Rules::nothing_is_granted_over(self.token, env.terms.epoch, env.terms.frozen)
+        Rules::nothing_is_granted_over(self.token, env.context.epoch, env.context.frozen)
     }
 }

@@ -8,7 +8,7 @@ use super::{busy::Busy, context::Env, flight::Flight, waiters::Waiters};
 use crate::lease::{
     message::{Caller, Effect, Effects},
     primitives::{LeaseId, Moment, Owner, Revision, Token, ceil_ms},
-    records::{Record, State},
+    records::{KeyState, Record},
 };
 
 /// The pause before a write or read that no caller waits for is tried again.
@@ -26,12 +26,10 @@ pub(super) enum Home {
     Gone,
 }
 
-/// The lease of one key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lease<C> {
     /// The record as last settled.
     pub(super) record: Arc<Record>,
-    /// The revision of its write.
     pub(super) revision: Revision,
     /// The token of the current tenure, or of the last one.
     pub(super) token: Token,
@@ -83,7 +81,7 @@ impl<C: Caller> Lease<C> {
     /// Whether the lease can leave memory without losing anything: this node is not the home node of a tenure, and no
     /// caller waits.
     pub fn is_idle(&self) -> bool {
-        let others = self.record.state == State::Free || self.home == Home::Living;
+        let others = self.record.state == KeyState::Free || self.home == Home::Living;
         others && self.busy.is_none() && self.quarantine.is_none()
     }
 
@@ -130,8 +128,8 @@ impl<C: Caller> Lease<C> {
     pub(super) fn successor(&self, env: &mut Env<'_>) -> Record {
         let mut record = Record {
             nonce: (env.nonces)(),
-            node: env.terms.node,
-            epoch: env.terms.epoch,
+            node: env.context.node,
+            epoch: env.context.epoch,
             written: env.now,
             ..(*self.record).clone()
         };

@@ -7,7 +7,7 @@ use super::{
 use crate::lease::{
     message::{Answer, Call, Caller, Effect, Effects, Loaded, Request, StoreError},
     primitives::{Moment, Revision},
-    records::State,
+    records::KeyState,
 };
 
 impl<C: Caller> Lease<C> {
@@ -18,7 +18,7 @@ impl<C: Caller> Lease<C> {
         // A look that is still under way says nothing.
         let busy = self.busy.as_ref();
         let fresh = busy.is_some_and(|busy| !busy.looking && call.received <= busy.looked);
-        if fresh || env.terms.peers.is_none() {
+        if fresh || env.context.peers.is_none() {
             return false;
         }
         match &call.request {
@@ -26,12 +26,12 @@ impl<C: Caller> Lease<C> {
             Request::Heartbeat(beat) => !self.holds(beat.lease_id),
             Request::Release(release) => !self.holds(release.lease_id),
             Request::Transfer(transfer) => !self.holds(transfer.lease_id),
-            Request::Revoke(_) => self.record.state == State::Free,
+            Request::Revoke(_) => self.record.state == KeyState::Free,
             Request::AskHandover(_) => self.record.tenure.is_none(),
             Request::FenceSkip(..) => self.record.fences().is_empty(),
             Request::Pin(by, _) => self.record.pins.contains(by) || self.pins_wait(),
             Request::Unpin(by, _) => !self.record.pins.contains(by) || self.pins_wait(),
-            Request::Forget(..) => self.record.state != State::Free,
+            Request::Forget(..) => self.record.state != KeyState::Free,
             Request::WriteTombstone | Request::View => false,
         }
     }
@@ -44,7 +44,7 @@ impl<C: Caller> Lease<C> {
 
     /// Defers the call until the store was read, ahead of calls that arrived later.
     pub(super) fn look_for(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
-        if self.busy().deferred.len() >= env.terms.inflight_per_key {
+        if self.busy().deferred.len() >= env.context.inflight_per_key {
             out.push(Effect::Reply(call.caller, Answer::Busy));
             return;
         }
@@ -107,7 +107,7 @@ impl<C: Caller> Lease<C> {
 
     /// Another node made the change `seq` of the key. With `u64::MAX`, it may have made any change.
     pub(super) fn stale(&mut self, seq: u64, env: &mut Env<'_>, out: &mut Effects<C>) {
-        let own = self.record.state != State::Free && self.record.node == env.terms.node;
+        let own = self.record.state != KeyState::Free && self.record.node == env.context.node;
         if seq <= self.record.seq || (seq == u64::MAX && own) {
             return;
         }

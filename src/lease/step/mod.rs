@@ -6,8 +6,8 @@
 //! | `dispatch` | one step: which part handles which input |
 //! | `acquire`, `grant`, `queue`, `repeat` | becoming the owner |
 //! | `heartbeat`, `revival`, `pin`, `handover` | remaining the owner |
-//! | `release`, `transfer`, `revoke`, `ending`, `bond`, `tombstone` | the end of a tenure |
-//! | `aftermath`, `fence`, `offer`, `forget` | what an end leaves behind |
+//! | `release`, `transfer`, `revoke`, `ending`, `session_ref`, `tombstone` | the end of a tenure |
+//! | `fences_and_delay`, `fence`, `offer`, `forget` | what an end leaves behind |
 //! | `settle`, `look`, `recover` | what the store says |
 //! | `home`, `lapse` | several nodes, and a node that may not promise |
 //! | `view` | what is shown |
@@ -16,16 +16,15 @@
 //! write that is settled serves the queue.
 
 mod acquire;
-mod aftermath;
 #[cfg(any(test, feature = "testing"))]
 mod age;
-mod bond;
 mod busy;
 mod context;
 mod dispatch;
 mod draft;
 mod ending;
 mod fence;
+mod fences_and_delay;
 mod flight;
 mod forget;
 mod grant;
@@ -43,8 +42,9 @@ mod release;
 mod repeat;
 mod revival;
 mod revoke;
+mod session_ref;
+mod session_tombstone;
 mod settle;
-mod tombstone;
 mod transfer;
 mod view;
 mod waiters;

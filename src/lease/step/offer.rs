@@ -9,12 +9,12 @@ use super::{
 use crate::lease::{
     message::{Caller, Effects},
     primitives::Moment,
-    records::{Change, ChangeKind, State},
+    records::{Change, ChangeKind, KeyState},
 };
 
 impl<C: Caller> Lease<C> {
     pub(super) fn offer_stands(&self, now: Moment) -> bool {
-        self.record.state == State::Offered && now < self.opens_at
+        self.record.state == KeyState::Offered && now < self.opens_at
     }
 
     /// Whether a key that is offered or cooling is now open to all callers.
@@ -25,12 +25,12 @@ impl<C: Caller> Lease<C> {
     /// Frees the key after an offer that was not taken or a lock-delay that is over. The key's actor may then leave
     /// memory.
     pub(super) fn lapse(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
-        let passing = matches!(self.record.state, State::Offered | State::Cooling);
+        let passing = matches!(self.record.state, KeyState::Offered | KeyState::Cooling);
         if passing && self.opened(env.now) && self.home != Home::Living {
             let record = self.successor(env);
             let mut draft = Draft { record, changes: Vec::new() };
             self.write_cooled(&mut draft);
-            draft.record.state = State::Free;
+            draft.record.state = KeyState::Free;
             draft.record.offer = None;
             self.launch(Flight::new(draft.record, self.revision, draft.changes), out);
         }
@@ -38,7 +38,7 @@ impl<C: Caller> Lease<C> {
 
     /// Ends the lock-delay with this write, if there is one.
     pub(super) fn write_cooled(&self, Draft { record, changes }: &mut Draft) {
-        if record.state != State::Cooling {
+        if record.state != KeyState::Cooling {
             return;
         }
         record.cool();

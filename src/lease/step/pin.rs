@@ -4,7 +4,7 @@ use super::{context::Env, flight::Flight, lease::Lease};
 use crate::lease::{
     message::{Answer, Call, Caller, Effect, Effects, Request},
     primitives::Moment,
-    records::{Change, ChangeKind, State},
+    records::{Change, ChangeKind, KeyState},
 };
 
 /// The most names that may pin one key.
@@ -50,7 +50,7 @@ impl<C: Caller> Lease<C> {
             previous: None,
             reason: Some(by),
             actor: Some(actor),
-            session: self.record.bond().map(|bond| bond.session),
+            session: self.record.session_ref().map(|session_ref| session_ref.session),
         };
         let flight = Flight::new(record, self.revision, vec![change]).for_call(call);
         self.launch_as_home(flight, env, out);
@@ -58,7 +58,7 @@ impl<C: Caller> Lease<C> {
 
     /// The last pin was removed: the holder gets one more ttl in which to send a heartbeat.
     pub(super) fn unpinned(&mut self, now: Moment) {
-        if self.record.pins.is_empty() && self.record.state == State::Held {
+        if self.record.pins.is_empty() && self.record.state == KeyState::Held {
             self.floor = self.floor.max(now + self.ttl());
         }
     }

@@ -10,7 +10,7 @@ use super::{
 use crate::lease::{
     message::{Answer, Call, Caller, Effect, Effects, StoreError},
     primitives::Moment,
-    records::State,
+    records::KeyState,
     rules::Rules,
 };
 
@@ -18,13 +18,13 @@ impl<C: Caller> Lease<C> {
     /// Whether a caller in the queue is entitled to the key and will be granted it as soon as the store is asked again. A
     /// new caller must not overtake it.
     pub(super) fn would_overtake(&self, now: Moment) -> bool {
-        let shut = self.record.state == State::Cooling && !self.opened(now);
+        let shut = self.record.state == KeyState::Cooling && !self.opened(now);
         !shut && !self.offer_stands(now) && self.is_awaited()
     }
 
     pub(super) fn queue_up(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         if waiter.deadline() > env.now {
-            if self.waiters().is_full(env.terms.waiters_per_key) {
+            if self.waiters().is_full(env.context.waiters_per_key) {
                 out.push(Effect::Reply(waiter.caller, Answer::Busy));
             } else {
                 self.inquire_session(out);
@@ -32,7 +32,7 @@ impl<C: Caller> Lease<C> {
                 waiter.caller.unclaim();
                 self.waiters().park(waiter);
             }
-        } else if self.record.state == State::Free {
+        } else if self.record.state == KeyState::Free {
             let why = "waiting callers are granted the key first, once the store accepts writes";
             let error = StoreError::Unavailable(why.into());
             out.push(Effect::Reply(waiter.caller, Answer::Store(error)));
@@ -73,18 +73,20 @@ impl<C: Caller> Lease<C> {
             self.busy().retry_at = env.now + RETRY;
             return;
         }
-        let rules = env.terms.rules;
+        let rules = env.context.rules;
         let next = match self.record.state {
-            State::Held | State::Fencing => return,
-            State::Cooling if env.now < self.opens_at => {
+            KeyState::Held | KeyState::Fencing => return,
+            KeyState::Cooling if env.now < self.opens_at => {
                 let record = self.record.clone();
                 self.waiters().next(rules, |acquire| takes_back(&record, acquire))
             }
-            State::Offered if env.now < self.opens_at => {
+            KeyState::Offered if env.now < self.opens_at => {
                 let to = self.record.offer.as_ref().map(|offer| offer.to.clone());
                 self.waiters().next(rules, |acquire| Some(&acquire.owner) == to.as_ref())
             }
-            State::Free | State::Offered | State::Cooling => self.waiters().next(rules, |_| true),
+            KeyState::Free | KeyState::Offered | KeyState::Cooling => {
+                self.waiters().next(rules, |_| true)
+            }
         };
         if let Some(waiter) = next {
             self.grant(waiter, None, env, out);
@@ -96,7 +98,7 @@ impl<C: Caller> Lease<C> {
         if self.waiters_len() == 0 || !self.may_grant(env) || self.is_spent_session(env) {
             return None;
         }
-        self.waiters().next(env.terms.rules, |_| true)
+        self.waiters().next(env.context.rules, |_| true)
     }
 
     /// Refuses every caller in the queue whose deadline has passed.
@@ -104,9 +106,9 @@ impl<C: Caller> Lease<C> {
         if self.waiters_len() == 0 {
             return;
         }
-        let trouble = self.busy().trouble.clone();
+        let store_error = self.busy().store_error.clone();
         for waiter in self.waiters().take_overdue(env.now) {
-            match &trouble {
+            match &store_error {
                 Some(error) => {
                     out.push(Effect::Reply(waiter.caller, Answer::Store(error.clone())));
                 }
@@ -121,8 +123,8 @@ impl<C: Caller> Lease<C> {
         let tenure = self.record.tenure.as_ref();
         let several = waiter.caller.is_registration();
         let home_lives = self.home == Home::Living;
-        Rules::a_caller_waits_at_home(home_lives, waiter.owner_unreachable, several)
-            && self.record.state != State::Free
+        Rules::a_caller_waits_at_home(home_lives, waiter.home_unreachable, several)
+            && self.record.state != KeyState::Free
             && waiter.deadline() > env.now
             && tenure.is_none_or(|tenure| tenure.owner != acquire.owner)
             && repeated(&self.record, acquire).is_none()

@@ -10,7 +10,7 @@ use super::{
 use crate::lease::{
     message::{Alarm, Caller, Effect, Effects, Loaded},
     primitives::{CLIENT_DRIFT, Moment, Revision, Token},
-    records::{Record, State},
+    records::{KeyState, Record},
     rules::{Inherited, Rules},
 };
 
@@ -26,7 +26,7 @@ impl<C: Caller> Lease<C> {
         let mut lease = Self::with(Arc::new(Record::absent()), Revision::ABSENT);
         let mut out = Vec::new();
         lease.adopt(there, inherited, env, &mut out);
-        if !env.terms.rules.an_unconfirmed_fence_runs_again() {
+        if !env.context.rules.an_unconfirmed_fence_runs_again() {
             lease.leave_fences_to_the_dead();
         }
         lease.run_fences(env, &mut out);
@@ -43,14 +43,14 @@ impl<C: Caller> Lease<C> {
     /// this one may have died with a write in flight. If that write landed now, it could end the tenure while this
     /// actor's promise runs. Once this write is committed, the other one cannot land any more.
     fn confirm(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
-        let confirms = env.terms.rules.a_rebuilt_tenure_is_confirmed_first();
-        if self.record.state != State::Held || !confirms {
+        let confirms = env.context.rules.a_rebuilt_tenure_is_confirmed_first();
+        if self.record.state != KeyState::Held || !confirms {
             return;
         }
         let record = self.successor(env);
         let mut flight = Flight::new(record, self.revision, Vec::new());
         flight.ends = true;
-        flight.doubted = true;
+        flight.outcome_unknown = true;
         self.launch(flight, out);
     }
 
@@ -59,7 +59,7 @@ impl<C: Caller> Lease<C> {
         let span = self.record.promise_span().max(QUARANTINE);
         let until = now + CLIENT_DRIFT.stretch(span);
         let promised_elsewhere = self.home == Home::Living
-            || self.record.bond().is_some()
+            || self.record.session_ref().is_some()
             || before.is_some_and(|before| before.promised_elsewhere);
         self.forget_record();
         self.token = Token::default();
@@ -79,7 +79,7 @@ impl<C: Caller> Lease<C> {
         let promised = before.as_ref().is_some_and(|before| before.promised_elsewhere);
         match there {
             Loaded::Absent if self.revision == Revision::ABSENT => {}
-            Loaded::Absent if self.record.state == State::Free && !promised => {
+            Loaded::Absent if self.record.state == KeyState::Free && !promised => {
                 // The key was not held, and its record was removed. The store's revisions continue above the earlier
                 // ones.
                 self.forget_record();
@@ -93,13 +93,16 @@ impl<C: Caller> Lease<C> {
                 (self.home, self.graced) = (Home::Here, false);
                 self.settled_on(env);
                 self.floor = match self.record.state {
-                    State::Held => {
+                    KeyState::Held => {
                         let promise = self.record.promise_span();
-                        env.terms.rules.an_inherited_lease_stands_until(from, promise)
+                        env.context.rules.an_inherited_lease_stands_until(from, promise)
                     }
                     _ => Moment::ZERO,
                 };
-                if matches!(self.record.state, State::Offered | State::Cooling | State::Fencing) {
+                if matches!(
+                    self.record.state,
+                    KeyState::Offered | KeyState::Cooling | KeyState::Fencing
+                ) {
                     let span = Duration::from_millis(self.record.span_ms());
                     self.opens_at = Rules::a_span_is_over_at(from, span);
                 }
@@ -124,6 +127,6 @@ impl<C: Caller> Lease<C> {
             .record
             .tenure
             .as_ref()
-            .map(|tenure| env.terms.secret.lease_id(env.key, tenure.grant_nonce));
+            .map(|tenure| env.context.secret.lease_id(env.key, tenure.grant_nonce));
     }
 }

@@ -3,7 +3,7 @@
 use super::{context::Env, flight::Flight, lease::Lease};
 use crate::lease::{
     message::{Answer, Call, Caller, Effect, Effects, Request},
-    records::{Change, ChangeKind, State},
+    records::{Change, ChangeKind, KeyState},
 };
 
 impl<C: Caller> Lease<C> {
@@ -16,7 +16,7 @@ impl<C: Caller> Lease<C> {
     ) {
         let Request::Heartbeat(beat) = &call.request else { return };
         let lost = self.lost(beat.lease_id, env);
-        let revives = env.terms.rules.a_tenure_may_be_revived(self.record.state, lost);
+        let revives = env.context.rules.a_tenure_may_be_revived(self.record.state, lost);
         let previous = self.record.previous.as_ref();
         let outlived = previous.is_some_and(|ended| Self::is_outlived(ended.tenure.token, env));
         if !revives || outlived || self.is_spent_session(env) {
@@ -27,7 +27,7 @@ impl<C: Caller> Lease<C> {
         let Some(ended) = record.previous.take() else { return };
         let mut tenure = ended.tenure;
         tenure.ttl_ms = beat.ttl_ms.unwrap_or(tenure.ttl_ms);
-        record.state = State::Held;
+        record.state = KeyState::Held;
         record.seq += 1;
         if let Some(value) = &beat.value {
             record.value = Some(value.clone());

@@ -4,7 +4,7 @@ use super::{context::Env, draft::End, flight::Flight, lease::Lease};
 use crate::lease::{
     message::{Answer, Call, Caller, Effect, Effects, Request},
     primitives::Moment,
-    records::{Change, ChangeKind, Revocation, State},
+    records::{Change, ChangeKind, KeyState, Revocation},
 };
 
 impl<C: Caller> Lease<C> {
@@ -20,7 +20,7 @@ impl<C: Caller> Lease<C> {
             out.push(Effect::Reply(call.caller, Answer::NotHeld(view)));
         } else if unheld {
             self.withdraw_offer(call, env, out);
-        } else if env.terms.rules.a_revocation_ends_the_tenure(
+        } else if env.context.rules.a_revocation_ends_the_tenure(
             revoke.immediately,
             self.run_out(env.now),
             self.record.handover.is_some(),
@@ -50,7 +50,7 @@ impl<C: Caller> Lease<C> {
     fn withdraw_offer(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::Revoke(revoke) = &call.request else { return };
         let mut record = self.successor(env);
-        record.state = State::Free;
+        record.state = KeyState::Free;
         record.offer = None;
         record.seq += 1;
         let change = Change {

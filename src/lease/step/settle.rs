@@ -15,7 +15,7 @@ use crate::lease::{
         WriteEffect,
     },
     primitives::{Moment, Revision},
-    records::State,
+    records::KeyState,
     rules::LATE,
 };
 
@@ -26,14 +26,14 @@ impl<C: Caller> Lease<C> {
             Settled::Committed(revision) => self.committed(flight, revision, env, out),
             Settled::Conflict(loaded) => self.conflict(flight, loaded, env, out),
             // An earlier copy of the write may still land, so it may have been written after all.
-            Settled::Refused(error) if flight.doubted => {
-                out.push(Effect::Alarm(Alarm::StoreTrouble(error)));
+            Settled::Refused(error) if flight.outcome_unknown => {
+                out.push(Effect::Alarm(Alarm::WriteNotAccepted(error)));
                 self.look_again(flight, env);
             }
             Settled::Refused(error) => self.refused(flight, &error, env, out),
             Settled::Unknown(error) => {
-                self.answer_in_doubt(&mut flight, &error, env, out);
-                flight.doubted = true;
+                self.answer_unknown(&mut flight, &error, env, out);
+                flight.outcome_unknown = true;
                 out.push(Effect::Read);
                 self.look_again(flight, env);
             }
@@ -71,7 +71,7 @@ impl<C: Caller> Lease<C> {
             return self.look_again(flight, env);
         }
         self.busy().retry_at = Moment::ZERO;
-        let Some(expected) = env.terms.rules.a_write_is_sent_again_over(&flight.write, &loaded)
+        let Some(expected) = env.context.rules.a_write_is_sent_again_over(&flight.write, &loaded)
         else {
             return self.conflict(flight, loaded, env, out);
         };
@@ -109,16 +109,16 @@ impl<C: Caller> Lease<C> {
             self.promised = Moment::ZERO;
             self.floor = Moment::ZERO;
         }
-        if flight.doubted && self.record.state == State::Held {
+        if flight.outcome_unknown && self.record.state == KeyState::Held {
             // The purpose of this write is not known any more. It may have been an unpin or a revival.
             self.floor = self.floor.max(env.now + self.ttl());
         }
-        if self.record.bond().is_some() && self.record.revocation.is_some() {
+        if self.record.session_ref().is_some() && self.record.revocation.is_some() {
             // What the lease's session promised, which only the revocation knows.
             let floor = Duration::from_millis(self.record.floor_ms);
             self.floor = self.floor.max(self.record.written + floor);
         }
-        self.busy().trouble = None;
+        self.busy().store_error = None;
         if let Some(call) = flight.cause {
             self.answer_committed(call, env, out);
         }
@@ -204,7 +204,7 @@ impl<C: Caller> Lease<C> {
                 out.push(Effect::Reply(waiter.caller, Answer::Store(error.clone())));
             }
         } else if unattended {
-            out.push(Effect::Alarm(Alarm::StoreTrouble(error.clone())));
+            out.push(Effect::Alarm(Alarm::WriteNotAccepted(error.clone())));
         }
         if let Some(call) = flight.cause
             && let Err(call) = self.park_again(call, env.now)
@@ -213,23 +213,23 @@ impl<C: Caller> Lease<C> {
         }
         let busy = self.busy();
         busy.retry_at = env.now + RETRY;
-        busy.trouble = Some(error.clone());
+        busy.store_error = Some(error.clone());
     }
 
     /// Puts a caller that has time to wait back at the head of the queue when the write that was to precede its grant
     /// did not happen. A caller that repeats a granted request does not go back: there it would be granted the key
     /// again.
     fn park_again(&mut self, call: Call<C>, now: Moment) -> Result<(), Call<C>> {
-        let Call { caller, received, request, owner_unreachable } = call;
+        let Call { caller, received, request, home_unreachable } = call;
         match request {
             Request::Acquire(acquire)
                 if acquire.wait_until.is_some_and(|until| until > now)
                     && repeated(&self.record, &acquire).is_none() =>
             {
-                self.waiters().put_back(Waiter { caller, received, acquire, owner_unreachable });
+                self.waiters().put_back(Waiter { caller, received, acquire, home_unreachable });
                 Ok(())
             }
-            request => Err(Call { caller, received, request, owner_unreachable }),
+            request => Err(Call { caller, received, request, home_unreachable }),
         }
     }
 
@@ -240,24 +240,24 @@ impl<C: Caller> Lease<C> {
         let late = |flight: &mut Flight<C>| !flight.late && flight.late_at() <= env.now;
         let Some(mut flight) = busy.flight.take_if(late) else { return };
         flight.late = true;
-        if !env.terms.rules.callers_are_told_of_a_late_write() {
+        if !env.context.rules.callers_are_told_of_a_late_write() {
             busy.flight = Some(flight);
             return;
         }
         let deferred = std::mem::take(&mut busy.deferred);
         let why = format!("the outcome of a write is unknown after {} s", LATE.as_secs());
         let error = StoreError::Unavailable(why);
-        self.answer_in_doubt(&mut flight, &error, env, out);
+        self.answer_unknown(&mut flight, &error, env, out);
         for call in deferred {
             out.push(Effect::Reply(call.caller, Answer::Store(error.clone())));
         }
-        flight.doubted = true;
+        flight.outcome_unknown = true;
         self.busy().flight = Some(flight);
     }
 
     /// Tells the callers of a write at once that its outcome is unknown. The key stays shut until the write is settled.
     /// A registration that stays is granted this key or, when the write did not happen, may be granted another.
-    fn answer_in_doubt(
+    fn answer_unknown(
         &mut self,
         flight: &mut Flight<C>,
         error: &StoreError,
@@ -265,9 +265,9 @@ impl<C: Caller> Lease<C> {
         out: &mut Effects<C>,
     ) {
         let now = env.now;
-        let rules = env.terms.rules;
+        let rules = env.context.rules;
         let leaves = |waiter: &mut Waiter<C>| {
-            !rules.a_caller_keeps_its_places_in_doubt(waiter.caller.is_registration())
+            !rules.an_unknown_grant_keeps_the_callers_places(waiter.caller.is_registration())
         };
         let grantee = flight.grantee.take_if(leaves);
         if let Some(waiter) = &grantee

@@ -3,7 +3,7 @@
 use super::{context::Env, draft::End, flight::Flight, lease::Lease};
 use crate::lease::{
     message::{Answer, Call, Caller, Effect, Effects, Lost, Request},
-    records::{ChangeKind, Offer, State},
+    records::{ChangeKind, KeyState, Offer},
 };
 
 impl<C: Caller> Lease<C> {
@@ -30,11 +30,11 @@ impl<C: Caller> Lease<C> {
         let span_ms = transfer.offer_ms.unwrap_or_else(|| self.ttl_ms());
         let offer = Offer { to: to.clone(), span_ms };
         let draft = self.ended(end, Some(offer), env);
-        let offered = draft.record.state == State::Offered;
+        let offered = draft.record.state == KeyState::Offered;
         let waiting = match self.waiters_len() {
             0 => None,
             _ if !offered || !self.may_grant(env) => None,
-            _ => self.waiters().next(env.terms.rules, |a| a.owner == to),
+            _ => self.waiters().next(env.context.rules, |a| a.owner == to),
         };
         let mut flight = match waiting {
             Some(waiter) => self.granting(draft, waiter, env),

@@ -4,7 +4,7 @@ use super::lease::{Home, Lease};
 use crate::lease::{
     message::{Caller, View},
     primitives::{LeaseId, Moment, Nonce, Revision, Token},
-    records::{Record, State},
+    records::{KeyState, Record},
 };
 
 impl<C: Caller> Lease<C> {
@@ -12,18 +12,19 @@ impl<C: Caller> Lease<C> {
     #[must_use]
     pub fn view(&self, now: Moment) -> View {
         let record = &*self.record;
-        let lapsed = matches!(record.state, State::Offered | State::Cooling) && self.opened(now);
+        let lapsed =
+            matches!(record.state, KeyState::Offered | KeyState::Cooling) && self.opened(now);
         let tenure = record.tenure.as_ref();
         let deadline = match record.state {
-            State::Held => self.tenure_deadline(),
-            State::Offered | State::Cooling => self.opens_at,
-            State::Free | State::Fencing => Moment::NEVER,
+            KeyState::Held => self.tenure_deadline(),
+            KeyState::Offered | KeyState::Cooling => self.opens_at,
+            KeyState::Free | KeyState::Fencing => Moment::NEVER,
         };
         View {
-            state: if lapsed { State::Free } else { record.state },
+            state: if lapsed { KeyState::Free } else { record.state },
             known: self.revision != Revision::ABSENT,
             quarantined: self.quarantine.is_some(),
-            node: (record.state != State::Free).then_some(record.node),
+            node: (record.state != KeyState::Free).then_some(record.node),
             elsewhere: self.home == Home::Living,
             owner: tenure.map(|tenure| tenure.owner.clone()),
             token: self.token,
@@ -43,7 +44,7 @@ impl<C: Caller> Lease<C> {
                 .previous
                 .as_ref()
                 .map(|ended| (ended.tenure.owner.clone(), ended.tenure.token, ended.reason)),
-            session: record.bond().map(|bond| bond.session),
+            session: record.session_ref().map(|session_ref| session_ref.session),
             fences: record
                 .fences()
                 .iter()
@@ -75,7 +76,7 @@ impl<C: Caller> Lease<C> {
     /// Whether the key is held, and the current or last token. The pair changes with every tenure.
     #[must_use]
     pub fn tenure_mark(&self) -> (bool, Token) {
-        (self.record.state == State::Held, self.token)
+        (self.record.state == KeyState::Held, self.token)
     }
 
     /// The share of the ttl that is left at `now`, for a caller that proves to be the holder. `None` for any other
@@ -103,13 +104,13 @@ impl<C: Caller> Lease<C> {
     /// Whether the key is held and this node is its home node.
     #[must_use]
     pub fn is_home(&self) -> bool {
-        self.record.state == State::Held && self.home == Home::Here
+        self.record.state == KeyState::Held && self.home == Home::Here
     }
 
     /// The session that keeps the tenure.
     #[must_use]
     pub fn kept_by(&self) -> Option<Nonce> {
-        self.record.bond().map(|bond| bond.session)
+        self.record.session_ref().map(|session_ref| session_ref.session)
     }
 
     /// Whether a write is in flight.

@@ -11,14 +11,12 @@ use crate::lease::{
 /// A waiter: a caller that wants to own the key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Waiter<C> {
-    /// The caller.
     pub caller: C,
     /// When its request arrived.
     pub received: Moment,
-    /// The request.
     pub acquire: Box<Acquire>,
     /// The key's home node was asked first and does not answer.
-    pub owner_unreachable: bool,
+    pub home_unreachable: bool,
 }
 
 impl<C> Waiter<C> {
@@ -31,9 +29,9 @@ impl<C> Waiter<C> {
 /// The call, to be handled again from the start.
 impl<C> From<Waiter<C>> for Call<C> {
     fn from(waiter: Waiter<C>) -> Self {
-        let Waiter { caller, received, acquire, owner_unreachable } = waiter;
+        let Waiter { caller, received, acquire, home_unreachable } = waiter;
         let request = Request::Acquire(acquire);
-        Self { caller, received, request, owner_unreachable }
+        Self { caller, received, request, home_unreachable }
     }
 }
 

@@ -45,8 +45,8 @@ impl Tried {
             Ok(unheard) => self.grants.push(unheard),
             Err(AcquireError::Refused(why, Some(view))) => self.counts.add(why, &view),
             Err(AcquireError::Call(error)) if !matches!(error, CallError::Invalid(_)) => {
-                let doubt = self.failure.take().filter(CallError::is_in_doubt);
-                self.failure = doubt.or(Some(error));
+                let unknown = self.failure.take().filter(CallError::is_outcome_unknown);
+                self.failure = unknown.or(Some(error));
             }
             Err(error) => return Err(error),
         }
@@ -75,7 +75,7 @@ impl AnyCall<'_> {
             for result in join_all(wave.iter().map(|key| self.attempt(key, basis))).await {
                 tried.add(result)?;
             }
-            self.check_doubt(&mut tried)?;
+            self.check_unknown(&mut tried)?;
         }
         Ok(tried)
     }
@@ -87,13 +87,13 @@ impl AnyCall<'_> {
 
     /// A grant of unknown outcome may exist under the request id, and a repeated call is told of it. Another key in its
     /// place would be one grant too many, of which no caller is told.
-    fn check_doubt(&self, tried: &mut Tried) -> Result<(), CallError> {
-        let protocol = &self.manager.world.protocol;
-        if !protocol.a_grant_in_doubt_stops_acquire_any(self.any.mark.is_some()) {
+    fn check_unknown(&self, tried: &mut Tried) -> Result<(), CallError> {
+        let protocol = &self.manager.coordinator.protocol;
+        if !protocol.an_unknown_grant_stops_acquire_any(self.any.mark.is_some()) {
             return Ok(());
         }
-        match tried.failure.take_if(|failure| failure.is_in_doubt()) {
-            Some(doubt) => Err(doubt),
+        match tried.failure.take_if(|failure| failure.is_outcome_unknown()) {
+            Some(unknown) => Err(unknown),
             None => Ok(()),
         }
     }
@@ -101,7 +101,7 @@ impl AnyCall<'_> {
     /// Makes the actors of these keys read their records, all at a time.
     async fn wake(&self, keys: &[Key]) {
         let manager = self.manager;
-        let asleep = keys.iter().filter(|key| !manager.world.registry.contains(key.as_str()));
+        let asleep = keys.iter().filter(|key| !manager.coordinator.registry.contains(key.as_str()));
         join_all(asleep.map(|key| manager.ask_view(key))).await;
     }
 }
@@ -112,13 +112,13 @@ mod tests {
     use crate::{lease::StoreError, manager::error::Invalid};
 
     #[test]
-    fn an_error_in_doubt_outlasts_later_errors() {
+    fn an_unknown_outcome_outlasts_later_errors() {
         let mut tried = Tried::none_of(&[]);
-        let doubt = CallError::Store(StoreError::Unavailable("no answer".into()));
-        for error in [CallError::Busy, doubt.clone(), CallError::Crowded] {
+        let unknown = CallError::Store(StoreError::Unavailable("no answer".into()));
+        for error in [CallError::Busy, unknown.clone(), CallError::Crowded] {
             assert_eq!(tried.add(Err(error.into())), Ok(()));
         }
-        assert_eq!(tried.failure, Some(doubt));
+        assert_eq!(tried.failure, Some(unknown));
     }
 
     #[test]

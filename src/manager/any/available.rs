@@ -71,7 +71,7 @@ impl AnyCall<'_> {
         if keys.len() == 1 {
             return Ok(keys.to_vec());
         }
-        let found = self.manager.world.store.read_many(keys).await?;
+        let found = self.manager.coordinator.store.read_many(keys).await?;
         let by_another = |found: &Option<Found>| {
             let record = found.as_ref().and_then(|found| found.record.as_ref().ok());
             let holder = record.and_then(|record| record.tenure.as_ref());

@@ -2,7 +2,7 @@
 
 use super::request::AcquireAny;
 use crate::{
-    lease::{Acquire, Bond, Grant, Key, Moment},
+    lease::{Acquire, Grant, Key, Moment, SessionRef},
     manager::{
         Manager,
         error::{AcquireError, CallError},
@@ -10,14 +10,13 @@ use crate::{
     },
 };
 
-/// A call of acquire-any.
 pub(super) struct AnyCall<'a> {
     pub manager: &'a Manager,
     pub any: &'a AcquireAny,
     /// Milliseconds that a grant keeps each lease.
     pub ttl_ms: u64,
     /// The session that keeps the leases.
-    pub bond: Option<Bond>,
+    pub session_ref: Option<SessionRef>,
     /// Until when the caller waits, if it does.
     pub wait_until: Option<Moment>,
     pub received: Moment,
@@ -38,12 +37,12 @@ impl<'a> AnyCall<'a> {
 
     /// A call that does not wait, for leases that are kept by their own heartbeats.
     pub fn new(manager: &'a Manager, any: &'a AcquireAny, received: Moment) -> Self {
-        Self { manager, any, ttl_ms: any.ttl_ms, bond: None, wait_until: None, received }
+        Self { manager, any, ttl_ms: any.ttl_ms, session_ref: None, wait_until: None, received }
     }
 
     /// The same call, for leases that a session keeps.
-    pub fn under(self, bond: Bond, ttl_ms: u64) -> Self {
-        Self { bond: Some(bond), ttl_ms, ..self }
+    pub fn under(self, session_ref: SessionRef, ttl_ms: u64) -> Self {
+        Self { session_ref: Some(session_ref), ttl_ms, ..self }
     }
 
     /// The request for one of the keys.
@@ -51,7 +50,7 @@ impl<'a> AnyCall<'a> {
         Acquire {
             allow_stale: true,
             mark: self.any.mark,
-            bond: self.bond,
+            session_ref: self.session_ref,
             ..self.manager.request(&self.any.owner, self.ttl_ms)
         }
     }
@@ -67,6 +66,6 @@ impl<'a> AnyCall<'a> {
 
     /// A grant that the caller is told of once the whole call is served.
     pub fn unheard(&self, key: &Key, grant: Grant) -> Unheard {
-        Unheard::new(&self.manager.world, key.clone(), grant, self.any.mark.is_some())
+        Unheard::new(&self.manager.coordinator, key.clone(), grant, self.any.mark.is_some())
     }
 }

@@ -8,9 +8,9 @@ use super::{
 };
 use crate::{
     clock::HashSet,
-    lease::{Key, Record, State},
+    lease::{Key, KeyState, Record},
     manager::error::{CallError, Invalid},
-    store::{Committed, Feed, News},
+    store::{Committed, Feed, FeedBatch},
 };
 
 /// If there are more candidates than are tried at a time, the search for free keys goes on until it has found this many
@@ -19,7 +19,6 @@ const SPARE: usize = 1_000;
 /// If there are more candidates than a caller can wait for, how long it waits before it searches for free keys again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// The candidates of a call.
 pub(super) struct Resolved {
     pub keys: Vec<Key>,
     /// The changes since just before the candidates were listed, if there are more than are tried at a time.
@@ -29,7 +28,7 @@ pub(super) struct Resolved {
 impl AnyCall<'_> {
     /// Lists the candidates.
     pub async fn resolve(&self) -> Result<Resolved, CallError> {
-        let feed = self.manager.world.store.feed();
+        let feed = self.manager.coordinator.store.feed();
         let (keys, cut) = match &self.any.candidates {
             Candidates::Keys(keys) => {
                 self.check_keys(keys)?;
@@ -62,7 +61,7 @@ impl AnyCall<'_> {
         let count = if let Count::UpTo(count) = self.any.count { count } else { MAX_CANDIDATES };
         let wanted = |record: &Record| {
             let marked = |(id, _)| record.request_marks.iter().any(|mark| mark.id == id);
-            record.state == State::Free || self.any.mark.is_some_and(marked)
+            record.state == KeyState::Free || self.any.mark.is_some_and(marked)
         };
         let keys = self.manager.keys_of(place, MAX_CANDIDATES, count + SPARE, wanted);
         Ok(keys.await?)
@@ -84,7 +83,7 @@ impl AnyCall<'_> {
         let freed = |one: &Committed| {
             self.matches(&one.key) && one.change.kind.may_open() && !tried.contains(&one.key)
         };
-        while let Ok(News::Changes(batch)) = feed.recv().await {
+        while let Ok(FeedBatch::Changes(batch)) = feed.recv().await {
             if batch.iter().any(freed) {
                 return;
             }

@@ -60,8 +60,8 @@ impl Manager {
 impl AnyCall<'_> {
     /// R6: the session is seen alive before any grant is written, and again before the caller is told.
     async fn serve_under(self, session: SessionId) -> Result<Served, AcquireError> {
-        let (bond, ttl_ms) = self.manager.bond(session, self.received.into()).await?;
-        let call = self.under(bond, ttl_ms);
+        let (session_ref, ttl_ms) = self.manager.session_ref(session, self.received.into()).await?;
+        let call = self.under(session_ref, ttl_ms);
         let mut served = tokio::select! {
             biased;
             served = call.serve() => served?,
@@ -79,7 +79,7 @@ impl AnyCall<'_> {
     async fn serve(&self) -> Result<Served, AcquireError> {
         let Count::UpTo(count) = self.any.count else { return self.serve_share().await };
         let candidates = self.resolve().await?;
-        if self.bond.is_none() {
+        if self.session_ref.is_none() {
             self.check_ttls(&candidates.keys)?;
         }
         let _serving = self.begin()?;
@@ -102,7 +102,7 @@ impl AnyCall<'_> {
             Err(error) => {
                 // The session's leases may have been searched for before these grants landed.
                 let keys = grants.iter().map(|one| one.key.clone());
-                self.manager.world.sessions.inquire(session.digest, keys);
+                self.manager.coordinator.sessions.inquire(session.digest, keys);
                 Err(error)
             }
         }

@@ -6,7 +6,7 @@ use super::call::AnyCall;
 use crate::{
     actor::Mail,
     clock::Chance,
-    lease::{Key, Nonce, Order, View, arrange},
+    lease::{CandidateOrder, Key, Nonce, View, arrange},
     manager::{Manager, error::CallError},
 };
 
@@ -14,7 +14,7 @@ impl AnyCall<'_> {
     /// The candidates in the order in which they are tried.
     pub async fn order(&self, keys: Vec<Key>) -> Result<Vec<Key>, CallError> {
         let Some(lead) = keys.first() else { return Ok(keys) };
-        if self.any.order == Order::Listed || keys.len() == 1 {
+        if self.any.order == CandidateOrder::Listed || keys.len() == 1 {
             return Ok(keys);
         }
         let mine = self.formerly_mine(&keys).await?;
@@ -28,7 +28,7 @@ impl AnyCall<'_> {
 
     /// Which keys the owner was the last to hold. Only the sticky order asks.
     async fn formerly_mine(&self, keys: &[Key]) -> Result<Vec<bool>, CallError> {
-        if self.any.order != Order::Sticky {
+        if self.any.order != CandidateOrder::Sticky {
             return Ok(Vec::new());
         }
         let mine = |view: &View| view.previous.as_ref().is_some_and(|p| p.0 == self.any.owner);
@@ -42,10 +42,10 @@ impl Manager {
         let (sender, receiver) = oneshot::channel();
         // The channel closes if no actor gets the mail.
         let mail = Mail::Shuffle(count, sender);
-        let _ = self.world.registry.post(lead.as_str(), mail);
+        let _ = self.coordinator.registry.post(lead.as_str(), mail);
         match receiver.await {
             Ok(shuffle) => shuffle,
-            Err(_) => Chance::new(self.world.entropy.next_u64()).permutation(count),
+            Err(_) => Chance::new(self.coordinator.entropy.next_u64()).permutation(count),
         }
     }
 

@@ -162,14 +162,14 @@ impl Manager {
             let of_it =
                 |record: &Arc<Record>| record.request_marks.iter().any(|mark| mark.id == id);
             let marked = found.record.as_ref().is_ok_and(of_it);
-            if !marked && self.world.registry.contains(key.as_str()) {
+            if !marked && self.coordinator.registry.contains(key.as_str()) {
                 awake.insert(key.clone());
             }
             marked
         };
         let mut marked = self.keys_such(pool, MAX_CANDIDATES, marked).await?;
         for key in awake {
-            if self.world.registry.contains(key.as_str())
+            if self.coordinator.registry.contains(key.as_str())
                 && self.ask_view(&key).await?.granting == Some(id)
             {
                 marked.push(key);

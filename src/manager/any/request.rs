@@ -1,7 +1,7 @@
 //! What a caller of acquire-any asks for.
 
 use crate::{
-    lease::{Key, Order, Owner, SessionId},
+    lease::{CandidateOrder, Key, Owner, SessionId},
     manager::error::Invalid,
 };
 
@@ -54,7 +54,7 @@ pub struct AcquireAny {
     /// How many to acquire at most.
     pub count: Count,
     /// The order in which they are tried.
-    pub order: Order,
+    pub order: CandidateOrder,
     /// How long to wait for one if none is free, in milliseconds.
     pub wait_ms: u64,
     /// Digests of the request id and of the rest of the request.
@@ -72,7 +72,7 @@ impl AcquireAny {
             ttl_ms,
             session: None,
             count: Count::UpTo(1),
-            order: Order::Random,
+            order: CandidateOrder::Random,
             wait_ms: 0,
             mark: None,
         }

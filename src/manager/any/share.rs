@@ -21,7 +21,7 @@ use crate::{
         Pools, Reservation, Share,
         watch::{self, settle},
     },
-    lease::{Bond, Key, Moment, Nonce, Order},
+    lease::{CandidateOrder, Key, Moment, Nonce, SessionRef},
     manager::{
         Manager,
         availability::Availability,
@@ -39,7 +39,7 @@ const UNCLAIMED: Duration = Duration::from_secs(2);
 impl AnyCall<'_> {
     /// Serves a call for as many keys as its session lacks of its share of its pool.
     pub async fn serve_share(&self) -> Result<Served, AcquireError> {
-        let Some(Bond { session, .. }) = self.bond else {
+        let Some(SessionRef { session, .. }) = self.session_ref else {
             let detail = "is required for a count of fair, and must have joined a pool".into();
             return Err(Invalid { field: "session", detail }.into());
         };
@@ -48,8 +48,8 @@ impl AnyCall<'_> {
             Candidates::Keys(_) => self.resolve().await?.keys,
             _ => Vec::new(),
         };
-        let surveyed = tokio::time::timeout(PATIENCE, self.manager.world.pools.surveyed(&pool));
-        surveyed.await.map_err(|_| CallError::Busy)?;
+        let indexed = tokio::time::timeout(PATIENCE, self.manager.coordinator.pools.indexed(&pool));
+        indexed.await.map_err(|_| CallError::Busy)?;
         let member = Member { call: self, pool: &pool, session, named: &named };
         let _serving = self.begin()?;
         match member.granted_before().await? {
@@ -61,18 +61,18 @@ impl AnyCall<'_> {
     /// The pool that the session joined. The candidates must belong to it.
     fn pool_joined(&self, session: Nonce) -> Result<Arc<str>, Invalid> {
         let invalid = |field, detail: String| Err(Invalid { field, detail });
-        let session = self.manager.world.sessions.get(session);
+        let session = self.manager.coordinator.sessions.get(session);
         let Some(pool) = session.and_then(|session| session.spec.pool.clone()) else {
             return invalid("session", "joined no pool, so it has no share".into());
         };
-        let rules = self.manager.world.rules();
+        let table = self.manager.coordinator.policy_table();
         match &self.any.candidates {
             Candidates::Pool(named) if **named == *pool => {}
             Candidates::Pool(_) => {
                 return invalid("pool", format!("must be {pool}, the pool of the session"));
             }
             Candidates::Keys(keys) => {
-                if let Some(other) = keys.iter().find(|key| !rules.is_of(key.as_str(), &pool)) {
+                if let Some(other) = keys.iter().find(|key| !table.is_of(key.as_str(), &pool)) {
                     let detail = format!("names {other:?}, which is not in the pool {pool}");
                     return invalid("keys", detail);
                 }
@@ -109,14 +109,14 @@ impl Member<'_> {
     }
 
     fn pools(&self) -> &Pools {
-        &self.call.manager.world.pools
+        &self.call.manager.coordinator.pools
     }
 
     /// What the call was granted earlier. Finding out reads all records of the pool, which is expensive on some stores,
     /// so this is done only if the call may be a repeated one.
     async fn granted_before(&self) -> Result<Option<Served>, AcquireError> {
         let Some((id, _)) = self.call.any.mark else { return Ok(None) };
-        let session = self.manager().world.sessions.get(self.session);
+        let session = self.manager().coordinator.sessions.get(self.session);
         if session.is_some_and(|session| !session.may_repeat(id, self.manager().now())) {
             return Ok(None);
         }
@@ -259,7 +259,7 @@ impl Member<'_> {
 
     fn unheld(&self) -> Vec<Key> {
         let mut free = self.pools().unheld(self.pool, self.named);
-        if self.named.is_empty() && self.call.any.order == Order::Listed {
+        if self.named.is_empty() && self.call.any.order == CandidateOrder::Listed {
             free.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
         }
         free

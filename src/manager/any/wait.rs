@@ -4,7 +4,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use super::call::AnyCall;
 use crate::{
-    actor::{AnyHeard, AnyWait, Mail, Place, Reply, Vacated},
+    actor::{AnyReceiver, AnyWait, Mail, Place, Reply, Vacated},
     lease::{Acquire, Answer, Call, Grant, Key, Moment, Request, StoreError},
     manager::{error::CallError, unheard::Unheard},
     telemetry::{AcquireOutcome, PoolMetrics},
@@ -50,24 +50,24 @@ impl AnyCall<'_> {
             caller: Reply::Any(place),
             received: self.received,
             request: Request::Acquire(Box::new(acquire)),
-            owner_unreachable: false,
+            home_unreachable: false,
         };
-        let _ = self.manager.world.registry.post(key.as_str(), Mail::Call(call));
+        let _ = self.manager.coordinator.registry.post(key.as_str(), Mail::Call(call));
     }
 
     fn granted(&self, key: &Key, grant: Grant) -> Unheard {
         let took = self.manager.now().since(self.received);
-        let rules = self.manager.world.rules();
-        rules.of(key.as_str()).1.acquired(AcquireOutcome::Granted, took);
+        let table = self.manager.coordinator.policy_table();
+        table.of(key.as_str()).1.acquired(AcquireOutcome::Granted, took);
         self.unheard(key, grant)
     }
 
     /// The pools of these keys, each once.
     fn pools_of(&self, keys: &[Key]) -> Vec<Arc<PoolMetrics>> {
-        let rules = self.manager.world.rules();
+        let table = self.manager.coordinator.policy_table();
         let mut pools: Vec<Arc<PoolMetrics>> = Vec::new();
         for key in keys {
-            let pool = rules.of(key.as_str()).1;
+            let pool = table.of(key.as_str()).1;
             if !pools.iter().any(|known| Arc::ptr_eq(known, pool)) {
                 pools.push(pool.clone());
             }
@@ -115,8 +115,8 @@ async fn listen_until(
 }
 
 /// Waits for the grant. Returns `None` if every key refused. Takes dropped places again, after increasing pauses.
-async fn listen(heard: AnyHeard, places: usize, queue_up: impl Fn(usize)) -> Answered {
-    let AnyHeard { mut granted, mut vacated } = heard;
+async fn listen(heard: AnyReceiver, places: usize, queue_up: impl Fn(usize)) -> Answered {
+    let AnyReceiver { mut granted, mut vacated } = heard;
     let mut taken = places;
     let mut forgotten = Vec::new();
     let mut pause = REQUEUE_PAUSE;

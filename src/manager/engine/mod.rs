@@ -35,9 +35,7 @@ use crate::{
 pub(crate) struct Engine {
     /// The library's interface.
     pub(crate) manager: Arc<Manager>,
-    /// Handles to the metrics.
     pub(crate) metrics: Arc<Metrics>,
-    /// The store.
     pub(crate) store: OpenStore,
     remembering: tokio::task::JoinHandle<()>,
     patience: Duration,
@@ -96,9 +94,9 @@ impl Engine {
     /// # Errors
     /// A plugin cannot be made. Then nothing changes.
     pub(crate) fn set_policies(&self, settings: &Settings) -> anyhow::Result<()> {
-        let world = &self.manager.world;
-        world.plugins.replace(plugins(settings, &world.clock)?);
-        world.set_policies(Arc::new(settings.lease_policies()));
+        let coordinator = &self.manager.coordinator;
+        coordinator.plugins.replace(plugins(settings, &coordinator.clock)?);
+        coordinator.set_policies(Arc::new(settings.lease_policies()));
         Ok(())
     }
 
@@ -119,7 +117,6 @@ impl Engine {
     }
 }
 
-/// The plugins of the settings.
 fn plugins(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Vec<NamedPlugin>> {
     let make = |plugin: &crate::settings::Plugin| {
         let built = plugin::build(plugin, &settings.store.nats, clock.clone());

@@ -31,9 +31,7 @@ use crate::{
 /// How often the node writes what it saw of a shared store to the witness file.
 const WITNESS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// An open store.
 pub(crate) struct OpenStore {
-    /// The store.
     pub(crate) store: Arc<dyn LeaseStore>,
     opened: Opened,
     /// What the witness file said before the store was opened. Only for a shared store.

@@ -121,7 +121,6 @@ impl Format for PluginKind {
     }
 }
 
-/// The names of plugins.
 pub(in crate::settings) fn names(plugins: &[Plugin]) -> Vec<String> {
     plugins.iter().map(|plugin| plugin.name.clone()).collect()
 }

@@ -24,7 +24,6 @@ pub(in crate::settings) fn read(tables: &[ListedTable], faults: &mut Vec<Fault>)
     plugins
 }
 
-/// Reads one table.
 struct Reader<'a> {
     table: &'a ListedTable,
     /// The keys that the plugin can have.

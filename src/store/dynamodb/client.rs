@@ -18,7 +18,7 @@ use aws_smithy_http_client::{
     tls::{Provider, rustls_provider::CryptoMode},
 };
 
-use super::{error::OpenError, options::Options};
+use super::{error::DynamoOpenError, options::Options};
 use crate::lease::is_loopback;
 
 /// How long making a connection may take.
@@ -37,9 +37,8 @@ const THROTTLED: [&str; 7] = [
     "ReplicatedWriteConflictException",
 ];
 
-/// The meaning of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FailureKind {
     /// The condition of the write does not hold.
     Condition,
     /// Not carried out: never sent, or rejected.
@@ -54,13 +53,10 @@ pub(super) enum Kind {
     Unknown,
 }
 
-/// A failed request.
 #[derive(Debug)]
 pub(super) struct Failure<E> {
-    pub kind: Kind,
-    /// The reason, for people.
+    pub kind: FailureKind,
     pub why: String,
-    /// The service's own error.
     pub service: Option<E>,
 }
 
@@ -75,7 +71,7 @@ pub(super) struct Client {
 
 impl Client {
     /// Makes the clients from the settings. What the settings leave out comes from the usual chain of AWS.
-    pub async fn new(options: &Options) -> Result<Self, OpenError> {
+    pub async fn new(options: &Options) -> Result<Self, DynamoOpenError> {
         let local = options.endpoint.as_deref().is_some_and(is_stand_in);
         let http = if local {
             // Plain HTTP needs neither certificates nor a proxy.
@@ -105,7 +101,7 @@ impl Client {
         }
         let config: SdkConfig = loader.load().await;
         if config.region().is_none() {
-            return Err(OpenError::NoRegion);
+            return Err(DynamoOpenError::NoRegion);
         }
         Ok(Self {
             db: aws_sdk_dynamodb::Client::new(&config),
@@ -129,7 +125,7 @@ impl Client {
             Ok(Err(error)) => Err(classify(what, error)),
             Err(_) => {
                 let why = format!("{what}: no answer within {:?}", self.timeout);
-                Err(Failure { kind: Kind::Unknown, why, service: None })
+                Err(Failure { kind: FailureKind::Unknown, why, service: None })
             }
         }
     }
@@ -145,15 +141,15 @@ where
 {
     let status = error.raw_response().map(|raw| raw.status().as_u16());
     let kind = match &error {
-        SdkError::ConstructionFailure(_) => Kind::Refused,
-        SdkError::DispatchFailure(_) if was_refused(&error) => Kind::Refused,
+        SdkError::ConstructionFailure(_) => FailureKind::Refused,
+        SdkError::DispatchFailure(_) if was_refused(&error) => FailureKind::Refused,
         SdkError::ServiceError(service)
             if is_too_large(service.err().code(), service.err().message()) =>
         {
-            Kind::TooLarge
+            FailureKind::TooLarge
         }
         SdkError::ServiceError(service) => kind_of(service.err().code(), status),
-        _ => Kind::Unknown,
+        _ => FailureKind::Unknown,
     };
     let said = match &error {
         SdkError::ServiceError(service) => {
@@ -172,14 +168,14 @@ fn is_too_large(code: Option<&str>, message: Option<&str>) -> bool {
         && message.is_some_and(|message| message.to_ascii_lowercase().contains("item size"))
 }
 
-fn kind_of(code: Option<&str>, status: Option<u16>) -> Kind {
+fn kind_of(code: Option<&str>, status: Option<u16>) -> FailureKind {
     match (code, status) {
-        (Some("ConditionalCheckFailedException"), _) => Kind::Condition,
-        (Some("ResourceNotFoundException"), _) => Kind::Gone,
-        (Some(code), _) if THROTTLED.contains(&code) => Kind::Throttled,
-        (_, Some(429)) => Kind::Throttled,
-        (_, Some(400..=499)) => Kind::Refused,
-        _ => Kind::Unknown,
+        (Some("ConditionalCheckFailedException"), _) => FailureKind::Condition,
+        (Some("ResourceNotFoundException"), _) => FailureKind::Gone,
+        (Some(code), _) if THROTTLED.contains(&code) => FailureKind::Throttled,
+        (_, Some(429)) => FailureKind::Throttled,
+        (_, Some(400..=499)) => FailureKind::Refused,
+        _ => FailureKind::Unknown,
     }
 }
 
@@ -217,15 +213,18 @@ mod tests {
 
     #[test]
     fn only_what_was_certainly_not_carried_out_is_refused() {
-        assert_eq!(kind_of(Some("ConditionalCheckFailedException"), Some(400)), Kind::Condition);
-        assert_eq!(kind_of(Some("ThrottlingException"), Some(400)), Kind::Throttled);
-        assert_eq!(kind_of(Some("RequestLimitExceeded"), Some(400)), Kind::Throttled);
-        assert_eq!(kind_of(Some("ResourceNotFoundException"), Some(400)), Kind::Gone);
-        assert_eq!(kind_of(Some("AccessDeniedException"), Some(400)), Kind::Refused);
-        assert_eq!(kind_of(None, Some(429)), Kind::Throttled);
-        assert_eq!(kind_of(Some("InternalServerError"), Some(500)), Kind::Unknown);
-        assert_eq!(kind_of(None, Some(503)), Kind::Unknown);
-        assert_eq!(kind_of(None, Some(200)), Kind::Unknown);
+        assert_eq!(
+            kind_of(Some("ConditionalCheckFailedException"), Some(400)),
+            FailureKind::Condition
+        );
+        assert_eq!(kind_of(Some("ThrottlingException"), Some(400)), FailureKind::Throttled);
+        assert_eq!(kind_of(Some("RequestLimitExceeded"), Some(400)), FailureKind::Throttled);
+        assert_eq!(kind_of(Some("ResourceNotFoundException"), Some(400)), FailureKind::Gone);
+        assert_eq!(kind_of(Some("AccessDeniedException"), Some(400)), FailureKind::Refused);
+        assert_eq!(kind_of(None, Some(429)), FailureKind::Throttled);
+        assert_eq!(kind_of(Some("InternalServerError"), Some(500)), FailureKind::Unknown);
+        assert_eq!(kind_of(None, Some(503)), FailureKind::Unknown);
+        assert_eq!(kind_of(None, Some(200)), FailureKind::Unknown);
     }
 
     #[test]

@@ -4,7 +4,6 @@ use tokio::sync::oneshot;
 
 use crate::lease::StoreError;
 
-/// A request.
 pub(super) enum Command {
     /// The log may have new entries.
     Look,

@@ -2,40 +2,26 @@
 
 /// Why [`DynamoStore::open`](super::DynamoStore::open) refused.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum DynamoOpenError {
     /// The table is not there.
     #[error(
         "there is no table {table:?}; make it (`docs/dynamodb.md` says how), or set \
          store.dynamodb.create_table = true"
     )]
-    NoTable {
-        /// The table's name.
-        table: String,
-    },
+    NoTable { table: String },
     /// The table has another key schema.
     #[error(
         "table {table:?} has the key {found}; it needs a partition key `pk` (S) and a sort key \
          `sk` (S): name another table"
     )]
-    KeySchema {
-        /// The table's name.
-        table: String,
-        /// The table's key.
-        found: String,
-    },
+    KeySchema { table: String, found: String },
     /// The table is a global table whose regions agree only some time after a write.
     #[error(
         "table {table:?} has replicas in {regions} that are only eventually consistent: two \
          regions could grant the same key. Use a table of one region, or one with multi-region \
          strong consistency"
     )]
-    EventuallyConsistent {
-        /// The table's name.
-        table: String,
-        /// The other regions.
-        regions: String,
-    },
-    /// No region is known.
+    EventuallyConsistent { table: String, regions: String },
     #[error("no AWS region is set: set store.dynamodb.region, or AWS_REGION")]
     NoRegion,
     /// The store's own record cannot be read.
@@ -43,7 +29,6 @@ pub enum OpenError {
         "the item `meta` of table {table:?} is damaged ({why}); restore it, or name another table"
     )]
     Damaged {
-        /// The table.
         table: String,
         /// What is wrong with the record.
         why: String,
@@ -53,14 +38,10 @@ pub enum OpenError {
         "a restore into table {table:?} was cut off, or is under way: the table is incomplete. Run \
          the same `tenure restore --file FILE --raise-epoch` again, or delete the table"
     )]
-    Restoring {
-        /// The table's name.
-        table: String,
-    },
+    Restoring { table: String },
     /// The table is unreachable, forbidden or throttled.
     #[error("table {table:?}: {why}")]
     Unavailable {
-        /// The table.
         table: String,
         /// The request and its failure.
         why: String,

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use aws_sdk_dynamodb::types::TimeToLiveStatus;
 use tokio::time::{sleep, timeout};
 
-use super::{client::Kind, command::Command, shared::Shared, table};
+use super::{client::FailureKind, command::Command, shared::DynamoShared, table};
 use crate::{
     lease::StoreError,
     store::{Meta, RESTORING},
@@ -28,13 +28,13 @@ const THROW_AWAY: (Duration, Duration) = (Duration::from_secs(1), Duration::from
 pub(super) const RELOAD_WITHIN: Duration = Duration::from_secs(600);
 
 /// Checks whether the store is still the same.
-pub(super) async fn identity(shared: Arc<Shared>) {
+pub(super) async fn identity(shared: Arc<DynamoShared>) {
     let mut round = 0;
     loop {
         let suspected = timeout(CHECK, shared.suspect.notified()).await.is_ok();
-        let suspected = suspected || shared.trouble().gone;
+        let suspected = suspected || shared.recent_failures().gone;
         round += 1;
-        if shared.trouble().frozen.is_some() {
+        if shared.recent_failures().frozen.is_some() {
             sleep(MIN_PAUSE).await;
             continue;
         }
@@ -45,7 +45,7 @@ pub(super) async fn identity(shared: Arc<Shared>) {
     }
 }
 
-async fn check(shared: &Shared, describe: bool) -> Result<(), StoreError> {
+async fn check(shared: &DynamoShared, describe: bool) -> Result<(), StoreError> {
     if describe {
         match table::describe(&shared.client).await {
             Ok(found) => {
@@ -56,10 +56,10 @@ async fn check(shared: &Shared, describe: bool) -> Result<(), StoreError> {
                     return Ok(());
                 }
                 *shared.identity.write().unwrap_or_else(std::sync::PoisonError::into_inner) = is;
-                shared.trouble().gone = false;
+                shared.recent_failures().gone = false;
             }
             Err(failure) => {
-                shared.trouble().failed(&failure.why, failure.kind == Kind::Gone);
+                shared.recent_failures().failed(&failure.why, failure.kind == FailureKind::Gone);
                 return Err(StoreError::Unavailable(failure.why));
             }
         }
@@ -87,7 +87,7 @@ async fn check(shared: &Shared, describe: bool) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn check_log(shared: &Shared) -> Result<(), StoreError> {
+async fn check_log(shared: &DynamoShared) -> Result<(), StoreError> {
     let head = shared.state().head;
     let end = shared.read_entries(head, true, 2).await?;
     match end.first().map(|read| read.number) {
@@ -105,7 +105,7 @@ async fn check_log(shared: &Shared) -> Result<(), StoreError> {
     Ok(())
 }
 
-impl Shared {
+impl DynamoShared {
     /// Reads the store's own record again. A frozen store thaws if the epoch is higher.
     pub async fn refresh_meta(&self) -> Result<Arc<Meta>, StoreError> {
         let was = self.meta();
@@ -118,7 +118,7 @@ impl Shared {
             self.freeze(RESTORING.to_owned(), was.epoch);
             return Err(StoreError::Unavailable(RESTORING.to_owned()));
         }
-        let frozen = self.trouble().frozen.clone();
+        let frozen = self.recent_failures().frozen.clone();
         if own.meta.epoch <= was.epoch && own.meta.identity != was.identity {
             let why = "the store has another identity without a higher epoch";
             self.freeze(why.to_owned(), was.epoch);
@@ -145,9 +145,9 @@ impl Shared {
         // What waits to be logged was written into a store that no longer exists. The items hold what is durable.
         self.state().outbox.forget_pending();
         self.ask(Command::Reload, RELOAD_WITHIN).await?;
-        let mut trouble = self.trouble();
-        (trouble.frozen, trouble.gone) = (None, false);
-        drop(trouble);
+        let mut recent_failures = self.recent_failures();
+        (recent_failures.frozen, recent_failures.gone) = (None, false);
+        drop(recent_failures);
         self.metrics.frozen(false);
         tracing::warn!(epoch = self.meta().epoch.0, "the store has thawed under a higher epoch");
         self.to_log.notify_one();
@@ -156,10 +156,10 @@ impl Shared {
 }
 
 /// Looks for writes of unknown outcome, so that their changes are logged also if no caller asks again.
-pub(super) async fn doubts(shared: Arc<Shared>) {
+pub(super) async fn resolve_unknown(shared: Arc<DynamoShared>) {
     loop {
         sleep(LOOK).await;
-        let keys = shared.state().outbox.doubtful();
+        let keys = shared.state().outbox.unresolved();
         for key in keys {
             // The read itself takes in what it finds.
             if shared.read_lease(&key).await.is_ok() {
@@ -170,7 +170,7 @@ pub(super) async fn doubts(shared: Arc<Shared>) {
 }
 
 /// Deletes old entries of the log.
-pub(super) async fn old_entries(shared: Arc<Shared>) {
+pub(super) async fn old_entries(shared: Arc<DynamoShared>) {
     let pause = (shared.options.history / 4).clamp(THROW_AWAY.0, THROW_AWAY.1);
     let mut by_table = by_table(&shared).await;
     loop {
@@ -181,7 +181,7 @@ pub(super) async fn old_entries(shared: Arc<Shared>) {
         // One node is enough. More do no harm.
         let nodes = u32::try_from(shared.state().sessions.len().max(1)).unwrap_or(u32::MAX);
         let turn = shared.jitter(Duration::from_secs(u64::from(nodes))) < Duration::from_secs(1);
-        if shared.trouble().frozen.is_none() {
+        if shared.recent_failures().frozen.is_none() {
             let delete = by_table == Some(false) && turn;
             if let Err(why) = shared.throw_away(delete).await {
                 tracing::debug!(%why, "cannot delete old entries of the log; it is tried again");
@@ -191,7 +191,7 @@ pub(super) async fn old_entries(shared: Arc<Shared>) {
 }
 
 /// Whether the table deletes expired items by itself; `None` if it does not say.
-async fn by_table(shared: &Shared) -> Option<bool> {
+async fn by_table(shared: &DynamoShared) -> Option<bool> {
     let request = shared.client.db.describe_time_to_live().table_name(&shared.client.table);
     let reply = shared.client.send("DescribeTimeToLive", request.send()).await.ok()?;
     let found = reply.time_to_live_description?;

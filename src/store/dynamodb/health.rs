@@ -28,9 +28,8 @@ pub(super) struct Frozen {
     pub remember: Witness,
 }
 
-/// Recent failures.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct RecentFailures {
     pub frozen: Option<Frozen>,
     /// The table did not exist. Before anything else, the next table must be checked for being the same one.
     pub gone: bool,
@@ -40,7 +39,7 @@ pub(super) struct Trouble {
     chance: Chance,
 }
 
-impl Trouble {
+impl RecentFailures {
     pub fn new(chance: Chance) -> Self {
         Self { frozen: None, gone: false, throttled: None, failures: 0, why: String::new(), chance }
     }
@@ -53,7 +52,6 @@ impl Trouble {
         }
     }
 
-    /// A request failed.
     pub fn failed(&mut self, why: &str, grave: bool) {
         self.failures = self.failures.saturating_add(if grave { DOWN_AFTER } else { 1 });
         self.gone |= grave;
@@ -125,56 +123,56 @@ mod tests {
 
     #[test]
     fn a_throttled_table_is_left_alone_for_longer_and_longer() {
-        let mut trouble = Trouble::new(Chance::new(1));
+        let mut recent_failures = RecentFailures::new(Chance::new(1));
         let mut now = Moment(0);
         let mut last = Duration::ZERO;
         for _ in 0..8 {
-            trouble.throttled("slow", now);
+            recent_failures.throttled("slow", now);
             let start = now;
-            while trouble.refuses(now).is_some() {
+            while recent_failures.refuses(now).is_some() {
                 now = now + Duration::from_millis(1);
             }
             last = now.since(start);
         }
         assert!(last >= BACKOFF.1 / 2 && last <= BACKOFF.1 + Duration::from_millis(1), "{last:?}");
-        assert!(matches!(trouble.health(now), Health::Degraded(_)));
-        trouble.answered(false);
+        assert!(matches!(recent_failures.health(now), Health::Degraded(_)));
+        recent_failures.answered(false);
         assert!(
-            matches!(trouble.health(now), Health::Degraded(_)),
+            matches!(recent_failures.health(now), Health::Degraded(_)),
             "a read says nothing about writes"
         );
-        assert_eq!(trouble.health(now + GRACE), Health::Ready);
-        trouble.answered(true);
-        assert_eq!(trouble.health(now), Health::Ready);
+        assert_eq!(recent_failures.health(now + GRACE), Health::Ready);
+        recent_failures.answered(true);
+        assert_eq!(recent_failures.health(now), Health::Ready);
     }
 
     #[test]
     fn after_a_table_was_gone_nothing_is_written_until_it_was_looked_at() {
-        let mut trouble = Trouble::new(Chance::new(1));
-        trouble.failed("x", false);
-        assert_eq!((trouble.refuses(Moment(0)), trouble.halted()), (None, None));
-        trouble.failed("no table", true);
-        trouble.answered(true);
-        assert!(trouble.refuses(Moment(0)).is_some_and(|why| why.contains("no table")));
-        assert!(trouble.halted().is_some());
-        assert!(matches!(trouble.health(Moment(0)), Health::Degraded(_)));
-        trouble.gone = false;
-        assert_eq!((trouble.refuses(Moment(0)), trouble.halted()), (None, None));
-        assert_eq!(trouble.health(Moment(0)), Health::Ready);
+        let mut recent_failures = RecentFailures::new(Chance::new(1));
+        recent_failures.failed("x", false);
+        assert_eq!((recent_failures.refuses(Moment(0)), recent_failures.halted()), (None, None));
+        recent_failures.failed("no table", true);
+        recent_failures.answered(true);
+        assert!(recent_failures.refuses(Moment(0)).is_some_and(|why| why.contains("no table")));
+        assert!(recent_failures.halted().is_some());
+        assert!(matches!(recent_failures.health(Moment(0)), Health::Degraded(_)));
+        recent_failures.gone = false;
+        assert_eq!((recent_failures.refuses(Moment(0)), recent_failures.halted()), (None, None));
+        assert_eq!(recent_failures.health(Moment(0)), Health::Ready);
     }
 
     #[test]
     fn one_lost_reply_is_no_news_and_a_frozen_store_says_so_first() {
-        let mut trouble = Trouble::new(Chance::new(1));
-        trouble.failed("x", false);
-        assert_eq!(trouble.health(Moment(0)), Health::Ready);
-        trouble.failed("x", false);
-        assert_eq!(trouble.health(Moment(0)), Health::Degraded("x".to_owned()));
+        let mut recent_failures = RecentFailures::new(Chance::new(1));
+        recent_failures.failed("x", false);
+        assert_eq!(recent_failures.health(Moment(0)), Health::Ready);
+        recent_failures.failed("x", false);
+        assert_eq!(recent_failures.health(Moment(0)), Health::Degraded("x".to_owned()));
         let (identity, epoch) = (crate::lease::Nonce(1), Epoch(0));
         let remember = Witness { identity, epoch, highest: crate::lease::Revision(0) };
-        trouble.frozen = Some(Frozen { why: "y".to_owned(), epoch, remember });
-        assert_eq!(trouble.health(Moment(0)), Health::Frozen("y".to_owned()));
-        trouble.answered(true);
-        assert!(trouble.refuses(Moment(0)).is_some());
+        recent_failures.frozen = Some(Frozen { why: "y".to_owned(), epoch, remember });
+        assert_eq!(recent_failures.health(Moment(0)), Health::Frozen("y".to_owned()));
+        recent_failures.answered(true);
+        assert!(recent_failures.refuses(Moment(0)).is_some());
     }
 }

@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use super::{layout::Line, log::ReadEntry, position::end_of, shared::Shared, state::committed};
+use super::{
+    layout::Line, log::ReadEntry, position::end_of, shared::DynamoShared, state::committed,
+};
 use crate::{
     lease::{Revision, StoreError},
     store::{Committed, History, Position},
@@ -11,7 +13,7 @@ use crate::{
 /// How many entries are read at a time.
 const PAGE: i32 = 50;
 
-impl Shared {
+impl DynamoShared {
     /// Changes after a position, at most `limit`. It returns none that the feed has not delivered yet.
     pub async fn history(&self, after: Position, limit: usize) -> Result<History, StoreError> {
         let (head, latest) = {

@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::lease::{Change, CodecError, Key, Nonce, Record, Revision};
 
-/// The attributes of an item.
 pub(super) type Item = HashMap<String, AttributeValue>;
 
 /// The partition key of the nodes' records.
@@ -33,12 +32,10 @@ pub(super) const LEASE_PREFIX: &str = "l#";
 /// The version of the encoded parts that this program writes.
 const VERSION: u8 = 1;
 
-/// A string.
 pub(super) fn s(text: impl Into<String>) -> AttributeValue {
     AttributeValue::S(text.into())
 }
 
-/// A number.
 pub(super) fn n(number: u64) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
@@ -112,7 +109,6 @@ pub(super) struct Trail {
     pub count: u64,
     /// The number of the last log entry that the writer had read. The changes are in no entry up to it.
     pub head: u64,
-    /// The changes, oldest first.
     pub changes: Vec<Noted>,
 }
 
@@ -121,20 +117,17 @@ pub(super) struct Trail {
 pub(super) enum Line {
     /// Changes before the next line were lost, at least of its key.
     Hole,
-    /// A change.
     Change(Key, Noted),
 }
 
-/// An entry of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Entry {
+pub(super) struct LogEntry {
     /// The session that wrote the entry.
     pub by: Nonce,
     /// The highest revision of any key that the session knew of.
     pub high: u64,
     /// The sessions that may have writes which are not logged, with the count up to which all are.
     pub sessions: Vec<(Nonce, u64)>,
-    /// The changes and holes.
     pub lines: Vec<Line>,
 }
 
@@ -163,7 +156,6 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError>
     }
 }
 
-/// A lease's item.
 #[derive(Clone, Debug)]
 pub(super) struct LeaseItem {
     pub key: Key,
@@ -201,7 +193,7 @@ impl LeaseItem {
 }
 
 /// Parses a log entry: its number and its content.
-pub(super) fn parse_entry(item: &Item) -> Option<(u64, Result<Entry, CodecError>)> {
+pub(super) fn parse_entry(item: &Item) -> Option<(u64, Result<LogEntry, CodecError>)> {
     let number = text(item, "sk")?.parse().ok()?;
     Some((number, bytes(item, "entry").ok_or(CodecError::Truncated).and_then(decode)))
 }
@@ -217,12 +209,13 @@ mod tests {
     #[test]
     fn entries_sort_by_number_and_a_broken_one_is_noticed() {
         assert!(log_sk(9) < log_sk(10) && log_sk(99_999) < log_sk(100_000));
-        let entry = Entry { by: Nonce(7), high: 3, sessions: vec![(Nonce(1), 2)], lines: vec![] };
+        let entry =
+            LogEntry { by: Nonce(7), high: 3, sessions: vec![(Nonce(1), 2)], lines: vec![] };
         let mut coded = encode(&entry);
-        assert_eq!(decode::<Entry>(&coded), Ok(entry));
+        assert_eq!(decode::<LogEntry>(&coded), Ok(entry));
         coded[2] ^= 1;
-        assert_eq!(decode::<Entry>(&coded), Err(CodecError::Checksum));
-        assert_eq!(decode::<Entry>(&[]), Err(CodecError::Truncated));
+        assert_eq!(decode::<LogEntry>(&coded), Err(CodecError::Checksum));
+        assert_eq!(decode::<LogEntry>(&[]), Err(CodecError::Truncated));
     }
 
     #[test]

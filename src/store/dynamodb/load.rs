@@ -14,8 +14,8 @@ use super::{
     log::{PAGE, ReadEntry, lost_until},
     position::end_of,
     read::{Start, pages},
-    shared::Shared,
-    state::State,
+    shared::DynamoShared,
+    state::DynamoState,
 };
 use crate::lease::StoreError;
 
@@ -34,7 +34,7 @@ pub(super) struct Page {
     pub node_head: u64,
 }
 
-impl Shared {
+impl DynamoShared {
     /// Reads the whole table, page by page.
     pub async fn scan(&self, take: impl FnMut(Page)) -> Result<(), StoreError> {
         pages(|start| self.scan_page(start), take).await
@@ -70,7 +70,7 @@ impl Shared {
     pub async fn load(&self) -> Result<(), StoreError> {
         let last = self.read_entries(0, false, 1).await?.pop();
         let first = self.read_entries(0, true, 1).await?.pop();
-        let mut state = State::new(self.me(), 0);
+        let mut state = DynamoState::new(self.me(), 0);
         let start = last.as_ref().map_or(0, |read| read.number);
         match last.map(|ReadEntry { entry, .. }| entry) {
             Some(Ok(entry)) => drop(state.apply(start, &entry)),
@@ -82,7 +82,7 @@ impl Shared {
         let oldest_entry = first.as_ref().map_or(start, |read| read.number);
         let mut unsure = Vec::new();
         // What this session had to log was written into the store of before, and is dropped with it.
-        let thaws = self.trouble().frozen.is_some();
+        let thaws = self.recent_failures().frozen.is_some();
         let me = self.me();
         self.scan(|page| {
             node_head = node_head.max(page.node_head);
@@ -130,7 +130,7 @@ impl Shared {
 
     /// Reads the entries after `oldest`, for changes of items that were found, and the entries that were logged
     /// while the table was read. Returns whether all of them can be read.
-    async fn read_back(&self, state: &mut State, oldest: u64) -> Result<bool, StoreError> {
+    async fn read_back(&self, state: &mut DynamoState, oldest: u64) -> Result<bool, StoreError> {
         let start = state.head;
         let mut whole = true;
         let from = (oldest + 1).max(start.saturating_sub(MAX_BACK));
@@ -148,7 +148,7 @@ impl Shared {
         Ok(whole)
     }
 
-    fn install(&self, mut fresh: State) {
+    fn install(&self, mut fresh: DynamoState) {
         let mut state = self.state();
         fresh.high = fresh.high.max(state.high);
         let repairs = std::mem::replace(&mut fresh.outbox, std::mem::take(&mut state.outbox));

@@ -11,14 +11,14 @@ use aws_sdk_dynamodb::{
 };
 
 use super::{
-    client::{Failure, Kind},
-    layout::{self, Entry, Item, LOG, n, s},
+    client::{Failure, FailureKind},
+    layout::{self, Item, LOG, LogEntry, n, s},
     position::end_of,
-    shared::Shared,
+    shared::DynamoShared,
 };
 use crate::{
     lease::{CodecError, StoreError},
-    store::News,
+    store::FeedBatch,
 };
 
 /// How many entries are read at a time. A page is at most 1 MB anyway.
@@ -34,7 +34,7 @@ const MARGIN_MS: u64 = 600_000;
 pub(super) struct ReadEntry {
     pub number: u64,
     pub at_ms: u64,
-    pub entry: Result<Entry, CodecError>,
+    pub entry: Result<LogEntry, CodecError>,
 }
 
 /// The outcome of an attempt to append.
@@ -52,7 +52,7 @@ fn read_entry(item: &Item) -> Option<ReadEntry> {
     Some(ReadEntry { number, at_ms: layout::number(item, "at_ms").unwrap_or(0), entry })
 }
 
-impl Shared {
+impl DynamoShared {
     /// Reads a page of entries, forwards from a number, or backwards from the end.
     pub async fn read_entries(
         &self,
@@ -124,7 +124,7 @@ impl Shared {
             return false;
         }
         state.outbox.last_entry_ms = self.clock.wall_ms();
-        let news = match &read.entry {
+        let batches = match &read.entry {
             Ok(entry) => state.apply(read.number, entry),
             Err(why) => {
                 tracing::error!(entry = read.number, %why, "skipping an unreadable log entry");
@@ -132,12 +132,12 @@ impl Shared {
             }
         };
         // Under the lock, so that the feed has the log's order.
-        self.publish(news);
+        self.publish(batches);
         true
     }
 
     /// Appends an entry after the last known one.
-    pub async fn append(&self, number: u64, entry: Entry) -> Appended {
+    pub async fn append(&self, number: u64, entry: LogEntry) -> Appended {
         let now_ms = self.clock.wall_ms();
         let keep = u64::try_from(self.options.history.as_millis()).unwrap_or(u64::MAX);
         let expires = now_ms.saturating_add(keep).saturating_add(MARGIN_MS) / 1000;
@@ -162,7 +162,7 @@ impl Shared {
                 self.take(ReadEntry { number, at_ms: now_ms, entry: Ok(entry) });
                 Appended::Yes
             }
-            Err(Failure { kind: Kind::Condition, service, .. }) => {
+            Err(Failure { kind: FailureKind::Condition, service, .. }) => {
                 let winner = service.as_ref().and_then(|error| match error {
                     PutItemError::ConditionalCheckFailedException(failed) => failed.item(),
                     _ => None,
@@ -228,7 +228,7 @@ impl Shared {
     }
 }
 
-/// The news for listeners if it is not known what they missed.
-pub(super) fn lost_until(head: u64) -> Vec<News> {
-    vec![News::Gap { resume: end_of(head) }]
+/// The batches for listeners if it is not known what they missed.
+pub(super) fn lost_until(head: u64) -> Vec<FeedBatch> {
+    vec![FeedBatch::Gap { resume: end_of(head) }]
 }

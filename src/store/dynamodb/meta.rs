@@ -5,11 +5,11 @@ use aws_sdk_dynamodb::{
 };
 
 use super::{
-    client::{Client, Failure, Kind},
-    error::OpenError,
+    client::{Client, Failure, FailureKind},
+    error::DynamoOpenError,
     layout::{Item, META, b, n, s},
     own::{CHANGES, Own, RESTORING_SINCE, parse},
-    shared::Shared,
+    shared::DynamoShared,
     table::{self, Identity},
 };
 use crate::{
@@ -22,8 +22,8 @@ pub(super) async fn open(
     client: &Client,
     fresh: &Fresh,
     identity: &Identity,
-) -> Result<Own, OpenError> {
-    let bad = |why: String| OpenError::Unavailable { table: client.table.clone(), why };
+) -> Result<Own, DynamoOpenError> {
+    let bad = |why: String| DynamoOpenError::Unavailable { table: client.table.clone(), why };
     let request = client
         .db
         .put_item()
@@ -41,7 +41,7 @@ pub(super) async fn open(
         return parse(&item).map_err(|why| damaged(client, why));
     }
     match client.send("PutItem meta", request.send()).await {
-        Ok(_) | Err(Failure { kind: Kind::Condition | Kind::Unknown, .. }) => {}
+        Ok(_) | Err(Failure { kind: FailureKind::Condition | FailureKind::Unknown, .. }) => {}
         Err(failure) => return Err(bad(failure.why)),
     }
     let none = || bad("its item `meta` disappeared again".to_owned());
@@ -49,8 +49,8 @@ pub(super) async fn open(
     parse(&item).map_err(|why| damaged(client, why))
 }
 
-fn damaged(client: &Client, why: String) -> OpenError {
-    OpenError::Damaged { table: client.table.clone(), why }
+fn damaged(client: &Client, why: String) -> DynamoOpenError {
+    DynamoOpenError::Damaged { table: client.table.clone(), why }
 }
 
 async fn get(client: &Client) -> Result<Option<Item>, String> {
@@ -60,7 +60,7 @@ async fn get(client: &Client) -> Result<Option<Item>, String> {
     Ok(reply.item)
 }
 
-impl Shared {
+impl DynamoShared {
     /// Reads the record; `None` if it is missing.
     pub async fn read_meta(&self) -> Result<Option<Own>, StoreError> {
         let reply = self
@@ -172,7 +172,7 @@ impl Shared {
                 self.charge_write(reply.consumed_capacity());
                 Ok(true)
             }
-            Err(failure) if failure.kind == Kind::Condition => Ok(false),
+            Err(failure) if failure.kind == FailureKind::Condition => Ok(false),
             Err(failure) => Err(StoreError::Unavailable(failure.why)),
         }
     }

@@ -67,29 +67,29 @@ use std::{
     time::Duration,
 };
 
-pub use self::error::OpenError;
+pub use self::error::DynamoOpenError;
 #[cfg(feature = "testing")]
 pub use self::layout::fuzzing;
 pub use self::options::Options;
 use self::{
     layout::{LEASE, lease_pk},
-    shared::Shared,
+    shared::DynamoShared,
     thread::Thread,
 };
 use super::{
-    Feed, Found, FoundNode, Fresh, Gate, Health, History, LeaseStore, Meta, NodeOutcome, Outcome,
-    Position, Raise, Range, SecretBytes, SharedStore, StoreError, StoreFuture, Tie, Witness, Write,
+    Feed, Found, FoundNode, Fresh, Gate, Health, History, LeaseStore, Meta, NodeOutcome, Position,
+    Raise, Range, SecretBytes, SharedStore, StoreError, StoreFuture, Tie, Witness, Write,
+    WriteOutcome,
 };
 use crate::{
     clock::Clock,
-    lease::{Epoch, Key, NodeRecord, Nonce, Policies, Revision, State},
+    lease::{Epoch, Key, KeyState, NodeRecord, Nonce, Policies, Revision},
     telemetry::Metrics,
 };
 
 /// The longest time that closing may take.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Statistics of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Keys that have a record, as far as the store knows.
@@ -104,7 +104,7 @@ pub struct Stats {
 /// other nodes must log what it did not log.
 #[derive(Debug)]
 pub struct DynamoStore {
-    shared: Arc<Shared>,
+    shared: Arc<DynamoShared>,
     thread: Thread,
     max_keys: u64,
     closed: AtomicBool,
@@ -116,18 +116,18 @@ impl DynamoStore {
     /// A store that went backwards since `witness`, or whose table is a copy, opens frozen.
     ///
     /// # Errors
-    /// See [`OpenError`], whose text says what to do.
+    /// See [`DynamoOpenError`], whose text says what to do.
     pub async fn open(
         options: Options,
         fresh: Fresh,
         witness: Option<Witness>,
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
-    ) -> Result<Arc<Self>, OpenError> {
+    ) -> Result<Arc<Self>, DynamoOpenError> {
         let thread = Thread::start()?;
         let max_keys = options.max_keys;
         let opening = thread.spawn(open::open(options, fresh, witness, clock, metrics));
-        let ended = |e: tokio::task::JoinError| OpenError::Thread(std::io::Error::other(e));
+        let ended = |e: tokio::task::JoinError| DynamoOpenError::Thread(std::io::Error::other(e));
         let shared = opening.await.map_err(ended)??;
         Ok(Arc::new(Self { shared, thread, max_keys, closed: AtomicBool::new(false) }))
     }
@@ -162,7 +162,7 @@ impl DynamoStore {
     /// Runs `work` on the store's thread. If the thread has ended, the result is that of `lost`.
     fn run<T, F>(
         &self,
-        work: impl FnOnce(Arc<Shared>) -> F,
+        work: impl FnOnce(Arc<DynamoShared>) -> F,
         lost: impl FnOnce(StoreError) -> T + Send + 'static,
     ) -> StoreFuture<T>
     where
@@ -195,7 +195,7 @@ impl DynamoStore {
 
 /// A new key counts as long as this exists. After that, its item counts.
 struct Admission {
-    shared: Arc<Shared>,
+    shared: Arc<DynamoShared>,
     key: Key,
 }
 
@@ -220,25 +220,25 @@ impl LeaseStore for DynamoStore {
     }
 
     /// The write is being sent when this returns, whether or not the future is polled.
-    fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {
+    fn compare_and_set(&self, write: Write) -> StoreFuture<WriteOutcome> {
         if let Some(why) = self.refuse() {
-            return Box::pin(std::future::ready(Outcome::Refused(why)));
+            return Box::pin(std::future::ready(WriteOutcome::Refused(why)));
         }
         let full = || self.shared.state().count_like(&write.key) >= self.max_keys;
         if write.expected == Revision::ABSENT && self.stats().keys >= self.max_keys && full() {
             let why = StoreError::too_many(&write.key, self.max_keys);
-            return Box::pin(std::future::ready(Outcome::Refused(why)));
+            return Box::pin(std::future::ready(WriteOutcome::Refused(why)));
         }
         let admission = match self.admit(&write) {
             Ok(admission) => admission,
-            Err(why) => return Box::pin(std::future::ready(Outcome::Refused(why))),
+            Err(why) => return Box::pin(std::future::ready(WriteOutcome::Refused(why))),
         };
-        let work = |shared: Arc<Shared>| async move {
+        let work = |shared: Arc<DynamoShared>| async move {
             let outcome = shared.compare_and_set(write).await;
             drop(admission);
             outcome
         };
-        self.run(work, Outcome::Unknown)
+        self.run(work, WriteOutcome::Unknown)
     }
 
     fn bound_keys(&self, policies: &Arc<Policies>) {
@@ -284,13 +284,13 @@ impl LeaseStore for DynamoStore {
             Some(why) => Health::Degraded(why.to_string()),
             None => {
                 let now = self.shared.clock.now();
-                self.shared.trouble().health(now)
+                self.shared.recent_failures().health(now)
             }
         }
     }
 
     fn gate(&self, key: &Key, found: &Found) -> Option<Gate> {
-        let record = found.record.as_ref().ok().filter(|record| record.state == State::Held)?;
+        let record = found.record.as_ref().ok().filter(|record| record.state == KeyState::Held)?;
         let tenure = record.tenure.as_ref()?;
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         Some(Gate::DynamoDb {
@@ -299,7 +299,7 @@ impl LeaseStore for DynamoStore {
             expression: "#state = :held AND #token = :token AND #owner = :owner".to_owned(),
             names: vec![pair("#state", "state"), pair("#token", "token"), pair("#owner", "owner")],
             values: vec![
-                (":held".to_owned(), "S", State::Held.as_str().to_owned()),
+                (":held".to_owned(), "S", KeyState::Held.as_str().to_owned()),
                 (":token".to_owned(), "N", record.token(found.revision).to_string()),
                 (":owner".to_owned(), "S", tenure.owner.as_str().to_owned()),
             ],
@@ -320,8 +320,9 @@ impl SharedStore for DynamoStore {
         if let Some(why) = self.refuse() {
             return Box::pin(std::future::ready(NodeOutcome::Refused(why)));
         }
-        let write =
-            move |shared: Arc<Shared>| async move { shared.write_node(expected, record).await };
+        let write = move |shared: Arc<DynamoShared>| async move {
+            shared.write_node(expected, record).await
+        };
         self.run(write, NodeOutcome::Unknown)
     }
 
@@ -334,7 +335,7 @@ impl SharedStore for DynamoStore {
     }
 
     fn scan_nodes(&self) -> StoreFuture<Result<Vec<FoundNode>, StoreError>> {
-        let scan = |shared: Arc<Shared>| async move {
+        let scan = |shared: Arc<DynamoShared>| async move {
             let nodes = shared.all_nodes().await?;
             shared.recover(&nodes);
             Ok(nodes.into_iter().map(|node| node.found).collect())
@@ -347,7 +348,7 @@ impl SharedStore for DynamoStore {
     }
 
     fn own_revision(&self) -> StoreFuture<Result<Revision, StoreError>> {
-        let read = |shared: Arc<Shared>| async move {
+        let read = |shared: Arc<DynamoShared>| async move {
             let own = shared.read_meta().await?;
             Ok(own.map_or(Revision::ABSENT, |own| own.revision))
         };
@@ -367,7 +368,7 @@ impl SharedStore for DynamoStore {
     }
 
     fn is_restoring(&self) -> StoreFuture<Result<bool, StoreError>> {
-        let read = |shared: Arc<Shared>| async move {
+        let read = |shared: Arc<DynamoShared>| async move {
             Ok(shared.read_meta().await?.is_some_and(|own| own.restoring))
         };
         self.run(read, Err)

@@ -3,10 +3,10 @@
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
 
 use super::{
-    client::Kind,
+    client::FailureKind,
     layout::{self, Item, NODES, b, n, s},
     read::{Start, pages},
-    shared::Shared,
+    shared::DynamoShared,
 };
 use crate::{
     lease::{CodecError, NodeRecord, NodeState, Nonce, Revision, StoreError},
@@ -31,7 +31,7 @@ fn parse(item: &Item) -> Option<NodeItem> {
     Some(NodeItem { found, session: layout::nonce(item, "session") })
 }
 
-impl Shared {
+impl DynamoShared {
     pub async fn read_node(&self, incarnation: Nonce) -> Result<Option<FoundNode>, StoreError> {
         let reply = self
             .send_read("GetItem node", || {
@@ -126,8 +126,8 @@ impl Shared {
                 NodeOutcome::Committed(revision)
             }
             Err(failure) => match failure.kind {
-                Kind::Condition => NodeOutcome::Conflict,
-                Kind::Unknown => NodeOutcome::Unknown(StoreError::Unavailable(failure.why)),
+                FailureKind::Condition => NodeOutcome::Conflict,
+                FailureKind::Unknown => NodeOutcome::Unknown(StoreError::Unavailable(failure.why)),
                 _ => NodeOutcome::Refused(StoreError::Unavailable(failure.why)),
             },
         }
@@ -152,7 +152,7 @@ impl Shared {
                 self.charge_write(reply.consumed_capacity());
                 Ok(())
             }
-            Err(failure) if failure.kind == Kind::Condition => {
+            Err(failure) if failure.kind == FailureKind::Condition => {
                 Err(StoreError::Unavailable("the node's record has changed meanwhile".to_owned()))
             }
             Err(failure) => Err(StoreError::Unavailable(failure.why)),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::{
-    client::Client, error::OpenError, guard, meta, options::Options, own, removals, shared::Shared,
-    streams, table, tail,
+    client::Client, error::DynamoOpenError, guard, meta, options::Options, own, removals,
+    shared::DynamoShared, streams, table, tail,
 };
 use crate::{
     clock::Clock,
@@ -27,20 +27,21 @@ pub(super) async fn open(
     witness: Option<Witness>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
-) -> Result<Arc<Shared>, OpenError> {
+) -> Result<Arc<DynamoShared>, DynamoOpenError> {
     let client = Client::new(&options).await?;
     let identity = table::open(&client, options.create_table).await?;
     let own = meta::open(&client, &fresh, &identity).await?;
     if own.restoring && !options.restore {
-        return Err(OpenError::Restoring { table: client.table });
+        return Err(DynamoOpenError::Restoring { table: client.table });
     }
     let (commands, to_tail) = mpsc::channel(COMMANDS);
     let parts = (own.clone(), identity.clone());
-    let bad = |why: StoreError| OpenError::Unavailable {
+    let bad = |why: StoreError| DynamoOpenError::Unavailable {
         table: client.table.clone(),
         why: why.to_string(),
     };
-    let shared = Arc::new(Shared::new(client.clone(), options, clock, metrics, parts, commands));
+    let shared =
+        Arc::new(DynamoShared::new(client.clone(), options, clock, metrics, parts, commands));
     shared.load().await.map_err(bad)?;
     let head = shared.state().head;
     match own::suspicion(&own, &identity, witness.as_ref(), head) {
@@ -56,14 +57,14 @@ pub(super) async fn open(
     tokio::spawn(tail::run(Arc::clone(&shared), to_tail));
     tokio::spawn(streams::run(Arc::clone(&shared)));
     tokio::spawn(guard::identity(Arc::clone(&shared)));
-    tokio::spawn(guard::doubts(Arc::clone(&shared)));
+    tokio::spawn(guard::resolve_unknown(Arc::clone(&shared)));
     tokio::spawn(guard::old_entries(Arc::clone(&shared)));
     tokio::spawn(removals::look(Arc::clone(&shared)));
     Ok(shared)
 }
 
 /// Registers this session in the log, before it writes anything that must be logged.
-async fn register(shared: &Shared) -> Result<(), StoreError> {
+async fn register(shared: &DynamoShared) -> Result<(), StoreError> {
     let mut tries = 1;
     loop {
         match tail::flush(shared, false).await {

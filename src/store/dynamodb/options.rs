@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-/// How to open a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The table's name.
     pub table: String,
     /// The table's region. The default is the usual chain of AWS.
     pub region: Option<String>,

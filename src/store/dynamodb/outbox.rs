@@ -97,7 +97,7 @@ impl Outbox {
     }
 
     /// The outcome of the write is unknown.
-    pub fn doubt(&mut self, count: u64, key: &Key, expected: u64) {
+    pub fn outcome_unknown(&mut self, count: u64, key: &Key, expected: u64) {
         self.unsettled.push(Unsettled { key: key.clone(), count, expected, looks: 0 });
     }
 
@@ -117,7 +117,7 @@ impl Outbox {
     }
 
     /// Keys with a write of unknown outcome. They must be read.
-    pub fn doubtful(&self) -> Vec<Key> {
+    pub fn unresolved(&self) -> Vec<Key> {
         self.unsettled.iter().map(|one| one.key.clone()).collect()
     }
 
@@ -234,14 +234,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_in_doubt_is_given_up_after_looks_and_not_after_tries() {
+    fn a_write_of_unknown_outcome_is_given_up_after_looks_and_not_after_tries() {
         let key = Key::new("k").unwrap();
         let mut outbox = Outbox::new(1000);
         let count = outbox.begin().unwrap();
-        outbox.doubt(count, &key, 5);
+        outbox.outcome_unknown(count, &key, 5);
         // The table is unreachable for long.
         for _ in 0..10 * MAX_LOOKS {
-            assert_eq!(outbox.doubtful().len(), 1);
+            assert_eq!(outbox.unresolved().len(), 1);
         }
         assert_eq!(outbox.through(0), 0, "its changes do not count as logged");
         for _ in 0..MAX_LOOKS {
@@ -249,7 +249,7 @@ mod tests {
         }
         assert_eq!(outbox.through(0), 0);
         outbox.looked(&key);
-        assert!(outbox.doubtful().is_empty() && outbox.is_done());
+        assert!(outbox.unresolved().is_empty() && outbox.is_done());
         assert_eq!(outbox.through(0), 1);
     }
 

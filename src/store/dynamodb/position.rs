@@ -9,7 +9,6 @@ pub(super) fn end_of(entry: u64) -> Position {
     Position { revision: Revision(entry), index }
 }
 
-/// The position before this one.
 pub(super) fn before(position: Position) -> Position {
     match position.index {
         0 => end_of(position.revision.0.saturating_sub(1)),

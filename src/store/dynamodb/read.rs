@@ -7,7 +7,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::{
     layout::{Item, LEASE, LeaseItem, lease_pk, s},
-    shared::Shared,
+    shared::DynamoShared,
 };
 use crate::{
     lease::{Key, StoreError},
@@ -28,7 +28,6 @@ fn primary(key: &Key) -> HashMap<String, AttributeValue> {
 /// Where the next page of a query or scan starts.
 pub(super) type Start = HashMap<String, AttributeValue>;
 
-/// Reads all pages in order.
 pub(super) async fn pages<T, F>(
     mut read: impl FnMut(Option<Start>) -> F,
     mut take: impl FnMut(T),
@@ -47,7 +46,7 @@ where
     }
 }
 
-impl Shared {
+impl DynamoShared {
     /// Reads one lease, strongly consistent.
     pub async fn read_lease(&self, key: &Key) -> Result<Option<Found>, StoreError> {
         let known = self.known(key);

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use super::{nodes::NodeItem, shared::Shared};
+use super::{nodes::NodeItem, shared::DynamoShared};
 use crate::lease::Nonce;
 
 /// Nodes that notice the same death wait up to this long at random, so that only one does the work.
@@ -35,7 +35,7 @@ fn dead(me: Nonce, named: &[(Nonce, u64)], nodes: &[NodeItem]) -> Vec<Nonce> {
     dead
 }
 
-impl Shared {
+impl DynamoShared {
     /// Starts to log what dead nodes did not log, if there are any.
     pub fn recover(self: &Arc<Self>, nodes: &[NodeItem]) {
         let dead = {
@@ -45,7 +45,7 @@ impl Shared {
             dead.retain(|name| state.outbox.recovering.insert(*name));
             dead
         };
-        if !dead.is_empty() && self.trouble().frozen.is_none() {
+        if !dead.is_empty() && self.recent_failures().frozen.is_none() {
             tokio::spawn(recover(Arc::clone(self), dead));
         } else {
             self.forget_recovering(&dead);
@@ -58,7 +58,7 @@ impl Shared {
     }
 }
 
-async fn recover(shared: Arc<Shared>, sessions: Vec<Nonce>) {
+async fn recover(shared: Arc<DynamoShared>, sessions: Vec<Nonce>) {
     tokio::time::sleep(shared.jitter(MAX_DELAY)).await;
     let mut left: HashSet<Nonce> = sessions.iter().copied().collect();
     // A node that is alive looks dead between its death and its record as another incarnation.
@@ -84,7 +84,7 @@ async fn recover(shared: Arc<Shared>, sessions: Vec<Nonce>) {
 
 /// Queues the changes that the log lacks of the items that these sessions wrote.
 async fn look_through(
-    shared: &Shared,
+    shared: &DynamoShared,
     sessions: &HashSet<Nonce>,
 ) -> Result<usize, crate::lease::StoreError> {
     let mut repaired = 0;

@@ -6,9 +6,9 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 
-use super::shared::Shared;
+use super::shared::DynamoShared;
 use crate::{
-    lease::{Key, Moment, State},
+    lease::{Key, KeyState, Moment},
     store::retention,
 };
 
@@ -25,7 +25,7 @@ const BATCH: usize = 100;
 type Due = VecDeque<(Moment, Key)>;
 
 /// Runs as long as the store is open.
-pub(super) async fn look(shared: Arc<Shared>) {
+pub(super) async fn look(shared: Arc<DynamoShared>) {
     let (mut first, mut second) = (Due::new(), Due::new());
     loop {
         sleep(TICK).await;
@@ -41,7 +41,7 @@ pub(super) async fn look(shared: Arc<Shared>) {
 
 /// Reads the items that are due. The read itself takes in which are gone. Returns the keys whose items still
 /// exist and may be removed yet.
-async fn look_at(shared: &Shared, due: &mut Due, now: Moment) -> Vec<Key> {
+async fn look_at(shared: &DynamoShared, due: &mut Due, now: Moment) -> Vec<Key> {
     let mut left = Vec::new();
     while due.front().is_some_and(|(at, _)| *at <= now) {
         let count = due.iter().take(BATCH).take_while(|(at, _)| *at <= now).count();
@@ -50,7 +50,7 @@ async fn look_at(shared: &Shared, due: &mut Due, now: Moment) -> Vec<Key> {
         match shared.read_leases(&keys).await {
             Ok(found) => {
                 let free = |found: &crate::store::Found| {
-                    found.record.as_ref().is_ok_and(|record| record.state == State::Free)
+                    found.record.as_ref().is_ok_and(|record| record.state == KeyState::Free)
                 };
                 let pairs = keys.into_iter().zip(found);
                 let pairs = pairs.filter(|(_, found)| found.as_ref().is_some_and(free));

@@ -3,12 +3,12 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use super::position::end_of;
-use crate::store::{Committed, History, News, Position};
+use crate::store::{Committed, FeedBatch, History, Position};
 
 /// How many changes are kept. They take some megabytes.
 const MAX_CHANGES: usize = 16_384;
 
-/// The news of one entry.
+/// The batches of one entry.
 #[derive(Debug)]
 enum Part {
     Changes(Arc<[Committed]>),
@@ -36,15 +36,15 @@ impl Ring {
         *self = Self { after: end_of(head), ..Self::default() };
     }
 
-    /// Adds the news of an entry.
-    pub fn push(&mut self, number: u64, news: &[News]) {
-        for one in news {
+    /// Adds the batches of an entry.
+    pub fn push(&mut self, number: u64, batches: &[FeedBatch]) {
+        for one in batches {
             let part = match one {
-                News::Changes(changes) => {
+                FeedBatch::Changes(changes) => {
                     self.changes += changes.len();
                     Part::Changes(Arc::clone(changes))
                 }
-                News::Gap { resume } => Part::Gap(*resume),
+                FeedBatch::Gap { resume } => Part::Gap(*resume),
             };
             self.parts.push_back((number, part));
         }

@@ -15,23 +15,23 @@ use aws_sdk_dynamodb::{
 use tokio::sync::{Notify, broadcast, mpsc};
 
 use super::{
-    client::{Client, Failure, Kind},
+    client::{Client, Failure, FailureKind},
     command::Command,
-    health::{Frozen, Trouble},
+    health::{Frozen, RecentFailures},
     layout::LeaseItem,
     options::Options,
     own::Own,
-    state::State,
+    state::DynamoState,
     table::Identity,
 };
 use crate::{
     clock::{Clock, Entropy, SystemEntropy},
     lease::{Epoch, Key, Nonce, Revision, StoreError},
-    store::{Found, Meta, News, SecretBytes, Witness},
+    store::{FeedBatch, Found, Meta, SecretBytes, Witness},
     telemetry::Metrics,
 };
 
-/// How many batches of news a slow listener may fall behind before it must read the history.
+/// How many batches of batches a slow listener may fall behind before it must read the history.
 const FEED_BATCHES: usize = 256;
 /// How many times a read is sent at most.
 const READS: u32 = 3;
@@ -41,13 +41,12 @@ const MAX_KEEPALIVE_MS: u64 = 3_600_000;
 /// The first pause before a read is sent again. It doubles each time.
 const READ_PAUSE: Duration = Duration::from_millis(50);
 
-/// One opening of the store.
-pub(super) struct Shared {
+pub(super) struct DynamoShared {
     pub client: Client,
     pub options: Options,
     pub clock: Arc<dyn Clock>,
     pub metrics: Arc<Metrics>,
-    pub feed: broadcast::Sender<News>,
+    pub feed: broadcast::Sender<FeedBatch>,
     /// Requests to the task that reads and appends the log.
     pub commands: mpsc::Sender<Command>,
     /// Something waits to be logged.
@@ -60,11 +59,11 @@ pub(super) struct Shared {
     pub identity: RwLock<Identity>,
     /// Whether the table's stream reports changes.
     pub stream_ok: AtomicBool,
-    state: Mutex<State>,
-    trouble: Mutex<Trouble>,
+    state: Mutex<DynamoState>,
+    recent_failures: Mutex<RecentFailures>,
 }
 
-impl Shared {
+impl DynamoShared {
     pub fn new(
         client: Client,
         options: Options,
@@ -89,18 +88,18 @@ impl Shared {
             secret: own.secret,
             identity: RwLock::new(identity),
             stream_ok: AtomicBool::new(false),
-            state: Mutex::new(State::new(entropy.nonce(), keepalive_ms)),
-            trouble: Mutex::new(Trouble::new(entropy.chance())),
+            state: Mutex::new(DynamoState::new(entropy.nonce(), keepalive_ms)),
+            recent_failures: Mutex::new(RecentFailures::new(entropy.chance())),
         }
     }
 
     // Both are changed in steps that do not panic, so a poisoned lock is harmless.
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, DynamoState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn trouble(&self) -> MutexGuard<'_, Trouble> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn recent_failures(&self) -> MutexGuard<'_, RecentFailures> {
+        self.recent_failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn meta(&self) -> Arc<Meta> {
@@ -120,12 +119,12 @@ impl Shared {
     }
 
     pub fn jitter(&self, span: Duration) -> Duration {
-        self.trouble().jitter(span)
+        self.recent_failures().jitter(span)
     }
 
     /// What to remember of the store. For a frozen store, it is what was known before.
     pub fn witness(&self) -> Witness {
-        if let Some(frozen) = &self.trouble().frozen {
+        if let Some(frozen) = &self.recent_failures().frozen {
             return frozen.remember;
         }
         let (meta, head) = (self.meta(), self.state().head);
@@ -140,13 +139,13 @@ impl Shared {
 
     /// Like [`Self::freeze`], with what an earlier run saw of the store.
     pub fn freeze_as(&self, why: String, epoch: Epoch, remember: Witness) {
-        let mut trouble = self.trouble();
-        if trouble.frozen.is_none() {
+        let mut recent_failures = self.recent_failures();
+        if recent_failures.frozen.is_none() {
             tracing::error!(
                 why,
                 "the store is frozen: nothing is granted until its epoch is raised"
             );
-            trouble.frozen = Some(Frozen { why, epoch, remember });
+            recent_failures.frozen = Some(Frozen { why, epoch, remember });
             self.metrics.frozen(true);
         }
     }
@@ -175,25 +174,27 @@ impl Shared {
     {
         let reply = self.client.send(what, request).await;
         match &reply {
-            Ok(_) => self.trouble().answered(write),
+            Ok(_) => self.recent_failures().answered(write),
             Err(failure) => self.note_failure(failure.kind, &failure.why),
         }
         reply
     }
 
-    fn note_failure(&self, kind: Kind, why: &str) {
+    fn note_failure(&self, kind: FailureKind, why: &str) {
         match kind {
-            Kind::Condition | Kind::TooLarge => self.trouble().answered(true),
-            Kind::Throttled => {
+            FailureKind::Condition | FailureKind::TooLarge => self.recent_failures().answered(true),
+            FailureKind::Throttled => {
                 self.metrics.throttled.increment(1);
                 let now = self.clock.now();
-                self.trouble().throttled(why, now);
+                self.recent_failures().throttled(why, now);
             }
-            Kind::Gone => {
-                self.trouble().failed(why, true);
+            FailureKind::Gone => {
+                self.recent_failures().failed(why, true);
                 self.suspect.notify_one();
             }
-            Kind::Refused | Kind::Unknown => self.trouble().failed(why, false),
+            FailureKind::Refused | FailureKind::Unknown => {
+                self.recent_failures().failed(why, false)
+            }
         }
     }
 
@@ -211,7 +212,7 @@ impl Shared {
         loop {
             match self.send_noted(what, request(), false).await {
                 Ok(reply) => return Ok(reply),
-                Err(failure) if tries < READS && failure.kind != Kind::Gone => {
+                Err(failure) if tries < READS && failure.kind != FailureKind::Gone => {
                     tokio::time::sleep(READ_PAUSE * tries + self.jitter(READ_PAUSE)).await;
                     tries += 1;
                 }
@@ -246,10 +247,9 @@ impl Shared {
         Some(Found { revision: item.revision, record: item.record })
     }
 
-    /// Publishes news to listeners.
-    pub fn publish(&self, news: Vec<News>) {
-        for one in news {
-            if matches!(one, News::Gap { .. }) {
+    pub fn publish(&self, batches: Vec<FeedBatch>) {
+        for one in batches {
+            if matches!(one, FeedBatch::Gap { .. }) {
                 self.metrics.feed_gaps.increment(1);
             }
             // An error only means that there are no listeners.
@@ -275,8 +275,8 @@ fn milli(consumed: Option<&ConsumedCapacity>) -> u64 {
     milli
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for DynamoShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("table", &self.client.table).finish_non_exhaustive()
+        f.debug_struct("DynamoShared").field("table", &self.client.table).finish_non_exhaustive()
     }
 }

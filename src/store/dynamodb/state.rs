@@ -10,14 +10,14 @@ use std::{
 };
 
 use super::{
-    layout::{Entry, LeaseItem, Line, Noted, Trail},
+    layout::{LeaseItem, Line, LogEntry, Noted, Trail},
     outbox::Outbox,
     position::{before, end_of},
     ring::Ring,
 };
 use crate::{
     lease::{ChangeKind, Key, Nonce, Policies, Revision},
-    store::{Committed, News, Position, StoreError, Tie, quotas::Quotas},
+    store::{Committed, FeedBatch, Position, StoreError, Tie, quotas::Quotas},
 };
 
 /// What the session knows of a key.
@@ -34,7 +34,7 @@ pub(super) struct KeyState {
 
 /// Everything that a session knows.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct DynamoState {
     /// The name of this session, which is one opening of the store.
     pub me: Nonce,
     pub keys: BTreeMap<Key, KeyState>,
@@ -58,7 +58,7 @@ pub(super) struct State {
     quotas: Quotas,
 }
 
-impl State {
+impl DynamoState {
     pub fn new(me: Nonce, keepalive_ms: u64) -> Self {
         Self {
             me,
@@ -140,7 +140,7 @@ impl State {
     }
 
     /// Takes in which changes of known items an entry before the last one holds.
-    pub fn note_logged(&mut self, entry: &Entry) {
+    pub fn note_logged(&mut self, entry: &LogEntry) {
         for line in &entry.lines {
             if let Line::Change(key, noted) = line
                 && let Some(state) = self.keys.get_mut(key)
@@ -203,15 +203,15 @@ impl State {
     }
 
     /// Takes in the entry after the last one. Returns what is new in it.
-    pub fn apply(&mut self, number: u64, entry: &Entry) -> Vec<News> {
-        let mut news = Vec::new();
+    pub fn apply(&mut self, number: u64, entry: &LogEntry) -> Vec<FeedBatch> {
+        let mut batches = Vec::new();
         let mut fresh: Vec<Committed> = Vec::new();
         for (index, line) in entry.lines.iter().enumerate() {
             let position = Position { revision: Revision(number), index: index as u32 };
             match line {
                 Line::Hole => {
-                    push_changes(&mut news, &mut fresh);
-                    news.push(News::Gap { resume: position });
+                    push_changes(&mut batches, &mut fresh);
+                    batches.push(FeedBatch::Gap { resume: position });
                 }
                 Line::Change(key, noted) => {
                     let state = known(&mut self.keys, &mut self.quotas, key);
@@ -228,8 +228,8 @@ impl State {
                             logged,
                             "the log lacks changes of this key; listeners get a gap"
                         );
-                        push_changes(&mut news, &mut fresh);
-                        news.push(News::Gap { resume: before(position) });
+                        push_changes(&mut batches, &mut fresh);
+                        batches.push(FeedBatch::Gap { resume: before(position) });
                     }
                     state.logged = noted.order();
                     state.revision = state.revision.max(noted.revision.0);
@@ -247,40 +247,40 @@ impl State {
                 }
             }
         }
-        push_changes(&mut news, &mut fresh);
+        push_changes(&mut batches, &mut fresh);
         self.high = self.high.max(entry.high);
         self.sessions.clone_from(&entry.sessions);
         let sessions = &self.sessions;
         self.outbox.over.retain(|name| sessions.iter().any(|(named, _)| named == name));
         self.head_by = entry.by;
-        self.took(number, &news);
-        news
+        self.took(number, &batches);
+        batches
     }
 
     /// Skips an entry that cannot be read. Its changes are lost to listeners.
-    pub fn skip(&mut self, number: u64) -> Vec<News> {
-        let news = vec![News::Gap { resume: end_of(number) }];
-        self.took(number, &news);
-        news
+    pub fn skip(&mut self, number: u64) -> Vec<FeedBatch> {
+        let batches = vec![FeedBatch::Gap { resume: end_of(number) }];
+        self.took(number, &batches);
+        batches
     }
 
-    fn took(&mut self, number: u64, news: &[News]) {
+    fn took(&mut self, number: u64, batches: &[FeedBatch]) {
         self.head = number;
-        for one in news {
+        for one in batches {
             match one {
-                News::Changes(changes) => {
+                FeedBatch::Changes(changes) => {
                     if let Some(last) = changes.last() {
                         self.latest = self.latest.max(last.position);
                     }
                 }
-                News::Gap { resume } => self.latest = self.latest.max(*resume),
+                FeedBatch::Gap { resume } => self.latest = self.latest.max(*resume),
             }
         }
-        self.ring.push(number, news);
+        self.ring.push(number, batches);
     }
 
     /// The next entry to append, if one is needed.
-    pub fn compose(&mut self, now_ms: u64) -> Option<Entry> {
+    pub fn compose(&mut self, now_ms: u64) -> Option<LogEntry> {
         let keys = &self.keys;
         self.outbox.forget_logged(|key| keys.get(key).map_or((0, 0), |state| state.logged));
         let logged = |key: &Key| keys.get(key).map_or((0, 0), |state| state.logged);
@@ -300,7 +300,7 @@ impl State {
         if self.outbox.registered && !over.contains(&self.me) {
             sessions.push((self.me, through));
         }
-        Some(Entry { by: self.me, high: self.high, sessions, lines })
+        Some(LogEntry { by: self.me, high: self.high, sessions, lines })
     }
 }
 
@@ -336,9 +336,9 @@ fn missing(changes: &[Noted], logged: (u64, u64)) -> Vec<Noted> {
     changes.iter().filter(|noted| noted.order() > logged).cloned().collect()
 }
 
-fn push_changes(news: &mut Vec<News>, fresh: &mut Vec<Committed>) {
+fn push_changes(batches: &mut Vec<FeedBatch>, fresh: &mut Vec<Committed>) {
     if !fresh.is_empty() {
-        news.push(News::Changes(std::mem::take(fresh).into()));
+        batches.push(FeedBatch::Changes(std::mem::take(fresh).into()));
     }
 }
 

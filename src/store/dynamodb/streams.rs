@@ -16,7 +16,7 @@ use std::{
 use aws_sdk_dynamodbstreams::types::{OperationType, Record, Shard, ShardIteratorType};
 use tokio::time::sleep;
 
-use super::{command::Command, layout::LOG, shared::Shared};
+use super::{command::Command, layout::LOG, shared::DynamoShared};
 
 /// The shortest pause between two reads of a shard. AWS allows five reads per second.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -28,16 +28,16 @@ const NO_STREAM: Duration = Duration::from_secs(30);
 const MAX_SHARDS: usize = 16;
 
 /// Whether the stream reports changes.
-pub(super) fn healthy(shared: &Shared) -> bool {
+pub(super) fn healthy(shared: &DynamoShared) -> bool {
     shared.stream_ok.load(std::sync::atomic::Ordering::Relaxed)
 }
 
-fn set_healthy(shared: &Shared, ok: bool) {
+fn set_healthy(shared: &DynamoShared, ok: bool) {
     shared.stream_ok.store(ok, std::sync::atomic::Ordering::Relaxed);
 }
 
 /// Runs until the store is dropped.
-pub(super) async fn run(shared: Arc<Shared>) {
+pub(super) async fn run(shared: Arc<DynamoShared>) {
     loop {
         let Some(stream) = shared.identity().stream else {
             sleep(NO_STREAM).await;
@@ -53,7 +53,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
 }
 
 /// Reads the stream until a failure.
-async fn follow(shared: &Shared, stream: &str) -> Result<(), String> {
+async fn follow(shared: &DynamoShared, stream: &str) -> Result<(), String> {
     let mut open: HashMap<String, String> = HashMap::new();
     let mut seen: HashSet<String> = HashSet::new();
     let shards = describe(shared, stream).await?;
@@ -113,7 +113,7 @@ fn is_log_entry(record: &Record) -> bool {
     record.event_name() == Some(&OperationType::Insert) && pk.is_some_and(|pk| pk == LOG)
 }
 
-async fn describe(shared: &Shared, stream: &str) -> Result<Vec<Shard>, String> {
+async fn describe(shared: &DynamoShared, stream: &str) -> Result<Vec<Shard>, String> {
     let (mut shards, mut start) = (Vec::new(), None);
     loop {
         let request = shared.client.streams.describe_stream().stream_arn(stream);
@@ -129,7 +129,7 @@ async fn describe(shared: &Shared, stream: &str) -> Result<Vec<Shard>, String> {
 }
 
 async fn iterator(
-    shared: &Shared,
+    shared: &DynamoShared,
     stream: &str,
     shard: &str,
     from: ShardIteratorType,

@@ -11,8 +11,8 @@ use aws_sdk_dynamodb::{
 };
 
 use super::{
-    client::{Client, Failure, Kind},
-    error::OpenError,
+    client::{Client, Failure, FailureKind},
+    error::DynamoOpenError,
 };
 
 /// How long a new table may take to become active, in seconds.
@@ -33,7 +33,7 @@ pub(super) struct Identity {
 }
 
 /// Finds the table, or creates it. Returns its identity.
-pub(super) async fn open(client: &Client, create: bool) -> Result<Identity, OpenError> {
+pub(super) async fn open(client: &Client, create: bool) -> Result<Identity, DynamoOpenError> {
     let table = client.table.clone();
     let (mut made, mut unanswered) = (false, 0);
     for _ in 0..ACTIVE_WITHIN * 2 {
@@ -48,11 +48,11 @@ pub(super) async fn open(client: &Client, create: bool) -> Result<Identity, Open
                 }
             }
             // A node that starts while the endpoint is slow does not have to be started again.
-            Err(failure) if failure.kind == Kind::Unknown && unanswered + 1 < UNANSWERED => {
+            Err(failure) if failure.kind == FailureKind::Unknown && unanswered + 1 < UNANSWERED => {
                 unanswered += 1;
             }
-            Err(failure) if failure.kind != Kind::Gone => {
-                return Err(OpenError::Unavailable { table, why: failure.why });
+            Err(failure) if failure.kind != FailureKind::Gone => {
+                return Err(DynamoOpenError::Unavailable { table, why: failure.why });
             }
             Err(_) if made => {}
             Err(_) if create => {
@@ -60,12 +60,12 @@ pub(super) async fn open(client: &Client, create: bool) -> Result<Identity, Open
                 made = true;
                 continue;
             }
-            Err(_) => return Err(OpenError::NoTable { table }),
+            Err(_) => return Err(DynamoOpenError::NoTable { table }),
         }
         tokio::time::sleep(ACTIVE_POLL).await;
     }
     let why = format!("it is not active after {ACTIVE_WITHIN} s");
-    Err(OpenError::Unavailable { table, why })
+    Err(DynamoOpenError::Unavailable { table, why })
 }
 
 /// Requests the table's description.
@@ -74,14 +74,13 @@ pub(super) async fn describe(client: &Client) -> Result<TableDescription, Failur
     let reply = client.send("DescribeTable", request).await;
     let reply = reply.map_err(|f| Failure { kind: f.kind, why: f.why, service: None })?;
     let none = || Failure {
-        kind: Kind::Unknown,
+        kind: FailureKind::Unknown,
         why: "DescribeTable: an empty answer".to_owned(),
         service: None,
     };
     reply.table.ok_or_else(none)
 }
 
-/// The table's identity.
 pub(super) fn identity(found: &TableDescription) -> Identity {
     let made = found.creation_date_time().map_or(0, |at| at.to_millis().unwrap_or(0));
     let id = found.table_id().map_or_else(|| format!("created:{made}"), str::to_owned);
@@ -90,7 +89,7 @@ pub(super) fn identity(found: &TableDescription) -> Identity {
     Identity { id, stream }
 }
 
-fn check(table: &str, found: &TableDescription) -> Result<(), OpenError> {
+fn check(table: &str, found: &TableDescription) -> Result<(), DynamoOpenError> {
     let type_of = |name: &str| {
         let mut all = found.attribute_definitions().iter();
         all.find(|a| a.attribute_name() == name).map(|a| a.attribute_type().as_str().to_owned())
@@ -102,20 +101,20 @@ fn check(table: &str, found: &TableDescription) -> Result<(), OpenError> {
         keys.push(format!("{} {name} ({kind})", part.key_type().as_str()));
     }
     if keys != ["HASH pk (S)", "RANGE sk (S)"] {
-        return Err(OpenError::KeySchema { table: table.to_owned(), found: keys.join(", ") });
+        return Err(DynamoOpenError::KeySchema { table: table.to_owned(), found: keys.join(", ") });
     }
     let replicas = found.replicas();
     let strong = found.multi_region_consistency() == Some(&MultiRegionConsistency::Strong);
     if !replicas.is_empty() && !strong {
         let regions: Vec<_> = replicas.iter().filter_map(|one| one.region_name()).collect();
         let regions = regions.join(", ");
-        return Err(OpenError::EventuallyConsistent { table: table.to_owned(), regions });
+        return Err(DynamoOpenError::EventuallyConsistent { table: table.to_owned(), regions });
     }
     Ok(())
 }
 
-async fn make(client: &Client) -> Result<(), OpenError> {
-    let bad = |why: String| OpenError::Unavailable { table: client.table.clone(), why };
+async fn make(client: &Client) -> Result<(), DynamoOpenError> {
+    let bad = |why: String| DynamoOpenError::Unavailable { table: client.table.clone(), why };
     let attribute = |name: &str| {
         let builder = AttributeDefinition::builder().attribute_name(name);
         builder.attribute_type(ScalarAttributeType::S).build().map_err(|e| bad(e.to_string()))
@@ -138,7 +137,7 @@ async fn make(client: &Client) -> Result<(), OpenError> {
         // Another node created it first.
         Err(Failure { service: Some(CreateTableError::ResourceInUseException(_)), .. }) => Ok(()),
         // The table may have been created. Its description shows whether it was.
-        Err(failure) if failure.kind == Kind::Unknown => Ok(()),
+        Err(failure) if failure.kind == FailureKind::Unknown => Ok(()),
         Err(failure) => Err(bad(failure.why)),
     }
 }
@@ -180,7 +179,7 @@ mod tests {
         assert!(check("t", &good().build()).is_ok());
         let replica = ReplicaDescription::builder().region_name("eu-west-1").build();
         let lazy = check("t", &good().replicas(replica.clone()).build());
-        assert!(matches!(lazy, Err(OpenError::EventuallyConsistent { .. })), "{lazy:?}");
+        assert!(matches!(lazy, Err(DynamoOpenError::EventuallyConsistent { .. })), "{lazy:?}");
         let strong = good().replicas(replica);
         let strong = strong.multi_region_consistency(MultiRegionConsistency::Strong).build();
         assert!(check("t", &strong).is_ok());
@@ -189,6 +188,6 @@ mod tests {
     #[test]
     fn other_keys_are_refused() {
         let other = check("t", &TableDescription::builder().build());
-        assert!(matches!(other, Err(OpenError::KeySchema { .. })), "{other:?}");
+        assert!(matches!(other, Err(DynamoOpenError::KeySchema { .. })), "{other:?}");
     }
 }

@@ -7,7 +7,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{command::Command, log::Appended, shared::Shared, streams};
+use super::{command::Command, log::Appended, shared::DynamoShared, streams};
 use crate::lease::StoreError;
 
 /// The longest interval between queries of an idle log.
@@ -22,7 +22,7 @@ const MAX_LOST: u32 = 64;
 const READ_AFTER_LOST: u32 = 2;
 
 /// Runs until the store is dropped.
-pub(super) async fn run(shared: Arc<Shared>, mut commands: mpsc::Receiver<Command>) {
+pub(super) async fn run(shared: Arc<DynamoShared>, mut commands: mpsc::Receiver<Command>) {
     let mut pace = shared.options.poll_interval;
     // Another session appended lately. Then a session should read before it appends, because a lost race costs a
     // write.
@@ -78,19 +78,19 @@ pub(super) async fn run(shared: Arc<Shared>, mut commands: mpsc::Receiver<Comman
     }
 }
 
-fn keepalive_due(shared: &Shared) -> bool {
+fn keepalive_due(shared: &DynamoShared) -> bool {
     let now_ms = shared.clock.wall_ms();
-    shared.trouble().frozen.is_none() && shared.state().outbox.keepalive_due(now_ms)
+    shared.recent_failures().frozen.is_none() && shared.state().outbox.keepalive_due(now_ms)
 }
 
-async fn look(shared: &Shared) -> usize {
+async fn look(shared: &DynamoShared) -> usize {
     // A failure shows in the store's health.
     shared.read_on().await.unwrap_or(0)
 }
 
 /// Logs everything that waits.
-pub(super) async fn flush(shared: &Shared, contended: bool) -> Result<(), StoreError> {
-    if let Some(why) = shared.trouble().halted() {
+pub(super) async fn flush(shared: &DynamoShared, contended: bool) -> Result<(), StoreError> {
+    if let Some(why) = shared.recent_failures().halted() {
         return Err(StoreError::Unavailable(why.to_owned()));
     }
     if contended {
@@ -130,7 +130,7 @@ pub(super) async fn flush(shared: &Shared, contended: bool) -> Result<(), StoreE
     }
 }
 
-impl Shared {
+impl DynamoShared {
     /// Begins no more writes. Once all writes are logged, makes the log stop naming this session.
     pub async fn take_leave(&self, within: Duration) -> Result<(), StoreError> {
         self.state().outbox.leave();
@@ -141,8 +141,8 @@ impl Shared {
                     return Ok(());
                 }
                 sleep(SETTLE_PAUSE).await;
-                let doubtful = self.state().outbox.doubtful();
-                for key in doubtful {
+                let unresolved = self.state().outbox.unresolved();
+                for key in unresolved {
                     let _ = self.read_lease(&key).await;
                 }
             }

@@ -8,13 +8,13 @@ use aws_sdk_dynamodb::{
 };
 
 use super::{
-    client::{Failure, Kind},
+    client::{Failure, FailureKind},
     layout::{LEASE, LeaseItem, Noted, Trail, b, encode, lease_pk, n, s},
-    shared::Shared,
+    shared::DynamoShared,
 };
 use crate::{
     lease::{Key, Record, Revision, StoreError},
-    store::{Outcome, Write},
+    store::{Write, WriteOutcome},
 };
 
 /// How many changes of one key may wait to be logged. While this many wait, the key's writes are refused. So no
@@ -30,27 +30,27 @@ struct Draft {
     record: Arc<Record>,
 }
 
-impl Shared {
+impl DynamoShared {
     /// Sends the write, once.
-    pub async fn compare_and_set(&self, write: Write) -> Outcome {
+    pub async fn compare_and_set(&self, write: Write) -> WriteOutcome {
         let now = self.clock.now();
-        if let Some(why) = self.trouble().refuses(now) {
-            return Outcome::Refused(StoreError::Unavailable(why));
+        if let Some(why) = self.recent_failures().refuses(now) {
+            return WriteOutcome::Refused(StoreError::Unavailable(why));
         }
         let unlogged = self.state().unlogged(&write.key, write.expected.0);
         let unlogged = match unlogged {
             Some(unlogged) => unlogged,
             None => match self.read_lease(&write.key).await {
-                Err(why) => return Outcome::Refused(why),
+                Err(why) => return WriteOutcome::Refused(why),
                 // The write can no longer succeed.
                 Ok(found) if found.as_ref().map(|f| f.revision) != Some(write.expected) => {
-                    return Outcome::Conflict(found);
+                    return WriteOutcome::Conflict(found);
                 }
                 Ok(_) => {
                     let again = self.state().unlogged(&write.key, write.expected.0);
                     let Some(unlogged) = again else {
                         let why = "the record changed while it was read; try again".to_owned();
-                        return Outcome::Refused(StoreError::Unavailable(why));
+                        return WriteOutcome::Refused(StoreError::Unavailable(why));
                     };
                     unlogged
                 }
@@ -58,10 +58,12 @@ impl Shared {
         };
         if unlogged.len() >= MAX_TRAIL && !write.changes.is_empty() {
             let why = format!("{MAX_TRAIL} changes of the key wait to be logged");
-            return Outcome::Refused(StoreError::Unavailable(why));
+            return WriteOutcome::Refused(StoreError::Unavailable(why));
         }
         let Some(draft) = self.draft(write, unlogged) else {
-            return Outcome::Refused(StoreError::Unavailable("the store is closed".to_owned()));
+            return WriteOutcome::Refused(StoreError::Unavailable(
+                "the store is closed".to_owned(),
+            ));
         };
         let request = self.request(&draft);
         self.metrics.lease_writes.increment(1);
@@ -78,7 +80,7 @@ impl Shared {
     /// Removes an item, if all of its changes are in the log. Returns whether the item is gone.
     pub async fn forget(&self, key: &Key, expected: Revision) -> Result<bool, StoreError> {
         let now = self.clock.now();
-        if let Some(why) = self.trouble().refuses(now) {
+        if let Some(why) = self.recent_failures().refuses(now) {
             return Err(StoreError::Unavailable(why));
         }
         let unlogged = self.state().unlogged(key, expected.0);
@@ -108,7 +110,7 @@ impl Shared {
                 self.state().observe_absent(key, expected.0);
                 Ok(true)
             }
-            Err(failure) if failure.kind == Kind::Condition => Ok(false),
+            Err(failure) if failure.kind == FailureKind::Condition => Ok(false),
             Err(failure) => Err(StoreError::Unavailable(failure.why)),
         }
     }
@@ -163,7 +165,7 @@ impl Shared {
             .expression_attribute_values(":expected", n(expected.0))
     }
 
-    fn committed(&self, draft: Draft) -> Outcome {
+    fn committed(&self, draft: Draft) -> WriteOutcome {
         let Draft { key, revision, trail, .. } = draft;
         let mut state = self.state();
         let count = trail.count;
@@ -182,33 +184,33 @@ impl Shared {
         if count > 0 {
             self.to_log.notify_one();
         }
-        Outcome::Committed(revision)
+        WriteOutcome::Committed(revision)
     }
 
-    fn failed(&self, draft: Draft, failure: Failure<PutItemError>) -> Outcome {
+    fn failed(&self, draft: Draft, failure: Failure<PutItemError>) -> WriteOutcome {
         let Draft { key, expected, trail, .. } = draft;
         let count = trail.count;
-        let unknown = failure.kind == Kind::Unknown;
+        let unknown = failure.kind == FailureKind::Unknown;
         if count > 0 {
             let mut state = self.state();
             if unknown {
-                state.outbox.doubt(count, &key, expected.0);
+                state.outbox.outcome_unknown(count, &key, expected.0);
             } else {
                 state.outbox.cancel(count);
             }
         }
         match failure.kind {
-            Kind::Condition => {
+            FailureKind::Condition => {
                 let item = failure.service.as_ref().and_then(|error| match error {
                     PutItemError::ConditionalCheckFailedException(failed) => failed.item(),
                     _ => None,
                 });
                 let item = item.and_then(|item| LeaseItem::parse(item, Some(&key)));
-                Outcome::Conflict(self.observe(&key, item, expected.0))
+                WriteOutcome::Conflict(self.observe(&key, item, expected.0))
             }
-            Kind::TooLarge => Outcome::Refused(StoreError::TooLong(failure.why)),
-            _ if unknown => Outcome::Unknown(StoreError::Unavailable(failure.why)),
-            _ => Outcome::Refused(StoreError::Unavailable(failure.why)),
+            FailureKind::TooLarge => WriteOutcome::Refused(StoreError::TooLong(failure.why)),
+            _ if unknown => WriteOutcome::Unknown(StoreError::Unavailable(failure.why)),
+            _ => WriteOutcome::Refused(StoreError::Unavailable(failure.why)),
         }
     }
 }

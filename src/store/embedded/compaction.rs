@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{
-    frame::{self, Frame, Kind, Stamp},
+    frame::{self, Frame, FrameKind, Stamp},
     segment::{HEADER, Segment},
     tail::{Pending, Tail},
 };
@@ -18,7 +18,6 @@ const FAST_PACE: u64 = 4;
 /// Compaction waits until this fraction of a segment is due, so that small reads do not delay small groups.
 const STEPS_PER_SEGMENT: u64 = 128;
 
-/// The progress of compaction.
 #[derive(Debug, Default)]
 pub(super) struct Compaction {
     /// The oldest segment, where its frames end, and how far it was examined.
@@ -84,7 +83,7 @@ impl Compaction {
                     return;
                 }
             };
-            if !matches!(frame.kind, Kind::Oldest | Kind::Forgotten)
+            if !matches!(frame.kind, FrameKind::Oldest | FrameKind::Forgotten)
                 && is_current(tail, frame.key, segment.id, at)
             {
                 if frame::padded(frame.len) > tail.room() {
@@ -119,10 +118,10 @@ fn carry_frame(tail: &mut Tail, frame: &Frame<'_>, draft: &mut Vec<u8>) {
         revision: frame.revision,
         at_ms: frame.at_ms,
         epoch: frame.epoch,
-        kind: Kind::Carried,
+        kind: FrameKind::Carried,
         group_start: tail.end,
     };
     let location = tail.append_stamped(draft, stamp);
     tail.shared.counters.carried();
-    tail.group.pending.push(Pending { key, location, kind: Kind::Carried, write: None });
+    tail.group.pending.push(Pending { key, location, kind: FrameKind::Carried, write: None });
 }

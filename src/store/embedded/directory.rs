@@ -11,7 +11,7 @@ use super::{
     super::Meta,
     Fresh,
     disk::{Disk, sync_parent},
-    error::OpenError,
+    error::EmbeddedOpenError,
     frame::{put, u16_at, u32_at, u64_at, u128_at},
     segment::Segment,
 };
@@ -66,8 +66,8 @@ impl MetaFile {
         out
     }
 
-    fn decode(bytes: &[u8], path: &Path) -> Result<Self, OpenError> {
-        let corrupt = |why| OpenError::MetaCorrupt { path: path.to_owned(), why };
+    fn decode(bytes: &[u8], path: &Path) -> Result<Self, EmbeddedOpenError> {
+        let corrupt = |why| EmbeddedOpenError::MetaCorrupt { path: path.to_owned(), why };
         if !bytes.starts_with(MAGIC) {
             return Err(corrupt("is not the META of a store"));
         }
@@ -76,7 +76,11 @@ impl MetaFile {
             && u32_at(bytes, META_BYTES - 4) == Some(crc32fast::hash(&bytes[..META_BYTES - 4]));
         // A file of the right length with a wrong checksum is damaged, whatever version it claims.
         if found > VERSION && (sound || bytes.len() != META_BYTES) {
-            return Err(OpenError::NewerVersion { path: path.to_owned(), found, known: VERSION });
+            return Err(EmbeddedOpenError::NewerVersion {
+                path: path.to_owned(),
+                found,
+                known: VERSION,
+            });
         }
         if bytes.len() != META_BYTES {
             return Err(corrupt("has the wrong size"));
@@ -107,10 +111,10 @@ pub(super) struct Directory {
 
 impl Directory {
     /// Opens a store's directory. Creates a store if the directory is empty or missing.
-    pub fn open(path: &Path, fresh: &Fresh, disk: &dyn Disk) -> Result<Self, OpenError> {
+    pub fn open(path: &Path, fresh: &Fresh, disk: &dyn Disk) -> Result<Self, EmbeddedOpenError> {
         if !path.exists() {
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-            made.and_then(|()| sync_parent(path)).map_err(OpenError::at(path))?;
+            made.and_then(|()| sync_parent(path)).map_err(EmbeddedOpenError::at(path))?;
         }
         refuse_network(path)?;
         refuse_foreign(path)?;
@@ -121,23 +125,23 @@ impl Directory {
             None => make_meta(path, fresh, disk)?,
         };
         // A process that was killed may have made names that are not durable yet.
-        disk.sync_names(path).map_err(OpenError::at(path))?;
+        disk.sync_names(path).map_err(EmbeddedOpenError::at(path))?;
         Ok(Self { path: path.to_owned(), meta, lock })
     }
 
     /// Refuses a store that a restore left incomplete, except to that restore.
-    pub fn refuse_half_restored(&self, to: Nonce) -> Result<(), OpenError> {
+    pub fn refuse_half_restored(&self, to: Nonce) -> Result<(), EmbeddedOpenError> {
         let path = self.path.join(RESTORING);
         match fs::read_to_string(&path) {
             Ok(by) if by == to.to_string() => Ok(()),
-            Ok(_) => Err(OpenError::HalfRestored { dir: self.path.clone() }),
+            Ok(_) => Err(EmbeddedOpenError::HalfRestored { dir: self.path.clone() }),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(e) => Err(OpenError::at(path)(e)),
+            Err(e) => Err(EmbeddedOpenError::at(path)(e)),
         }
     }
 
     /// The ids of the segment files, in ascending order.
-    pub fn segment_ids(&self) -> Result<Vec<u64>, OpenError> {
+    pub fn segment_ids(&self) -> Result<Vec<u64>, EmbeddedOpenError> {
         segment_ids(&self.path)
     }
 
@@ -147,30 +151,30 @@ impl Directory {
         identity: Nonce,
         epoch: Epoch,
         disk: &dyn Disk,
-    ) -> Result<(), OpenError> {
+    ) -> Result<(), EmbeddedOpenError> {
         self.meta.identity = identity;
         self.meta.epoch = epoch;
         write_meta(&self.path, &self.meta, disk)
     }
 }
 
-fn names(dir: &Path) -> Result<Vec<String>, OpenError> {
-    let entries = fs::read_dir(dir).map_err(OpenError::at(dir))?;
+fn names(dir: &Path) -> Result<Vec<String>, EmbeddedOpenError> {
+    let entries = fs::read_dir(dir).map_err(EmbeddedOpenError::at(dir))?;
     let name = |entry: io::Result<fs::DirEntry>| {
         entry.map(|e| e.file_name().to_string_lossy().into_owned())
     };
-    entries.map(name).collect::<io::Result<_>>().map_err(OpenError::at(dir))
+    entries.map(name).collect::<io::Result<_>>().map_err(EmbeddedOpenError::at(dir))
 }
 
-fn segment_ids(dir: &Path) -> Result<Vec<u64>, OpenError> {
+fn segment_ids(dir: &Path) -> Result<Vec<u64>, EmbeddedOpenError> {
     let mut ids: Vec<u64> = names(dir)?.iter().filter_map(|n| Segment::id_of(n)).collect();
     ids.sort_unstable();
     Ok(ids)
 }
 
 /// A user who can write to the directory can remove or replace the log, whatever the modes of its files.
-fn warn_of_others(dir: &Path) -> Result<(), OpenError> {
-    let mode = fs::metadata(dir).map_err(OpenError::at(dir))?.permissions().mode() & 0o7777;
+fn warn_of_others(dir: &Path) -> Result<(), EmbeddedOpenError> {
+    let mode = fs::metadata(dir).map_err(EmbeddedOpenError::at(dir))?.permissions().mode() & 0o7777;
     if mode & 0o022 != 0 {
         tracing::warn!(
             dir = %dir.display(), mode = format!("{mode:04o}"),
@@ -180,58 +184,61 @@ fn warn_of_others(dir: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-fn refuse_foreign(dir: &Path) -> Result<(), OpenError> {
+fn refuse_foreign(dir: &Path) -> Result<(), EmbeddedOpenError> {
     let names = names(dir)?;
     if names.iter().any(|n| n == META) {
         return Ok(());
     }
     if names.iter().any(|n| Segment::id_of(n).is_some()) {
         let why = "is missing, though the log is there";
-        return Err(OpenError::MetaCorrupt { path: dir.join(META), why });
+        return Err(EmbeddedOpenError::MetaCorrupt { path: dir.join(META), why });
     }
     let ours = [LOCK, META_TEMPORARY, RESTORING, LOST_AND_FOUND, WITNESS];
     match names.into_iter().find(|n| !ours.contains(&n.as_str())) {
-        Some(found) => Err(OpenError::Foreign { dir: dir.to_owned(), found }),
+        Some(found) => Err(EmbeddedOpenError::Foreign { dir: dir.to_owned(), found }),
         None => Ok(()),
     }
 }
 
 /// From now on, the store of this directory can be opened only under this name.
-pub(super) fn begin_restore(dir: &Path, by: Nonce, disk: &dyn Disk) -> Result<(), OpenError> {
+pub(super) fn begin_restore(
+    dir: &Path,
+    by: Nonce,
+    disk: &dyn Disk,
+) -> Result<(), EmbeddedOpenError> {
     let path = dir.join(RESTORING);
     let put = disk.put(&path, by.to_string().as_bytes()).and_then(|()| disk.sync_names(dir));
-    put.map_err(OpenError::at(path))
+    put.map_err(EmbeddedOpenError::at(path))
 }
 
-/// The store is complete.
-pub(super) fn end_restore(dir: &Path, disk: &dyn Disk) -> Result<(), OpenError> {
+pub(super) fn end_restore(dir: &Path, disk: &dyn Disk) -> Result<(), EmbeddedOpenError> {
     let path = dir.join(RESTORING);
     let removed = fs::remove_file(&path).and_then(|()| disk.sync_names(dir));
-    removed.map_err(OpenError::at(path))
+    removed.map_err(EmbeddedOpenError::at(path))
 }
 
-fn take_lock(dir: &Path) -> Result<File, OpenError> {
+fn take_lock(dir: &Path) -> Result<File, EmbeddedOpenError> {
     let path = dir.join(LOCK);
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-    let file = file.map_err(OpenError::at(&path))?;
+    let file = file.map_err(EmbeddedOpenError::at(&path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { dir: dir.to_owned() }),
-        Err(TryLockError::Error(source)) => Err(OpenError::at(path)(source)),
+        Err(TryLockError::WouldBlock) => Err(EmbeddedOpenError::Locked { dir: dir.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(EmbeddedOpenError::at(path)(source)),
     }
 }
 
-fn read_meta(dir: &Path) -> Result<Option<MetaFile>, OpenError> {
+fn read_meta(dir: &Path) -> Result<Option<MetaFile>, EmbeddedOpenError> {
     let path = dir.join(META);
     match fs::read(&path) {
         Ok(bytes) => MetaFile::decode(&bytes, &path).map(Some),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(OpenError::at(path)(e)),
+        Err(e) => Err(EmbeddedOpenError::at(path)(e)),
     }
 }
 
-fn make_meta(dir: &Path, fresh: &Fresh, disk: &dyn Disk) -> Result<MetaFile, OpenError> {
+fn make_meta(dir: &Path, fresh: &Fresh, disk: &dyn Disk) -> Result<MetaFile, EmbeddedOpenError> {
     let meta = MetaFile {
         identity: fresh.identity,
         log_id: fresh.identity.0,
@@ -243,11 +250,11 @@ fn make_meta(dir: &Path, fresh: &Fresh, disk: &dyn Disk) -> Result<MetaFile, Ope
     Ok(meta)
 }
 
-fn write_meta(dir: &Path, meta: &MetaFile, disk: &dyn Disk) -> Result<(), OpenError> {
+fn write_meta(dir: &Path, meta: &MetaFile, disk: &dyn Disk) -> Result<(), EmbeddedOpenError> {
     let (temporary, path) = (dir.join(META_TEMPORARY), dir.join(META));
     let written =
         disk.put(&temporary, &meta.encode()).and_then(|()| disk.rename(&temporary, &path));
-    written.map_err(OpenError::at(&path))
+    written.map_err(EmbeddedOpenError::at(&path))
 }
 
 /// Network file systems by their magic number; see statfs(2).
@@ -260,16 +267,16 @@ const NETWORK: [(u32, &str); 5] = [
 ];
 
 #[cfg(target_os = "linux")]
-fn refuse_network(dir: &Path) -> Result<(), OpenError> {
-    let stat = rustix::fs::statfs(dir).map_err(|e| OpenError::at(dir)(e.into()))?;
+fn refuse_network(dir: &Path) -> Result<(), EmbeddedOpenError> {
+    let stat = rustix::fs::statfs(dir).map_err(|e| EmbeddedOpenError::at(dir)(e.into()))?;
     // The type of the field differs between targets. The magic numbers have 32 bits.
     match NETWORK.iter().find(|(magic, _)| stat.f_type as u32 == *magic) {
-        Some((_, kind)) => Err(OpenError::Network { dir: dir.to_owned(), kind }),
+        Some((_, kind)) => Err(EmbeddedOpenError::Network { dir: dir.to_owned(), kind }),
         None => Ok(()),
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn refuse_network(_: &Path) -> Result<(), OpenError> {
+fn refuse_network(_: &Path) -> Result<(), EmbeddedOpenError> {
     Ok(())
 }

@@ -38,7 +38,6 @@ pub(super) trait Disk: Debug + Send + Sync {
     fn sync_names(&self, dir: &Path) -> io::Result<()>;
 }
 
-/// The real disk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RealDisk;
 

@@ -9,54 +9,35 @@ const RESTORE: &str = "keep the directory as evidence, and restore a backup into
 /// Why [`EmbeddedStore::open`](super::EmbeddedStore::open) refused. Nothing was changed, except that an empty or
 /// missing directory may have been created.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum EmbeddedOpenError {
     /// Another process has the store open.
     #[error(
         "{} is in use by another process, and only one may use a store: stop that process, or name \
          another directory",
         .dir.display()
     )]
-    Locked {
-        /// The store's directory.
-        dir: PathBuf,
-    },
-    /// A restore was interrupted.
+    Locked { dir: PathBuf },
     #[error(
         "{} has a part of a backup: its restore was cut off. Move it away and restore again",
         .dir.display()
     )]
-    HalfRestored {
-        /// The store's directory.
-        dir: PathBuf,
-    },
+    HalfRestored { dir: PathBuf },
     /// The directory holds files but no store.
     #[error(
         "{} holds files (such as {found:?}) but no store; name an empty or missing directory",
         .dir.display()
     )]
-    Foreign {
-        /// The directory.
-        dir: PathBuf,
-        /// One of the files.
-        found: String,
-    },
+    Foreign { dir: PathBuf, found: String },
     /// A file or directory may not be read or written.
     #[error("no permission for {}: {source}; check its owner and mode", .path.display())]
-    Permission {
-        /// The file or directory.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    Permission { path: PathBuf, source: io::Error },
     /// META is damaged, or missing beside a log.
     #[error("{} {why}; {RESTORE}", .path.display())]
     MetaCorrupt {
-        /// The file.
         path: PathBuf,
         /// What is wrong with the file.
         why: &'static str,
     },
-    /// Written by a newer program.
     #[error(
         "{} has format version {found}; this program knows up to {known}: use a newer program",
         .path.display()
@@ -64,7 +45,6 @@ pub enum OpenError {
     NewerVersion {
         /// The file with the newer version.
         path: PathBuf,
-        /// Its format version.
         found: u32,
         /// The newest version that this program can read.
         known: u32,
@@ -74,57 +54,32 @@ pub enum OpenError {
         "{} is damaged at byte {offset} ({why}); it held writes that were reported committed; {RESTORE}",
         .file.display()
     )]
-    Corrupt {
-        /// The damaged segment.
-        file: PathBuf,
-        /// Where the damage begins.
-        offset: u64,
-        /// What was found.
-        why: &'static str,
-    },
+    Corrupt { file: PathBuf, offset: u64, why: &'static str },
     /// MARK is damaged. Without it, a log that lost its end could not be told from a complete one.
     #[error(
         "{} is damaged; it records up to where the log was durable; {RESTORE}; or, if you are sure \
          that nothing else on this disk is damaged, remove this file and start again",
         .path.display()
     )]
-    MarkCorrupt {
-        /// The file.
-        path: PathBuf,
-    },
+    MarkCorrupt { path: PathBuf },
     /// The directory is on a network file system, where locks and syncs are not reliable.
     #[error(
         "{} is on {kind}, a network file system: locks and syncs may not hold; use a local disk",
         .dir.display()
     )]
-    Network {
-        /// The directory.
-        dir: PathBuf,
-        /// Which file system.
-        kind: &'static str,
-    },
+    Network { dir: PathBuf, kind: &'static str },
     /// There is no room for a file that the store needs when it opens.
     #[error("no room for {}: {source}; make room on the disk and start again", .path.display())]
-    Full {
-        /// The file or directory.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    Full { path: PathBuf, source: io::Error },
     /// Any other error of the system.
     #[error(
         "{}: {source}; if the disk has failed, {RESTORE}",
         .path.display()
     )]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
-impl OpenError {
+impl EmbeddedOpenError {
     /// Adds the path to an error of the system.
     pub(super) fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();

@@ -14,9 +14,8 @@ pub(super) const ALIGN: u32 = 8;
 /// The number of bytes before the key.
 pub(super) const HEAD: usize = 40;
 
-/// The purpose of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FrameKind {
     /// A committed write: a record and its changes.
     Write,
     /// A copy of a current record from a segment that will be retired. The record's changes are not copied.
@@ -30,7 +29,7 @@ pub(super) enum Kind {
     Newer,
 }
 
-impl Kind {
+impl FrameKind {
     fn from_byte(byte: u8) -> Self {
         let all = [Self::Write, Self::Carried, Self::Oldest, Self::Forgotten];
         all.into_iter().find(|kind| *kind as u8 == byte).unwrap_or(Self::Newer)
@@ -43,7 +42,7 @@ pub(super) struct Stamp {
     pub revision: Revision,
     pub at_ms: u64,
     pub epoch: Epoch,
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// The offset of the first frame of this frame's group, which one sync makes durable. Everything before it
     /// was durable when this frame was written.
     pub group_start: u32,
@@ -56,7 +55,7 @@ pub(super) struct Frame<'a> {
     pub revision: Revision,
     pub at_ms: u64,
     pub epoch: Epoch,
-    pub kind: Kind,
+    pub kind: FrameKind,
     pub group_start: u32,
     pub key: &'a str,
     pub record: &'a [u8],
@@ -150,7 +149,7 @@ pub(super) fn parse(bytes: &[u8], seed: u32) -> Option<Frame<'_>> {
         at_ms: u64_at(frame, 16)?,
         group_start: u32_at(frame, 24)?,
         epoch: Epoch(u16_at(frame, 34)?),
-        kind: Kind::from_byte(frame[36]),
+        kind: FrameKind::from_byte(frame[36]),
         key: std::str::from_utf8(key).ok()?,
         record,
         changes,

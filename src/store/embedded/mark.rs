@@ -20,7 +20,7 @@ use std::{
 use super::{
     directory::Directory,
     disk::Disk,
-    error::OpenError,
+    error::EmbeddedOpenError,
     frame::{put, u32_at, u64_at, u128_at},
 };
 
@@ -70,14 +70,14 @@ pub(super) struct Mark {
 
 impl Mark {
     /// Opens the file, or makes it if it is missing.
-    pub fn open(directory: &Directory, disk: &dyn Disk) -> Result<Self, OpenError> {
+    pub fn open(directory: &Directory, disk: &dyn Disk) -> Result<Self, EmbeddedOpenError> {
         let path = directory.path.join(MARK);
         let log_id = directory.meta.log_id;
-        let (file, bytes) = read(&path).map_err(OpenError::at(&path))?;
+        let (file, bytes) = read(&path).map_err(EmbeddedOpenError::at(&path))?;
         let found = Durable::decode(&bytes, log_id);
         // A file that was just made holds zeros. No crash leaves anything else.
         if found.is_none() && bytes.iter().any(|byte| *byte != 0) {
-            return Err(OpenError::MarkCorrupt { path });
+            return Err(EmbeddedOpenError::MarkCorrupt { path });
         }
         if file.is_some() && bytes.len() == MARK_FILE_BYTES as usize {
             return Ok(Self { file, log_id, found });
@@ -87,7 +87,6 @@ impl Mark {
         Ok(Self { file, log_id, found })
     }
 
-    /// Records what is durable.
     pub fn set(&self, durable: Durable, disk: &dyn Disk) {
         if let Some(file) = &self.file
             && let Err(error) = disk.write(MARK_ID, file, &durable.encode(self.log_id), 0)

@@ -74,16 +74,16 @@ use tokio::sync::oneshot;
 use self::{
     directory::Directory,
     disk::{Disk, RealDisk},
-    frame::Kind,
+    frame::FrameKind,
     mark::Mark,
     queue::{Job, Verdict},
     recovery::recover,
-    shared::Shared,
+    shared::EmbeddedShared,
     tail::Tail,
     writer::Writer,
 };
 pub use self::{
-    error::OpenError,
+    error::EmbeddedOpenError,
     options::{
         DEFAULT_MAX_KEYS, DEFAULT_MIN_LOG_BYTES, DEFAULT_SEGMENT_BYTES, Observer, Options,
         WallClock,
@@ -92,15 +92,15 @@ pub use self::{
 };
 pub use super::Fresh;
 use super::{
-    Feed, Found, Health, History, LeaseStore, Meta, Outcome, Position, Range, SecretBytes,
-    StoreError, StoreFuture, Write,
+    Feed, Found, Health, History, LeaseStore, Meta, Position, Range, SecretBytes, StoreError,
+    StoreFuture, Write, WriteOutcome,
 };
 use crate::lease::{Epoch, Key, Nonce, Policies, Revision};
 
 /// The embedded store. Closed when it is dropped.
 #[derive(Debug)]
 pub struct EmbeddedStore {
-    shared: Arc<Shared>,
+    shared: Arc<EmbeddedShared>,
     secret: SecretBytes,
     running: Mutex<Option<Running>>,
 }
@@ -120,17 +120,21 @@ impl EmbeddedStore {
     /// Reads the whole log, which takes about one second per million records. Blocks.
     ///
     /// # Errors
-    /// See [`OpenError`], whose text says what to do.
-    pub fn open(options: Options, clock: WallClock) -> Result<Self, OpenError> {
+    /// See [`EmbeddedOpenError`], whose text says what to do.
+    pub fn open(options: Options, clock: WallClock) -> Result<Self, EmbeddedOpenError> {
         Self::open_on(options, clock, disk_of_this_process())
     }
 
-    fn open_on(options: Options, clock: WallClock, disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
+    fn open_on(
+        options: Options,
+        clock: WallClock,
+        disk: Arc<dyn Disk>,
+    ) -> Result<Self, EmbeddedOpenError> {
         let (mut store, writer, lock) = Self::assemble(&options, clock, disk)?;
         let shared = Arc::clone(&store.shared);
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
-            thread.map_err(OpenError::at(&options.dir))
+            thread.map_err(EmbeddedOpenError::at(&options.dir))
         };
         let maker_shared = Arc::clone(&shared);
         let maker = spawn("log-spares", Box::new(move || maker_shared.spares.run()))?;
@@ -145,14 +149,14 @@ impl EmbeddedStore {
         options: &Options,
         clock: WallClock,
         disk: Arc<dyn Disk>,
-    ) -> Result<(Self, Writer, std::fs::File), OpenError> {
+    ) -> Result<(Self, Writer, std::fs::File), EmbeddedOpenError> {
         let directory = Directory::open(&options.dir, &options.fresh, &*disk)?;
         directory.refuse_half_restored(options.fresh.identity)?;
         let mark = Mark::open(&directory, &*disk)?;
         let recovered = recover(&directory, &mark, &*disk, options.segment_bytes())?;
         let next_revision = recovered.next_revision;
         let Directory { path, meta, lock } = directory;
-        let shared = Arc::new(Shared::new(options, path, &meta, recovered, disk));
+        let shared = Arc::new(EmbeddedShared::new(options, path, &meta, recovered, disk));
         let tail = Tail::new(Arc::clone(&shared), clock, next_revision);
         let writer = Writer::new(tail, mark);
         let secret = SecretBytes(meta.secret);
@@ -163,15 +167,15 @@ impl EmbeddedStore {
     /// that no token is given twice.
     ///
     /// # Errors
-    /// [`OpenError`], also if `epoch` is not above the current one.
-    pub fn restamp(dir: &Path, identity: Nonce, epoch: Epoch) -> Result<(), OpenError> {
+    /// [`EmbeddedOpenError`], also if `epoch` is not above the current one.
+    pub fn restamp(dir: &Path, identity: Nonce, epoch: Epoch) -> Result<(), EmbeddedOpenError> {
         let path = dir.join("META");
         let never = Fresh { identity, secret: [0; 32], created_ms: 0 };
-        std::fs::metadata(&path).map_err(OpenError::at(&path))?;
+        std::fs::metadata(&path).map_err(EmbeddedOpenError::at(&path))?;
         let mut directory = Directory::open(dir, &never, &RealDisk)?;
         if epoch <= directory.meta.epoch {
             let why = format!("the epoch must be above {}", directory.meta.epoch.0);
-            return Err(OpenError::at(path)(std::io::Error::other(why)));
+            return Err(EmbeddedOpenError::at(path)(std::io::Error::other(why)));
         }
         directory.restamp(identity, epoch, &RealDisk)
     }
@@ -180,16 +184,16 @@ impl EmbeddedStore {
     /// identity `by` in [`Options::fresh`].
     ///
     /// # Errors
-    /// [`OpenError`].
-    pub fn begin_restore(dir: &Path, by: Nonce) -> Result<(), OpenError> {
+    /// [`EmbeddedOpenError`].
+    pub fn begin_restore(dir: &Path, by: Nonce) -> Result<(), EmbeddedOpenError> {
         directory::begin_restore(dir, by, &RealDisk)
     }
 
     /// Ends a restore: all of the backup is durable.
     ///
     /// # Errors
-    /// [`OpenError`].
-    pub fn end_restore(dir: &Path) -> Result<(), OpenError> {
+    /// [`EmbeddedOpenError`].
+    pub fn end_restore(dir: &Path) -> Result<(), EmbeddedOpenError> {
         directory::end_restore(dir, &RealDisk)
     }
 
@@ -245,31 +249,31 @@ impl LeaseStore for EmbeddedStore {
     }
 
     /// The write has been queued when this returns, whether or not the future is polled.
-    fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {
+    fn compare_and_set(&self, write: Write) -> StoreFuture<WriteOutcome> {
         let Write { key, expected, record, changes } = write;
         let Some(draft) = frame::draft(&key, &record, &changes) else {
             let why = StoreError::TooLong("its length does not fit into the log".to_owned());
-            return Box::pin(ready(Outcome::Refused(why)));
+            return Box::pin(ready(WriteOutcome::Refused(why)));
         };
         drop(record);
         let (reply, verdict) = oneshot::channel();
-        let kind = Kind::Write;
+        let kind = FrameKind::Write;
         let job = Job { key: key.clone(), expected, draft, kind, changes, reply };
         if let Err(why) = self.shared.hung().map_or_else(|| self.shared.queue.push(job), Err) {
-            return Box::pin(ready(Outcome::Refused(why)));
+            return Box::pin(ready(WriteOutcome::Refused(why)));
         }
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
             match verdict.await {
                 Ok(Verdict::Settled(outcome)) => outcome,
                 Ok(Verdict::Conflict) => match shared.read(key.as_str()) {
-                    Ok(found) => Outcome::Conflict(found),
+                    Ok(found) => WriteOutcome::Conflict(found),
                     // The write did not happen, but the record that is there instead cannot be read.
-                    Err(why) => Outcome::Refused(why),
+                    Err(why) => WriteOutcome::Refused(why),
                 },
                 Err(_) => {
                     let why = "the store's writer has ended; restart tenure".to_owned();
-                    Outcome::Unknown(StoreError::Unavailable(why))
+                    WriteOutcome::Unknown(StoreError::Unavailable(why))
                 }
             }
         })
@@ -287,7 +291,7 @@ impl LeaseStore for EmbeddedStore {
         // A key is far shorter than the longest frame.
         let _ = frame::draft_raw(&mut draft, key.as_str(), &[]);
         let (reply, verdict) = oneshot::channel();
-        let (kind, changes) = (Kind::Forgotten, Vec::new());
+        let (kind, changes) = (FrameKind::Forgotten, Vec::new());
         let job = Job { key: key.clone(), expected, draft, kind, changes, reply };
         if let Err(why) = self.shared.hung().map_or_else(|| self.shared.queue.push(job), Err) {
             return Box::pin(ready(Err(why)));
@@ -295,9 +299,11 @@ impl LeaseStore for EmbeddedStore {
         let (shared, key) = (Arc::clone(&self.shared), key.clone());
         Box::pin(async move {
             match verdict.await {
-                Ok(Verdict::Settled(Outcome::Committed(_))) => Ok(true),
-                Ok(Verdict::Settled(Outcome::Refused(why) | Outcome::Unknown(why))) => Err(why),
-                Ok(Verdict::Settled(Outcome::Conflict(_)) | Verdict::Conflict) => {
+                Ok(Verdict::Settled(WriteOutcome::Committed(_))) => Ok(true),
+                Ok(Verdict::Settled(WriteOutcome::Refused(why) | WriteOutcome::Unknown(why))) => {
+                    Err(why)
+                }
+                Ok(Verdict::Settled(WriteOutcome::Conflict(_)) | Verdict::Conflict) => {
                     Ok(shared.read(key.as_str())?.is_none())
                 }
                 Err(_) => Err(StoreError::Unavailable("the store's writer has ended".to_owned())),

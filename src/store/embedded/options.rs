@@ -26,7 +26,6 @@ pub trait Observer: Send + Sync {
     fn synced(&self, writes: usize, took: Duration);
 }
 
-/// How to open a store.
 #[derive(Clone)]
 pub struct Options {
     /// The store's directory. It is created if it is missing.
@@ -40,7 +39,6 @@ pub struct Options {
     pub max_keys: u64,
     /// The values that a new store is created with.
     pub fresh: Fresh,
-    /// Observes each sync.
     pub observer: Option<Arc<dyn Observer>>,
 }
 

@@ -8,8 +8,8 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    super::{Outcome, StoreError},
-    frame::Kind,
+    super::{StoreError, WriteOutcome},
+    frame::FrameKind,
 };
 use crate::lease::{Change, Key, Revision};
 
@@ -23,8 +23,7 @@ pub(super) struct Job {
     pub expected: Revision,
     /// A [`frame::draft`](super::frame::draft).
     pub draft: Vec<u8>,
-    /// The kind of the frame.
-    pub kind: Kind,
+    pub kind: FrameKind,
     pub changes: Vec<Change>,
     pub reply: oneshot::Sender<Verdict>,
 }
@@ -32,8 +31,7 @@ pub(super) struct Job {
 /// The writer's answer.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// The write is settled.
-    Settled(Outcome),
+    Settled(WriteOutcome),
     /// The key had another revision. The caller's thread reads what is there.
     Conflict,
 }
@@ -103,7 +101,7 @@ impl Queue {
     /// Refuses the writes that are not part of a group yet.
     pub fn refuse_waiting(&self, why: &StoreError) {
         for job in self.drain() {
-            let _ = job.reply.send(Verdict::Settled(Outcome::Refused(why.clone())));
+            let _ = job.reply.send(Verdict::Settled(WriteOutcome::Refused(why.clone())));
         }
     }
 

@@ -5,8 +5,8 @@ use std::{io, sync::Arc};
 
 use super::{
     super::{Committed, Found, History, Position, Range, StoreError},
-    Shared,
-    frame::{self, Frame, Kind},
+    EmbeddedShared,
+    frame::{self, Frame, FrameKind},
     index::Location,
     segment::Segment,
     table::{Following, Part},
@@ -16,7 +16,7 @@ use crate::lease::{CodecError, Key, Nonce, Record, Token};
 /// A scan looks up this many keys at a time, so that it never keeps the index from the writer for long.
 const SCAN_CHUNK: usize = 512;
 
-impl Shared {
+impl EmbeddedShared {
     pub(super) fn read(&self, key: &str) -> Result<Option<Found>, StoreError> {
         let table = self.table();
         let Some(location) = table.index.get(key) else { return Ok(None) };
@@ -143,7 +143,7 @@ impl Shared {
     ) -> Result<bool, StoreError> {
         let mut frames = part.segment.frames(part.start, part.end);
         while let Some((_, frame)) = frames.next().map_err(|e| unreadable(&e))? {
-            if frame.kind != Kind::Write || frame.revision < after.revision {
+            if frame.kind != FrameKind::Write || frame.revision < after.revision {
                 continue;
             }
             self.add_changes(&frame, after, changes)?;

@@ -20,13 +20,13 @@ use super::{
     super::Position,
     directory::Directory,
     disk::Disk,
-    error::OpenError,
-    frame::{Frame, Kind, u64_at},
+    error::EmbeddedOpenError,
+    frame::{Frame, FrameKind, u64_at},
     index::Location,
     mark::{Durable, Mark},
     segment::{HEADER, Header, Segment, VERSION},
     spares::Spare,
-    table::{Slot, Table},
+    table::{IndexSlot, Table},
 };
 use crate::lease::{Key, Revision};
 
@@ -50,7 +50,7 @@ pub(super) fn recover(
     mark: &Mark,
     disk: &dyn Disk,
     segment_bytes: u32,
-) -> Result<Recovered, OpenError> {
+) -> Result<Recovered, EmbeddedOpenError> {
     let mut recovery = Recovery {
         directory,
         mark,
@@ -104,15 +104,15 @@ impl Recovery<'_> {
         Segment::path(&self.directory.path, id)
     }
 
-    fn corrupt(&self, id: u64, offset: u32, why: &'static str) -> OpenError {
-        OpenError::Corrupt { file: self.path(id), offset: u64::from(offset), why }
+    fn corrupt(&self, id: u64, offset: u32, why: &'static str) -> EmbeddedOpenError {
+        EmbeddedOpenError::Corrupt { file: self.path(id), offset: u64::from(offset), why }
     }
 
-    fn open_files(&self) -> Result<Vec<Candidate>, OpenError> {
+    fn open_files(&self) -> Result<Vec<Candidate>, EmbeddedOpenError> {
         self.directory.segment_ids()?.into_iter().map(|id| self.open_file(id)).collect()
     }
 
-    fn open_file(&self, id: u64) -> Result<Candidate, OpenError> {
+    fn open_file(&self, id: u64) -> Result<Candidate, EmbeddedOpenError> {
         let path = self.path(id);
         let open = || -> std::io::Result<(File, u64, Vec<u8>)> {
             let file = OpenOptions::new().read(true).write(true).open(&path)?;
@@ -121,10 +121,10 @@ impl Recovery<'_> {
             file.read_exact_at(&mut header, 0)?;
             Ok((file, bytes, header))
         };
-        let (file, bytes, header) = open().map_err(OpenError::at(&path))?;
+        let (file, bytes, header) = open().map_err(EmbeddedOpenError::at(&path))?;
         let bytes = u32::try_from(bytes).map_err(|_| self.corrupt(id, 0, "it is too long"))?;
         if let Some(found) = Header::newer(&header) {
-            return Err(OpenError::NewerVersion { path, found, known: VERSION });
+            return Err(EmbeddedOpenError::NewerVersion { path, found, known: VERSION });
         }
         let header = Header::decode(&header, id, self.directory.meta.log_id);
         if header.is_some_and(|header| header.bytes != 0 && header.bytes != bytes) {
@@ -135,10 +135,10 @@ impl Recovery<'_> {
     }
 
     /// Checks that files newer than the log are empty. A segment with a damaged header is not.
-    fn refuse_used(&self, unused: &VecDeque<Candidate>) -> Result<(), OpenError> {
+    fn refuse_used(&self, unused: &VecDeque<Candidate>) -> Result<(), EmbeddedOpenError> {
         for Candidate { segment, .. } in unused {
             let used = segment.has_frame_from(HEADER, |_| true);
-            if used.map_err(OpenError::at(self.path(segment.id)))? {
+            if used.map_err(EmbeddedOpenError::at(self.path(segment.id)))? {
                 return Err(self.corrupt(segment.id, 0, "its header"));
             }
         }
@@ -146,7 +146,7 @@ impl Recovery<'_> {
     }
 
     /// Checks that the log does not end in a segment before the newest one that was begun.
-    fn refuse_missing(&self, newest: Option<&Candidate>) -> Result<(), OpenError> {
+    fn refuse_missing(&self, newest: Option<&Candidate>) -> Result<(), EmbeddedOpenError> {
         let begun = self.mark.found.map_or(0, |durable| durable.segment);
         if begun <= newest.map_or(0, |newest| newest.segment.id) {
             return Ok(());
@@ -157,13 +157,13 @@ impl Recovery<'_> {
 
     /// Refuses a log whose end is damaged. Returns the oldest segment that the log needs, as the newest segment
     /// says in its header or later.
-    fn judge_newest(&self, newest: &Candidate) -> Result<u64, OpenError> {
+    fn judge_newest(&self, newest: &Candidate) -> Result<u64, EmbeddedOpenError> {
         let segment = &newest.segment;
-        let at = |error| OpenError::at(self.path(segment.id))(error);
+        let at = |error| EmbeddedOpenError::at(self.path(segment.id))(error);
         let mut oldest = newest.header.map_or(0, |h| h.oldest);
         let mut frames = segment.frames(HEADER, segment.bytes);
         while let Some((_, frame)) = frames.next().map_err(at)? {
-            if frame.kind == Kind::Oldest {
+            if frame.kind == FrameKind::Oldest {
                 oldest = u64_at(frame.record, 0).unwrap_or(oldest);
             }
         }
@@ -184,7 +184,11 @@ impl Recovery<'_> {
         }
     }
 
-    fn read_log(&mut self, files: VecDeque<Candidate>, oldest: u64) -> Result<(), OpenError> {
+    fn read_log(
+        &mut self,
+        files: VecDeque<Candidate>,
+        oldest: u64,
+    ) -> Result<(), EmbeddedOpenError> {
         let mut files = files.into_iter().peekable();
         let mut expected = oldest;
         while let Some(file) = files.next() {
@@ -196,7 +200,7 @@ impl Recovery<'_> {
             let header = file.header.ok_or_else(|| self.corrupt(id, 0, "its header"))?;
             self.next_revision = self.next_revision.max(header.next_revision);
             self.latest = self.latest.max(header.before);
-            self.table.push(Slot::new(Arc::new(file.segment), &header));
+            self.table.push(IndexSlot::new(Arc::new(file.segment), &header));
             match files.peek() {
                 Some(next) => {
                     // The header of the next segment is judged in its turn.
@@ -210,7 +214,7 @@ impl Recovery<'_> {
     }
 
     /// Reads a segment that must have valid frames exactly up to `end`.
-    fn read_sealed(&mut self, end: u32) -> Result<(), OpenError> {
+    fn read_sealed(&mut self, end: u32) -> Result<(), EmbeddedOpenError> {
         let segment = self.newest_segment();
         let (at, _) = self.read_frames(&segment, end)?;
         if at != end {
@@ -221,11 +225,12 @@ impl Recovery<'_> {
     }
 
     /// Reads the newest segment, finds its end and makes it final.
-    fn read_newest(&mut self) -> Result<(), OpenError> {
+    fn read_newest(&mut self) -> Result<(), EmbeddedOpenError> {
         let segment = self.newest_segment();
         let (end, last_group) = self.read_frames(&segment, segment.bytes)?;
         self.table.extend_newest(end);
-        self.settle(&segment, last_group, end).map_err(OpenError::at(self.path(segment.id)))?;
+        self.settle(&segment, last_group, end)
+            .map_err(EmbeddedOpenError::at(self.path(segment.id)))?;
         self.mark.set_durably(Durable { segment: segment.id, end }, self.disk);
         Ok(())
     }
@@ -249,18 +254,22 @@ impl Recovery<'_> {
     }
 
     /// Reads valid frames up to `end`. Returns where they end and where their last group begins.
-    fn read_frames(&mut self, segment: &Segment, end: u32) -> Result<(u32, u32), OpenError> {
+    fn read_frames(
+        &mut self,
+        segment: &Segment,
+        end: u32,
+    ) -> Result<(u32, u32), EmbeddedOpenError> {
         let mut frames = segment.frames(HEADER, end);
         let mut last_group = HEADER;
         loop {
-            let next = frames.next().map_err(OpenError::at(self.path(segment.id)))?;
+            let next = frames.next().map_err(EmbeddedOpenError::at(self.path(segment.id)))?;
             let Some((offset, frame)) = next else { return Ok((frames.at().min(end), last_group)) };
             if frame.group_start > offset || frame.group_start < last_group {
                 return Err(self.corrupt(segment.id, offset, "records out of order"));
             }
-            if frame.kind == Kind::Newer {
+            if frame.kind == FrameKind::Newer {
                 let (path, found) = (self.path(segment.id), VERSION + 1);
-                return Err(OpenError::NewerVersion { path, found, known: VERSION });
+                return Err(EmbeddedOpenError::NewerVersion { path, found, known: VERSION });
             }
             last_group = frame.group_start;
             let taken = self.take_in(segment.id, offset, &frame);
@@ -270,10 +279,10 @@ impl Recovery<'_> {
 
     /// Adds one frame, or says what is wrong with it.
     fn take_in(&mut self, id: u64, offset: u32, frame: &Frame<'_>) -> Result<(), &'static str> {
-        if frame.kind == Kind::Oldest {
+        if frame.kind == FrameKind::Oldest {
             return Ok(());
         }
-        if matches!(frame.kind, Kind::Write | Kind::Forgotten) {
+        if matches!(frame.kind, FrameKind::Write | FrameKind::Forgotten) {
             if frame.revision < self.next_revision {
                 return Err("records out of order");
             }
@@ -287,7 +296,7 @@ impl Recovery<'_> {
                 slot.mark(frame.revision, offset);
             }
         }
-        if frame.kind == Kind::Forgotten {
+        if frame.kind == FrameKind::Forgotten {
             self.current.remove(frame.key);
             return Ok(());
         }

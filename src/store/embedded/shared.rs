@@ -12,7 +12,7 @@ use std::{
 use tokio::sync::broadcast;
 
 use super::{
-    super::{Counts, Health, Meta, News, Position, StoreError},
+    super::{Counts, FeedBatch, Health, Meta, Position, StoreError},
     directory::MetaFile,
     disk::Disk,
     options::{Observer, Options},
@@ -32,7 +32,7 @@ const FEED_GROUPS: usize = 128;
 /// A write to the disk that takes longer than this counts as hung.
 const HUNG: Duration = Duration::from_secs(5);
 
-pub(super) struct Shared {
+pub(super) struct EmbeddedShared {
     pub meta: Arc<Meta>,
     pub log_id: u128,
     pub min_log_bytes: u64,
@@ -40,7 +40,7 @@ pub(super) struct Shared {
     pub observer: Option<Arc<dyn Observer>>,
     pub queue: Queue,
     pub spares: Spares,
-    pub feed: broadcast::Sender<News>,
+    pub feed: broadcast::Sender<FeedBatch>,
     pub counters: Counters,
     table: RwLock<Table>,
     /// The revision and index of the last change, packed.
@@ -52,7 +52,7 @@ pub(super) struct Shared {
     writing_since: AtomicU64,
 }
 
-impl Shared {
+impl EmbeddedShared {
     pub fn new(
         options: &Options,
         dir: PathBuf,
@@ -105,7 +105,6 @@ impl Shared {
         Counts { keys: self.keys.load(Relaxed), sessions: self.sessions.load(Relaxed) }
     }
 
-    /// Stores the table's sizes.
     pub fn note_sizes(&self, table: &Table) {
         let Counts { keys, sessions } = table.counts();
         self.keys.store(keys, Relaxed);
@@ -159,10 +158,10 @@ impl Shared {
     }
 
     pub fn health(&self) -> Health {
-        let trouble = self.failure.get().cloned();
-        let trouble = trouble.or_else(|| self.queue.closed()).or_else(|| self.hung());
-        let trouble = trouble.or_else(|| self.spares.trouble());
-        trouble.map_or(Health::Ready, |why| Health::Degraded(why.to_string()))
+        let fault = self.failure.get().cloned();
+        let fault = fault.or_else(|| self.queue.closed()).or_else(|| self.hung());
+        let fault = fault.or_else(|| self.spares.fault());
+        fault.map_or(Health::Ready, |why| Health::Degraded(why.to_string()))
     }
 
     pub fn stats(&self) -> Stats {
@@ -178,8 +177,8 @@ impl Shared {
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for EmbeddedShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("meta", &self.meta).finish_non_exhaustive()
+        f.debug_struct("EmbeddedShared").field("meta", &self.meta).finish_non_exhaustive()
     }
 }

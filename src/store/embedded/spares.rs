@@ -96,7 +96,7 @@ impl Spares {
     }
 
     /// Why writes are refused for lack of a segment, if they are.
-    pub fn trouble(&self) -> Option<StoreError> {
+    pub fn fault(&self) -> Option<StoreError> {
         let state = self.lock();
         state.failure.clone().filter(|_| state.refused && state.ready.is_empty())
     }

@@ -24,7 +24,7 @@ struct Mark {
 
 /// A segment of the log.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct IndexSlot {
     pub segment: Arc<Segment>,
     /// Where its durable frames end.
     pub end: u32,
@@ -33,7 +33,7 @@ pub(super) struct Slot {
     marks: Vec<Mark>,
 }
 
-impl Slot {
+impl IndexSlot {
     pub fn new(segment: Arc<Segment>, header: &Header) -> Self {
         Self { segment, end: HEADER, before: header.before, marks: Vec::new() }
     }
@@ -78,7 +78,7 @@ pub(super) struct Table {
     /// How many keys of the index are sessions.
     sessions: u64,
     /// Oldest first. Their ids have no gaps. The last one is being written.
-    slots: VecDeque<Slot>,
+    slots: VecDeque<IndexSlot>,
     live_bytes: u64,
     file_bytes: u64,
     quotas: Quotas,
@@ -109,16 +109,16 @@ impl Table {
         self.slots.len()
     }
 
-    pub fn oldest(&self) -> Option<&Slot> {
+    pub fn oldest(&self) -> Option<&IndexSlot> {
         self.slots.front()
     }
 
-    pub fn newest(&mut self) -> Option<&mut Slot> {
+    pub fn newest(&mut self) -> Option<&mut IndexSlot> {
         self.slots.back_mut()
     }
 
     /// Adds the segment that is written from now on.
-    pub fn push(&mut self, slot: Slot) {
+    pub fn push(&mut self, slot: IndexSlot) {
         self.file_bytes += u64::from(slot.segment.bytes);
         self.slots.push_back(slot);
     }

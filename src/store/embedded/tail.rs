@@ -6,12 +6,12 @@ use tokio::sync::oneshot;
 
 use super::{
     super::Counts,
-    frame::{self, Kind, Stamp, padded},
+    frame::{self, FrameKind, Stamp, padded},
     index::Location,
     options::WallClock,
     queue::Verdict,
     segment::Segment,
-    shared::Shared,
+    shared::EmbeddedShared,
 };
 use crate::lease::{Change, Key, Revision};
 
@@ -20,7 +20,7 @@ use crate::lease::{Change, Key, Revision};
 pub(super) struct Pending {
     pub key: Key,
     pub location: Location,
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// The changes of the write and the channel to its caller; `None` for a carried frame.
     pub write: Option<(Vec<Change>, oneshot::Sender<Verdict>)>,
 }
@@ -43,7 +43,7 @@ pub(super) struct Group {
 
 /// Where the log goes on.
 pub(super) struct Tail {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<EmbeddedShared>,
     clock: WallClock,
     /// The segment that is being written; `None` until the first write of a new store.
     pub active: Option<Arc<Segment>>,
@@ -54,7 +54,7 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub fn new(shared: Arc<Shared>, clock: WallClock, next_revision: Revision) -> Self {
+    pub fn new(shared: Arc<EmbeddedShared>, clock: WallClock, next_revision: Revision) -> Self {
         let (active, end) = shared.active();
         Self { shared, clock, active, end, next_revision, group: Group::default() }
     }
@@ -67,7 +67,7 @@ impl Tail {
     }
 
     /// Adds a draft to the group under a new stamp.
-    pub fn append(&mut self, draft: &[u8], revision: Revision, kind: Kind) -> Location {
+    pub fn append(&mut self, draft: &[u8], revision: Revision, kind: FrameKind) -> Location {
         if self.group.bytes.is_empty() {
             self.group.at_ms = (self.clock)();
         }
@@ -101,7 +101,7 @@ impl Tail {
             return false;
         }
         let last = Revision(self.next_revision.0 - 1);
-        self.append(&draft, last, Kind::Oldest);
+        self.append(&draft, last, FrameKind::Oldest);
         true
     }
 }

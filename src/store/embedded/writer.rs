@@ -5,15 +5,15 @@ use std::{io, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 use super::{
-    super::{Committed, Counts, News, Outcome, Position, StoreError},
+    super::{Committed, Counts, FeedBatch, Position, StoreError, WriteOutcome},
     compaction::Compaction,
-    frame::{Kind, padded},
+    frame::{FrameKind, padded},
     index::Location,
     mark::{Durable, Mark},
     queue::{Job, Verdict},
     segment::{HEADER, Header, Segment},
-    shared::Shared,
-    table::Slot,
+    shared::EmbeddedShared,
+    table::IndexSlot,
     tail::{Group, Pending, Tail},
 };
 use crate::lease::{Nonce, Revision};
@@ -102,7 +102,7 @@ impl Writer {
         self.tail.next_revision = Revision(revision.0 + 1);
         let kind = job.kind;
         let location = self.tail.append(&job.draft, revision, kind);
-        let there = if kind == Kind::Forgotten { Revision::ABSENT } else { revision };
+        let there = if kind == FrameKind::Forgotten { Revision::ABSENT } else { revision };
         self.tail.group.revisions.insert(job.key.clone(), there);
         let write = Some((job.changes, job.reply));
         self.tail.group.pending.push(Pending { key: job.key, location, kind, write });
@@ -206,10 +206,10 @@ impl Writer {
         self.tail.shared.counters.committed(self.tail.group.writes);
         if !news.is_empty() {
             // An error only means that there are no listeners.
-            let _ = self.tail.shared.feed.send(News::Changes(news.into()));
+            let _ = self.tail.shared.feed.send(FeedBatch::Changes(news.into()));
         }
         for (reply, revision) in replies {
-            answer(reply, Verdict::Settled(Outcome::Committed(revision)));
+            answer(reply, Verdict::Settled(WriteOutcome::Committed(revision)));
         }
         if let Some(segment) = retired {
             self.tail.shared.spares.retire(segment);
@@ -225,7 +225,7 @@ impl Writer {
         let mut table = self.tail.shared.table_mut();
         for Pending { key, location, kind, write } in &self.tail.group.pending {
             match kind {
-                Kind::Forgotten => table.remove(key),
+                FrameKind::Forgotten => table.remove(key),
                 _ => table.set(key, *location),
             }
             let Some((changes, _)) = write else { continue };
@@ -277,7 +277,7 @@ impl Writer {
         }
         // Set before the segment's first frame: whatever happens to the segment later, it existed.
         self.mark.set_durably(Durable { segment: segment.id, end: HEADER }, &**disk);
-        self.tail.shared.table_mut().push(Slot::new(Arc::clone(&segment), &header));
+        self.tail.shared.table_mut().push(IndexSlot::new(Arc::clone(&segment), &header));
         self.tail.active = Some(segment);
         self.tail.end = HEADER;
         Ok(())
@@ -291,7 +291,7 @@ impl Writer {
         self.tail.shared.queue.close(why.clone());
         for pending in self.tail.group.pending.drain(..) {
             if let Some((_, reply)) = pending.write {
-                answer(reply, Verdict::Settled(Outcome::Unknown(why.clone())));
+                answer(reply, Verdict::Settled(WriteOutcome::Unknown(why.clone())));
             }
         }
         for reply in self.tail.group.conflicts.drain(..) {
@@ -322,7 +322,7 @@ impl Writer {
 }
 
 /// Closes the queue and answers its waiting callers when the writer ends, however it ends.
-struct LastWords(Arc<Shared>);
+struct LastWords(Arc<EmbeddedShared>);
 
 impl Drop for LastWords {
     fn drop(&mut self) {
@@ -343,7 +343,7 @@ fn unavailable(error: &io::Error) -> StoreError {
 }
 
 fn refuse(reply: oneshot::Sender<Verdict>, why: StoreError) {
-    answer(reply, Verdict::Settled(Outcome::Refused(why)));
+    answer(reply, Verdict::Settled(WriteOutcome::Refused(why)));
 }
 
 fn answer(reply: oneshot::Sender<Verdict>, verdict: Verdict) {

@@ -9,7 +9,7 @@ use async_nats::jetstream::{
 };
 
 use super::{
-    error::OpenError,
+    error::NatsOpenError,
     link::{Asked, Link},
     options::Options,
 };
@@ -67,7 +67,6 @@ async fn ask(link: &Link, made: bool) -> Asked {
     link.info().await
 }
 
-/// Creates the stream.
 async fn make(options: &Options, link: &Link) -> Result<(), CreateStreamError> {
     let lacks_peers = |why: &CreateStreamError| match why.kind() {
         CreateStreamErrorKind::JetStream(error) => {
@@ -90,36 +89,36 @@ async fn make(options: &Options, link: &Link) -> Result<(), CreateStreamError> {
 }
 
 /// The stream. It is created if it is missing.
-pub(super) async fn ensure(options: &Options, link: &Link) -> Result<Info, OpenError> {
+pub(super) async fn ensure(options: &Options, link: &Link) -> Result<Info, NatsOpenError> {
     match ask(link, false).await {
         Asked::Here(info) => return Ok(*info),
         Asked::Gone if options.create_bucket => {}
-        Asked::Gone => return Err(OpenError::NoBucket { bucket: options.bucket.clone() }),
-        Asked::Unanswered(why) => return Err(OpenError::JetStream { why }),
+        Asked::Gone => return Err(NatsOpenError::NoBucket { bucket: options.bucket.clone() }),
+        Asked::Unanswered(why) => return Err(NatsOpenError::JetStream { why }),
     }
     let clustered = link.client.server_info().cluster.is_some();
     if options.replicas < 2 && clustered && !options.accept_data_loss {
         let (bucket, faults) = (options.bucket.clone(), vec![SINGLE_COPY.to_owned()]);
-        return Err(OpenError::Unfit { bucket, faults });
+        return Err(NatsOpenError::Unfit { bucket, faults });
     }
     let made = make(options, link).await;
     // Another node may have created it meanwhile, perhaps with other settings. What exists counts.
     match (ask(link, true).await, made) {
         (Asked::Here(info), _) => Ok(*info),
         (_, Err(why)) => {
-            Err(OpenError::Create { bucket: options.bucket.clone(), why: why.to_string() })
+            Err(NatsOpenError::Create { bucket: options.bucket.clone(), why: why.to_string() })
         }
-        (Asked::Unanswered(why), Ok(_)) => Err(OpenError::interrupted(why)),
-        (Asked::Gone, Ok(_)) => Err(OpenError::interrupted("the new bucket disappeared again")),
+        (Asked::Unanswered(why), Ok(_)) => Err(NatsOpenError::interrupted(why)),
+        (Asked::Gone, Ok(_)) => Err(NatsOpenError::interrupted("the new bucket disappeared again")),
     }
 }
 
 /// Refuses a stream that could lose acknowledged writes.
-pub(super) fn judge(options: &Options, link: &Link, info: &Info) -> Result<(), OpenError> {
+pub(super) fn judge(options: &Options, link: &Link, info: &Info) -> Result<(), NatsOpenError> {
     let bucket = options.bucket.clone();
     let faults = strange(link, &info.config);
     if !faults.is_empty() {
-        return Err(OpenError::Foreign { bucket, faults });
+        return Err(NatsOpenError::Foreign { bucket, faults });
     }
     let faults = losing(options, info);
     if faults.is_empty() {
@@ -129,7 +128,7 @@ pub(super) fn judge(options: &Options, link: &Link, info: &Info) -> Result<(), O
         tracing::warn!(bucket, ?faults, "the bucket may lose writes; accept_data_loss is set");
         return Ok(());
     }
-    Err(OpenError::Unfit { bucket, faults })
+    Err(NatsOpenError::Unfit { bucket, faults })
 }
 
 /// The faults that make a stream unusable.

@@ -10,7 +10,7 @@ use tokio::{sync::watch, time::timeout};
 
 use super::{
     core::MAX_ON_THEIR_WAY,
-    error::{OLDEST_SERVER, OpenError},
+    error::{NatsOpenError, OLDEST_SERVER},
     link::Link,
     options::{MAX_HISTORY, Options},
     subject::Subjects,
@@ -28,8 +28,8 @@ const CONNECT_ALL: Duration = Duration::from_secs(10);
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
 /// Refuses settings that cannot work.
-pub(super) fn validate(options: &Options) -> Result<(), OpenError> {
-    let fault = |setting, why: &str| Err(OpenError::Setting { setting, why: why.to_owned() });
+pub(super) fn validate(options: &Options) -> Result<(), NatsOpenError> {
+    let fault = |setting, why: &str| Err(NatsOpenError::Setting { setting, why: why.to_owned() });
     let name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if options.bucket.is_empty() || !options.bucket.bytes().all(name) {
         return fault("store.nats.bucket", "must be letters, digits, - and _");
@@ -52,8 +52,8 @@ pub(super) fn validate(options: &Options) -> Result<(), OpenError> {
     Ok(())
 }
 
-fn servers(url: &str) -> Result<Vec<ServerAddr>, OpenError> {
-    let fault = |why: String| OpenError::Setting { setting: "store.nats.url", why };
+fn servers(url: &str) -> Result<Vec<ServerAddr>, NatsOpenError> {
+    let fault = |why: String| NatsOpenError::Setting { setting: "store.nats.url", why };
     let servers: Vec<ServerAddr> = url
         .split(',')
         .map(str::trim)
@@ -67,10 +67,10 @@ fn servers(url: &str) -> Result<Vec<ServerAddr>, OpenError> {
 async fn connect_options(
     options: &Options,
     connections: watch::Sender<u64>,
-) -> Result<ConnectOptions, OpenError> {
+) -> Result<ConnectOptions, NatsOpenError> {
     if options.keeps_to_loopback() && !settings::all_loopback(&options.url) {
         let why = "sends credentials in plain text: use tls://, or set accept_plaintext".into();
-        return Err(OpenError::Setting { setting: "store.nats.url", why });
+        return Err(NatsOpenError::Setting { setting: "store.nats.url", why });
     }
     let connections = Arc::new(connections);
     let mut connect = ConnectOptions::new()
@@ -103,7 +103,7 @@ async fn connect_options(
         connect = connect
             .credentials_file(path)
             .await
-            .map_err(|why| OpenError::File { path: path.clone(), why: why.to_string() })?;
+            .map_err(|why| NatsOpenError::File { path: path.clone(), why: why.to_string() })?;
     }
     if let (Some(user), Some(password)) = (&options.user, &options.password) {
         connect = connect.user_and_password(user.clone(), password.clone());
@@ -123,36 +123,36 @@ async fn connect_options(
 /// A connection without a bucket. It ends with the runtime that it was made in.
 ///
 /// # Errors
-/// [`OpenError`] if the options cannot work, or if no server answers.
-pub(crate) async fn client(options: &Options) -> Result<Client, OpenError> {
+/// [`NatsOpenError`] if the options cannot work, or if no server answers.
+pub(crate) async fn client(options: &Options) -> Result<Client, NatsOpenError> {
     let connect = connect_options(options, watch::channel(0).0).await?;
     let connected = timeout(CONNECT_ALL, connect.connect(servers(&options.url)?)).await;
     match connected {
-        Ok(connected) => connected.map_err(|why| OpenError::Connect { why: why.to_string() }),
-        Err(_) => Err(OpenError::Connect { why: "no answer in time".to_owned() }),
+        Ok(connected) => connected.map_err(|why| NatsOpenError::Connect { why: why.to_string() }),
+        Err(_) => Err(NatsOpenError::Connect { why: "no answer in time".to_owned() }),
     }
 }
 
 /// Connects, and refuses a server that is too old.
-pub(super) async fn connect(options: &Options) -> Result<Link, OpenError> {
+pub(super) async fn connect(options: &Options) -> Result<Link, NatsOpenError> {
     let servers = servers(&options.url)?;
     let (counter, connections) = watch::channel(0);
     let connect = connect_options(options, counter).await?;
     let connected = timeout(CONNECT_ALL, connect.connect(servers)).await;
     let client: Client = match connected {
         Ok(Ok(client)) => client,
-        Ok(Err(why)) => return Err(OpenError::Connect { why: why.to_string() }),
-        Err(_) => return Err(OpenError::Connect { why: "no answer in time".to_owned() }),
+        Ok(Err(why)) => return Err(NatsOpenError::Connect { why: why.to_string() }),
+        Err(_) => return Err(NatsOpenError::Connect { why: "no answer in time".to_owned() }),
     };
     let (major, minor, patch) = OLDEST_SERVER;
     if !client.is_server_compatible(major, minor, patch) {
-        return Err(OpenError::OldServer { found: client.server_info().version });
+        return Err(NatsOpenError::OldServer { found: client.server_info().version });
     }
     let context: jetstream::Context =
         ContextBuilder::new().timeout(options.request_timeout).build(client.clone());
     let subjects = Subjects::new(&options.bucket);
     let stream = context.get_stream_no_info(&subjects.stream).await;
-    let stream = stream.map_err(OpenError::interrupted)?;
+    let stream = stream.map_err(NatsOpenError::interrupted)?;
     let timeout = options.request_timeout;
     Ok(Link { client, context, stream, subjects: subjects.into(), timeout, connections })
 }

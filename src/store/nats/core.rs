@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    super::{Health, Meta, News, StoreError, StoreFuture, Witness},
+    super::{FeedBatch, Health, Meta, StoreError, StoreFuture, Witness},
     link::{Link, unavailable},
     meta::MetaRecord,
     options::Options,
@@ -43,14 +43,13 @@ pub(super) struct Frozen {
     pub remember: Witness,
 }
 
-/// The condition of the store.
 #[derive(Debug, Default)]
 pub(super) struct Condition {
     pub frozen: Option<Frozen>,
     /// Why the store seems to have gone backwards. It is checked again before that is believed.
     pub suspect: Option<String>,
     /// Why the store does not answer.
-    pub trouble: Option<String>,
+    pub failing: Option<String>,
     /// Why the consumer does not deliver what the stream has.
     pub stale: Option<String>,
     pub closed: bool,
@@ -61,7 +60,7 @@ pub(super) struct Core {
     pub link: Link,
     pub clock: Arc<dyn Clock>,
     pub metrics: Arc<Metrics>,
-    pub feed: broadcast::Sender<News>,
+    pub feed: broadcast::Sender<FeedBatch>,
     /// The last sequence that the consumer delivered.
     pub consumed: watch::Sender<u64>,
     pub permits: Arc<Semaphore>,
@@ -189,8 +188,8 @@ impl Core {
         if !self.link.connected() {
             return Health::Degraded("not connected to a NATS server".to_owned());
         }
-        let trouble = condition.suspect.as_ref().or(condition.trouble.as_ref());
-        match trouble.or(condition.stale.as_ref()) {
+        let failing = condition.suspect.as_ref().or(condition.failing.as_ref());
+        match failing.or(condition.stale.as_ref()) {
             Some(why) => Health::Degraded(why.clone()),
             None => Health::Ready,
         }

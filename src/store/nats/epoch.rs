@@ -47,7 +47,7 @@ pub(super) async fn refresh(core: Arc<Core>) -> Result<Arc<Meta>, StoreError> {
         core.set_meta(record.meta());
         follow::reload(&core, &info, true).await.map_err(unavailable)?;
         let mut condition = core.condition();
-        (condition.frozen, condition.suspect, condition.trouble) = (None, None, None);
+        (condition.frozen, condition.suspect, condition.failing) = (None, None, None);
         drop(condition);
         core.metrics.frozen(false);
         tracing::info!(epoch = record.epoch.0, "the store continues under a new epoch");

@@ -7,66 +7,33 @@ pub(super) const OLDEST_SERVER: (i64, i64, i64) = (2, 10, 23);
 
 /// Why a store was not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OpenError {
+pub enum NatsOpenError {
     /// A setting cannot be used.
     #[error("{setting} {why}")]
-    Setting {
-        /// The setting.
-        setting: &'static str,
-        /// What is wrong with it.
-        why: String,
-    },
+    Setting { setting: &'static str, why: String },
     /// A file that a setting names cannot be read.
     #[error("{} cannot be read: {why}", .path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        why: String,
-    },
+    File { path: PathBuf, why: String },
     /// No server could be reached.
     #[error("no NATS server was reached: {why}; check store.nats.url and that a server runs there")]
-    Connect {
-        /// The last failure.
-        why: String,
-    },
-    /// The server is too old.
+    Connect { why: String },
     #[error("the NATS server has version {found}; use 2.10.23 or newer")]
-    OldServer {
-        /// The server's version.
-        found: String,
-    },
+    OldServer { found: String },
     /// The server does not answer JetStream requests.
     #[error("JetStream does not answer: {why}; enable it on the server and for the account")]
-    JetStream {
-        /// The failure.
-        why: String,
-    },
+    JetStream { why: String },
     /// The bucket does not exist, and the settings do not allow creating it.
     #[error("there is no bucket {bucket:?}; make it, or let store.nats.create_bucket be true")]
-    NoBucket {
-        /// The bucket's name.
-        bucket: String,
-    },
+    NoBucket { bucket: String },
     /// The bucket cannot be created.
     #[error("the bucket {bucket:?} cannot be made: {why}")]
-    Create {
-        /// The bucket's name.
-        bucket: String,
-        /// The server's answer.
-        why: String,
-    },
+    Create { bucket: String, why: String },
     /// The stream cannot be used by this program at all.
     #[error(
         "the stream KV_{bucket} is not a bucket that this program can use: {}; name another bucket",
         .faults.join("; ")
     )]
-    Foreign {
-        /// The bucket.
-        bucket: String,
-        /// The faults.
-        faults: Vec<String>,
-    },
+    Foreign { bucket: String, faults: Vec<String> },
     /// The bucket may lose writes that were acknowledged.
     #[error(
         "the bucket {bucket:?} may lose acknowledged writes: {}; change the stream KV_{bucket}, or \
@@ -74,7 +41,6 @@ pub enum OpenError {
         .faults.join("; ")
     )]
     Unfit {
-        /// The bucket.
         bucket: String,
         /// The faults, and what is required instead.
         faults: Vec<String>,
@@ -84,7 +50,6 @@ pub enum OpenError {
         "the record {subject:?} {why}; restore the bucket from a backup, or name another bucket"
     )]
     Meta {
-        /// The record's subject.
         subject: String,
         /// What is wrong with the record.
         why: String,
@@ -94,19 +59,13 @@ pub enum OpenError {
         "a restore into the bucket {bucket:?} was cut off, or is under way: the bucket is \
          incomplete. Run the same `tenure restore --file FILE --raise-epoch` again, or delete it"
     )]
-    Restoring {
-        /// The bucket's name.
-        bucket: String,
-    },
+    Restoring { bucket: String },
     /// The store did not answer while it was opened.
     #[error("the store did not answer while it was opened: {why}; try again")]
-    Interrupted {
-        /// The failure.
-        why: String,
-    },
+    Interrupted { why: String },
 }
 
-impl OpenError {
+impl NatsOpenError {
     /// A failure that may not occur the next time.
     pub(super) fn interrupted(why: impl std::fmt::Display) -> Self {
         Self::Interrupted { why: why.to_string() }

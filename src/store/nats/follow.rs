@@ -17,7 +17,7 @@ use futures_util::{Stream, StreamExt};
 use tokio::time::{sleep, timeout};
 
 use super::{
-    super::{Committed, News, Position},
+    super::{Committed, FeedBatch, Position},
     core::{Core, lock},
     link::{Asked, Link},
     message,
@@ -171,7 +171,7 @@ pub(super) async fn reload(core: &Arc<Core>, info: &Info, thawed: bool) -> Resul
         table.take_over(&mut now);
         *now = table;
         // There are no listeners yet when the store is opened.
-        let _ = core.feed.send(News::Gap { resume });
+        let _ = core.feed.send(FeedBatch::Gap { resume });
         core.consumed.send_replace(consumed);
     });
     begin(core);
@@ -295,14 +295,14 @@ fn take(core: &Core, chunk: Vec<Result<(Brought, u64), String>>) -> Result<(), S
 /// Publishes the changes. It is no error if there are no listeners.
 fn tell(core: &Core, changes: &mut Vec<Committed>) {
     if !changes.is_empty() {
-        let _ = core.feed.send(News::Changes(std::mem::take(changes).into()));
+        let _ = core.feed.send(FeedBatch::Changes(std::mem::take(changes).into()));
     }
 }
 
 fn gap(core: &Core, resume: Position) {
     tracing::warn!(?resume, "the stream dropped changes that this node did not see");
     core.metrics.feed_gaps.increment(1);
-    let _ = core.feed.send(News::Gap { resume });
+    let _ = core.feed.send(FeedBatch::Gap { resume });
 }
 
 fn advance(core: &Core, step: impl FnOnce(&mut Table)) {

@@ -36,7 +36,6 @@ enum Look {
     Silent(String),
 }
 
-/// The results so far.
 #[derive(Default)]
 struct Watch {
     suspicions: u32,
@@ -65,11 +64,11 @@ impl Watch {
         match look {
             Look::Fine => {
                 self.suspicions = 0;
-                (condition.suspect, condition.trouble) = (None, None);
+                (condition.suspect, condition.failing) = (None, None);
             }
             Look::Silent(why) => {
                 self.suspicions = 0;
-                condition.trouble = Some(why);
+                condition.failing = Some(why);
             }
             Look::Suspect(why) => {
                 self.suspicions += 1;

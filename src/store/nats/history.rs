@@ -82,7 +82,6 @@ async fn reached(core: &Core, revision: Revision) -> Result<bool, StoreError> {
     }
 }
 
-/// The findings of a replay.
 struct Replay {
     after: Position,
     limit: usize,

@@ -35,7 +35,6 @@ const STREAM_NOT_FOUND: u64 = 10059;
 /// The outcome of a publish.
 #[derive(Clone, Debug)]
 pub(super) enum Sent {
-    /// Stored, under this sequence.
     Stored(Revision),
     /// Not stored: the subject's last message has another sequence.
     WrongLast,

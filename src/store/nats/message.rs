@@ -20,7 +20,6 @@ const HEAD: usize = 23;
 /// The result of [`parse`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message<'a> {
-    /// The key of the record.
     pub key: &'a str,
     /// The revision of the previous write, or of the mark of a removal that the write found; 0 for none.
     pub expected: Revision,
@@ -124,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::lease::{Epoch, Moment, Nonce, State};
+    use crate::lease::{Epoch, KeyState, Moment, Nonce};
 
     fn write(key: &str) -> Write {
         let record = Record {
@@ -132,7 +131,7 @@ mod tests {
             node: Nonce(2),
             epoch: Epoch(3),
             written: Moment::ZERO,
-            state: State::Free,
+            state: KeyState::Free,
             seq: 0,
             tenure: None,
             previous: None,
@@ -141,7 +140,7 @@ mod tests {
             pins: Box::default(),
             offer: None,
             revocation: None,
-            aftermath: None,
+            fences_and_delay: None,
             request_marks: Box::default(),
             handover: None,
             spec: None,

@@ -46,7 +46,6 @@ impl fmt::Debug for MetaRecord {
 pub(super) enum MetaState {
     /// There is no record. A write must expect this revision.
     Missing(Revision),
-    /// The record.
     Here(Revision, MetaRecord),
     /// A record that cannot be read: its revision, and why.
     Damaged(Revision, String),

@@ -57,26 +57,24 @@ use self::{
     open::{Opening, Stop},
 };
 pub use self::{
-    error::OpenError,
+    error::NatsOpenError,
     options::{DEFAULT_HISTORY, DEFAULT_REQUEST_TIMEOUT, MAX_HISTORY, Options, Tls},
 };
 use super::{
-    Feed, Found, FoundNode, Fresh, Gate, Health, History, LeaseStore, Meta, NodeOutcome, Outcome,
-    Position, Raise, Range, SecretBytes, SharedStore, StoreError, StoreFuture, Witness, Write,
+    Feed, Found, FoundNode, Fresh, Gate, Health, History, LeaseStore, Meta, NodeOutcome, Position,
+    Raise, Range, SecretBytes, SharedStore, StoreError, StoreFuture, Witness, Write, WriteOutcome,
 };
 use crate::{
     clock::Clock,
-    lease::{Epoch, Key, NodeRecord, Nonce, Policies, Revision, State},
+    lease::{Epoch, Key, KeyState, NodeRecord, Nonce, Policies, Revision},
     telemetry::Metrics,
 };
 
 /// A scan holds the lock of the table for this many records at a time.
 const SCAN_CHUNK: usize = 1024;
 
-/// Statistics of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Keys that have a record.
     pub keys: u64,
     /// Bytes of their latest messages.
     pub live_bytes: u64,
@@ -94,14 +92,14 @@ impl NatsStore {
     /// in memory. A store that went backwards is opened frozen.
     ///
     /// # Errors
-    /// See [`OpenError`], whose text says what to do.
+    /// See [`NatsOpenError`], whose text says what to do.
     pub async fn open(
         options: Options,
         fresh: Fresh,
         witness: Option<Witness>,
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
-    ) -> Result<Arc<Self>, OpenError> {
+    ) -> Result<Arc<Self>, NatsOpenError> {
         let max_keys = options.max_keys;
         let opening = Opening { options, fresh, witness, clock, metrics };
         let (core, stop) = open::open(opening).await?;
@@ -177,21 +175,21 @@ impl LeaseStore for NatsStore {
     }
 
     /// The write is being sent when this returns, whether or not the future is polled.
-    fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {
+    fn compare_and_set(&self, write: Write) -> StoreFuture<WriteOutcome> {
         let full = || self.core.table().counts().of(&write.key) >= self.max_keys;
         if write.expected == Revision::ABSENT && full() {
-            return Box::pin(ready(Outcome::Refused(StoreError::too_many(
+            return Box::pin(ready(WriteOutcome::Refused(StoreError::too_many(
                 &write.key,
                 self.max_keys,
             ))));
         }
         let Some(encoded) = message::encode(&write, self.core.clock.wall_ms()) else {
             let why = StoreError::TooLong("its length does not fit into a message".to_owned());
-            return Box::pin(ready(Outcome::Refused(why)));
+            return Box::pin(ready(WriteOutcome::Refused(why)));
         };
         let admission = match self.admit(&write) {
             Ok(admission) => admission,
-            Err(why) => return Box::pin(ready(Outcome::Refused(why))),
+            Err(why) => return Box::pin(ready(WriteOutcome::Refused(why))),
         };
         let work = write::compare_and_set(Arc::clone(&self.core), write, encoded);
         let work = async move {
@@ -199,12 +197,9 @@ impl LeaseStore for NatsStore {
             drop(admission);
             outcome
         };
-        self.core.run(
-            work,
-            |why, begun| {
-                if begun { Outcome::Unknown(why) } else { Outcome::Refused(why) }
-            },
-        )
+        self.core.run(work, |why, begun| {
+            if begun { WriteOutcome::Unknown(why) } else { WriteOutcome::Refused(why) }
+        })
     }
 
     fn bound_keys(&self, policies: &Arc<Policies>) {
@@ -253,7 +248,7 @@ impl LeaseStore for NatsStore {
     /// Every later write of the same tenure (a pin, a new value, an adoption) changes the sequence too. Then the
     /// gate fails although the tenure continues, and the application must request a new gate.
     fn gate(&self, key: &Key, found: &Found) -> Option<Gate> {
-        let held = found.record.as_ref().is_ok_and(|record| record.state == State::Held);
+        let held = found.record.as_ref().is_ok_and(|record| record.state == KeyState::Held);
         let subjects = &self.core.link.subjects;
         held.then(|| Gate::Nats {
             stream: subjects.stream.clone(),

@@ -10,7 +10,7 @@ use super::{
     super::{Fresh, Witness},
     bucket, connect,
     core::{Core, MAX_ON_THEIR_WAY},
-    error::OpenError,
+    error::NatsOpenError,
     follow, guard,
     link::{Asked, Link, Sent, created},
     meta::{self, MetaRecord, MetaState},
@@ -45,7 +45,7 @@ pub(super) struct Opening {
 }
 
 /// Starts the store's thread. It runs until it is stopped, or until the sender is dropped.
-pub(super) async fn open(opening: Opening) -> Result<(Arc<Core>, Stop), OpenError> {
+pub(super) async fn open(opening: Opening) -> Result<(Arc<Core>, Stop), NatsOpenError> {
     connect::validate(&opening.options)?;
     let (ready, opened) = oneshot::channel();
     let (stop, stopped) = oneshot::channel();
@@ -53,19 +53,20 @@ pub(super) async fn open(opening: Opening) -> Result<(Arc<Core>, Stop), OpenErro
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match runtime {
             Ok(runtime) => runtime.block_on(live(opening, ready, stopped)),
-            Err(why) => drop(ready.send(Err(OpenError::interrupted(why)))),
+            Err(why) => drop(ready.send(Err(NatsOpenError::interrupted(why)))),
         }
     };
     let thread = thread::Builder::new().name("nats-store".to_owned()).spawn(run);
-    thread.map_err(OpenError::interrupted)?;
-    let core = opened.await.unwrap_or_else(|_| Err(OpenError::interrupted("its thread ended")))?;
+    thread.map_err(NatsOpenError::interrupted)?;
+    let core =
+        opened.await.unwrap_or_else(|_| Err(NatsOpenError::interrupted("its thread ended")))?;
     Ok((core, stop))
 }
 
 /// The main function of the store's thread.
 async fn live(
     opening: Opening,
-    ready: oneshot::Sender<Result<Arc<Core>, OpenError>>,
+    ready: oneshot::Sender<Result<Arc<Core>, NatsOpenError>>,
     stopped: oneshot::Receiver<oneshot::Sender<()>>,
 ) {
     let core = match start(opening).await {
@@ -89,7 +90,7 @@ async fn live(
     }
 }
 
-async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
+async fn start(opening: Opening) -> Result<Arc<Core>, NatsOpenError> {
     let Opening { options, fresh, witness, clock, metrics } = opening;
     let link = connect::connect(&options).await?;
     let info = bucket::ensure(&options, &link).await?;
@@ -102,7 +103,7 @@ async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
     );
     let origin = own_record(&link, &fresh, created(&info), &metrics).await?;
     if origin.restoring && !options.restore {
-        return Err(OpenError::Restoring { bucket: options.bucket });
+        return Err(NatsOpenError::Restoring { bucket: options.bucket });
     }
     let core = Arc::new(Core::new(options, link, origin.clone(), clock, metrics));
     core.metrics.frozen(false);
@@ -127,7 +128,7 @@ async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
     if backwards.is_some() && confirmed < guard::CONFIRM {
         let why = "the stream's leader has lost contact with its followers, or takes no writes"
             .to_owned();
-        return Err(OpenError::JetStream { why });
+        return Err(NatsOpenError::JetStream { why });
     }
     let other = (origin.stream_created != created(&info)).then(|| {
         "the bucket's own record is of another bucket: it was made again, copied or restored"
@@ -140,12 +141,12 @@ async fn start(opening: Opening) -> Result<Arc<Core>, OpenError> {
 }
 
 /// Loads the content of the stream, and follows it from there.
-async fn load(core: &Arc<Core>, info: &Info) -> Result<(), OpenError> {
+async fn load(core: &Arc<Core>, info: &Info) -> Result<(), NatsOpenError> {
     let end = core.clock.now() + LOAD;
     loop {
         match follow::reload(core, info, true).await {
             Ok(()) => return Ok(()),
-            Err(why) if core.clock.now() >= end => return Err(OpenError::interrupted(why)),
+            Err(why) if core.clock.now() >= end => return Err(NatsOpenError::interrupted(why)),
             Err(why) => tracing::debug!(why, "loading the stream failed; it is tried again"),
         }
         tokio::time::sleep(PAUSE).await;
@@ -158,14 +159,14 @@ async fn own_record(
     fresh: &Fresh,
     created: i128,
     metrics: &Metrics,
-) -> Result<MetaRecord, OpenError> {
+) -> Result<MetaRecord, NatsOpenError> {
     let mut why = String::new();
     for _ in 0..ATTEMPTS {
         let expected = match meta::read(link).await {
             Ok(MetaState::Here(_, record)) => return Ok(record),
             Ok(MetaState::Missing(expected)) => expected,
             Ok(MetaState::Damaged(_, why)) => {
-                return Err(OpenError::Meta { subject: link.subjects.meta.clone(), why });
+                return Err(NatsOpenError::Meta { subject: link.subjects.meta.clone(), why });
             }
             Err(unread) => {
                 why = unread.to_string();
@@ -184,5 +185,5 @@ async fn own_record(
         }
         tokio::time::sleep(PAUSE).await;
     }
-    Err(OpenError::interrupted(format!("the store's own record cannot be made: {why}")))
+    Err(NatsOpenError::interrupted(format!("the store's own record cannot be made: {why}")))
 }

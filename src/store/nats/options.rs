@@ -27,7 +27,6 @@ pub struct Tls {
     pub accept_plaintext: bool,
 }
 
-/// How to open a store.
 #[derive(Clone)]
 pub struct Options {
     /// The servers, separated by commas: `nats://a:4222,nats://b:4222`.
@@ -44,7 +43,6 @@ pub struct Options {
     pub user: Option<String>,
     /// The password. Requires `user`.
     pub password: Option<String>,
-    /// A token.
     pub token: Option<String>,
     /// How the connection is secured.
     pub tls: Tls,

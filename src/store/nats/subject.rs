@@ -14,12 +14,10 @@ use std::fmt::Write;
 
 use crate::lease::{Key, Nonce};
 
-/// The meaning of a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Name {
     /// A lease; `None` if no key is written like that.
     Lease(Option<Key>),
-    /// A node.
     Node(Option<Nonce>),
     /// The store's own record.
     Meta,
@@ -27,14 +25,11 @@ pub(super) enum Name {
     Other,
 }
 
-/// The subjects of one bucket.
 #[derive(Clone, Debug)]
 pub(super) struct Subjects {
-    /// The stream.
     pub stream: String,
     /// All of the bucket's subjects.
     pub all: String,
-    /// The store's own record.
     pub meta: String,
     /// The prefix of the subjects that applications may publish to.
     pub app: String,
@@ -73,12 +68,10 @@ impl Subjects {
         format!("{}{incarnation}", self.nodes)
     }
 
-    /// Every lease's subject.
     pub fn all_leases(&self) -> String {
         format!("{}>", self.leases)
     }
 
-    /// Every node's subject.
     pub fn all_nodes(&self) -> String {
         format!("{}>", self.nodes)
     }

@@ -34,10 +34,8 @@ struct Entry {
     bytes: Arc<[u8]>,
 }
 
-/// The effect of a message.
 #[derive(Debug, Default)]
-pub(super) struct Told {
-    /// The message's changes.
+pub(super) struct MessageDelta {
     pub changes: Vec<Committed>,
     /// Whether changes before them were missed, or the message's own changes cannot be read.
     pub lost: bool,
@@ -61,7 +59,6 @@ pub(super) struct Table {
     quotas: Quotas,
 }
 
-/// The position of a message.
 fn at(sequence: u64) -> Position {
     Position { revision: Revision(sequence), index: 0 }
 }
@@ -131,7 +128,7 @@ impl Table {
 
     /// Takes in the next message of the stream. Returns its effect and the position before its changes; `None` if
     /// the message was seen before.
-    pub fn follow(&mut self, brought: &Brought) -> Option<(Told, Position)> {
+    pub fn follow(&mut self, brought: &Brought) -> Option<(MessageDelta, Position)> {
         if brought.sequence <= self.consumed {
             return None;
         }
@@ -175,22 +172,22 @@ impl Table {
         after > 0 && self.missed[after - 1].1 >= revision.0
     }
 
-    fn record(&mut self, brought: &Brought) -> Told {
+    fn record(&mut self, brought: &Brought) -> MessageDelta {
         let Name::Lease(Some(key)) = &brought.name else {
             // A subject that names no key holds no key's changes.
-            return Told::default();
+            return MessageDelta::default();
         };
         let revision = Revision(brought.sequence);
         if brought.removal {
             if self.revision(key) < revision {
                 self.remove(key);
             }
-            return Told::default();
+            return MessageDelta::default();
         }
         self.put(key, revision, &brought.payload);
         match read_changes(key, revision, &brought.payload) {
-            Some((expected, changes)) => Told { changes, lost: self.was_missed(expected) },
-            None => Told { changes: Vec::new(), lost: true },
+            Some((expected, changes)) => MessageDelta { changes, lost: self.was_missed(expected) },
+            None => MessageDelta { changes: Vec::new(), lost: true },
         }
     }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::time::{sleep, timeout};
 
 use super::{
-    super::{Found, Outcome, StoreError, Write},
+    super::{Found, StoreError, Write, WriteOutcome},
     core::Core,
     link::{Asked, Last, Sent, unavailable},
     message,
@@ -24,7 +24,6 @@ pub(super) const MARK: Duration = Duration::from_secs(30);
 
 /// The current state of a key.
 enum Winner {
-    /// The key has a record.
     Record(Found),
     /// The key has no record. A write must expect this revision.
     Nothing(Revision),
@@ -35,7 +34,7 @@ pub(super) async fn compare_and_set(
     core: Arc<Core>,
     write: Write,
     mut encoded: Vec<u8>,
-) -> Outcome {
+) -> WriteOutcome {
     let subject = core.link.subjects.lease(&write.key);
     let mut expected = write.expected;
     loop {
@@ -45,8 +44,8 @@ pub(super) async fn compare_and_set(
         }
         let winner = timeout(core.link.timeout, winner(&core, &write.key, &subject, expected));
         match winner.await.unwrap_or_else(|_| Err(unavailable("the winner was not read in time"))) {
-            Err(why) => return Outcome::Refused(why),
-            Ok(Winner::Record(found)) => return Outcome::Conflict(Some(found)),
+            Err(why) => return WriteOutcome::Refused(why),
+            Ok(Winner::Record(found)) => return WriteOutcome::Conflict(Some(found)),
             // An operator removed the key by hand. The key is absent, as expected, but its subject is not empty.
             Ok(Winner::Nothing(mark))
                 if write.expected == Revision::ABSENT && expected == Revision::ABSENT =>
@@ -54,7 +53,7 @@ pub(super) async fn compare_and_set(
                 expected = mark;
                 message::expect(&mut encoded, mark);
             }
-            Ok(Winner::Nothing(_)) => return Outcome::Conflict(None),
+            Ok(Winner::Nothing(_)) => return WriteOutcome::Conflict(None),
         }
     }
 }
@@ -66,9 +65,9 @@ async fn send(
     subject: &str,
     expected: Revision,
     payload: Bytes,
-) -> Option<Outcome> {
+) -> Option<WriteOutcome> {
     if let Err(why) = core.writable() {
-        return Some(Outcome::Refused(why));
+        return Some(WriteOutcome::Refused(why));
     }
     let highest = core.highest();
     core.metrics.lease_writes.increment(1);
@@ -76,18 +75,18 @@ async fn send(
     match core.link.publish(subject.to_owned(), expected, headers, payload.clone()).await {
         Sent::Stored(revision) if revision.0 > highest => {
             core.committed(key, revision, &payload);
-            Some(Outcome::Committed(revision))
+            Some(WriteOutcome::Committed(revision))
         }
         Sent::Stored(Revision(sequence)) => {
             let why = format!(
                 "the stream went backwards: it gave a write the sequence {sequence} after {highest}"
             );
             core.freeze(why.clone());
-            Some(Outcome::Unknown(unavailable(why)))
+            Some(WriteOutcome::Unknown(unavailable(why)))
         }
         Sent::WrongLast => None,
-        Sent::Refused(why) => Some(Outcome::Refused(why)),
-        Sent::Unknown(why) => Some(Outcome::Unknown(why)),
+        Sent::Refused(why) => Some(WriteOutcome::Refused(why)),
+        Sent::Unknown(why) => Some(WriteOutcome::Unknown(why)),
     }
 }
 

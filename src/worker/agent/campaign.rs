@@ -6,8 +6,8 @@ use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
 
 use super::{
     charge::Charge,
-    event::{Event, News},
-    told::Told,
+    event::{CampaignEvent, Event},
+    message::AgentMessage,
 };
 use crate::{
     client::{Client, ClientError, Hold, Lease},
@@ -25,7 +25,7 @@ pub(super) struct Campaign {
     events: mpsc::Sender<Event>,
     asking: Option<JoinHandle<()>>,
     lease: Option<Arc<Lease>>,
-    /// The number of the current campaign. News of earlier ones is ignored.
+    /// The number of the current campaign. CampaignEvent of earlier ones is ignored.
     tenure: u64,
 }
 
@@ -34,7 +34,6 @@ impl Campaign {
         Self { client, charge, events, asking: None, lease: None, tenure: 0 }
     }
 
-    /// The lease that is held.
     pub(super) fn lease(&self) -> Option<&Lease> {
         self.lease.as_deref()
     }
@@ -59,14 +58,14 @@ impl Campaign {
             };
             let mut deadlines = lease.deadlines();
             // From here on, the agent owns the lease. A withdrawal may still drop it in the channel.
-            if events.send(Event::Of(tenure, News::Granted(lease))).await.is_err() {
+            if events.send(Event::Of(tenure, CampaignEvent::Granted(lease))).await.is_err() {
                 return;
             }
             loop {
                 let deadline = *deadlines.borrow_and_update();
                 let news = match deadline.lost {
-                    Some(loss) => News::Lost(loss),
-                    None => News::Renewed(deadline.until),
+                    Some(loss) => CampaignEvent::Lost(loss),
+                    None => CampaignEvent::Renewed(deadline.until),
                 };
                 let sent = events.send(Event::Of(tenure, news)).await;
                 let over = deadline.lost.is_some() || sent.is_err();
@@ -81,25 +80,25 @@ impl Campaign {
     pub(super) fn learn(
         &mut self,
         tenure: u64,
-        news: &News,
-        tell: &mut impl FnMut(Told),
+        news: &CampaignEvent,
+        tell: &mut impl FnMut(AgentMessage),
     ) -> Option<Input> {
         if tenure != self.tenure {
             return None;
         }
         match news {
-            News::Granted(lease) => {
-                tell(Told::Granted(lease.token()));
+            CampaignEvent::Granted(lease) => {
+                tell(AgentMessage::Granted(lease.token()));
                 self.lease = Some(lease.clone());
                 Some(Input::Granted { deadline: lease.deadline().until })
             }
-            News::Renewed(deadline) => {
+            CampaignEvent::Renewed(deadline) => {
                 self.lease.as_ref().map(|_| Input::Renewed { deadline: *deadline })
             }
-            News::Lost(loss) => {
+            CampaignEvent::Lost(loss) => {
                 let lease = self.lease.take()?;
                 drop(lease);
-                tell(Told::Lost(*loss));
+                tell(AgentMessage::Lost(*loss));
                 Some(Input::Lost)
             }
         }

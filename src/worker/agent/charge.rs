@@ -20,7 +20,6 @@ pub struct Charge {
 pub struct Scripts {
     /// Checks the health: exit code 0 means healthy.
     pub healthcheck: String,
-    /// Activates the service.
     pub activate: String,
     /// Deactivates the service. It must succeed if the service is already inactive.
     pub deactivate: String,

@@ -8,21 +8,19 @@ use crate::{
     worker::guard::Input,
 };
 
-/// An event for the agent.
 #[derive(Debug)]
 pub(super) enum Event {
     Input(Input),
-    /// News of the campaign with this number.
-    Of(u64, News),
+    /// CampaignEvent of the campaign with this number.
+    Of(u64, CampaignEvent),
     /// The guardian ran the will of the activation with this number.
     WillRan(u64),
     Refused(String),
     NotReleased(String),
 }
 
-/// News of a lease.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum CampaignEvent {
     Granted(Arc<Lease>),
     Renewed(Moment),
     Lost(Loss),

@@ -11,9 +11,9 @@
 mod campaign;
 mod charge;
 mod event;
+mod message;
 mod runner;
 mod script_queue;
-mod told;
 
 use std::{path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use tokio::{
 use self::{campaign::Campaign, event::Event, runner::Runner};
 pub use self::{
     charge::{Charge, Scripts},
-    told::Told,
+    message::AgentMessage,
 };
 use super::guard::{Effect, Guard, Input};
 use crate::{client::Client, clock::Clock, lease::Moment};
@@ -47,7 +47,7 @@ pub async fn run(
     client: Client,
     charge: Charge,
     program: Option<PathBuf>,
-    tell: impl FnMut(Told),
+    tell: impl FnMut(AgentMessage),
 ) -> Result<bool, String> {
     // Signals are handled from the first moment on, because one may arrive during the start.
     let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
@@ -78,7 +78,7 @@ struct Agent<T> {
     disarmed: bool,
 }
 
-impl<T: FnMut(Told)> Agent<T> {
+impl<T: FnMut(AgentMessage)> Agent<T> {
     async fn serve(
         &mut self,
         mut inbox: mpsc::Receiver<Event>,
@@ -86,7 +86,7 @@ impl<T: FnMut(Told)> Agent<T> {
     ) -> Result<bool, String> {
         self.step(Input::Tick);
         while self.ended.is_none() {
-            (self.tell)(Told::Pulse);
+            (self.tell)(AgentMessage::Pulse);
             let guardian = self.runner.guardian();
             let gone = pin!(guardian.gone());
             tokio::select! {
@@ -110,7 +110,7 @@ impl<T: FnMut(Told)> Agent<T> {
     /// Ends the activation, because the service must not be active without a guardian. Another guardian is started for
     /// the deactivation.
     async fn without_guardian(&mut self) -> Result<(), String> {
-        (self.tell)(Told::GuardianGone);
+        (self.tell)(AgentMessage::GuardianGone);
         self.disarmed = true;
         self.runner.renew().await?;
         self.step(Input::Terminate);
@@ -127,16 +127,16 @@ impl<T: FnMut(Told)> Agent<T> {
                 }
             }
             Event::WillRan(activation) if self.runner.is_activation(activation) => {
-                (self.tell)(Told::WillRan);
+                (self.tell)(AgentMessage::WillRan);
                 self.step(Input::WillRan);
             }
             Event::WillRan(_) => {}
             Event::Refused(why) => {
-                (self.tell)(Told::Refused(why));
+                (self.tell)(AgentMessage::Refused(why));
                 self.step(Input::NotGranted);
             }
             Event::NotReleased(why) => {
-                (self.tell)(Told::NotReleased(why));
+                (self.tell)(AgentMessage::NotReleased(why));
                 self.step(Input::Released);
             }
         }
@@ -163,7 +163,7 @@ impl<T: FnMut(Told)> Agent<T> {
                     self.runner.arm(self.clock.boottime_ms().saturating_add(left));
                 }
                 Effect::DisarmWill => self.runner.disarm(),
-                Effect::Report(report) => (self.tell)(Told::Report(report)),
+                Effect::Report(report) => (self.tell)(AgentMessage::Report(report)),
                 Effect::Exit { inactive } => self.ended = Some(inactive),
             }
         }

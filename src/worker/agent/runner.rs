@@ -10,7 +10,7 @@ use crate::{
     client::Lease,
     worker::{
         PrivateDir,
-        guard::{Input, Outcome, RunId, Script},
+        guard::{Input, RunId, Script, ScriptOutcome},
         guardian::{Guardian, Slot, Task, own_program},
     },
 };
@@ -117,7 +117,7 @@ impl Runner {
             }
         };
         if !taken {
-            let (events, failed) = (self.events.clone(), Input::Ended(run, Outcome::Failed));
+            let (events, failed) = (self.events.clone(), Input::Ended(run, ScriptOutcome::Failed));
             tokio::spawn(async move { events.send(Event::Input(failed)).await });
         }
     }

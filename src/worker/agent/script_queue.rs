@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::event::Event;
 use crate::worker::{
-    guard::{Input, Outcome, RunId},
+    guard::{Input, RunId, ScriptOutcome},
     guardian::{Exit, Slot, Task, Why},
 };
 
@@ -68,8 +68,8 @@ async fn one(
     slot: &Slot,
     orders: &mut mpsc::Receiver<Order>,
     waiting: &mut VecDeque<Order>,
-) -> Outcome {
-    let Ok(mut running) = slot.run(task).await else { return Outcome::Failed };
+) -> ScriptOutcome {
+    let Ok(mut running) = slot.run(task).await else { return ScriptOutcome::Failed };
     loop {
         tokio::select! {
             exit = running.exited() => return outcome(exit),
@@ -83,10 +83,10 @@ async fn one(
     }
 }
 
-fn outcome(exit: Exit) -> Outcome {
+fn outcome(exit: Exit) -> ScriptOutcome {
     match exit.why {
-        None if exit.success() => Outcome::Ok,
-        Some(Why::Limit) => Outcome::TimedOut,
-        _ => Outcome::Failed,
+        None if exit.success() => ScriptOutcome::Ok,
+        Some(Why::Limit) => ScriptOutcome::TimedOut,
+        _ => ScriptOutcome::Failed,
     }
 }

@@ -2,9 +2,8 @@
 
 use super::{
     hold::Hold,
-    interface::{Alarm, Effect, Outcome, Report, Rest, Script, State},
+    interface::{Alarm, Effect, GuardState, Report, Rest, Script, ScriptOutcome},
     machine::Guard,
-    mutant::Mutant,
 };
 use crate::lease::Moment;
 
@@ -14,41 +13,41 @@ const RETRY_PART: u32 = 3;
 impl Guard {
     /// Advances from a confirmed lease to the fence, and from there to the activation.
     pub(super) fn advance(&mut self, now: Moment) {
-        let State::Confirming(rounds) = self.state else { return };
+        let GuardState::Confirming(rounds) = self.state else { return };
         let Hold::Held { deadline } = self.hold else { return };
         if rounds < self.rounds_wanted() || self.running.is_some() {
             return;
         }
         if self.settings.fence && !self.fenced {
             self.stop_check();
-            self.state = State::Fencing;
+            self.state = GuardState::Fencing;
             self.run(Script::Fence);
         } else if self.has_room(deadline, now) {
             self.stop_check();
-            self.state = State::Activating;
+            self.state = GuardState::Activating;
             self.failures = 0;
             self.obliged = Some(deadline);
-            if !self.breaks(Mutant::WillAfterActivation) {
+            if self.rules.a_will_comes_before_the_activation() {
                 self.order(Effect::ArmWill { deadline });
             }
             self.run(Script::Activate);
         }
     }
 
-    /// Whether a deactivation that starts now would be over in time.
     fn has_room(&self, deadline: Moment, now: Moment) -> bool {
-        now + self.settings.reserve() < deadline || self.breaks(Mutant::ActivateWithoutRoom)
+        self.rules.an_activation_has_room(now, self.settings.reserve(), deadline)
     }
 
-    pub(super) fn activated(&mut self, outcome: Outcome, now: Moment) {
-        if outcome != Outcome::Ok {
+    pub(super) fn activated(&mut self, outcome: ScriptOutcome, now: Moment) {
+        if outcome != ScriptOutcome::Ok {
             self.leave(Rest::ActivateFailed(outcome), now);
-        } else if self.state == State::Activating {
-            if let (Some(deadline), true) = (self.obliged, self.breaks(Mutant::WillAfterActivation))
+        } else if self.state == GuardState::Activating {
+            if let Some(deadline) = self.obliged
+                && !self.rules.a_will_comes_before_the_activation()
             {
                 self.order(Effect::ArmWill { deadline });
             }
-            self.state = State::Active;
+            self.state = GuardState::Active;
             // The service has one round to start.
             self.checks.begin_anew(now + self.settings.round);
         }
@@ -59,11 +58,11 @@ impl Guard {
         self.kill_running();
         self.stop_check();
         self.report(Report::Leaving(why));
-        self.state = State::Deactivating;
+        self.state = GuardState::Deactivating;
         self.why = Some(why);
         (self.tries, self.retry_at) = (0, now);
         (self.alarmed, self.overran) = (false, false);
-        if self.breaks(Mutant::ReleaseBeforeDeactivation) {
+        if !self.rules.a_lease_outlasts_the_activation() {
             self.give_back();
         }
     }
@@ -71,11 +70,11 @@ impl Guard {
     /// Gives up a lease under which the service was never activated.
     pub(super) fn stand_down(&mut self, why: Rest, now: Moment) {
         // Only the fence may be killed. A deactivation in progress must be allowed to succeed.
-        if self.state == State::Fencing {
+        if self.state == GuardState::Fencing {
             self.kill_running();
         }
         self.give_back();
-        self.state = State::Standby;
+        self.state = GuardState::Standby;
         self.checks.begin_anew(now);
         // A machine that did not activate its service may campaign again after its next healthy round. Only a failed
         // fence makes it rest.
@@ -84,11 +83,11 @@ impl Guard {
         }
     }
 
-    pub(super) fn deactivated(&mut self, outcome: Outcome, now: Moment) {
-        if outcome != Outcome::Ok && !self.breaks(Mutant::DeactivateOnce) {
+    pub(super) fn deactivated(&mut self, outcome: ScriptOutcome, now: Moment) {
+        if !self.rules.a_deactivation_is_over(outcome) {
             return self.not_deactivated(now);
         }
-        if self.state != State::Deactivating {
+        if self.state != GuardState::Deactivating {
             // A deactivation of `every_round` on standby changes nothing.
             return;
         }
@@ -96,7 +95,7 @@ impl Guard {
             self.order(Effect::DisarmWill);
         }
         self.give_back();
-        self.state = if self.terminating { State::Leaving } else { State::Standby };
+        self.state = if self.terminating { GuardState::Leaving } else { GuardState::Standby };
         self.checks.begin_anew(now);
         self.tries = 0;
         if let Some(why) = self.why.take() {
@@ -105,21 +104,19 @@ impl Guard {
     }
 
     fn not_deactivated(&mut self, now: Moment) {
-        if self.state != State::Deactivating {
+        if self.state != GuardState::Deactivating {
             // It ran in a standby round. The service was inactive before, and must be deactivated again.
             self.give_back();
             self.stop_check();
-            self.state = State::Deactivating;
+            self.state = GuardState::Deactivating;
             self.tries = 0;
         }
         self.tries = self.tries.saturating_add(1);
         self.retry_at = now + self.settings.round / RETRY_PART;
         self.alarm(now);
-        if self.breaks(Mutant::ReleaseAfterFailedDeactivation) {
+        if !self.rules.a_failed_deactivation_abandons_the_lease() {
             self.give_back();
         } else if matches!(self.hold, Hold::Held { .. }) {
-            // Another agent must be able to get the key, and the key's fences must run first. Neither may happen
-            // before the guarantee has ended, so the lease is left to expire.
             self.hold = Hold::Abandoned;
             self.order(Effect::Abandon);
         }
@@ -133,20 +130,17 @@ impl Guard {
 
     /// When an activation under this guarantee must end.
     fn leave_by(&self, deadline: Moment) -> Moment {
-        if self.breaks(Mutant::DeactivateAtDeadline) {
-            return deadline;
-        }
-        deadline - self.settings.reserve()
+        self.rules.a_deactivation_starts_by(deadline, self.settings.reserve())
     }
 
     /// Ends an activation whose lease is not renewed, while there is time for the deactivation.
     pub(super) fn watch_guarantee(&mut self, now: Moment) {
         let Hold::Held { deadline } = self.hold else { return };
         match self.state {
-            State::Activating | State::Active if now >= self.leave_by(deadline) => {
+            GuardState::Activating | GuardState::Active if now >= self.leave_by(deadline) => {
                 self.leave(Rest::Unrenewed, now);
             }
-            State::Confirming(_) | State::Fencing if now >= deadline => {
+            GuardState::Confirming(_) | GuardState::Fencing if now >= deadline => {
                 self.stand_down(Rest::Unrenewed, now);
             }
             _ => {}
@@ -155,15 +149,15 @@ impl Guard {
 
     /// Starts the deactivation, repeats it, and raises alarms.
     pub(super) fn press_deactivation(&mut self, now: Moment) {
-        if self.state != State::Deactivating {
+        if self.state != GuardState::Deactivating {
             return;
         }
-        if self.breaks(Mutant::StartWithoutDeactivation) && self.obliged.is_none() {
-            self.state = State::Standby;
+        if !self.rules.a_start_deactivates_first() && self.obliged.is_none() {
+            self.state = GuardState::Standby;
             return;
         }
         if let Some(deadline) = self.obliged
-            && !self.breaks(Mutant::NoAlarmInTime)
+            && self.rules.a_late_deactivation_raises_an_alarm()
         {
             if !self.alarmed && now >= deadline - self.settings.margin {
                 self.alarm(now);
@@ -174,7 +168,7 @@ impl Guard {
             }
         }
         if self.terminating && self.tries > 0 && self.obliged.is_none_or(|end| now >= end) {
-            self.state = State::Gone;
+            self.state = GuardState::Gone;
             self.order(Effect::Exit { inactive: false });
         } else if self.running.is_none() && now >= self.retry_at {
             self.run(Script::Deactivate);
@@ -183,11 +177,13 @@ impl Guard {
 
     pub(super) fn guarantee_due(&self) -> Option<Moment> {
         match (self.state, self.hold) {
-            (State::Activating | State::Active, Hold::Held { deadline }) => {
+            (GuardState::Activating | GuardState::Active, Hold::Held { deadline }) => {
                 Some(self.leave_by(deadline))
             }
-            (State::Confirming(_) | State::Fencing, Hold::Held { deadline }) => Some(deadline),
-            (State::Deactivating, _) => {
+            (GuardState::Confirming(_) | GuardState::Fencing, Hold::Held { deadline }) => {
+                Some(deadline)
+            }
+            (GuardState::Deactivating, _) => {
                 let end = self.obliged?;
                 let alarm = (!self.alarmed).then(|| end - self.settings.margin);
                 alarm.or((!self.overran).then_some(end))
@@ -197,7 +193,7 @@ impl Guard {
     }
 
     pub(super) fn retry_due(&self) -> Option<Moment> {
-        let due = self.state == State::Deactivating && self.running.is_none();
+        let due = self.state == GuardState::Deactivating && self.running.is_none();
         due.then_some(self.retry_at)
     }
 }

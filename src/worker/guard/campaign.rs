@@ -2,9 +2,8 @@
 
 use super::{
     hold::Hold,
-    interface::{Effect, Report, Rest, State},
+    interface::{Effect, GuardState, Report, Rest},
     machine::Guard,
-    mutant::Mutant,
 };
 use crate::lease::Moment;
 
@@ -12,10 +11,10 @@ impl Guard {
     pub(super) fn granted(&mut self, deadline: Moment, now: Moment) {
         let Hold::Asking { withdrawn } = self.hold else { return };
         self.hold = Hold::Held { deadline };
-        let wanted = !withdrawn || self.breaks(Mutant::KeepUnwanted);
-        if wanted && self.state == State::Standby {
+        let wanted = self.rules.a_granted_lease_is_wanted(withdrawn);
+        if wanted && self.state == GuardState::Standby {
             self.fenced = false;
-            self.state = State::Confirming(0);
+            self.state = GuardState::Confirming(0);
             self.confirm_from(now);
         } else {
             self.give_back();
@@ -38,21 +37,21 @@ impl Guard {
         *known = deadline;
         if let Some(obliged) = &mut self.obliged {
             *obliged = deadline;
-            if !self.breaks(Mutant::WillNotRenewed) {
+            if self.rules.a_will_follows_the_deadline() {
                 self.order(Effect::ArmWill { deadline });
             }
         }
     }
 
     pub(super) fn lost(&mut self, now: Moment) {
-        if self.breaks(Mutant::LossIgnored) {
+        if !self.rules.a_loss_ends_the_activation() {
             return;
         }
         if matches!(self.hold, Hold::Held { .. } | Hold::Abandoned) {
             self.hold = Hold::Nothing;
             match self.state {
-                State::Activating | State::Active => self.leave(Rest::Lost, now),
-                State::Confirming(_) | State::Fencing => self.stand_down(Rest::Lost, now),
+                GuardState::Activating | GuardState::Active => self.leave(Rest::Lost, now),
+                GuardState::Confirming(_) | GuardState::Fencing => self.stand_down(Rest::Lost, now),
                 _ => {}
             }
         }
@@ -68,8 +67,8 @@ impl Guard {
 
     /// Campaigns for the lease while this machine is healthy, and withdraws when it is not.
     pub(super) fn campaign(&mut self, now: Moment) {
-        let fit = self.state == State::Standby
-            && (self.checks.healthy || self.breaks(Mutant::CampaignUnhealthy));
+        let fit = self.state == GuardState::Standby
+            && self.rules.a_standby_campaigns(self.checks.healthy);
         match self.hold {
             Hold::Nothing if fit && now >= self.rest_until.max(self.ask_at) => {
                 self.hold = Hold::Asking { withdrawn: false };
@@ -84,15 +83,15 @@ impl Guard {
     }
 
     pub(super) fn campaign_due(&self) -> Option<Moment> {
-        let idle = self.state == State::Standby && self.hold == Hold::Nothing;
+        let idle = self.state == GuardState::Standby && self.hold == Hold::Nothing;
         (idle && self.checks.healthy).then(|| self.rest_until.max(self.ask_at))
     }
 
-    /// Pauses the campaign after a failure: another machine may do better.
+    /// Pauses the campaign after a failure.
     pub(super) fn rest(&mut self, why: Rest, now: Moment) {
         let failed =
             matches!(why, Rest::Unhealthy | Rest::FenceFailed(_) | Rest::ActivateFailed(_));
-        if failed && !self.breaks(Mutant::NoRest) {
+        if failed && self.rules.a_failure_pauses_the_campaign() {
             self.failed_activations = self.failed_activations.saturating_add(1);
             let pause = self.settings.rest(self.failed_activations);
             self.rest_until = now + pause;

@@ -7,7 +7,6 @@ use crate::lease::Moment;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Checks {
     pub(super) running: Option<Round>,
-    /// When the next check starts.
     pub(super) next: Moment,
     /// Whether the last check of this standby succeeded.
     pub(super) healthy: bool,
@@ -15,7 +14,6 @@ pub(super) struct Checks {
     pub(super) done: bool,
 }
 
-/// A check in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     pub(super) run: RunId,

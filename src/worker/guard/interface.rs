@@ -8,25 +8,21 @@ use crate::lease::Moment;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunId(pub u64);
 
-/// A script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Script {
     /// Checks the health of the machine (on standby) or of the service (while active).
     Healthcheck {
-        /// Whether the service is active.
         active: bool,
     },
     /// Keeps the previous holder from doing harm.
     Fence,
-    /// Activates the service.
     Activate,
-    /// Deactivates the service.
     Deactivate,
 }
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum ScriptOutcome {
     /// Exit code 0.
     Ok,
     /// Another exit code, a signal, or a script that could not be started.
@@ -40,11 +36,8 @@ pub enum Outcome {
 pub enum Input {
     /// Time passed.
     Tick,
-    /// A run has ended.
-    Ended(RunId, Outcome),
-    /// The lease was granted.
+    Ended(RunId, ScriptOutcome),
     Granted {
-        /// The end of the guarantee.
         deadline: Moment,
     },
     /// The campaign ended without a lease: it was withdrawn or refused, or no server answered.
@@ -54,7 +47,6 @@ pub enum Input {
         /// The new end of the guarantee.
         deadline: Moment,
     },
-    /// The lease is lost.
     Lost,
     /// The lease was given back, or the attempt failed for good.
     Released,
@@ -68,14 +60,7 @@ pub enum Input {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Start a script. Its end is always reported: at the time-out, its process group is killed.
-    Run {
-        /// The number of the run.
-        run: RunId,
-        /// The script.
-        script: Script,
-        /// The time-out.
-        timeout: Duration,
-    },
+    Run { run: RunId, script: Script, timeout: Duration },
     /// Kill the process group of a run.
     Kill(RunId),
     /// Campaign for the lease until it is granted. The answer is `Granted` or `NotGranted`.
@@ -87,10 +72,7 @@ pub enum Effect {
     /// Send no more heartbeats, and do not give the lease back.
     Abandon,
     /// Set the will: if this process dies or stands still, deactivate in time before the deadline.
-    ArmWill {
-        /// The end of the guarantee.
-        deadline: Moment,
-    },
+    ArmWill { deadline: Moment },
     /// Cancel the will, because the service is inactive.
     DisarmWill,
     /// Inform people and the service manager.
@@ -102,9 +84,8 @@ pub enum Effect {
     },
 }
 
-/// The state of the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum GuardState {
     /// The service is being deactivated, or its state is not known yet.
     Deactivating,
     /// The service is inactive. The guard campaigns if the machine is healthy.
@@ -115,15 +96,13 @@ pub enum State {
     Fencing,
     /// The service is being activated.
     Activating,
-    /// The service is active.
     Active,
     /// The guard ends: the service is inactive, and the lease is being given back.
     Leaving,
-    /// The guard has ended.
     Gone,
 }
 
-impl State {
+impl GuardState {
     /// Whether the service may be active, as far as this state tells.
     #[must_use]
     pub fn is_active(self) -> bool {
@@ -131,7 +110,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for GuardState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Deactivating => "deactivating",
@@ -150,7 +129,7 @@ impl fmt::Display for State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
     /// The guard has a new state.
-    State(State),
+    GuardState(GuardState),
     /// The first health check has ended.
     Ready,
     /// A health check failed.
@@ -158,15 +137,10 @@ pub enum Report {
         /// The number of consecutive failures.
         failures: u32,
         /// How this check ended.
-        outcome: Outcome,
+        outcome: ScriptOutcome,
     },
     /// The guard does not campaign for a while.
-    Resting {
-        /// The reason.
-        why: Rest,
-        /// The length of the pause.
-        pause: Duration,
-    },
+    Resting { why: Rest, pause: Duration },
     /// The activation ends.
     Leaving(Rest),
     /// A person must act.
@@ -178,13 +152,10 @@ pub enum Report {
 pub enum Rest {
     /// Too many consecutive health checks failed.
     Unhealthy,
-    /// The fence script failed.
-    FenceFailed(Outcome),
-    /// The activation failed.
-    ActivateFailed(Outcome),
+    FenceFailed(ScriptOutcome),
+    ActivateFailed(ScriptOutcome),
     /// Heartbeats are not answered, and the rest of the guarantee is needed for the deactivation.
     Unrenewed,
-    /// The lease is lost.
     Lost,
     /// The guardian ran the will, so the service is already inactive.
     WillRan,

@@ -3,8 +3,8 @@
 use super::{
     checks::Checks,
     hold::Hold,
-    interface::{Effect, Report, Rest, RunId, Script, State},
-    mutant::Mutant,
+    interface::{Effect, GuardState, Report, Rest, RunId, Script},
+    rules::GuardRules,
     settings::Settings,
 };
 use crate::lease::Moment;
@@ -20,7 +20,7 @@ pub(super) struct Running {
 #[derive(Clone, Debug)]
 pub struct Guard {
     pub(super) settings: Settings,
-    pub(super) state: State,
+    pub(super) state: GuardState,
     pub(super) hold: Hold,
     pub(super) checks: Checks,
     pub(super) running: Option<Running>,
@@ -45,11 +45,10 @@ pub struct Guard {
     pub(super) terminating: bool,
     runs: u64,
     /// The state that was reported last.
-    pub(super) told: Option<State>,
+    pub(super) told: Option<GuardState>,
     /// The effects of the step so far.
     pub(super) out: Vec<Effect>,
-    #[cfg(any(test, feature = "testing"))]
-    broken: Option<Mutant>,
+    pub(super) rules: GuardRules,
 }
 
 impl Guard {
@@ -58,7 +57,7 @@ impl Guard {
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
-            state: State::Deactivating,
+            state: GuardState::Deactivating,
             hold: Hold::Nothing,
             checks: Checks::default(),
             running: None,
@@ -77,33 +76,20 @@ impl Guard {
             runs: 0,
             told: None,
             out: Vec::new(),
-            #[cfg(any(test, feature = "testing"))]
-            broken: None,
+            rules: GuardRules::default(),
         }
     }
 
     /// The same guard, with one rule broken on purpose.
     #[cfg(any(test, feature = "testing"))]
     #[must_use]
-    pub fn breaking(mut self, mutant: Option<Mutant>) -> Self {
-        self.broken = mutant;
+    pub fn breaking(mut self, broken: Option<super::rules::Mutant>) -> Self {
+        self.rules = GuardRules::breaking(broken);
         self
     }
 
-    #[cfg(any(test, feature = "testing"))]
-    pub(super) fn breaks(&self, mutant: Mutant) -> bool {
-        self.broken == Some(mutant)
-    }
-
-    #[cfg(not(any(test, feature = "testing")))]
-    #[inline]
-    pub(super) const fn breaks(&self, _: Mutant) -> bool {
-        false
-    }
-
-    /// The current state.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> GuardState {
         self.state
     }
 

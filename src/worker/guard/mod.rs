@@ -19,12 +19,12 @@ mod checks;
 mod hold;
 mod interface;
 mod machine;
-mod mutant;
 mod rounds;
+mod rules;
 mod settings;
 mod step;
 
-pub use interface::{Alarm, Effect, Input, Outcome, Report, Rest, RunId, Script, State};
+pub use interface::{Alarm, Effect, GuardState, Input, Report, Rest, RunId, Script, ScriptOutcome};
 pub use machine::Guard;
-pub use mutant::Mutant;
+pub use rules::Mutant;
 pub use settings::{Misfit, Settings};

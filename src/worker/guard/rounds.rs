@@ -2,9 +2,8 @@
 
 use super::{
     checks::Round,
-    interface::{Effect, Outcome, Report, Rest, Script, State},
+    interface::{Effect, GuardState, Report, Rest, Script, ScriptOutcome},
     machine::Guard,
-    mutant::Mutant,
 };
 use crate::lease::Moment;
 
@@ -12,32 +11,32 @@ impl Guard {
     /// The lease was granted. Rounds count from now on, and the first one starts at once.
     pub(super) fn confirm_from(&mut self, now: Moment) {
         self.checks.next = now;
-        let counts = self.breaks(Mutant::ConfirmByOldCheck);
+        let counts = !self.rules.a_check_counts_only_under_its_lease();
         if let Some(round) = &mut self.checks.running {
             round.counts = counts;
         }
     }
 
-    pub(super) fn checked(&mut self, outcome: Outcome, now: Moment) {
+    pub(super) fn checked(&mut self, outcome: ScriptOutcome, now: Moment) {
         let Some(round) = self.checks.running.take() else { return };
         let due = round.began + self.settings.round;
         // A check that started before the grant does not count. One that counts follows at once.
         self.checks.next = if round.counts { due.max(now) } else { now };
-        let healthy = outcome == Outcome::Ok;
+        let healthy = outcome == ScriptOutcome::Ok;
         match self.state {
-            State::Standby => {
+            GuardState::Standby => {
                 self.checks.healthy = healthy;
                 self.tell_unhealthy(u32::from(!healthy), outcome);
             }
-            State::Confirming(rounds) if healthy => {
-                self.state = State::Confirming(rounds + u32::from(round.counts));
+            GuardState::Confirming(rounds) if healthy => {
+                self.state = GuardState::Confirming(rounds + u32::from(round.counts));
             }
-            State::Confirming(_) => {
+            GuardState::Confirming(_) => {
                 self.tell_unhealthy(1, outcome);
                 self.stand_down(Rest::Unhealthy, now);
                 self.checks.next = due.max(now);
             }
-            State::Active => self.checked_active(outcome, now),
+            GuardState::Active => self.checked_active(outcome, now),
             _ => {}
         }
         if !std::mem::replace(&mut self.checks.done, true) {
@@ -45,16 +44,16 @@ impl Guard {
         }
         if self.settings.every_round && self.running.is_none() {
             match self.state {
-                State::Standby => self.run(Script::Deactivate),
-                State::Active if healthy => self.run(Script::Activate),
+                GuardState::Standby => self.run(Script::Deactivate),
+                GuardState::Active if healthy => self.run(Script::Activate),
                 _ => {}
             }
         }
     }
 
-    fn checked_active(&mut self, outcome: Outcome, now: Moment) {
-        if outcome == Outcome::Ok {
-            if !self.breaks(Mutant::FailuresNeverForgotten) {
+    fn checked_active(&mut self, outcome: ScriptOutcome, now: Moment) {
+        if outcome == ScriptOutcome::Ok {
+            if self.rules.a_success_clears_the_failures() {
                 self.failures = 0;
             }
             self.failed_activations = 0;
@@ -67,25 +66,25 @@ impl Guard {
         }
     }
 
-    fn tell_unhealthy(&mut self, failures: u32, outcome: Outcome) {
-        if outcome != Outcome::Ok {
+    fn tell_unhealthy(&mut self, failures: u32, outcome: ScriptOutcome) {
+        if outcome != ScriptOutcome::Ok {
             self.report(Report::Unhealthy { failures, outcome });
         }
     }
 
     fn checks_wanted(&self) -> bool {
         let awaited = match self.state {
-            State::Standby | State::Active => true,
-            State::Confirming(rounds) => rounds < self.rounds_wanted() || self.running.is_some(),
+            GuardState::Standby | GuardState::Active => true,
+            GuardState::Confirming(rounds) => {
+                rounds < self.rounds_wanted() || self.running.is_some()
+            }
             _ => false,
         };
         awaited && self.checks.running.is_none()
     }
 
-    /// The number of healthy rounds that must come before the activation.
     pub(super) fn rounds_wanted(&self) -> u32 {
-        let less = u32::from(self.breaks(Mutant::ConfirmOnceLess));
-        self.settings.confirmations.saturating_sub(less)
+        self.rules.an_activation_waits_for_rounds(self.settings.confirmations)
     }
 
     pub(super) fn check_due(&self) -> Option<Moment> {
@@ -97,7 +96,7 @@ impl Guard {
             return;
         }
         let run = self.new_run();
-        let script = Script::Healthcheck { active: self.state == State::Active };
+        let script = Script::Healthcheck { active: self.state == GuardState::Active };
         self.checks.running = Some(Round { run, began: now, counts: true });
         self.order(Effect::Run { run, script, timeout: self.settings.check_timeout });
     }

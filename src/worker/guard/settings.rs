@@ -11,15 +11,12 @@ pub struct Settings {
     pub failures: u32,
     /// C: this many healthy checks under the lease come before the activation.
     pub confirmations: u32,
-    /// The ttl of the lease.
     pub ttl: Duration,
     /// The time-out of a health check.
     pub check_timeout: Duration,
     /// The time-out of the fence script.
     pub fence_timeout: Duration,
-    /// The time-out of an activation.
     pub activate_timeout: Duration,
-    /// The time-out of a deactivation.
     pub deactivate_timeout: Duration,
     /// Reserve for starting processes on a busy machine.
     pub margin: Duration,
@@ -32,7 +29,6 @@ pub struct Settings {
 /// Why the times do not fit together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
-    /// A time of zero.
     #[error("{0} must not be 0")]
     Zero(&'static str),
     /// A check may take longer than the rounds in which it must fail.
@@ -51,14 +47,7 @@ pub enum Misfit {
         "--deactivate-timeout {timeout:?} and the margin {margin:?} exceed half of the ttl {ttl:?}: \
          a single late heartbeat would end the activation; raise --ttl, or lower the time-out"
     )]
-    Deactivation {
-        /// The time-out.
-        timeout: Duration,
-        /// The margin.
-        margin: Duration,
-        /// The ttl.
-        ttl: Duration,
-    },
+    Deactivation { timeout: Duration, margin: Duration, ttl: Duration },
 }
 
 /// The longest rest, as a multiple of the first one.

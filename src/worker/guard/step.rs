@@ -2,9 +2,8 @@
 
 use super::{
     hold::Hold,
-    interface::{Effect, Input, Outcome, Report, Rest, Script, State},
+    interface::{Effect, GuardState, Input, Report, Rest, Script, ScriptOutcome},
     machine::Guard,
-    mutant::Mutant,
 };
 use crate::lease::Moment;
 
@@ -12,12 +11,12 @@ impl Guard {
     /// Applies an input at time `now`, and returns the effects to perform.
     #[must_use]
     pub fn step(&mut self, input: Input, now: Moment) -> Vec<Effect> {
-        if self.state != State::Gone {
+        if self.state != GuardState::Gone {
             self.take(input, now);
             self.settle(now);
             if self.told != Some(self.state) {
                 self.told = Some(self.state);
-                self.order(Effect::Report(Report::State(self.state)));
+                self.order(Effect::Report(Report::GuardState(self.state)));
             }
         }
         std::mem::take(&mut self.out)
@@ -26,7 +25,7 @@ impl Guard {
     /// When the next step is due at the latest, if no other input arrives.
     #[must_use]
     pub fn wake_at(&self) -> Option<Moment> {
-        if self.state == State::Gone {
+        if self.state == GuardState::Gone {
             return None;
         }
         let due = [self.check_due(), self.campaign_due(), self.guarantee_due(), self.retry_due()];
@@ -47,43 +46,45 @@ impl Guard {
             Input::Renewed { deadline } => self.renewed(deadline),
             Input::Lost => self.lost(now),
             Input::Released => self.hold.released(),
-            Input::WillRan if self.breaks(Mutant::WillRanIgnored) => {}
-            Input::WillRan if self.state.is_active() => self.leave(Rest::WillRan, now),
-            Input::WillRan => {}
+            Input::WillRan => self.will_ran(now),
             Input::Terminate => self.terminate(now),
         }
     }
 
-    fn ended(&mut self, script: Script, outcome: Outcome, now: Moment) {
-        match (script, outcome) {
-            (Script::Healthcheck { .. }, _) => {}
-            (Script::Fence, Outcome::Ok) => {
+    fn ended(&mut self, script: Script, outcome: ScriptOutcome, now: Moment) {
+        match script {
+            Script::Healthcheck { .. } => {}
+            Script::Fence if self.rules.an_activation_may_follow_the_fence(outcome) => {
                 self.fenced = true;
-                self.state = State::Confirming(self.settings.confirmations);
+                self.state = GuardState::Confirming(self.settings.confirmations);
             }
-            (Script::Fence, _) if self.breaks(Mutant::ActivateDespiteFence) => {
-                self.fenced = true;
-                self.state = State::Confirming(self.settings.confirmations);
-            }
-            (Script::Fence, _) => self.stand_down(Rest::FenceFailed(outcome), now),
-            (Script::Activate, _) => self.activated(outcome, now),
-            (Script::Deactivate, _) => self.deactivated(outcome, now),
+            Script::Fence => self.stand_down(Rest::FenceFailed(outcome), now),
+            Script::Activate => self.activated(outcome, now),
+            Script::Deactivate => self.deactivated(outcome, now),
+        }
+    }
+
+    fn will_ran(&mut self, now: Moment) {
+        if self.state.is_active() && self.rules.a_will_that_ran_ends_the_activation() {
+            self.leave(Rest::WillRan, now);
         }
     }
 
     fn terminate(&mut self, now: Moment) {
         self.terminating = true;
         match self.state {
-            State::Activating | State::Active if self.breaks(Mutant::ExitWithoutDeactivation) => {
+            GuardState::Activating | GuardState::Active
+                if !self.rules.an_exit_deactivates_first() =>
+            {
                 self.go();
             }
-            State::Activating | State::Active => self.leave(Rest::Terminated, now),
-            State::Confirming(_) | State::Fencing => {
+            GuardState::Activating | GuardState::Active => self.leave(Rest::Terminated, now),
+            GuardState::Confirming(_) | GuardState::Fencing => {
                 self.stand_down(Rest::Terminated, now);
-                self.state = State::Leaving;
+                self.state = GuardState::Leaving;
             }
-            State::Standby => self.state = State::Leaving,
-            State::Deactivating | State::Leaving | State::Gone => {}
+            GuardState::Standby => self.state = GuardState::Leaving,
+            GuardState::Deactivating | GuardState::Leaving | GuardState::Gone => {}
         }
     }
 
@@ -94,9 +95,9 @@ impl Guard {
         self.campaign(now);
         self.advance(now);
         self.start_check(now);
-        if self.state == State::Leaving && self.running.is_none() {
+        if self.state == GuardState::Leaving && self.running.is_none() {
             self.stop_check();
-            let unsettled = !self.breaks(Mutant::ExitWithoutRelease);
+            let unsettled = self.rules.an_exit_waits_for_the_release();
             if self.hold == Hold::Nothing || (self.hold == Hold::Releasing && !unsettled) {
                 self.go();
             }
@@ -105,7 +106,7 @@ impl Guard {
 
     /// Ends the guard. The service is inactive.
     fn go(&mut self) {
-        self.state = State::Gone;
+        self.state = GuardState::Gone;
         self.order(Effect::Exit { inactive: true });
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{
     process_tree,
-    shared::{BADGES, Shared, locked},
-    wire::Order,
+    shared::{BADGES, GuardianShared, locked},
+    wire::GuardianOrder,
 };
 
 /// A variable for the environment of a program. A program that carries it ends with this process, until the badge is
@@ -13,14 +13,14 @@ use super::{
 #[derive(Debug)]
 pub struct Badge {
     id: u64,
-    shared: Arc<Shared>,
+    shared: Arc<GuardianShared>,
 }
 
 impl Badge {
-    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+    pub(super) fn new(shared: &Arc<GuardianShared>) -> Self {
         let id = BADGES + shared.new_number();
         locked(&shared.badges).insert(id);
-        shared.tell(Order::Attend { id });
+        shared.tell(GuardianOrder::Attend { id });
         Self { id, shared: shared.clone() }
     }
 
@@ -34,6 +34,6 @@ impl Badge {
 impl Drop for Badge {
     fn drop(&mut self) {
         locked(&self.shared.badges).remove(&self.id);
-        self.shared.tell(Order::Leave { id: self.id });
+        self.shared.tell(GuardianOrder::Leave { id: self.id });
     }
 }

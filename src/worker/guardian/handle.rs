@@ -15,9 +15,9 @@ use super::{
     badge::Badge,
     process_tree,
     program::{own_program, secret_variables},
-    shared::{LOOK, Shared, locked},
+    shared::{GuardianShared, LOOK, locked},
     slot::Slot,
-    wire::Order,
+    wire::GuardianOrder,
 };
 use crate::{
     clock::{Entropy as _, SystemEntropy, boottime_ms},
@@ -35,7 +35,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 /// The guardian of this process. Clones are handles of the same guardian.
 #[derive(Clone, Debug)]
-pub struct Guardian(Arc<Shared>);
+pub struct Guardian(Arc<GuardianShared>);
 
 impl Guardian {
     /// Starts a guardian. The directory must be kept until [`Guardian::finish`] has returned.
@@ -88,7 +88,7 @@ impl Guardian {
     fn with(child: Child, stream: UnixStream, mark: String) -> Self {
         let (orders, queue) = mpsc::channel(QUEUE);
         let (over, gone) = watch::channel(false);
-        let shared = Arc::new(Shared::new(child.id().unwrap_or(0), mark, orders, gone));
+        let shared = Arc::new(GuardianShared::new(child.id().unwrap_or(0), mark, orders, gone));
         tokio::spawn(converse(shared.clone(), child, stream, queue, over));
         Self(shared)
     }
@@ -117,10 +117,9 @@ impl Guardian {
         for known in locked(&self.0.slots).values_mut() {
             known.deadline = at_ms;
         }
-        self.0.tell(Order::Deadline { id: None, at_ms });
+        self.0.tell(GuardianOrder::Deadline { id: None, at_ms });
     }
 
-    /// Whether the guardian is gone.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         *self.0.gone.borrow()
@@ -145,10 +144,10 @@ impl Guardian {
 
 /// Sends orders and receives reports until one side is gone.
 async fn converse(
-    shared: Arc<Shared>,
+    shared: Arc<GuardianShared>,
     mut child: Child,
     stream: UnixStream,
-    mut queue: mpsc::Receiver<Order>,
+    mut queue: mpsc::Receiver<GuardianOrder>,
     over: watch::Sender<bool>,
 ) {
     let (reader, mut writer) = stream.into_split();

@@ -5,7 +5,7 @@ use std::io;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use tokio::{io::Interest, net::UnixStream};
 
-use super::wire::{Order, Report};
+use super::wire::{GuardianOrder, Report};
 
 /// The longest order, in bytes: several times the system's limit for arguments and environment.
 const LONGEST: usize = 16 << 20;
@@ -43,7 +43,7 @@ impl Link {
     ///
     /// It reads from the socket itself, not from the runtime's cached readiness: after both processes stood still, the
     /// newest deadline is in the socket, and that one counts.
-    pub(super) fn orders(&mut self) -> Vec<Order> {
+    pub(super) fn orders(&mut self) -> Vec<GuardianOrder> {
         while !self.closed && self.read().is_ok() {}
         // Clears the runtime's cached readiness, which it keeps until a read would block.
         while !self.closed

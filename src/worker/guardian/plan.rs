@@ -10,11 +10,9 @@ pub enum Action {
     Term(Why),
     /// Send SIGKILL to all processes of the slot.
     Kill(Why),
-    /// Run the will.
     Will,
 }
 
-/// The phase of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Nothing runs.
@@ -80,7 +78,6 @@ impl Plan {
         matches!(self.phase, Phase::Running { .. })
     }
 
-    /// Whether the will runs.
     pub fn is_willing(&self) -> bool {
         matches!(self.phase, Phase::Willing { .. })
     }
@@ -90,12 +87,10 @@ impl Plan {
         self.stop_at(self.grace).is_none_or(|at| now < at)
     }
 
-    /// A program was started.
     pub fn started(&mut self, now: u64, limit: Option<u64>) {
         self.phase = Phase::Running { until: limit.map(|limit| now.saturating_add(limit)) };
     }
 
-    /// The will was started.
     pub fn will_started(&mut self, now: u64) {
         let kill_at = self.before_the_end(now.saturating_add(self.will.unwrap_or(0)), 0);
         (self.phase, self.will_due) = (Phase::Willing { kill_at }, false);

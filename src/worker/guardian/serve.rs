@@ -23,7 +23,7 @@ use super::{
     plan::{Action, Plan},
     process_tree,
     program::spawn,
-    wire::{Exit, Order, Report, RunError, Task, Why},
+    wire::{Exit, GuardianOrder, Report, RunError, Task, Why},
 };
 use crate::{
     clock::boottime_ms,
@@ -153,15 +153,15 @@ impl Guardian {
         if waits { rest.min(STEP) } else { rest }
     }
 
-    fn obey(&mut self, order: Order) {
+    fn obey(&mut self, order: GuardianOrder) {
         let now = boottime_ms();
         match order {
-            Order::Attend { id } => {
+            GuardianOrder::Attend { id } => {
                 self.attended.insert(id);
                 self.newest = self.newest.max(Some(id));
             }
-            Order::Leave { id } => drop(self.attended.remove(&id)),
-            Order::Slot { id, grace_ms, margin_ms } => {
+            GuardianOrder::Leave { id } => drop(self.attended.remove(&id)),
+            GuardianOrder::Slot { id, grace_ms, margin_ms } => {
                 let plan = Plan::new(grace_ms, margin_ms);
                 self.slots.entry(id).or_insert(Slot {
                     plan,
@@ -170,35 +170,37 @@ impl Guardian {
                     dismissed: false,
                 });
             }
-            Order::Will { id, task } => {
+            GuardianOrder::Will { id, task } => {
                 if let Some(slot) = self.slots.get_mut(&id).filter(|slot| !slot.plan.is_willing()) {
                     slot.plan.set_will(task.as_ref().map(|task| task.limit_ms.unwrap_or(0)));
                     slot.will = task;
                 }
             }
-            Order::Run { id, task } => {
+            GuardianOrder::Run { id, task } => {
                 let report = match self.run(id, &task, now) {
                     Ok(pid) => Report::Started { id, pid },
                     Err(error) => Report::Refused { id, error },
                 };
                 self.link.report(&report);
             }
-            Order::Deadline { .. } if is_broken() => {}
-            Order::Deadline { id, at_ms } => {
+            GuardianOrder::Deadline { .. } if is_broken() => {}
+            GuardianOrder::Deadline { id, at_ms } => {
                 let is_meant = |slot: &u64| id.is_none_or(|id| id == *slot);
                 for (_, slot) in self.slots.iter_mut().filter(|(slot, _)| is_meant(slot)) {
                     slot.plan.set_deadline(at_ms);
                 }
             }
-            Order::Signal { id, signal } => {
+            GuardianOrder::Signal { id, signal } => {
                 if let (Some(signal), Some(leader)) =
                     (Signal::from_named_raw(signal), self.leader(id))
                 {
                     to_group(leader, signal);
                 }
             }
-            Order::Stop { id, grace_ms } => self.stop(id, now, Some(grace_ms), Why::Asked, false),
-            Order::Dismiss { id } => {
+            GuardianOrder::Stop { id, grace_ms } => {
+                self.stop(id, now, Some(grace_ms), Why::Asked, false)
+            }
+            GuardianOrder::Dismiss { id } => {
                 self.stop(id, now, None, Why::Asked, false);
                 if let Some(slot) = self.slots.get_mut(&id) {
                     slot.dismissed = true;

@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     process_tree,
-    wire::{Exit, Order, Report, RunError, Why},
+    wire::{Exit, GuardianOrder, Report, RunError, Why},
 };
 use crate::{clock::boottime_ms, worker::group::pid};
 
@@ -35,11 +35,11 @@ pub(super) const BADGES: u64 = 1 << 63;
 
 /// A guardian, as its handles see it.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct GuardianShared {
     pub(super) pid: u32,
     /// The mark of its programs. Each program's mark has its slot's number, too.
     pub(super) mark: String,
-    orders: Mutex<Option<mpsc::Sender<Order>>>,
+    orders: Mutex<Option<mpsc::Sender<GuardianOrder>>>,
     pub(super) slots: Mutex<HashMap<u64, Known>>,
     /// The badges of running programs.
     pub(super) badges: Mutex<BTreeSet<u64>>,
@@ -62,11 +62,11 @@ pub(super) struct Known {
     pub(super) stopping: watch::Sender<Option<Why>>,
 }
 
-impl Shared {
+impl GuardianShared {
     pub(super) fn new(
         pid: u32,
         mark: String,
-        orders: mpsc::Sender<Order>,
+        orders: mpsc::Sender<GuardianOrder>,
         gone: watch::Receiver<bool>,
     ) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl Shared {
 
     /// Sends an order, and returns whether it was queued. A guardian that does not read is noticed by what it fails to
     /// do.
-    pub(super) fn tell(&self, order: Order) -> bool {
+    pub(super) fn tell(&self, order: GuardianOrder) -> bool {
         locked(&self.orders).as_ref().is_some_and(|orders| orders.try_send(order).is_ok())
     }
 
@@ -96,7 +96,6 @@ impl Shared {
         locked(&self.orders).take();
     }
 
-    /// Applies a report.
     pub(super) fn hear(&self, report: Report) {
         let mut slots = locked(&self.slots);
         match report {

@@ -6,8 +6,8 @@ use rustix::process::Signal;
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    shared::{Known, Shared, locked, millis},
-    wire::{Exit, Order, RunError, Task, Why},
+    shared::{GuardianShared, Known, locked, millis},
+    wire::{Exit, GuardianOrder, RunError, Task, Why},
 };
 use crate::clock::boottime_ms;
 
@@ -18,7 +18,7 @@ use crate::clock::boottime_ms;
 pub struct Slot {
     id: u64,
     grace: Duration,
-    shared: Arc<Shared>,
+    shared: Arc<GuardianShared>,
     willed: watch::Receiver<Option<Exit>>,
     stopping: watch::Receiver<Option<Why>>,
 }
@@ -33,7 +33,7 @@ pub struct Running {
 }
 
 impl Slot {
-    pub(super) fn new(shared: &Arc<Shared>, grace: Duration, margin: Duration) -> Self {
+    pub(super) fn new(shared: &Arc<GuardianShared>, grace: Duration, margin: Duration) -> Self {
         let id = shared.new_number();
         let ((willed, will_seen), (stopping, stop_seen)) =
             (watch::channel(None), watch::channel(None));
@@ -48,7 +48,7 @@ impl Slot {
             willed,
             stopping,
         };
-        let order = Order::Slot { id, grace_ms: known.grace, margin_ms: known.margin };
+        let order = GuardianOrder::Slot { id, grace_ms: known.grace, margin_ms: known.margin };
         locked(&shared.slots).insert(id, known);
         shared.tell(order);
         Self { id, grace, shared: shared.clone(), willed: will_seen, stopping: stop_seen }
@@ -76,7 +76,7 @@ impl Slot {
             let limit = task.limit_ms.map(|limit| limit.saturating_add(known.margin));
             known.done_by = limit.map(|limit| boottime_ms().saturating_add(limit));
         }
-        if !self.shared.tell(Order::Run { id: self.id, task }) {
+        if !self.shared.tell(GuardianOrder::Run { id: self.id, task }) {
             if let Some(known) = locked(&self.shared.slots).get_mut(&self.id) {
                 (known.started, known.exited, known.done_by) = (None, None, None);
             }
@@ -91,19 +91,19 @@ impl Slot {
         if let Some(known) = locked(&self.shared.slots).get_mut(&self.id) {
             known.deadline = at_ms;
         }
-        self.shared.tell(Order::Deadline { id: Some(self.id), at_ms });
+        self.shared.tell(GuardianOrder::Deadline { id: Some(self.id), at_ms });
     }
 
     /// Sets the will, or removes it. The guardian runs the will once, after it has stopped the slot's program: when the
     /// deadline comes near and no newer one has arrived, or when this process is gone. The will may take its
     /// [`Task::limit_ms`], and the guardian reserves that time before the deadline.
     pub fn will(&self, task: Option<Task>) {
-        self.shared.tell(Order::Will { id: self.id, task });
+        self.shared.tell(GuardianOrder::Will { id: self.id, task });
     }
 
     /// Sends a signal to the program's process group.
     pub fn signal(&self, signal: Signal) {
-        self.shared.tell(Order::Signal { id: self.id, signal: signal.as_raw() });
+        self.shared.tell(GuardianOrder::Signal { id: self.id, signal: signal.as_raw() });
     }
 
     /// Stops the program: SIGTERM, and SIGKILL after the grace. A second call can only shorten the grace.
@@ -113,7 +113,7 @@ impl Slot {
             let by = boottime_ms().saturating_add(grace_ms).saturating_add(known.margin);
             known.done_by = Some(known.done_by.map_or(by, |earlier| earlier.min(by)));
         }
-        self.shared.tell(Order::Stop { id: self.id, grace_ms });
+        self.shared.tell(GuardianOrder::Stop { id: self.id, grace_ms });
     }
 
     /// The grace with which the slot was created.
@@ -146,7 +146,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.shared.tell(Order::Dismiss { id: self.id });
+        self.shared.tell(GuardianOrder::Dismiss { id: self.id });
         let mut slots = locked(&self.shared.slots);
         if let Some(known) = slots.get_mut(&self.id) {
             if known.pid.is_none() && known.exited.is_none() {

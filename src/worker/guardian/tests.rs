@@ -7,9 +7,11 @@ fn what_is_no_utf8_arrives_as_it_was() {
     use std::os::unix::ffi::OsStringExt as _;
     let odd = std::ffi::OsString::from_vec(vec![b'a', 0xff, b'\n', b'"']);
     let task = Task { argv: vec![odd.clone()], env: vec![("V".into(), odd)], ..Task::default() };
-    let line = serde_json::to_vec(&Order::Run { id: 7, task }).unwrap();
+    let line = serde_json::to_vec(&GuardianOrder::Run { id: 7, task }).unwrap();
     assert!(!line.contains(&b'\n'));
-    let Order::Run { id: 7, task } = serde_json::from_slice(&line).unwrap() else { panic!() };
+    let GuardianOrder::Run { id: 7, task } = serde_json::from_slice(&line).unwrap() else {
+        panic!()
+    };
     assert_eq!(task.argv[0].as_encoded_bytes(), [b'a', 0xff, b'\n', b'"']);
 }
 

@@ -26,25 +26,48 @@ pub struct Task {
 /// A message from the agent.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "tell", rename_all = "kebab-case")]
-pub(super) enum Order {
+pub(super) enum GuardianOrder {
     /// The agent starts a program itself. Processes that carry the mark with this number end with the agent.
-    Attend { id: u64 },
+    Attend {
+        id: u64,
+    },
     /// That program has ended. The processes that it left continue.
-    Leave { id: u64 },
-    /// Create a slot.
-    Slot { id: u64, grace_ms: u64, margin_ms: u64 },
+    Leave {
+        id: u64,
+    },
+    Slot {
+        id: u64,
+        grace_ms: u64,
+        margin_ms: u64,
+    },
     /// Set the will: what to run if the slot is stopped without the agent.
-    Will { id: u64, task: Option<Task> },
-    /// Run a program.
-    Run { id: u64, task: Task },
+    Will {
+        id: u64,
+        task: Option<Task>,
+    },
+    Run {
+        id: u64,
+        task: Task,
+    },
     /// The guarantee of one slot, or of all slots, ends at this reading of `CLOCK_BOOTTIME`, or never.
-    Deadline { id: Option<u64>, at_ms: Option<u64> },
+    Deadline {
+        id: Option<u64>,
+        at_ms: Option<u64>,
+    },
     /// Send a signal to the slot's process group.
-    Signal { id: u64, signal: i32 },
+    Signal {
+        id: u64,
+        signal: i32,
+    },
     /// Stop the program: SIGTERM, and SIGKILL after the grace.
-    Stop { id: u64, grace_ms: u64 },
+    Stop {
+        id: u64,
+        grace_ms: u64,
+    },
     /// Stop the program and remove the slot, without running its will.
-    Dismiss { id: u64 },
+    Dismiss {
+        id: u64,
+    },
 }
 
 /// A message from the guardian.
@@ -63,7 +86,6 @@ pub(super) enum Report {
 pub struct Exit {
     /// The program's own exit code.
     pub code: Option<i32>,
-    /// The signal that ended it.
     pub signal: Option<i32>,
     /// Why it was stopped. `None` if it ended by itself.
     pub why: Option<Why>,
@@ -98,13 +120,11 @@ impl std::fmt::Display for Exit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
-    /// The agent asked for it.
     Asked,
     /// The end of the guarantee came near, and no newer deadline arrived.
     Deadline,
     /// It ran longer than its limit.
     Limit,
-    /// The agent is gone.
     AgentGone,
     /// The guardian is gone, so the agent killed the program.
     GuardianGone,
@@ -117,9 +137,7 @@ pub enum RunError {
     /// The system cannot start it.
     #[error("cannot run {program}: {problem}")]
     Unable {
-        /// The program.
         program: String,
-        /// The problem, for people.
         problem: String,
         /// Whether the program does not exist. Otherwise it cannot be executed.
         missing: bool,
@@ -130,7 +148,6 @@ pub enum RunError {
     /// The slot already runs a program.
     #[error("a program runs already")]
     Busy,
-    /// The guardian is gone.
     #[error("the guardian is gone")]
     GuardianGone,
 }

@@ -1,6 +1,6 @@
 //! The reader of the items of a table, for fuzz targets and tests. Not in a released binary.
 
-use super::{CodecError, Entry, Key, Trail, decode, encode, key_of, lease_pk};
+use super::{CodecError, Key, LogEntry, Trail, decode, encode, key_of, lease_pk};
 
 /// The partition key of a key.
 #[must_use]
@@ -19,7 +19,7 @@ pub fn key(pk: &str) -> Option<Key> {
 /// # Errors
 /// [`CodecError`].
 pub fn entry(bytes: &[u8]) -> Result<Vec<u8>, CodecError> {
-    decode::<Entry>(bytes).map(|entry| encode(&entry))
+    decode::<LogEntry>(bytes).map(|entry| encode(&entry))
 }
 
 /// Reads the latest changes of an item, and writes them anew.

@@ -25,7 +25,7 @@ fn an_expiry_that_the_store_refuses_is_tried_again_and_people_are_told() {
     bench.pass(TTL_MS);
     bench.wake();
     bench.refuse();
-    assert_eq!(bench.alarms, [Alarm::StoreTrouble(full())]);
+    assert_eq!(bench.alarms, [Alarm::WriteNotAccepted(full())]);
     assert!(bench.lease.next_wake() > bench.now, "in a moment, not in a hot loop");
     bench.run(1_000);
     assert_eq!(bench.events(), ["granted", "expired"]);
@@ -132,7 +132,7 @@ fn nobody_is_promised_an_end_that_is_in_doubt() {
 }
 
 #[test]
-fn a_doubtful_write_that_is_refused_the_second_time_may_still_have_been_written() {
+fn a_write_in_doubt_that_is_refused_the_second_time_may_still_have_been_written() {
     let (mut bench, a) = held_by("a");
     let b = bench.ask(acquire("b").waiting_until(until(60)));
     bench.pass(TTL_MS);

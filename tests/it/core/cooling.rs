@@ -177,12 +177,12 @@ fn the_write_that_opens_the_key_may_fail_and_is_tried_again() {
 #[test]
 fn a_new_policy_holds_from_the_next_end_on() {
     let (mut bench, _) = held();
-    bench.terms.policies = ruled(0, None);
+    bench.context.policies = ruled(0, None);
     bench.run(TTL_MS);
     assert_eq!(bench.state(), "free");
 
     let (mut bench, _) = cooling();
-    bench.terms.policies = ruled(0, None);
+    bench.context.policies = ruled(0, None);
     bench.run(DELAY - 1);
     assert_eq!(bench.state(), "cooling");
 }

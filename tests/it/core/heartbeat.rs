@@ -195,7 +195,7 @@ fn a_lapse_while_nobody_holds_the_key_does_not_hide_that_a_lease_was_revived() {
 fn outlived(broken: Option<Mutant>) -> (Bench, Who) {
     let mut bench = Bench::breaking(broken);
     let a = bench.done(acquire("a").id(1, 1));
-    bench.terms.epoch = Epoch(EPOCH.0 + 1);
+    bench.context.epoch = Epoch(EPOCH.0 + 1);
     (bench, a)
 }
 

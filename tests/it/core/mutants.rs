@@ -173,13 +173,13 @@ fn owners_after_a_doubt(mutant: Option<Mutant>) -> [Option<String>; 2] {
 #[test]
 fn claim_kept_in_doubt_is_noticed() {
     assert_eq!(owners_after_a_doubt(None), [Some("any".to_owned()), None]);
-    assert_eq!(owners_after_a_doubt(Some(Mutant::ClaimKeptInDoubt)), [None, None]);
+    assert_eq!(owners_after_a_doubt(Some(Mutant::ClaimKeptAfterUnknown)), [None, None]);
 }
 
 #[test]
 fn token_that_restarts_after_deletion_is_noticed() {
     let (mut bench, a) = held_by("a");
-    bench.sins.deletes_free_keys = true;
+    bench.faults.deletes_free_keys = true;
     bench.done(release(a.proof()));
     bench.restart(true, 0);
     bench.done(acquire("b"));
@@ -191,7 +191,7 @@ fn token_that_restarts_after_deletion_is_noticed() {
 fn event_published_before_commit_is_noticed() {
     for broken in [false, true] {
         let mut bench = Bench::new();
-        bench.sins.publishes_early = broken;
+        bench.faults.publishes_early = broken;
         bench.ask(acquire("a"));
         bench.refuse();
         bench.judge_events();

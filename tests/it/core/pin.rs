@@ -80,7 +80,7 @@ fn a_pin_survives_a_restart() {
 fn a_store_that_went_backwards_pins_and_unpins_nothing() {
     let (mut bench, _) = held_by("a");
     bench.done(pin("x"));
-    bench.terms.frozen = true;
+    bench.context.frozen = true;
     for request in [pin("x"), pin("y"), unpin("x"), unpin("y")] {
         let who = bench.done(request);
         assert!(matches!(who.answer(), Answer::Frozen), "{who:?}");

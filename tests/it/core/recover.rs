@@ -237,7 +237,7 @@ fn an_unknown_proof_is_unknown_after_a_restart_too() {
     let (other, b) = held_by("b");
     bench.restart(true, 0);
     let proof = other
-        .terms
+        .context
         .secret
         .lease_id(&tenure::lease::Key::new("x").unwrap(), tenure::lease::Nonce(9));
     let beat = bench.ask(heartbeat(proof));

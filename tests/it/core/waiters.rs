@@ -69,7 +69,7 @@ fn a_wait_that_runs_out_behind_a_slow_write_is_refused_all_the_same() {
 #[test]
 fn a_queue_has_a_bound() {
     let (mut bench, _) = held_by("a");
-    for _ in 0..bench.terms.waiters_per_key {
+    for _ in 0..bench.context.waiters_per_key {
         let ask = patient(&bench, "b");
         assert!(bench.ask(ask).waits());
     }
@@ -80,7 +80,7 @@ fn a_queue_has_a_bound() {
 #[test]
 fn callers_that_left_do_not_fill_the_queue() {
     let (mut bench, _) = held_by("a");
-    for _ in 0..bench.terms.waiters_per_key * 3 {
+    for _ in 0..bench.context.waiters_per_key * 3 {
         let ask = patient(&bench, "b");
         bench.ask(ask).leaves();
     }
@@ -96,7 +96,7 @@ fn what_waits_for_a_write_has_a_bound() {
     let mut bench = Bench::new();
     bench.ask(acquire("a"));
     let waiting: Vec<Who> =
-        (0..bench.terms.inflight_per_key).map(|_| bench.ask(acquire("b"))).collect();
+        (0..bench.context.inflight_per_key).map(|_| bench.ask(acquire("b"))).collect();
     assert!(matches!(bench.ask(acquire("c")).answer(), Answer::Busy));
     assert!(matches!(bench.ask(tenure::lease::Request::View).answer(), Answer::Viewed(_)));
     bench.commit();
@@ -168,7 +168,7 @@ fn a_registration_whose_write_was_refused_may_be_granted_elsewhere() {
         caller: next.clone(),
         received: START,
         request: (*next.asked).clone(),
-        owner_unreachable: false,
+        home_unreachable: false,
     }));
     two.settle();
     next.grant();

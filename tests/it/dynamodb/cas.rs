@@ -2,7 +2,7 @@
 
 use tenure::{
     lease::{CodecError, Revision},
-    store::{LeaseStore, Outcome, Range},
+    store::{LeaseStore, Range, WriteOutcome},
 };
 
 use crate::dynamodb::kit::*;
@@ -17,7 +17,7 @@ async fn of_two_writes_on_one_revision_one_wins_and_the_other_sees_it() {
     assert!(a.read(&key).await.unwrap().is_none());
     let revision = commit(&a, grant(&key, Revision::ABSENT, "w1", 1)).await;
     // The other store knows nothing of the key: the failed condition brings the winner.
-    let Outcome::Conflict(Some(found)) =
+    let WriteOutcome::Conflict(Some(found)) =
         b.compare_and_set(grant(&key, Revision::ABSENT, "w2", 1)).await
     else {
         panic!("a conflict")
@@ -29,10 +29,13 @@ async fn of_two_writes_on_one_revision_one_wins_and_the_other_sees_it() {
     assert_eq!(next.0, revision.0 + 1);
     // Another revision than is there, on a store that still believes in it.
     let stale = a.compare_and_set(grant(&key, revision, "w3", 2)).await;
-    assert!(matches!(stale, Outcome::Conflict(Some(found)) if found.revision == next), "conflict");
+    assert!(
+        matches!(stale, WriteOutcome::Conflict(Some(found)) if found.revision == next),
+        "conflict"
+    );
     let nothing =
         a.compare_and_set(grant(&crate::dynamodb::kit::key("k2"), Revision(9), "w1", 1)).await;
-    assert!(matches!(nothing, Outcome::Conflict(None)), "{nothing:?}");
+    assert!(matches!(nothing, WriteOutcome::Conflict(None)), "{nothing:?}");
     assert_eq!(a.read(&key).await.unwrap().unwrap().revision, next);
 }
 
@@ -51,8 +54,8 @@ async fn a_hundred_writers_of_one_revision_have_one_winner() {
         let mut won: Vec<Revision> = Vec::new();
         for outcome in outcomes {
             match outcome {
-                Outcome::Committed(revision) => won.push(revision),
-                Outcome::Conflict(Some(_)) => {}
+                WriteOutcome::Committed(revision) => won.push(revision),
+                WriteOutcome::Conflict(Some(_)) => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -91,7 +94,7 @@ async fn tokens_rise_through_deletion_by_hand_and_recreation_also_by_another_sto
     // The store that wrote it first, and still believes in its last revision, too.
     delete(&endpoint.url(), "l#k", "l").await;
     let lost = a.compare_and_set(grant(&key, revision, "w1", 8)).await;
-    assert!(matches!(lost, Outcome::Conflict(None)), "{lost:?}");
+    assert!(matches!(lost, WriteOutcome::Conflict(None)), "{lost:?}");
     eventually("read by a", async || a.stats().log_head >= b.stats().log_head).await;
     let third = commit(&a, grant(&key, Revision::ABSENT, "w1", 1)).await;
     assert!(third > revision, "{third:?}");

@@ -86,7 +86,7 @@ async fn a_clean_close_leaves_nothing_to_repair() {
     a.close().await;
     a.close().await;
     let refused = a.compare_and_set(grant(&key("k"), first, "w1", 2)).await;
-    assert!(matches!(refused, tenure::store::Outcome::Refused(_)), "{refused:?}");
+    assert!(matches!(refused, tenure::store::WriteOutcome::Refused(_)), "{refused:?}");
     let b = open(&endpoint.url()).await;
     let mut feed = b.feed();
     commit(&b, grant(&key("k"), first, "w2", 2)).await;

@@ -10,7 +10,7 @@ use std::{
 
 use tenure::{
     lease::Revision,
-    store::{Health, LeaseStore, Outcome, dynamodb::Options},
+    store::{Health, LeaseStore, WriteOutcome, dynamodb::Options},
 };
 
 use crate::dynamodb::kit::*;
@@ -48,11 +48,11 @@ async fn a_lost_reply_is_unknown_and_written_once_and_its_change_is_told() {
     let write = grant(&key("k"), Revision::ABSENT, "w1", 1);
     let nonce = write.record.nonce;
     let outcome = store.compare_and_set(write.clone()).await;
-    assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
+    assert!(matches!(outcome, WriteOutcome::Unknown(_)), "{outcome:?}");
     assert_eq!(writes.load(Relaxed), 1, "it was sent once");
     // The caller settles it with the same write: the answer is its own record.
     let outcome = store.compare_and_set(write).await;
-    let Outcome::Conflict(Some(found)) = outcome else { panic!("{outcome:?}") };
+    let WriteOutcome::Conflict(Some(found)) = outcome else { panic!("{outcome:?}") };
     assert_eq!(found.record.unwrap().nonce, nonce);
     assert_eq!(listen(&mut feed, 1).await.seqs[&key("k")], [1]);
 }
@@ -66,7 +66,7 @@ async fn a_change_whose_reply_was_lost_is_told_also_when_nobody_asks_again() {
     let (_, rule) = first(Fate::LoseReply);
     proxy.rule(rule);
     let outcome = store.compare_and_set(grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
-    assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
+    assert!(matches!(outcome, WriteOutcome::Unknown(_)), "{outcome:?}");
     assert_eq!(listen(&mut feed, 1).await.seqs[&key("k")], [1]);
 }
 
@@ -79,7 +79,7 @@ async fn a_write_that_arrives_after_its_time_out_is_unknown_and_can_be_settled()
     let (writes, rule) = first(Fate::Late(Duration::from_millis(2500)));
     proxy.rule(rule);
     let outcome = store.compare_and_set(grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
-    assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
+    assert!(matches!(outcome, WriteOutcome::Unknown(_)), "{outcome:?}");
     assert!(store.read(&key("k")).await.unwrap().is_none(), "not yet");
     // Settled before it arrives: then it never can.
     let revision = commit(&store, grant(&key("k"), Revision::ABSENT, "w2", 1)).await;
@@ -107,8 +107,8 @@ async fn errors_of_the_service_are_unknown_and_refusals_are_refusals_and_none_is
         let (writes, rule) = first(Fate::Answer(status, code));
         proxy.rule(rule);
         let outcome = store.compare_and_set(grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
-        assert_eq!(matches!(outcome, Outcome::Unknown(_)), unknown, "{code}: {outcome:?}");
-        assert_eq!(matches!(outcome, Outcome::Refused(_)), !unknown, "{code}: {outcome:?}");
+        assert_eq!(matches!(outcome, WriteOutcome::Unknown(_)), unknown, "{code}: {outcome:?}");
+        assert_eq!(matches!(outcome, WriteOutcome::Refused(_)), !unknown, "{code}: {outcome:?}");
         assert_eq!(writes.load(Relaxed), 1, "{code}: it was sent once");
     }
     assert!(store.read(&key("k")).await.unwrap().is_none());
@@ -130,7 +130,7 @@ async fn a_throttled_table_is_left_alone_for_a_while_and_the_store_says_so() {
     let asked = 2000;
     for _ in 0..asked {
         let outcome = store.compare_and_set(grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
-        assert!(matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
+        assert!(matches!(outcome, WriteOutcome::Refused(_)), "{outcome:?}");
     }
     let sent = writes.load(Relaxed);
     assert!(sent < asked / 4, "most are refused at once: {sent} of {asked} were sent");
@@ -163,7 +163,7 @@ async fn reads_are_sent_again_and_everything_resolves_while_the_table_is_away() 
     assert!(read.is_err());
     let write = store.compare_and_set(grant(&key("k"), revision, "w2", 2));
     let outcome = tokio::time::timeout(quick, write).await.expect("in time");
-    assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
+    assert!(matches!(outcome, WriteOutcome::Unknown(_)), "{outcome:?}");
     eventually("degraded", async || matches!(store.health(), Health::Degraded(_))).await;
     // Whatever came of it, it is settled by reading once the table is back.
     proxy.rule(|_, _| Fate::Pass);
@@ -182,7 +182,7 @@ async fn where_nobody_listens_nothing_was_sent() {
     // Kept connections end with the first requests.
     eventually("refused", async || {
         let outcome = store.compare_and_set(grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
-        matches!(outcome, Outcome::Refused(_))
+        matches!(outcome, WriteOutcome::Refused(_))
     })
     .await;
 }

@@ -4,8 +4,8 @@ use tenure::{
     clock::{Entropy, SystemEntropy},
     lease::{Epoch, Nonce, Revision},
     store::{
-        Health, LeaseStore, News, Outcome, SharedStore, Witness,
-        dynamodb::{DynamoStore, OpenError, Options},
+        FeedBatch, Health, LeaseStore, SharedStore, Witness, WriteOutcome,
+        dynamodb::{DynamoOpenError, DynamoStore, Options},
     },
 };
 
@@ -16,7 +16,7 @@ use crate::{stores::lab::raise, support::dynamo_endpoint::Endpoint};
 async fn refuses(store: &DynamoStore) -> bool {
     let frozen = matches!(store.health(), Health::Frozen(_));
     let write = grant(&key("never"), Revision::ABSENT, "w1", 1);
-    let refused = matches!(store.compare_and_set(write).await, Outcome::Refused(_));
+    let refused = matches!(store.compare_and_set(write).await, WriteOutcome::Refused(_));
     assert_eq!(frozen, refused);
     frozen
 }
@@ -34,7 +34,7 @@ async fn thaw(store: &DynamoStore, epoch: u16) {
     assert_eq!((meta.identity, meta.epoch), (identity, Epoch(epoch)));
     assert_eq!(store.meta().epoch, Epoch(epoch));
     assert_eq!(store.health(), Health::Ready);
-    assert!(matches!(feed.recv().await, Ok(News::Gap { .. })));
+    assert!(matches!(feed.recv().await, Ok(FeedBatch::Gap { .. })));
     let again = key(&format!("again{epoch}"));
     commit(store, grant(&again, Revision::ABSENT, "w1", 1)).await;
     // What the log kept from before may come first.
@@ -129,7 +129,7 @@ async fn a_table_that_was_made_anew_freezes_the_stores_on_it() {
     eventually("logged", async || store.stats().unlogged == 0).await;
     client(&url).delete_table().table_name(TABLE).send().await.unwrap();
     let gone = store.compare_and_set(grant(&key("k"), revision, "w1", 2)).await;
-    assert!(matches!(gone, Outcome::Refused(_)), "{gone:?}");
+    assert!(matches!(gone, WriteOutcome::Refused(_)), "{gone:?}");
     assert!(matches!(store.health(), Health::Degraded(_)), "{:?}", store.health());
     let other = open(&url).await;
     eventually("frozen", async || matches!(store.health(), Health::Frozen(_))).await;
@@ -186,7 +186,7 @@ async fn while_a_restore_fills_a_table_nobody_else_has_it() {
     assert!(raise(&*node, Nonce(9), Epoch(5), false).await.is_err(), "the mark stays");
     assert!(refuses(&node).await);
     let opened = open_with(options(&url), None).await;
-    assert!(matches!(opened, Err(OpenError::Restoring { .. })), "{opened:?}");
+    assert!(matches!(opened, Err(DynamoOpenError::Restoring { .. })), "{opened:?}");
     // It is done again by another one, and the first has no say any more.
     raise(&*second, Nonce(5), Epoch(2), true).await.unwrap();
     second.refresh_meta().await.unwrap();

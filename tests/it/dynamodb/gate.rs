@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Put, TransactWriteItem};
 use tenure::{
-    lease::{Revision, State},
+    lease::{KeyState, Revision},
     store::{Gate, LeaseStore},
 };
 
@@ -70,7 +70,7 @@ async fn a_gate_opens_for_the_present_tenure_alone() {
     // Free: nobody's.
     let mut release = grant(&key, revision, "w1", 3);
     let mut record = (*release.record).clone();
-    (record.state, record.tenure) = (State::Free, None);
+    (record.state, record.tenure) = (KeyState::Free, None);
     release.record = std::sync::Arc::new(record);
     commit(&store, release).await;
     assert!(!write_under(&url, &second).await, "released");

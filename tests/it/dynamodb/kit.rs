@@ -12,9 +12,9 @@ use tenure::{
     clock::{Entropy, SystemClock, SystemEntropy},
     lease::{Key, NodeRecord, NodeState, Nonce, Revision},
     store::{
-        Committed, Fresh, History, LeaseStore, News, NodeOutcome, Outcome, Position, SharedStore,
-        Witness, Write,
-        dynamodb::{DynamoStore, OpenError, Options},
+        Committed, FeedBatch, Fresh, History, LeaseStore, NodeOutcome, Position, SharedStore,
+        Witness, Write, WriteOutcome,
+        dynamodb::{DynamoOpenError, DynamoStore, Options},
     },
     telemetry::Metrics,
 };
@@ -38,7 +38,7 @@ pub fn options(url: &str) -> Options {
 pub async fn open_with(
     options: Options,
     witness: Option<Witness>,
-) -> Result<Arc<DynamoStore>, OpenError> {
+) -> Result<Arc<DynamoStore>, DynamoOpenError> {
     let fresh =
         Fresh { identity: SystemEntropy::new().nonce(), secret: [9; 32], created_ms: 5_000 };
     let clock = Arc::new(SystemClock::new());
@@ -73,7 +73,7 @@ pub async fn delete(url: &str, pk: &str, sk: &str) {
 
 pub async fn commit(store: &DynamoStore, write: Write) -> Revision {
     match store.compare_and_set(write).await {
-        Outcome::Committed(revision) => revision,
+        WriteOutcome::Committed(revision) => revision,
         other => panic!("not committed: {other:?}"),
     }
 }
@@ -106,10 +106,10 @@ pub struct Heard {
 }
 
 impl Heard {
-    pub fn hear(&mut self, news: &News) {
+    pub fn hear(&mut self, news: &FeedBatch) {
         match news {
-            News::Gap { .. } => self.gaps += 1,
-            News::Changes(changes) => changes.iter().for_each(|one| self.hear_one(one)),
+            FeedBatch::Gap { .. } => self.gaps += 1,
+            FeedBatch::Changes(changes) => changes.iter().for_each(|one| self.hear_one(one)),
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tenure::{
     lease::{NodeState, Revision},
-    store::{LeaseStore, Outcome, SharedStore, dynamodb::Options},
+    store::{LeaseStore, SharedStore, WriteOutcome, dynamodb::Options},
 };
 
 use crate::dynamodb::kit::*;
@@ -65,7 +65,7 @@ async fn a_write_whose_fate_is_not_known_when_its_store_is_closed_is_left_to_oth
     // Longer than closing takes.
     proxy.rule(late(Duration::from_secs(7)));
     let outcome = leaving.compare_and_set(grant(&key("k"), Revision::ABSENT, "w1", 1)).await;
-    assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
+    assert!(matches!(outcome, WriteOutcome::Unknown(_)), "{outcome:?}");
     leaving.close().await;
     eventually("made", async || listener.read(&key("k")).await.unwrap().is_some()).await;
     let next = open(&endpoint.url()).await;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tenure::{
     lease::Revision,
     store::{
-        Feed, LeaseStore, Outcome, Position,
+        Feed, LeaseStore, Position, WriteOutcome,
         dynamodb::{DynamoStore, Options},
     },
 };
@@ -26,8 +26,8 @@ async fn write_at(store: Arc<DynamoStore>, keys: usize, writer: usize, writes: u
         let (revision, seq) = found
             .map_or((Revision::ABSENT, 0), |found| (found.revision, found.record.unwrap().seq));
         match store.compare_and_set(grant(&key, revision, &format!("w{writer}"), seq + 1)).await {
-            Outcome::Committed(_) => done += 1,
-            Outcome::Conflict(_) => {}
+            WriteOutcome::Committed(_) => done += 1,
+            WriteOutcome::Conflict(_) => {}
             other => panic!("{other:?}"),
         }
     }

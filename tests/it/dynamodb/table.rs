@@ -8,8 +8,8 @@ use aws_sdk_dynamodb::types::{
 use tenure::{
     lease::{NodeState, Revision},
     store::{
-        Health, LeaseStore, Outcome, StoreError,
-        dynamodb::{OpenError, Options},
+        Health, LeaseStore, StoreError, WriteOutcome,
+        dynamodb::{DynamoOpenError, Options},
     },
 };
 
@@ -25,7 +25,7 @@ async fn a_missing_table_is_made_only_when_that_is_allowed() {
     let url = endpoint.url();
     let error =
         open_with(Options { create_table: false, ..options(&url) }, None).await.unwrap_err();
-    assert!(matches!(error, OpenError::NoTable { .. }), "{error}");
+    assert!(matches!(error, DynamoOpenError::NoTable { .. }), "{error}");
     assert!(error.to_string().contains("store.dynamodb.create_table"), "{error}");
     // By several at once.
     let opened = futures_util::future::join_all((0..3).map(|_| open(&url))).await;
@@ -54,7 +54,7 @@ async fn a_table_with_other_keys_is_refused() {
     make.billing_mode(BillingMode::PayPerRequest).send().await.unwrap();
     let error = open_with(options(&endpoint.url()), None).await.unwrap_err();
     assert!(
-        matches!(&error, OpenError::KeySchema { found, .. } if found.contains("id")),
+        matches!(&error, DynamoOpenError::KeySchema { found, .. } if found.contains("id")),
         "{error}"
     );
 }
@@ -65,7 +65,7 @@ async fn an_endpoint_where_nobody_listens_is_said_so() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     let error = open_with(options(&url), None).await.unwrap_err();
-    assert!(matches!(error, OpenError::Unavailable { .. }), "{error}");
+    assert!(matches!(error, DynamoOpenError::Unavailable { .. }), "{error}");
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn the_number_of_keys_is_bounded() {
     let a = commit(&store, grant(&key("a"), Revision::ABSENT, "w", 1)).await;
     commit(&store, grant(&key("b"), Revision::ABSENT, "w", 1)).await;
     let third = store.compare_and_set(grant(&key("c"), Revision::ABSENT, "w", 1)).await;
-    assert!(matches!(third, Outcome::Refused(StoreError::TooManyKeys(2))), "{third:?}");
+    assert!(matches!(third, WriteOutcome::Refused(StoreError::TooManyKeys(2))), "{third:?}");
     commit(&store, grant(&key("a"), a, "w2", 2)).await;
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use super::{files, root};
 
 /// Words that the field does not use for what they once meant here, and phrases that have to be read twice.
-const STALE_WORDS: [&str; 24] = [
+const STALE_WORDS: [&str; 35] = [
     "obituary",
     "warden",
     "reaper",
@@ -19,7 +19,18 @@ const STALE_WORDS: [&str; 24] = [
     "office",
     "hasty",
     "stranded",
+    "sin",
+    "sins",
     "sinful",
+    "aftermath",
+    "bond",
+    "bonds",
+    "doubts",
+    "doubted",
+    "doubtful",
+    "survey",
+    "surveys",
+    "surveyed",
     "burial",
     "buried",
     "bury",
@@ -74,12 +85,14 @@ fn stale_words(text: &str) -> Vec<&'static str> {
 #[test]
 fn code_and_manual_use_the_words_of_the_field() {
     let mut found = Vec::new();
-    for folder in ["src", "docs", "config"] {
+    for folder in ["src", "docs", "config", "tests", "benches", "examples"] {
         files(&root().join(folder), &["rs", "md", "toml"], &mut found);
     }
     let pages = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"];
     found.extend(pages.map(|name| root().join(name)));
-    assert!(found.len() > 300, "{}", found.len());
+    // This list itself names the words.
+    found.retain(|path| !path.ends_with("floors/words.rs"));
+    assert!(found.len() > 600, "{}", found.len());
     let mut all = Vec::new();
     for path in found {
         let stale = stale_words(&fs::read_to_string(&path).expect("a text"));

@@ -1,9 +1,9 @@
 //! The seeds of the target `record`: one of each kind, with every field in use.
 
 use tenure::lease::{
-    Aftermath, Behavior, Bond, ChangeKind, Check, CheckKind, Ended, Epoch, Fence, FenceWhen,
-    Handover, Moment, NodeRecord, NodeState, Nonce, Offer, OnFenceFailure, Owner, Record,
-    RequestMark, Revocation, SessionSpec, State, Tenure, Token,
+    Behavior, ChangeKind, Check, CheckKind, Ended, Epoch, Fence, FenceWhen, FencesAndDelay,
+    Handover, KeyState, Moment, NodeRecord, NodeState, Nonce, Offer, OnFenceFailure, Owner, Record,
+    RequestMark, Revocation, SessionRef, SessionSpec, Tenure, Token,
 };
 
 /// Their names and bytes: what the target is to take them for, then the record without its checksum.
@@ -68,19 +68,20 @@ fn spec() -> SessionSpec {
     }
 }
 
-fn tenure(nonce: u128, bond: Option<Bond>) -> Tenure {
+fn tenure(nonce: u128, session_ref: Option<SessionRef>) -> Tenure {
     Tenure {
         grant_nonce: Nonce(nonce),
         owner: Owner::new("worker/ü").expect("an owner"),
         token: Token::OF_THIS_WRITE,
         ttl_ms: 5000,
         acquired_at_ms: 1_790_000_000_000,
-        bond: bond.map(Box::new),
+        session_ref: session_ref.map(Box::new),
     }
 }
 
 fn full() -> Record {
-    let bond = Bond { session: Nonce(9), lock_delay_ms: Some(1), behavior: Behavior::Delete };
+    let session_ref =
+        SessionRef { session: Nonce(9), lock_delay_ms: Some(1), behavior: Behavior::Delete };
     let fence = Fence {
         token: Token(7),
         owner: Owner::new("w").expect("an owner"),
@@ -103,16 +104,16 @@ fn full() -> Record {
         node: Nonce(1 << 100),
         epoch: Epoch(3),
         written: Moment(123_456_789),
-        state: State::Held,
+        state: KeyState::Held,
         seq: 300,
-        tenure: Some(tenure(1, Some(bond))),
+        tenure: Some(tenure(1, Some(session_ref))),
         previous: Some(Box::new(ended)),
         value: Some("a value".into()),
         floor_ms: 5000,
         pins: Box::new(["ops".into()]),
         offer: Some(Box::new(Offer { to: Owner::new("x").expect("an owner"), span_ms: 10 })),
         revocation: Some(Box::new(Revocation { reason: "r".into(), actor: "a".into() })),
-        aftermath: Some(Box::new(Aftermath { cooling_ms: 9, fences: vec![fence] })),
+        fences_and_delay: Some(Box::new(FencesAndDelay { cooling_ms: 9, fences: vec![fence] })),
         request_marks: Box::new([RequestMark { id: 5, body: 6, grant_nonce: Nonce(7) }]),
         handover: Some(Box::new(Handover { reason: "r".into(), actor: "a".into(), span_ms: 4 })),
         spec: Some(Box::new(spec())),
@@ -121,14 +122,14 @@ fn full() -> Record {
 
 fn free() -> Record {
     Record {
-        state: State::Free,
+        state: KeyState::Free,
         tenure: None,
         previous: None,
         value: None,
         pins: Box::default(),
         offer: None,
         revocation: None,
-        aftermath: None,
+        fences_and_delay: None,
         request_marks: Box::default(),
         handover: None,
         spec: None,

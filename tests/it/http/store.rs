@@ -1,4 +1,4 @@
-//! A store in trouble: a directory that cannot be opened, and a disk that is full.
+//! A failing store: a directory that cannot be opened, and a disk that is full.
 
 use std::{
     fs,

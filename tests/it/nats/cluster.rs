@@ -7,8 +7,8 @@ use futures_util::future::join_all;
 use tenure::{
     lease::Revision,
     store::{
-        Gate, LeaseStore, Outcome,
-        nats::{NatsStore, OpenError, Options},
+        Gate, LeaseStore, WriteOutcome,
+        nats::{NatsOpenError, NatsStore, Options},
     },
 };
 
@@ -36,14 +36,14 @@ async fn leader(cluster: &Cluster) -> Option<usize> {
 async fn persist(store: &NatsStore, name: &str, before: Revision, seq: u64) -> Revision {
     for _ in 0..200 {
         match store.compare_and_set(grant(name, before, "w", seq)).await {
-            Outcome::Committed(revision) => return revision,
-            Outcome::Conflict(Some(found)) => {
+            WriteOutcome::Committed(revision) => return revision,
+            WriteOutcome::Conflict(Some(found)) => {
                 let mine = found.record.as_ref().is_ok_and(|record| record.seq == seq);
                 assert!(mine, "nobody else writes it: {found:?}");
                 return found.revision;
             }
-            Outcome::Conflict(None) => panic!("the record is gone"),
-            Outcome::Refused(_) | Outcome::Unknown(_) => {
+            WriteOutcome::Conflict(None) => panic!("the record is gone"),
+            WriteOutcome::Refused(_) | WriteOutcome::Unknown(_) => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
@@ -115,11 +115,11 @@ async fn rivals_on_three_servers_never_both_win() {
         let outcomes = join_all(writes).await;
         let won: Vec<Revision> = outcomes
             .iter()
-            .filter_map(|o| if let Outcome::Committed(r) = o { Some(*r) } else { None })
+            .filter_map(|o| if let WriteOutcome::Committed(r) = o { Some(*r) } else { None })
             .collect();
         assert_eq!(won.len(), 1, "{outcomes:?}");
         for outcome in outcomes {
-            if let Outcome::Conflict(found) = &outcome {
+            if let WriteOutcome::Conflict(found) = &outcome {
                 assert_eq!(found.as_ref().map(|f| f.revision), Some(won[0]), "{outcome:?}");
             }
         }
@@ -151,7 +151,7 @@ async fn a_gate_holds_on_a_replicated_stream_and_a_single_copy_is_refused() {
     let cluster = Cluster::start(Sync::Default);
     let single = Options { replicas: 1, ..three(&cluster) };
     let why = open_with(single, fresh(3), None).await.expect_err("a single copy");
-    assert!(matches!(&why, OpenError::Unfit { .. }), "{why}");
+    assert!(matches!(&why, NatsOpenError::Unfit { .. }), "{why}");
     let context = context(&cluster.url()).await;
     assert!(context.get_stream(STREAM).await.is_err(), "and was not made");
 

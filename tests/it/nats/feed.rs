@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use tenure::{
     lease::{Key, Nonce, Revision},
     store::{
-        Committed, Feed, History, LeaseStore, News, Position,
+        Committed, Feed, FeedBatch, History, LeaseStore, Position,
         nats::{NatsStore, Options},
     },
 };
@@ -36,7 +36,7 @@ impl Listener {
     async fn hear(&mut self) {
         let news = timeout(Duration::from_secs(10), self.feed.recv()).await.expect("news");
         match news {
-            Ok(News::Changes(changes)) => {
+            Ok(FeedBatch::Changes(changes)) => {
                 for change in changes.iter() {
                     let last = self.changes.last().map(|c| c.position);
                     assert!(last.is_none_or(|last| last < change.position), "in order, once");
@@ -44,7 +44,7 @@ impl Listener {
                     self.changes.push(change.clone());
                 }
             }
-            Ok(News::Gap { resume }) => {
+            Ok(FeedBatch::Gap { resume }) => {
                 self.gaps += 1;
                 self.resume = resume;
             }

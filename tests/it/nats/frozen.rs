@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use tenure::{
     lease::{Epoch, Nonce, Revision, StoreError},
     store::{
-        Health, LeaseStore, News, Outcome, SharedStore, Witness,
-        nats::{OpenError, Options},
+        FeedBatch, Health, LeaseStore, SharedStore, Witness, WriteOutcome,
+        nats::{NatsOpenError, Options},
     },
 };
 
@@ -36,7 +36,7 @@ const BELIEVES_AFTER_MS: u64 = 4_000;
 
 async fn refuses(store: &impl LeaseStore) {
     let outcome = store.compare_and_set(grant("k", Revision::ABSENT, "w", 9)).await;
-    let refused = matches!(outcome, Outcome::Refused(StoreError::Unavailable(_)));
+    let refused = matches!(outcome, WriteOutcome::Refused(StoreError::Unavailable(_)));
     assert!(refused, "{outcome:?}");
 }
 
@@ -66,14 +66,14 @@ async fn a_deleted_bucket_freezes_and_a_raised_epoch_thaws() {
         assert!(store.read(&key("k")).await.unwrap().is_none());
         assert_eq!(store.stats().keys, 0);
     }
-    assert!(matches!(feed.recv().await, Ok(News::Gap { .. })));
+    assert!(matches!(feed.recv().await, Ok(FeedBatch::Gap { .. })));
     let mut again = grant("k", Revision::ABSENT, "w", 1);
     again.record = std::sync::Arc::new(tenure::lease::Record { epoch: Epoch(1), ..held("w", 1) });
     let revision = committed(a.compare_and_set(again).await);
     assert!(revision < last, "the stream numbers anew");
     let found = b.read(&key("k")).await.unwrap().unwrap();
     assert!(found.record.unwrap().token(revision) > old, "and tokens go on");
-    assert!(matches!(feed.recv().await, Ok(News::Changes(_))));
+    assert!(matches!(feed.recv().await, Ok(FeedBatch::Changes(_))));
     assert_eq!(a.witness().epoch, Epoch(1));
 }
 
@@ -127,7 +127,7 @@ async fn while_a_restore_fills_a_bucket_nobody_else_has_it() {
     assert!(raise(&*node, Nonce(9), Epoch(5), false).await.is_err(), "the mark stays");
     refuses(&*node).await;
     let opened = open_with(options(&server.url()), fresh(3), None).await;
-    assert!(matches!(opened, Err(OpenError::Restoring { .. })), "{opened:?}");
+    assert!(matches!(opened, Err(NatsOpenError::Restoring { .. })), "{opened:?}");
     // It is done again by another one, and the first has no say any more.
     raise(&*second, Nonce(5), Epoch(2), true).await.unwrap();
     second.refresh_meta().await.unwrap();

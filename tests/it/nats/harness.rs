@@ -7,8 +7,8 @@ use tenure::{
     clock::SystemClock,
     lease::{Nonce, Revision},
     store::{
-        Fresh, Health, LeaseStore, Outcome, Witness, Write,
-        nats::{NatsStore, OpenError, Options},
+        Fresh, Health, LeaseStore, Witness, Write, WriteOutcome,
+        nats::{NatsOpenError, NatsStore, Options},
     },
     telemetry::Metrics,
 };
@@ -40,7 +40,7 @@ pub(crate) async fn open_with(
     options: Options,
     fresh: Fresh,
     witness: Option<Witness>,
-) -> Result<Arc<NatsStore>, OpenError> {
+) -> Result<Arc<NatsStore>, NatsOpenError> {
     let _ = tracing_subscriber::fmt().with_test_writer().with_env_filter("tenure=debug").try_init();
     let metrics = Arc::new(Metrics::register("nats"));
     NatsStore::open(options, fresh, witness, Arc::new(SystemClock::new()), metrics).await
@@ -62,9 +62,9 @@ pub(crate) fn grant(name: &str, expected: Revision, owner: &str, seq: u64) -> Wr
 }
 
 #[track_caller]
-pub(crate) fn committed(outcome: Outcome) -> Revision {
+pub(crate) fn committed(outcome: WriteOutcome) -> Revision {
     match outcome {
-        Outcome::Committed(revision) => revision,
+        WriteOutcome::Committed(revision) => revision,
         other => panic!("{other:?}"),
     }
 }

@@ -5,8 +5,8 @@ use futures_util::future::join_all;
 use tenure::{
     lease::Revision,
     store::{
-        LeaseStore, Outcome, StoreError,
-        nats::{OpenError, Options},
+        LeaseStore, StoreError, WriteOutcome,
+        nats::{NatsOpenError, Options},
     },
 };
 use tokio::{
@@ -20,7 +20,7 @@ use crate::nats::harness::{
 
 use crate::support::nats_server::{Server, Sync};
 
-async fn refused(options: Options) -> OpenError {
+async fn refused(options: Options) -> NatsOpenError {
     open_with(options, fresh(3), None).await.expect_err("it must not be opened")
 }
 
@@ -64,7 +64,7 @@ async fn a_stream_that_may_lose_writes_is_refused_unless_that_is_accepted() {
     for (what, config) in unfit {
         context.create_stream(config).await.unwrap();
         let why = refused(options(&server.url())).await;
-        assert!(matches!(why, OpenError::Unfit { .. }), "{why:?}");
+        assert!(matches!(why, NatsOpenError::Unfit { .. }), "{why:?}");
         assert!(why.to_string().contains(what), "{why}");
         let accepted = Options { accept_data_loss: true, ..options(&server.url()) };
         let store = open_with(accepted, fresh(3), None).await.unwrap();
@@ -74,11 +74,11 @@ async fn a_stream_that_may_lose_writes_is_refused_unless_that_is_accepted() {
     let other = stream::Config { subjects: vec!["orders.>".into()], ..fit.clone() };
     context.create_stream(other).await.unwrap();
     let accepted = Options { accept_data_loss: true, ..options(&server.url()) };
-    assert!(matches!(refused(accepted).await, OpenError::Foreign { .. }));
+    assert!(matches!(refused(accepted).await, NatsOpenError::Foreign { .. }));
     context.delete_stream(STREAM).await.unwrap();
     context.create_stream(fit).await.unwrap();
     let three = Options { replicas: 3, ..options(&server.url()) };
-    assert!(matches!(refused(three).await, OpenError::Unfit { .. }));
+    assert!(matches!(refused(three).await, NatsOpenError::Unfit { .. }));
     open(&server.url()).await;
 }
 
@@ -95,7 +95,7 @@ async fn what_cannot_work_is_said() {
     let server = Server::start();
     let url = server.url();
     let none = Options { create_bucket: false, ..options(&url) };
-    assert!(matches!(refused(none).await, OpenError::NoBucket { .. }));
+    assert!(matches!(refused(none).await, NatsOpenError::NoBucket { .. }));
     for wrong in [
         Options { bucket: "a.b".into(), ..options(&url) },
         Options { history: 0, ..options(&url) },
@@ -104,21 +104,21 @@ async fn what_cannot_work_is_said() {
         Options { user: Some("u".into()), ..options(&url) },
         Options { url: " , ".into(), ..options(&url) },
     ] {
-        assert!(matches!(refused(wrong).await, OpenError::Setting { .. }));
+        assert!(matches!(refused(wrong).await, NatsOpenError::Setting { .. }));
     }
     let missing = Options { credentials: Some("/nowhere.creds".into()), ..options(&url) };
-    assert!(matches!(refused(missing).await, OpenError::File { .. }));
+    assert!(matches!(refused(missing).await, NatsOpenError::File { .. }));
     let three = Options { replicas: 3, ..options(&url) };
-    assert!(matches!(refused(three).await, OpenError::Create { .. }));
+    assert!(matches!(refused(three).await, NatsOpenError::Create { .. }));
     drop(server);
-    assert!(matches!(refused(options(&url)).await, OpenError::Connect { .. }));
+    assert!(matches!(refused(options(&url)).await, NatsOpenError::Connect { .. }));
 }
 
 #[tokio::test]
 async fn users_and_tokens_are_let_in() {
     let server =
         Server::start_with(Sync::Default, "authorization { users = [ { user: u, password: p } ] }");
-    assert!(matches!(refused(options(&server.url())).await, OpenError::Connect { .. }));
+    assert!(matches!(refused(options(&server.url())).await, NatsOpenError::Connect { .. }));
     let user =
         Options { user: Some("u".into()), password: Some("p".into()), ..options(&server.url()) };
     open_with(user, fresh(3), None).await.unwrap();
@@ -131,7 +131,7 @@ async fn users_and_tokens_are_let_in() {
 async fn a_server_without_jetstream_is_refused() {
     // Of two definitions the later one counts.
     let server = Server::start_with(Sync::Default, "jetstream: disabled");
-    assert!(matches!(refused(options(&server.url())).await, OpenError::JetStream { .. }));
+    assert!(matches!(refused(options(&server.url())).await, NatsOpenError::JetStream { .. }));
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn an_old_server_is_refused() {
         }
     });
     let why = refused(options(&url)).await;
-    assert!(matches!(&why, OpenError::OldServer { found } if found == "2.10.22"), "{why:?}");
+    assert!(matches!(&why, NatsOpenError::OldServer { found } if found == "2.10.22"), "{why:?}");
 }
 
 #[tokio::test]
@@ -164,6 +164,6 @@ async fn the_number_of_keys_is_bounded() {
     let a = committed(store.compare_and_set(grant("a", Revision::ABSENT, "w", 1)).await);
     committed(store.compare_and_set(grant("b", Revision::ABSENT, "w", 1)).await);
     let third = store.compare_and_set(grant("c", Revision::ABSENT, "w", 1)).await;
-    assert!(matches!(third, Outcome::Refused(StoreError::TooManyKeys(2))), "{third:?}");
+    assert!(matches!(third, WriteOutcome::Refused(StoreError::TooManyKeys(2))), "{third:?}");
     committed(store.compare_and_set(grant("a", a, "w2", 2)).await);
 }

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use tenure::{
     lease::{Moment, NodeRecord, NodeState, Nonce, Revision},
     store::{
-        Health, LeaseStore, NodeOutcome, Outcome, Position, Range, SharedStore, nats::Options,
+        Health, LeaseStore, NodeOutcome, Position, Range, SharedStore, WriteOutcome, nats::Options,
     },
 };
 use tokio::time::timeout;
@@ -33,7 +33,7 @@ async fn a_killed_server_comes_back_with_everything_and_the_feed_has_no_gap() {
         eventually("it is noticed", || async { matches!(store.health(), Health::Degraded(_)) })
             .await;
         let away = store.compare_and_set(grant("k", last, "w", 99)).await;
-        assert!(matches!(away, Outcome::Refused(_)), "nothing can be sent: {away:?}");
+        assert!(matches!(away, WriteOutcome::Refused(_)), "nothing can be sent: {away:?}");
         server.run();
         ready(&store).await;
         last = overwrite(&store, "k", last, (6 + round * 5)..=(10 + round * 5)).await;
@@ -74,7 +74,7 @@ async fn every_call_ends_within_seconds_while_the_server_stands_still_or_is_away
             tokio::join!(read, write, wrote, nodes, history, meta, scan);
         assert!(read.unwrap().is_err() && nodes.unwrap().is_err() && meta.unwrap().is_err());
         assert!(history.unwrap().is_err());
-        assert!(matches!(write.unwrap(), Outcome::Unknown(_) | Outcome::Refused(_)));
+        assert!(matches!(write.unwrap(), WriteOutcome::Unknown(_) | WriteOutcome::Refused(_)));
         assert!(matches!(wrote.unwrap(), NodeOutcome::Unknown(_) | NodeOutcome::Refused(_)));
         assert_eq!(scan.unwrap().unwrap().len(), 1, "a scan answers from memory");
         eventually("it is noticed", || async { matches!(store.health(), Health::Degraded(_)) })
@@ -86,7 +86,7 @@ async fn every_call_ends_within_seconds_while_the_server_stands_still_or_is_away
     }
     timeout(limit, store.close()).await.expect("it ends, with no server");
     let closed = store.compare_and_set(grant("k", first, "w", 2)).await;
-    assert!(matches!(closed, Outcome::Refused(_)));
+    assert!(matches!(closed, WriteOutcome::Refused(_)));
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn a_write_whose_answer_is_lost_is_unknown_and_happened_once() {
     let writes =
         (0..20).map(|n| store.compare_and_set(grant(&format!("n{n}"), Revision::ABSENT, "w", 1)));
     let outcomes = join_all(writes).await;
-    assert!(outcomes.iter().all(|o| matches!(o, Outcome::Unknown(_))), "{outcomes:?}");
+    assert!(outcomes.iter().all(|o| matches!(o, WriteOutcome::Unknown(_))), "{outcomes:?}");
     proxy.set(Way::Broken);
     proxy.set(Way::Open);
     ready(&store).await;
@@ -127,5 +127,5 @@ async fn a_server_that_lost_its_files_freezes_the_store() {
     server.run();
     frozen(&store).await;
     let refused = store.compare_and_set(grant("other", Revision::ABSENT, "w", 1)).await;
-    assert!(matches!(refused, Outcome::Refused(_)));
+    assert!(matches!(refused, WriteOutcome::Refused(_)));
 }

@@ -11,7 +11,7 @@ use std::{
 
 use tenure::{
     lease::Revision,
-    store::nats::{OpenError, Options, Tls},
+    store::nats::{NatsOpenError, Options, Tls},
 };
 
 use crate::nats::harness::{fresh, open_with, options, overwrite};
@@ -43,13 +43,16 @@ async fn a_server_and_a_client_prove_who_they_are() {
     let store = with(proven.clone()).await.unwrap();
     overwrite(&store, "k", Revision::ABSENT, 1..=3).await;
     let nobody = Tls { cert: None, key: None, ..proven.clone() };
-    assert!(matches!(with(nobody).await, Err(OpenError::Connect { .. })));
+    assert!(matches!(with(nobody).await, Err(NatsOpenError::Connect { .. })));
     let stranger = Tls { ca: Some(path("stranger.pem")), ..proven.clone() };
-    assert!(matches!(with(stranger).await, Err(OpenError::Connect { .. })));
+    assert!(matches!(with(stranger).await, Err(NatsOpenError::Connect { .. })));
     // A server without TLS is not talked to where it is required.
     let plain = Server::start();
     let required = Options { tls: proven, ..options(&plain.url()) };
-    assert!(matches!(open_with(required, fresh(3), None).await, Err(OpenError::Connect { .. })));
+    assert!(matches!(
+        open_with(required, fresh(3), None).await,
+        Err(NatsOpenError::Connect { .. })
+    ));
 }
 
 const INFO: &[u8] = b"INFO {\"server_id\":\"X\",\"server_name\":\"x\",\"version\":\"2.12.0\",\"proto\":1,\
@@ -109,7 +112,7 @@ async fn a_server_that_offers_no_tls_hears_no_password_where_tls_is_asked_for() 
             ..options(&format!("{scheme}://{address}"))
         };
         let opened = open_with(with, fresh(3), None).await;
-        assert!(matches!(opened, Err(OpenError::Connect { .. })), "{tls:?}");
+        assert!(matches!(opened, Err(NatsOpenError::Connect { .. })), "{tls:?}");
         let heard = heard(&told);
         assert_eq!(heard.contains(USER) && heard.contains(PASSWORD), hears, "{tls:?}: {heard}");
         assert!(hears || !heard.contains("CONNECT"), "{tls:?}: {heard}");
@@ -121,7 +124,7 @@ async fn credentials_go_to_no_other_machine_in_plain_text() {
     let far = Options { token: Some(PASSWORD.to_owned()), ..options("nats://192.0.2.1:4222") };
     let opened = open_with(far, fresh(3), None).await.err();
     let opened = opened.expect("refused");
-    assert!(matches!(opened, OpenError::Setting { setting: "store.nats.url", .. }), "{opened}");
+    assert!(matches!(opened, NatsOpenError::Setting { setting: "store.nats.url", .. }), "{opened}");
 }
 
 fn serve(sets: &[String]) -> Output {

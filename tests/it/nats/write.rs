@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tenure::{
     lease::{CodecError, Record, Revision, StoreError},
-    store::{LeaseStore, Outcome, Range},
+    store::{LeaseStore, Range, WriteOutcome},
 };
 
 use crate::nats::harness::{committed, context, grant, held, key, open, overwrite, ready};
@@ -21,11 +21,11 @@ async fn of_two_writes_that_expect_the_same_one_is_committed_and_the_other_told_
         store.compare_and_set(grant("k", Revision::ABSENT, &format!("w{n}"), 1))
     });
     let outcomes = join_all(writes).await;
-    let won: Vec<_> = outcomes.iter().filter(|o| matches!(o, Outcome::Committed(_))).collect();
+    let won: Vec<_> = outcomes.iter().filter(|o| matches!(o, WriteOutcome::Committed(_))).collect();
     assert_eq!(won.len(), 1, "{outcomes:?}");
     let revision = committed(won[0].clone());
     for outcome in &outcomes {
-        if let Outcome::Conflict(found) = outcome {
+        if let WriteOutcome::Conflict(found) = outcome {
             let found = found.as_ref().expect("the winner");
             assert_eq!(found.revision, revision);
             assert_eq!(found.record.as_ref().unwrap().token(revision).0, revision.0);
@@ -48,7 +48,7 @@ async fn many_writes_are_on_their_way_at_once() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     server.resume();
     let outcomes = join_all(writes).await;
-    assert!(outcomes.iter().all(|o| matches!(o, Outcome::Committed(_))), "{:?}", outcomes[0]);
+    assert!(outcomes.iter().all(|o| matches!(o, WriteOutcome::Committed(_))), "{:?}", outcomes[0]);
     assert_eq!(store.stats().keys, 1000);
 }
 
@@ -82,7 +82,7 @@ async fn a_key_that_was_removed_by_hand_is_absent_and_its_next_token_is_higher()
     kv.delete("l.jobs/1").await.unwrap();
     assert!(store.read(&key("jobs/1")).await.unwrap().is_none());
     let stale = store.compare_and_set(grant("jobs/1", last, "w", 4)).await;
-    assert!(matches!(stale, Outcome::Conflict(None)), "{stale:?}");
+    assert!(matches!(stale, WriteOutcome::Conflict(None)), "{stale:?}");
     let next = committed(store.compare_and_set(grant("jobs/1", Revision::ABSENT, "w", 1)).await);
     assert!(next > last);
     kv.purge("l.jobs/1").await.unwrap();
@@ -121,7 +121,7 @@ async fn what_cannot_be_read_is_one_keys_trouble() {
     assert!(matches!(expect("alien").await, CodecError::Malformed(_)));
     // Held by somebody unknown: a write has to expect what is there.
     let over = store.compare_and_set(grant("alien", Revision::ABSENT, "w", 1)).await;
-    assert!(matches!(over, Outcome::Conflict(Some(f)) if f.revision == Revision(alien)));
+    assert!(matches!(over, WriteOutcome::Conflict(Some(f)) if f.revision == Revision(alien)));
     let again = open(&server.url()).await;
     assert_eq!(again.stats().keys, 4);
     ready(&again).await;

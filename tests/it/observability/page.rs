@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, path::Path};
 
-use tenure::telemetry::{Kind, Series, TABLE};
+use tenure::telemetry::{MetricKind, Series, TABLE};
 
 const BEGIN: &str = "<!-- The table is generated: make openapi -->\n";
 const END: &str = "<!-- End of the table. -->\n";
@@ -20,9 +20,9 @@ fn table() -> String {
     );
     for series in TABLE {
         let kind = match series.kind {
-            Kind::Counter => "counter".to_owned(),
-            Kind::Gauge => "gauge".to_owned(),
-            Kind::Histogram(bounds) => {
+            MetricKind::Counter => "counter".to_owned(),
+            MetricKind::Gauge => "gauge".to_owned(),
+            MetricKind::Histogram(bounds) => {
                 let ends = (bounds[0], bounds[bounds.len() - 1]);
                 format!("histogram, {} buckets {} … {}", bounds.len(), ends.0, ends.1)
             }
@@ -95,7 +95,7 @@ fn names_follow_the_conventions_of_prometheus() {
         let name = series.name;
         assert!(name.starts_with("tenure_"), "{name}");
         assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{name}");
-        assert_eq!(name.ends_with("_total"), series.kind == Kind::Counter, "{name}");
+        assert_eq!(name.ends_with("_total"), series.kind == MetricKind::Counter, "{name}");
         assert!(series.help.ends_with('.'), "{name}: the meaning is a sentence");
         assert!(!name.contains("_milli") && !name.contains("_micro"), "{name}: base units");
     }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::json;
-use tenure::telemetry::{Kind, TABLE};
+use tenure::telemetry::{MetricKind, TABLE};
 
 use crate::observability::{
     node::{Node, PATIENCE},
@@ -70,9 +70,9 @@ async fn a_fresh_node_has_every_metric_of_the_table_and_its_counters_at_zero() {
     // Plugins have their series from their own start; this node has none, and tests/it/plugins looks at them.
     for metric in TABLE.iter().filter(|metric| !metric.labels.contains(&"plugin")) {
         let kind = match metric.kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram(_) => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram(_) => "histogram",
         };
         assert_eq!(
             scrape.types.get(metric.name).map(String::as_str),
@@ -82,7 +82,7 @@ async fn a_fresh_node_has_every_metric_of_the_table_and_its_counters_at_zero() {
         );
         assert_eq!(scrape.help[metric.name], metric.help, "{}", metric.name);
         let name = match metric.kind {
-            Kind::Histogram(_) => format!("{}_count", metric.name),
+            MetricKind::Histogram(_) => format!("{}_count", metric.name),
             _ => metric.name.to_owned(),
         };
         assert!(scrape.of(&name).next().is_some(), "{name} has a series");
@@ -91,7 +91,7 @@ async fn a_fresh_node_has_every_metric_of_the_table_and_its_counters_at_zero() {
             let mut expected = metric.labels.to_vec();
             expected.sort_unstable();
             assert_eq!(labels, expected, "{name}");
-            if !matches!(metric.kind, Kind::Gauge) {
+            if !matches!(metric.kind, MetricKind::Gauge) {
                 assert!(series.value.abs() < f64::EPSILON, "{series:?}");
             }
         }
@@ -120,7 +120,7 @@ async fn histograms_have_the_buckets_of_the_table_and_they_add_up() {
     let _trace = workload::run(&node).await;
     let scrape = node.scrape().await;
     for metric in TABLE {
-        let Kind::Histogram(bounds) = metric.kind else { continue };
+        let MetricKind::Histogram(bounds) = metric.kind else { continue };
         let (bucket, count) = (format!("{}_bucket", metric.name), format!("{}_count", metric.name));
         for total in scrape.of(&count) {
             let fits = |series: &&Series| {

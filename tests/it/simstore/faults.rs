@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tenure::{
     clock::{Chance, Clock},
-    lease::{ChangeKind, Epoch, Key, Moment, Nonce, Record, Revision, State, StoreError},
-    store::{Found, Health, LeaseStore, Outcome, Position, Write},
+    lease::{ChangeKind, Epoch, Key, KeyState, Moment, Nonce, Record, Revision, StoreError},
+    store::{Found, Health, LeaseStore, Position, Write, WriteOutcome},
 };
 use tokio::time::{Instant, sleep};
 
@@ -86,13 +86,13 @@ impl Counter {
         let outcome = store.compare_and_set(write).await;
         assert!(began.now() < self.longest, "a write resolves within some seconds");
         match outcome {
-            Outcome::Committed(revision) => {
+            WriteOutcome::Committed(revision) => {
                 assert!(revision > expected, "{revision:?} after {expected:?}");
                 self.sent.insert(nonce, Some(revision));
             }
-            Outcome::Unknown(_) => drop(self.sent.insert(nonce, None)),
-            Outcome::Conflict(Some(found)) => assert_ne!(found.revision, expected),
-            Outcome::Conflict(None) | Outcome::Refused(_) => self.refused.push(nonce),
+            WriteOutcome::Unknown(_) => drop(self.sent.insert(nonce, None)),
+            WriteOutcome::Conflict(Some(found)) => assert_ne!(found.revision, expected),
+            WriteOutcome::Conflict(None) | WriteOutcome::Refused(_) => self.refused.push(nonce),
         }
     }
 }
@@ -202,7 +202,7 @@ async fn judge(server: &Server, store: &Arc<dyn LeaseStore>, counters: &[Counter
             let there = read(&again, &counter.key).await;
             let seq = there.record.expect("sound").seq;
             let write = grant(&counter.key, there.revision, seq + 1);
-            if let Outcome::Committed(_) = again.compare_and_set(write).await {
+            if let WriteOutcome::Committed(_) = again.compare_and_set(write).await {
                 break;
             }
         }
@@ -280,7 +280,7 @@ fn of_two_writes_on_one_revision_one_wins() {
                     .collect();
                 let mut won = Vec::new();
                 for (outcome, write) in sent.into_iter().zip(&writes) {
-                    if let Outcome::Committed(_) = outcome.await {
+                    if let WriteOutcome::Committed(_) = outcome.await {
                         won.push(write.record.nonce);
                     }
                 }
@@ -347,8 +347,8 @@ fn a_full_disk_refuses_and_goes_on_by_itself_and_a_failed_sync_stops_the_store()
         let (mut revision, mut seq) = (Revision::ABSENT, 1);
         loop {
             match store.compare_and_set(grant(&key, revision, seq)).await {
-                Outcome::Committed(committed) => (revision, seq) = (committed, seq + 1),
-                Outcome::Refused(StoreError::Full(_)) => break,
+                WriteOutcome::Committed(committed) => (revision, seq) = (committed, seq + 1),
+                WriteOutcome::Refused(StoreError::Full(_)) => break,
                 other => panic!("{other:?}"),
             }
         }
@@ -358,9 +358,9 @@ fn a_full_disk_refuses_and_goes_on_by_itself_and_a_failed_sync_stops_the_store()
         revision = commit(&store, grant(&key, revision, seq)).await;
         server.fail_sync();
         let lost = store.compare_and_set(grant(&key, revision, seq + 1)).await;
-        assert!(matches!(lost, Outcome::Unknown(_)), "{lost:?}");
+        assert!(matches!(lost, WriteOutcome::Unknown(_)), "{lost:?}");
         let refused = store.compare_and_set(grant(&key, revision, seq + 1)).await;
-        assert!(matches!(refused, Outcome::Refused(_)), "{refused:?}");
+        assert!(matches!(refused, WriteOutcome::Refused(_)), "{refused:?}");
         assert!(matches!(store.health(), Health::Degraded(_)));
         server.crashed(0);
         drop(store);
@@ -396,7 +396,7 @@ fn a_regress_freezes() {
                     store.health()
                 );
                 let refused = store.compare_and_set(grant(&key, revision, 20)).await;
-                assert!(matches!(refused, Outcome::Refused(_)), "{refused:?}");
+                assert!(matches!(refused, WriteOutcome::Refused(_)), "{refused:?}");
                 server.crashed(0);
                 drop(store);
                 let store = opened(&server, 0).await;
@@ -457,7 +457,7 @@ fn commits_are_written_down() {
             let session = Key::of_session(Nonce(5));
             let mut write = grant(&session, Revision::ABSENT, 1);
             write.changes = vec![change(ChangeKind::SessionEnded, 1)];
-            write.record = Arc::new(Record { state: State::Free, ..held(1) });
+            write.record = Arc::new(Record { state: KeyState::Free, ..held(1) });
             commit(&store, write).await;
             let told = |kind: &str, seq| Event::Committed {
                 key: "k".to_owned(),

@@ -10,9 +10,9 @@ use std::{
 
 use tempfile::TempDir;
 use tenure::{
-    lease::{Key, Order, Owner, Release},
+    lease::{CandidateOrder, Key, Owner, Release},
     manager::{AcquireAny, AcquireError, AcquireOne, CallError, Candidates, Count, Manager},
-    store::{LeaseStore, Outcome, StoreError, dynamodb::Options},
+    store::{LeaseStore, StoreError, WriteOutcome, dynamodb::Options},
 };
 use tokio::sync::Semaphore;
 
@@ -39,7 +39,7 @@ fn any(count: usize, mark: Option<(u128, u64)>) -> AcquireAny {
     AcquireAny {
         candidates: Candidates::Keys(vec![key("a"), key("b")]),
         count: Count::UpTo(count),
-        order: Order::Listed,
+        order: CandidateOrder::Listed,
         mark,
         ..AcquireAny::new(Owner::new("w").expect("a name"), 60_000)
     }
@@ -74,15 +74,15 @@ async fn told_at_last(manager: &Manager) -> Vec<Key> {
 fn a_grant_in_doubt_is_followed_by_no_other() {
     let (_dir, inner) = inner();
     actix::System::new().block_on(async {
-        let doubtful = AtomicBool::new(true);
+        let unknown_next = AtomicBool::new(true);
         // The first write of `a` is made, and its answer is lost.
         let store = Meddled::writing(inner, move |inner, write| {
-            let doubt = write.key == key("a") && doubtful.swap(false, SeqCst);
+            let unknown = write.key == key("a") && unknown_next.swap(false, SeqCst);
             let written = inner.compare_and_set(write);
             Box::pin(async move {
                 let outcome = written.await;
-                let lost = || Outcome::Unknown(StoreError::Unavailable("no answer".into()));
-                if doubt { lost() } else { outcome }
+                let lost = || WriteOutcome::Unknown(StoreError::Unavailable("no answer".into()));
+                if unknown { lost() } else { outcome }
             })
         });
         let manager = open(store).await;

@@ -5,7 +5,7 @@
 //! and will not be written, `Unknown` may be written later.
 //!
 //! Does not guarantee: fresh reads where [`Faults::stale`] is above zero; that is a promise of stores
-//! which the settling of doubts must do without.
+//! which the settling of unknown outcomes must do without.
 //!
 //! Assumes: a tokio runtime. With [`Faulty::in_lockstep`] the store inside must finish its futures on
 //! a thread of its own; then a paused clock makes a run the same for the same seed.
@@ -27,8 +27,8 @@ use tenure::{
     clock::Chance,
     lease::{Key, Nonce, Revision},
     store::{
-        Feed, Found, Gate, Health, History, LeaseStore, Meta, News, Outcome, Position, Range,
-        SharedStore, StoreError, StoreFuture, Write,
+        Feed, FeedBatch, Found, Gate, Health, History, LeaseStore, Meta, Position, Range,
+        SharedStore, StoreError, StoreFuture, Write, WriteOutcome,
     },
 };
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -184,7 +184,7 @@ impl<S: LeaseStore + ?Sized> Shared<S> {
         Fate::Sound
     }
 
-    async fn arrive(&self, write: Write) -> Outcome {
+    async fn arrive(&self, write: Write) -> WriteOutcome {
         let key = write.key.clone();
         let outcome = self.inner.compare_and_set(write);
         let outcome = if self.lockstep { block_on(outcome) } else { outcome.await };
@@ -275,7 +275,7 @@ impl<S: LeaseStore + ?Sized> LeaseStore for Faulty<S> {
         self.shared.inner.forget(key, expected)
     }
 
-    fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {
+    fn compare_and_set(&self, write: Write) -> StoreFuture<WriteOutcome> {
         let shared = self.shared.clone();
         let (before, after, later) = (shared.delay(), shared.delay(), shared.delay());
         let fate = shared.fate();
@@ -295,14 +295,14 @@ impl<S: LeaseStore + ?Sized> LeaseStore for Faulty<S> {
             pause(before).await;
             let outcome = match fate {
                 Fate::Sound => shared.arrive(write).await,
-                Fate::Dropped => Outcome::Refused(broken("it was not sent")),
-                Fate::Vanished => Outcome::Unknown(broken("it was lost")),
+                Fate::Dropped => WriteOutcome::Refused(broken("it was not sent")),
+                Fate::Vanished => WriteOutcome::Unknown(broken("it was lost")),
                 Fate::LostReply => {
                     shared.arrive(write).await;
-                    Outcome::Unknown(broken("the answer was lost"))
+                    WriteOutcome::Unknown(broken("the answer was lost"))
                 }
                 Fate::Late => {
-                    let _ = told.send(Outcome::Unknown(broken("it takes long")));
+                    let _ = told.send(WriteOutcome::Unknown(broken("it takes long")));
                     // Several times as long as any answer takes.
                     pause(later * 5).await;
                     shared.arrive(write).await;
@@ -321,8 +321,8 @@ impl<S: LeaseStore + ?Sized> LeaseStore for Faulty<S> {
                     match shared.arrive(write).await {
                         // The first copy was committed, and somebody wrote on top of it since: a
                         // store that cannot tell must not say that it was not written.
-                        Outcome::Conflict(there) if !shows(there.as_ref(), nonce) => {
-                            Outcome::Unknown(broken("another copy was answered"))
+                        WriteOutcome::Conflict(there) if !shows(there.as_ref(), nonce) => {
+                            WriteOutcome::Unknown(broken("another copy was answered"))
                         }
                         second => second,
                     }
@@ -332,7 +332,7 @@ impl<S: LeaseStore + ?Sized> LeaseStore for Faulty<S> {
             let _ = told.send(outcome);
         });
         Box::pin(async move {
-            hears.await.unwrap_or_else(|_| Outcome::Unknown(broken("the runtime ended")))
+            hears.await.unwrap_or_else(|_| WriteOutcome::Unknown(broken("the runtime ended")))
         })
     }
 
@@ -354,17 +354,17 @@ impl<S: LeaseStore + ?Sized> LeaseStore for Faulty<S> {
         tokio::spawn(async move {
             while news.receiver_count() > 0 {
                 let heard = match inner.recv().await {
-                    Ok(News::Changes(changes)) => {
+                    Ok(FeedBatch::Changes(changes)) => {
                         let drawn = shared.gaps.lock().unwrap_or_else(PoisonError::into_inner);
                         let lost = { drawn }.next_u64() % 1000 < shared.faults.gap;
                         let last = changes.last().map(|change| change.position);
                         match last {
-                            Some(resume) if lost => News::Gap { resume },
-                            _ => News::Changes(changes),
+                            Some(resume) if lost => FeedBatch::Gap { resume },
+                            _ => FeedBatch::Changes(changes),
                         }
                     }
-                    Ok(gap @ News::Gap { .. }) => gap,
-                    Err(RecvError::Lagged(_)) => News::Gap { resume: shared.inner.latest() },
+                    Ok(gap @ FeedBatch::Gap { .. }) => gap,
+                    Err(RecvError::Lagged(_)) => FeedBatch::Gap { resume: shared.inner.latest() },
                     Err(RecvError::Closed) => return,
                 };
                 let _ = news.send(heard);

@@ -56,12 +56,12 @@ fn resumed_as_seen_by_another(broken: Option<Mutant>) -> Moment {
         let manager = manager.await.expect("the manager opens");
         clock.pause_unseen(Duration::from_secs(10));
         std::thread::scope(|scope| {
-            let world = manager.world();
+            let world = manager.coordinator();
             scope.spawn(|| world.now());
             let other = scope.spawn(move || {
                 hears.recv().expect("a refresh");
                 world.now();
-                let resumed = world.terms().resumed;
+                let resumed = world.node_context().resumed;
                 let _ = done.send(());
                 resumed
             });

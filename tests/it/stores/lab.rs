@@ -3,10 +3,10 @@
 use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
 
 use tenure::{
-    lease::{Change, ChangeKind, Ended, Epoch, Key, Nonce, Record, Revision, State, StoreError},
+    lease::{Change, ChangeKind, Ended, Epoch, Key, KeyState, Nonce, Record, Revision, StoreError},
     store::{
-        Committed, Feed, Found, History, LeaseStore, News, Outcome, Position, Raise, Range,
-        SharedStore, StoreFuture, Write,
+        Committed, Feed, FeedBatch, Found, History, LeaseStore, Position, Raise, Range,
+        SharedStore, StoreFuture, Write, WriteOutcome,
     },
 };
 use tokio::sync::broadcast::error::RecvError;
@@ -53,7 +53,7 @@ pub fn released(before: &Found) -> Record {
     let previous = Ended { tenure, reason: ChangeKind::Released, ended_at_ms: 0, fenced: false };
     Record {
         nonce: nonce(),
-        state: State::Free,
+        state: KeyState::Free,
         seq: record.seq + 1,
         tenure: None,
         previous: Some(Box::new(previous)),
@@ -71,9 +71,9 @@ pub fn grant(key: &Key, expected: Revision, seq: u64) -> Write {
 }
 
 /// The revision of a write that must be committed.
-pub async fn committed(outcome: StoreFuture<Outcome>) -> Revision {
+pub async fn committed(outcome: StoreFuture<WriteOutcome>) -> Revision {
     match soon(outcome).await {
-        Outcome::Committed(revision) => revision,
+        WriteOutcome::Committed(revision) => revision,
         other => panic!("not committed: {other:?}"),
     }
 }
@@ -156,7 +156,7 @@ impl Listener {
     /// Takes the next news.
     pub async fn listen(&mut self, store: &Arc<dyn LeaseStore>) {
         match self.feed.recv().await {
-            Ok(News::Changes(changes)) => {
+            Ok(FeedBatch::Changes(changes)) => {
                 for change in changes.iter() {
                     // The feed was opened before the position was read: some are known already.
                     if change.position > self.at {
@@ -165,7 +165,7 @@ impl Listener {
                     }
                 }
             }
-            Ok(News::Gap { resume }) => {
+            Ok(FeedBatch::Gap { resume }) => {
                 self.gaps += 1;
                 self.catch_up(store).await;
                 assert!(self.at >= resume, "the history reaches to {resume:?}, not {:?}", self.at);

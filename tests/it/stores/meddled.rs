@@ -14,13 +14,13 @@ use tenure::{
     lease::{Key, Revision, Rules},
     manager::{CallLimits, Manager, Parts},
     store::{
-        Feed, Found, Health, History, LeaseStore, Meta, Outcome, Position, Range, StoreError,
-        StoreFuture, Write,
+        Feed, Found, Health, History, LeaseStore, Meta, Position, Range, StoreError, StoreFuture,
+        Write, WriteOutcome,
     },
     telemetry::{Metrics, OwnershipLog},
 };
 
-type Meddle = dyn Fn(&Arc<dyn LeaseStore>, Write) -> StoreFuture<Outcome> + Send + Sync;
+type Meddle = dyn Fn(&Arc<dyn LeaseStore>, Write) -> StoreFuture<WriteOutcome> + Send + Sync;
 
 /// A store that fails when a test says so.
 pub struct Meddled {
@@ -42,7 +42,7 @@ impl Meddled {
 
     pub fn writing(
         inner: Arc<dyn LeaseStore>,
-        write: impl Fn(&Arc<dyn LeaseStore>, Write) -> StoreFuture<Outcome> + Send + Sync + 'static,
+        write: impl Fn(&Arc<dyn LeaseStore>, Write) -> StoreFuture<WriteOutcome> + Send + Sync + 'static,
     ) -> Arc<Self> {
         let (refused, scans) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let (unreadable, write) = (AtomicBool::new(false), Box::new(write));
@@ -63,7 +63,7 @@ impl LeaseStore for Meddled {
         self.inner.read(key)
     }
 
-    fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {
+    fn compare_and_set(&self, write: Write) -> StoreFuture<WriteOutcome> {
         (self.write)(&self.inner, write)
     }
 

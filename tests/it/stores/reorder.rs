@@ -49,7 +49,7 @@ fn an_order_is_given_anew_once_the_store_can_be_read_again() {
         let before = revision().await;
 
         store.unreadable.store(true, SeqCst);
-        manager.world().sessions.reissue(id.digest, &key);
+        manager.coordinator().sessions.reissue(id.digest, &key);
         eventually("it was tried, and again", async || store.refused.load(SeqCst) >= 2).await;
         assert_eq!(revision().await, before, "nothing was written from what could not be read");
         store.unreadable.store(false, SeqCst);

@@ -1,4 +1,4 @@
-//! Doubts are settled (§1): whatever a store's answers suffered on their way, what was reported
+//! Unknown outcomes are settled (§1): whatever a store's answers suffered on their way, what was reported
 //! committed is there, nothing is written twice, and revisions and `seq` rise.
 //!
 //! Several writers work on few keys through a faulty handle. `SEED` replays one run, `BUDGET`
@@ -9,7 +9,7 @@ use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc, time::Duration
 use tenure::{
     clock::Chance,
     lease::{ChangeKind, Key, Revision},
-    store::{LeaseStore, Outcome, Position, Write},
+    store::{LeaseStore, Position, Write, WriteOutcome},
 };
 
 use crate::stores::{
@@ -23,7 +23,7 @@ const WRITERS: usize = 5;
 const KEYS: usize = 3;
 const WRITES: usize = 8;
 
-/// How a writer settles its doubts.
+/// How a writer settles its unknown outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
     /// §1.
@@ -48,19 +48,19 @@ enum Verdict {
 }
 
 async fn settle(store: &dyn LeaseStore, write: &Write, manner: Manner) -> Verdict {
-    let mut doubted = false;
+    let mut unknown = false;
     loop {
         let conflict = match store.compare_and_set(write.clone()).await {
-            Outcome::Committed(revision) => return Verdict::Written(revision),
-            Outcome::Conflict(there) => Some(there),
-            Outcome::Refused(_) if !doubted => return Verdict::Not,
-            Outcome::Refused(_) => None,
-            Outcome::Unknown(_) if manner == Manner::Gives => return Verdict::Not,
-            Outcome::Unknown(_) if manner == Manner::Believes => {
+            WriteOutcome::Committed(revision) => return Verdict::Written(revision),
+            WriteOutcome::Conflict(there) => Some(there),
+            WriteOutcome::Refused(_) if !unknown => return Verdict::Not,
+            WriteOutcome::Refused(_) => None,
+            WriteOutcome::Unknown(_) if manner == Manner::Gives => return Verdict::Not,
+            WriteOutcome::Unknown(_) if manner == Manner::Believes => {
                 return Verdict::Written(Revision(write.expected.0 + 1));
             }
-            Outcome::Unknown(_) => {
-                doubted = true;
+            WriteOutcome::Unknown(_) => {
+                unknown = true;
                 None
             }
         };
@@ -83,7 +83,7 @@ async fn settle(store: &dyn LeaseStore, write: &Write, manner: Manner) -> Verdic
             return Verdict::Written(revision);
         }
         if revision != write.expected {
-            return if doubted && manner != Manner::ForgetsItsNonce {
+            return if unknown && manner != Manner::ForgetsItsNonce {
                 Verdict::Overtaken
             } else {
                 Verdict::Not

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tenure::{
     clock::Chance,
     lease::{
-        Behavior, ChangeKind, Check, CheckKind, Ended, Epoch, Handover, MAX_OWNER_BYTES,
+        Behavior, ChangeKind, Check, CheckKind, Ended, Epoch, Handover, KeyState, MAX_OWNER_BYTES,
         MAX_PIN_BYTES, MAX_PINS, MAX_REQUEST_MARKS, Moment, Nonce, Offer, Owner, Record,
-        RequestMark, Revocation, SessionSpec, State, Tenure, Token,
+        RequestMark, Revocation, SessionSpec, Tenure, Token,
     },
     manager::MAX_VALUE_BYTES,
 };
@@ -83,7 +83,7 @@ impl Shapes {
             token: Token(self.number() >> 11),
             ttl_ms: self.number(),
             acquired_at_ms: self.number(),
-            bond: None,
+            session_ref: None,
         }
     }
 
@@ -98,7 +98,7 @@ impl Shapes {
             node: self.nonce(),
             epoch: Epoch((self.number() % 1024) as u16),
             written: Moment(self.number()),
-            state: [State::Free, State::Held, State::Offered][self.below(3)],
+            state: [KeyState::Free, KeyState::Held, KeyState::Offered][self.below(3)],
             seq: self.number(),
             tenure: self.some(Self::tenure),
             previous: self.some(|s| {
@@ -113,7 +113,7 @@ impl Shapes {
             floor_ms: self.number(),
             pins: (0..self.below(4)).map(|_| self.text(MAX_PIN_BYTES).into()).collect(),
             offer: self.some(|s| Box::new(Offer { to: s.owner(), span_ms: s.number() })),
-            aftermath: None,
+            fences_and_delay: None,
             revocation: self.some(|s| {
                 Box::new(Revocation { reason: s.text(1024).into(), actor: s.text(256).into() })
             }),
@@ -157,7 +157,7 @@ impl Shapes {
             token: Token((1 << 53) - 1),
             ttl_ms: u64::MAX,
             acquired_at_ms: u64::MAX,
-            bond: None,
+            session_ref: None,
         };
         let previous = Ended {
             tenure: tenure.clone(),
@@ -170,7 +170,7 @@ impl Shapes {
             node: Nonce(u128::MAX),
             epoch: Epoch(1023),
             written: Moment::NEVER,
-            state: State::Offered,
+            state: KeyState::Offered,
             seq: u64::MAX,
             tenure: Some(tenure),
             previous: Some(Box::new(previous)),
@@ -178,7 +178,7 @@ impl Shapes {
             floor_ms: u64::MAX,
             pins: (0..MAX_PINS).map(|_| "p".repeat(MAX_PIN_BYTES).into()).collect(),
             offer: Some(Box::new(Offer { to: owner(), span_ms: u64::MAX })),
-            aftermath: None,
+            fences_and_delay: None,
             revocation: Some(Box::new(Revocation {
                 reason: "r".repeat(1024).into(),
                 actor: "a".repeat(256).into(),

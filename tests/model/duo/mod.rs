@@ -13,7 +13,7 @@ use tenure::lease::{Moment, Mutant, NodeContext};
 use self::world::{Action, Broken, Event, World};
 use crate::{
     explore::{Explored, Small, failures, hold},
-    harness::terms,
+    harness::context,
 };
 
 /// What the clock always says.
@@ -25,7 +25,7 @@ const OLDEST: Moment = Moment(NOW.0 - 2 * TICK_MS * 1_000_000);
 
 /// A broken variant of the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sin {
+enum Flaw {
     /// The key is told that the session is over when its time is seen to be over.
     ObservedExpiry,
     /// A grant is told without seeing the session alive after it.
@@ -41,21 +41,21 @@ struct Bounds {
     attempts: [u8; 2],
     crashes: u8,
     /// Writes whose reply is lost.
-    doubts: u8,
+    unknowns: u8,
 }
 
-const CRASH: Bounds = Bounds { writes: 4, attempts: [2, 1], crashes: 1, doubts: 0 };
-const DOUBT: Bounds = Bounds { writes: 4, attempts: [1, 1], crashes: 0, doubts: 1 };
+const CRASH: Bounds = Bounds { writes: 4, attempts: [2, 1], crashes: 1, unknowns: 0 };
+const UNKNOWN: Bounds = Bounds { writes: 4, attempts: [1, 1], crashes: 0, unknowns: 1 };
 
 struct Duo {
-    terms: NodeContext,
-    sin: Option<Sin>,
+    context: NodeContext,
+    flaw: Option<Flaw>,
     bounds: Bounds,
 }
 
 impl Duo {
-    fn new(bounds: Bounds, mutant: Option<Mutant>, sin: Option<Sin>) -> Self {
-        Self { terms: terms(mutant), sin, bounds }
+    fn new(bounds: Bounds, mutant: Option<Mutant>, flaw: Option<Flaw>) -> Self {
+        Self { context: context(mutant), flaw, bounds }
     }
 }
 
@@ -107,7 +107,7 @@ impl Small for Duo {
                 w.event == Some(Event::RestartedUnderHolder)
             }));
         }
-        if self.bounds.doubts > 0 {
+        if self.bounds.unknowns > 0 {
             all.push(Property::sometimes("a write in doubt is settled", |_, w: &World| {
                 w.event == Some(Event::Settled)
             }));
@@ -123,22 +123,25 @@ fn every_reachable_state_with_a_crash_keeps_the_promises() {
 
 #[test]
 fn every_reachable_state_with_a_write_in_doubt_keeps_the_promises() {
-    hold(Duo::new(DOUBT, None, None));
+    hold(Duo::new(UNKNOWN, None, None));
 }
 
 #[test]
 fn broken_rules_of_sessions_are_found() {
     let core = |mutant| (Some(mutant), None);
     let rules = [
-        (core(Mutant::SessionRises), "R6"),
+        (core(Mutant::SessionGrantedAgain), "R6"),
         (core(Mutant::HeartbeatAbsorbedWhileEnding), "I1"),
         (core(Mutant::RestartWithEmptyPromises), "I1"),
         (core(Mutant::TokenReused), "I2"),
-        ((None, Some(Sin::ObservedExpiry)), "I6"),
-        ((None, Some(Sin::GrantUnseen)), "I3"),
+        ((None, Some(Flaw::ObservedExpiry)), "I6"),
+        ((None, Some(Flaw::GrantUnseen)), "I3"),
     ];
-    for ((mutant, sin), broken) in rules {
-        let found = failures(Duo::new(CRASH, mutant, sin));
-        assert!(found.iter().any(|name| name.starts_with(broken)), "{mutant:?} {sin:?}: {found:?}");
+    for ((mutant, flaw), broken) in rules {
+        let found = failures(Duo::new(CRASH, mutant, flaw));
+        assert!(
+            found.iter().any(|name| name.starts_with(broken)),
+            "{mutant:?} {flaw:?}: {found:?}"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! What the process does with the effects of its two leases, and what becomes of that.
 
 use tenure::lease::{
-    Answer, ChangeKind, Effect, Env, Input, Nonce, Revision, State, Token, WriteEffect,
+    Answer, ChangeKind, Effect, Env, Input, KeyState, Nonce, Revision, Token, WriteEffect,
 };
 
 use super::{
@@ -18,8 +18,8 @@ impl World {
         // One process starts one write on one revision.
         let next = Nonce(100 + u128::from(self.revision(which).0));
         let (key, mut nonces) = (key(which), || next);
-        let terms = &model.terms;
-        let mut env = Env { now: NOW, wall_ms: 0, key: &key, terms, nonces: &mut nonces };
+        let context = &model.context;
+        let mut env = Env { now: NOW, wall_ms: 0, key: &key, context, nonces: &mut nonces };
         let effects = self.leases[which].step(input, &mut env);
         self.perform(which, effects);
     }
@@ -102,7 +102,7 @@ impl World {
                 self.event = Some(Event::LandedLate);
             }
         }
-        if which == SESSION && dead && write.record.state == State::Held {
+        if which == SESSION && dead && write.record.state == KeyState::Held {
             self.broken = Some(Broken::Risen);
         }
         self.stores[which] = Some((revision, write.record));

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use tenure::lease::{
-    Behavior, Bond, Call, Effect, Env, Inherited, Input, Inquiry, Key, Lease, LeaseId, Loaded,
-    Nonce, Record, Request, Revision, SessionOver, Settled, State, Token, WriteEffect,
+    Behavior, Call, Effect, Env, Inherited, Input, Inquiry, Key, KeyState, Lease, LeaseId, Loaded,
+    Nonce, Record, Request, Revision, SessionOver, SessionRef, Settled, Token, WriteEffect,
 };
 
 use super::{
-    Bounds, Duo, NOW, OLDEST, Sin, TICK_MS,
+    Bounds, Duo, Flaw, NOW, OLDEST, TICK_MS,
     holder::{BEAT, FIRST, Holder, LEAVE, Rival, SECOND, Stage},
 };
 use crate::{
@@ -86,7 +86,7 @@ pub struct World {
     pub holder: Holder,
     pub rival: Rival,
     pub crashes: u8,
-    pub doubts: u8,
+    pub unknowns: u8,
     pub broken: Option<Broken>,
     pub event: Option<Event>,
 }
@@ -104,15 +104,15 @@ pub fn key(which: usize) -> Key {
 
 pub fn recovered(model: &Duo, which: usize, found: &Found) -> (Lease<Number>, Vec<Effect<Number>>) {
     let (key, mut nonces) = (key(which), Nonce::default);
-    let terms = &model.terms;
-    let mut env = Env { now: NOW, wall_ms: 0, key: &key, terms, nonces: &mut nonces };
+    let context = &model.context;
+    let mut env = Env { now: NOW, wall_ms: 0, key: &key, context, nonces: &mut nonces };
     Lease::recover(loaded(found), Inherited::FromProcess(NOW), &mut env)
 }
 
 impl World {
     pub fn new(model: &Duo) -> Self {
         let leases = [SESSION, KEY].map(|which| recovered(model, which, &None).0);
-        let proof = model.terms.secret.lease_id(&key(SESSION), Nonce(1));
+        let proof = model.context.secret.lease_id(&key(SESSION), Nonce(1));
         let mut world = Self {
             leases,
             stores: [None, None],
@@ -123,7 +123,7 @@ impl World {
             holder: Holder::default(),
             rival: Rival::default(),
             crashes: 0,
-            doubts: 0,
+            unknowns: 0,
             broken: None,
             event: None,
         };
@@ -168,14 +168,14 @@ impl World {
             out.push(Action::RivalAsks);
         }
         let seen_over = self.leases[SESSION].view(NOW).expires_in_ms == Some(0);
-        let observed = model.sin == Some(Sin::ObservedExpiry) && seen_over;
+        let observed = model.flaw == Some(Flaw::ObservedExpiry) && seen_over;
         if self.session_is_over() || observed {
             out.push(Action::Tell);
         }
         for which in [SESSION, KEY] {
             if self.flights[which].is_some() {
                 out.push(Action::Commit(which));
-                if self.doubts < bounds.doubts {
+                if self.unknowns < bounds.unknowns {
                     let fates = [Fate::Landed, Fate::LandsLate, Fate::Lost];
                     out.extend(fates.map(|fate| Action::LoseReply(which, fate)));
                 }
@@ -268,7 +268,7 @@ impl World {
     }
 
     fn lose_reply(&mut self, model: &Duo, which: usize, fate: Fate) {
-        self.doubts += 1;
+        self.unknowns += 1;
         let write = self.flights[which].take().expect("offered only then");
         match fate {
             Fate::Landed => drop(self.land(which, write)),
@@ -282,14 +282,17 @@ impl World {
         match self.holder.stage {
             Stage::Seen => {
                 self.holder.stage = Stage::Acquiring;
-                let bond =
-                    Bond { session: DIGEST, lock_delay_ms: None, behavior: Behavior::Release };
-                let ask = acquire("a").ttl_ms(2 * TICK_MS).kept_by(bond);
+                let session_ref = SessionRef {
+                    session: DIGEST,
+                    lock_delay_ms: None,
+                    behavior: Behavior::Release,
+                };
+                let ask = acquire("a").ttl_ms(2 * TICK_MS).kept_by(session_ref);
                 let number = self.holder.acquires();
                 let ask = ask.waiting_until(NOW + ms(3 * TICK_MS));
                 self.call(model, KEY, number, named(ask, number));
             }
-            Stage::Granted(proof, token) if model.sin == Some(Sin::GrantUnseen) => {
+            Stage::Granted(proof, token) if model.flaw == Some(Flaw::GrantUnseen) => {
                 self.tell_grant(proof, token);
                 self.holder.believe(NOW, 2 * TICK_MS);
             }
@@ -305,7 +308,8 @@ impl World {
     pub fn tell_grant(&mut self, proof: LeaseId, token: Token) {
         self.holder.kept = Some((proof, token));
         self.next_attempt();
-        let durable = self.stores[KEY].as_ref().filter(|(_, record)| record.state == State::Held);
+        let durable =
+            self.stores[KEY].as_ref().filter(|(_, record)| record.state == KeyState::Held);
         if durable.map(|(at, record)| record.token(*at)) != Some(token) {
             self.broken = Some(Broken::NotDurable);
         }
@@ -321,7 +325,7 @@ impl World {
     }
 
     fn call(&mut self, model: &Duo, which: usize, caller: Number, request: Request) {
-        let call = Call { caller, received: NOW, request, owner_unreachable: false };
+        let call = Call { caller, received: NOW, request, home_unreachable: false };
         self.step(model, which, Input::Call(call));
     }
 

@@ -2,7 +2,7 @@
 
 use tenure::lease::{Answer, CLIENT_DRIFT, LeaseId, Moment, Token};
 
-use super::{NOW, Sin, TICK_MS, caller::Number};
+use super::{Flaw, NOW, TICK_MS, caller::Number};
 use crate::harness::ms;
 
 /// What a client asks for.
@@ -44,8 +44,8 @@ pub enum Window {
 
 impl Window {
     /// The client's clock may be the slowest that is allowed.
-    fn new(sent: Moment, valid_for_ms: u64, sin: Option<Sin>) -> Self {
-        if sin == Some(Sin::ClientCountsFromReply) {
+    fn new(sent: Moment, valid_for_ms: u64, flaw: Option<Flaw>) -> Self {
+        if flaw == Some(Flaw::ClientCountsFromReply) {
             Self::FromReply(valid_for_ms)
         } else {
             Self::Until(sent + CLIENT_DRIFT.stretch(ms(valid_for_ms)))
@@ -61,15 +61,15 @@ impl Window {
 }
 
 impl Told {
-    pub fn new(answer: &Answer, sent: Moment, sin: Option<Sin>) -> Self {
+    pub fn new(answer: &Answer, sent: Moment, flaw: Option<Flaw>) -> Self {
         match answer {
             Answer::Granted(grant) => Self::Granted {
                 token: grant.view.token,
                 proof: grant.lease_id,
-                window: Window::new(sent, grant.valid_for_ms, sin),
+                window: Window::new(sent, grant.valid_for_ms, flaw),
             },
             Answer::Alive { token, valid_for_ms, .. } => {
-                Self::Alive { token: *token, window: Window::new(sent, *valid_for_ms, sin) }
+                Self::Alive { token: *token, window: Window::new(sent, *valid_for_ms, flaw) }
             }
             Answer::Lost(_) => Self::Lost,
             _ => Self::Other,
@@ -136,8 +136,8 @@ impl Client {
         Number(u8::try_from(me * 32).unwrap() + of_mine)
     }
 
-    pub fn send(&mut self, me: usize, kind: Kind, sin: Option<Sin>) {
-        if kind == Kind::Release && sin != Some(Sin::WindowOpenAfterRelease) {
+    pub fn send(&mut self, me: usize, kind: Kind, flaw: Option<Flaw>) {
+        if kind == Kind::Release && flaw != Some(Flaw::WindowOpenAfterRelease) {
             self.closed = true;
         }
         let caller = self.number(me, kind);

@@ -16,7 +16,7 @@ use tenure::lease::{Moment, Mutant, NodeContext};
 use self::world::{Action, Broken, Event, World};
 use crate::{
     explore::{Explored, Small, failures, hold},
-    harness::{before_grant, ruled, terms},
+    harness::{before_grant, context, ruled},
     size::{Size, size},
 };
 
@@ -29,7 +29,7 @@ const OLDEST: Moment = Moment(NOW.0 - 2 * TICK_MS * 1_000_000);
 
 /// A broken variant of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sin {
+enum Flaw {
     /// R1: it counts its window from the reply.
     ClientCountsFromReply,
     /// R1: it goes on believing after it sent a release.
@@ -61,22 +61,22 @@ enum After {
 
 struct OneKey {
     after: After,
-    terms: NodeContext,
-    sin: Option<Sin>,
+    context: NodeContext,
+    flaw: Option<Flaw>,
     bounds: Bounds,
 }
 
 impl OneKey {
-    fn new(mutant: Option<Mutant>, sin: Option<Sin>) -> Self {
+    fn new(mutant: Option<Mutant>, flaw: Option<Flaw>) -> Self {
         let bounds = Bounds { writes: 4, rounds: 1, attempts: [2, 1], given_up: 0, crashes: 1 };
-        Self { after: After::Nothing, terms: terms(mutant), sin, bounds }
+        Self { after: After::Nothing, context: context(mutant), flaw, bounds }
     }
 
     fn with(after: After, mutant: Option<Mutant>) -> Self {
         let mut model = Self::new(mutant, None);
         model.after = after;
         model.bounds = Bounds { writes: 5, attempts: [1, 1], ..model.bounds };
-        model.terms.policies = match after {
+        model.context.policies = match after {
             After::Nothing => ruled(0, None),
             After::Fence => ruled(0, Some(before_grant(&["x"]))),
             After::LockDelay => ruled(TICK_MS as u32, None),
@@ -140,7 +140,7 @@ impl Small for OneKey {
                 w.event == Some(Event::Repeated)
             }));
         } else {
-            all.push(Property::sometimes("a grant after the aftermath", |_, w: &World| {
+            all.push(Property::sometimes("a grant after the fences_and_delay", |_, w: &World| {
                 w.event == Some(Event::Followed)
             }));
         }
@@ -191,13 +191,13 @@ fn broken_rules_of_the_core_are_found() {
 
 #[test]
 fn a_client_that_counts_from_the_reply_is_found() {
-    let found = failures(OneKey::new(None, Some(Sin::ClientCountsFromReply)));
+    let found = failures(OneKey::new(None, Some(Flaw::ClientCountsFromReply)));
     assert!(found.iter().any(|name| name.starts_with("I1")), "{found:?}");
 }
 
 #[test]
 fn a_client_whose_window_stays_open_after_its_release_is_found() {
-    let found = failures(OneKey::new(None, Some(Sin::WindowOpenAfterRelease)));
+    let found = failures(OneKey::new(None, Some(Flaw::WindowOpenAfterRelease)));
     assert!(found.iter().any(|name| name.starts_with("I1")), "{found:?}");
 }
 

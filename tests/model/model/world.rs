@@ -77,8 +77,8 @@ impl World {
     pub fn new(model: &OneKey) -> Self {
         let key = Key::new("k").unwrap();
         let mut nonces = Nonce::default;
-        let terms = &model.terms;
-        let mut env = Env { now: NOW, wall_ms: 0, key: &key, terms, nonces: &mut nonces };
+        let context = &model.context;
+        let mut env = Env { now: NOW, wall_ms: 0, key: &key, context, nonces: &mut nonces };
         let (lease, _) = Lease::recover(Loaded::Absent, Inherited::FromProcess(NOW), &mut env);
         Self {
             lease,
@@ -150,7 +150,7 @@ impl World {
     pub fn act(&mut self, model: &OneKey, action: &Action) {
         self.event = None;
         match *action {
-            Action::Send(me, kind) => self.clients[me].send(me, kind, model.sin),
+            Action::Send(me, kind) => self.clients[me].send(me, kind, model.flaw),
             Action::Arrive(me) => self.arrive(model, me),
             Action::Deliver(me) => {
                 if let Some(call) = self.clients[me].call.take()
@@ -188,7 +188,7 @@ impl World {
             client.given_up += 1;
         } else if client.attempts + 1 < model.bounds.attempts[me] {
             client.attempts += 1;
-            client.send(me, Kind::Acquire, model.sin);
+            client.send(me, Kind::Acquire, model.flaw);
         } else {
             self.finish_round(me, Kind::Acquire);
         }
@@ -212,7 +212,7 @@ impl World {
         };
         self.step(
             model,
-            Input::Call(Call { caller, received: NOW, request, owner_unreachable: false }),
+            Input::Call(Call { caller, received: NOW, request, home_unreachable: false }),
         );
     }
 
@@ -224,7 +224,7 @@ impl World {
         let next = Nonce(u128::from(self.revision().0) + 1);
         let mut nonces = || next;
         let mut env =
-            Env { now: NOW, wall_ms: 0, key: &key, terms: &model.terms, nonces: &mut nonces };
+            Env { now: NOW, wall_ms: 0, key: &key, context: &model.context, nonces: &mut nonces };
         let effects = self.lease.step(input, &mut env);
         for effect in effects {
             match effect {
@@ -237,7 +237,7 @@ impl World {
                 | Effect::Alarm(_)
                 | Effect::Inquire(_)
                 | Effect::InquireSession(_)
-                | Effect::Reorder(_) => {}
+                | Effect::Reissue(_) => {}
                 Effect::Fence(run) => self.ended.run(&run),
             }
         }
@@ -251,7 +251,7 @@ impl World {
             let Some(call) = client.call.as_mut().filter(|call| call.caller == caller) else {
                 continue;
             };
-            let told = Told::new(answer, call.sent, model.sin);
+            let told = Told::new(answer, call.sent, model.flaw);
             if call.at != At::Server {
                 self.broken = Some(Broken::AnsweredTwice);
             }
@@ -352,8 +352,8 @@ impl World {
         };
         let key = Key::new("k").unwrap();
         let mut nonces = Nonce::default;
-        let terms = &model.terms;
-        let mut env = Env { now: NOW, wall_ms: 0, key: &key, terms, nonces: &mut nonces };
+        let context = &model.context;
+        let mut env = Env { now: NOW, wall_ms: 0, key: &key, context, nonces: &mut nonces };
         let effects;
         (self.lease, effects) = Lease::recover(there, Inherited::FromProcess(NOW), &mut env);
         self.ended.running = None;

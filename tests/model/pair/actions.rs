@@ -54,7 +54,7 @@ impl World {
         for which in [KEY, SESSION] {
             if node.flights[which].is_some() {
                 out.push(Action::Commit(at, which));
-                if self.doubts < bounds.doubts && self.stray.is_none() {
+                if self.unknowns < bounds.unknowns && self.stray.is_none() {
                     let fates = [Fate::Landed, Fate::LandsLate, Fate::Lost];
                     out.extend(fates.map(|fate| Action::LoseReply(at, which, fate)));
                 }

@@ -18,7 +18,7 @@ pub struct Bounds {
     /// Nodes that leave.
     pub drains: u8,
     /// Writes whose outcome is unknown.
-    pub doubts: u8,
+    pub unknowns: u8,
     /// Whether reads of the key's record take their time, though not beyond a tick of the clock.
     pub slow_reads: bool,
     /// Whose readings of the nodes' records take their time, and for how many ticks at most.
@@ -49,7 +49,7 @@ pub const NEIGHBOURS: Bounds = Bounds {
     incarnations: 3,
     crashes: 0,
     drains: 0,
-    doubts: 0,
+    unknowns: 0,
     slow_reads: false,
     slow_scans: [false, false],
     scan_ticks: 0,
@@ -73,7 +73,7 @@ pub const LEAVING: Bounds = Bounds { incarnations: 2, drains: 1, ..NEIGHBOURS };
 pub const CRASH: Bounds = Bounds { crashes: 1, sleeps: [false, false], ..NEIGHBOURS };
 
 /// A write whose outcome is unknown.
-pub const DOUBT: Bounds = Bounds { incarnations: 2, doubts: 1, ..NEIGHBOURS };
+pub const UNKNOWN: Bounds = Bounds { incarnations: 2, unknowns: 1, ..NEIGHBOURS };
 
 /// A grant that its client did not hear of.
 pub const UNHEARD: Bounds =
@@ -100,15 +100,20 @@ pub const SLOW_LEAVING: Bounds = Bounds { drains: 1, ..SLOW_SCANS };
 pub const SLOW_CRASH: Bounds = Bounds { crashes: 1, sleeps: [false, false], ..SLOW_SCANS };
 
 /// Reads of the key's record that take their time.
-pub const SLOW_READS: Bounds =
-    Bounds { doubts: 0, slow_reads: true, slow_scans: [false, false], scan_ticks: 0, ..SLOW_SCANS };
+pub const SLOW_READS: Bounds = Bounds {
+    unknowns: 0,
+    slow_reads: true,
+    slow_scans: [false, false],
+    scan_ticks: 0,
+    ..SLOW_SCANS
+};
 
 /// The same, and a write whose outcome is unknown.
-pub const SLOW_DOUBT: Bounds = Bounds { doubts: 1, ..SLOW_READS };
+pub const SLOW_UNKNOWN: Bounds = Bounds { unknowns: 1, ..SLOW_READS };
 
 /// What a node does that it must not, where no rule of `lease/` would.
 #[derive(Clone, Copy, Debug)]
-pub struct Sins {
+pub struct ShellFaults {
     /// It goes on answering after it said that it leaves.
     pub drained_answers: bool,
     /// A reading counts from when it was asked for.
@@ -125,7 +130,7 @@ pub struct Sins {
     pub grant_unseen: bool,
 }
 
-pub const INNOCENT: Sins = Sins {
+pub const INNOCENT: ShellFaults = ShellFaults {
     drained_answers: false,
     counts_from_before: false,
     own_instants: false,
@@ -134,4 +139,4 @@ pub const INNOCENT: Sins = Sins {
     observed_expiry: false,
     grant_unseen: false,
 };
-pub const DRAINED_ANSWERS: Sins = Sins { drained_answers: true, ..INNOCENT };
+pub const DRAINED_ANSWERS: ShellFaults = ShellFaults { drained_answers: true, ..INNOCENT };

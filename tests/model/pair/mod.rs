@@ -34,7 +34,7 @@ use self::{
 };
 use crate::{
     explore::{Explored, Small, failures},
-    harness::{before_grant, ruled, terms},
+    harness::{before_grant, context, ruled},
     size::{Size, size},
 };
 
@@ -56,20 +56,20 @@ const OLDEST: Moment = Moment(NOW.0 - 3 * TICK_MS * 1_000_000);
 const RECENT: Moment = Moment(NOW.0 - 2 * TICK_MS * 1_000_000);
 
 struct TwoNodes {
-    terms: NodeContext,
+    context: NodeContext,
     bounds: Bounds,
-    sins: Sins,
+    faults: ShellFaults,
     /// What happened anywhere, a bit for each event: a property of the exploration, not of a state.
     seen: AtomicU32,
 }
 
 impl TwoNodes {
     fn new(bounds: Bounds, mutant: Option<Mutant>) -> Self {
-        let mut terms = terms(mutant);
+        let mut context = context(mutant);
         if bounds.fence {
-            terms.policies = ruled(0, Some(before_grant(&["x"])));
+            context.policies = ruled(0, Some(before_grant(&["x"])));
         }
-        Self { terms, bounds, sins: INNOCENT, seen: AtomicU32::new(0) }
+        Self { context, bounds, faults: INNOCENT, seen: AtomicU32::new(0) }
     }
 }
 
@@ -222,7 +222,7 @@ fn a_process_that_is_killed() {
 
 #[test]
 fn a_write_in_doubt() {
-    explore(DOUBT, &[Event::TakenOver, Event::Adopted, Event::Settled]);
+    explore(UNKNOWN, &[Event::TakenOver, Event::Adopted, Event::Settled]);
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn slow_readings_and_a_node_that_leaves() {
 #[test]
 fn slow_reads_of_the_key_and_a_write_in_doubt() {
     let events = [Event::StaleRead, Event::Settled, Event::TakenOver, Event::Adopted];
-    explore(SLOW_DOUBT, &events);
+    explore(SLOW_UNKNOWN, &events);
 }
 
 /// A node that goes on answering after it said that it leaves, as long as its last record lasts, is
@@ -270,23 +270,23 @@ fn a_node_that_left_and_goes_on_answering_does_no_harm() {
 }
 
 /// The properties that a broken variant breaks, at least one.
-fn broken_by(bounds: Bounds, mutant: Option<Mutant>, sins: Sins) -> Vec<&'static str> {
-    let model = TwoNodes { sins, ..TwoNodes::new(bounds, mutant) };
-    println!("{mutant:?} {sins:?}");
+fn broken_by(bounds: Bounds, mutant: Option<Mutant>, faults: ShellFaults) -> Vec<&'static str> {
+    let model = TwoNodes { faults, ..TwoNodes::new(bounds, mutant) };
+    println!("{mutant:?} {faults:?}");
     failures(model)
 }
 
 /// What harms nobody while every reading is instant, or would be seen only in another world.
 #[test]
 fn broken_readings_of_the_nodes_are_found() {
-    let sins = [
-        (SLOW_TWICE, Sins { counts_from_before: true, ..INNOCENT }),
-        (SLOW_SCANS, Sins { blind_tombstone: true, ..INNOCENT }),
-        (SLOW_SUCCESSOR, Sins { own_instants: true, ..INNOCENT }),
+    let faults = [
+        (SLOW_TWICE, ShellFaults { counts_from_before: true, ..INNOCENT }),
+        (SLOW_SCANS, ShellFaults { blind_tombstone: true, ..INNOCENT }),
+        (SLOW_SUCCESSOR, ShellFaults { own_instants: true, ..INNOCENT }),
     ];
-    for (bounds, sins) in sins {
-        let found = broken_by(bounds, None, sins);
-        assert!(found.iter().any(|name| name.starts_with("I")), "{sins:?}: {found:?}");
+    for (bounds, faults) in faults {
+        let found = broken_by(bounds, None, faults);
+        assert!(found.iter().any(|name| name.starts_with("I")), "{faults:?}: {found:?}");
     }
 }
 
@@ -294,7 +294,7 @@ fn broken_readings_of_the_nodes_are_found() {
 #[test]
 fn the_end_of_a_dead_node_from_an_older_copy_is_found() {
     let awake = Bounds { incarnations: 3, ..SLOW_CRASH };
-    let found = broken_by(awake, None, Sins { older_copy: true, ..INNOCENT });
+    let found = broken_by(awake, None, ShellFaults { older_copy: true, ..INNOCENT });
     assert!(found.iter().any(|name| name.starts_with("I")), "{found:?}");
 }
 
@@ -310,8 +310,8 @@ fn broken_rules_of_several_nodes_are_found() {
         (NEIGHBOURS, Mutant::TokenReused, INNOCENT, "I2"),
         (NEIGHBOURS, Mutant::ExpiryIgnoresOwnPromises, INNOCENT, "I1"),
     ];
-    for (bounds, mutant, sins, broken) in rules {
-        let found = broken_by(bounds, Some(mutant), sins);
+    for (bounds, mutant, faults, broken) in rules {
+        let found = broken_by(bounds, Some(mutant), faults);
         assert!(found.iter().any(|name| name.starts_with(broken)), "{mutant:?}: {found:?}");
     }
 }

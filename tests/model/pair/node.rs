@@ -55,14 +55,14 @@ impl Node {
     /// A process starts.
     pub fn new(model: &TwoNodes, incarnation: Nonce, url: &str, there: &[Found; 2]) -> Self {
         let membership = Membership::new(incarnation, url, "", NODE_TTL_MS, EPOCH);
-        let mut terms = model.terms.clone();
-        (terms.node, terms.until) = (incarnation, Moment::ZERO);
-        terms.peers = Some(Arc::default());
+        let mut context = model.context.clone();
+        (context.node, context.until) = (incarnation, Moment::ZERO);
+        context.peers = Some(Arc::default());
         let mut fencing = None;
         let leases = [KEY, SESSION].map(|which| {
             let (key, mut nonces) = (key_of(which), Nonce::default);
             let mut env =
-                Env { now: NOW, wall_ms: 0, key: &key, terms: &terms, nonces: &mut nonces };
+                Env { now: NOW, wall_ms: 0, key: &key, context: &context, nonces: &mut nonces };
             let inherited = Inherited::FromProcess(NOW);
             let (lease, effects) = Lease::recover(loaded(&there[which]), inherited, &mut env);
             for effect in effects {
@@ -87,13 +87,13 @@ impl Node {
     }
 
     /// What its leases are told of the node.
-    pub fn terms(&self, model: &TwoNodes) -> NodeContext {
-        let mut terms = model.terms.clone();
-        terms.node = self.membership.incarnation();
-        terms.until = until(&self.membership, model.sins.drained_answers);
-        terms.resumed = self.membership.resumed();
-        terms.peers = Some(self.peers.clone());
-        terms
+    pub fn context(&self, model: &TwoNodes) -> NodeContext {
+        let mut context = model.context.clone();
+        context.node = self.membership.incarnation();
+        context.until = until(&self.membership, model.faults.drained_answers);
+        context.resumed = self.membership.resumed();
+        context.peers = Some(self.peers.clone());
+        context
     }
 
     pub fn publish(&mut self) {

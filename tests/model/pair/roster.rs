@@ -107,11 +107,11 @@ impl World {
         let stale = found
             .iter()
             .any(|(nonce, record)| self.nodes[at].minds(record) && self.records[nonce] != *record);
-        let now = if model.sins.counts_from_before { asked } else { NOW };
+        let now = if model.faults.counts_from_before { asked } else { NOW };
         let mut found: Vec<_> =
             found.into_values().map(|record| (revision_of(&record), record)).collect();
         let membership = &mut self.nodes[at].membership;
-        if model.sins.older_copy {
+        if model.faults.older_copy {
             found.iter_mut().for_each(|(_, record)| take_older(membership, record));
         }
         let findings = membership.read(&found, asked, now, Nonce::default);
@@ -124,10 +124,10 @@ impl World {
             if !there {
                 model.saw(Event::TooLateToMarkDead);
             }
-            if !there && !model.sins.blind_tombstone {
+            if !there && !model.faults.blind_tombstone {
                 continue;
             }
-            if model.sins.own_instants {
+            if model.faults.own_instants {
                 let span = tombstone.until.since(tombstone.written);
                 (tombstone.written, tombstone.until) = (OLDEST, OLDEST + span);
             }

@@ -4,7 +4,8 @@
 //! again once the grant is durable, and only then is its holder told.
 
 use tenure::lease::{
-    Answer, Behavior, Bond, CLIENT_DRIFT, Call, Input, LeaseId, Moment, Request, SessionOver, Token,
+    Answer, Behavior, CLIENT_DRIFT, Call, Input, LeaseId, Moment, Request, SessionOver, SessionRef,
+    Token,
 };
 
 use super::{
@@ -103,7 +104,7 @@ impl World {
         let mut ask = acquire("a").ttl_ms(TICK_MS);
         ask.0.grant_nonce = DIGEST;
         self.session.proof =
-            Some(model.terms.secret.lease_id(&super::node::key_of(SESSION), DIGEST));
+            Some(model.context.secret.lease_id(&super::node::key_of(SESSION), DIGEST));
         self.session.beat = Some((NOW, 0));
         self.ask(model, 0, SESSION, BEAT, ask.into());
         self.act(model, &Action::Commit(0, SESSION));
@@ -132,7 +133,7 @@ impl World {
                 out.push(Action::Want(at));
             }
             let view = || node.leases[SESSION].view(NOW).expires_in_ms;
-            let observed = model.sins.observed_expiry && view() == Some(0);
+            let observed = model.faults.observed_expiry && view() == Some(0);
             if self.session_is_dead() || observed {
                 out.push(Action::Tell(at));
             }
@@ -168,8 +169,8 @@ impl World {
     }
 
     fn ask(&mut self, model: &TwoNodes, at: usize, which: usize, caller: Number, request: Request) {
-        let owner_unreachable = matches!(request, Request::Release(_));
-        let call = Call { caller, received: NOW, request, owner_unreachable };
+        let home_unreachable = matches!(request, Request::Release(_));
+        let call = Call { caller, received: NOW, request, home_unreachable };
         self.step(model, at, which, Input::Call(call));
     }
 
@@ -182,14 +183,18 @@ impl World {
                 holder.attempts += 1;
                 let caller = holder.number(0, Kind::Acquire);
                 holder.call = Some(Outstanding { kind: Kind::Acquire, caller, sent: NOW, at });
-                let bond =
-                    Bond { session: DIGEST, lock_delay_ms: None, behavior: Behavior::Release };
-                let ask = acquire("a").ttl_ms(TICK_MS).kept_by(bond).waiting_until(Moment::NEVER);
+                let session_ref = SessionRef {
+                    session: DIGEST,
+                    lock_delay_ms: None,
+                    behavior: Behavior::Release,
+                };
+                let ask =
+                    acquire("a").ttl_ms(TICK_MS).kept_by(session_ref).waiting_until(Moment::NEVER);
                 let mut ask = ask.id(0, 0);
                 ask.0.grant_nonce = tenure::lease::Nonce(1000 + u128::from(caller.0));
                 self.ask(model, at, KEY, caller, ask.into());
             }
-            Stage::Granted(lease, token) if model.sins.grant_unseen => {
+            Stage::Granted(lease, token) if model.faults.grant_unseen => {
                 self.tell_grant(model, lease, token);
                 self.session.believe(NOW, TICK_MS);
             }

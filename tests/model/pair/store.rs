@@ -1,7 +1,8 @@
 //! What the two nodes share: their records, the key's, and its session's.
 
 use tenure::lease::{
-    ChangeKind, Inquiry, NodeRecord, NodeState, Nonce, Renewal, Revision, State, Token, WriteEffect,
+    ChangeKind, Inquiry, KeyState, NodeRecord, NodeState, Nonce, Renewal, Revision, Token,
+    WriteEffect,
 };
 
 use super::{
@@ -22,7 +23,8 @@ impl World {
 
     /// Whether a token is that of the tenure which the store holds.
     pub fn is_durable(&self, which: usize, token: Token) -> bool {
-        let held = self.cells[which].as_ref().is_some_and(|(_, there)| there.state == State::Held);
+        let held =
+            self.cells[which].as_ref().is_some_and(|(_, there)| there.state == KeyState::Held);
         held && token == token_of(&self.cells[which])
     }
 
@@ -96,8 +98,8 @@ impl World {
         let revision = Revision(self.revision(which).0 + 1);
         self.check(which, &write, revision);
         if which == KEY {
-            self.check_aftermath(model, &write);
-        } else if self.session_is_dead() && write.record.state == State::Held {
+            self.check_fences_and_delay(model, &write);
+        } else if self.session_is_dead() && write.record.state == KeyState::Held {
             self.broken = Some(Broken::Risen);
         }
         if let Some(event) = self.event_of(which, &write) {
@@ -133,7 +135,7 @@ impl World {
     }
 
     /// I5 and I6: what lies between the end of a tenure of the key and the next grant.
-    fn check_aftermath(&mut self, model: &TwoNodes, write: &WriteEffect) {
+    fn check_fences_and_delay(&mut self, model: &TwoNodes, write: &WriteEffect) {
         let dead = self.session_is_dead();
         for change in &write.changes {
             let willing = matches!(change.kind, ChangeKind::Released | ChangeKind::Transferred);
@@ -167,7 +169,7 @@ impl World {
 
     fn event_of(&self, which: usize, write: &WriteEffect) -> Option<Event> {
         let (_, before) = self.cells[which].as_ref()?;
-        let other = before.state == State::Held && before.node != write.record.node;
+        let other = before.state == KeyState::Held && before.node != write.record.node;
         let home = self.records.get(&before.node);
         let dead = home.is_some_and(|record| record.state.is_terminal());
         match write.changes.first().map(|change| change.kind) {

@@ -39,7 +39,7 @@ const STALE: Bounds =
     Bounds { crashes: 1, slow_reads: true, slow_scans: [false, true], scan_ticks: 1, ..ASLEEP };
 
 /// Writes whose outcome is unknown.
-const DOUBT: Bounds = Bounds { doubts: 1, slow_reads: true, ..ASLEEP };
+const UNKNOWN: Bounds = Bounds { unknowns: 1, slow_reads: true, ..ASLEEP };
 
 /// How many steps a debug build takes into the worlds that it has no time to visit as a whole.
 const STEPS: usize = 8;
@@ -52,14 +52,14 @@ const CI_STEPS: usize = 2_000_000;
 fn explore(ci: Bounds, full: Bounds, events: &[Event]) {
     match size() {
         Size::Small => look_around(ci, STEPS),
-        Size::Ci => survey(ci, CI_STEPS, events),
+        Size::Ci => explore_some(ci, CI_STEPS, events),
         Size::Full => visit(full, events),
     }
 }
 
 /// The states that are nearest to the beginning; each that is yet to be looked at is kept.
 #[track_caller]
-fn survey(bounds: Bounds, steps: usize, events: &[Event]) {
+fn explore_some(bounds: Bounds, steps: usize, events: &[Event]) {
     let builder = Explored(TwoNodes::new(bounds, None)).checker().threads(2);
     sound(&builder.target_state_count(steps).spawn_bfs().join(), steps, events);
 }
@@ -109,15 +109,15 @@ fn a_session_a_fence_two_nodes_stale_reads_and_a_crash() {
 #[test]
 fn a_session_a_fence_and_a_write_in_doubt() {
     let events = [Event::SweptElsewhere, Event::StaleRead, Event::Settled];
-    explore(Bounds { writes: 2, ..DOUBT }, DOUBT, &events);
+    explore(Bounds { writes: 2, ..UNKNOWN }, UNKNOWN, &events);
 }
 
 #[test]
 fn broken_rules_of_sessions_and_fences_on_two_nodes_are_found() {
-    let unseen = Sins { grant_unseen: true, ..INNOCENT };
-    let observed = Sins { observed_expiry: true, ..INNOCENT };
+    let unseen = ShellFaults { grant_unseen: true, ..INNOCENT };
+    let observed = ShellFaults { observed_expiry: true, ..INNOCENT };
     let rules = [
-        (ADOPTED, Some(Mutant::SessionRises), INNOCENT, "R6"),
+        (ADOPTED, Some(Mutant::SessionGrantedAgain), INNOCENT, "R6"),
         (ASLEEP, Some(Mutant::PromiseAfterUntil), INNOCENT, "I"),
         (ASLEEP, Some(Mutant::HeartbeatAnsweredElsewhere), INNOCENT, "I"),
         (ASLEEP, Some(Mutant::ReplyBeforeDurable), INNOCENT, "I3"),
@@ -129,10 +129,10 @@ fn broken_rules_of_sessions_and_fences_on_two_nodes_are_found() {
         (GRANTING, None, unseen, "I"),
     ];
     let mut silent = Vec::new();
-    for (bounds, mutant, sins, broken) in rules {
-        let found = broken_by(bounds, mutant, sins);
+    for (bounds, mutant, faults, broken) in rules {
+        let found = broken_by(bounds, mutant, faults);
         if !found.iter().any(|name| name.starts_with(broken)) {
-            silent.push(format!("{mutant:?} {sins:?}: {found:?}"));
+            silent.push(format!("{mutant:?} {faults:?}: {found:?}"));
         }
     }
     assert!(silent.is_empty(), "{silent:#?}");

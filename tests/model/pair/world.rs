@@ -88,7 +88,7 @@ pub struct World {
     pub incarnations: u8,
     pub crashes: u8,
     pub drains: u8,
-    pub doubts: u8,
+    pub unknowns: u8,
     pub broken: Option<Broken>,
 }
 
@@ -156,7 +156,7 @@ impl World {
             incarnations: 2,
             crashes: 0,
             drains: 0,
-            doubts: 0,
+            unknowns: 0,
             broken: None,
         };
         world.renew(model, 0);
@@ -203,7 +203,7 @@ impl World {
                 self.step(model, at, which, Input::Settled(settled));
             }
             Action::LoseReply(at, which, fate) => {
-                self.doubts += 1;
+                self.unknowns += 1;
                 self.meet(model, at, which, fate);
                 self.step(model, at, which, Input::Settled(Settled::Unknown(broken())));
             }
@@ -281,12 +281,12 @@ impl World {
                 ask.into()
             }
         };
-        let owner_unreachable = kind == Kind::Release;
+        let home_unreachable = kind == Kind::Release;
         self.step(
             model,
             at,
             KEY,
-            Input::Call(Call { caller, received: NOW, request, owner_unreachable }),
+            Input::Call(Call { caller, received: NOW, request, home_unreachable }),
         );
     }
 
@@ -309,8 +309,9 @@ impl World {
         let incarnation = self.nodes[at].membership.incarnation().0;
         let next = Nonce(incarnation * 64 + u128::from(self.revision(which).0) + 1);
         let mut nonces = || next;
-        let terms = self.nodes[at].terms(model);
-        let mut env = Env { now: NOW, wall_ms: 0, key: &key, terms: &terms, nonces: &mut nonces };
+        let context = self.nodes[at].context(model);
+        let mut env =
+            Env { now: NOW, wall_ms: 0, key: &key, context: &context, nonces: &mut nonces };
         let lease = &mut self.nodes[at].leases[which];
         let effects = lease.step(input, &mut env);
         lease.for_records(|record| record.age(ms(0), OLDEST));
@@ -325,7 +326,7 @@ impl World {
                 Effect::Inquire(node) => self.inquire(model, at, node),
                 Effect::Fence(run) => self.nodes[at].fencing = Some(run.token),
                 // What is to be found out about a session may be told at any time.
-                Effect::Alarm(_) | Effect::InquireSession(_) | Effect::Reorder(_) => {}
+                Effect::Alarm(_) | Effect::InquireSession(_) | Effect::Reissue(_) => {}
             }
         }
         if !model.bounds.slow_reads && !self.nodes[at].reads[which].is_empty() {

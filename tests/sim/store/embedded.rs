@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tenure::{
     lease::{Key, Revision, StoreError},
-    store::{News, Outcome, Write},
+    store::{FeedBatch, Write, WriteOutcome},
 };
 use tokio::{sync::oneshot, time::sleep};
 
 use super::{
     Server, State,
-    shape::{Kind, Sin, TAIL, happens, span},
+    shape::{Flaw, Kind, TAIL, happens, span},
     state::ProcessId,
 };
 use crate::history::{Event, Sight};
@@ -22,7 +22,7 @@ const HANGS: u32 = 240;
 /// What became of a job.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    Settled(Outcome),
+    Settled(WriteOutcome),
     /// Read what is there.
     Conflict,
 }
@@ -152,18 +152,18 @@ impl Server {
         }
         let history = state.shape.history;
         state.data.trim(Kind::Embedded, history);
-        let early = state.shape.sin == Sin::PublishesEarly;
+        let early = state.shape.flaw == Flaw::PublishesEarly;
         if let Some(view) = state.processes.values().next()
             && !news.is_empty()
             && !early
         {
             // Nobody listening is no fault.
-            let _ = view.feed.send(News::Changes(news.into()));
+            let _ = view.feed.send(FeedBatch::Changes(news.into()));
         }
         drop(state);
         self.write_down(told);
         for (reply, revision) in replies {
-            let _ = reply.send(Verdict::Settled(Outcome::Committed(revision)));
+            let _ = reply.send(Verdict::Settled(WriteOutcome::Committed(revision)));
         }
         for reply in conflicts {
             let _ = reply.send(Verdict::Conflict);
@@ -184,13 +184,13 @@ impl Server {
             let (nobody, _) = oneshot::channel();
             let reply = std::mem::replace(&mut job.reply, nobody);
             state.disk.unsynced.push((job, revision));
-            let _ = reply.send(Verdict::Settled(Outcome::Unknown(why.clone())));
+            let _ = reply.send(Verdict::Settled(WriteOutcome::Unknown(why.clone())));
         }
         drop(state);
         self.saw(Sight::Ambiguous);
         let waiting = queue.into_iter().map(|job| job.reply);
         for reply in conflicts.into_iter().chain(waiting) {
-            let _ = reply.send(Verdict::Settled(Outcome::Refused(why.clone())));
+            let _ = reply.send(Verdict::Settled(WriteOutcome::Refused(why.clone())));
         }
     }
 }
@@ -227,14 +227,14 @@ impl State {
         if let Some(room) = &mut self.room {
             if *room == 0 {
                 let why = StoreError::Full("no space left on device".to_owned());
-                let _ = job.reply.send(Verdict::Settled(Outcome::Refused(why)));
+                let _ = job.reply.send(Verdict::Settled(WriteOutcome::Refused(why)));
                 return;
             }
             *room -= 1;
         }
         let revision = self.data.next();
         known.insert(key.clone(), if job.forgets { Revision::ABSENT } else { revision });
-        if self.shape.sin == Sin::PublishesEarly {
+        if self.shape.flaw == Flaw::PublishesEarly {
             self.publish_early(&job.write, revision, job.at_ms);
         }
         self.disk.group.push((job, revision));
@@ -248,7 +248,7 @@ impl State {
         if let Some(view) = self.processes.values().next()
             && !changes.is_empty()
         {
-            let _ = view.feed.send(News::Changes(changes.into()));
+            let _ = view.feed.send(FeedBatch::Changes(changes.into()));
         }
     }
 

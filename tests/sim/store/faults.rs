@@ -187,11 +187,11 @@ impl Server {
         if made_anew {
             state.data.made = made;
         }
-        self.have_doubts(&state);
+        self.check_identity_everywhere(&state);
     }
 
     /// Every process will look whether the store is still the one that it was.
-    pub(super) fn have_doubts(&self, state: &State) {
+    pub(super) fn check_identity_everywhere(&self, state: &State) {
         for process in state.processes.keys().copied() {
             let server = self.clone();
             tokio::spawn(async move { server.doubt(process).await });

@@ -8,8 +8,8 @@ use std::{
 use tenure::{
     lease::{Epoch, Key, NodeRecord, Nonce, Revision, StoreError},
     store::{
-        Feed, Found, FoundNode, Health, History, LeaseStore, Meta, NodeOutcome, Outcome, Position,
-        Raise, Range, SecretBytes, SharedStore, StoreFuture, Witness, Write,
+        Feed, Found, FoundNode, Health, History, LeaseStore, Meta, NodeOutcome, Position, Raise,
+        Range, SecretBytes, SharedStore, StoreFuture, Witness, Write, WriteOutcome,
     },
 };
 use tokio::{sync::oneshot, time::Instant};
@@ -28,7 +28,7 @@ pub(super) struct Handle {
     server: Server,
     process: ProcessId,
     kind: Kind,
-    feed: tokio::sync::broadcast::Sender<tenure::store::News>,
+    feed: tokio::sync::broadcast::Sender<tenure::store::FeedBatch>,
     /// When it was written to last, and how often at that instant.
     written: Mutex<(Option<Instant>, u32)>,
 }
@@ -78,19 +78,19 @@ impl Handle {
         Box::pin(async move { done.await.unwrap_or_else(|_| lost(closed())) })
     }
 
-    fn enqueue(&self, write: Write, forgets: bool) -> StoreFuture<Outcome> {
+    fn enqueue(&self, write: Write, forgets: bool) -> StoreFuture<WriteOutcome> {
         let at_ms = self.look(|_, view| view.clock.wall_ms()).unwrap_or(0);
         let (reply, verdict) = oneshot::channel();
         let key = write.key.clone();
         if let Err(why) = self.server.enqueue(self.process, Job { write, forgets, at_ms, reply }) {
-            return Box::pin(ready(Outcome::Refused(why)));
+            return Box::pin(ready(WriteOutcome::Refused(why)));
         }
         let server = self.server.clone();
         Box::pin(async move {
             match verdict.await {
                 Ok(Verdict::Settled(outcome)) => outcome,
-                Ok(Verdict::Conflict) => Outcome::Conflict(server.lock().data.found(&key)),
-                Err(_) => Outcome::Unknown(closed()),
+                Ok(Verdict::Conflict) => WriteOutcome::Conflict(server.lock().data.found(&key)),
+                Err(_) => WriteOutcome::Unknown(closed()),
             }
         })
     }
@@ -130,13 +130,13 @@ impl LeaseStore for Handle {
         self.run(shared::read(self.server.clone(), self.process, key.clone()), Err)
     }
 
-    fn compare_and_set(&self, write: Write) -> StoreFuture<Outcome> {
+    fn compare_and_set(&self, write: Write) -> StoreFuture<WriteOutcome> {
         self.watch_for_spinning(&write);
         if self.kind == Kind::Embedded {
             return self.enqueue(write, false);
         }
         let work = shared::compare_and_set(self.server.clone(), self.process, write);
-        self.run(work, Outcome::Unknown)
+        self.run(work, WriteOutcome::Unknown)
     }
 
     fn forget(&self, key: &Key, expected: Revision) -> StoreFuture<Result<bool, StoreError>> {
@@ -155,9 +155,9 @@ impl LeaseStore for Handle {
         let gone = self.enqueue(write, true);
         Box::pin(async move {
             match gone.await {
-                Outcome::Committed(_) => Ok(true),
-                Outcome::Conflict(there) => Ok(there.is_none()),
-                Outcome::Refused(why) | Outcome::Unknown(why) => Err(why),
+                WriteOutcome::Committed(_) => Ok(true),
+                WriteOutcome::Conflict(there) => Ok(there.is_none()),
+                WriteOutcome::Refused(why) | WriteOutcome::Unknown(why) => Err(why),
             }
         })
     }

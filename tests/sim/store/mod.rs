@@ -53,7 +53,7 @@ use tenure::{
 use tokio::time::Instant;
 
 #[allow(unused_imports, reason = "each test binary that includes it uses its own part")]
-pub use self::shape::{Direction, Kind, Shape, Sin};
+pub use self::shape::{Direction, Flaw, Kind, Shape};
 use self::{
     embedded::Disk,
     handle::Handle,

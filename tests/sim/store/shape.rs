@@ -49,7 +49,7 @@ pub enum Direction {
 
 /// How tokens are numbered: rightly, or as a broken store would.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sin {
+pub enum Flaw {
     /// As the protocol demands.
     #[default]
     None,
@@ -59,8 +59,8 @@ pub enum Sin {
     PublishesEarly,
 }
 
-impl Sin {
-    /// The sin of a broken rule that is the store's to break.
+impl Flaw {
+    /// The flaw of a broken rule that is the store's to break.
     pub fn of(mutant: Option<Mutant>) -> Self {
         match mutant {
             Some(Mutant::TokenRestarts) => Self::TokensRestart,
@@ -95,8 +95,8 @@ pub struct Shape {
     pub keep: usize,
     /// How many writes' changes the history keeps.
     pub history: usize,
-    /// How it sins.
-    pub sin: Sin,
+    /// How it faults.
+    pub flaw: Flaw,
 }
 
 const fn ms(ms: u64) -> Duration {
@@ -118,7 +118,7 @@ impl Shape {
             tail: 0.0,
             keep: 64,
             history: 100_000,
-            sin: Sin::None,
+            flaw: Flaw::None,
         }
     }
 

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::Duration};
 use tenure::{
     lease::{Epoch, Key, NodeRecord, Nonce, Revision, StoreError},
     store::{
-        Found, FoundNode, History, Meta, News, NodeOutcome, Outcome, Position, Raise, Range, Write,
+        FeedBatch, Found, FoundNode, History, Meta, NodeOutcome, Position, Raise, Range, Write,
+        WriteOutcome,
     },
 };
 use tokio::time::{Instant, sleep};
@@ -87,7 +88,7 @@ impl State {
             }
             *room -= 1;
         }
-        let deleted = self.data.is_deleted(self.shape.sin, &write.key);
+        let deleted = self.data.is_deleted(self.shape.flaw, &write.key);
         let revision = match (self.kind, write.expected) {
             _ if deleted => Revision(1),
             (Kind::DynamoDb, Revision::ABSENT) => Revision(high + 1),
@@ -103,20 +104,24 @@ impl State {
     }
 }
 
-pub(super) async fn compare_and_set(server: Server, process: ProcessId, write: Write) -> Outcome {
+pub(super) async fn compare_and_set(
+    server: Server,
+    process: ProcessId,
+    write: Write,
+) -> WriteOutcome {
     let sent = {
         let state = server.lock();
         let Some(view) = state.processes.get(&process) else {
-            return Outcome::Refused(unavailable("the store is closed"));
+            return WriteOutcome::Refused(unavailable("the store is closed"));
         };
         if let Some(why) = view.refuses(Instant::now()) {
-            return Outcome::Refused(StoreError::Unavailable(why));
+            return WriteOutcome::Refused(StoreError::Unavailable(why));
         }
         if state.kind == Kind::DynamoDb
             && state.data.trail(&write.key) >= MAX_TRAIL
             && !write.changes.is_empty()
         {
-            return Outcome::Refused(unavailable("changes of the key wait to be logged"));
+            return WriteOutcome::Refused(unavailable("changes of the key wait to be logged"));
         }
         (view.clock.wall_ms(), view.high, view.highest, state.kind)
     };
@@ -137,7 +142,7 @@ pub(super) async fn compare_and_set(server: Server, process: ProcessId, write: W
                 let remember = view.witness();
                 view.freeze(why, remember);
             }
-            Outcome::Unknown(unavailable(why))
+            WriteOutcome::Unknown(unavailable(why))
         }
         Ok(Ok(Ok(item))) => {
             let mut state = server.lock();
@@ -147,14 +152,14 @@ pub(super) async fn compare_and_set(server: Server, process: ProcessId, write: W
                     view.highest = view.highest.max(item.revision.0);
                 }
             }
-            Outcome::Committed(item.revision)
+            WriteOutcome::Committed(item.revision)
         }
         Ok(Ok(Err(winner))) => conflict(server, process, key, (winner, write.expected), kind).await,
-        Ok(Err(why)) => Outcome::Refused(why),
-        Err(Failure::Refused(why)) => Outcome::Refused(StoreError::Unavailable(why)),
+        Ok(Err(why)) => WriteOutcome::Refused(why),
+        Err(Failure::Refused(why)) => WriteOutcome::Refused(StoreError::Unavailable(why)),
         Err(Failure::Unknown(why)) => {
             server.saw(Sight::Ambiguous);
-            Outcome::Unknown(StoreError::Unavailable(why))
+            WriteOutcome::Unknown(StoreError::Unavailable(why))
         }
     }
 }
@@ -166,7 +171,7 @@ async fn conflict(
     key: Key,
     (winner, expected): (Option<Item>, Revision),
     kind: Kind,
-) -> Outcome {
+) -> WriteOutcome {
     let found = match kind {
         Kind::DynamoDb => {
             server.lock().observe(process, &key, winner.as_ref(), expected);
@@ -178,8 +183,8 @@ async fn conflict(
         }
     };
     match found {
-        Ok(found) => Outcome::Conflict(found),
-        Err(why) => Outcome::Refused(why),
+        Ok(found) => WriteOutcome::Conflict(found),
+        Err(why) => WriteOutcome::Refused(why),
     }
 }
 
@@ -467,7 +472,7 @@ pub(super) async fn refresh_meta(
             view.highest = data.sequence;
             (view.frozen, view.suspect) = (None, None);
             // Nobody listening is no fault.
-            let _ = view.feed.send(News::Gap { resume: view.latest });
+            let _ = view.feed.send(FeedBatch::Gap { resume: view.latest });
         }
         view.meta = Arc::clone(&data.meta);
         Some(Arc::clone(&view.meta))
@@ -514,7 +519,7 @@ pub(super) async fn raise_epoch(
             return Err(unavailable("a node started meanwhile"));
         }
         state.data.raise(identity, epoch);
-        server.have_doubts(state);
+        server.check_identity_everywhere(state);
         Ok(())
     };
     server.ask(process, Class::Write, work).await.map_err(Failure::into_error)?

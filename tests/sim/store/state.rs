@@ -13,7 +13,7 @@ use tenure::{
     store::{Committed, Found, FoundNode, Meta, Position, Write},
 };
 
-use super::shape::{Kind, Sin};
+use super::shape::{Flaw, Kind};
 use crate::history::Event;
 
 /// One process that opened the store: its number.
@@ -315,10 +315,11 @@ impl Data {
     }
 
     /// Whether the table would delete it now, if it sinned so.
-    pub fn is_deleted(&self, sin: Sin, key: &Key) -> bool {
-        let free =
-            |item: &Item| item.record.as_ref().is_ok_and(|r| r.state == tenure::lease::State::Free);
-        sin == Sin::TokensRestart && self.items.get(key).is_some_and(free)
+    pub fn is_deleted(&self, flaw: Flaw, key: &Key) -> bool {
+        let free = |item: &Item| {
+            item.record.as_ref().is_ok_and(|r| r.state == tenure::lease::KeyState::Free)
+        };
+        flaw == Flaw::TokensRestart && self.items.get(key).is_some_and(free)
     }
 }
 

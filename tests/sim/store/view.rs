@@ -1,4 +1,4 @@
-//! What one process knows of a store that several use: its feed, its cache, its doubts.
+//! What one process knows of a store that several use: its feed, its cache, its unknown outcomes.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -8,7 +8,7 @@ use std::{
 use tenure::{
     clock::Clock,
     lease::{Epoch, Key, Revision},
-    store::{Committed, Health, Meta, News, Position, Witness},
+    store::{Committed, FeedBatch, Health, Meta, Position, Witness},
 };
 use tokio::{sync::broadcast, time::Instant};
 
@@ -37,7 +37,7 @@ pub(super) struct Frozen {
 pub(super) struct View {
     pub node: usize,
     pub clock: Arc<dyn Clock>,
-    pub feed: broadcast::Sender<News>,
+    pub feed: broadcast::Sender<FeedBatch>,
     pub meta: Arc<Meta>,
     /// Which stream or table it was.
     pub made: u64,
@@ -173,7 +173,7 @@ impl View {
                 self.ring.clear();
                 self.latest = self.latest.max(at(*number - 1));
                 self.floor = self.latest;
-                let _ = self.feed.send(News::Gap { resume: self.latest });
+                let _ = self.feed.send(FeedBatch::Gap { resume: self.latest });
             }
             self.push(&entry.changes);
             changes.extend(entry.changes.iter().cloned());
@@ -224,7 +224,7 @@ impl View {
             self.ring.clear();
             self.floor = self.latest;
             self.kept = self.kept.max(self.latest);
-            let _ = self.feed.send(News::Gap { resume: self.latest });
+            let _ = self.feed.send(FeedBatch::Gap { resume: self.latest });
         }
         for (number, entry) in data.log.range(self.consumed + 1..) {
             self.consumed = *number;
@@ -256,7 +256,7 @@ impl View {
     fn tell(&self, changes: &mut Vec<Committed>) {
         if !changes.is_empty() {
             // Nobody listening is no fault.
-            let _ = self.feed.send(News::Changes(std::mem::take(changes).into()));
+            let _ = self.feed.send(FeedBatch::Changes(std::mem::take(changes).into()));
         }
     }
 

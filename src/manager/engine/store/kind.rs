@@ -13,7 +13,6 @@ pub(super) type Opened = Arc<dyn Kind>;
 
 /// Operations that differ by kind.
 pub(super) trait Kind: LeaseStore {
-    /// Figures for the gauges.
     fn figures(&self) -> Figures;
 
     /// Settles what is in flight, and closes the store.
@@ -32,11 +31,9 @@ pub(super) struct Figures {
 /// What a store needs to be opened.
 #[derive(Clone)]
 pub(crate) struct Surroundings {
-    /// The clock of every promise.
     pub(crate) clock: Arc<dyn Clock>,
     /// The source of nonces and secrets.
     pub(crate) entropy: Arc<dyn Entropy>,
-    /// Handles to the metrics.
     pub(crate) metrics: Arc<Metrics>,
 }
 

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use super::kind::{Figures, Kind, Opened, Opening, Surroundings};
 use crate::{
     settings::Settings,
-    store::nats::{NatsStore, OpenError, Options},
+    store::nats::{NatsOpenError, NatsStore, Options},
 };
 
 pub(super) async fn open(
@@ -19,7 +19,7 @@ pub(super) async fn open(
     let Surroundings { clock, metrics, .. } = surroundings.clone();
     let opened = NatsStore::open(options, fresh, witness, clock, metrics).await;
     let opened = opened.map_err(|error| match &error {
-        OpenError::Create { why, .. } if why.contains("replicas") => anyhow::anyhow!(
+        NatsOpenError::Create { why, .. } if why.contains("replicas") => anyhow::anyhow!(
             "{error}; a server without a cluster keeps one copy: where that is enough, set \
              store.nats.replicas = 1"
         ),

@@ -98,12 +98,12 @@ fn work(
         tried.lock().unwrap().insert(nonce, (key.clone(), seq + 1));
         let write = write(&key, expected, seq + 1, nonce);
         match runtime.block_on(store.compare_and_set(write)) {
-            Outcome::Committed(revision) => {
+            WriteOutcome::Committed(revision) => {
                 let mut told = told.lock().unwrap();
                 let last = told.entry(key).or_default();
                 *last = revision.max(*last);
             }
-            Outcome::Conflict(Some(found)) => assert_ne!(found.revision, expected),
+            WriteOutcome::Conflict(Some(found)) => assert_ne!(found.revision, expected),
             other => panic!("{other:?}"),
         }
     }

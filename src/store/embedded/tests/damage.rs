@@ -12,7 +12,6 @@ use crate::store::embedded::{
     segment::{HEADER, Segment},
 };
 
-/// How a store ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     /// By `kill -9`: everything that was written is there.
@@ -29,7 +28,6 @@ impl Left {
 /// A store's original content, with a check whether a copy still has all of it.
 pub(super) struct Original {
     pub dir: tempfile::TempDir,
-    /// Every write by its revision.
     writes: HashMap<Revision, (Key, u64, u128)>,
     pub newest: u64,
     /// The place of the last write in the newest segment.
@@ -154,7 +152,7 @@ fn a_hole_in_a_torn_group_is_cut_though_sound_frames_are_behind_it() {
     let first = send(1);
     nap(Duration::from_millis(100));
     let writes: Vec<_> = (2..40).map(send).collect();
-    assert!(matches!(wait(first), Outcome::Committed(_)));
+    assert!(matches!(wait(first), WriteOutcome::Committed(_)));
     nap(Duration::from_millis(100));
     let copy = tempfile::tempdir().unwrap();
     let start = end_of(&store).1;
@@ -183,10 +181,10 @@ fn damage_in_a_group_of_many_is_told_though_its_own_frames_are_behind_it() {
     let first = send(1);
     nap(Duration::from_millis(100));
     let many: Vec<_> = (2..40).map(send).collect();
-    assert!(matches!(wait(first), Outcome::Committed(_)));
+    assert!(matches!(wait(first), WriteOutcome::Committed(_)));
     let start = end_of(&store).1;
     for one in many {
-        assert!(matches!(wait(one), Outcome::Committed(_)));
+        assert!(matches!(wait(one), WriteOutcome::Committed(_)));
     }
     put_ok(&store, &key(50), 1, 50);
     let copy = tempfile::tempdir().unwrap();
@@ -198,7 +196,7 @@ fn damage_in_a_group_of_many_is_told_though_its_own_frames_are_behind_it() {
     bytes[start + 1_000] ^= 1;
     fs::write(path, bytes).unwrap();
     let refused = open(copy.path(), &FaultyDisk::of(copy.path()));
-    assert!(matches!(refused, Err(OpenError::Corrupt { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(EmbeddedOpenError::Corrupt { .. })), "{refused:?}");
 }
 
 #[test]
@@ -234,7 +232,7 @@ fn a_flipped_bit_is_never_served_and_refuses_to_open_where_it_matters() {
             let context = format!("segment {id} byte {at} bit {bit} {left:?}");
             let dir = original.with(id, |bytes| bytes[at] ^= bit);
             match open(dir.path(), &FaultyDisk::of(dir.path())) {
-                Err(OpenError::Corrupt { .. }) => refused += 1,
+                Err(EmbeddedOpenError::Corrupt { .. }) => refused += 1,
                 Err(other) => panic!("{context}: {other}"),
                 Ok(store) => {
                     let there = original.check(&store, &context);
@@ -254,7 +252,7 @@ fn every_bit_of_the_last_write_matters_after_a_clean_close() {
     for at in original.last_group.clone() {
         let dir = original.with(original.newest, |bytes| bytes[at] ^= 0x10);
         match open(dir.path(), &FaultyDisk::of(dir.path())) {
-            Err(OpenError::Corrupt { file, offset, .. }) => {
+            Err(EmbeddedOpenError::Corrupt { file, offset, .. }) => {
                 assert_eq!(file, Segment::path(dir.path(), original.newest));
                 assert_eq!(offset as usize, original.last_group.start);
             }
@@ -276,6 +274,6 @@ fn a_missing_segment_is_damage() {
         let dir = original.with(id, Vec::clear);
         fs::remove_file(Segment::path(dir.path(), id)).unwrap();
         let refused = open(dir.path(), &FaultyDisk::of(dir.path()));
-        assert!(matches!(refused, Err(OpenError::Corrupt { .. })), "segment {id}");
+        assert!(matches!(refused, Err(EmbeddedOpenError::Corrupt { .. })), "segment {id}");
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     store::{
         Health, History, Position, StoreError,
         embedded::{
-            frame::{self, Kind, Stamp},
+            frame::{self, FrameKind, Stamp},
             segment::{HEADER, HEADER_CRC_AT, Header, Segment},
         },
     },
@@ -25,11 +25,11 @@ fn a_full_disk_refuses_loses_nothing_and_goes_on_by_itself() {
     let refused = loop {
         let n = committed.len() as u64;
         match put(&store, &key(n), 1, u128::from(n)) {
-            Outcome::Committed(revision) => committed.push(revision),
+            WriteOutcome::Committed(revision) => committed.push(revision),
             other => break other,
         }
     };
-    assert!(matches!(refused, Outcome::Refused(StoreError::Full(_))), "{refused:?}");
+    assert!(matches!(refused, WriteOutcome::Refused(StoreError::Full(_))), "{refused:?}");
     assert!(matches!(store.health(), Health::Degraded(why) if why.contains("no room")));
     assert!(committed.len() > 100);
     for (n, revision) in committed.iter().enumerate() {
@@ -94,11 +94,11 @@ fn a_disk_that_hangs_is_told_and_nothing_more_is_accepted_until_it_answers() {
     assert_eq!(store.health(), Health::Ready, "it is slow");
     watch.pass(2);
     assert!(matches!(store.health(), Health::Degraded(why) if why.contains("for 6 s")));
-    assert!(matches!(wait(waits), Outcome::Refused(StoreError::Unavailable(_))));
+    assert!(matches!(wait(waits), WriteOutcome::Refused(StoreError::Unavailable(_))));
     let more = put(&store, &key(4), 1, 4);
-    assert!(matches!(more, Outcome::Refused(StoreError::Unavailable(_))), "{more:?}");
+    assert!(matches!(more, WriteOutcome::Refused(StoreError::Unavailable(_))), "{more:?}");
     disk.faults().sync_takes = Duration::ZERO;
-    assert!(matches!(wait(hangs), Outcome::Committed(_)), "it answered after all");
+    assert!(matches!(wait(hangs), WriteOutcome::Committed(_)), "it answered after all");
     assert_eq!(store.health(), Health::Ready);
     put_ok(&store, &key(4), 1, 4);
     assert_eq!(revision_of(&store, &key(3)), None, "what was refused was not written");
@@ -116,7 +116,7 @@ fn a_write_in_place_for_which_there_is_no_room_waits_for_it() {
     watch.pass(6);
     assert!(matches!(store.health(), Health::Degraded(_)));
     disk.faults().no_room_in_place = false;
-    assert!(matches!(wait(waits), Outcome::Committed(_)));
+    assert!(matches!(wait(waits), WriteOutcome::Committed(_)));
     assert_eq!(store.health(), Health::Ready);
     let next = put_ok(&store, &key(3), 1, 3);
     // Closing the store must not wait for room.
@@ -124,7 +124,7 @@ fn a_write_in_place_for_which_there_is_no_room_waits_for_it() {
     let lost = store.compare_and_set(write(&key(4), Revision::ABSENT, 1, 4));
     until_writing(&store);
     store.close();
-    assert!(matches!(wait(lost), Outcome::Unknown(_)));
+    assert!(matches!(wait(lost), WriteOutcome::Unknown(_)));
     disk.faults().no_room_in_place = false;
     drop(store);
     let again = open(dir.path(), &disk).unwrap();
@@ -139,10 +139,10 @@ fn a_failed_sync_stops_the_store_for_good() {
     let before = put_ok(&store, &key(1), 1, 1);
     disk.faults().fail_syncs = true;
     let unknown = put(&store, &key(1), 2, 2);
-    assert!(matches!(unknown, Outcome::Unknown(StoreError::Unavailable(_))), "{unknown:?}");
+    assert!(matches!(unknown, WriteOutcome::Unknown(StoreError::Unavailable(_))), "{unknown:?}");
     disk.faults().fail_syncs = false;
     let refused = put(&store, &key(2), 1, 3);
-    assert!(matches!(refused, Outcome::Refused(StoreError::Unavailable(_))), "{refused:?}");
+    assert!(matches!(refused, WriteOutcome::Refused(StoreError::Unavailable(_))), "{refused:?}");
     assert!(matches!(store.health(), Health::Degraded(why) if why.contains("restart")));
     assert_eq!(revision_of(&store, &key(1)), Some(before), "what may not be there is not shown");
     drop(store);
@@ -158,8 +158,8 @@ fn a_failed_write_stops_the_store_for_good() {
     let store = open(dir.path(), &disk).unwrap();
     put_ok(&store, &key(1), 1, 1);
     disk.faults().fail_writes = true;
-    assert!(matches!(put(&store, &key(1), 2, 2), Outcome::Unknown(_)));
-    assert!(matches!(put(&store, &key(1), 2, 2), Outcome::Refused(_)));
+    assert!(matches!(put(&store, &key(1), 2, 2), WriteOutcome::Unknown(_)));
+    assert!(matches!(put(&store, &key(1), 2, 2), WriteOutcome::Refused(_)));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn a_record_beyond_a_segment_is_refused_and_the_store_goes_on() {
     let mut long = write(&key(1), Revision::ABSENT, 1, 1);
     Arc::make_mut(&mut long.record).value = Some("v".repeat(SEGMENT as usize).into());
     let refused = wait(store.compare_and_set(long));
-    assert!(matches!(refused, Outcome::Refused(StoreError::Unavailable(_))), "{refused:?}");
+    assert!(matches!(refused, WriteOutcome::Refused(StoreError::Unavailable(_))), "{refused:?}");
     put_ok(&store, &key(1), 1, 1);
 }
 
@@ -190,7 +190,7 @@ fn carried_only(dir: &Path, id: u64, next: Revision, record: &[u8]) {
         revision: Revision(7),
         at_ms: 1,
         epoch: crate::lease::Epoch(0),
-        kind: Kind::Carried,
+        kind: FrameKind::Carried,
         group_start: HEADER,
     };
     frame::seal(&mut draft, segment.seed, stamp);
@@ -281,7 +281,7 @@ fn a_log_of_a_newer_program_is_told_from_a_damaged_one() {
     for change in [&header as &dyn Fn(&mut Vec<u8>, u32), &kind] {
         let opened = store_with(change);
         assert!(
-            matches!(opened, Err(OpenError::NewerVersion { found: 2, known: 1, .. })),
+            matches!(opened, Err(EmbeddedOpenError::NewerVersion { found: 2, known: 1, .. })),
             "{opened:?}"
         );
     }
@@ -315,7 +315,7 @@ fn what_a_caller_wrote_does_not_slow_the_search_for_frames() {
             revision: Revision(9),
             at_ms: 1,
             epoch: Epoch(0),
-            kind: Kind::Write,
+            kind: FrameKind::Write,
             group_start: 5,
         };
         frame::seal(&mut draft, seed, stamp);

@@ -12,13 +12,13 @@ mod simulated;
 use std::{future::Future, path::Path, sync::Arc, time::Duration};
 
 use self::disk::FaultyDisk;
-use super::{EmbeddedStore, Fresh, OpenError, Options};
+use super::{EmbeddedOpenError, EmbeddedStore, Fresh, Options};
 use crate::{
     lease::{
-        Change, ChangeKind, Epoch, Key, Moment, Nonce, Owner, Record, Revision, State, Tenure,
+        Change, ChangeKind, Epoch, Key, KeyState, Moment, Nonce, Owner, Record, Revision, Tenure,
         Token,
     },
-    store::{LeaseStore, Outcome, Write},
+    store::{LeaseStore, Write, WriteOutcome},
 };
 
 const SEGMENT: u64 = 16 << 10;
@@ -31,7 +31,7 @@ fn options(dir: &Path) -> Options {
     options
 }
 
-fn open(dir: &Path, disk: &Arc<FaultyDisk>) -> Result<EmbeddedStore, OpenError> {
+fn open(dir: &Path, disk: &Arc<FaultyDisk>) -> Result<EmbeddedStore, EmbeddedOpenError> {
     EmbeddedStore::open_on(options(dir), Arc::new(|| 1_234), Arc::clone(disk) as _)
 }
 
@@ -48,7 +48,7 @@ fn record(seq: u64, nonce: u128) -> Record {
         node: Nonce(1),
         epoch: Epoch(0),
         written: Moment::ZERO,
-        state: State::Held,
+        state: KeyState::Held,
         seq,
         tenure: Some(Tenure {
             grant_nonce: Nonce(nonce),
@@ -56,7 +56,7 @@ fn record(seq: u64, nonce: u128) -> Record {
             token,
             ttl_ms: 10,
             acquired_at_ms: 0,
-            bond: None,
+            session_ref: None,
         }),
         previous: None,
         value: Some("v".repeat((nonce % 90) as usize).into()),
@@ -64,7 +64,7 @@ fn record(seq: u64, nonce: u128) -> Record {
         pins: Box::new([]),
         offer: None,
         revocation: None,
-        aftermath: None,
+        fences_and_delay: None,
         request_marks: Box::new([]),
         handover: None,
         spec: None,
@@ -100,14 +100,14 @@ fn revision_of(store: &EmbeddedStore, key: &Key) -> Option<Revision> {
 }
 
 /// Writes the key's next record.
-fn put(store: &EmbeddedStore, key: &Key, seq: u64, nonce: u128) -> Outcome {
+fn put(store: &EmbeddedStore, key: &Key, seq: u64, nonce: u128) -> WriteOutcome {
     let expected = revision_of(store, key).unwrap_or(Revision::ABSENT);
     wait(store.compare_and_set(write(key, expected, seq, nonce)))
 }
 
 fn put_ok(store: &EmbeddedStore, key: &Key, seq: u64, nonce: u128) -> Revision {
     match put(store, key, seq, nonce) {
-        Outcome::Committed(revision) => revision,
+        WriteOutcome::Committed(revision) => revision,
         other => panic!("not committed: {other:?}"),
     }
 }

@@ -261,14 +261,14 @@ fn callers_that_keep_asking_do_not_put_it_off() {
         bench.run(100);
     }
     assert_eq!(bench.running(), [("power", a.token())]);
-    bench.terms.until = bench.now;
+    bench.context.until = bench.now;
     bench.report(FenceResult::Interrupted);
     for _ in 0..10 {
         bench.ask(acquire("b"));
         bench.run(100);
     }
     assert!(bench.fences.is_empty(), "it may not promise now");
-    bench.terms.until = Moment::NEVER;
+    bench.context.until = Moment::NEVER;
     bench.run(1_000);
     assert_eq!(bench.running(), [("power", a.token())]);
 }

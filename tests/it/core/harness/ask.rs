@@ -1,8 +1,8 @@
 //! Requests, as sentences.
 
 use tenure::lease::{
-    Acquire, AskHandover, Bond, Heartbeat, LeaseId, Moment, Nonce, Owner, Release, Request, Revoke,
-    Transfer,
+    Acquire, AskHandover, Heartbeat, LeaseId, Moment, Nonce, Owner, Release, Request, Revoke,
+    SessionRef, Transfer,
 };
 
 /// The ttl of whoever does not say.
@@ -29,7 +29,7 @@ pub fn acquire(name: &str) -> Ask {
         wait_until: None,
         grant_nonce: Nonce::default(),
         mark: None,
-        bond: None,
+        session_ref: None,
         spec: None,
         place: false,
     })
@@ -63,8 +63,8 @@ impl Ask {
         self
     }
 
-    pub fn kept_by(mut self, bond: Bond) -> Self {
-        self.0.bond = Some(bond);
+    pub fn kept_by(mut self, session_ref: SessionRef) -> Self {
+        self.0.session_ref = Some(session_ref);
         self
     }
 

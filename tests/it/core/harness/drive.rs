@@ -26,10 +26,10 @@ impl Bench {
         let judged = self.oracle.committed(write, &self.cell);
         self.judge(judged);
         let entries = &self.cell.history[self.cell.history.len() - write.changes.len()..];
-        if !self.sins.publishes_early {
+        if !self.faults.publishes_early {
             self.published.extend(entries.iter().cloned());
         }
-        if self.sins.deletes_free_keys && write.record.tenure.is_none() {
+        if self.faults.deletes_free_keys && write.record.tenure.is_none() {
             self.cell.forget_everything();
         }
         Some(revision)

@@ -1,9 +1,9 @@
 //! A hand-driven world of one key: a clock, a store cell, callers, and a judge of every step.
 
-mod aftermath;
 pub mod ask;
 pub mod cell;
 mod drive;
+mod fences_and_delay;
 pub mod oracle;
 pub mod policy;
 pub mod who;
@@ -41,7 +41,7 @@ pub struct Bench {
     pub now: Moment,
     pub cell: StoreCell,
     pub lease: Lease<Who>,
-    pub terms: NodeContext,
+    pub context: NodeContext,
     /// The write that the shell handed to the store, until its outcome is reported.
     pub flight: Option<WriteEffect>,
     /// Copies of writes whose sender died or gave up: they may land yet.
@@ -54,13 +54,13 @@ pub struct Bench {
     /// Sessions that are to be asked about.
     pub inquired: Vec<Nonce>,
     /// Sessions whose present home is to order the end of what they kept anew.
-    pub reordered: Vec<Nonce>,
+    pub reissued: Vec<Nonce>,
     /// Everybody who asked, and is not answered yet, of the present shell.
     pub waiting: Vec<Who>,
     /// What subscribers were told.
     pub published: Vec<Change>,
     /// The rules that the world around the core breaks.
-    pub sins: Sins,
+    pub faults: ShellFaults,
     /// The first broken promise.
     pub verdict: Verdict,
     pub oracle: Oracle,
@@ -71,7 +71,7 @@ pub struct Bench {
 
 /// Broken variants of the shell, the store and the client.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sins {
+pub struct ShellFaults {
     /// Events leave with the write.
     pub publishes_early: bool,
     /// A free key's record is deleted, and its revisions start again.
@@ -79,7 +79,7 @@ pub struct Sins {
 }
 
 /// What every test runs under unless it says otherwise.
-pub fn terms(broken: Option<Mutant>) -> NodeContext {
+pub fn context(broken: Option<Mutant>) -> NodeContext {
     NodeContext {
         node: Nonce(1),
         until: Moment::NEVER,
@@ -107,25 +107,26 @@ impl Bench {
     }
 
     pub fn of(key: Key, broken: Option<Mutant>) -> Self {
-        let terms = terms(broken);
+        let context = context(broken);
         let mut nonces = || Nonce(2);
-        let mut env = Env { now: START, wall_ms: 0, key: &key, terms: &terms, nonces: &mut nonces };
+        let mut env =
+            Env { now: START, wall_ms: 0, key: &key, context: &context, nonces: &mut nonces };
         let (lease, _) = Lease::recover(Loaded::Absent, Inherited::FromProcess(START), &mut env);
         Self {
             now: START,
             cell: StoreCell::default(),
             lease,
-            terms,
+            context,
             flight: None,
             strays: VecDeque::new(),
             reads: 0,
             alarms: Vec::new(),
             fences: Vec::new(),
             inquired: Vec::new(),
-            reordered: Vec::new(),
+            reissued: Vec::new(),
             waiting: Vec::new(),
             published: Vec::new(),
-            sins: Sins::default(),
+            faults: ShellFaults::default(),
             verdict: Ok(()),
             oracle: Oracle::default(),
             key,
@@ -144,7 +145,7 @@ impl Bench {
             now: self.now,
             wall_ms: 1_000,
             key: &self.key,
-            terms: &self.terms,
+            context: &self.context,
             nonces: &mut nonces,
         };
         act(&mut self.lease, &mut env, self.cell.load())
@@ -169,7 +170,7 @@ impl Bench {
                 Effect::Read => self.reads += 1,
                 Effect::Inquire(_) => {}
                 Effect::InquireSession(session) => self.inquired.push(session),
-                Effect::Reorder(session) => self.reordered.push(session),
+                Effect::Reissue(session) => self.reissued.push(session),
                 Effect::Fence(run) => {
                     let due = self.oracle.fencing(&run);
                     self.judge(due);
@@ -193,8 +194,8 @@ impl Bench {
     /// R9: no grant is even written for a caller that had left. A write that is repeated because its
     /// outcome is in doubt is the same write.
     fn sent(&mut self, write: &WriteEffect) {
-        self.oracle.ruled(write, self.terms.policies.of(self.key.as_str()));
-        if self.sins.publishes_early {
+        self.oracle.ruled(write, self.context.policies.of(self.key.as_str()));
+        if self.faults.publishes_early {
             self.published.extend(write.changes.iter().cloned());
         }
         let repeated = std::mem::replace(&mut self.last_write, write.record.nonce);
@@ -234,7 +235,7 @@ impl Bench {
             caller: who.clone(),
             received: self.now,
             request,
-            owner_unreachable: false,
+            home_unreachable: false,
         }));
     }
 

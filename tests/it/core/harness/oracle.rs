@@ -8,7 +8,7 @@ use tenure::lease::{
     Record, Request, Token, WriteEffect,
 };
 
-use super::{aftermath::Duties, ask::AT_ONCE, cell::StoreCell, who::Who};
+use super::{ask::AT_ONCE, cell::StoreCell, fences_and_delay::Duties, who::Who};
 
 /// What was found to be broken.
 pub type Verdict = Result<(), String>;

@@ -43,7 +43,7 @@ impl Bench {
     /// A key that was never written, under a lock-delay and fences.
     pub fn ruled(lock_delay_ms: u32, fence: Option<FencePlan>) -> Self {
         let mut bench = Self::new();
-        bench.terms.policies = ruled(lock_delay_ms, fence);
+        bench.context.policies = ruled(lock_delay_ms, fence);
         bench
     }
 

@@ -10,7 +10,7 @@ fn a_lease_is_taken_over_when_everything_that_its_home_promised_ran_out() {
     let home = world.home();
     alive_until_it_dies(&mut world);
     let next = acquire("b").waiting_until(world.clock(B) + ms(100_000));
-    let next = world.owner_unreachable(B, next);
+    let next = world.home_unreachable(B, next);
     world.run_until(50_000, |_| !next.waits());
     let bound = world.records[&home].1.until + ms(TTL_MS);
     assert!(
@@ -100,7 +100,7 @@ fn a_chain_of_two_adoptions_carries_the_floor() {
     let woken = world.ask(A, heartbeat(holder.proof()));
     let until = world.records[&first].1.until + ms(TTL_MS);
     let next = acquire("b").waiting_until(world.clock(B) + ms(100_000));
-    let next = world.owner_unreachable(B, next);
+    let next = world.home_unreachable(B, next);
     world.run_until(60_000, |_| !next.waits());
     next.grant();
     assert!(matches!(woken.answer(), Answer::Alive { .. }), "{woken:?}");
@@ -121,7 +121,7 @@ fn the_floor_of_an_adopter_that_dies_binds_the_next() {
     world.start(B, "http://b");
     world.tell(B);
     let next = acquire("b").waiting_until(world.clock(B) + ms(200_000));
-    let next = world.owner_unreachable(B, next);
+    let next = world.home_unreachable(B, next);
     world.run_until(150_000, |_| !next.waits());
     next.grant();
     assert!(world.clock(A) >= until, "D + ttl of the first home counts");
@@ -134,7 +134,7 @@ fn a_pinned_lease_is_not_taken_over() {
     world.news(B);
     world.crash(A);
     let next = acquire("b").waiting_until(world.clock(B) + ms(500_000));
-    let next = world.owner_unreachable(B, next);
+    let next = world.home_unreachable(B, next);
     world.run(100_000);
     assert!(next.waits() && world.is_terminal(A));
     assert_eq!(world.owner().as_deref(), Some("a"));

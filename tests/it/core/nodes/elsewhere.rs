@@ -40,7 +40,7 @@ fn a_repeated_request_is_passed_on_to_the_living_home() {
 fn a_home_that_cannot_be_reached_is_released_without_it() {
     let (mut world, holder) = held_at_a(None);
     assert!(matches!(
-        world.owner_unreachable(B, release(holder.proof())).answer(),
+        world.home_unreachable(B, release(holder.proof())).answer(),
         Answer::Released(true)
     ));
     assert_eq!(world.owner(), None);
@@ -69,7 +69,7 @@ fn nothing_but_consent_is_written_without_a_living_home() {
     let (mut world, holder) = held_at_a(None);
     let proof = holder.proof();
     for request in [heartbeat(proof), transfer(proof, "b"), revoke(), pin("x")] {
-        let who = world.owner_unreachable(B, request);
+        let who = world.home_unreachable(B, request);
         passed_on(&world, &who);
     }
 }
@@ -78,7 +78,7 @@ fn nothing_but_consent_is_written_without_a_living_home() {
 fn a_waiter_at_another_node_is_served_when_the_key_is_given_back() {
     let (mut world, holder) = held_at_a(None);
     let next = acquire("b").waiting_until(world.clock(B) + ms(100_000));
-    let next = world.owner_unreachable(B, next);
+    let next = world.home_unreachable(B, next);
     world.run(2 * TTL_MS / 3);
     assert!(next.waits());
     world.done(A, release(holder.proof()));
@@ -92,7 +92,7 @@ fn a_waiter_at_another_node_is_served_when_the_key_is_given_back() {
 fn a_waiter_at_another_node_is_served_though_the_first_look_fails() {
     let (mut world, holder) = held_at_a(None);
     let next = acquire("b").waiting_until(world.clock(B) + ms(100_000));
-    let next = world.owner_unreachable(B, next);
+    let next = world.home_unreachable(B, next);
     world.done(A, release(holder.proof()));
     let seq = world.record().seq;
     world.input(B, Input::Stale(seq));
@@ -107,7 +107,7 @@ fn a_waiter_at_another_node_is_served_though_the_first_look_fails() {
 fn a_waiter_at_another_node_is_served_when_the_home_is_dead() {
     let (mut world, _) = held_at_a(None);
     let next = acquire("b").waiting_until(world.clock(B) + ms(100_000));
-    let next = world.owner_unreachable(B, next);
+    let next = world.home_unreachable(B, next);
     world.crash(A);
     world.run(4 * NODE_TTL_MS + TTL_MS);
     next.grant();
@@ -117,7 +117,7 @@ fn a_waiter_at_another_node_is_served_when_the_home_is_dead() {
 fn a_waiter_stays_in_the_queue_when_the_lease_is_adopted_by_the_other() {
     let (mut world, holder) = held_at_a(None);
     let next = acquire("b").waiting_until(world.clock(B) + ms(100_000));
-    let next = world.owner_unreachable(B, next);
+    let next = world.home_unreachable(B, next);
     world.nodes[A].up = false;
     world.run(4 * NODE_TTL_MS);
     alive(&world.done(B, heartbeat(holder.proof())));
@@ -144,7 +144,7 @@ fn an_offer_of_a_dead_node_lapses() {
     world.news(B);
     world.crash(A);
     let next = acquire("c").waiting_until(world.clock(B) + ms(100_000));
-    let next = world.owner_unreachable(B, next);
+    let next = world.home_unreachable(B, next);
     world.run(6 * NODE_TTL_MS);
     next.grant();
 }

@@ -87,7 +87,7 @@ fn a_node_that_lapsed_waits_one_ttl_more_before_it_takes_over() {
     let next = acquire("b").waiting_until(world.clock(B) + ms(300_000));
     world.renew(B);
     let resumed = world.clock(B);
-    let next = world.owner_unreachable(B, next);
+    let next = world.home_unreachable(B, next);
     world.run_until(100_000, |_| !next.waits());
     next.grant();
     assert!(world.clock(B) >= resumed + ms(TTL_MS));
@@ -127,7 +127,7 @@ fn what_a_ttl_once_was_delays_no_take_over() {
     world.outage = false;
     world.run(1_000);
     let rival = acquire("b").waiting_until(world.clock(B) + ms(300_000));
-    let rival = world.owner_unreachable(B, rival);
+    let rival = world.home_unreachable(B, rival);
     world.run_until(6_000, |_| !rival.waits());
     rival.grant();
 }

@@ -2,9 +2,9 @@
 //! records kept by [`tenure::lease::Membership`], one key's lease on each. One test per rule of several nodes.
 
 mod adoption;
-mod aftermath;
 mod death;
 mod elsewhere;
+mod fences_and_delay;
 mod lapse;
 mod mutants;
 mod outdated;

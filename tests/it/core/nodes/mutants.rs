@@ -1,28 +1,28 @@
 //! Broken variants of the rules of several nodes, each in the story that shows the harm.
 
-use super::{world::Sins, *};
+use super::{world::ShellFaults, *};
 
 /// A story: nobody objects to it, unless a rule is broken.
 #[track_caller]
 fn noticed(
-    story: impl Fn(Option<Mutant>, Sins) -> World,
-    (mutant, sins): (Option<Mutant>, Sins),
+    story: impl Fn(Option<Mutant>, ShellFaults) -> World,
+    (mutant, faults): (Option<Mutant>, ShellFaults),
     invariants: &[&str],
 ) {
-    assert_eq!(story(None, Sins::default()).word(), Ok(()), "nothing is broken");
-    let objection = story(mutant, sins).word().expect_err("the judge does not notice");
+    assert_eq!(story(None, ShellFaults::default()).word(), Ok(()), "nothing is broken");
+    let objection = story(mutant, faults).word().expect_err("the judge does not notice");
     let named = invariants.iter().any(|invariant| objection.starts_with(invariant));
     assert!(named, "noticed for another reason: {objection}");
 }
 
-fn rule(mutant: Mutant) -> (Option<Mutant>, Sins) {
-    (Some(mutant), Sins::default())
+fn rule(mutant: Mutant) -> (Option<Mutant>, ShellFaults) {
+    (Some(mutant), ShellFaults::default())
 }
 
 /// A rival asks at a node, and waits for as long as it takes.
 fn rival(world: &mut World, at: usize) -> Who {
     let request = acquire("b").waiting_until(world.clock(at) + ms(300_000));
-    world.owner_unreachable(at, request)
+    world.home_unreachable(at, request)
 }
 
 /// The rival got the key.
@@ -47,9 +47,9 @@ fn promises_late_and_sleeps(world: &mut World, at: usize, holder: &Who) {
 
 #[test]
 fn a_rival_that_counts_from_before_its_read_is_noticed() {
-    let story = |_, sins| {
+    let story = |_, faults| {
         let (mut world, holder) = held_at_a(None);
-        world.sins = sins;
+        world.faults = faults;
         // The reading takes two seconds; A's record in it is fresh.
         let asked = world.clock(B);
         world.run(1_950);
@@ -57,15 +57,15 @@ fn a_rival_that_counts_from_before_its_read_is_noticed() {
         world.renew(B);
         let found: Vec<_> = world.records.values().cloned().collect();
         world.watch_as(B, asked, &found);
-        world.sins = Sins::default();
+        world.faults = ShellFaults::default();
         promises_late_and_sleeps(&mut world, A, &holder);
         rival(&mut world, B);
         world.run(2 * TTL_MS);
         assert!(was_granted(&world));
         world
     };
-    let sins = Sins { counts_from_before: true, ..Sins::default() };
-    noticed(story, (None, sins), &["I1", "R2"]);
+    let faults = ShellFaults { counts_from_before: true, ..ShellFaults::default() };
+    noticed(story, (None, faults), &["I1", "R2"]);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_take_over_without_a_tombstone_is_noticed() {
 }
 
 /// The home sleeps, its successor adopts; the home wakes, and promises until its record runs out.
-fn a_predecessor_wakes(mutant: Option<Mutant>, _: Sins) -> World {
+fn a_predecessor_wakes(mutant: Option<Mutant>, _: ShellFaults) -> World {
     let (mut world, holder) = held_at_a(mutant);
     world.renew(A);
     world.nodes[A].up = false;
@@ -125,7 +125,7 @@ fn an_adoption_without_floor_is_noticed() {
 fn a_node_that_left_goes_on_answering(mutant: Option<Mutant>) -> World {
     let (mut world, holder) = held_at_a(mutant);
     world.renew(A);
-    world.sins.drained_answers = true;
+    world.faults.drained_answers = true;
     world.leave(A);
     world.watch(B);
     beat(&mut world, B, &holder);
@@ -202,9 +202,9 @@ fn a_heartbeat_answered_by_another_node_is_noticed() {
 
 #[test]
 fn a_tombstone_with_its_authors_instants_is_noticed() {
-    let story = |_, sins| {
+    let story = |_, faults| {
         let mut world = pair();
-        world.sins = sins;
+        world.faults = faults;
         let holder = world.done(B, acquire("a"));
         world.news(A);
         world.run(NODE_TTL_MS);
@@ -215,15 +215,15 @@ fn a_tombstone_with_its_authors_instants_is_noticed() {
         assert!(was_granted(&world));
         world
     };
-    let sins = Sins { own_instants: true, ..Sins::default() };
-    noticed(story, (None, sins), &["I1", "R2"]);
+    let faults = ShellFaults { own_instants: true, ..ShellFaults::default() };
+    noticed(story, (None, faults), &["I1", "R2"]);
 }
 
 #[test]
 fn the_end_of_a_dead_node_from_an_older_copy_is_noticed() {
-    let story = |_, sins| {
+    let story = |_, faults| {
         let (mut world, holder) = held_at_a(None);
-        world.sins = sins;
+        world.faults = faults;
         // B does not get to read the nodes' records, while A renews its own and then leaves.
         for _ in 0..3 {
             world.pass(1_000);
@@ -242,23 +242,23 @@ fn the_end_of_a_dead_node_from_an_older_copy_is_noticed() {
         assert!(was_granted(&world));
         world
     };
-    let sins = Sins { older_copy: true, ..Sins::default() };
-    noticed(story, (None, sins), &["I1", "R2"]);
+    let faults = ShellFaults { older_copy: true, ..ShellFaults::default() };
+    noticed(story, (None, faults), &["I1", "R2"]);
 }
 
 #[test]
 fn a_conditional_write_that_is_retried_blindly_is_noticed() {
-    let story = |_, sins| {
+    let story = |_, faults| {
         let mut world = pair();
-        world.sins = sins;
+        world.faults = faults;
         world.ask(A, acquire("a"));
         world.done(B, acquire("b")).grant();
         world.lose_reply(A, false);
         world.settle(A);
         world
     };
-    let sins = Sins { retries_blindly: true, ..Sins::default() };
-    noticed(story, (None, sins), &["I1", "I2", "I4"]);
+    let faults = ShellFaults { retries_blindly: true, ..ShellFaults::default() };
+    noticed(story, (None, faults), &["I1", "I2", "I4"]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::*;
 fn nothing_is_promised_at_or_after_the_end_of_the_nodes_record() {
     let (mut world, holder) = held_at_a(None);
     world.renew(A);
-    let until = world.nodes[A].terms.until;
+    let until = world.nodes[A].context.until;
     world.pass(NODE_TTL_MS - 100);
     assert!(world.clock(A) < until);
     assert!(alive(&world.done(A, heartbeat(holder.proof()))) > 0);
@@ -103,18 +103,18 @@ fn a_grant_of_an_incarnation_that_this_node_no_longer_is_promises_nothing() {
 #[test]
 fn a_frozen_store_and_a_later_epoch_refuse_grants() {
     let mut world = pair();
-    world.nodes[A].terms.frozen = true;
+    world.nodes[A].context.frozen = true;
     assert!(matches!(world.done(A, acquire("a")).answer(), Answer::Frozen));
-    world.nodes[A].terms.frozen = false;
+    world.nodes[A].context.frozen = false;
     let first = world.done(A, acquire("a"));
     assert_eq!(Token(first.token()).epoch(), EPOCH);
     world.done(A, release(first.proof()));
 
     world.news(B);
-    world.nodes[B].terms.epoch = Epoch(EPOCH.0 - 1);
+    world.nodes[B].context.epoch = Epoch(EPOCH.0 - 1);
     let refused = world.done(B, acquire("b"));
     assert!(matches!(refused.answer(), Answer::Frozen), "{refused:?}");
-    world.nodes[A].terms.frozen = true;
+    world.nodes[A].context.frozen = true;
     let parked = acquire("c").waiting_until(world.clock(A) + ms(60_000));
     assert!(matches!(world.done(A, parked).answer(), Answer::Frozen));
 }

@@ -95,7 +95,7 @@ fn who_asked_first_is_first_wherever_it_asked() {
     let first = Who::new(world.real, waits(&world, A, "first").into());
     let received = world.clock(A) - ms(1_000);
     let request = (*first.asked).clone();
-    let call = Call { caller: first.clone(), received, request, owner_unreachable: false };
+    let call = Call { caller: first.clone(), received, request, home_unreachable: false };
     world.input(A, Input::Call(call));
     world.done(A, release(holder.proof()));
     first.grant();

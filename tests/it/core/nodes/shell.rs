@@ -22,12 +22,12 @@ pub struct Node {
     pub up: bool,
     pub membership: Membership,
     pub lease: Lease<Who>,
-    pub terms: NodeContext,
+    pub context: NodeContext,
     pub flight: Option<WriteEffect>,
     pub reads: usize,
     pub inquiries: Vec<Nonce>,
     /// Sessions whose present home is to order the end of what they kept anew.
-    pub reordered: Vec<Nonce>,
+    pub reissued: Vec<Nonce>,
     /// Fences that its plugins run.
     pub fences: Vec<FenceRun>,
     /// Its lease was not told yet that the node could not promise for a while.
@@ -36,12 +36,12 @@ pub struct Node {
 
 impl Node {
     pub fn new(origin: Moment, ppm: i64, broken: Option<Mutant>) -> Self {
-        let mut terms = terms(broken);
-        (terms.until, terms.peers) = (Moment::ZERO, Some(Arc::default()));
+        let mut context = context(broken);
+        (context.until, context.peers) = (Moment::ZERO, Some(Arc::default()));
         let key = tenure::lease::Key::new("jobs/1").unwrap();
         let mut nonces = Nonce::default;
         let mut env =
-            Env { now: origin, wall_ms: 0, key: &key, terms: &terms, nonces: &mut nonces };
+            Env { now: origin, wall_ms: 0, key: &key, context: &context, nonces: &mut nonces };
         let (lease, _) = Lease::recover(Loaded::Absent, Inherited::FromProcess(origin), &mut env);
         Self {
             origin,
@@ -49,11 +49,11 @@ impl Node {
             up: false,
             membership: Membership::new(Nonce::default(), "", "", NODE_TTL_MS, EPOCH),
             lease,
-            terms,
+            context,
             flight: None,
             reads: 0,
             inquiries: Vec::new(),
-            reordered: Vec::new(),
+            reissued: Vec::new(),
             fences: Vec::new(),
             lapsed: false,
         }
@@ -101,8 +101,8 @@ impl World {
         (node.up, node.lapsed, node.reads, node.flight) = (true, false, 0, None);
         node.inquiries.clear();
         node.fences.clear();
-        (node.terms.until, node.terms.resumed) = (Moment::ZERO, Moment::ZERO);
-        node.terms.peers = Some(Arc::default());
+        (node.context.until, node.context.resumed) = (Moment::ZERO, Moment::ZERO);
+        node.context.peers = Some(Arc::default());
         self.publish(at);
         let inherited = Inherited::FromProcess(self.clock(at));
         let (lease, effects) = self.with_env(at, |_, env| Lease::recover(there, inherited, env));
@@ -119,21 +119,21 @@ impl World {
 
     /// Makes what the membership knows the lease's.
     pub fn publish(&mut self, at: usize) {
-        let (sins, now) = (self.sins, self.clock(at));
+        let (faults, now) = (self.faults, self.clock(at));
         let node = &mut self.nodes[at];
-        let drained = node.membership.is_leaving() && sins.drained_answers;
-        let terms = &mut node.terms;
-        terms.node = node.membership.incarnation();
-        terms.epoch = node.membership.record().epoch;
-        terms.until =
+        let drained = node.membership.is_leaving() && faults.drained_answers;
+        let context = &mut node.context;
+        context.node = node.membership.incarnation();
+        context.epoch = node.membership.record().epoch;
+        context.until =
             if drained { node.membership.record().until } else { node.membership.until() };
-        terms.resumed = node.membership.resumed();
+        context.resumed = node.membership.resumed();
         let mut peers = node.membership.peers().clone();
-        if sins.older_copy {
-            let known = terms.peers.take().unwrap_or_default();
+        if faults.older_copy {
+            let known = context.peers.take().unwrap_or_default();
             peers = older_copies(&known, peers, now);
         }
-        terms.peers = Some(Arc::new(peers));
+        context.peers = Some(Arc::new(peers));
     }
 
     /// One renewal of its record, settled.
@@ -191,7 +191,7 @@ impl World {
 
     /// The same, with what was asked for and read some time ago.
     pub fn watch_as(&mut self, at: usize, asked: Moment, found: &[(Revision, NodeRecord)]) {
-        let now = if self.sins.counts_from_before { asked } else { self.clock(at) };
+        let now = if self.faults.counts_from_before { asked } else { self.clock(at) };
         let mut last = self.last_nonce;
         let findings = self.nodes[at].membership.read(found, asked, now, || {
             last += 1;
@@ -200,7 +200,7 @@ impl World {
         self.last_nonce = last;
         let mut gone = !findings.gone.is_empty();
         for (expected, mut tombstone) in findings.dead {
-            if self.sins.own_instants {
+            if self.faults.own_instants {
                 let own = self.nodes[at].membership.record();
                 (tombstone.written, tombstone.until) = (own.written, own.until);
             }
@@ -260,15 +260,20 @@ impl World {
             Nonce(*last)
         };
         let node = &mut self.nodes[at];
-        let mut env =
-            Env { now, wall_ms: 1_000, key: &self.key, terms: &node.terms, nonces: &mut nonces };
+        let mut env = Env {
+            now,
+            wall_ms: 1_000,
+            key: &self.key,
+            context: &node.context,
+            nonces: &mut nonces,
+        };
         act(&mut node.lease, &mut env)
     }
 
     /// Hands one input to a node's lease, and performs what it wants done.
     pub fn input(&mut self, at: usize, input: Input<Who>) {
         if std::mem::take(&mut self.nodes[at].lapsed) {
-            let resumed = self.nodes[at].terms.resumed;
+            let resumed = self.nodes[at].context.resumed;
             self.nodes[at].lease.void_promises(resumed);
         }
         let effects = self.with_env(at, |lease, env| lease.step(input, env));
@@ -280,7 +285,7 @@ impl World {
             match effect {
                 Effect::Write(write) => {
                     assert!(self.nodes[at].flight.is_none(), "two writes in flight");
-                    let policy = self.nodes[at].terms.policies.of(self.key.as_str());
+                    let policy = self.nodes[at].context.policies.of(self.key.as_str());
                     self.oracle.ruled(&write, policy);
                     self.nodes[at].flight = Some(write);
                 }
@@ -292,7 +297,7 @@ impl World {
                     self.judge(due);
                     self.nodes[at].fences.push(run);
                 }
-                Effect::Reorder(session) => self.nodes[at].reordered.push(session),
+                Effect::Reissue(session) => self.nodes[at].reissued.push(session),
                 Effect::Alarm(_) | Effect::InquireSession(_) => {}
             }
         }

@@ -13,7 +13,7 @@ const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 /// What keeps one rule of the world around the core broken.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sins {
+pub struct ShellFaults {
     /// D of a dead node is taken from an older copy of its record.
     pub older_copy: bool,
     /// Who writes a tombstone puts its own U and D there.
@@ -35,7 +35,7 @@ pub struct World {
     pub nodes: Vec<Node>,
     pub oracle: Oracle,
     pub verdict: Verdict,
-    pub sins: Sins,
+    pub faults: ShellFaults,
     /// The store is out of reach for everybody.
     pub outage: bool,
     /// Writes that everybody had given up: they may land yet.
@@ -58,7 +58,7 @@ impl World {
             nodes,
             oracle: Oracle::default(),
             verdict: Ok(()),
-            sins: Sins::default(),
+            faults: ShellFaults::default(),
             outage: false,
             strays: Vec::new(),
             key: Key::new("jobs/1").unwrap(),
@@ -121,13 +121,13 @@ impl World {
         Who::new(self.real, request)
     }
 
-    pub fn ask_as(&mut self, at: usize, who: &Who, owner_unreachable: bool) {
+    pub fn ask_as(&mut self, at: usize, who: &Who, home_unreachable: bool) {
         self.oracle.sent(&who.asked);
         let request = (*who.asked).clone();
         let received = self.clock(at);
         self.input(
             at,
-            Input::Call(Call { caller: who.clone(), received, request, owner_unreachable }),
+            Input::Call(Call { caller: who.clone(), received, request, home_unreachable }),
         );
     }
 
@@ -139,7 +139,7 @@ impl World {
     }
 
     /// A request whose home was asked and does not answer.
-    pub fn owner_unreachable(&mut self, at: usize, request: impl Into<Request>) -> Who {
+    pub fn home_unreachable(&mut self, at: usize, request: impl Into<Request>) -> Who {
         let who = self.caller(request.into());
         self.ask_as(at, &who, true);
         self.settle(at);
@@ -166,7 +166,7 @@ impl World {
         } else {
             self.strays.push(write.clone());
         }
-        if self.sins.retries_blindly {
+        if self.faults.retries_blindly {
             let again = WriteEffect { expected: self.cell.revision(), ..write };
             let revision = self.land(&again).expect("blind");
             return self.input(at, Input::Settled(Settled::Committed(revision)));

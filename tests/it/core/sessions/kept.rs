@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn a_session_keeps_a_lease_without_promises_of_its_own() {
-    let (mut duo, kept) = Duo::kept(bond());
+    let (mut duo, kept) = Duo::kept(session_ref());
     assert_eq!(kept.grant().valid_for_ms, 0, "the session's heartbeat says how long");
     assert_eq!(duo.key.lease.next_wake(), Moment::NEVER);
     assert_eq!(duo.key.cell.history[0].session, Some(DIGEST));
@@ -23,7 +23,7 @@ fn a_session_keeps_a_lease_without_promises_of_its_own() {
 
 #[test]
 fn what_a_session_kept_ends_when_its_tombstone_is_durable() {
-    let (mut duo, kept) = Duo::kept(bond());
+    let (mut duo, kept) = Duo::kept(session_ref());
     let b = duo.key.ask(acquire("b").waiting_until(START + ms(600_000)));
     duo.pass(TTL_MS);
     duo.session.wake();
@@ -46,11 +46,11 @@ fn what_a_session_kept_ends_when_its_tombstone_is_durable() {
 #[test]
 fn what_a_session_kept_lets_a_node_sleep_that_may_not_promise() {
     for graced in [false, true] {
-        let (mut duo, _) = Duo::kept(bond());
+        let (mut duo, _) = Duo::kept(session_ref());
         if graced {
             duo.key.lease.void_promises(duo.key.now);
         }
-        duo.key.terms.until = Moment::ZERO;
+        duo.key.context.until = Moment::ZERO;
         duo.end();
         assert!(
             duo.key.flight.is_none(),
@@ -61,7 +61,7 @@ fn what_a_session_kept_lets_a_node_sleep_that_may_not_promise() {
             duo.key.wake();
             assert!(duo.key.lease.next_wake() > duo.key.now, "graced: {graced}");
         }
-        duo.key.terms.until = Moment::NEVER;
+        duo.key.context.until = Moment::NEVER;
         duo.run(TTL_MS);
         assert_eq!(duo.key.state(), "free", "it ends as soon as the node may promise again");
     }
@@ -70,7 +70,7 @@ fn what_a_session_kept_lets_a_node_sleep_that_may_not_promise() {
 #[test]
 fn the_value_goes_with_the_session_where_that_was_said_and_the_token_stays() {
     for behavior in [Behavior::Release, Behavior::Delete] {
-        let (mut duo, kept) = Duo::kept(Bond { behavior, ..bond() });
+        let (mut duo, kept) = Duo::kept(SessionRef { behavior, ..session_ref() });
         duo.end();
         duo.key.settle();
         let stays = behavior == Behavior::Release;
@@ -78,7 +78,7 @@ fn the_value_goes_with_the_session_where_that_was_said_and_the_token_stays() {
         assert_eq!(duo.key.lease.view(duo.key.now).token.0, kept.token());
         assert!(duo.key.done(acquire("b")).token() > kept.token());
     }
-    let (mut duo, kept) = Duo::kept(Bond { behavior: Behavior::Delete, ..bond() });
+    let (mut duo, kept) = Duo::kept(SessionRef { behavior: Behavior::Delete, ..session_ref() });
     duo.key.done(release(kept.proof()));
     assert_eq!(duo.key.record().value.as_deref(), Some("page 7"), "only its end deletes");
 }
@@ -88,8 +88,8 @@ fn the_sessions_lock_delay_wins_over_the_policys() {
     for (own, policy, expected) in
         [(Some(3_000), 9_000, 3_000), (None, 9_000, 9_000), (Some(0), 9_000, 0)]
     {
-        let (mut duo, kept) = Duo::kept(Bond { lock_delay_ms: own, ..bond() });
-        duo.key.terms.policies = ruled(policy, None);
+        let (mut duo, kept) = Duo::kept(SessionRef { lock_delay_ms: own, ..session_ref() });
+        duo.key.context.policies = ruled(policy, None);
         duo.end();
         duo.key.settle();
         assert_eq!(duo.key.record().span_ms(), expected);
@@ -102,8 +102,8 @@ fn the_sessions_lock_delay_wins_over_the_policys() {
 
 #[test]
 fn an_end_by_its_session_is_fenced() {
-    let (mut duo, kept) = Duo::kept(bond());
-    duo.key.terms.policies = ruled(0, Some(before_grant(&["power"])));
+    let (mut duo, kept) = Duo::kept(session_ref());
+    duo.key.context.policies = ruled(0, Some(before_grant(&["power"])));
     duo.end();
     duo.key.settle();
     assert_eq!(duo.key.running(), [("power", kept.token())]);
@@ -116,13 +116,13 @@ fn an_end_by_its_session_is_fenced() {
 
 #[test]
 fn a_kept_lease_is_given_back_and_handed_over_like_any_other() {
-    let (mut duo, kept) = Duo::kept(bond());
+    let (mut duo, kept) = Duo::kept(session_ref());
     let released = duo.key.done(release(kept.proof()));
     assert!(matches!(released.answer(), Answer::Released(true)));
     duo.end();
     assert!(duo.key.flight.is_none(), "it is not the session's any more");
 
-    let (mut duo, kept) = Duo::kept(bond());
+    let (mut duo, kept) = Duo::kept(session_ref());
     let handed = duo.key.done(transfer(kept.proof(), "b"));
     assert!(matches!(handed.answer(), Answer::Done(_)));
     let b = duo.key.done(acquire("b"));
@@ -133,7 +133,7 @@ fn a_kept_lease_is_given_back_and_handed_over_like_any_other() {
 
 #[test]
 fn a_kept_lease_is_reclaimed_with_a_session_or_without() {
-    let (mut duo, kept) = Duo::kept(bond());
+    let (mut duo, kept) = Duo::kept(session_ref());
     assert_eq!(refused(&duo.key.done(acquire("a"))), Refusal::HeldByYou);
     let anew = duo.key.done(acquire("a").reclaiming());
     assert!(anew.token() > kept.token());
@@ -145,8 +145,8 @@ fn a_kept_lease_is_reclaimed_with_a_session_or_without() {
 #[test]
 fn a_repeated_request_finds_the_grant_of_its_session() {
     let mut duo = Duo::new();
-    let first = duo.grant(acquire("a").kept_by(bond()).id(7, 0));
-    let again = duo.grant(acquire("a").kept_by(bond()).id(7, 0));
+    let first = duo.grant(acquire("a").kept_by(session_ref()).id(7, 0));
+    let again = duo.grant(acquire("a").kept_by(session_ref()).id(7, 0));
     assert_eq!((again.token(), again.proof()), (first.token(), first.proof()));
     assert_eq!(again.grant().valid_for_ms, 0);
     assert_eq!(duo.key.lease.next_wake(), Moment::NEVER);
@@ -159,7 +159,7 @@ fn revoke_until(floor: Moment) -> Request {
 
 #[test]
 fn a_graceful_revoke_waits_for_what_the_session_was_promised() {
-    let (mut duo, kept) = Duo::kept(bond());
+    let (mut duo, kept) = Duo::kept(session_ref());
     let unsaid = duo.key.done(revoke());
     assert!(matches!(unsaid.answer(), Answer::KeptBySession(DIGEST, _)));
     duo.pass(2_000);
@@ -177,7 +177,7 @@ fn a_graceful_revoke_waits_for_what_the_session_was_promised() {
 
 #[test]
 fn a_graceful_revoke_survives_a_restart_and_ends_with_the_session_if_that_is_sooner() {
-    let (mut duo, _) = Duo::kept(bond());
+    let (mut duo, _) = Duo::kept(session_ref());
     let floor = duo.key.now + ms(TTL_MS);
     duo.key.done(revoke_until(floor));
     duo.key.restart(true, 0);
@@ -186,7 +186,7 @@ fn a_graceful_revoke_survives_a_restart_and_ends_with_the_session_if_that_is_soo
     duo.key.run(TTL_MS / 10);
     assert_eq!(duo.key.owner(), None);
 
-    let (mut duo, _) = Duo::kept(bond());
+    let (mut duo, _) = Duo::kept(session_ref());
     let floor = duo.key.now + ms(TTL_MS);
     duo.key.done(revoke_until(floor));
     duo.tell();
@@ -196,14 +196,14 @@ fn a_graceful_revoke_survives_a_restart_and_ends_with_the_session_if_that_is_soo
 
 #[test]
 fn an_immediate_revoke_asks_no_session() {
-    let (mut duo, _) = Duo::kept(bond());
+    let (mut duo, _) = Duo::kept(session_ref());
     let revoked = duo.key.done(revoke_immediately());
     assert!(matches!(revoked.answer(), Answer::Revoked(0)));
 }
 
 #[test]
 fn a_pinned_lease_outlives_its_session_until_it_is_unpinned() {
-    let (mut duo, _) = Duo::kept(bond());
+    let (mut duo, _) = Duo::kept(session_ref());
     duo.key.done(pin("ops"));
     duo.end();
     duo.run(100_000);
@@ -217,7 +217,7 @@ fn a_pinned_lease_outlives_its_session_until_it_is_unpinned() {
 fn a_grant_that_lands_after_the_tombstone_ends_when_the_lease_is_told() {
     let mut duo = Duo::new();
     duo.alive().expect("the session lives");
-    let kept = duo.key.ask(acquire("a").kept_by(bond()));
+    let kept = duo.key.ask(acquire("a").kept_by(session_ref()));
     duo.end();
     assert!(duo.alive().is_none(), "the shell tells nobody of the grant");
     duo.key.commit();
@@ -228,7 +228,7 @@ fn a_grant_that_lands_after_the_tombstone_ends_when_the_lease_is_told() {
     // Told before it was sent, it learns by asking again.
     let mut duo = Duo::new();
     duo.end();
-    duo.key.done(acquire("a").kept_by(bond()));
+    duo.key.done(acquire("a").kept_by(session_ref()));
     assert_eq!(duo.key.state(), "held");
     duo.tell();
     duo.key.settle();
@@ -237,12 +237,12 @@ fn a_grant_that_lands_after_the_tombstone_ends_when_the_lease_is_told() {
 
 #[test]
 fn the_end_of_another_session_ends_nothing() {
-    let (mut duo, _) = Duo::kept(bond());
+    let (mut duo, _) = Duo::kept(session_ref());
     let over = SessionOver { session: Nonce(1), cause: "expired".into(), actor: None };
     duo.key.input(Input::SessionOver(over));
     assert!(duo.key.flight.is_none());
     duo.key.done(revoke_immediately());
-    let other = Bond { session: Nonce(2), ..bond() };
+    let other = SessionRef { session: Nonce(2), ..session_ref() };
     duo.key.done(acquire("a").kept_by(other));
     duo.end();
     assert!(duo.key.flight.is_none());
@@ -251,7 +251,7 @@ fn the_end_of_another_session_ends_nothing() {
 
 #[test]
 fn the_end_of_a_session_waits_for_the_write_in_flight_and_for_the_store() {
-    let (mut duo, _) = Duo::kept(bond());
+    let (mut duo, _) = Duo::kept(session_ref());
     duo.key.ask(pin("ops"));
     duo.end();
     duo.key.settle();
@@ -259,7 +259,7 @@ fn the_end_of_a_session_waits_for_the_write_in_flight_and_for_the_store() {
     duo.key.run(0);
     assert_eq!(duo.key.state(), "free");
 
-    let (mut duo, _) = Duo::kept(bond());
+    let (mut duo, _) = Duo::kept(session_ref());
     duo.end();
     duo.key.refuse();
     assert_eq!(duo.key.state(), "held");
@@ -267,7 +267,7 @@ fn the_end_of_a_session_waits_for_the_write_in_flight_and_for_the_store() {
     assert_eq!(duo.key.state(), "free");
 
     for written in [false, true] {
-        let (mut duo, _) = Duo::kept(bond());
+        let (mut duo, _) = Duo::kept(session_ref());
         duo.end();
         duo.key.lose_reply(written);
         duo.key.run(1_000);
@@ -278,7 +278,7 @@ fn the_end_of_a_session_waits_for_the_write_in_flight_and_for_the_store() {
 #[test]
 fn a_recovered_lease_asks_after_its_session() {
     for rebuilt in [false, true] {
-        let (mut duo, _) = Duo::kept(bond());
+        let (mut duo, _) = Duo::kept(session_ref());
         if rebuilt {
             duo.key.rebuild()
         } else {
@@ -289,14 +289,14 @@ fn a_recovered_lease_asks_after_its_session() {
         duo.key.settle();
         assert_eq!(duo.key.lease.next_wake(), Moment::NEVER);
     }
-    let (mut duo, _) = Duo::kept(bond());
+    let (mut duo, _) = Duo::kept(session_ref());
     duo.key.done(acquire("b"));
     assert_eq!(duo.key.inquired, [DIGEST], "so does one that refuses a caller");
 }
 
 #[test]
 fn after_a_restart_the_session_has_one_full_ttl() {
-    let (mut duo, _) = Duo::kept(bond());
+    let (mut duo, _) = Duo::kept(session_ref());
     duo.pass(TTL_MS - 1);
     duo.session.restart(true, 5_000);
     duo.key.restart(true, 5_000);
@@ -311,7 +311,7 @@ fn after_a_restart_the_session_has_one_full_ttl() {
 
 #[test]
 fn a_released_session_ends_what_it_kept() {
-    let (mut duo, _) = Duo::kept(bond());
+    let (mut duo, _) = Duo::kept(session_ref());
     duo.session.done(release(duo.holder.proof()));
     assert!(duo.look());
     duo.key.settle();
@@ -321,7 +321,7 @@ fn a_released_session_ends_what_it_kept() {
 /// Its session promises it to its owner for as long as it lives.
 #[test]
 fn what_a_session_kept_is_not_free_because_its_record_vanished() {
-    let (mut duo, _) = Duo::kept(bond());
+    let (mut duo, _) = Duo::kept(session_ref());
     let there = duo.key.cell.there.take();
     let pinned = duo.key.done(pin("x"));
     assert!(matches!(pinned.answer(), Answer::Quarantined(_)), "{:?}", pinned.answer());

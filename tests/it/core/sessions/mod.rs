@@ -5,21 +5,21 @@ mod mutants;
 mod tombstone;
 
 use tenure::lease::{
-    Answer, Behavior, Bond, CLIENT_DRIFT, ChangeKind, Epoch, Input, Inquiry, Key, Moment, Mutant,
-    Nonce, Refusal, Request, SessionOver, Token,
+    Answer, Behavior, CLIENT_DRIFT, ChangeKind, Epoch, Input, Inquiry, Key, Moment, Mutant, Nonce,
+    Refusal, Request, SessionOver, SessionRef, Token,
 };
 
 use crate::core::harness::*;
 
 const DIGEST: Nonce = Nonce(0x5e55);
 
-fn bond() -> Bond {
-    Bond { session: DIGEST, lock_delay_ms: None, behavior: Behavior::Release }
+fn session_ref() -> SessionRef {
+    SessionRef { session: DIGEST, lock_delay_ms: None, behavior: Behavior::Release }
 }
 
 /// Broken variants of the shell between a session and what it keeps.
 #[derive(Clone, Copy, Debug, Default)]
-struct ShellSins {
+struct SessionFaults {
     /// A lease is told that its session is over when its time is seen to be over.
     observed_expiry: bool,
     /// A grant is told without seeing the session alive after it.
@@ -31,7 +31,7 @@ struct Duo {
     session: Bench,
     key: Bench,
     holder: Who,
-    sins: ShellSins,
+    faults: SessionFaults,
     /// The tenure that the holder heard of.
     believed: Option<Token>,
     /// Until when it may believe, by what the session's home said.
@@ -41,21 +41,21 @@ struct Duo {
 
 impl Duo {
     fn new() -> Self {
-        Self::breaking(None, ShellSins::default())
+        Self::breaking(None, SessionFaults::default())
     }
 
-    fn breaking(mutant: Option<Mutant>, sins: ShellSins) -> Self {
+    fn breaking(mutant: Option<Mutant>, faults: SessionFaults) -> Self {
         let mut session = Bench::of(Key::of_session(DIGEST), mutant);
         let holder = session.done(acquire("a"));
         let key = Bench::breaking(mutant);
         let (believed, window, verdict) = (None, Moment::ZERO, Ok(()));
-        Self { session, key, holder, sins, believed, window, verdict }
+        Self { session, key, holder, faults, believed, window, verdict }
     }
 
     /// The session keeps the key.
-    fn kept(bond: Bond) -> (Self, Who) {
+    fn kept(session_ref: SessionRef) -> (Self, Who) {
         let mut duo = Self::new();
-        let kept = duo.grant(acquire("a").value("page 7").kept_by(bond));
+        let kept = duo.grant(acquire("a").value("page 7").kept_by(session_ref));
         (duo, kept)
     }
 
@@ -98,7 +98,7 @@ impl Duo {
     /// The shell tells the holder of a grant, if it may.
     fn told(&mut self, who: &Who) {
         self.believed = Some(who.grant().view.token);
-        if self.sins.grant_unseen {
+        if self.faults.grant_unseen {
             self.believe(TTL_MS);
         } else if self.alive().is_none() {
             self.believed = None;
@@ -109,7 +109,7 @@ impl Duo {
     fn look(&mut self) -> bool {
         let over = self.is_over();
         let view = self.session.lease.view(self.session.now);
-        let observed = self.sins.observed_expiry && view.expires_in_ms == Some(0);
+        let observed = self.faults.observed_expiry && view.expires_in_ms == Some(0);
         if over || observed {
             self.tell();
         }

@@ -1,6 +1,6 @@
 //! The key of a session: one tenure, and its tombstone.
 
-use tenure::lease::{ChangeKind, Loaded, Lost, Policies, Policy, Record, State};
+use tenure::lease::{ChangeKind, KeyState, Loaded, Lost, Policies, Policy, Record};
 
 use super::*;
 
@@ -24,11 +24,11 @@ fn policies_do_not_hold_for_sessions() {
     let mut duo = Duo::new();
     let plan = Some(std::sync::Arc::new(before_grant(&["power"])));
     let policy = Policy { lock_delay_ms: 9_000, fence: plan, ..Policy::default() };
-    duo.session.terms.policies = Policies::new(Vec::new(), policy).into();
+    duo.session.context.policies = Policies::new(Vec::new(), policy).into();
     duo.session.run(TTL_MS);
-    assert_eq!(duo.session.record().state, State::Free);
+    assert_eq!(duo.session.record().state, KeyState::Free);
     assert!(duo.session.fences.is_empty());
-    duo.session.terms.policies = ruled(0, None);
+    duo.session.context.policies = ruled(0, None);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_session_without_a_record_is_made_a_tombstone() {
 
     let mut duo = Duo::new();
     let lives = duo.session.done(Request::WriteTombstone);
-    assert!(matches!(lives.answer(), Answer::Viewed(view) if view.state == State::Held));
+    assert!(matches!(lives.answer(), Answer::Viewed(view) if view.state == KeyState::Held));
     assert!(duo.alive().is_some());
 }
 
@@ -79,7 +79,7 @@ fn a_session_and_its_tombstone_race_and_one_of_them_wins() {
     let ended = session.ask(Request::WriteTombstone);
     session.settle();
     made.grant();
-    assert!(matches!(ended.answer(), Answer::Viewed(view) if view.state == State::Held));
+    assert!(matches!(ended.answer(), Answer::Viewed(view) if view.state == KeyState::Held));
 
     let mut session = Bench::of(Key::of_session(DIGEST), None);
     session.ask(Request::WriteTombstone);
@@ -96,7 +96,7 @@ fn standing_is_what_the_store_proves() {
     assert_eq!(Inquiry::of(DIGEST, &bench.cell.load()), Inquiry::Lives);
     bench.cell.spoilt = true;
     assert_eq!(Inquiry::of(DIGEST, &bench.cell.load()), Inquiry::Lives, "held by somebody unknown");
-    for state in [State::Free, State::Offered, State::Fencing, State::Cooling] {
+    for state in [KeyState::Free, KeyState::Offered, KeyState::Fencing, KeyState::Cooling] {
         let record = Record { state, ..Record::absent() };
         let there = Loaded::Record(tenure::lease::Revision(1), record.into());
         assert!(Inquiry::of(DIGEST, &there).is_over());

@@ -1,7 +1,7 @@
 //! Performs operations on a bench.
 
 use tenure::lease::{
-    Answer, Behavior, Bond, Input, LeaseId, Mutant, Nonce, Request, SessionOver, State,
+    Answer, Behavior, Input, KeyState, LeaseId, Mutant, Nonce, Request, SessionOver, SessionRef,
 };
 
 use super::operation::Operation;
@@ -84,7 +84,7 @@ impl Walker {
                     ask = ask.id(u128::from(owner) * 8 + u128::from(id), u64::from(body));
                 }
                 if kept {
-                    ask = ask.kept_by(Bond {
+                    ask = ask.kept_by(SessionRef {
                         session: self.session,
                         lock_delay_ms: (ttl_ms == 4_000).then_some(3_000),
                         behavior: Behavior::Delete,
@@ -151,8 +151,9 @@ impl Walker {
 
     fn judge_sessions(&mut self) {
         let left = self.bench.cell.there.as_ref().and_then(|(_, record)| {
-            let bond = record.bond().filter(|_| record.state == State::Held)?;
-            (bond.session < self.session && record.pins.is_empty()).then_some(bond.session)
+            let session_ref = record.session_ref().filter(|_| record.state == KeyState::Held)?;
+            (session_ref.session < self.session && record.pins.is_empty())
+                .then_some(session_ref.session)
         });
         if let Some(session) = left {
             self.bench.judge(Err(format!("R6: {session:?} is over, and keeps the key")));
@@ -182,7 +183,7 @@ impl Walker {
             Operation::Restart { written, away_ms } => bench.restart(written, away_ms),
             Operation::Rebuild => bench.rebuild(),
             Operation::Policy { lock_delay_ms, ref fence } => {
-                bench.terms.policies = ruled(lock_delay_ms, fence.clone());
+                bench.context.policies = ruled(lock_delay_ms, fence.clone());
             }
             Operation::Report { nth, ref outcome } if nth < bench.fences.len() => {
                 bench.report_nth(nth, outcome.clone());

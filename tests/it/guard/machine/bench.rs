@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use tenure::{
     lease::Moment,
     worker::guard::{
-        Alarm, Effect, Guard, Input, Mutant, Outcome, Report, RunId, Script, Settings, State,
+        Alarm, Effect, Guard, GuardState, Input, Mutant, Report, RunId, Script, ScriptOutcome,
+        Settings,
     },
 };
 
@@ -119,7 +120,9 @@ impl Bench {
             let Some(next) = next.filter(|&at| at + self.late <= end) else { break };
             self.now = self.now.max(next + self.late);
             match timeout {
-                Some((at, run)) if at == next => self.tell(Input::Ended(run, Outcome::TimedOut)),
+                Some((at, run)) if at == next => {
+                    self.tell(Input::Ended(run, ScriptOutcome::TimedOut))
+                }
                 _ => self.tell(Input::Tick),
             }
             if self.verdict.is_err() || self.judge.exited.is_some() {
@@ -138,7 +141,7 @@ impl Bench {
         let over = self.runs.iter().filter(|(_, of)| of.over <= self.now);
         for run in over.map(|(&run, _)| run).collect::<Vec<_>>() {
             if self.runs.contains_key(&run) {
-                self.tell(Input::Ended(run, Outcome::TimedOut));
+                self.tell(Input::Ended(run, ScriptOutcome::TimedOut));
             }
         }
     }
@@ -153,7 +156,7 @@ impl Bench {
     }
 
     #[track_caller]
-    pub fn end(&mut self, script: Script, outcome: Outcome) {
+    pub fn end(&mut self, script: Script, outcome: ScriptOutcome) {
         let run = self.the(|other| other == script);
         let run = run.unwrap_or_else(|| panic!("{script:?} does not run: {:?}", self.runs()));
         self.tell(Input::Ended(run, outcome));
@@ -161,7 +164,7 @@ impl Bench {
 
     /// Ends the check that runs, waiting for it if need be.
     #[track_caller]
-    pub fn check(&mut self, outcome: Outcome) {
+    pub fn check(&mut self, outcome: ScriptOutcome) {
         for _ in 0..100 {
             if let Some(run) = self.the(|script| matches!(script, Script::Healthcheck { .. })) {
                 self.tell(Input::Ended(run, outcome));
@@ -181,7 +184,7 @@ impl Bench {
     }
 
     #[track_caller]
-    pub fn is(&self, state: State) {
+    pub fn is(&self, state: GuardState) {
         assert_eq!(self.verdict, Ok(()));
         assert_eq!(self.guard.state(), state, "{:#?}", self.log);
     }
@@ -217,9 +220,9 @@ impl Bench {
 
     pub fn standby_with(settings: Settings) -> Self {
         let mut bench = Self::new(settings);
-        bench.end(Script::Deactivate, Outcome::Ok);
-        bench.check(Outcome::Ok);
-        bench.is(State::Standby);
+        bench.end(Script::Deactivate, ScriptOutcome::Ok);
+        bench.check(ScriptOutcome::Ok);
+        bench.is(GuardState::Standby);
         bench
     }
 
@@ -231,14 +234,14 @@ impl Bench {
     pub fn active_with(settings: Settings) -> Self {
         let mut bench = Self::standby_with(settings);
         bench.grant(3000);
-        bench.check(Outcome::Ok);
-        bench.check(Outcome::Ok);
+        bench.check(ScriptOutcome::Ok);
+        bench.check(ScriptOutcome::Ok);
         if bench.settings.fence {
-            bench.end(Script::Fence, Outcome::Ok);
+            bench.end(Script::Fence, ScriptOutcome::Ok);
         }
         bench.renew(3000);
-        bench.end(Script::Activate, Outcome::Ok);
-        bench.is(State::Active);
+        bench.end(Script::Activate, ScriptOutcome::Ok);
+        bench.is(GuardState::Active);
         bench
     }
 
@@ -250,7 +253,7 @@ impl Bench {
                 return true;
             }
             if let Some((run, _)) = self.runs().first() {
-                self.tell(Input::Ended(*run, Outcome::Ok));
+                self.tell(Input::Ended(*run, ScriptOutcome::Ok));
             } else if self.asking && !self.withdrawn {
                 self.grant(3000);
             } else if self.asking {

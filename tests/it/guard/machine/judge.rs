@@ -18,7 +18,9 @@ use std::{collections::HashMap, time::Duration};
 
 use tenure::{
     lease::Moment,
-    worker::guard::{Alarm, Effect, Input, Outcome, Report, Rest, RunId, Script, Settings, State},
+    worker::guard::{
+        Alarm, Effect, GuardState, Input, Report, Rest, RunId, Script, ScriptOutcome, Settings,
+    },
 };
 
 pub type Verdict = Result<(), String>;
@@ -102,7 +104,7 @@ impl Judge {
     }
 
     /// What the guard is told, before it answers.
-    pub fn told(&mut self, input: Input, state: State, now: Moment) {
+    pub fn told(&mut self, input: Input, state: GuardState, now: Moment) {
         match input {
             Input::Tick => {}
             Input::Ended(run, outcome) => self.ended(run, outcome, state, now),
@@ -121,9 +123,9 @@ impl Judge {
         }
     }
 
-    fn ended(&mut self, run: RunId, outcome: Outcome, state: State, now: Moment) {
+    fn ended(&mut self, run: RunId, outcome: ScriptOutcome, state: GuardState, now: Moment) {
         let Some(run) = self.runs.remove(&run) else { return };
-        let ok = outcome == Outcome::Ok;
+        let ok = outcome == ScriptOutcome::Ok;
         match run.script {
             Script::Healthcheck { active: false } => {
                 self.healthy = ok;
@@ -132,7 +134,7 @@ impl Judge {
             }
             Script::Healthcheck { active: true } => {
                 self.failures = if ok { 0 } else { self.failures + 1 };
-                if self.failures >= self.settings.failures && state == State::Active {
+                if self.failures >= self.settings.failures && state == GuardState::Active {
                     self.rest_from(now);
                 }
             }
@@ -249,7 +251,7 @@ impl Judge {
     }
 
     /// After every step.
-    pub fn rests(&mut self, state: State, now: Moment) -> Verdict {
+    pub fn rests(&mut self, state: GuardState, now: Moment) -> Verdict {
         if self.exited.is_some() {
             return Ok(());
         }
@@ -270,10 +272,15 @@ impl Judge {
             must!("G7", self.will.is_none(), "a will without an activation");
         }
         let failed = self.failures >= self.settings.failures;
-        must!("G9", !(failed && state == State::Active), "active after {} failures", self.failures);
-        let idle = matches!(state, State::Standby | State::Leaving);
+        must!(
+            "G9",
+            !(failed && state == GuardState::Active),
+            "active after {} failures",
+            self.failures
+        );
+        let idle = matches!(state, GuardState::Standby | GuardState::Leaving);
         must!("G5", !(self.held && idle), "{state} with a lease that it does not want");
-        let aspires = matches!(state, State::Confirming(_) | State::Fencing);
+        let aspires = matches!(state, GuardState::Confirming(_) | GuardState::Fencing);
         must!("G5", !aspires || self.healthy, "{state} though it is not healthy");
         must!("G11", !(self.will_ran && state.is_active()), "{state} after its will was executed");
         must!("G10", !(self.terminating && state.is_active()), "{state} after SIGTERM");

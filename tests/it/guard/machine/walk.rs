@@ -5,7 +5,7 @@ use proptest::{
     strategy::ValueTree,
     test_runner::{FileFailurePersistence, RngSeed, TestRunner},
 };
-use tenure::worker::guard::{Input, Mutant, Outcome, Script, Settings, State};
+use tenure::worker::guard::{GuardState, Input, Mutant, Script, ScriptOutcome, Settings};
 
 use super::{
     bench::{Bench, ms, settings},
@@ -19,7 +19,7 @@ enum Action {
     },
     /// A health check comes and ends so, and a heartbeat before it.
     Round {
-        outcome: Outcome,
+        outcome: ScriptOutcome,
     },
     /// The process is stopped and goes on.
     Pause {
@@ -27,7 +27,7 @@ enum Action {
     },
     End {
         nth: usize,
-        outcome: Outcome,
+        outcome: ScriptOutcome,
     },
     Grant {
         ms: u64,
@@ -46,8 +46,8 @@ enum Action {
     },
 }
 
-fn outcome() -> impl Strategy<Value = Outcome> {
-    prop_oneof![7 => Just(Outcome::Ok), 3 => Just(Outcome::Failed), 1 => Just(Outcome::TimedOut)]
+fn outcome() -> impl Strategy<Value = ScriptOutcome> {
+    prop_oneof![7 => Just(ScriptOutcome::Ok), 3 => Just(ScriptOutcome::Failed), 1 => Just(ScriptOutcome::TimedOut)]
 }
 
 fn action() -> impl Strategy<Value = Action> {
@@ -122,7 +122,7 @@ fn walk(which: u8, actions: &[Action], mutant: Option<Mutant>) -> Verdict {
     }
     let terminated = actions.iter().any(|action| matches!(action, Action::Terminate));
     // The longest rest is sixteen times R*F.
-    if !terminated && !bench.bliss(ms(60_000), |bench| bench.guard.state() == State::Active) {
+    if !terminated && !bench.bliss(ms(60_000), |bench| bench.guard.state() == GuardState::Active) {
         std::mem::replace(&mut bench.verdict, Ok(()))?;
         return Err(format!("L: never active again, but {}", bench.guard.state()));
     }

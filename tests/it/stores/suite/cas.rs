@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tenure::{
     lease::{ChangeKind, Revision, Token},
-    store::{LeaseStore, Outcome, Write},
+    store::{LeaseStore, Write, WriteOutcome},
 };
 
 use crate::stores::{
@@ -29,11 +29,11 @@ pub async fn one_of_many_writers_wins(subject: &impl Subject) {
         let (mut winner, mut losers) = (None, Vec::new());
         for (write, outcome) in writes.iter().zip(outcomes) {
             match soon(outcome).await.expect("no panic") {
-                Outcome::Committed(revision) => {
+                WriteOutcome::Committed(revision) => {
                     assert!(winner.is_none(), "two won: {winner:?}, {revision:?}");
                     winner = Some((revision, write.record.clone()));
                 }
-                Outcome::Conflict(Some(there)) => losers.push(there),
+                WriteOutcome::Conflict(Some(there)) => losers.push(there),
                 other => panic!("{other:?}"),
             }
         }
@@ -55,7 +55,7 @@ pub async fn a_conflict_tells_what_is_there(subject: &impl Subject) {
     let (known, unknown) = (key("known"), key("unknown"));
     assert!(found(&store, &unknown).await.is_none());
     let nothing = soon(store.compare_and_set(grant(&unknown, Revision(9), 1))).await;
-    assert!(matches!(nothing, Outcome::Conflict(None)), "{nothing:?}");
+    assert!(matches!(nothing, WriteOutcome::Conflict(None)), "{nothing:?}");
     assert!(found(&store, &unknown).await.is_none(), "it was not written");
 
     let first = commit(&store, grant(&known, Revision::ABSENT, 1)).await;
@@ -63,7 +63,9 @@ pub async fn a_conflict_tells_what_is_there(subject: &impl Subject) {
     let there = sound(&store, &known).await;
     for expected in [Revision::ABSENT, first, Revision(second.0 + 1), Revision(u64::MAX >> 21)] {
         let outcome = soon(store.compare_and_set(grant(&known, expected, 3))).await;
-        let Outcome::Conflict(Some(shown)) = outcome else { panic!("{expected:?}: {outcome:?}") };
+        let WriteOutcome::Conflict(Some(shown)) = outcome else {
+            panic!("{expected:?}: {outcome:?}")
+        };
         assert_eq!((shown.revision, shown.record.expect("sound")), there, "{expected:?}");
         assert_eq!(sound(&store, &known).await, there, "{expected:?} wrote nothing");
     }
@@ -82,8 +84,8 @@ pub async fn nothing_is_lost_between_two_handles(subject: &impl Subject) {
             let (revision, seq) =
                 there.map_or((Revision::ABSENT, 0), |f| (f.revision, f.record.expect("sound").seq));
             match soon(store.compare_and_set(grant(&key, revision, seq + 1))).await {
-                Outcome::Committed(_) => counted += 1,
-                Outcome::Conflict(_) => {}
+                WriteOutcome::Committed(_) => counted += 1,
+                WriteOutcome::Conflict(_) => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -153,7 +155,10 @@ pub async fn revisions_and_tokens_rise_through_a_deletion_by_hand(subject: &impl
             assert!(found(store, &key).await.is_none(), "every handle sees that it is gone");
         }
         let stale = soon(stores[1].compare_and_set(grant(&key, highest, 6))).await;
-        assert!(matches!(stale, Outcome::Conflict(_)), "what was deleted is not there: {stale:?}");
+        assert!(
+            matches!(stale, WriteOutcome::Conflict(_)),
+            "what was deleted is not there: {stale:?}"
+        );
         let write = grant(&key, Revision::ABSENT, 1);
         let again = committed(stores[1].compare_and_set(write)).await;
         assert!(again > highest, "{again:?} after {highest:?}");

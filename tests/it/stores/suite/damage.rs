@@ -2,7 +2,7 @@
 
 use tenure::{
     lease::{CodecError, Key, Revision},
-    store::Outcome,
+    store::WriteOutcome,
 };
 
 use crate::stores::{
@@ -28,7 +28,7 @@ async fn one_keys_trouble(subject: &impl Subject, damage: Damage) {
             (_, judged) => panic!("{damage:?} is read as {judged:?}"),
         }
         let taken = soon(store.compare_and_set(grant(bad, Revision::ABSENT, 1))).await;
-        assert!(matches!(taken, Outcome::Conflict(Some(_))), "as if it were free: {taken:?}");
+        assert!(matches!(taken, WriteOutcome::Conflict(Some(_))), "as if it were free: {taken:?}");
         for (n, key) in keys.iter().enumerate().filter(|(n, _)| *n != 2) {
             assert_eq!(sound(store, key).await.0, revisions[n]);
             revisions[n] = commit(store, grant(key, revisions[n], 2)).await;

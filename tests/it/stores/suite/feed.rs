@@ -2,7 +2,7 @@
 
 use tenure::{
     lease::{ChangeKind, Key, Revision, Token},
-    store::{Committed, History, LeaseStore, Outcome, Position},
+    store::{Committed, History, LeaseStore, Position, WriteOutcome},
 };
 
 use std::sync::Arc;
@@ -90,7 +90,7 @@ pub async fn what_was_not_committed_is_not_told(subject: &impl Subject) {
     let first = commit(&stores[0], grant(&key, Revision::ABSENT, 1)).await;
     for n in 0..10 {
         let stale = soon(stores[n % 2].compare_and_set(grant(&key, Revision::ABSENT, 7))).await;
-        assert!(matches!(stale, Outcome::Conflict(_)), "{stale:?}");
+        assert!(matches!(stale, WriteOutcome::Conflict(_)), "{stale:?}");
     }
     commit(&stores[1], grant(&key, first, 2)).await;
     listener.until(&stores[0], 2).await;

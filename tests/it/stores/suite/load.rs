@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use tenure::{
     lease::{Key, Revision},
-    store::Outcome,
+    store::WriteOutcome,
 };
 
 use crate::stores::{
@@ -80,7 +80,10 @@ pub async fn every_future_resolves_while_the_store_is_out_of_reach(subject: &imp
     )
     .await;
     for outcome in &outcomes {
-        assert!(matches!(outcome, Outcome::Refused(_) | Outcome::Unknown(_)), "{outcome:?}");
+        assert!(
+            matches!(outcome, WriteOutcome::Refused(_) | WriteOutcome::Unknown(_)),
+            "{outcome:?}"
+        );
     }
     assert!(reads.iter().all(Result::is_err), "a fresh read needs the store");
     subject.out_of_reach(false).await;
@@ -92,7 +95,7 @@ pub async fn every_future_resolves_while_the_store_is_out_of_reach(subject: &imp
         let expected = there.map_or(Revision::ABSENT, |found| found.revision);
         matches!(
             soon(stores[1].compare_and_set(grant(&back, expected, 1))).await,
-            Outcome::Committed(_)
+            WriteOutcome::Committed(_)
         )
     })
     .await;
@@ -106,7 +109,7 @@ pub async fn every_future_resolves_while_the_store_is_out_of_reach(subject: &imp
         let landed = record.nonce == write.record.nonce;
         written += usize::from(landed);
         assert!(landed || there.revision == *before, "nobody else wrote {key:?}");
-        let refused = matches!(outcome, Outcome::Refused(_));
+        let refused = matches!(outcome, WriteOutcome::Refused(_));
         assert!(!(refused && landed), "{key:?} was refused, and is there");
     }
     println!("{written} of {} ambiguous writes landed", writes.len());

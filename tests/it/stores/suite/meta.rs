@@ -2,7 +2,7 @@
 
 use tenure::{
     lease::{Epoch, Nonce, Revision},
-    store::{Health, Outcome, Raise, Witness},
+    store::{Health, Raise, Witness, WriteOutcome},
 };
 
 use crate::stores::{
@@ -100,7 +100,7 @@ pub async fn a_store_that_went_backwards_is_frozen_until_its_epoch_is_raised(
             store.health()
         );
         let refused = soon(store.compare_and_set(grant(&known, first, 2))).await;
-        assert!(matches!(refused, Outcome::Refused(_)), "{refused:?}");
+        assert!(matches!(refused, WriteOutcome::Refused(_)), "{refused:?}");
         let read = soon(store.read(&known)).await.expect("it is read still");
         assert_eq!(read.expect("a record").revision, first);
         frozen.push(store);

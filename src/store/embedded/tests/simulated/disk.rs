@@ -45,7 +45,7 @@ enum Naming {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct DiskState {
     dir: PathBuf,
     rng: StdRng,
     inodes: BTreeMap<u64, Inode>,
@@ -68,7 +68,7 @@ pub(super) struct State {
 
 /// Its files are real ones. They show what the system's cache would show.
 #[derive(Debug)]
-pub(super) struct SimDisk(Mutex<State>);
+pub(super) struct SimDisk(Mutex<DiskState>);
 
 fn stopped() -> io::Error {
     io::Error::other("simulated: nothing is written any more")
@@ -80,7 +80,7 @@ fn name_of(path: &Path) -> String {
 
 impl SimDisk {
     pub fn new(dir: &Path, seed: u64) -> Self {
-        Self(Mutex::new(State {
+        Self(Mutex::new(DiskState {
             dir: dir.to_owned(),
             rng: StdRng::seed_from_u64(seed),
             inodes: BTreeMap::new(),
@@ -97,12 +97,12 @@ impl SimDisk {
         }))
     }
 
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, DiskState> {
         self.0.lock().unwrap()
     }
 }
 
-impl State {
+impl DiskState {
     /// Starts a new process that may make this many steps.
     pub fn start(&mut self, steps: u64) {
         self.left = steps;
@@ -250,7 +250,7 @@ fn after(inode: &Inode, mut kept: impl FnMut(u64) -> bool) -> Vec<u8> {
 }
 
 impl SimDisk {
-    fn inode(state: &State, id: u64) -> u64 {
+    fn inode(state: &DiskState, id: u64) -> u64 {
         let name =
             if id == MARK_ID { MARK.to_owned() } else { name_of(&Segment::path(&state.dir, id)) };
         state.names[&name]

@@ -18,9 +18,9 @@ use super::{
 use crate::{
     lease::{Key, Nonce, Revision},
     store::{
-        Health, LeaseStore, Outcome, StoreError, StoreFuture, Write,
+        Health, LeaseStore, StoreError, StoreFuture, Write, WriteOutcome,
         embedded::{
-            EmbeddedStore, Fresh, OpenError,
+            EmbeddedOpenError, EmbeddedStore, Fresh,
             tests::{SEGMENT, key, options, record, write},
             writer::Writer,
         },
@@ -43,7 +43,7 @@ pub(super) enum End {
 
 /// The future that a caller waits for.
 enum Waiting {
-    Write(StoreFuture<Outcome>),
+    Write(StoreFuture<WriteOutcome>),
     Forget(StoreFuture<Result<bool, StoreError>>),
 }
 
@@ -63,7 +63,11 @@ pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
 }
 
 impl Life {
-    pub fn open(dir: &Path, disk: &Arc<SimDisk>, identity: u128) -> Result<Self, OpenError> {
+    pub fn open(
+        dir: &Path,
+        disk: &Arc<SimDisk>,
+        identity: u128,
+    ) -> Result<Self, EmbeddedOpenError> {
         let mut options = options(dir);
         options.fresh = Fresh {
             identity: Nonce(identity),
@@ -127,13 +131,13 @@ impl Life {
         for (tried, future) in waiting {
             match future {
                 Waiting::Write(future) => match now(future) {
-                    Outcome::Committed(revision) => {
+                    WriteOutcome::Committed(revision) => {
                         seen.acknowledged += 1;
                         model.acknowledged(tried, revision);
                     }
-                    Outcome::Unknown(_) => model.in_doubt(tried),
-                    Outcome::Conflict(_) => {}
-                    Outcome::Refused(why) => {
+                    WriteOutcome::Unknown(_) => model.unknown(tried),
+                    WriteOutcome::Conflict(_) => {}
+                    WriteOutcome::Refused(why) => {
                         seen.full += u64::from(matches!(why, StoreError::Full(_)));
                     }
                 },
@@ -141,14 +145,14 @@ impl Life {
                     Ok(true) => model.acknowledged(tried, Revision::ABSENT),
                     Ok(false) => {}
                     // It is not known here whether it was written.
-                    Err(_) => model.in_doubt(tried),
+                    Err(_) => model.unknown(tried),
                 },
             }
         }
         let degraded = matches!(self.store.health(), Health::Degraded(_));
         assert_eq!(
             degraded,
-            self.writer.failed.is_some() || self.store.shared.spares.trouble().is_some()
+            self.writer.failed.is_some() || self.store.shared.spares.fault().is_some()
         );
     }
 

@@ -95,7 +95,7 @@ fn lineage(seed: u64, lies: bool) -> Seen {
                 model.check(&life.store, &mut seen);
                 seen.add(life.run(&mut model, &disk, &mut rng));
                 if life.end == End::Closed {
-                    model.nothing_is_in_doubt();
+                    model.nothing_is_unknown();
                 }
             }
         }

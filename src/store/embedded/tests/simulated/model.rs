@@ -23,7 +23,7 @@ pub(super) struct Model {
     current: BTreeMap<Key, (Revision, Tried)>,
     /// All changes in the store's life, in order.
     changes: Vec<(Revision, Key, u64)>,
-    in_doubt: Vec<Tried>,
+    unknown: Vec<Tried>,
     highest: Revision,
     counter: u64,
     identity: Option<(u128, [u8; 32])>,
@@ -54,12 +54,12 @@ impl Model {
         self.current.insert(tried.key.clone(), (revision, tried));
     }
 
-    pub fn in_doubt(&mut self, tried: Tried) {
-        self.in_doubt.push(tried);
+    pub fn unknown(&mut self, tried: Tried) {
+        self.unknown.push(tried);
     }
 
-    pub fn nothing_is_in_doubt(&self) {
-        assert!(self.in_doubt.is_empty(), "{:?}", self.in_doubt);
+    pub fn nothing_is_unknown(&self) {
+        assert!(self.unknown.is_empty(), "{:?}", self.unknown);
     }
 
     /// Checks an opened store. Everything certain must be there. Of each write with an unknown outcome, it is
@@ -68,7 +68,7 @@ impl Model {
         self.check_identity(&store.meta(), store.secret_bytes().expect("a secret").0);
         self.check_history(store);
         self.check_records(store, seen);
-        self.in_doubt.clear();
+        self.unknown.clear();
     }
 
     fn check_identity(&mut self, meta: &Meta, secret: [u8; 32]) {
@@ -102,9 +102,9 @@ impl Model {
 
     /// Takes in a change that is there and was not acknowledged.
     fn landed(&mut self, (revision, key, seq): (Revision, Key, u64)) {
-        let mut doubt = self.in_doubt.iter();
-        let tried = doubt.find(|t| t.key == key && t.seq == seq && !t.forget);
-        assert!(tried.is_some(), "nobody wrote {key} {seq} at {revision:?}: {:?}", self.in_doubt);
+        let mut unknown = self.unknown.iter();
+        let tried = unknown.find(|t| t.key == key && t.seq == seq && !t.forget);
+        assert!(tried.is_some(), "nobody wrote {key} {seq} at {revision:?}: {:?}", self.unknown);
         assert!(revision > self.highest, "{key} {seq} at {revision:?}");
         self.changes.push((revision, key, seq));
     }
@@ -116,7 +116,7 @@ impl Model {
             .into_iter()
             .map(|(key, found)| (key, (found.revision, Record::clone(&found.record.unwrap()))))
             .collect();
-        for tried in std::mem::take(&mut self.in_doubt) {
+        for tried in std::mem::take(&mut self.unknown) {
             let found = there.get(&tried.key);
             let landed = match found {
                 Some((_, record)) => !tried.forget && record.nonce.0 == tried.nonce,

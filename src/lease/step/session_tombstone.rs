@@ -26,6 +26,6 @@ impl<C: Caller> Lease<C> {
 
     /// Whether this is a session's key that was granted once.
     pub(super) fn is_spent_session(&self, env: &Env<'_>) -> bool {
-        env.terms.rules.a_sessions_key_is_spent(env.key, self.revision != Revision::ABSENT)
+        env.context.rules.a_sessions_key_is_spent(env.key, self.revision != Revision::ABSENT)
     }
 }

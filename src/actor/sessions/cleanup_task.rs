@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     clock::HashMap,
-    lease::{Cleanup, CleanupEffect, Key, Nonce, SessionOver, State},
+    lease::{Cleanup, CleanupEffect, Key, KeyState, Nonce, SessionOver},
     store::{Found, StoreError, retention},
 };
 
@@ -44,7 +44,7 @@ struct SessionCleanup<'a> {
 impl SessionCleanup<'_> {
     async fn round(&mut self) {
         self.take_news().await;
-        if !self.service.sessions.bonds.are_whole() {
+        if !self.service.sessions.index.are_whole() {
             return;
         }
         for (digest, left) in self.search_due().await {
@@ -61,8 +61,8 @@ impl SessionCleanup<'_> {
                 continue;
             }
             let now = self.service.environment.clock.now();
-            tell_over(self.service, sessions.bonds.of(digest), &over).await;
-            let cleanup = Cleanup::new(over, now, sessions.bonds.are_whole(), self.retention);
+            tell_over(self.service, sessions.index.of(digest), &over).await;
+            let cleanup = Cleanup::new(over, now, sessions.index.are_whole(), self.retention);
             self.dead.insert(digest, cleanup);
         }
     }
@@ -108,7 +108,7 @@ impl SessionCleanup<'_> {
         let (store, key) = (&self.service.environment.store, Key::of_session(digest));
         match store.read(&key).await {
             Ok(None) => true,
-            Ok(Some(Found { revision, record: Ok(record) })) if record.state == State::Free => {
+            Ok(Some(Found { revision, record: Ok(record) })) if record.state == KeyState::Free => {
                 let gone = store.forget(&key, revision).await;
                 gone.inspect_err(
                     |error| tracing::debug!(%error, "cannot remove a session's record"),
@@ -123,11 +123,11 @@ impl SessionCleanup<'_> {
 /// Tells the remaining leases of an ended session. Returns whether there are any, or `None` if that is not known
 /// because changes were missed meanwhile.
 async fn search(service: &SessionService, over: &SessionOver) -> Result<Option<bool>, StoreError> {
-    let bonds = &service.sessions.bonds;
-    let Some(whole) = bonds.whole_since() else { return Ok(None) };
+    let index = &service.sessions.index;
+    let Some(whole) = index.whole_since() else { return Ok(None) };
     let left = leases_of(service, over.session).await?.into_iter();
     let left: Vec<Key> = left.map(|(key, _)| key).collect();
     let any = !left.is_empty();
     tell_over(service, left, over).await;
-    Ok((any || bonds.whole_since() == Some(whole)).then_some(any))
+    Ok((any || index.whole_since() == Some(whole)).then_some(any))
 }

@@ -16,10 +16,10 @@ const RETRY: Duration = Duration::from_millis(500);
 pub async fn keep_complete(service: &Arc<SessionService>) {
     let (environment, sessions) = (&service.environment, &service.sessions);
     loop {
-        sessions.bonds.incomplete().await;
+        sessions.index.incomplete().await;
         if !environment.protocol.leases_of_sessions_are_read_again_after_a_gap() {
-            sessions.bonds.complete(sessions.bonds.misses());
-        } else if let Err(error) = read_bonds(environment, sessions, |_, _| {}).await {
+            sessions.index.complete(sessions.index.misses());
+        } else if let Err(error) = read_session_leases(environment, sessions, |_, _| {}).await {
             tracing::warn!(%error, "cannot search for the leases of sessions; retrying");
             tokio::time::sleep(RETRY).await;
         }
@@ -31,23 +31,23 @@ pub async fn keep_complete(service: &Arc<SessionService>) {
 ///
 /// # Errors
 /// Errors of the store.
-pub async fn read_bonds(
+pub async fn read_session_leases(
     environment: &Environment,
     sessions: &Sessions,
     mut each: impl FnMut(&Key, Option<&Record>),
 ) -> Result<(), StoreError> {
-    let bonds = &sessions.bonds;
-    let missed = bonds.begin();
+    let index = &sessions.index;
+    let missed = index.begin();
     match environment.store.take_ties() {
-        Some(ties) => ties.into_iter().for_each(|tie| bonds.heard(Some(tie))),
+        Some(ties) => ties.into_iter().for_each(|tie| index.heard(Some(tie))),
         None => {
             each_record(&*environment.store, |key, record| {
-                bonds.heard(record.and_then(|record| Tie::of_record(key, record)));
+                index.heard(record.and_then(|record| Tie::of_record(key, record)));
                 each(key, record);
             })
             .await?;
         }
     }
-    bonds.complete(missed);
+    index.complete(missed);
     Ok(())
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tenure::lease::{
-    Behavior, Bond, FencePlan, FenceResult, Input, Moment, Nonce, Policies, Request, Revoke,
-    SessionOver,
+    Behavior, FencePlan, FenceResult, Input, Moment, Nonce, Policies, Request, Revoke, SessionOver,
+    SessionRef,
 };
 
 use super::*;
@@ -15,7 +15,7 @@ const DELAY_MS: u64 = 20_000;
 fn held(policies: &Arc<Policies>) -> (World, Who) {
     let mut world = pair();
     for node in &mut world.nodes {
-        node.terms.policies = policies.clone();
+        node.context.policies = policies.clone();
     }
     let holder = world.done(A, acquire("a"));
     world.news(B);
@@ -39,7 +39,7 @@ fn another_node_opens_a_key_when_the_lock_delay_of_its_home_is_over() {
     let (mut world, _) = expired(&ruled(DELAY_MS as u32, None));
     let end = world.record().written + ms(DELAY_MS);
     let b = waiting(&world, "b");
-    let b = world.owner_unreachable(B, b);
+    let b = world.home_unreachable(B, b);
     // Its home answers nobody meanwhile, but lives.
     world.run_until(2 * DELAY_MS, |_| !b.waits());
     b.grant();
@@ -53,7 +53,7 @@ fn the_lock_delay_of_a_dead_home_is_waited_for() {
     let end = world.record().written + ms(DELAY_MS);
     world.crash(A);
     let b = waiting(&world, "b");
-    let b = world.owner_unreachable(B, b);
+    let b = world.home_unreachable(B, b);
     world.run_until(2 * DELAY_MS, |_| !b.waits());
     assert!(world.is_terminal(A));
     b.grant();
@@ -80,7 +80,7 @@ fn an_old_owner_revives_its_lease_at_another_node() {
 fn a_fence_is_run_by_the_home_alone_while_that_lives() {
     let (mut world, _) = expired(&ruled(0, Some(before_grant(&["power"]))));
     let b = waiting(&world, "b");
-    let b = world.owner_unreachable(B, b);
+    let b = world.home_unreachable(B, b);
     world.run(10 * NODE_TTL_MS);
     assert_eq!((world.nodes[A].fences.len(), world.nodes[B].fences.len()), (1, 0));
     assert!(b.waits());
@@ -96,7 +96,7 @@ fn the_fence_of_a_dead_home_is_run_by_the_node_that_finds_it() {
     assert_eq!(world.nodes[A].fences.len(), 1);
     world.crash(A);
     let b = waiting(&world, "b");
-    let b = world.owner_unreachable(B, b);
+    let b = world.home_unreachable(B, b);
     world.run_until(10 * NODE_TTL_MS, |world| !world.nodes[B].fences.is_empty());
     assert!(world.is_terminal(A) && b.waits());
     assert_eq!(world.nodes[B].fences[0].token.0, holder.token());
@@ -167,7 +167,7 @@ fn a_node_that_may_not_promise_neither_fences_nor_confirms() {
 fn a_fence_on_release_is_written_for_a_home_that_cannot_be_reached() {
     let plan = FencePlan { on_release: true, ..before_grant(&["power"]) };
     let (mut world, holder) = held(&ruled(0, Some(plan)));
-    world.owner_unreachable(B, release(holder.proof()));
+    world.home_unreachable(B, release(holder.proof()));
     assert_eq!(world.nodes[B].fences.len(), 1);
     assert_eq!(world.nodes[A].fences.len(), 0);
     world.report(B, FenceResult::Confirmed);
@@ -179,8 +179,9 @@ const SESSION: Nonce = Nonce(0x5e55);
 /// A lease that a session keeps, granted by A, which B knows.
 fn kept() -> (World, Who) {
     let mut world = pair();
-    let bond = Bond { session: SESSION, lock_delay_ms: None, behavior: Behavior::Release };
-    let holder = world.done(A, acquire("a").kept_by(bond));
+    let session_ref =
+        SessionRef { session: SESSION, lock_delay_ms: None, behavior: Behavior::Release };
+    let holder = world.done(A, acquire("a").kept_by(session_ref));
     world.news(B);
     (world, holder)
 }
@@ -270,7 +271,7 @@ fn an_order_whose_author_died_is_carried_out_by_whoever_orders_it_anew() {
     world.run(20 * TTL_MS);
     assert!(world.is_terminal(A));
     assert_eq!(world.owner().as_deref(), Some("a"), "no node knows what covers the lease");
-    assert!(world.nodes[B].reordered.contains(&SESSION));
+    assert!(world.nodes[B].reissued.contains(&SESSION));
 
     let floor = world.clock(B) + ms(TTL_MS);
     ordered(&mut world, B, floor);

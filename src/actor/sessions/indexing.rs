@@ -17,51 +17,51 @@ const AT_ONCE: usize = 16;
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Runs for as long as the process.
-pub async fn survey_sessions(service: &Arc<SessionService>) {
+pub async fn index_sessions(service: &Arc<SessionService>) {
     // Takes over what an earlier run of this task had begun.
-    service.sessions.resurvey();
-    let unsurveyed = &service.sessions.unsurveyed;
+    service.sessions.reindex();
+    let unindexed = &service.sessions.unindexed;
     let mut under_way = stream::FuturesUnordered::new();
     loop {
         tokio::select! {
             biased;
-            () = unsurveyed.filled() => {}
+            () = unindexed.filled() => {}
             Some(()) = under_way.next(), if !under_way.is_empty() => {}
         }
         while under_way.len() < AT_ONCE
-            && let Some(session) = unsurveyed.look(|sessions| sessions.pop_front())
+            && let Some(session) = unindexed.look(|sessions| sessions.pop_front())
         {
-            under_way.push(survey(service, session));
+            under_way.push(indexing(service, session));
         }
     }
 }
 
 /// Runs until all leases of the session are known, or the session has another home node.
-async fn survey(service: &SessionService, session: Arc<Session>) {
+async fn indexing(service: &SessionService, session: Arc<Session>) {
     while session.is_due() {
-        service.sessions.bonds.whole().await;
-        let doubts = session.doubts();
+        service.sessions.index.whole().await;
+        let misses = session.misses();
         match leases_of(service, session.digest).await {
             Ok(leases) => {
-                leases.iter().for_each(|(key, found)| note(service, &session, doubts, key, found));
-                session.update(|kept| kept.completed(doubts));
+                leases.iter().for_each(|(key, found)| note(service, &session, misses, key, found));
+                session.update(|kept| kept.completed(misses));
             }
             Err(error) => {
                 tracing::warn!(session = %session.digest, %error, "cannot search for a session's leases");
                 tokio::time::sleep(RETRY).await;
             }
         }
-        if doubts > 0 {
+        if misses > 0 {
             revisit(service, &session).await;
         }
     }
 }
 
-/// Notes a kept lease that a search found. When the search began, changes had been missed `doubts` times.
-fn note(service: &SessionService, session: &Session, doubts: u64, key: &Key, found: &Found) {
+/// Notes a kept lease that a search found. When the search began, changes had been missed `misses` times.
+fn note(service: &SessionService, session: &Session, misses: u64, key: &Key, found: &Found) {
     let Ok(record) = &found.record else { return };
     let present = service.environment.is_present(record.node);
-    match session.update(|kept| kept.found(doubts, key, found.revision, record, present)) {
+    match session.update(|kept| kept.found(misses, key, found.revision, record, present)) {
         None => {}
         Some(KeptEffect::HandOver(token, ask)) => {
             let (sessions, now) = (&service.sessions, service.environment.clock.now());

@@ -3,13 +3,13 @@
 use super::{context::Env, draft::Draft, lease::Lease};
 use crate::lease::{
     message::Caller,
-    records::{Change, ChangeKind, Fence, Record, State},
+    records::{Change, ChangeKind, Fence, KeyState, Record},
     rules::Rules,
 };
 
 impl<C: Caller> Lease<C> {
     /// Adds the fences and the lock-delay of a tenure that ended in this way to those that earlier tenures left.
-    pub(super) fn write_aftermath(
+    pub(super) fn write_fences_and_delay(
         &self,
         Draft { record, changes }: &mut Draft,
         kind: ChangeKind,
@@ -19,30 +19,30 @@ impl<C: Caller> Lease<C> {
         if env.key.is_session() {
             return settle_state(record);
         }
-        let policy = env.terms.policies.of(env.key.as_str());
-        let own = ended.bond.as_ref().and_then(|bond| bond.lock_delay_ms);
-        let cooling_ms = env.terms.rules.a_key_cools_for(kind, policy.lock_delay_ms, own);
-        if let Some(plan) = env.terms.rules.an_end_is_fenced_by(policy, kind) {
+        let policy = env.context.policies.of(env.key.as_str());
+        let own = ended.session_ref.as_ref().and_then(|session_ref| session_ref.lock_delay_ms);
+        let cooling_ms = env.context.rules.a_key_cools_for(kind, policy.lock_delay_ms, own);
+        if let Some(plan) = env.context.rules.an_end_is_fenced_by(policy, kind) {
             let fence = Fence {
                 token: self.token,
                 owner: ended.owner.clone(),
                 reason: kind,
-                session: ended.bond.as_ref().map(|bond| bond.session),
+                session: ended.session_ref.as_ref().map(|session_ref| session_ref.session),
                 when: plan.when,
                 on_failure: plan.on_failure,
                 timeout_ms: plan.timeout_ms,
                 pending: plan.plugins.clone(),
                 failed: Box::default(),
             };
-            record.aftermath.get_or_insert_default().fences.push(fence);
+            record.fences_and_delay.get_or_insert_default().fences.push(fence);
         }
         if cooling_ms > 0 {
-            record.aftermath.get_or_insert_default().cooling_ms = cooling_ms;
+            record.fences_and_delay.get_or_insert_default().cooling_ms = cooling_ms;
         }
         let previous = Some((ended.owner.clone(), self.token));
-        let session = ended.bond.as_ref().map(|bond| bond.session);
+        let session = ended.session_ref.as_ref().map(|session_ref| session_ref.session);
         settle_state(record);
-        if record.state == State::Fencing {
+        if record.state == KeyState::Fencing {
             record.seq += 1;
             changes.push(Change {
                 kind: ChangeKind::Fencing,
@@ -61,5 +61,5 @@ impl<C: Caller> Lease<C> {
 /// Sets the state of a key whose tenure ended, from the pending fences and the lock-delay that are left.
 pub(super) fn settle_state(record: &mut Record) {
     record.state = Rules::a_key_without_a_tenure_is(record);
-    record.aftermath.take_if(|left| left.cooling_ms == 0 && left.fences.is_empty());
+    record.fences_and_delay.take_if(|left| left.cooling_ms == 0 && left.fences.is_empty());
 }

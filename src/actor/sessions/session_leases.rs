@@ -12,8 +12,7 @@ use crate::{
     store::Tie,
 };
 
-/// Leases by session.
-pub struct Bonds {
+pub struct SessionLeases {
     /// With the `seq` of the change after which the session kept the lease.
     kept: DashMap<Nonce, HashMap<Key, u64>>,
     /// How often changes were missed; the start of the process counts as once. `read` has the value of this counter up
@@ -22,13 +21,13 @@ pub struct Bonds {
     read: watch::Sender<u64>,
 }
 
-impl Default for Bonds {
+impl Default for SessionLeases {
     fn default() -> Self {
         Self { kept: dash_map(), missed: watch::Sender::new(1), read: watch::Sender::new(0) }
     }
 }
 
-impl Bonds {
+impl SessionLeases {
     /// Handles a change of a lease from the feed, or a record that was read.
     pub fn heard(&self, tie: Option<Tie>) {
         let Some(Tie { key, session, seq, kept }) = tie else { return };
@@ -116,25 +115,25 @@ mod tests {
 
     #[test]
     fn an_end_that_is_older_than_the_grant_does_not_take_the_lease_away() {
-        let bonds = Bonds::default();
-        bonds.heard(tie(true, 3));
-        bonds.heard(tie(false, 2));
-        assert_eq!(bonds.of(Nonce(7)).len(), 1);
-        bonds.heard(tie(false, 4));
-        assert!(bonds.of(Nonce(7)).is_empty() && bonds.kept.is_empty());
+        let index = SessionLeases::default();
+        index.heard(tie(true, 3));
+        index.heard(tie(false, 2));
+        assert_eq!(index.of(Nonce(7)).len(), 1);
+        index.heard(tie(false, 4));
+        assert!(index.of(Nonce(7)).is_empty() && index.kept.is_empty());
     }
 
     #[tokio::test]
     async fn nobody_is_told_before_what_was_missed_is_read() {
-        let bonds = Bonds::default();
-        assert!(!bonds.are_whole());
-        bonds.complete(1);
-        bonds.whole().await;
-        bonds.missed();
-        bonds.complete(1);
-        let waits = tokio::time::timeout(Duration::from_millis(20), bonds.whole()).await;
+        let index = SessionLeases::default();
+        assert!(!index.are_whole());
+        index.complete(1);
+        index.whole().await;
+        index.missed();
+        index.complete(1);
+        let waits = tokio::time::timeout(Duration::from_millis(20), index.whole()).await;
         assert!(waits.is_err());
-        bonds.complete(2);
-        bonds.whole().await;
+        index.complete(2);
+        index.whole().await;
     }
 }

@@ -137,12 +137,12 @@ impl Duties {
     fn ended(&mut self, change: &Change, write: &WriteEffect, before: Option<&Record>) {
         let Some(policy) = self.ruled.get(&write.record.nonce) else { return };
         let Some((owner, token)) = change.previous.clone() else { return };
-        let bond = before.and_then(Record::bond);
+        let session_ref = before.and_then(Record::session_ref);
         let delay_ms = match change.kind {
             ChangeKind::Expired => policy.lock_delay_ms,
-            ChangeKind::SessionEnded => {
-                bond.and_then(|bond| bond.lock_delay_ms).unwrap_or(policy.lock_delay_ms)
-            }
+            ChangeKind::SessionEnded => session_ref
+                .and_then(|session_ref| session_ref.lock_delay_ms)
+                .unwrap_or(policy.lock_delay_ms),
             _ => 0,
         };
         let delay = std::time::Duration::from_millis(delay_ms.into());

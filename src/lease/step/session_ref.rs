@@ -5,14 +5,14 @@
 use super::{context::Env, draft::End, lease::Lease};
 use crate::lease::{
     message::{Answer, Call, Caller, Effect, Effects, Request, SessionOver},
-    records::{ChangeKind, Record, State},
+    records::{ChangeKind, KeyState, Record},
 };
 
 impl<C: Caller> Lease<C> {
     /// The session's end, if it is known and this session kept the tenure.
     pub(super) fn over(&self) -> Option<&SessionOver> {
         let over = self.busy.as_ref()?.over.as_ref()?;
-        (self.record.bond()?.session == over.session).then_some(over)
+        (self.record.session_ref()?.session == over.session).then_some(over)
     }
 
     /// The tombstone of a session is durable: the sender saw it committed, or read it.
@@ -22,7 +22,8 @@ impl<C: Caller> Lease<C> {
         env: &mut Env<'_>,
         out: &mut Effects<C>,
     ) {
-        let kept = |record: &Record| record.bond().is_some_and(|b| b.session == over.session);
+        let kept =
+            |record: &Record| record.session_ref().is_some_and(|b| b.session == over.session);
         let arriving = self.flight().is_some_and(|flight| kept(&flight.write.record));
         if !kept(&self.record) && !arriving {
             return;
@@ -45,10 +46,10 @@ impl<C: Caller> Lease<C> {
 
     /// Asks whether the session that keeps the tenure is still alive.
     pub(super) fn inquire_session(&self, out: &mut Effects<C>) {
-        if self.record.state == State::Held
-            && let Some(bond) = self.record.bond()
+        if self.record.state == KeyState::Held
+            && let Some(session_ref) = self.record.session_ref()
         {
-            out.push(Effect::InquireSession(bond.session));
+            out.push(Effect::InquireSession(session_ref.session));
         }
     }
 
@@ -63,11 +64,11 @@ impl<C: Caller> Lease<C> {
             }
             _ => false,
         };
-        match self.record.bond() {
-            Some(bond) if kept && self.record.state == State::Held => {
+        match self.record.session_ref() {
+            Some(session_ref) if kept && self.record.state == KeyState::Held => {
                 out.push(Effect::Reply(
                     call.caller,
-                    Answer::KeptBySession(bond.session, self.token),
+                    Answer::KeptBySession(session_ref.session, self.token),
                 ));
                 None
             }

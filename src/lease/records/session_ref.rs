@@ -15,7 +15,7 @@ pub enum Behavior {
 
 /// The session reference of a tenure: the session that keeps it, and what the session specified for its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Bond {
+pub struct SessionRef {
     /// The session's digest, which is its public name.
     pub session: Nonce,
     /// How long the key stays shut after the session's end, in milliseconds; `None` when the key's policy decides.

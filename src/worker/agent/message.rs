@@ -4,12 +4,11 @@ use crate::{client::Loss, worker::guard::Report};
 
 /// What the agent reports while it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum AgentMessage {
     /// A report of the state machine.
     Report(Report),
     /// The lease was granted, with this token.
     Granted(u64),
-    /// The lease is lost.
     Lost(Loss),
     /// The lease was not granted.
     Refused(String),
@@ -19,6 +18,5 @@ pub enum Told {
     WillRan,
     /// The guardian is gone. Another one is started for the deactivation.
     GuardianGone,
-    /// The agent is alive.
     Pulse,
 }
