@@ -129,11 +129,6 @@ impl Problem {
         Self::of(Code::UnknownHost, detail)
     }
 
-    pub fn many_hosts(count: usize) -> Self {
-        let detail = format!("the request has {count} Host headers: it must have one");
-        Self::malformed(detail, Some("Host".to_owned()))
-    }
-
     pub fn foreign_origin(origin: &str) -> Self {
         let detail = format!("a web page from {origin} may not call this coordinator");
         Self::of(Code::ForeignOrigin, detail)

@@ -61,11 +61,6 @@ impl Names {
             let value = request.headers().get(name);
             value.map(|value| value.to_str().unwrap_or("?"))
         };
-        // A proxy may have judged the other one.
-        let hosts = request.headers().get_all(header::HOST).count();
-        if hosts > 1 {
-            return Err(Problem::many_hosts(hosts));
-        }
         let host = text(&header::HOST);
         let target = request.uri().authority().map(|authority| authority.as_str());
         if let Some(unknown) = host.iter().chain(&target).find(|host| !self.knows(host)) {

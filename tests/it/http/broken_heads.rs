@@ -41,19 +41,18 @@ async fn who_asks_for_them_reads_of_each() {
     assert_eq!(server.metric(BROKEN).await as u32, 1);
 }
 
-/// A proxy that judges one of the names would be passed by with the other.
+/// A proxy that judges one of the names would be passed by with the other. The HTTP library refuses such a head before
+/// any part of the coordinator sees it, so the answer has no problem document.
 #[tokio::test]
-async fn a_request_with_two_hosts_is_refused_and_the_header_is_named() {
+async fn a_request_with_two_hosts_is_refused() {
     let server = Server::start();
-    let hosts =
-        [["localhost", "localhost"], ["localhost", "evil.example"], ["evil.example", "localhost"]];
-    for [first, second] in hosts {
+    let (own, other) = ("localhost", "evil.example");
+    for [first, second] in [[own, own], [own, other], [other, own]] {
         let headers = [("Host", first), ("Host", second)];
         let mut connection = Connection::open(server.addr).await;
-        let refused = connection.call("GET", "/v1/leases", &headers, b"").await.malformed();
-        assert_eq!(refused["field"], "Host", "{refused}");
-        assert!(refused["detail"].as_str().is_some_and(|said| said.contains("2 Host headers")));
+        let refused = connection.call("GET", "/v1/leases", &headers, b"").await;
+        assert_eq!((refused.status, refused.text().as_str()), (400, ""));
     }
     let mut connection = Connection::open(server.addr).await;
-    connection.call("GET", "/v1/leases", &[("Host", "localhost")], b"").await.ok();
+    connection.call("GET", "/v1/leases", &[("Host", own)], b"").await.ok();
 }

@@ -28,8 +28,10 @@ on_both_stores!(
 async fn a_forwarded_call_is_counted_where_it_is_answered(pair: Pair) {
     let Pair { a, b, .. } = &pair;
     let grant = acquire(a, "counted", "w1", 30_000).await;
-    let rival = json!({ "key": grant.key, "owner": "w2", "ttl_ms": 30_000 });
-    assert_eq!(b.post("/v1/acquire", &rival).await.1["code"], "held");
+    let reclaim = json!({ "key": grant.key, "owner": "w1", "ttl_ms": 30_000, "reclaim": true });
+    let (status, reclaimed) = b.post("/v1/acquire", &reclaim).await;
+    assert_eq!((status, &reclaimed["node"]), (200, &json!(a.url)), "{reclaimed}");
+    let grant = Grant::of(&reclaimed);
     assert_eq!(b.post("/v1/heartbeat", &grant.proof()).await.0, 200);
     let batch = json!({ "leases": [grant.proof()] });
     assert_eq!(b.post("/v1/heartbeats", &batch).await.1["results"][0]["status"], 200);
@@ -39,8 +41,7 @@ async fn a_forwarded_call_is_counted_where_it_is_answered(pair: Pair) {
         (a.metric(&series).await, b.metric(&series).await)
     };
     let acquires = "tenure_lease_acquisitions_total";
-    assert_eq!(counted(acquires, "granted").await, (1.0, 0.0));
-    assert_eq!(counted(acquires, "held").await, (1.0, 0.0));
+    assert_eq!(counted(acquires, "granted").await, (2.0, 0.0));
     assert_eq!(counted(acquires, "error").await, (0.0, 0.0));
     let heartbeats = "tenure_lease_heartbeats_total";
     assert_eq!(counted(heartbeats, "alive").await, (2.0, 0.0));
