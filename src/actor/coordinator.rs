@@ -74,7 +74,9 @@ impl Coordinator {
         );
         let (limits, clock) = (&environment.limits, environment.clock.clone());
         let bus = Bus::new(limits.bus_buffer, limits.subscribers);
-        let plugins = Plugins::new(plugins, clock, environment.seed, environment.metrics.clone());
+        let metrics = environment.metrics.clone();
+        let fences = bus.fences.clone();
+        let plugins = Plugins::new(plugins, fences, clock, environment.seed, metrics);
         Self {
             session_service: Arc::new(session_service),
             forgotten: Arc::new(Forgotten::new(environment.clone())),

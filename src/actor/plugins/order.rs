@@ -6,10 +6,10 @@ use tokio::{sync::Semaphore, time::sleep};
 
 use super::{
     limits::PluginLimits,
-    report::FenceOutcome,
     worker::{Tried, Worker},
 };
 use crate::{
+    actor::runtime::fence::FenceOutcome,
     clock::{Chance, Clock},
     lease::Moment,
     plugin::{FailureKind, FenceError, FenceOrder, FencePlugin, excerpt},
