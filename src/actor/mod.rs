@@ -46,7 +46,7 @@ pub use environment::{
 pub use environment::{Promise, Witnessed};
 pub(crate) use lease::lease_actors;
 pub use mail::{AnyHeard, AnyWait, Mail, Place, Reply, Vacated};
-pub use plugins::{NamedPlugin, PluginLimits, Plugins};
+pub use plugins::{NamedPlugin, PluginLimits, Plugins, Subscription};
 pub use pools::{Joined, MemberView, PoolView, Pools, Reservation, Share};
 pub use runtime::{
     arbiters::{Arbiters, claim_this_thread},

@@ -1,11 +1,11 @@
 //! The actor of one plugin.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use actix::{Actor, ActorContext, AsyncContext, Context, Handler, Message, StreamHandler};
 use futures_util::stream;
 use tokio::{
-    sync::{Semaphore, mpsc::Receiver, watch},
+    sync::{Semaphore, mpsc::Receiver, oneshot, watch},
     task::JoinSet,
 };
 
@@ -14,9 +14,17 @@ use crate::{
     actor::runtime::{exit_notice::ExitNotice, fence::Fence},
     clock::{Chance, Clock},
     lease::Moment,
-    plugin::FencePlugin,
+    plugin::{FenceError, FencePlugin, Notification},
     telemetry::{FenceMetrics, Metrics},
 };
+
+/// A notification for the plugin: one call, which may take `span`. When nobody waits for its outcome any more, the call
+/// is dropped.
+pub(super) struct Notify {
+    pub notification: Notification,
+    pub span: Duration,
+    pub outcome: oneshot::Sender<Result<(), FenceError>>,
+}
 
 /// Another plugin under the same name. Orders in progress continue with the previous one.
 pub(super) struct Exchange(pub Arc<dyn FencePlugin>, pub PluginLimits);
@@ -27,6 +35,10 @@ pub(super) struct Retire;
 /// For tests: the actor dies.
 #[cfg(any(test, feature = "testing"))]
 pub(super) struct Panic;
+
+impl Message for Notify {
+    type Result = ();
+}
 
 impl Message for Exchange {
     type Result = ();
@@ -131,6 +143,23 @@ impl StreamHandler<Fence> for PluginActor {
 
     /// The topic was removed. [`Retire`] ends the actor.
     fn finished(&mut self, _: &mut Context<Self>) {}
+}
+
+impl Handler<Notify> for PluginActor {
+    type Result = ();
+
+    fn handle(&mut self, notify: Notify, _: &mut Context<Self>) {
+        while self.orders.try_join_next().is_some() {}
+        let Notify { notification, span, mut outcome } = notify;
+        let (plugin, worker) = (self.plugin.clone(), self.worker.clone());
+        self.orders.spawn_local(async move {
+            let tried = tokio::select! {
+                tried = worker.attempt(move || plugin.notify(notification), span) => tried,
+                () = outcome.closed() => return,
+            };
+            let _ = outcome.send(tried.failure(span).map_or(Ok(()), Err));
+        });
+    }
 }
 
 impl Handler<Exchange> for PluginActor {

@@ -14,6 +14,7 @@
 mod actor;
 mod limits;
 mod order;
+mod subscription;
 mod worker;
 
 use std::{
@@ -27,11 +28,11 @@ use std::{
 use actix::{Actor, Addr, Arbiter, ArbiterHandle};
 use tokio::sync::{
     mpsc::{self, UnboundedReceiver, UnboundedSender},
-    watch,
+    oneshot, watch,
 };
 
-use self::actor::{Exchange, PluginActor, Retire, Surroundings};
-pub use self::limits::PluginLimits;
+use self::actor::{Exchange, Notify, PluginActor, Retire, Surroundings};
+pub use self::{limits::PluginLimits, subscription::Subscription};
 use crate::{
     actor::runtime::{
         exit_notice::{Death, ExitNotice},
@@ -41,7 +42,7 @@ use crate::{
     },
     clock::{Clock, HashMap},
     lease::Moment,
-    plugin::{FenceOrder, FencePlugin},
+    plugin::{FenceError, FenceOrder, FencePlugin, Notification},
     telemetry::Metrics,
 };
 
@@ -145,6 +146,27 @@ impl Plugins {
             }
             fence.report.send(FenceOutcome::Interrupted);
         }
+    }
+
+    /// Notifies the plugin, in one try that takes `span` at most. When this future is dropped, so is the try.
+    ///
+    /// # Errors
+    /// The plugin did not confirm.
+    pub async fn notify(
+        &self,
+        plugin: &str,
+        notification: Notification,
+        span: Duration,
+    ) -> Result<(), FenceError> {
+        let addr = {
+            let slots = self.0.slots.read().unwrap_or_else(PoisonError::into_inner);
+            slots.get(plugin).map(|slot| slot.addr.clone())
+        };
+        let (outcome, hear) = oneshot::channel();
+        if let Some(addr) = addr {
+            addr.do_send(Notify { notification, span, outcome });
+        }
+        hear.await.unwrap_or_else(|_| Err(FenceError::new("the plugin's actor is not there")))
     }
 
     /// The names, in any order.

@@ -118,6 +118,11 @@ impl Bus {
         let _ = self.reached.subscribe().wait_for(|reached| *reached >= position).await;
     }
 
+    /// Resolves when changes after this position were published, or reported as lost.
+    pub async fn passed(&self, position: Position) {
+        let _ = self.reached.subscribe().wait_for(|reached| *reached > position).await;
+    }
+
     /// Tells subscribers that changes before a position were lost.
     pub(in crate::actor) fn lose(&self, resume: Position) {
         let _ = self.sender.send(Heard::Lost(resume));
