@@ -43,7 +43,8 @@ impl Manager {
         result
     }
 
-    async fn keep_alive(
+    /// Sends a heartbeat without checking or counting it.
+    pub(super) async fn keep_alive(
         &self,
         key: &str,
         beat: &Heartbeat,

@@ -21,6 +21,7 @@ mod events;
 mod holder;
 mod inspect;
 mod nodes;
+mod notify;
 mod open;
 mod pools;
 mod sessions;
