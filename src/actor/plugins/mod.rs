@@ -162,11 +162,11 @@ impl Plugins {
             let slots = self.0.slots.read().unwrap_or_else(PoisonError::into_inner);
             slots.get(plugin).map(|slot| slot.addr.clone())
         };
+        let absent = || Err(FenceError::new("the plugin's actor is not there"));
+        let Some(addr) = addr else { return absent() };
         let (outcome, hear) = oneshot::channel();
-        if let Some(addr) = addr {
-            addr.do_send(Notify { notification, span, outcome });
-        }
-        hear.await.unwrap_or_else(|_| Err(FenceError::new("the plugin's actor is not there")))
+        addr.do_send(Notify { notification, span, outcome });
+        hear.await.unwrap_or_else(|_| absent())
     }
 
     /// The names, in any order.

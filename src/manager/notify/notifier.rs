@@ -53,6 +53,7 @@ impl Notifier {
 
     /// Notifies the plugin until it is told to stop.
     pub(super) async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        let mut said = String::new();
         loop {
             tokio::select! {
                 biased;
@@ -70,7 +71,7 @@ impl Notifier {
                             return self.give_back(&tenure).await;
                         }
                     }
-                    Err(error) => self.say(&error),
+                    Err(error) => self.say(&error, &mut said),
                 },
             }
             tokio::select! {
@@ -103,9 +104,14 @@ impl Notifier {
         Ok(tenure)
     }
 
-    /// Logs why this node does not notify the plugin. That another node does is nothing to tell.
-    fn say(&self, error: &AcquireError) {
+    /// Logs why this node does not notify the plugin, once for each reason in a row. That another node does is nothing to
+    /// tell.
+    fn say(&self, error: &AcquireError, said: &mut String) {
         let plugin = &*self.subscription.plugin;
+        let why = error.to_string();
+        if std::mem::replace(said, why) == *said {
+            return;
+        }
         match error {
             AcquireError::Refused(Refusal::Held, _)
             | AcquireError::Call(CallError::Elsewhere(_) | CallError::Draining) => {

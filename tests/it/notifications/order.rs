@@ -22,7 +22,7 @@ async fn work(server: &Server, rounds: usize) {
             let ttl_ms = if round % 3 == 2 { 100 } else { 60_000 };
             let name = format!("k/{key}");
             let body = serde_json::json!(
-                { "key": name, "owner": "w", "ttl_ms": ttl_ms, "wait_ms": 30_000 }
+                { "key": name, "owner": format!("w{round}"), "ttl_ms": ttl_ms, "wait_ms": 30_000 }
             );
             let grant = server.post("/v1/acquire", &body).await.ok();
             if ttl_ms > 100 {
@@ -54,7 +54,13 @@ async fn every_change_is_told_in_order_per_key_though_the_coordinator_is_killed(
     eventually("nothing is behind", async || server.metric(lag).await < 0.001).await;
     let calls = "tenure_notification_duration_seconds_count{plugin=\"hook\",outcome=\"confirmed\"}";
     assert!(server.metric(calls).await > 0.0);
-    // The lease under which a node notifies is nobody's business.
+    // Where nothing happens, nothing is written.
+    let writes = "tenure_store_synced_writes_total";
+    tokio::time::sleep(ms(2_500)).await;
+    let before = server.metric(writes).await;
+    tokio::time::sleep(ms(2_500)).await;
+    assert!((server.metric(writes).await - before).abs() < 0.5);
+    // No caller sees the lease under which a node notifies.
     let leases = server.get("/v1/leases").await.ok();
     assert_eq!(leases["leases"].as_array().map(Vec::len), Some(5), "{leases}");
 }
