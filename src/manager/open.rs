@@ -39,7 +39,7 @@ pub struct Parts {
     pub policies: Arc<Policies>,
     /// The plugins.
     pub plugins: Vec<NamedPlugin>,
-    /// What plugins are notified of.
+    /// What plugins are notified of, by the notifiers of [`Tenure`](super::Tenure).
     pub subscriptions: Vec<Subscription>,
     /// Limits on what callers may ask for.
     pub calls: CallLimits,
