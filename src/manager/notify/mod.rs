@@ -6,7 +6,7 @@
 //!
 //! Does not guarantee: that a plugin is notified once. What it confirmed in the last second before a crash is told again.
 //!
-//! Assumes: it is made inside an actix system.
+//! Assumes: it is made inside an actix system, or a `LocalSet`.
 
 mod delivery;
 mod notifier;
@@ -19,7 +19,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_local};
 
 use self::notifier::Notifier;
 use super::Manager;
@@ -91,12 +91,12 @@ impl Notifiers {
         let (stopping, plugin) = (stop.clone(), subscription.plugin.clone());
         let notifier = Notifier::new(self.manager.clone(), self.url.clone(), subscription.clone());
         let notifier = Arc::new(notifier);
-        let task = actix::spawn(async move {
+        let task = spawn_local(async move {
             if let Some(before) = before {
                 before.stop.send_replace(true);
                 let _ = before.task.await;
             }
-            while let Err(error) = actix::spawn(notifier.clone().run(stopping.subscribe())).await {
+            while let Err(error) = spawn_local(notifier.clone().run(stopping.subscribe())).await {
                 tracing::error!(plugin = &*plugin, %error, "a notifier panicked; it is restarted");
                 tokio::time::sleep(PAUSE).await;
             }
