@@ -46,6 +46,11 @@ async fn every_change_is_told_in_order_per_key_though_the_coordinator_is_killed(
             server = server.kill().restart();
         }
     }
+    eventually("the last tenures expired", async || {
+        let held = server.get("/v1/leases?state=held").await.ok();
+        held["leases"].as_array().is_some_and(Vec::is_empty)
+    })
+    .await;
     let expected = wanted(&server).await;
     assert!(expected.len() >= 4 * 30, "{}", expected.len());
     eventually("all is told", async || has_all(&told(dir.path(), "hook"), &expected)).await;
