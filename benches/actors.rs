@@ -30,6 +30,7 @@ fn open(dir: &std::path::Path, system: &actix::SystemRunner) -> Arc<Manager> {
         arbiters.set(0, actix::Arbiter::current());
         Manager::open(Parts {
             plugins: Vec::new(),
+            subscriptions: Vec::new(),
             store,
             locked_at: clock.now(),
             clock,

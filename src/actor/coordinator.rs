@@ -9,11 +9,13 @@ use std::{
     },
 };
 
+use arc_swap::ArcSwap;
+
 use super::{
     environment::{Environment, digest, loaded},
     leftovers::{Forgotten, UnheardGrants},
     mail::{Mail, Reply},
-    plugins::{NamedPlugin, Plugins},
+    plugins::{NamedPlugin, Plugins, Subscription},
     pools::Pools,
     runtime::{bus::Bus, inbox::Inbox, outcomes::Outcomes, registry::Registry},
     sessions::{SessionService, Sessions},
@@ -36,6 +38,8 @@ pub struct Coordinator {
     /// What this node does for sessions.
     pub session_service: Arc<SessionService>,
     pub plugins: Plugins,
+    /// What plugins are notified of.
+    subscriptions: ArcSwap<Vec<Subscription>>,
     /// Publishes changes to subscribers.
     pub bus: Bus,
     /// Keys that this node forgot, until their records are removed.
@@ -62,7 +66,12 @@ impl Deref for Coordinator {
 
 impl Coordinator {
     /// A coordinator in this environment. Must be called inside an actix system, or a `LocalSet`.
-    pub fn new(environment: Environment, registry: Registry, plugins: Vec<NamedPlugin>) -> Self {
+    pub fn new(
+        environment: Environment,
+        registry: Registry,
+        plugins: Vec<NamedPlugin>,
+        subscriptions: Vec<Subscription>,
+    ) -> Self {
         let (environment, registry) = (Arc::new(environment), Arc::new(registry));
         let (pools, sessions) = (Arc::<Pools>::default(), Arc::<Sessions>::default());
         let session_service = SessionService::new(
@@ -73,7 +82,9 @@ impl Coordinator {
         );
         let (limits, clock) = (&environment.limits, environment.clock.clone());
         let bus = Bus::new(limits.bus_buffer, limits.subscribers);
-        let plugins = Plugins::new(plugins, clock, environment.seed, environment.metrics.clone());
+        let metrics = environment.metrics.clone();
+        let fences = bus.fences.clone();
+        let plugins = Plugins::new(plugins, fences, clock, environment.seed, metrics);
         Self {
             session_service: Arc::new(session_service),
             forgotten: Arc::new(Forgotten::new(environment.clone())),
@@ -87,6 +98,7 @@ impl Coordinator {
             pools,
             sessions,
             plugins,
+            subscriptions: ArcSwap::from_pointee(subscriptions),
             bus,
         }
     }
@@ -99,11 +111,26 @@ impl Coordinator {
         self.pools.missed_changes();
     }
 
-    /// A digest of the policies and of the names of the plugins. Nodes of one version compare it.
+    /// What plugins are notified of.
+    pub fn subscriptions(&self) -> Arc<Vec<Subscription>> {
+        self.subscriptions.load_full()
+    }
+
+    /// From now on, plugins are notified of this.
+    pub fn set_subscriptions(&self, subscriptions: Vec<Subscription>) {
+        self.subscriptions.store(Arc::new(subscriptions));
+    }
+
+    /// A digest of the policies, of the names of the plugins, and of what they are notified of. Nodes of one version
+    /// compare it.
     pub(super) fn policies_digest(&self) -> u64 {
         let mut plugins = self.plugins.names();
         plugins.sort_unstable();
-        digest(format!("{:?} {plugins:?}", self.node_context().policies).as_bytes())
+        let subscriptions = self.subscriptions();
+        let mut notified: Vec<_> =
+            subscriptions.iter().map(|it| (&it.plugin, &it.on, &it.prefix)).collect();
+        notified.sort_unstable_by_key(|(plugin, ..)| *plugin);
+        digest(format!("{:?} {plugins:?} {notified:?}", self.node_context().policies).as_bytes())
     }
 
     /// The coordinator accepts no more work: actors that end from now on are not replaced.

@@ -1,5 +1,5 @@
 //! Everything with a mailbox: the lease actors, their supervisor, the registry that finds them, the bus that publishes
-//! ownership changes, and the actors of the fence plugins; and the tasks of a node beside them.
+//! ownership changes and fence orders, and the actors of the plugins; and the tasks of a node beside them.
 //!
 //! The rooms, from top to bottom. Each may use those below its line, and the [`Coordinator`] those below its own.
 //!
@@ -46,13 +46,15 @@ pub use environment::{
 pub use environment::{Promise, Witnessed};
 pub(crate) use lease::lease_actors;
 pub use mail::{AnyReceiver, AnyWait, Mail, Place, Reply, Vacated};
-pub use plugins::{FenceOutcome, NamedPlugin, PluginLimits, Plugins, Report};
+pub use plugins::{NamedPlugin, PluginLimits, Plugins, Subscription};
 pub use pools::{Joined, MemberView, PoolView, Pools, Reservation, Share};
 pub use runtime::{
     arbiters::{Arbiters, claim_this_thread},
     ask::{Asked, Unanswered},
     bus::{Bus, BusEvent, Published, Subscriber, TooManySubscribers},
+    fence::{Fence, FenceOutcome, Report},
     registry::{Registry, Unreachable},
+    topics::Topics,
     watch,
 };
 pub use sessions::{Handovers, Session, SessionService, Sessions};

@@ -7,7 +7,12 @@ use super::{
     peer::Forwarder,
     replays::Replays,
 };
-use crate::{lease::Nonce, manager::Manager, store::LeaseStore, telemetry::Recorder};
+use crate::{
+    lease::Nonce,
+    manager::{Manager, store_tag},
+    store::LeaseStore,
+    telemetry::Recorder,
+};
 
 /// The state that the handlers share.
 pub struct App {
@@ -54,7 +59,7 @@ impl Source {
     /// The beginning of the store's identity, for cursors. A store that went backwards gets another identity when its
     /// epoch is raised, for all processes that go on with it.
     pub fn store_tag(&self) -> String {
-        format!("{:08x}", self.identity().0 >> 96)
+        store_tag(self.identity())
     }
 
     /// The store's identity now.

@@ -24,11 +24,11 @@ use actix_web::{
 use super::{
     app::App,
     door::{Addresses, Line, Places, RESERVED, Seat},
-    events::{Setting, render},
+    events::render,
     routes::routes,
 };
 use crate::{
-    manager::{Arbiters, claim_this_thread},
+    manager::{Arbiters, Setting, claim_this_thread},
     telemetry::ConnectionLines,
 };
 

@@ -94,7 +94,7 @@ impl Manager {
         for _ in 0..FORGET_PAGES {
             let page = pages.next().await.map_err(CallError::Store)?;
             let Some(page) = page else { return Ok(done) };
-            let keys = page.into_iter().filter(|(key, _)| !key.is_session());
+            let keys = page.into_iter().filter(|(key, _)| !key.is_internal());
             let each = keys.map(|(key, found)| self.forget_one(key, found, (reason, actor), asked));
             let mut each = stream::iter(each).buffer_unordered(PAGE.min(self.at_once()));
             while let Some(forgotten) = each.next().await {

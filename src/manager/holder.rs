@@ -48,7 +48,8 @@ impl Manager {
         result.map_err(|error| error.blaming(beat.value.as_deref()))
     }
 
-    async fn keep_alive(
+    /// Sends a heartbeat without checking or counting it.
+    pub(super) async fn keep_alive(
         &self,
         key: &str,
         beat: &Heartbeat,

@@ -126,7 +126,7 @@ impl Manager {
         while scan.looked_at < SCAN_MAX {
             let Some(page) = scan.page(self).await? else { return Ok(listing) };
             for (key, found) in page {
-                if key.is_session() || !may_match(filter, &found) {
+                if key.is_internal() || !may_match(filter, &found) {
                     continue;
                 }
                 let view = self.view_found(&key, found).await?;
@@ -161,7 +161,7 @@ impl Manager {
         let mut scan = self.scan(pool.map(str::to_owned), prefix, None);
         let (mut keys, mut cut) = (Vec::new(), false);
         while let Some(page) = scan.page(self).await? {
-            let allowed = |key: &Key| !key.is_session() && self.check_named("key", key).is_ok();
+            let allowed = |key: &Key| !key.is_internal() && self.check_named("key", key).is_ok();
             let page = page.into_iter().filter(|(key, _)| allowed(key));
             keys.extend(page.map(|(key, found)| (key, found.record.is_ok_and(|r| wanted(&r)))));
             let mut surplus = keys.len().saturating_sub(limit);
@@ -194,7 +194,8 @@ impl Manager {
         let mut scan = self.scan(Some(pool.to_owned()), "", None);
         while scan.looked_at < SCAN_MAX && keys.len() < limit {
             let Some(page) = scan.page(self).await? else { break };
-            let fit = page.into_iter().filter(|(key, found)| !key.is_session() && such(key, found));
+            let fit =
+                page.into_iter().filter(|(key, found)| !key.is_internal() && such(key, found));
             keys.extend(fit.map(|(key, _)| key));
             tokio::task::yield_now().await;
         }

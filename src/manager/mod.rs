@@ -14,12 +14,14 @@ mod any;
 mod ask;
 mod availability;
 mod checks;
+mod cloud_event;
 pub(crate) mod engine;
 mod error;
 mod events;
 mod holder;
 mod inspect;
 mod nodes;
+mod notify;
 mod open;
 mod pools;
 mod sessions;
@@ -44,6 +46,11 @@ pub use availability::Availability;
 pub use checks::MAX_VALUE_BYTES;
 #[cfg(feature = "testing")]
 pub(crate) use checks::check_value;
+pub(crate) use cloud_event::{CloudEvent, Setting, cloud_event, store_tag};
+#[cfg(not(feature = "testing"))]
+pub(crate) use cloud_event::{read_cursor, write_cursor};
+#[cfg(feature = "testing")]
+pub use cloud_event::{read_cursor, write_cursor};
 pub use engine::{StartError, Tenure};
 pub use error::{AcquireError, AdminError, CallError, HolderError, Home, Invalid, SessionError};
 pub use holder::Alive;

@@ -8,8 +8,8 @@ use tokio::sync::{Semaphore, mpsc};
 use super::{CallLimits, Manager};
 use crate::{
     actor::{
-        self, Arbiters, Coordinator, Environment, Limits, NamedPlugin, Node, Registry, Supervisor,
-        watch,
+        self, Arbiters, Coordinator, Environment, Limits, NamedPlugin, Node, Registry,
+        Subscription, Supervisor, watch,
     },
     clock::{Clock, Entropy, dash_map},
     lease::{Moment, NodeContext, Policies, Rules, StoreError},
@@ -37,8 +37,10 @@ pub struct Parts {
     pub actors: Limits,
     /// The policies of the keys.
     pub policies: Arc<Policies>,
-    /// The fence plugins.
+    /// The plugins.
     pub plugins: Vec<NamedPlugin>,
+    /// What plugins are notified of, by the notifiers of [`Tenure`](super::Tenure).
+    pub subscriptions: Vec<Subscription>,
     /// Limits on what callers may ask for.
     pub calls: CallLimits,
     /// The highest number of callers in one key's queue.
@@ -100,7 +102,7 @@ impl Manager {
         let coordinator = Arc::new_cyclic(|coordinator| {
             let start_actor = actor::lease_actors(coordinator.clone());
             let registry = Registry::new(parts.arbiters, parts.clock, deaths, start_actor);
-            Coordinator::new(environment, registry, parts.plugins)
+            Coordinator::new(environment, registry, parts.plugins, parts.subscriptions)
         });
         actor::start_sessions(&coordinator.session_service);
         coordinator.unheard.start();

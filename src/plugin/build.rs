@@ -53,4 +53,8 @@ impl FencePlugin for Panics {
             panic!("a test asked for it")
         })
     }
+
+    fn notify(&self, _: super::contract::Notification) -> super::contract::Fencing {
+        panic!("a test asked for it")
+    }
 }

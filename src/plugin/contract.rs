@@ -1,9 +1,17 @@
 //! What a plugin is given, and what it must do.
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{
+    fmt,
+    future::{Future, ready},
+    pin::Pin,
+    sync::Arc,
+};
 
 use super::failure::FenceError;
-use crate::lease::{ChangeKind, Key, Nonce, Owner, Token};
+use crate::{
+    lease::{ChangeKind, Key, Nonce, Owner, Token},
+    store::Committed,
+};
 
 /// The order to shut out one ended tenure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +33,28 @@ pub struct FenceOrder {
     pub attempt: u32,
 }
 
-/// The future of a fence.
+/// What a plugin is told of the ownership of keys.
+#[derive(Clone, Debug)]
+pub struct Notification {
+    /// Names it: the same for every try, on every node. It is a cursor of the event stream.
+    pub id: Box<str>,
+    /// The change; `None` if changes were missed, as a `reset` of the event stream says.
+    pub change: Option<Committed>,
+    /// The same as a CloudEvent, in JSON.
+    pub event: Arc<str>,
+    /// 1 for the first try.
+    pub attempt: u32,
+}
+
+impl Notification {
+    /// The kind of change, as the event stream names it, or `reset`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        self.change.as_ref().map_or("reset", |committed| committed.change.kind.as_str())
+    }
+}
+
+/// The future of a fence, or of a notification.
 pub type Fencing = Pin<Box<dyn Future<Output = Result<(), FenceError>> + Send>>;
 
 /// Fences one kind of resource.
@@ -35,6 +64,12 @@ pub trait FencePlugin: Send + Sync + 'static {
     /// The future is dropped when its time is over. Whatever it started must end with it. A panic counts as a failed
     /// try.
     fn fence(&self, order: FenceOrder) -> Fencing;
+
+    /// Takes note of a change of ownership, and resolves once the plugin needs not be told again. Called only if the
+    /// settings of the plugin have `on`. What [`Self::fence`] says of its future is true here too.
+    fn notify(&self, _notification: Notification) -> Fencing {
+        Box::pin(ready(Err(FenceError::permanent("this plugin takes no notifications"))))
+    }
 }
 
 impl fmt::Debug for dyn FencePlugin {

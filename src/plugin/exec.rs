@@ -1,9 +1,9 @@
-//! The kind `exec`: fences with a program.
+//! The kind `exec`: fences and is notified with a program.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    contract::{FenceOrder, FencePlugin, Fencing},
+    contract::{FenceOrder, FencePlugin, Fencing, Notification},
     event,
     failure::{FailureKind, FenceError},
     process::run_group,
@@ -35,13 +35,17 @@ impl Exec {
 impl FencePlugin for Exec {
     fn fence(&self, order: FenceOrder) -> Fencing {
         let program = self.0.clone();
-        Box::pin(async move { program.run(&order).await })
+        Box::pin(async move { program.fence(&order).await })
+    }
+
+    fn notify(&self, notification: Notification) -> Fencing {
+        let program = self.0.clone();
+        Box::pin(async move { program.notify(&notification).await })
     }
 }
 
 impl Program {
-    async fn run(&self, order: &FenceOrder) -> Result<(), FenceError> {
-        let Self { program, arguments, environment } = self;
+    async fn fence(&self, order: &FenceOrder) -> Result<(), FenceError> {
         let session = order.session.map(|session| session.to_string()).unwrap_or_default();
         let (token, attempt) = (order.token.to_string(), order.attempt.to_string());
         let of_order = [
@@ -53,10 +57,34 @@ impl Program {
             ("TENURE_POOL", &order.pool),
             ("TENURE_ATTEMPT", &attempt),
         ];
+        self.run(&of_order, &format!("{}\n", event::data(order))).await
+    }
+
+    async fn notify(&self, notification: &Notification) -> Result<(), FenceError> {
+        let committed = notification.change.as_ref();
+        let change = committed.map(|committed| &committed.change);
+        let token = change.map(|change| change.token.to_string()).unwrap_or_default();
+        let owner = change.and_then(|change| change.owner.as_ref());
+        let previous = change.and_then(|change| change.previous.as_ref());
+        let attempt = notification.attempt.to_string();
+        let of_change = [
+            ("TENURE_EVENT", notification.kind()),
+            ("TENURE_ID", &notification.id),
+            ("TENURE_KEY", committed.map_or("", |committed| committed.key.as_str())),
+            ("TENURE_TOKEN", &token),
+            ("TENURE_OWNER", owner.map_or("", |owner| owner.as_str())),
+            ("TENURE_PREVIOUS_OWNER", previous.map_or("", |(owner, _)| owner.as_str())),
+            ("TENURE_ATTEMPT", &attempt),
+        ];
+        self.run(&of_change, &format!("{}\n", notification.event)).await
+    }
+
+    async fn run(&self, variables: &[(&str, &str)], stdin: &str) -> Result<(), FenceError> {
+        let Self { program, arguments, environment } = self;
         let own = environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let stdin = format!("{}\n", event::data(order));
+        let variables = own.chain(variables.iter().copied());
         let arguments = arguments.iter().map(String::as_str);
-        let ended = run_group(program, arguments, own.chain(of_order), stdin.as_bytes()).await;
+        let ended = run_group(program, arguments, variables, stdin.as_bytes()).await;
         let ended = ended.map_err(|why| FenceError::of(FailureKind::CannotStart, why))?;
         if ended.status.success() {
             return Ok(());

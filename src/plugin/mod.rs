@@ -1,10 +1,14 @@
-//! Plugins that fence resources: they keep the previous owner from using what a key stands for.
+//! Plugins that fence resources: they keep the previous owner from using what a key stands for. A plugin may also, or
+//! only, be notified of changes of ownership.
 //!
 //! Guarantees required of a plugin: when [`FencePlugin::fence`] has returned `Ok`, the tenure that the order names can
 //! do no more harm to the resource. The function may be called again with the same order, after a time-out, after a
 //! crash or on another node, even if it already confirmed. An order is identified by key, token and plugin.
 //!
-//! Does not guarantee: that an order is given once, or by one node only.
+//! When [`FencePlugin::notify`] has returned `Ok`, the plugin is not told of that change again, except after a crash or a
+//! move to another node. Until then it is told of no later change of the same key.
+//!
+//! Does not guarantee: that an order or a notification is given once, or by one node only.
 //!
 //! Assumes: a plugin gives up when its future is dropped, which happens when its time is over.
 //!
@@ -68,6 +72,6 @@ mod webhook;
 
 pub use build::build;
 pub use build_error::BuildError;
-pub use contract::{FenceOrder, FencePlugin, Fencing};
+pub use contract::{FenceOrder, FencePlugin, Fencing, Notification};
 pub use failure::{FailureKind, FenceError, chain, excerpt};
 pub use process::run_group;

@@ -1,4 +1,4 @@
-//! The kind `nats`: fences with a message on a subject.
+//! The kind `nats`: fences and is notified with a message on a subject.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 
 use super::{
     build_error::BuildError,
-    contract::{FenceOrder, FencePlugin, Fencing},
+    contract::{FenceOrder, FencePlugin, Fencing, Notification},
     event,
     failure::{FailureKind, FenceError, chain},
 };
@@ -70,18 +70,30 @@ impl FencePlugin for NatsFence {
     fn fence(&self, order: FenceOrder) -> Fencing {
         let inner = self.0.clone();
         Box::pin(async move {
-            let client = inner.client().await?;
-            let outcome = inner.send(&client, &order).await;
-            if outcome.is_err() {
-                // The client's runtime may have ended, or its server may be gone.
-                *inner.client.lock().await = None;
-            }
-            outcome
+            let id = event::id(&inner.plugin, &order);
+            let payload = event::cloud_event(&inner.plugin, &order, inner.clock.wall_ms());
+            inner.tell(id, payload.into()).await
         })
+    }
+
+    fn notify(&self, notification: Notification) -> Fencing {
+        let inner = self.0.clone();
+        let payload = Bytes::copy_from_slice(notification.event.as_bytes());
+        Box::pin(async move { inner.tell(notification.id.into(), payload).await })
     }
 }
 
 impl Inner {
+    async fn tell(&self, id: String, payload: Bytes) -> Result<(), FenceError> {
+        let client = self.client().await?;
+        let outcome = self.send(&client, id, payload).await;
+        if outcome.is_err() {
+            // The client's runtime may have ended, or its server may be gone.
+            *self.client.lock().await = None;
+        }
+        outcome
+    }
+
     async fn client(&self) -> Result<Client, FenceError> {
         let mut kept = self.client.lock().await;
         if let Some(client) = &*kept {
@@ -92,10 +104,7 @@ impl Inner {
         Ok(kept.insert(client).clone())
     }
 
-    async fn send(&self, client: &Client, order: &FenceOrder) -> Result<(), FenceError> {
-        let id = event::id(&self.plugin, order);
-        let payload = event::cloud_event(&self.plugin, order, self.clock.wall_ms());
-        let payload = Bytes::from(payload);
+    async fn send(&self, client: &Client, id: String, payload: Bytes) -> Result<(), FenceError> {
         let refused =
             |error: &dyn std::error::Error| FenceError::of(FailureKind::Unconfirmed, chain(error));
         match self.mode {

@@ -1,4 +1,4 @@
-//! The kind `postgres`: fences with a row in a table.
+//! The kind `postgres`: fences and is notified with a row in a table.
 
 use std::{
     pin::Pin,
@@ -12,12 +12,13 @@ use tokio_postgres::{
     Client, Config, NoTls,
     config::SslMode,
     tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream},
+    types::ToSql,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream as Stream};
 
 use super::{
     build_error::BuildError,
-    contract::{FenceOrder, FencePlugin, Fencing},
+    contract::{FenceOrder, FencePlugin, Fencing, Notification},
     failure::{FailureKind, FenceError, chain},
 };
 use crate::{
@@ -35,13 +36,11 @@ pub(super) fn build(
     _store: &Nats,
     _clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn FencePlugin>, BuildError> {
-    let PluginKind::Postgres(PostgresPlugin { url, url_file, table, accept_plaintext }) =
-        &plugin.kind
-    else {
+    let PluginKind::Postgres(postgres) = &plugin.kind else {
         unreachable!("a plugin of another kind is built elsewhere")
     };
-    let url = url.or_file("url_file", url_file)?.unwrap_or_default();
-    Ok(Arc::new(Postgres::new(&url, table, plugin.timeout, *accept_plaintext)?))
+    let url = postgres.url.or_file("url_file", &postgres.url_file)?.unwrap_or_default();
+    Ok(Arc::new(Postgres::new(&url, postgres, plugin.timeout)?))
 }
 
 /// Raises the key's token in a table, where guarded writes check it. A write in progress locks the row, so a fence
@@ -52,6 +51,7 @@ struct Inner {
     config: Config,
     tls: Option<Tls>,
     raise: String,
+    note: String,
     /// A try that was dropped leaves a statement behind for at most this long.
     timeout: Duration,
     idle: Mutex<Vec<Client>>,
@@ -60,29 +60,32 @@ struct Inner {
 impl Postgres {
     pub(super) fn new(
         url: &str,
-        table: &str,
+        settings: &PostgresPlugin,
         timeout: Duration,
-        accept_plaintext: bool,
     ) -> Result<Self, BuildError> {
         // The library's error may quote the URL.
         let fault =
             |_| BuildError::Setting { key: "url", why: "it is not a PostgreSQL URL".into() };
         let mut config: Config = url.parse().map_err(fault)?;
         // The URL may come from a file that changed since the settings were validated.
-        if let Some(why) = settings::of_postgres(&config).filter(|_| !accept_plaintext) {
+        if let Some(why) = settings::of_postgres(&config).filter(|_| !settings.accept_plaintext) {
             return Err(BuildError::Setting { key: "url", why });
         }
         config.application_name("tenure");
         let required = config.get_ssl_mode() == SslMode::Require;
         let tls = required.then(|| tls::client(Roots::System)).transpose()?;
-        let table: Vec<String> = table.split('.').map(|name| format!("\"{name}\"")).collect();
-        let table = table.join(".");
+        let table = quoted(&settings.table);
         let raise = format!(
             "INSERT INTO {table} AS fence (key, token) VALUES ($1, $2) ON CONFLICT (key) \
              DO UPDATE SET token = GREATEST(fence.token, EXCLUDED.token)"
         );
+        let note = format!(
+            "INSERT INTO {} (id, kind, key, token, event) VALUES ($1, $2, $3, $4, $5::text::jsonb) \
+             ON CONFLICT (id) DO NOTHING",
+            quoted(&settings.event_table)
+        );
         let tls = tls.map(|config| Tls(TlsConnector::from(Arc::new(config))));
-        Ok(Self(Arc::new(Inner { config, tls, raise, timeout, idle: Mutex::default() })))
+        Ok(Self(Arc::new(Inner { config, tls, raise, note, timeout, idle: Mutex::default() })))
     }
 }
 
@@ -90,28 +93,51 @@ impl FencePlugin for Postgres {
     fn fence(&self, order: FenceOrder) -> Fencing {
         let inner = self.0.clone();
         Box::pin(async move {
-            let fault = |error: tokio_postgres::Error| {
-                let refused = error.as_db_error().is_some();
-                let kind = if refused {
-                    FailureKind::Unconfirmed
-                } else {
-                    FailureKind::of_connection(&error)
-                };
-                FenceError::of(kind, chain(&error))
-            };
-            let client = inner.client().await.map_err(fault)?;
             let token = i64::try_from(order.token.0).map_err(FenceError::permanent)?;
-            client.execute(&inner.raise, &[&order.key.as_str(), &token]).await.map_err(fault)?;
-            let mut idle = inner.idle();
-            if idle.len() < IDLE {
-                idle.push(client);
-            }
-            Ok(())
+            inner.execute(&inner.raise, &[&order.key.as_str(), &token]).await
+        })
+    }
+
+    fn notify(&self, notification: Notification) -> Fencing {
+        let inner = self.0.clone();
+        Box::pin(async move {
+            let (id, kind, event) = (&*notification.id, notification.kind(), &*notification.event);
+            let change = notification.change.as_ref();
+            let key = change.map(|committed| committed.key.as_str());
+            let token = change.map(|committed| i64::try_from(committed.change.token.0));
+            let token = token.transpose().map_err(FenceError::permanent)?;
+            inner.execute(&inner.note, &[&id, &kind, &key, &token, &event]).await
         })
     }
 }
 
+/// The name of a table, perhaps with its schema, in quotes.
+fn quoted(table: &str) -> String {
+    let names: Vec<String> = table.split('.').map(|name| format!("\"{name}\"")).collect();
+    names.join(".")
+}
+
 impl Inner {
+    async fn execute(
+        &self,
+        statement: &str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<(), FenceError> {
+        let fault = |error: tokio_postgres::Error| {
+            let refused = error.as_db_error().is_some();
+            let kind =
+                if refused { FailureKind::Unconfirmed } else { FailureKind::of_connection(&error) };
+            FenceError::of(kind, chain(&error))
+        };
+        let client = self.client().await.map_err(fault)?;
+        client.execute(statement, values).await.map_err(fault)?;
+        let mut idle = self.idle();
+        if idle.len() < IDLE {
+            idle.push(client);
+        }
+        Ok(())
+    }
+
     fn idle(&self) -> MutexGuard<'_, Vec<Client>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! The kind `webhook`: fences with an HTTP request.
+//! The kind `webhook`: fences and is notified with an HTTP request.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use sha2::Sha256;
 
 use super::{
     build_error::BuildError,
-    contract::{FenceOrder, FencePlugin, Fencing},
+    contract::{FenceOrder, FencePlugin, Fencing, Notification},
     event,
     failure::{FailureKind, FenceError, chain},
 };
@@ -86,14 +86,25 @@ impl Webhook {
 impl FencePlugin for Webhook {
     fn fence(&self, order: FenceOrder) -> Fencing {
         let wall_ms = self.clock.wall_ms();
-        let (id, timestamp) = (event::id(&self.plugin, &order), wall_ms / 1000);
         let body = event::cloud_event(&self.plugin, &order, wall_ms);
+        self.post(&event::id(&self.plugin, &order), body, wall_ms / 1000)
+    }
+
+    fn notify(&self, notification: Notification) -> Fencing {
+        let body = notification.event.as_bytes().to_vec();
+        self.post(&notification.id, body, self.clock.wall_ms() / 1000)
+    }
+}
+
+impl Webhook {
+    /// Posts an event. `timestamp` is in seconds since 1970.
+    fn post(&self, id: &str, body: Vec<u8>, timestamp: u64) -> Fencing {
         let request = ::http::Request::post(self.uri.clone())
             .header("content-type", "application/cloudevents+json")
             .header("user-agent", concat!("tenure/", env!("CARGO_PKG_VERSION")))
-            .header("webhook-id", &id)
+            .header("webhook-id", id)
             .header("webhook-timestamp", timestamp)
-            .header("webhook-signature", self.signatures(&id, timestamp, &body))
+            .header("webhook-signature", self.signatures(id, timestamp, &body))
             .body(Full::new(Bytes::from(body)));
         let client = self.client.clone();
         Box::pin(async move {

@@ -21,8 +21,9 @@ const HEAD: [&str; 3] = [
 const POLICIES: &str = "Policies: settings for the keys under a prefix. [[policy]] tables are read only from the file, not \
     from the environment or flags. On SIGHUP the file is reread. Its policies apply to held leases at their next grant, \
     heartbeat with a ttl, or end. A file with errors changes nothing. At most 256 policies.";
-const PLUGINS: &str = "Plugins that fence resources. A policy names them in `fence`. There is none by default. They are \
-    read only from the file, in any number. docs/fencing.md says what each kind guarantees. Common to all kinds:";
+const PLUGINS: &str = "Plugins that fence resources, or are notified of ownership changes. A policy names those that \
+    fence in `fence`; `on` says of what a plugin is notified. There is none by default. They are read only from the \
+    file, in any number. docs/fencing.md and docs/notifications.md say what each kind guarantees. Common to all kinds:";
 /// An example of each kind, with its name.
 const EXAMPLES: [(&str, &str); 5] = [
     ("power", "exec"),

@@ -39,6 +39,7 @@ fn the_plugins_that_the_shipped_file_shows_are_valid() {
     let common = |plugin: &Plugin| (plugin.timeout, plugin.retries, plugin.concurrency);
     assert_eq!(common(&bare[0]), (Duration::from_secs(10), 3, 32));
     assert_eq!(common(&bare[0]), common(&found[0]));
+    assert!(found.iter().all(|plugin| plugin.on.is_empty() && plugin.prefix.is_empty()));
 }
 
 #[test]
@@ -81,6 +82,19 @@ fn every_fault_of_a_plugin_is_told_with_its_line() {
             "name = \"p\"\n",                           // 34
             "kind = \"postgres\"\n",                    // 35
             "url = \"mysql://u:hunter2@a\"\n",          // 36
+            "[[plugin]]\n",                             // 37
+            "name = \"q\"\n",                           // 38
+            "kind = \"log\"\n",                         // 39
+            "on = [\"granted\", \"gone\"]\n",           // 40
+            "[[plugin]]\n",                             // 41
+            "name = \"r\"\n",                           // 42
+            "kind = \"log\"\n",                         // 43
+            "on = [\"granted\", \"granted\"]\n",        // 44
+            "prefix = 7\n",                             // 45
+            "[[plugin]]\n",                             // 46
+            "name = \"s\"\n",                           // 47
+            "kind = \"log\"\n",                         // 48
+            "prefix = \"a/\"\n",                        // 49
         ),
         SECRET
     ));
@@ -109,6 +123,10 @@ fn every_fault_of_a_plugin_is_told_with_its_line() {
         (31, "plugin.name: is missing"),
         (32, "plugin.kind: must be \"exec\", \"webhook\""),
         (36, "plugin.url: must be a URL such as postgres://"),
+        (40, "plugin.on: must be a list of kinds of changes: granted, released"),
+        (44, "plugin.on: names \"granted\" twice"),
+        (45, "plugin.prefix: must be text in quotes"),
+        (49, "plugin.prefix: needs on"),
     ];
     for (line, problem) in &expected {
         let wanted = format!("{}:{line}: {problem}", file.path().display());
@@ -126,7 +144,8 @@ fn every_fault_of_a_plugin_is_told_with_its_line() {
 fn plugins_are_shown_so_that_they_read_back_but_for_their_secrets() {
     let content = "[[plugin]]\nname = \"e\"\nkind = \"exec\"\ncommand = [\"a \\\"b\\\"\"]\n\
                    timeout = \"1s 500ms\"\n[[plugin]]\nname = \"n\"\nkind = \"nats\"\n\
-                   subject = \"f\"\nurl = \"nats://a\"\ntls_ca = \"ca.pem\"\n";
+                   subject = \"f\"\nurl = \"nats://a\"\ntls_ca = \"ca.pem\"\n\
+                   on = [\"granted\", \"session-ended\"]\nprefix = \"a/\"\n";
     let loaded = sources(Some(file(content).path())).load().unwrap();
     for with_origin in [false, true] {
         let shown = file(&loaded.to_toml(with_origin));

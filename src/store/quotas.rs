@@ -60,7 +60,7 @@ impl Quotas {
                 continue;
             }
             visit(&policy.prefix, &mut |key| {
-                if !key.is_session() && policies.place_of(key.as_str()) == place {
+                if !key.is_internal() && policies.place_of(key.as_str()) == place {
                     self.coming.remove(key);
                     self.counts[place] += 1;
                 }
@@ -73,7 +73,7 @@ impl Quotas {
 
     /// The index of the policy that limits the number of keys like this one.
     fn place(&self, key: &Key) -> Option<usize> {
-        if self.counts.is_empty() || key.is_session() {
+        if self.counts.is_empty() || key.is_internal() {
             return None;
         }
         let place = self.policies.place_of(key.as_str());

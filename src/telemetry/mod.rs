@@ -8,6 +8,7 @@
 mod fences;
 mod log;
 mod metrics;
+mod notifications;
 mod pool;
 mod recorder;
 mod table;
@@ -15,6 +16,7 @@ mod table;
 pub use fences::{FenceMetrics, FenceTry};
 pub use log::{ConnectionLines, OwnershipLog, init_logs};
 pub use metrics::{AcquireOutcome, CasOutcome, HeartbeatOutcome, Metrics};
+pub use notifications::NotificationMetrics;
 pub use pool::PoolMetrics;
 pub use recorder::{Recorder, RecorderError};
 pub use table::{MetricKind, Series, TABLE};

@@ -34,7 +34,7 @@ const HOLD: &[f64] =
 /// 1 ms to 10 s: how late.
 const LATE: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.06, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// 10 ms to a minute: a try of a fence.
+/// 10 ms to a minute: a try of a fence, or a notification.
 const FENCE: &[f64] = &[0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
 /// A share of the ttl.
 const RATIO: &[f64] = &[0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
@@ -223,6 +223,22 @@ pub const TABLE: &[Series] = &[
         "tenure_fences_without_plugin_total",
         &[],
         "Times that a fence asked for a plugin which this node does not have: it waits, and so does its key.",
+    ),
+    histogram(
+        "tenure_notification_duration_seconds",
+        &["plugin", "outcome"],
+        FENCE,
+        "Calls that notify a plugin of an ownership change, by how they ended.",
+    ),
+    gauge(
+        "tenure_notification_lag_seconds",
+        &["plugin"],
+        "Age of the oldest ownership change that a plugin has yet to confirm; 0 on nodes that do not notify it.",
+    ),
+    counter(
+        "tenure_notification_resets_total",
+        &["plugin"],
+        "Times that a plugin missed ownership changes, because the store no longer keeps them, and was told a reset.",
     ),
     counter("tenure_events_published_total", &[], "Ownership events published on the bus."),
     gauge(

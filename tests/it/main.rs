@@ -22,6 +22,7 @@ mod guard;
 mod http;
 mod nats;
 mod nodes;
+mod notifications;
 mod observability;
 mod openapi;
 mod plugins;

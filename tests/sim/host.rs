@@ -295,6 +295,7 @@ impl Life {
             },
             policies: site.policies.clone(),
             plugins,
+            subscriptions: Vec::new(),
             calls: CallLimits {
                 wait_max: WAIT_MAX,
                 waiting_places: 1000,

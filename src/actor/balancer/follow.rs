@@ -103,7 +103,7 @@ async fn indexing(coordinator: &Coordinator, name: &str) -> Result<(), StoreErro
 /// Notes a key's record, if the key belongs to the pool.
 fn learn(coordinator: &Coordinator, name: &str, key: &Key, found: &Found) {
     if let Ok(record) = &found.record
-        && !key.is_session()
+        && !key.is_internal()
         && coordinator.policy_table().is_of(key.as_str(), name)
     {
         let now = coordinator.clock.now();

@@ -103,10 +103,10 @@ impl Drop for LeaseActor {
         if self.started {
             self.coordinator.metrics.lease_actors.decrement(1.0);
         }
-        match (self.homed, self.key().is_session()) {
-            (true, false) => self.coordinator.count_homed(false, &self.pool),
-            (true, true) => self.pool.sessions.decrement(1.0),
-            (false, _) => {}
+        match (self.homed, self.key().is_internal(), self.key().is_session()) {
+            (true, false, _) => self.coordinator.count_homed(false, &self.pool),
+            (true, _, true) => self.pool.sessions.decrement(1.0),
+            (true, true, false) | (false, ..) => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Passes a key's fences to their plugins.
+//! Publishes a key's fences on the bus, for their plugins.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,14 +6,15 @@ use super::actor::LeaseActor;
 use crate::{
     actor::{
         mail::Mail,
-        plugins::{FenceOutcome, Report},
+        runtime::fence::{Fence, FenceOutcome, Report},
     },
     lease::{FenceReport, FenceResult, FenceRun},
     plugin::FenceOrder,
 };
 
 impl LeaseActor {
-    /// Passes a fence to its plugin. The report comes back as mail.
+    /// Publishes a fence for its plugin. The report comes back as mail. After a report that the fence was interrupted,
+    /// the lease has it published again.
     pub(super) fn fence(&self, run: FenceRun) {
         let key = self.key().clone();
         let policy = self.coordinator.node_context().policies.of(key.as_str()).clone();
@@ -40,6 +41,6 @@ impl LeaseActor {
             }
         });
         let budget = Duration::from_millis(run.timeout_ms);
-        self.coordinator.plugins.order(&plugin, order, budget, report);
+        self.coordinator.plugins.order(&plugin, Fence { order, budget, report });
     }
 }

@@ -19,6 +19,7 @@ impl LeaseActor {
         match self.key().session() {
             Some(digest) if homed => self.take_in_session(digest),
             Some(digest) => self.let_session_go(digest),
+            None if self.key().is_internal() => {}
             None => self.coordinator.count_homed(homed, &self.pool),
         }
         homed
@@ -27,7 +28,7 @@ impl LeaseActor {
     /// When the policies changed, counts the lease in the pool that its key now belongs to.
     fn follow_policies(&mut self) {
         let table = self.coordinator.policy_table();
-        if table.version() == self.policies || self.key().is_session() {
+        if table.version() == self.policies || self.key().is_internal() {
             return;
         }
         let pool = table.of(self.key().as_str()).1.clone();

@@ -2,26 +2,28 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix::{Actor, ActorContext, Context, Handler, Message};
+use actix::{Actor, ActorContext, AsyncContext, Context, Handler, Message, StreamHandler};
+use futures_util::stream;
 use tokio::{
-    sync::{Semaphore, watch},
+    sync::{Semaphore, mpsc::Receiver, oneshot, watch},
     task::JoinSet,
 };
 
-use super::{limits::PluginLimits, order::Order, report::Report, worker::Worker};
+use super::{limits::PluginLimits, order::Order, worker::Worker};
 use crate::{
-    actor::runtime::exit_notice::ExitNotice,
+    actor::runtime::{exit_notice::ExitNotice, fence::Fence},
     clock::{Chance, Clock},
     lease::Moment,
-    plugin::{FenceOrder, FencePlugin},
+    plugin::{FenceError, FencePlugin, Notification},
     telemetry::{FenceMetrics, Metrics},
 };
 
-/// A fence order for the plugin. The number of orders is bounded by the number of keys that are fencing.
-pub(super) struct Fence {
-    pub order: FenceOrder,
-    pub budget: Duration,
-    pub report: Report,
+/// A notification for the plugin: one call, which may take `span`. When nobody waits for its outcome any more, the call
+/// is dropped.
+pub(super) struct Notify {
+    pub notification: Notification,
+    pub span: Duration,
+    pub outcome: oneshot::Sender<Result<(), FenceError>>,
 }
 
 /// Another plugin under the same name. Orders in progress continue with the previous one.
@@ -34,7 +36,7 @@ pub(super) struct Retire;
 #[cfg(any(test, feature = "testing"))]
 pub(super) struct Panic;
 
-impl Message for Fence {
+impl Message for Notify {
     type Result = ();
 }
 
@@ -61,9 +63,11 @@ pub(super) struct Surroundings {
     pub alive: Arc<watch::Sender<()>>,
 }
 
-/// Accepts the orders of one plugin. Each runs in its own task, which ends with the actor.
+/// Accepts the orders of one plugin from its topic on the bus. Each runs in its own task, which ends with the actor. The
+/// number of orders is bounded by the number of keys that are fencing.
 pub(super) struct PluginActor {
     plugin: Arc<dyn FencePlugin>,
+    topic: Option<Receiver<Fence>>,
     limits: PluginLimits,
     places: Arc<Semaphore>,
     orders: JoinSet<()>,
@@ -77,6 +81,7 @@ pub(super) struct PluginActor {
 impl PluginActor {
     pub(super) fn new(
         plugin: Arc<dyn FencePlugin>,
+        topic: Receiver<Fence>,
         limits: PluginLimits,
         surroundings: Surroundings,
         exit_notice: ExitNotice<Arc<str>>,
@@ -87,6 +92,7 @@ impl PluginActor {
         surroundings.metrics.plugin_actors.increment(1.0);
         Self {
             plugin,
+            topic: Some(topic),
             limits,
             places: Arc::new(Semaphore::new(limits.concurrency.max(1))),
             orders: JoinSet::new(),
@@ -107,11 +113,15 @@ impl Drop for PluginActor {
 
 impl Actor for PluginActor {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        if let Some(mut topic) = self.topic.take() {
+            ctx.add_stream(stream::poll_fn(move |cx| topic.poll_recv(cx)));
+        }
+    }
 }
 
-impl Handler<Fence> for PluginActor {
-    type Result = ();
-
+impl StreamHandler<Fence> for PluginActor {
     fn handle(&mut self, fence: Fence, _: &mut Context<Self>) {
         while self.orders.try_join_next().is_some() {}
         let Fence { order, budget, report } = fence;
@@ -129,6 +139,26 @@ impl Handler<Fence> for PluginActor {
             deadline: Moment::NEVER,
         };
         self.orders.spawn_local(async move { report.send(order.work().await) });
+    }
+
+    /// The topic was removed. [`Retire`] ends the actor.
+    fn finished(&mut self, _: &mut Context<Self>) {}
+}
+
+impl Handler<Notify> for PluginActor {
+    type Result = ();
+
+    fn handle(&mut self, notify: Notify, _: &mut Context<Self>) {
+        while self.orders.try_join_next().is_some() {}
+        let Notify { notification, span, mut outcome } = notify;
+        let (plugin, worker) = (self.plugin.clone(), self.worker.clone());
+        self.orders.spawn_local(async move {
+            let tried = tokio::select! {
+                tried = worker.attempt(move || plugin.notify(notification), span) => tried,
+                () = outcome.closed() => return,
+            };
+            let _ = outcome.send(tried.failure(span).map_or(Ok(()), Err));
+        });
     }
 }
 

@@ -1,10 +1,11 @@
-//! The actors of the fence plugins, by name.
+//! The actors of the plugins, by name. Each subscribes to the topic of its plugin on the bus.
 //!
 //! Guarantees: every order is reported exactly once, at the latest 250 ms (the time that the last try has to stop)
 //! after its budget is over. The budget counts from the first try. A plugin that fails, hangs or panics uses up one
 //! try. A plugin that blocks its thread delays no other plugin. An actor that dies is replaced.
 //!
-//! Does not guarantee: that an order is tried once, or at all: an interrupted order must be given again.
+//! Does not guarantee: that an order is tried once, or at all: an interrupted order must be given again. An actor that
+//! lagged or died therefore catches up from the fences that are pending in the keys' records.
 //!
 //! Assumes: it is made inside an actix system. Its actors live on the arbiter that makes it, and the plugins' code runs
 //! on threads of its own. Without an actix system, all of it lives in the `LocalSet` of the task that makes it; such a
@@ -13,7 +14,7 @@
 mod actor;
 mod limits;
 mod order;
-mod report;
+mod subscription;
 mod worker;
 
 use std::{
@@ -27,22 +28,21 @@ use std::{
 use actix::{Actor, Addr, Arbiter, ArbiterHandle};
 use tokio::sync::{
     mpsc::{self, UnboundedReceiver, UnboundedSender},
-    watch,
+    oneshot, watch,
 };
 
-use self::actor::{Exchange, Fence, PluginActor, Retire, Surroundings};
-pub use self::{
-    limits::PluginLimits,
-    report::{FenceOutcome, Report},
-};
+use self::actor::{Exchange, Notify, PluginActor, Retire, Surroundings};
+pub use self::{limits::PluginLimits, subscription::Subscription};
 use crate::{
     actor::runtime::{
         exit_notice::{Death, ExitNotice},
+        fence::{Fence, FenceOutcome},
         restarts::Restarts,
+        topics::{Topics, Undelivered},
     },
     clock::{Clock, HashMap},
     lease::Moment,
-    plugin::{FenceOrder, FencePlugin},
+    plugin::{FenceError, FenceOrder, FencePlugin, Notification},
     telemetry::Metrics,
 };
 
@@ -62,6 +62,7 @@ pub type NamedPlugin = (String, Arc<dyn FencePlugin>, PluginLimits);
 pub struct Plugins(Arc<Inner>);
 
 struct Inner {
+    topics: Topics<Fence>,
     slots: RwLock<HashMap<Arc<str>, Slot>>,
     surroundings: Surroundings,
     home: Option<ArbiterHandle>,
@@ -79,10 +80,12 @@ struct Slot {
 }
 
 impl Plugins {
-    /// Starts an actor for each plugin. Must be called inside an actix system, or a `LocalSet`.
+    /// Starts an actor for each plugin, which subscribes to its topic. Must be called inside an actix system, or a
+    /// `LocalSet`.
     #[must_use]
     pub fn new(
         plugins: Vec<NamedPlugin>,
+        topics: Topics<Fence>,
         clock: Arc<dyn Clock>,
         seed: u64,
         metrics: Arc<Metrics>,
@@ -90,6 +93,7 @@ impl Plugins {
         let (deaths, exit_notices) = mpsc::unbounded_channel();
         let alive = Arc::new(watch::Sender::new(()));
         let inner = Arc::new(Inner {
+            topics,
             slots: RwLock::default(),
             surroundings: Surroundings { clock, seed, metrics, alive },
             home: Arbiter::try_current(),
@@ -114,6 +118,7 @@ impl Plugins {
         slots.retain(|name, slot| {
             let stays = plugins.iter().any(|(other, ..)| **other == **name);
             if !stays {
+                self.0.topics.remove(name);
                 slot.addr.do_send(Retire);
             }
             stays
@@ -130,21 +135,38 @@ impl Plugins {
         }
     }
 
-    /// Gives a fence order to the plugin. The outcome is reported within `budget`, which includes all tries and pauses
-    /// and counts from the moment at which the order has a place. If no plugin has the name, reports
+    /// Publishes a fence order on the plugin's topic. The outcome is reported within the budget, which includes all
+    /// tries and pauses and counts from the moment at which the order has a place. If no plugin has the name, reports
     /// [`FenceOutcome::Interrupted`]: the node that ended the tenure knew the plugin, and this one may after its next
     /// reload.
-    pub fn order(&self, plugin: &str, order: FenceOrder, budget: Duration, report: Report) {
-        let slots = self.0.slots.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(slot) = slots.get(plugin) else {
-            drop(slots);
-            self.0.miss(plugin, &order);
-            return report.send(FenceOutcome::Interrupted);
+    pub fn order(&self, plugin: &str, fence: Fence) {
+        if let Err((fence, why)) = self.0.topics.publish(plugin, fence) {
+            if why == Undelivered::NoTopic {
+                self.0.miss(plugin, &fence.order);
+            }
+            fence.report.send(FenceOutcome::Interrupted);
+        }
+    }
+
+    /// Notifies the plugin, in one try that takes `span` at most. When this future is dropped, so is the try.
+    ///
+    /// # Errors
+    /// The plugin did not confirm.
+    pub async fn notify(
+        &self,
+        plugin: &str,
+        notification: Notification,
+        span: Duration,
+    ) -> Result<(), FenceError> {
+        let addr = {
+            let slots = self.0.slots.read().unwrap_or_else(PoisonError::into_inner);
+            slots.get(plugin).map(|slot| slot.addr.clone())
         };
-        let addr = slot.addr.clone();
-        drop(slots);
-        // A dead actor's mail is dropped, and the report with it.
-        addr.do_send(Fence { order, budget, report });
+        let absent = || Err(FenceError::new("the plugin's actor is not there"));
+        let Some(addr) = addr else { return absent() };
+        let (outcome, hear) = oneshot::channel();
+        addr.do_send(Notify { notification, span, outcome });
+        hear.await.unwrap_or_else(|_| absent())
     }
 
     /// The names, in any order.
@@ -177,7 +199,9 @@ impl Inner {
         let exit_notice = ExitNotice::new(name.clone(), incarnation, clock, self.deaths.clone());
         let surroundings = self.surroundings.clone();
         let here = self.home.is_none();
-        let actor = PluginActor::new(plugin.clone(), limits, surroundings, exit_notice, here);
+        let topic = self.topics.subscribe(name.clone());
+        let actor =
+            PluginActor::new(plugin.clone(), topic, limits, surroundings, exit_notice, here);
         let addr = match &self.home {
             Some(home) => PluginActor::start_in_arbiter(home, move |_| actor),
             None => actor.start(),

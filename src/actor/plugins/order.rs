@@ -6,14 +6,13 @@ use tokio::{sync::Semaphore, time::sleep};
 
 use super::{
     limits::PluginLimits,
-    report::FenceOutcome,
     worker::{Tried, Worker},
 };
 use crate::{
+    actor::runtime::fence::FenceOutcome,
     clock::{Chance, Clock},
     lease::Moment,
     plugin::{FailureKind, FenceError, FenceOrder, FencePlugin, excerpt},
-    settings::format_duration,
     telemetry::{FenceMetrics, FenceTry},
 };
 
@@ -97,20 +96,16 @@ impl Order {
     /// Makes one try. Returns why it failed, or `None` if it was confirmed.
     async fn attempt(&self, span: Duration) -> Option<FenceError> {
         let from = self.clock.now();
-        let tried = self.worker.attempt(self.plugin.clone(), self.order.clone(), span).await;
-        let (how, failure) = match tried {
-            Tried::Confirmed => (FenceTry::Confirmed, None),
-            Tried::Failed(error) => (FenceTry::Failed, Some(error)),
-            Tried::TimedOut => {
-                let detail = format!("no answer within {}", format_duration(span));
-                (FenceTry::TimedOut, Some(FenceError::of(FailureKind::TimedOut, detail)))
-            }
-            Tried::Panicked(said) => {
-                (FenceTry::Panicked, Some(FenceError::of(FailureKind::Panicked, said)))
-            }
+        let (plugin, order) = (self.plugin.clone(), self.order.clone());
+        let tried = self.worker.attempt(move || plugin.fence(order), span).await;
+        let how = match &tried {
+            Tried::Confirmed => FenceTry::Confirmed,
+            Tried::Failed(_) => FenceTry::Failed,
+            Tried::TimedOut => FenceTry::TimedOut,
+            Tried::Panicked(_) => FenceTry::Panicked,
         };
         self.metrics.tried(how, self.clock.now().since(from));
-        failure
+        tried.failure(span)
     }
 }
 

@@ -19,7 +19,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::plugin::{FenceError, FenceOrder, FencePlugin};
+use crate::{
+    plugin::{FailureKind, FenceError, Fencing},
+    settings::format_duration,
+};
 
 /// How many blocked threads a plugin may leave behind. Beyond that, its orders fail without a try.
 const MAX_BLOCKED: usize = 16;
@@ -33,6 +36,21 @@ pub(super) enum Tried {
     Failed(FenceError),
     TimedOut,
     Panicked(String),
+}
+
+impl Tried {
+    /// Why the try failed; `None` if it was confirmed. `span` is the time that it had.
+    pub(super) fn failure(self, span: Duration) -> Option<FenceError> {
+        Some(match self {
+            Self::Confirmed => return None,
+            Self::Failed(error) => error,
+            Self::TimedOut => {
+                let detail = format!("no answer within {}", format_duration(span));
+                FenceError::of(FailureKind::TimedOut, detail)
+            }
+            Self::Panicked(said) => FenceError::of(FailureKind::Panicked, said),
+        })
+    }
 }
 
 /// The thread of one plugin. When it is blocked, another thread replaces it.
@@ -66,14 +84,13 @@ impl Worker {
         Self { name, current: Mutex::default(), threads: Arc::default(), alive, here }
     }
 
-    /// Makes one try. It is dropped when `span` is over, or when this future is.
+    /// Makes one try: calls the plugin by `call`. The try is dropped when `span` is over, or when this future is.
     pub(super) async fn attempt(
         &self,
-        plugin: Arc<dyn FencePlugin>,
-        order: FenceOrder,
+        call: impl FnOnce() -> Fencing + Send + 'static,
         span: Duration,
     ) -> Tried {
-        let fence = async move { plugin.fence(order).await };
+        let fence = async move { call().await };
         let (thread, task) = if self.here {
             (None, spawn_local(fence))
         } else {

@@ -121,7 +121,7 @@ impl Pools {
         if let Some(digest) = key.session() {
             return self.heard_of_session(digest, change.kind, own);
         }
-        if !self.in_use.load(Ordering::Acquire) {
+        if key.is_internal() || !self.in_use.load(Ordering::Acquire) {
             return;
         }
         let table = environment.policy_table();

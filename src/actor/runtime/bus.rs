@@ -1,4 +1,5 @@
-//! The bus of ownership changes. It is bounded, and never waits for a subscriber.
+//! The bus: ownership changes for every subscriber, and fence orders, with a topic for each plugin. It is bounded, and
+//! never waits for a subscriber.
 
 use std::sync::{
     Arc, OnceLock,
@@ -8,7 +9,7 @@ use std::sync::{
 use bytes::Bytes;
 use tokio::sync::broadcast;
 
-use super::watch;
+use super::{fence::Fence, topics::Topics, watch};
 use crate::store::{Committed, Position};
 
 /// What subscribers receive.
@@ -39,6 +40,8 @@ pub struct Bus {
     sender: broadcast::Sender<BusEvent>,
     subscribers: Arc<AtomicUsize>,
     limit: usize,
+    /// Fence orders. Each plugin's actor subscribes to the topic with the plugin's name.
+    pub(in crate::actor) fences: Topics<Fence>,
     render: OnceLock<Render>,
     /// The position up to which the store's history was published.
     reached: watch::Sender<Position>,
@@ -60,7 +63,14 @@ impl Bus {
     pub(in crate::actor) fn new(buffer: usize, limit: usize) -> Self {
         let (sender, _) = broadcast::channel(buffer.max(1));
         let reached = watch::Sender::new(Position::default());
-        Self { sender, subscribers: Arc::default(), limit, render: OnceLock::new(), reached }
+        Self {
+            sender,
+            subscribers: Arc::default(),
+            limit,
+            fences: Topics::default(),
+            render: OnceLock::new(),
+            reached,
+        }
     }
 
     /// Subscribes to the changes from now on.
@@ -106,6 +116,11 @@ impl Bus {
     /// Resolves when all changes up to this position were published.
     pub async fn reached(&self, position: Position) {
         let _ = self.reached.subscribe().wait_for(|reached| *reached >= position).await;
+    }
+
+    /// Resolves when changes after this position were published, or reported as lost.
+    pub async fn passed(&self, position: Position) {
+        let _ = self.reached.subscribe().wait_for(|reached| *reached > position).await;
     }
 
     /// Tells subscribers that changes before a position were lost.

@@ -16,8 +16,8 @@ pub fn announce(coordinator: &Coordinator, committed: Committed) {
     for hears in LISTENERS {
         hears(coordinator, &committed, own);
     }
-    // Subscribers learn of a session's changes from the changes of its leases.
-    if !committed.key.is_session() {
+    // Subscribers learn of a session's changes from the changes of its leases. Nobody learns of a notifier's.
+    if !committed.key.is_internal() {
         coordinator.bus.publish(committed);
     }
 }
@@ -66,7 +66,7 @@ fn lease_actors(coordinator: &Coordinator, committed: &Committed, own: bool) {
 /// Metrics and the log of ownership changes.
 fn records(coordinator: &Coordinator, committed: &Committed, own: bool) {
     let Committed { key, change, .. } = committed;
-    if key.is_session() {
+    if key.is_internal() {
         return;
     }
     coordinator.metrics.published.increment(1);

@@ -29,7 +29,7 @@ impl Filter {
 
     /// Whether the subscriber gets this change.
     pub fn wants(&self, manager: &Manager, committed: &Committed) -> bool {
-        if committed.key.is_session() {
+        if committed.key.is_internal() {
             return false;
         }
         let change = &committed.change;

@@ -6,11 +6,12 @@ use actix_web::web;
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    cloud_event::{Setting, cloud_event, render, render_reset},
+    cloud_event::{cloud_event, render, render_reset},
     filter::Filter,
 };
 use crate::{
     http::app::App,
+    manager::Setting,
     store::{Committed, History, Position, StoreError},
 };
 

@@ -6,9 +6,7 @@ mod follow;
 mod history;
 mod reader;
 
-pub use cloud_event::{Begin, Setting, parse_cursor, render};
-#[cfg(feature = "testing")]
-pub use cloud_event::{read_cursor, write_cursor};
+pub use cloud_event::{Begin, parse_cursor, render};
 pub use filter::Filter;
 pub use follow::follow;
 pub use reader::Reader;

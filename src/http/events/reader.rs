@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{
-    cloud_event::{Begin, Setting, cursor, render, render_frozen, render_reset},
+    cloud_event::{Begin, cursor, render, render_frozen, render_reset},
     filter::Filter,
     history::{Piece, next_page, next_piece},
 };
@@ -19,7 +19,7 @@ use crate::{
     api::{EventsPage, limits::MAX_POLL_MS},
     http::{answer::Problem, app::App, door::Waiting},
     lease::Nonce,
-    manager::{BusEvent, CallError, Published, Subscriber},
+    manager::{BusEvent, CallError, Published, Setting, Subscriber},
     store::{Committed, Position, StoreError},
 };
 

@@ -102,6 +102,10 @@ name! {
 
 /// The prefix of sessions' keys. It starts with a character that no caller's key may contain.
 const SESSION_PREFIX: &str = "\u{7f}session/";
+/// The prefix of notifiers' keys.
+const NOTIFIER_PREFIX: &str = "\u{7f}notifier/";
+/// The longest name of a plugin.
+const MAX_PLUGIN_NAME: usize = 64;
 
 impl Key {
     /// The key of a session's record.
@@ -131,14 +135,34 @@ impl Key {
         self.0.starts_with(SESSION_PREFIX)
     }
 
-    /// A key as a store returns it: a caller's key or a session's key.
+    /// The key under which one node at a time notifies a plugin.
+    #[must_use]
+    pub fn of_notifier(plugin: &str) -> Self {
+        Self(format!("{NOTIFIER_PREFIX}{plugin}").into())
+    }
+
+    /// Whether this is the key of a session's record or of a notifier. No caller can name it, and no caller is shown it.
+    #[must_use]
+    pub fn is_internal(&self) -> bool {
+        self.is_session() || self.0.starts_with(NOTIFIER_PREFIX)
+    }
+
+    /// A key as a store returns it: a caller's key, a session's key or a notifier's key.
     ///
     /// # Errors
     /// [`InvalidName`].
     pub fn stored(name: &str) -> Result<Self, InvalidName> {
         let key = Self(name.into());
-        if key.session().is_some() { Ok(key) } else { Self::new(name) }
+        let notifies = name.strip_prefix(NOTIFIER_PREFIX).is_some_and(is_plugin_name);
+        if notifies || key.session().is_some() { Ok(key) } else { Self::new(name) }
     }
+}
+
+/// Whether a plugin may have this name: 1 to 64 letters, digits, _, - and .
+#[must_use]
+pub fn is_plugin_name(name: &str) -> bool {
+    let label = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    (1..=MAX_PLUGIN_NAME).contains(&name.len()) && name.chars().all(label)
 }
 
 #[cfg(test)]
@@ -153,6 +177,19 @@ mod tests {
         assert_eq!(Key::stored(key.as_str()), Ok(key));
         assert!(Key::stored("\u{7f}session/x").is_err());
         assert_eq!(Key::new("session/ab").unwrap().session(), None);
+    }
+
+    #[test]
+    fn keys_of_notifiers_are_no_keys_of_callers_and_none_of_sessions() {
+        let key = Key::of_notifier("traffic-1.b");
+        assert!(key.is_internal() && !key.is_session() && key.session().is_none());
+        assert!(Key::new(key.as_str()).is_err());
+        assert_eq!(Key::stored(key.as_str()), Ok(key));
+        for odd in ["", "a/b", "a\n", &"n".repeat(65)] {
+            assert!(Key::stored(Key::of_notifier(odd).as_str()).is_err(), "{odd:?}");
+        }
+        assert!(Key::of_session(Nonce(1)).is_internal());
+        assert!(!Key::new("notifier/a").unwrap().is_internal());
     }
 
     #[test]

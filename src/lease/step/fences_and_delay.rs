@@ -16,7 +16,7 @@ impl<C: Caller> Lease<C> {
         env: &Env<'_>,
     ) {
         let Some(ended) = record.previous.as_ref().map(|ended| &ended.tenure) else { return };
-        if env.key.is_session() {
+        if env.key.is_internal() {
             return settle_state(record);
         }
         let policy = env.context.policies.of(env.key.as_str());

@@ -21,9 +21,9 @@ pub(crate) use store::{
 };
 pub use thread::{StartError, Tenure};
 
-use super::{CallLimits, Manager, Parts};
+use super::{CallLimits, Manager, Parts, notify::Notifiers};
 use crate::{
-    actor::{Arbiters, Limits, NamedPlugin, Reach},
+    actor::{Arbiters, Limits, NamedPlugin, Reach, Subscription},
     clock::{Clock, Entropy, SystemClock, SystemEntropy},
     lease::{Rules, is_loopback},
     plugin,
@@ -37,6 +37,7 @@ pub(crate) struct Engine {
     pub(crate) manager: Arc<Manager>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) store: OpenStore,
+    notifiers: Notifiers,
     remembering: tokio::task::JoinHandle<()>,
     patience: Duration,
 }
@@ -62,12 +63,13 @@ impl Engine {
         let store = OpenStore::open(settings, &surroundings).await?;
         let manager = Manager::open(Parts {
             plugins: plugins(settings, &clock)?,
+            subscriptions: subscriptions(settings),
             store: store.store.clone(),
             locked_at: clock.now(),
             clock,
             entropy,
             arbiters,
-            url,
+            url: url.clone(),
             node_ttl: settings.node.ttl,
             actors: actor_limits(settings, listens),
             policies: Arc::new(settings.lease_policies()),
@@ -84,9 +86,10 @@ impl Engine {
             rules: Rules::default(),
         })
         .await?;
+        let notifiers = Notifiers::start(manager.clone(), &url);
         let remembering = actix::spawn(store.remembering());
         let patience = settings.server.shutdown_timeout;
-        Ok(Self { manager, metrics, store, remembering, patience })
+        Ok(Self { manager, metrics, store, notifiers, remembering, patience })
     }
 
     /// Puts other policies into effect, and the plugins that they name.
@@ -96,6 +99,8 @@ impl Engine {
     pub(crate) fn set_policies(&self, settings: &Settings) -> anyhow::Result<()> {
         let coordinator = &self.manager.coordinator;
         coordinator.plugins.replace(plugins(settings, &coordinator.clock)?);
+        coordinator.set_subscriptions(subscriptions(settings));
+        self.notifiers.follow();
         coordinator.set_policies(Arc::new(settings.lease_policies()));
         Ok(())
     }
@@ -103,6 +108,7 @@ impl Engine {
     /// Accepts no more work, and tells the other nodes. Once this returns, calls in flight are being settled, and the
     /// HTTP server may stop.
     pub(crate) async fn leave(&self) {
+        self.notifiers.stop().await;
         self.manager.drain();
         self.manager.leave().await;
     }
@@ -124,6 +130,11 @@ fn plugins(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Vec<Na
         Ok((plugin.name.clone(), built, plugin.into()))
     };
     settings.plugins.iter().map(make).collect()
+}
+
+/// What the plugins of the settings are notified of.
+fn subscriptions(settings: &Settings) -> Vec<Subscription> {
+    settings.plugins.iter().filter_map(Subscription::of).collect()
 }
 
 /// Where checks may connect to. A coordinator that listens on loopback alone still lets other clients in if the

@@ -13,17 +13,16 @@ use super::{
     exec::ExecPlugin,
     nats::NatsPlugin,
     postgres::PostgresPlugin,
-    strict::{must_be, number, text},
+    strict::{any_text, must_be, number, text, texts},
     webhook::WebhookPlugin,
 };
+use crate::lease::{ChangeKind, MAX_KEY_BYTES, is_plugin_name};
 
 /// The bounds of how long one attempt may take.
 const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
 const MAX_RETRIES: u32 = 100;
 /// The highest concurrency. Each fence takes a thread, a process or a connection.
 const MAX_CONCURRENCY: usize = 1024;
-/// The longest name, which is a label of metrics.
-const MAX_NAME: usize = 64;
 
 section! {
     /// `[[plugin]]`.
@@ -36,8 +35,13 @@ section! {
         timeout: Duration = Duration::from_secs(10), read timeout;
         /// How often a failed fence is retried, within the fence_timeout of its policy. 0 to 100.
         retries: u32 = 3, read retries;
-        /// Maximum number of fences in progress; more wait. 1 to 1024.
+        /// Maximum number of fences in progress, and of notifications; more wait. 1 to 1024.
         concurrency: usize = 32, read concurrency;
+        /// Kinds of ownership changes that the plugin is notified of, named as in the event stream: ["granted",
+        /// "expired", "released"]. At least once, in order per key. docs/notifications.md says more. Empty: none.
+        on: Vec<ChangeKind> = Vec::new(), if kind_twice;
+        /// Prefix of the keys whose changes it is notified of. Empty: all keys.
+        prefix: String = String::new(), read any_text, if odd_prefix;
     }
 }
 
@@ -121,14 +125,40 @@ impl Format for PluginKind {
     }
 }
 
+impl Format for Vec<ChangeKind> {
+    fn read(value: Value) -> Result<Self, ConfigError> {
+        let named = |name: String| ChangeKind::ALL.into_iter().find(|kind| kind.as_str() == name);
+        let kinds = texts(value).and_then(|names| names.into_iter().map(named).collect());
+        let known = ChangeKind::ALL.map(ChangeKind::as_str).join(", ");
+        must_be(format!("a list of kinds of changes: {known}"), kinds)
+    }
+
+    fn show(&self) -> Shown {
+        self.iter().map(|kind| kind.as_str().to_owned()).collect::<Vec<_>>().show()
+    }
+}
+
+fn kind_twice(plugin: &Plugin) -> Vec<String> {
+    let twice = plugin.on.iter().enumerate().filter(|(at, kind)| plugin.on[..*at].contains(kind));
+    twice.map(|(_, kind)| format!("names {:?} twice", kind.as_str())).collect()
+}
+
+fn odd_prefix(plugin: &Plugin) -> Option<String> {
+    if plugin.prefix.len() > MAX_KEY_BYTES {
+        return Some(format!("is longer than any key: {MAX_KEY_BYTES} bytes"));
+    }
+    let alone = !plugin.prefix.is_empty() && plugin.on.is_empty();
+    alone
+        .then(|| "needs on: it selects the keys whose changes the plugin is notified of".to_owned())
+}
+
 pub(in crate::settings) fn names(plugins: &[Plugin]) -> Vec<String> {
     plugins.iter().map(|plugin| plugin.name.clone()).collect()
 }
 
 fn name(value: Value) -> Result<String, ConfigError> {
-    let label = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    let fits = |name: &String| (1..=MAX_NAME).contains(&name.len()) && name.chars().all(label);
-    must_be("1 to 64 letters, digits, _, - and .", text(value).filter(fits))
+    let name = text(value).filter(|name| is_plugin_name(name));
+    must_be("1 to 64 letters, digits, _, - and .", name)
 }
 
 fn timeout(value: Value) -> Result<Duration, ConfigError> {

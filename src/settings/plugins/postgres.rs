@@ -11,6 +11,8 @@ use super::{
 
 /// The table of the postgres plugin, by default.
 pub const FENCE_TABLE: &str = "tenure_fence";
+/// The table of its notifications, by default.
+pub const EVENT_TABLE: &str = "tenure_event";
 
 section! {
     /// Raises the token in a table of PostgreSQL.
@@ -23,6 +25,8 @@ section! {
         url_file: PathBuf = PathBuf::new(), example = "", read path;
         /// Table, optionally with its schema.
         table: String = FENCE_TABLE.to_owned(), read table;
+        /// Table of notifications, optionally with its schema.
+        event_table: String = EVENT_TABLE.to_owned(), read table;
         /// Whether a password may be sent to another machine without TLS.
         accept_plaintext: bool = false, read flag;
     }

@@ -190,4 +190,4 @@ pub fn read_query(door: usize, text: &str) -> Result<(), Refused> {
     Ok(())
 }
 
-pub use super::events::{read_cursor, write_cursor};
+pub use crate::manager::{read_cursor, write_cursor};

@@ -172,6 +172,6 @@ async fn a_record_that_is_longer_than_the_server_permits_is_refused_for_good() {
     let value = Some("x".repeat(5_000).into());
     long.record = std::sync::Arc::new(Record { value, ..held("w", 1) });
     let outcome = store.compare_and_set(long).await;
-    assert!(matches!(outcome, Outcome::Refused(StoreError::TooLong(_))), "{outcome:?}");
+    assert!(matches!(outcome, WriteOutcome::Refused(StoreError::TooLong(_))), "{outcome:?}");
     committed(store.compare_and_set(grant("k", Revision::ABSENT, "w", 1)).await);
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use tenure::{
-    actor::{FenceOutcome, Report},
+    actor::{Fence, FenceOutcome, Report},
     plugin::FenceError,
 };
 
@@ -187,7 +187,8 @@ fn a_dead_actor_reports_what_it_had_and_is_replaced() {
         for _ in 0..3 {
             let tell = tell.clone();
             let report = Report::new(move |outcome| drop(tell.send(outcome)));
-            plugins.order("p", order("k", 1), PATIENCE, report);
+            let fence = Fence { order: order("k", 1), budget: PATIENCE, report };
+            plugins.order("p", fence);
         }
         eventually("three in flight", async || {
             sample(&recorder, "tenure_fences_in_flight{plugin=\"p\"}") as u64 == 3

@@ -10,7 +10,7 @@ use std::{
 };
 
 use tenure::{
-    actor::{FenceOutcome, NamedPlugin, PluginLimits, Plugins, Report},
+    actor::{Fence, FenceOutcome, NamedPlugin, PluginLimits, Plugins, Report, Topics},
     clock::{Clock, SystemClock},
     lease::{ChangeKind, Key, Nonce, Owner, Token},
     plugin::{self, FenceError, FenceOrder, FencePlugin, Fencing},
@@ -64,7 +64,7 @@ pub fn system(test: impl Future<Output = ()>) {
 pub fn plugins(list: Vec<NamedPlugin>) -> (Plugins, Recorder) {
     let recorder = Recorder::install().expect("a recorder");
     let metrics = Arc::new(Metrics::register("embedded"));
-    (Plugins::new(list, clock(), 7, metrics), recorder)
+    (Plugins::new(list, Topics::default(), clock(), 7, metrics), recorder)
 }
 
 pub fn limits(timeout: Duration, retries: u32, concurrency: usize) -> PluginLimits {
@@ -84,7 +84,7 @@ pub async fn ask_for(
 ) -> FenceOutcome {
     let (tell, told) = oneshot::channel();
     let report = Report::new(move |outcome| drop(tell.send(outcome)));
-    plugins.order(plugin, order, budget, report);
+    plugins.order(plugin, Fence { order, budget, report });
     tokio::time::timeout(PATIENCE, told).await.expect("a report").expect("exactly one")
 }
 

@@ -4,8 +4,8 @@
 mod actor;
 mod bus;
 mod exec;
-mod kit;
+pub mod kit;
 mod once;
 mod postgres;
 mod tls;
-mod webhook;
+pub mod webhook;

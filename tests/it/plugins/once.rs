@@ -7,7 +7,7 @@ use std::{
 };
 
 use proptest::prelude::*;
-use tenure::actor::{FenceOutcome, Report};
+use tenure::actor::{Fence, FenceOutcome, Report};
 
 use crate::plugins::kit::*;
 
@@ -66,7 +66,8 @@ proptest! {
                             told.lock().expect("a table").entry(number).or_default().push(outcome);
                         });
                         let budget = Duration::from_millis(budget_ms);
-                        plugins.order(NAMES[plugin], order("k", 1), budget, report);
+                        let fence = Fence { order: order("k", 1), budget, report };
+                        plugins.order(NAMES[plugin], fence);
                     }
                     Step::Kill { plugin } => plugins.kill(NAMES[plugin]),
                     Step::Reload { size } => plugins.replace(set(size)),

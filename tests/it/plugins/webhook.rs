@@ -29,7 +29,11 @@ pub struct Arrived {
 }
 
 impl Arrived {
-    fn header(&self, name: &str) -> &str {
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    pub fn header(&self, name: &str) -> &str {
         let found = self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
         found.map_or_else(|| panic!("{name} in {self:?}"), |(_, value)| value)
     }

@@ -111,6 +111,7 @@ pub fn parts(store: Arc<dyn LeaseStore>) -> Parts {
     arbiters.set(0, actix::Arbiter::current());
     Parts {
         plugins: Vec::new(),
+        subscriptions: Vec::new(),
         store,
         locked_at: clock.now(),
         clock,

@@ -1,4 +1,20 @@
-//! The outcome of a fence order.
+//! Fence orders as the bus carries them, and their outcomes.
+
+use std::time::Duration;
+
+use crate::plugin::FenceOrder;
+
+/// A fence order for a plugin. The key's record keeps the fence until its confirmation is durable, so an order that is
+/// dropped is published again.
+#[derive(Debug)]
+pub struct Fence {
+    /// What the plugin is told.
+    pub order: FenceOrder,
+    /// How long all tries together may take.
+    pub budget: Duration,
+    /// Receives the outcome, also when this is dropped.
+    pub report: Report,
+}
 
 /// The outcome of a fence order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,8 +24,8 @@ pub enum FenceOutcome {
     /// It did not confirm, in all its tries and within its time. The text is shown in events, to everybody: it names a
     /// kind of failure, and contains nothing that a program or a server said.
     Failed(String),
-    /// The outcome is unknown: the plugin's actor died, rests, or was removed. The order must be given again after a
-    /// pause.
+    /// The outcome is unknown: the plugin's actor lagged, died, rests, or was removed. The order must be given again
+    /// after a pause.
     Interrupted,
 }
 
