@@ -206,7 +206,7 @@ impl CallError {
 
     /// Whether the call goes on at another node. A call whose home node could not be reached ends here.
     pub(super) fn is_forwarded(&self, asked: Asked) -> bool {
-        matches!(self, Self::Elsewhere(_)) && !asked.owner_unreachable
+        matches!(self, Self::Elsewhere(_)) && !asked.home_unreachable
     }
 
     /// What an answer says that is none of the operation's own.

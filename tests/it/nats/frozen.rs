@@ -219,7 +219,7 @@ async fn an_opening_node_does_not_believe_a_leader_that_takes_no_writes_yet() {
     let patience = Duration::from_millis(500);
     let reader = Options { request_timeout: patience, ..by("reader", usual(&server.url())) };
     let opened = open_with(reader, fresh(3), Some(more)).await;
-    let Err(OpenError::JetStream { why }) = opened else { panic!("{opened:?}") };
+    let Err(NatsOpenError::JetStream { why }) = opened else { panic!("{opened:?}") };
     assert!(why.contains("takes no writes"), "{why}");
     let store = open_with(by("all", options(&server.url())), fresh(3), Some(more)).await.unwrap();
     assert!(matches!(store.health(), Health::Frozen(_)), "whoever may write finds out");
