@@ -20,28 +20,13 @@ impl Manager {
     pub fn waiting_places(&self) -> usize {
         self.limits.waiting_places.saturating_sub(self.places.available_permits())
     }
-
-    /// Runs a call that waits in queues of these pools. It ends with [`CallError::Draining`] when no more work is
-    /// accepted.
-    pub(super) async fn unless_draining<T>(
-        &self,
-        pools: Vec<Arc<PoolMetrics>>,
-        asked: impl Future<Output = Result<T, CallError>>,
-    ) -> Result<T, CallError> {
-        let _waiting = Waiting::begin(pools);
-        tokio::select! {
-            biased;
-            answer = asked => answer,
-            () = self.drained() => Err(CallError::Draining),
-        }
-    }
 }
 
-/// Counts a waiting caller for as long as it waits.
-struct Waiting(Vec<Arc<PoolMetrics>>);
+/// Counts a caller that waits in queues of these pools, for as long as it waits.
+pub(super) struct Waiting(Vec<Arc<PoolMetrics>>);
 
 impl Waiting {
-    fn begin(pools: Vec<Arc<PoolMetrics>>) -> Self {
+    pub fn begin(pools: Vec<Arc<PoolMetrics>>) -> Self {
         pools.iter().for_each(|pool| pool.waiters.increment(1.0));
         Self(pools)
     }

@@ -57,11 +57,14 @@ impl<'a> AnyCall<'a> {
 
     /// Acquires one of the keys.
     pub async fn acquire(&self, key: &Key, acquire: Acquire) -> Result<Unheard, AcquireError> {
-        let granted = self.manager.counted(key, self.received.into(), async {
+        let asked = self.received.into();
+        let granted = async {
             self.manager.check_named("key", key)?;
-            self.manager.own(key, acquire, self.received.into()).await
-        });
-        Ok(self.unheard(key, granted.await?))
+            self.manager.own(key, acquire, asked).await
+        }
+        .await;
+        self.manager.count(key, asked, &granted);
+        Ok(self.unheard(key, granted?))
     }
 
     /// A grant that the caller is told of once the whole call is served.

@@ -6,7 +6,7 @@ use super::call::AnyCall;
 use crate::{
     actor::{AnyReceiver, AnyWait, Mail, Place, Reply, Vacated},
     lease::{Acquire, Answer, Call, Grant, Key, Moment, Request, StoreError},
-    manager::{error::CallError, unheard::Unheard},
+    manager::{error::CallError, unheard::Unheard, waiting::Waiting},
     telemetry::{AcquireOutcome, PoolMetrics},
 };
 
@@ -36,8 +36,13 @@ impl AnyCall<'_> {
         (0..keys.len()).for_each(queue_up);
         let left = until.since(self.manager.now());
         let listening = listen_until(leave, &wait, listen(heard, keys.len(), queue_up));
-        let granted = in_time(left, &wait, listening);
-        match self.manager.unless_draining(self.pools_of(keys), granted).await? {
+        let _waiting = Waiting::begin(self.pools_of(keys));
+        let granted = tokio::select! {
+            biased;
+            granted = in_time(left, &wait, listening) => granted?,
+            () = self.manager.drained() => return Err(CallError::Draining),
+        };
+        match granted {
             Some((place, Answer::Granted(grant))) => Ok(Some(self.granted(&keys[place], *grant))),
             _ => Ok(None),
         }
