@@ -162,7 +162,7 @@ fn advice(fault: &rustls::Error, ca: &str) -> String {
         }
         rustls::Error::InvalidCertificate(_) => "its certificate cannot be used: have another one issued".to_owned(),
         rustls::Error::InvalidMessage(_) => {
-            "the server does not speak TLS: turn TLS on there, or write http:// to use plain text".to_owned()
+            "the server speaks no TLS: turn TLS on there, or write http:// to use plain text".to_owned()
         }
         rustls::Error::AlertReceived(_) => {
             "the server ended the handshake: its log says why (it may ask for a client's certificate)".to_owned()
