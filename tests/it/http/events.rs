@@ -151,18 +151,7 @@ async fn what_is_no_longer_kept_is_announced_never_skipped() {
     let small = ["store.embedded.segment_size=64KiB", "store.embedded.min_log_size=64KiB"];
     let server = Server::with(&small);
     let beginning = server.cursor_of_the_beginning().await;
-    let value = "v".repeat(8 * 1024);
-    let mut connection = Connection::open(server.addr).await;
-    eventually("the beginning is compacted away", async || {
-        for _ in 0..20 {
-            let body = json!({ "key": "k", "owner": "w", "ttl_ms": 60_000, "value": value });
-            let grant = Grant::of(&connection.post("/v1/acquire", &body).await.ok());
-            connection.post("/v1/release", &grant.proof()).await.ok();
-        }
-        let page = server.get(&format!("/v1/events?format=json&after={beginning}")).await.ok();
-        page["reset"] == true
-    })
-    .await;
+    server.until_compacted_away(&beginning).await;
     let mut stream = Stream::open(&server, &format!("after={beginning}")).await;
     let (id, kind, data) = stream.event().await.expect("a reset");
     assert_eq!((kind.as_str(), &data["cursor"]), ("reset", &json!(id)));

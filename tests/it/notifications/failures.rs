@@ -1,11 +1,10 @@
 //! A plugin that fails, and one that missed what the store no longer keeps.
 
 use rustix::process::Signal;
-use serde_json::json;
 
 use crate::{
     notifications::kit::{has_all, judge, kind, recorder, told, until_notifying},
-    support::harness::{Connection, Grant, Server, eventually, ms},
+    support::harness::{Server, eventually, ms},
 };
 
 #[tokio::test]
@@ -66,18 +65,7 @@ async fn a_plugin_that_missed_what_is_no_longer_kept_is_told_a_reset() {
         eventually(applied, async || (server.metric(applied).await - times).abs() < 0.1).await;
     };
     reload(small, 1.0).await;
-    let value = "v".repeat(8 * 1024);
-    let mut connection = Connection::open(server.addr).await;
-    eventually("the beginning is compacted away", async || {
-        for _ in 0..20 {
-            let body = json!({ "key": "k", "owner": "w", "ttl_ms": 60_000, "value": value });
-            let grant = Grant::of(&connection.post("/v1/acquire", &body).await.ok());
-            connection.post("/v1/release", &grant.proof()).await.ok();
-        }
-        let page = server.get(&format!("/v1/events?format=json&after={beginning}")).await.ok();
-        page["reset"] == true
-    })
-    .await;
+    server.until_compacted_away(&beginning).await;
     std::fs::remove_file(dir.path().join("hook.fail")).expect("removed");
     reload(&config, 2.0).await;
     eventually("a reset", async || told(dir.path(), "hook").len() >= 2).await;

@@ -130,6 +130,25 @@ impl Server {
         format!("{}-0-0", &store[..8])
     }
 
+    /// Acquires and releases a key until the store no longer keeps the events after this cursor.
+    ///
+    /// The store needs the smallest log, with a `segment_size` and a `min_log_size` of 64 KiB: a larger one keeps the
+    /// events for too long.
+    pub async fn until_compacted_away(&self, cursor: &str) {
+        let value = "v".repeat(8 * 1024);
+        let mut connection = Connection::open(self.addr).await;
+        eventually("the events are compacted away", async || {
+            for _ in 0..20 {
+                let body = json!({ "key": "k", "owner": "w", "ttl_ms": 60_000, "value": value });
+                let grant = Grant::of(&connection.post("/v1/acquire", &body).await.ok());
+                connection.post("/v1/release", &grant.proof()).await.ok();
+            }
+            let page = self.get(&format!("/v1/events?format=json&after={cursor}")).await.ok();
+            page["reset"] == true
+        })
+        .await;
+    }
+
     /// One value of the metrics; the sum of all series that start so.
     pub async fn metric(&self, series: &str) -> f64 {
         let reply = self.get("/metrics").await;
