@@ -7,7 +7,7 @@ const PAGE: &str = "docs/coming-from.md";
 const OPEN: &str = "TEST?";
 /// A row that nothing can show: what is left out.
 const NONE: &str = "–";
-const VERDICTS: [&str; 3] = ["kept", "bettered", "left out"];
+const VERDICTS: [&str; 3] = ["kept", "improved", "left out"];
 const HEAD: [&str; 4] = ["what it promises or does", "here", "how, or why", "test"];
 
 /// One row of a table.
