@@ -196,6 +196,7 @@ impl Member<'_> {
         counts: Availability,
     ) -> Result<Filled, AcquireError> {
         let (keys, opened) = self.pools().coming(self.pool, self.session, self.named);
+        let keys = self.allowed(keys);
         let left = Cell::new(false);
         let leave = async {
             places.lapsed(opened).await;
@@ -258,7 +259,7 @@ impl Member<'_> {
     }
 
     fn unheld(&self) -> Vec<Key> {
-        let mut free = self.pools().unheld(self.pool, self.named);
+        let mut free = self.allowed(self.pools().unheld(self.pool, self.named));
         if self.named.is_empty() && self.call.any.order == CandidateOrder::Listed {
             free.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
         }
@@ -266,7 +267,13 @@ impl Member<'_> {
     }
 
     fn held_by_others(&self) -> Vec<Key> {
-        self.pools().others(self.pool, self.session, self.named)
+        self.allowed(self.pools().others(self.pool, self.session, self.named))
+    }
+
+    /// Those of the pool's keys that the settings allow: the pool of keys without a policy may have others.
+    fn allowed(&self, mut keys: Vec<Key>) -> Vec<Key> {
+        keys.retain(|key| self.manager().check_named("key", key).is_ok());
+        keys
     }
 
     fn share(&self) -> Share {

@@ -309,3 +309,18 @@ async fn with_strict_prefixes_an_acquire_any_passes_over_keys_that_no_policy_nam
     let none = server.post("/v1/acquire-any", &any("other", 1)).await;
     assert_eq!(none.problem(409, "none-available")["counts"]["keys"], 0);
 }
+
+#[tokio::test]
+async fn with_strict_prefixes_a_fair_call_passes_over_keys_that_no_policy_names() {
+    let server = Server::configured("");
+    let grant = server.acquire("old", "w", 1000).await;
+    server.release(&grant).await;
+    server.configure("[limits]\nstrict_prefixes = true\n");
+    let server = server.kill().restart();
+    let session = server.session("w", 10_000, json!({ "pool": "default" })).await;
+    for wait_ms in [0, 300] {
+        let fair = json!({ "pool": "default", "owner": "w", "session": session.id, "count": "fair", "wait_ms": wait_ms });
+        let none = server.post("/v1/acquire-any", &fair).await.problem(409, "none-available");
+        assert_eq!(none["counts"]["keys"], 0, "{wait_ms}: {none}");
+    }
+}
