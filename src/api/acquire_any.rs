@@ -10,64 +10,67 @@ use utoipa::ToSchema;
 
 use super::{acquire::Grant, order::AnyOrder, strict::word};
 
-/// How many of the keys of an acquire-any are in which state.
+/// The number of keys of an acquire-any in each state.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Counts {
-    /// Keys that were looked at.
+    /// Keys that were tried.
     pub keys: usize,
-    /// Held by others.
+    /// Keys that other owners hold.
     pub held: usize,
-    /// Held by this owner already.
+    /// Keys that the caller's owner already holds.
     pub held_by_you: usize,
-    /// Kept for somebody else.
+    /// Keys that are reserved for another owner.
     pub offered: usize,
-    /// Shut for a lock-delay.
+    /// Keys that a lock-delay keeps closed.
     pub cooling: usize,
-    /// Shut until a fence of the last tenure is confirmed.
+    /// Keys that stay closed until a fence of the last tenure is confirmed.
     pub fencing: usize,
-    /// Milliseconds until the first of them ends, unless it is renewed.
+    /// Milliseconds until the first of these states ends, unless it is renewed.
     #[serde(skip)]
     pub next_ms: Option<u64>,
 }
 
-/// Body of `POST /v1/acquire-any`: exactly one of `keys`, `prefix` and `pool`.
+/// Body of `POST /v1/acquire-any`. Exactly one of `keys`, `prefix` and `pool` names the candidates.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcquireAnyBody {
-    /// 1 to 10 000 keys, each once.
+    /// The candidates: 1 to 10 000 keys, each named once.
     pub keys: Option<Vec<String>>,
-    /// The keys that have a record and start so.
+    /// The candidates are the keys that begin with this prefix and have a record. At most 512 bytes.
     pub prefix: Option<String>,
-    /// The keys that have a record and are of this pool.
+    /// The candidates are the keys of this pool that have a record.
     pub pool: Option<String>,
-    /// 1 to 256 bytes.
+    /// The name of the worker that acquires the leases. 1 to 256 bytes, without control characters.
     pub owner: String,
-    /// 100 to 86 400 000, unless set otherwise. Absent where a session keeps the leases.
+    /// How long a grant or a heartbeat keeps each lease, in milliseconds. 100 to 86 400 000, unless the settings or the
+    /// key's policy say otherwise. Required unless `session` is given.
     pub ttl_ms: Option<u64>,
-    /// The id of the session that is to keep the leases, in place of `ttl_ms`.
+    /// The id of the session that keeps the leases, 64 hexadecimal digits, in place of `ttl_ms`.
     pub session: Option<String>,
-    /// How many to take at most; 1 by default. `fair`: what the session has yet to get of its share of the
-    /// pool that it joined, which `pool` or `keys` name.
+    /// The highest number of keys to take: 1 to 10 000, by default 1. `fair` stands for as many keys as the session
+    /// lacks of its share of the pool that it joined. `pool` must then name that pool, or `keys` must name keys of it.
     #[serde(default = "one", deserialize_with = "count")]
     #[schema(schema_with = count_schema)]
     pub count: Count,
-    /// In which order they are tried.
+    /// The order in which the candidates are tried; `random` by default.
     #[serde(default, deserialize_with = "word")]
     pub order: AnyOrder,
-    /// How long to wait for one when none is free; 0, the default, is not at all.
+    /// How long to wait for a key when none is available, in milliseconds. 0, the default, means not at all; the
+    /// highest value is `limits.wait_max`.
     #[serde(default)]
     pub wait_ms: u64,
-    /// At most 64 bytes. A repeated call finds its own grants, or hears that they ended. A key remembers the last four
-    /// request ids that it was granted under; with an older one it is granted anew.
+    /// A name for this request, 1 to 64 bytes. A call that repeats it finds its own grants, or learns that they have
+    /// ended. A key remembers the last four request ids under which it was granted; a call with an older one counts as
+    /// a new request.
     pub request_id: Option<String>,
 }
 
 /// How many leases an acquire-any takes at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// This many.
+    /// At most this many.
     UpTo(u64),
-    /// As many as the session's share of its pool has left.
+    /// As many as the session lacks of its share of its pool.
     Fair,
 }
 
@@ -107,24 +110,24 @@ fn count_schema() -> utoipa::openapi::schema::Schema {
 /// Answer of `POST /v1/acquire-any`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Grants {
-    /// 1 to `count` grants.
+    /// The grants: at least 1, and at most `count`.
     #[schema(value_type = Vec<Grant>)]
     pub grants: Vec<AnyGrant>,
 }
 
-/// A grant of this node, or of another one as it came.
+/// A grant of an acquire-any.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are of this node")]
 pub enum AnyGrant {
-    /// This node's.
+    /// A grant whose home node is this node.
     Own(Grant),
-    /// Another's.
+    /// Another node's grant, as the JSON object that it answered.
     Others(serde_json::Value),
 }
 
 impl AnyGrant {
-    /// The key.
+    /// The key of the grant; `None` if another node's grant has none.
     pub fn key(&self) -> Option<&str> {
         match self {
             Self::Own(grant) => Some(&grant.lease.key),
@@ -136,6 +139,6 @@ impl AnyGrant {
 /// Answer of another node to `POST /v1/acquire-any`.
 #[derive(Debug, Deserialize)]
 pub struct GrantsOfOthers {
-    /// Its grants.
+    /// The grants, as JSON objects that are passed on unchanged.
     pub grants: Vec<serde_json::Value>,
 }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FenceSkipBody {
-    /// The key.
+    /// The key whose unconfirmed fences are skipped. 1 to 512 bytes, without control characters.
     pub key: String,
-    /// Why; at most 256 bytes.
+    /// Why. The ownership event and the log quote it. 1 to 256 bytes.
     pub reason: String,
 }
 
@@ -18,11 +18,11 @@ pub struct FenceSkipBody {
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ForgetBody {
-    /// What the keys start with.
+    /// The keys that begin with this prefix are forgotten, if they are free. 1 to 512 bytes.
     pub prefix: String,
-    /// Why; at most 256 bytes.
+    /// Why. The ownership event and the log quote it. 1 to 256 bytes.
     pub reason: String,
-    /// `next` of the call before: only keys after it.
+    /// The `next` of the previous answer. Only keys that sort after it are forgotten.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
@@ -31,13 +31,15 @@ pub struct ForgetBody {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Forgot {
-    /// How many keys were forgotten. Their records go in five minutes, unless they are granted before.
+    /// The number of keys that were forgotten, by this call or before. Their records are removed after five minutes,
+    /// unless the keys are granted before then.
     #[cfg_attr(feature = "server", schema(value_type = usize))]
     pub forgotten: u64,
-    /// How many that were looked at are held, shut, kept for somebody, pinned or waited for: they stay.
+    /// The number of keys that were examined and left as they are, because they are held, closed, reserved, pinned or
+    /// waited for.
     #[cfg_attr(feature = "server", schema(value_type = usize))]
     pub left: u64,
-    /// There may be more: the same call with this as `after` goes on. Null after the last.
+    /// The `after` of the next call, because more keys may follow. Null after the last key.
     #[serde(default)]
     pub next: Option<String>,
 }
@@ -47,11 +49,12 @@ pub struct Forgot {
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RevokeBody {
-    /// The key.
+    /// The key whose tenure is revoked. 1 to 512 bytes, without control characters.
     pub key: String,
-    /// Why; at most 256 bytes.
+    /// Why. The ownership event and the log quote it. 1 to 256 bytes.
     pub reason: String,
-    /// Do not wait for the holder's last promise. Its window may then overlap the next one's.
+    /// Whether to end the tenure before the last promise to its holder has run out. The holder may then believe that it
+    /// holds the lease while the next holder does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub immediately: bool,
 }
@@ -60,9 +63,9 @@ pub struct RevokeBody {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Revoked {
-    /// The order is durable.
+    /// Always true: the order is durable.
     pub revoked: bool,
-    /// Milliseconds until the tenure has ended; 0: it has.
+    /// Milliseconds until the tenure ends; 0 if it has ended.
     pub ends_in_ms: u64,
 }
 
@@ -71,9 +74,9 @@ pub struct Revoked {
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PinBody {
-    /// The key.
+    /// The key to pin or unpin. 1 to 512 bytes, without control characters.
     pub key: String,
-    /// In whose name; 1 to 64 bytes.
+    /// The name of the pin. A key may have pins of several names. 1 to 64 bytes.
     pub by: String,
 }
 
@@ -82,7 +85,7 @@ pub struct PinBody {
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DrainBody {
-    /// Whose leases.
+    /// The owner whose leases are drained. 1 to 256 bytes, without control characters.
     pub owner: String,
 }
 
@@ -90,11 +93,11 @@ pub struct DrainBody {
 #[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Drained {
-    /// Leases whose end is ordered.
+    /// The number of leases whose end was ordered.
     pub revoked: usize,
-    /// Leases that stay, since they are pinned.
+    /// The number of leases that were not revoked because they are pinned.
     pub pinned: usize,
-    /// Sessions of pools that balance, which are asked to hand over all that they keep.
+    /// The number of sessions that were asked to hand over all their leases, as members of a pool with `balance`.
     #[serde(default)]
     pub draining: usize,
 }

@@ -9,9 +9,9 @@ use super::strict::objects;
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LeaseRef {
-    /// The key.
+    /// The key of the lease, 1 to 512 bytes.
     pub key: String,
-    /// The secret of the grant.
+    /// The `lease_id` of the grant: 32 hexadecimal digits.
     pub lease_id: String,
 }
 
@@ -19,40 +19,41 @@ pub struct LeaseRef {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BatchBody {
-    /// At most 10 000 leases.
+    /// The leases, at most 10 000.
     #[serde(deserialize_with = "objects")]
     pub leases: Vec<LeaseRef>,
 }
 
-/// The verdict on one lease of a batch: as its single call would have been answered.
+/// The result for one lease of a batch, as a call for this lease alone would have returned it.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub struct Verdict<'a> {
-    /// The key.
+    /// The key of the lease, as in the request.
     pub key: &'a str,
-    /// The status that the single call would have had.
+    /// The HTTP status that a call for this lease alone would have had.
     pub status: u16,
-    /// The tenure's fencing token.
+    /// The fencing token of the tenure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<u64>,
-    /// As in a grant.
+    /// The caller holds the lease for this many milliseconds, counted on its own clock from the moment BEFORE it sent
+    /// the batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_for_ms: Option<u64>,
-    /// The tenure had run out, and goes on.
+    /// Whether the tenure had run out, nobody had taken the key, and the tenure now continues.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub revived: bool,
-    /// Whether this call ended the tenure.
+    /// Whether this call ended the tenure; false if it had ended before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub released: Option<bool>,
-    /// The problem's code, when there is one.
+    /// The code of the problem, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
-    /// How the lease was lost.
+    /// How the lease was lost, if it was lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
-    /// What happened.
+    /// What went wrong and what helps, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// Where the lease is at home, when that is another node: ask there.
+    /// The URL of the lease's home node, if that is another node. Send later calls for the lease there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
 }
@@ -60,24 +61,24 @@ pub struct Verdict<'a> {
 /// Answer of `POST /v1/heartbeats` and `POST /v1/releases`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Verdicts<'a> {
-    /// One for each lease, in order.
+    /// One result for each lease, in the order of the request.
     #[schema(value_type = Vec<Verdict<'static>>)]
     pub results: Vec<Item<'a>>,
 }
 
-/// A verdict of this node, or that of another one as it came, with its URL as `node`.
+/// A result of this node, or another node's result as it arrived, with that node's URL as `node`.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Item<'a> {
-    /// This node's.
+    /// A result of this node.
     Own(Verdict<'a>),
-    /// Another's.
+    /// The JSON object that another node answered.
     Others(serde_json::Value),
 }
 
-/// A part of a batch, to be passed on.
+/// The part of a batch that is forwarded to one home node.
 #[derive(Debug, Serialize)]
 pub struct BatchRefs<'a> {
-    /// The leases.
+    /// The leases whose home node that is.
     pub leases: Vec<&'a LeaseRef>,
 }

@@ -3,14 +3,15 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Answer of a long poll.
+/// Answer of `GET /v1/events` with `format=json`, a long poll.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct EventsPage {
-    /// CloudEvents, oldest first.
+    /// Ownership events in CloudEvents form, oldest first.
     #[schema(value_type = Vec<Object>)]
     pub events: Vec<serde_json::Value>,
-    /// `after` of the next poll.
+    /// The cursor for the `after` of the next poll.
     pub next: String,
-    /// What followed `after` is no longer kept: look at the leases, then go on from `next`.
+    /// Whether events after `after` are missing, because they are no longer kept. List the leases, then continue from
+    /// `next`.
     pub reset: bool,
 }

@@ -2,49 +2,50 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A check that the session's home carries out.
+/// A check of a session's health, which the session's home node performs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema), schema(as = CheckSpec))]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum HealthCheck {
-    /// A GET of the URL is to answer with a 2xx; a redirect is not followed. Only where `checks.allow` lets it connect.
+    /// Requests the URL with GET. A response with a 2xx status passes; redirects are not followed. `checks.allow` must
+    /// permit the connection.
     Http {
-        /// `http://` or `https://`.
+        /// An `http://` or `https://` URL, at most 2048 bytes.
         url: String,
-        /// From the end of one round to the next; 100 to 3 600 000.
+        /// Milliseconds from the end of one round to the start of the next; 100 to 3 600 000.
         interval_ms: u64,
-        /// A round that takes longer has failed; 100 to 60 000.
+        /// Milliseconds after which a round fails; 100 to 60 000.
         timeout_ms: u64,
-        /// So many failed rounds in a row end the session; 1 to 1000.
+        /// The number of failed rounds in a row that ends the session; 1 to 1000.
         fail_after: u32,
     },
-    /// The address is to accept a connection. Only where `checks.allow` lets it connect.
+    /// Connects to the address. A connection that is accepted passes. `checks.allow` must permit it.
     Tcp {
-        /// `host:port`.
+        /// `host:port`, at most 256 bytes.
         address: String,
-        /// From the end of one round to the next.
+        /// Milliseconds from the end of one round to the start of the next; 100 to 3 600 000.
         interval_ms: u64,
-        /// A round that takes longer has failed.
+        /// Milliseconds after which a round fails; 100 to 60 000.
         timeout_ms: u64,
-        /// So many failed rounds in a row end the session.
+        /// The number of failed rounds in a row that ends the session; 1 to 1000.
         fail_after: u32,
     },
-    /// The program is to exit with 0. Refused unless the settings allow it.
+    /// Runs a program. Exit code 0 passes. Refused unless `limits.exec_checks` is on.
     Exec {
-        /// The program and its arguments.
+        /// The program and its arguments, at most 4096 bytes together.
         command: Vec<String>,
-        /// From the end of one round to the next.
+        /// Milliseconds from the end of one round to the start of the next; 100 to 3 600 000.
         interval_ms: u64,
-        /// A round that takes longer has failed: the program and all that it started are killed.
+        /// Milliseconds after which a round fails, and the program and all that it started are killed; 100 to 60 000.
         timeout_ms: u64,
-        /// So many failed rounds in a row end the session.
+        /// The number of failed rounds in a row that ends the session; 1 to 1000.
         fail_after: u32,
     },
-    /// The `progress` of the heartbeats is to change within the interval.
+    /// Requires that the `progress` in the session's heartbeats changes in each interval.
     Progress {
-        /// Within this.
+        /// The length of an interval in milliseconds; 100 to 3 600 000.
         interval_ms: u64,
-        /// So many intervals in a row without a change end the session.
+        /// The number of intervals in a row without a change that ends the session; 1 to 1000.
         fail_after: u32,
     },
 }

@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatBody {
-    /// The key.
+    /// The key of the lease, 1 to 512 bytes.
     pub key: String,
-    /// The secret of the grant.
+    /// The `lease_id` of the grant: 32 hexadecimal digits.
     pub lease_id: String,
-    /// A new value for the key.
+    /// A new value for the key, at most 16 KiB. Without it, the key keeps its value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// A new ttl.
+    /// A new ttl in milliseconds, with the same bounds as in an acquire. Without it, the ttl stays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<u64>,
 }
@@ -24,16 +24,17 @@ pub struct HeartbeatBody {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct HeartbeatAnswer<'a> {
-    /// The key.
+    /// The key of the lease.
     pub key: &'a str,
-    /// The tenure's fencing token.
+    /// The fencing token of the tenure.
     pub token: u64,
-    /// As in a grant, counted from before this heartbeat was sent.
+    /// The caller holds the lease for this many milliseconds, counted on its own clock from the moment BEFORE it sent
+    /// the heartbeat.
     pub valid_for_ms: u64,
-    /// The tenure had run out, and goes on.
+    /// Whether the tenure had run out, nobody had taken the key, and the tenure now continues.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub revived: bool,
-    /// What the coordinator asks of the holder.
+    /// Always empty. Only the heartbeat of a session has notices.
     pub notices: [String; 0],
 }
 
@@ -42,11 +43,11 @@ pub struct HeartbeatAnswer<'a> {
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseBody {
-    /// The key.
+    /// The key of the lease, 1 to 512 bytes.
     pub key: String,
-    /// The secret of the grant.
+    /// The `lease_id` of the grant: 32 hexadecimal digits.
     pub lease_id: String,
-    /// A last value for the successor.
+    /// A last value for the key, which the next owner reads. At most 16 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
@@ -55,9 +56,9 @@ pub struct ReleaseBody {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Released {
-    /// Whether this call ended the tenure; false when it was over already.
+    /// Whether this call ended the tenure; false if it had ended before.
     pub released: bool,
-    /// Everything else.
+    /// The other fields of the answer, unchanged.
     #[serde(flatten)]
     #[cfg_attr(feature = "server", schema(ignore))]
     pub other: Map<String, Value>,
@@ -74,18 +75,19 @@ impl From<bool> for Released {
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TransferBody {
-    /// The key.
+    /// The key of the lease. 1 to 512 bytes, without control characters.
     pub key: String,
-    /// The secret of the grant.
+    /// The `lease_id` of the grant: 32 hexadecimal digits.
     pub lease_id: String,
-    /// The owner that may take it; without it the first caller in the queue is granted the key by the same
-    /// write, and where nobody waits the key is free.
+    /// The owner for whom the key is then reserved. Without it, the same write grants the key to the first waiter in
+    /// its queue; if nobody waits, the key is free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// How long it is kept for the owner in `to`; the tenure's ttl by default.
+    /// How long the key is reserved for the owner in `to`, in milliseconds, with the bounds of a ttl. By default, the
+    /// ttl of the tenure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offer_ms: Option<u64>,
-    /// A last value for the successor.
+    /// A last value for the key, which the next owner reads. At most 16 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
@@ -95,8 +97,8 @@ pub struct TransferBody {
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CheckBody {
-    /// The key.
+    /// The key of the lease. 1 to 512 bytes, without control characters.
     pub key: String,
-    /// The token to check.
+    /// The token to compare with the current holder's; below 2^53.
     pub token: u64,
 }

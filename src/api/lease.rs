@@ -8,41 +8,44 @@ use utoipa::ToSchema;
 /// The public view of a lease.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Lease {
-    /// The key.
+    /// The key, which names what is leased.
     pub key: String,
-    /// `free`, `held`, `fencing`, `cooling` or `offered`.
+    /// `free`; `held`; `offered`: reserved for one owner; `cooling`: closed by a lock-delay; `fencing`: closed until a
+    /// fence is confirmed.
     pub state: &'static str,
-    /// Who holds it.
+    /// The owner that holds the lease; null if nobody does.
     pub owner: Option<String>,
-    /// The fencing token of the present tenure, or of the last; 0 before the first.
+    /// The fencing token of the current tenure, or of the last one; 0 before the first.
     pub token: u64,
-    /// Milliseconds that a grant or heartbeat keeps it.
+    /// How long a grant or a heartbeat keeps the lease, in milliseconds; null if nobody holds the lease.
     pub ttl_ms: Option<u64>,
-    /// Milliseconds until it ends if nothing happens; null when it does not end by itself.
+    /// Milliseconds until the state ends if nothing happens. Null if it does not end by itself, or if only the home
+    /// node knows.
     pub expires_in_ms: Option<u64>,
-    /// When the present tenure began, RFC 3339; for people.
+    /// When the current tenure began, in RFC 3339 form. For people only.
     pub acquired_at: Option<String>,
-    /// The digest of the session that keeps it.
+    /// The digest of the session that keeps the lease; null if none does.
     pub session: Option<String>,
-    /// What the owner wants its successor to read.
+    /// The key's value, which an owner leaves for the next one.
     pub value: Option<String>,
-    /// The pool of the key, which is also the label of its metrics.
+    /// The pool of the key, which is also the label `pool` of its metrics.
     #[schema(value_type = String)]
     pub pool: Arc<str>,
-    /// The coordinator that answers for the key: calls of its holder are best sent there. Null for one
-    /// that the coordinator which was asked does not know yet.
+    /// The URL of the lease's home node. Calls of the holder are best sent there. Null if the answering node does not
+    /// know that node yet.
     pub node: Option<String>,
-    /// How many callers wait for it.
+    /// The number of callers that wait for the key.
     pub waiters: usize,
-    /// Whether it is kept from expiring.
+    /// Whether the key is pinned: its tenures then do not expire.
     pub pinned: bool,
-    /// For whom it is kept, when offered.
+    /// The owner for whom the key is reserved, in state `offered`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offered_to: Option<String>,
-    /// The plugins that have yet to confirm that an earlier owner is fenced.
+    /// The plugins that have not yet confirmed the fence of an earlier owner.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fences: Vec<String>,
-    /// One of them failed for good: the key waits for an administrator, if its policy says so.
+    /// Whether one of these fences failed in all its attempts. If the policy requires that fence before the next grant,
+    /// the key waits for an administrator.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fence_failed: bool,
 }
@@ -50,27 +53,27 @@ pub struct Lease {
 /// Answer of `POST /v1/check`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Checked {
-    /// Whether the token is the present holder's.
+    /// Whether the token is the current holder's.
     pub current: bool,
-    /// The lease.
+    /// The public view of the lease.
     pub lease: Lease,
 }
 
-/// Answer of an operation that leaves a lease.
+/// Answer of an operation that changes a lease.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LeaseAnswer {
-    /// The lease after it.
+    /// The lease after the operation.
     pub lease: Lease,
 }
 
-/// A lease, and what a write of one's own into the same store can be gated on.
+/// A lease, with the condition on which a write of the caller's own into the same store can depend.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct GatedLease {
-    /// The lease.
+    /// The public view of the lease.
     #[serde(flatten)]
     pub lease: Lease,
-    /// With `gate=1`: the condition, by its `kind`: `dynamodb`, `nats` or `check`; null for a key that
-    /// nobody holds.
+    /// The condition, if the query has `gate=1`. Its `kind` is `dynamodb`, `nats` or `check`. Null if nobody holds the
+    /// key.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub gate: Option<serde_json::Value>,
@@ -79,8 +82,8 @@ pub struct GatedLease {
 /// Answer of `GET /v1/leases`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LeaseList {
-    /// In byte order of their keys.
+    /// The leases, in the byte order of their keys.
     pub leases: Vec<Lease>,
-    /// `after` of the next page; null on the last.
+    /// The `after` of the next page; null on the last page.
     pub next: Option<String>,
 }

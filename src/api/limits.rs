@@ -23,13 +23,14 @@ pub const MAX_WEIGHT: u32 = 1_000_000;
 pub const MAX_CAPACITY: u32 = 1_000_000;
 /// The interval between two rounds of a check, in milliseconds.
 pub const CHECK_INTERVAL_MS: RangeInclusive<u64> = 100..=3_600_000;
-/// The timeout of one round of a check, in milliseconds. A round takes one of the node's slots for checks meanwhile.
+/// The timeout of one round of a check, in milliseconds. A round occupies one of the node's slots for checks while it
+/// runs.
 pub const CHECK_TIMEOUT_MS: RangeInclusive<u64> = 100..=60_000;
-/// How many failed rounds in a row end a session.
+/// The number of failed rounds in a row that ends a session.
 pub const CHECK_FAIL_AFTER: RangeInclusive<u32> = 1..=1000;
 /// The longest URL of a check, in bytes.
 pub const MAX_CHECK_URL_BYTES: usize = 2048;
 /// The longest address of a check, in bytes.
 pub const MAX_CHECK_ADDRESS_BYTES: usize = 256;
-/// The longest command of a check, in bytes, with its arguments.
+/// The longest command of a check, in bytes, including its arguments.
 pub const MAX_CHECK_COMMAND_BYTES: usize = 4096;

@@ -1,13 +1,14 @@
-//! The documents of the HTTP API: what travels between coordinators and their clients.
+//! The documents of the HTTP API, which coordinators and clients exchange.
 //!
-//! Each document is here once, for the server and the client alike: bodies of requests, queries, answers, the kinds of
-//! problems, and the bounds of fields. The OpenAPI document is made from them.
+//! Each document is defined once, for the server and the client: bodies of requests, queries, answers, the kinds of
+//! problems, and the bounds of fields. The OpenAPI document is generated from them. Its descriptions are the comments
+//! of these types and fields.
 //!
 //! Guarantees: a body refuses unknown fields, with a message that names the field. An answer may have fields that the
 //! reader does not know, so old clients work with new coordinators.
 //!
-//! Documents that a client passes on in whole have a second form in [`reading`]: the coordinator writes every field,
-//! and the client names those that it works with and keeps the rest.
+//! Answers that a client passes on as a whole have a second form in [`reading`]: the coordinator writes every field,
+//! while the client names the fields that it uses and keeps the others.
 
 pub mod limits;
 pub mod reading;

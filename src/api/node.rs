@@ -1,40 +1,42 @@
-//! The coordinators on one store. A client reads the fields of older coordinators as their defaults.
+//! The coordinators on one store. A client reads the fields that an older coordinator lacks as their defaults.
 
 use serde::{Deserialize, Serialize};
 
-/// One coordinator.
+/// A coordinator on the store.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema), schema(as = NodeInfo))]
 pub struct Node {
-    /// Its address.
+    /// The URL at which clients and other nodes reach it.
     pub url: String,
-    /// `alive`; `draining`: it is stopping; `drained`: it has left; `dead`: it let its record run out.
+    /// `alive`; `draining`: it is stopping; `drained`: it has left; `dead`: its record ran out.
     pub state: String,
-    /// Its version.
+    /// The version of the program that it runs.
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
     pub version: String,
-    /// Names this run of it.
+    /// The name of its current life. A node that was found dead continues under another one.
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
     pub incarnation: String,
-    /// How many leases are at home at it, when it last wrote its record.
+    /// The number of leases whose home node it was when it last wrote its record.
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(value_type = u32, required))]
     pub leases: u64,
-    /// Milliseconds until its record runs out unless it is renewed; null where there is none.
+    /// Milliseconds until its record runs out unless it is renewed. Null if the node has left or is dead, or if the
+    /// store is not shared.
     #[serde(default)]
     pub runs_out_in_ms: Option<u64>,
-    /// Whether it is the one that answers.
+    /// Whether it is the node that answers.
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
     pub this: bool,
-    /// Another living one says that it is reached at the same address: calls for one reach the other, and
-    /// `node.advertise_url` of one of them is wrong.
+    /// Whether another live node has the same URL. Calls for one of them then reach the other: `node.advertise_url` of
+    /// one of them is wrong.
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
     pub address_shared: bool,
-    /// It goes by other policies or plugins than the one that answers.
+    /// Whether its policies or plugins differ from those of the node that answers. Only nodes of the same version are
+    /// compared.
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
     pub rules_differ: bool,
@@ -44,6 +46,6 @@ pub struct Node {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Nodes {
-    /// The coordinators on this store.
+    /// The coordinators on this store, the answering one first.
     pub nodes: Vec<Node>,
 }

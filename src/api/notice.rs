@@ -1,31 +1,31 @@
-//! What the heartbeat of a session tells its holder.
+//! Notices in the answer to a session's heartbeat.
 
 use serde::Serialize;
 
-/// What a holder should know.
+/// A notice to the holder of a session.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Notice {
-    /// This lease is ordered to end, and the heartbeat does not keep it.
+    /// The lease was revoked: it is ending, and the heartbeat does not keep it.
     Revoked {
-        /// Which lease.
+        /// The key of the lease.
         key: String,
-        /// Which tenure of it: a later one of the same session is not meant.
+        /// The token of the tenure that is ending. A later tenure of the key is not affected.
         token: u64,
     },
-    /// This lease is to be handed over.
+    /// The holder must hand over this lease.
     HandoverRequested {
-        /// Which lease.
+        /// The key of the lease.
         key: String,
-        /// Which tenure of it.
+        /// The token of the tenure to hand over.
         token: u64,
-        /// Milliseconds until it is ordered to end.
+        /// Milliseconds until the lease is revoked instead.
         deadline_ms: u64,
     },
-    /// The whole session is to hand over what it keeps.
+    /// The holder must hand over all leases of the session.
     Draining {
-        /// Milliseconds until the session is ordered to end.
+        /// Milliseconds until the session is revoked, with the leases that it still keeps.
         deadline_ms: u64,
     },
 }

@@ -2,22 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The order in which the keys of an acquire-any are tried.
+/// The order in which an acquire-any tries its candidates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AnyOrder {
-    /// Each order equally likely.
+    /// A random order. Each order is equally likely.
     #[default]
     Random,
-    /// As listed.
+    /// The order of the request.
     Listed,
-    /// The owner's former keys first.
+    /// First the keys that the owner was the last to hold, then the others.
     Sticky,
 }
 
 impl AnyOrder {
-    /// The word in documents.
+    /// The word for it in JSON documents.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -6,60 +6,62 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct PoolMember {
-    /// The digest of its session.
+    /// The digest of the session.
     pub session: String,
-    /// Whose it is.
+    /// The owner of the session.
     pub owner: String,
-    /// Its share of the pool's work beside other members.
+    /// The weight of the member. Members with a higher weight have a larger share.
     #[cfg_attr(feature = "server", schema(value_type = u32))]
     pub weight: u64,
-    /// Most leases that it is to have at a time; null: no bound but its share.
+    /// The most leases of the pool that the member accepts at a time; null if only its share limits it.
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(value_type = Option<u32>))]
     pub capacity: Option<u64>,
-    /// How many leases of the pool it has.
+    /// The number of leases of the pool that it holds.
     #[cfg_attr(feature = "server", schema(value_type = usize))]
     pub held: u64,
-    /// How many it is to have.
+    /// The number of leases of the pool that it should hold.
     #[cfg_attr(feature = "server", schema(value_type = usize))]
     pub share: u64,
-    /// It leaves, and hands everything over.
+    /// Whether the member is leaving and must hand over all its leases.
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
     pub draining: bool,
-    /// Leases that it was asked to hand over, and has yet.
+    /// The number of leases that it was asked to hand over and still holds.
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(value_type = usize, required))]
     pub handovers: u64,
-    /// It left what it was to have untaken: until it asks for leases it is to have what it has, and others the rest.
+    /// Whether the member left its share untaken. Until it asks for leases, its share is what it holds, and the other
+    /// members get the rest.
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
     pub set_aside: bool,
-    /// The URL of the node at which its session is at home.
+    /// The URL of the session's home node; null if the answering node does not know it yet.
     #[serde(default)]
     pub node: Option<String>,
 }
 
-/// A pool, and who works for it.
+/// A pool and its members.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema), schema(as = PoolWire))]
 pub struct Pool {
-    /// Its name.
+    /// The name of the pool.
     pub pool: String,
-    /// Whether its leases are moved between its members.
+    /// Whether the pool's leases are moved between its members.
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
     pub balance: bool,
-    /// Keys that members have or nobody has; what others have does not count. Null while nobody counts them:
-    /// no session joined the pool, or the node has just begun to look.
+    /// The number of keys that members hold or nobody holds. Keys of other owners do not count. Null while the keys are
+    /// not counted: no session joined the pool, or the node has just begun to count.
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(value_type = Option<usize>))]
     pub keys: Option<u64>,
-    /// Keys that nobody has, those included that are shut or kept for a successor.
+    /// The number of keys that nobody holds, including those that are closed or reserved. Null while the keys are not
+    /// counted.
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(value_type = Option<usize>))]
     pub free: Option<u64>,
-    /// By the digests of their sessions.
+    /// The members, in the order of their sessions' digests.
     pub members: Vec<PoolMember>,
 }
 
@@ -67,6 +69,6 @@ pub struct Pool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema), schema(as = PoolsWire))]
 pub struct Pools {
-    /// Every pool that a policy names, and `default`; by name.
+    /// Every pool that a policy names, and `default`, in the order of their names.
     pub pools: Vec<Pool>,
 }

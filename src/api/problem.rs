@@ -86,7 +86,7 @@ table! {
 }
 
 impl Code {
-    /// The code as documents name it.
+    /// The code as it appears in problem documents.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         self.row().code
@@ -98,7 +98,7 @@ impl Code {
         self.row().status
     }
 
-    /// The kind, for people. A problem may have a title of its own that says more.
+    /// The kind of problem in a few words, for people. A problem may have a title of its own that says more.
     #[must_use]
     pub const fn title(self) -> &'static str {
         self.row().title
@@ -110,7 +110,7 @@ impl Code {
         self.row().retryable
     }
 
-    /// The code of this name; `None` for one that only a newer coordinator knows.
+    /// The code with this name; `None` if this version does not know it.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.as_str() == name)

@@ -8,7 +8,8 @@ use utoipa::IntoParams;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct LeaseQuery {
-    /// `1`: with the condition on which a write of one's own into the same store can be gated.
+    /// 1 asks for the condition on which a write of the caller's own into the same store can depend; 0, the default,
+    /// does not.
     #[param(maximum = 1)]
     pub gate: Option<u8>,
 }
@@ -18,41 +19,41 @@ pub struct LeaseQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListQuery {
-    /// Only this key.
+    /// Lists only this key. 1 to 512 bytes, without control characters.
     #[param(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub key: Option<String>,
-    /// Only keys that start so.
+    /// Lists only keys that begin with this prefix.
     pub prefix: Option<String>,
-    /// Only leases of this owner.
+    /// Lists only leases that this owner holds. 1 to 256 bytes, without control characters.
     #[param(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub owner: Option<String>,
-    /// Only leases that the session of this digest keeps.
+    /// Lists only leases that the session with this digest keeps: 32 hexadecimal digits.
     #[param(pattern = "^[0-9a-f]{32}$")]
     pub session: Option<String>,
-    /// Only leases of this pool.
+    /// Lists only keys of this pool.
     pub pool: Option<String>,
-    /// Only leases in this state: `free`, `held`, `fencing`, `cooling` or `offered`.
+    /// Lists only keys in this state: `free`, `held`, `fencing`, `cooling` or `offered`.
     #[param(pattern = "^(free|held|fencing|cooling|offered)$")]
     pub state: Option<String>,
-    /// At most so many: 1 to 1000, by default 100.
+    /// The highest number of leases on the page: 1 to 1000, by default 100.
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<usize>,
-    /// Only keys that sort after this: the `next` of the page before.
+    /// The `next` of the previous page. Lists only keys that sort after it.
     pub after: Option<String>,
 }
 
-/// Which sessions are listed.
+/// Query of `GET /v1/sessions`.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct SessionsQuery {
-    /// Only those of this owner.
+    /// Lists only sessions of this owner. 1 to 256 bytes, without control characters.
     #[param(min_length = 1, max_length = 256, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub owner: Option<String>,
-    /// At most so many; 100 unless said otherwise, at most 1000.
+    /// The highest number of sessions on the page: 1 to 1000, by default 100.
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<usize>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page. Lists only sessions whose digest sorts after it.
     #[param(pattern = "^[0-9a-f]{32}$")]
     pub after: Option<String>,
 }
@@ -62,20 +63,21 @@ pub struct SessionsQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct EventsQuery {
-    /// Only keys that start so.
+    /// Sends only events of keys that begin with this prefix.
     pub prefix: Option<String>,
-    /// Only changes from or to this owner.
+    /// Sends only events in which this owner is the previous or the new one.
     pub owner: Option<String>,
-    /// Only changes of keys that are of this pool now.
+    /// Sends only events of keys that now belong to this pool.
     pub pool: Option<String>,
-    /// Only these short types, separated by commas.
+    /// Sends only events of these short types, separated by commas, such as `granted,expired`.
     pub types: Option<String>,
-    /// The cursor after which to begin; `0` is the beginning of what is kept. Without one, now.
+    /// The cursor after which the events begin. `0` stands for the oldest event that is kept. Without a cursor, the
+    /// events begin now.
     pub after: Option<String>,
-    /// `json` for a long poll.
+    /// `sse`, the default, for server-sent events; `json` for a long poll.
     #[param(pattern = "^(sse|json)$")]
     pub format: Option<String>,
-    /// How long a long poll waits for the first event, at most 60 000.
+    /// How long a long poll waits for the first event, in milliseconds: 0 to 60 000, by default 0.
     #[param(maximum = 60000)]
     pub wait_ms: Option<u64>,
 }

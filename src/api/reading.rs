@@ -14,59 +14,61 @@ use super::{problem::Code, session::Holdings};
 /// The public view of a lease.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LeaseView {
-    /// The key.
+    /// The key, which names what is leased.
     pub key: String,
     /// `free`, `held`, `fencing`, `cooling` or `offered`.
     pub state: String,
-    /// Who holds it.
+    /// The owner that holds the lease, if one does.
     pub owner: Option<String>,
-    /// The fencing token.
+    /// The fencing token of the current tenure, or of the last one.
     pub token: Option<u64>,
-    /// How long a heartbeat keeps it.
+    /// How long a grant or a heartbeat keeps the lease, in milliseconds.
     pub ttl_ms: Option<u64>,
-    /// The time until it ends without a heartbeat.
+    /// Milliseconds until the state ends if nothing happens, if the coordinator knows.
     pub expires_in_ms: Option<u64>,
-    /// When it was granted, in RFC 3339 form.
+    /// When the current tenure began, in RFC 3339 form. For people only.
     pub acquired_at: Option<String>,
-    /// The value for the next owner.
+    /// The key's value, which an owner leaves for the next one.
     pub value: Option<String>,
-    /// How many callers wait for it.
+    /// The number of callers that wait for the key.
     pub waiters: Option<u64>,
-    /// Everything else.
+    /// The other fields, as they arrived.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
-/// A grant, with what only the holder gets.
+/// A grant: the lease, with what only its holder gets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Grant {
-    /// The public view.
+    /// The public view of the lease.
     #[serde(flatten)]
     pub lease: LeaseView,
-    /// The secret that authorizes heartbeats, releases and transfers.
+    /// The secret that authorizes heartbeats, releases and transfers of this tenure.
     pub lease_id: String,
-    /// How long the lease is the caller's, counted on its own clock from BEFORE it sent the request.
+    /// How long the caller holds the lease, in milliseconds, counted on its own clock from the moment BEFORE it sent
+    /// the request.
     pub valid_for_ms: u64,
 }
 
-/// The answer to an acquire of some of several keys.
+/// The answer to an acquire-any.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Grants {
-    /// At least one.
+    /// The grants, at least one.
     pub grants: Vec<Grant>,
 }
 
-/// The answer to a heartbeat.
+/// The answer to a heartbeat of a lease.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Alive {
-    /// The fencing token.
+    /// The fencing token of the tenure.
     pub token: u64,
-    /// How long the lease is the caller's, counted on its own clock from BEFORE it sent the request.
+    /// How long the caller holds the lease, in milliseconds, counted on its own clock from the moment BEFORE it sent
+    /// the heartbeat.
     pub valid_for_ms: u64,
-    /// Notices for the holder.
+    /// Notices to the holder. Current coordinators send none with the heartbeat of a single lease.
     #[serde(default)]
     pub notices: Vec<Notice>,
-    /// Everything else.
+    /// The other fields, as they arrived.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -76,19 +78,19 @@ pub struct Alive {
 pub struct Check {
     /// Whether the token is the current holder's.
     pub current: bool,
-    /// The lease.
+    /// The public view of the lease, if the coordinator sent it.
     pub lease: Option<LeaseView>,
-    /// Everything else.
+    /// The other fields, as they arrived.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
-/// One page of leases.
+/// One page of a list of leases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Leases {
-    /// In the order of their keys.
+    /// The leases, in the byte order of their keys.
     pub leases: Vec<LeaseView>,
-    /// The cursor of the next page, when there is one.
+    /// The `after` of the next page; `None` on the last page.
     #[serde(default)]
     pub next: Option<String>,
 }
@@ -96,71 +98,73 @@ pub struct Leases {
 /// The public view of a session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionView {
-    /// Its public name; its id is a secret.
+    /// The public name of the session. Unlike the id, it is no secret.
     pub digest: String,
-    /// Its owner.
+    /// The owner that opened the session.
     pub owner: String,
-    /// How long a heartbeat keeps it.
+    /// How long a heartbeat keeps the session, in milliseconds.
     pub ttl_ms: u64,
-    /// The time until it ends without a heartbeat.
+    /// Milliseconds until the session ends if nothing happens; `None` if only its home node knows.
     #[serde(default)]
     pub expires_in_ms: Option<u64>,
-    /// The leases that it keeps; none if only another node knows.
+    /// A summary of the leases that the session keeps; `None` if only its home node knows.
     #[serde(default)]
     pub leases: Option<Holdings>,
-    /// Everything else.
+    /// The other fields, as they arrived.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
-/// A new session.
+/// The answer to a request that opened a session.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Opened {
-    /// The secret that authorizes its heartbeat and its end.
+    /// The secret that authorizes the session's heartbeats, grants and end.
     pub id: String,
-    /// How long it lives, counted on the caller's clock from BEFORE it sent the request.
+    /// How long the session lives, in milliseconds, counted on the caller's own clock from the moment BEFORE it sent
+    /// the request.
     pub valid_for_ms: u64,
-    /// The public view.
+    /// The public view of the session.
     #[serde(flatten)]
     pub session: SessionView,
 }
 
-/// The answer to the heartbeat of a session.
+/// The answer to a heartbeat of a session.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct SessionAlive {
-    /// How long it lives, counted on the caller's clock from BEFORE it sent the request.
+    /// How long the caller holds the leases of the session, except those that a notice `revoked` names: milliseconds on
+    /// its own clock from the moment BEFORE it sent the heartbeat.
     pub valid_for_ms: u64,
-    /// The leases that it keeps.
+    /// A summary of the leases that the session keeps.
     #[serde(default)]
     pub leases: Holdings,
-    /// Notices for its holder.
+    /// Notices to the holder, which it must read.
     #[serde(default)]
     pub notices: Vec<Notice>,
 }
 
-/// A notice for a holder.
+/// A notice to the holder of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Notice {
-    /// `revoked`, `handover-requested` or `draining`; more may be added.
+    /// `revoked`, `handover-requested` or `draining`. Later versions may add more.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The key of the lease; without one, all leases.
+    /// The key of the lease that the notice is about; `None` if it is about all leases.
     #[serde(default)]
     pub key: Option<String>,
-    /// The token of the tenure.
+    /// The token of the tenure that the notice is about.
     #[serde(default)]
     pub token: Option<u64>,
-    /// The time until the announced event.
+    /// Milliseconds until the lease or the session is revoked, if the notice is a request to hand over.
     #[serde(default)]
     pub deadline_ms: Option<u64>,
 }
 
-/// One page of sessions.
+/// One page of a list of sessions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sessions {
-    /// In the order of their digests.
+    /// The sessions, in the order of their digests.
     pub sessions: Vec<SessionView>,
-    /// The cursor of the next page, when there is one.
+    /// The `after` of the next page; `None` on the last page.
     #[serde(default)]
     pub next: Option<String>,
 }
@@ -171,40 +175,40 @@ pub struct Sessions {
 pub struct Problem {
     /// The HTTP status.
     pub status: u16,
-    /// The kind of problem, in a few words.
+    /// The kind of problem in a few words, for people.
     pub title: String,
-    /// What happened this time.
+    /// What happened this time and what helps, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// The stable name of the kind: `held`, `lease-lost`…
+    /// The stable name of the kind of problem, such as `held` or `lease-lost`.
     pub code: String,
-    /// Whether the same call may succeed later.
+    /// Whether the same request may succeed later.
     pub retryable: bool,
-    /// When to try again, if the server knows.
+    /// How long to wait before the next attempt, in milliseconds, if the coordinator knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
     /// The lease that is in the way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<LeaseView>,
-    /// Why a lease was lost.
+    /// How the lease or the session was lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The field that is at fault.
+    /// The field or parameter that is not valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// How many of the keys are in which state.
+    /// The number of keys of an acquire-any in each state, as a JSON object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Value>,
-    /// The session's share of its pool, if the call asked for that.
+    /// How many leases of its pool the session should hold, if the call asked for its share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<u64>,
-    /// How many leases of the pool the session holds.
+    /// How many leases of its pool the session holds, if the call asked for its share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_by_session: Option<u64>,
 }
 
 impl Problem {
-    /// Its code, if this version knows it.
+    /// The code of the problem; `None` if this version does not know it.
     #[must_use]
     pub fn known(&self) -> Option<Code> {
         Code::named(&self.code)

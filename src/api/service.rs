@@ -13,23 +13,23 @@ pub struct Live {
 /// Answer of `/readyz`.
 #[derive(Serialize, ToSchema)]
 pub struct Ready {
-    /// Whether to send traffic here.
+    /// Whether traffic may be sent to this node.
     pub ready: bool,
-    /// Why not.
+    /// Why the node is not ready; empty if it is.
     pub reasons: Vec<String>,
 }
 
 /// Answer of `/v1/info`.
 #[derive(Serialize, ToSchema)]
 pub struct Info {
-    /// The program's version.
+    /// The version of the program.
     pub version: &'static str,
-    /// This coordinator.
+    /// The URL of the node that answers.
     pub node: String,
-    /// The kind of the store.
+    /// The kind of the store: `embedded`, `nats` or `dynamodb`.
     pub store: &'static str,
-    /// The generation of tokens.
+    /// The epoch: the upper bits of the tokens that are granted now.
     pub epoch: u16,
-    /// Names the store.
+    /// The identity of the store, which no other store shares.
     pub store_id: String,
 }

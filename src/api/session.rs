@@ -8,158 +8,162 @@ use super::{
     strict::{objects, word},
 };
 
-/// What becomes of the keys' values when a session ends.
+/// What happens to the values of the keys when a session ends.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum BehaviorName {
-    /// They stay, for the next owner to read.
+    /// The values stay, for the next owners to read.
     #[default]
     Release,
-    /// They go. Tokens never do.
+    /// The values are deleted. Tokens are never reset.
     Delete,
 }
 
-/// A session to be made.
+/// Body of `POST /v1/sessions`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SessionBody {
-    /// 1 to 256 bytes.
+    /// The name of the worker that opens the session. 1 to 256 bytes, without control characters.
     pub owner: String,
-    /// How long a heartbeat keeps it.
+    /// How long a heartbeat keeps the session, in milliseconds. 100 to 86 400 000, unless the settings say otherwise.
     pub ttl_ms: u64,
-    /// What becomes of the keys' values at its end.
+    /// What happens to the values of the keys when the session ends; `release` by default.
     #[serde(default, deserialize_with = "word")]
     pub behavior: BehaviorName,
-    /// How long its keys stay shut after its end, 0 to 60 000; absent: as their policies say.
+    /// How long the keys stay closed after the session ends without its holder's consent, in milliseconds: 0 to 60 000.
+    /// Without it, the policies of the keys decide.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lock_delay_ms: Option<u32>,
-    /// The pool that it works for.
+    /// The pool that the session joins as a member.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
-    /// Its share of the pool's work beside other members, 1 to 1 000 000.
+    /// The weight of the member, 1 to 1 000 000, by default 1. Members with a higher weight have a larger share of the
+    /// pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
-    /// Most leases of the pool that it is to have at a time, 1 to 1 000 000; the rest of its share falls to other
-    /// members.
+    /// The most leases of the pool that the member accepts at a time, 1 to 1 000 000. The rest of its share goes to
+    /// other members.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
-    /// What else must hold for it to live; at most 8.
+    /// At most 8 checks, which must keep passing for the session to live.
     #[serde(default, deserialize_with = "objects", skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<HealthCheck>,
 }
 
-/// A session as everybody may see it.
+/// The public view of a session.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema), schema(as = SessionWire))]
 pub struct Session {
-    /// Its name for everybody; its id is a secret.
+    /// The public name of the session: 32 hexadecimal digits. Unlike the id, it is no secret.
     pub digest: String,
-    /// Whose it is.
+    /// The owner that opened the session.
     pub owner: String,
-    /// How long a heartbeat keeps it.
+    /// How long a heartbeat keeps the session, in milliseconds.
     pub ttl_ms: u64,
-    /// Until it ends if nothing happens; null where another node knows.
+    /// Milliseconds until the session ends if nothing happens; null if only its home node knows.
     pub expires_in_ms: Option<u64>,
-    /// What becomes of the keys' values at its end.
+    /// What happens to the values of the keys when the session ends.
     pub behavior: BehaviorName,
-    /// How long its keys stay shut after its end; null: as their policies say.
+    /// How long the keys stay closed after the session ends without its holder's consent, in milliseconds; null if the
+    /// policies of the keys decide.
     pub lock_delay_ms: Option<u32>,
-    /// The pool that it works for.
+    /// The pool that the session joined; null if it joined none.
     pub pool: Option<String>,
-    /// Its share of the pool's work.
+    /// The weight of the member. Members with a higher weight have a larger share of the pool.
     pub weight: u32,
-    /// Most leases of the pool that it is to have at a time; null: no bound but its share.
+    /// The most leases of the pool that the member accepts at a time; null if only its share limits it.
     pub capacity: Option<u32>,
-    /// What else must hold for it to live.
+    /// The checks that must keep passing for the session to live.
     pub checks: Vec<HealthCheck>,
-    /// The leases that it keeps; null where another node knows.
+    /// A summary of the leases that the session keeps; null if only its home node knows.
     pub leases: Option<Holdings>,
-    /// The URL of the node at which it is at home.
+    /// The URL of the session's home node; null if the answering node does not know it yet.
     pub node: Option<String>,
-    /// RFC 3339, for people only.
+    /// When the session was opened, in RFC 3339 form. For people only.
     pub created_at: Option<String>,
 }
 
-/// The leases of a session, in short.
+/// A summary of the leases that a session keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema), schema(as = HoldingsWire))]
 pub struct Holdings {
-    /// How many.
+    /// The number of leases.
     #[cfg_attr(feature = "server", schema(value_type = usize))]
     pub count: u64,
-    /// XOR, over all of them, of the first 64 bits of SHA-256 of key, a zero byte and the token in decimal;
-    /// 16 hexadecimal digits.
+    /// A checksum of the leases: for each lease, take the first 64 bits of the SHA-256 of the key, a zero byte and the
+    /// token in decimal. The digest is the XOR of these numbers, as 16 hexadecimal digits.
     pub digest: String,
 }
 
-/// A session that was made.
+/// Answer of `POST /v1/sessions`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema), schema(as = OpenedWire))]
 pub struct OpenedSession {
-    /// The secret that authorises its heartbeat and its end.
+    /// The secret that authorizes the session's heartbeats, grants and end: 64 hexadecimal digits.
     pub id: String,
-    /// It lives from the answer until so long after the moment before the request was sent.
+    /// The session lives for this many milliseconds, counted on the caller's own clock from the moment BEFORE it sent
+    /// the request.
     pub valid_for_ms: u64,
-    /// What everybody may see.
+    /// The public view of the session.
     #[serde(flatten)]
     pub session: Session,
 }
 
-/// A heartbeat of a session.
+/// Body of `POST /v1/sessions/{id}/heartbeat`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BeatBody {
-    /// How far the work has come, in any words; a `progress` check wants it to change. At most 256 bytes.
+    /// How far the work has come, in any words, at most 256 bytes. A `progress` check fails if it does not change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
 }
 
-/// A heartbeat that was absorbed.
+/// Answer of `POST /v1/sessions/{id}/heartbeat`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema), schema(as = BeatWire))]
 pub struct SessionBeat {
-    /// Every lease of the session, but for those that notices name, is held from the answer until so long
-    /// after the moment before the heartbeat was sent.
+    /// The caller holds every lease of the session, except those that a notice `revoked` names, for this many
+    /// milliseconds, counted on its own clock from the moment BEFORE it sent the heartbeat.
     pub valid_for_ms: u64,
-    /// What it keeps.
+    /// A summary of the leases that the session keeps.
     pub leases: Holdings,
-    /// What its holder should know.
+    /// Notices to the holder. A client must read them: it loses the leases that a notice `revoked` names.
     pub notices: Vec<Notice>,
 }
 
-/// Body of `POST /v1/sessions/{id}/drain`.
+/// Body of `POST /v1/sessions/{id}/drain`, which has no fields.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SessionDrainBody {}
 
-/// A session that is to hand over what it keeps.
+/// Answer of `POST /v1/sessions/{id}/drain`.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema), schema(as = DrainingWire))]
 pub struct DrainingSession {
-    /// It is, now or from before.
+    /// Always true: the session is draining, since this call or an earlier one.
     pub draining: bool,
-    /// Milliseconds until it is ordered to end, with what it keeps by then.
+    /// Milliseconds until the session is revoked, with the leases that it still keeps.
     pub deadline_ms: u64,
 }
 
-/// Whether a session was ended by this call.
+/// Answer of `DELETE /v1/sessions/{id}`.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema), schema(as = ClosedWire))]
 pub struct ClosedSession {
-    /// False: it was over already.
+    /// Whether this call ended the session; false if it had ended before.
     pub destroyed: bool,
 }
 
-/// A page of sessions.
+/// Answer of `GET /v1/sessions`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema), schema(as = SessionsWire))]
 pub struct Sessions {
-    /// By digest.
+    /// The sessions, in the order of their digests.
     pub sessions: Vec<Session>,
-    /// Where the next page begins; null: this was the last.
+    /// The `after` of the next page; null on the last page.
     pub next: Option<String>,
 }

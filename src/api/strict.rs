@@ -1,5 +1,5 @@
-//! JSON taken by its word: the library would also take a list for an object, its fields in their order, and
-//! `{"listed": null}` for the word `"listed"`.
+//! Strict readers of JSON. Without them, serde would also accept a list of the fields in place of an object, and
+//! `{"listed": null}` in place of the word `"listed"`.
 
 use std::{fmt, marker::PhantomData};
 
@@ -42,7 +42,7 @@ pub fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Ok(objects.into_iter().map(|Object(object)| object).collect())
 }
 
-/// One of some words, as a string.
+/// A word of an enumeration, as a JSON string.
 pub fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     struct Word<T>(PhantomData<T>);
     impl<'de, T: Deserialize<'de>> Visitor<'de> for Word<T> {

@@ -36,7 +36,7 @@ impl Manager {
                 let why = "the actor of this key died before it answered";
                 CallError::Store(StoreError::Unavailable(why.into()))
             }
-            Unanswered::Arriving => CallError::Busy,
+            Unanswered::Arriving => CallError::IndexingSession,
             Unanswered::Elsewhere(node) | Unanswered::Other(Answer::Elsewhere(node)) => {
                 CallError::Elsewhere(self.home(node))
             }

@@ -40,6 +40,12 @@ pub enum CallError {
     /// Too many calls wait for the key.
     #[error("too many calls wait for this key")]
     Busy,
+    /// The session's home node has just changed. The new one must know all leases of the session before it answers.
+    #[error("the session's new home node does not know all its leases yet; try again in a moment")]
+    IndexingSession,
+    /// This node must know all keys of the pool before it computes a member's share.
+    #[error("this node does not know all keys of the pool yet; try again in a moment")]
+    IndexingPool,
     /// All places for waiting callers at this coordinator are taken.
     #[error("all places for waiting callers at this coordinator are taken (limits.waiting_places)")]
     Crowded,

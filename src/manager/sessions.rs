@@ -203,10 +203,10 @@ impl Manager {
             tokio::time::sleep(ARRIVAL).await;
             session = self.coordinator.sessions.get(id.digest);
         }
-        let session = session.ok_or(CallError::Busy)?;
+        let session = session.ok_or(CallError::IndexingSession)?;
         // Nothing may be promised before it is known which of its leases were revoked at a dead home node.
         if !session.indexed().await {
-            return Err(CallError::Busy.into());
+            return Err(CallError::IndexingSession.into());
         }
         Ok((session, alive.valid_for_ms))
     }

@@ -1,42 +1,42 @@
-//! The one table of metrics. The recorder, the tests and the documentation read it.
+//! The table of all metrics. The recorder, the tests and `docs/metrics.md` take them from here.
 
-/// How a series counts.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MetricKind {
-    /// Only goes up.
+    /// A count of events, which only rises.
     Counter,
-    /// Goes up and down.
+    /// A current value, which rises and falls.
     Gauge,
-    /// Observations in buckets with these upper bounds.
+    /// A distribution of observations, in buckets with these upper bounds.
     Histogram(&'static [f64]),
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Series {
-    /// Its name, with unit and `_total` where those apply.
+    /// The name. It ends with the unit, and a counter's with `_total`.
     pub name: &'static str,
     pub help: &'static str,
     pub kind: MetricKind,
     pub labels: &'static [&'static str],
 }
 
-/// 100 µs to 10 s: a request, or a write.
+/// 100 µs to 10 s: requests and writes.
 const FAST: &[f64] = &[
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     5.0, 10.0,
 ];
-/// 1 ms to a minute: waiting and vacancy.
+/// 1 ms to 60 s: waits and vacancies.
 const SLOW: &[f64] =
     &[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0];
-/// 100 ms to a week: how long a lease is held.
+/// 100 ms to 7 days: tenures.
 const HOLD: &[f64] =
     &[0.1, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0, 604_800.0];
-/// 1 ms to 10 s: how late.
+/// 1 ms to 10 s: delays.
 const LATE: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.06, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// 10 ms to a minute: a try of a fence, or a notification.
+/// 10 ms to 60 s: attempts of fences, and notifications.
 const FENCE: &[f64] = &[0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
-/// A share of the ttl.
+/// Fractions of the ttl.
 const RATIO: &[f64] = &[0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 
 const fn counter(
@@ -60,217 +60,242 @@ const fn histogram(
     Series { name, help, kind: MetricKind::Histogram(buckets), labels }
 }
 
-/// Every metric of the coordinator, `process_*` aside.
+/// Every metric of the coordinator, except `process_*`.
 pub const TABLE: &[Series] = &[
     counter(
         "tenure_lease_acquisitions_total",
         &["pool", "outcome"],
-        "Answered attempts to acquire a lease, each key of an acquire-any counted.",
+        "Attempts to acquire a lease that were answered. Each key that an acquire-any tries counts as one attempt.",
     ),
     counter(
         "tenure_lease_heartbeats_total",
         &["pool", "outcome"],
-        "Answered heartbeats, each lease of a batch counted.",
+        "Heartbeats that were answered. Each lease of a batch counts as one heartbeat.",
     ),
     counter(
         "tenure_lease_ended_total",
         &["pool", "reason"],
-        "Tenures that ended, by how they ended.",
+        "Tenures that ended, by the reason for their end.",
     ),
-    counter("tenure_lease_transfers_total", &["pool"], "Tenures handed over to a successor."),
+    counter(
+        "tenure_lease_transfers_total",
+        &["pool"],
+        "Tenures that ended with a transfer to a successor.",
+    ),
     counter(
         "tenure_handovers_total",
         &["pool", "outcome"],
-        "Leases whose holder was asked to hand over; that it handed over; that were ordered to end instead.",
+        "Requests to hand over a lease, by outcome: the holder was asked, it complied, or the lease was revoked.",
     ),
-    gauge("tenure_leases_held", &["pool"], "Leases that are held now."),
-    gauge("tenure_lease_waiters", &["pool"], "Callers that wait in a queue for a lease."),
+    gauge(
+        "tenure_leases_held",
+        &["pool"],
+        "Leases that are held now and whose home node is this node.",
+    ),
+    gauge("tenure_lease_waiters", &["pool"], "Callers that now wait in queues of the pool's keys."),
     gauge(
         "tenure_pool_members",
         &["pool"],
-        "Living sessions that joined the pool, at whichever node they are at home.",
+        "Live sessions that joined the pool, whatever their home node.",
     ),
     gauge(
         "tenure_pool_imbalance",
         &["pool"],
-        "Leases that would have to move until every member of the pool has its share.",
+        "Leases that must move before every member of the pool has its share.",
     ),
     histogram(
         "tenure_lease_acquire_duration_seconds",
         &["pool"],
         SLOW,
-        "From the arrival of a granted acquire to its answer, waiting included.",
+        "Time from the arrival of an acquire to its grant, including the time in the queue.",
     ),
     histogram(
         "tenure_lease_hold_duration_seconds",
         &["pool"],
         HOLD,
-        "From grant to end of a tenure.",
+        "Time from the grant of a tenure to its end.",
     ),
     histogram(
         "tenure_lease_vacancy_duration_seconds",
         &["pool"],
         SLOW,
-        "From the end of a tenure to the next grant of the key.",
+        "Time from the end of a tenure to the next grant of the key.",
     ),
     histogram(
         "tenure_lease_expiry_lateness_seconds",
         &[],
         LATE,
-        "From the moment at which a tenure was due to end to its durable end.",
+        "Time from the moment when a tenure was due to end to its durable end.",
     ),
     histogram(
         "tenure_heartbeat_margin_ratio",
         &["pool"],
         RATIO,
-        "Share of the ttl that was left when a heartbeat arrived.",
+        "Fraction of the ttl that was left when a heartbeat arrived.",
     ),
-    gauge("tenure_actors", &["kind"], "Actors in memory."),
+    gauge("tenure_actors", &["kind"], "Actors in memory, by kind."),
     counter(
         "tenure_actor_restarts_total",
         &["kind", "reason"],
-        "Actors that were started anew after they died.",
+        "Actors that died and were replaced by a successor.",
     ),
     histogram(
         "tenure_actor_restart_duration_seconds",
         &["kind"],
         FAST,
-        "From the death of an actor to its successor's start.",
+        "Time from the death of an actor to the start of its successor.",
     ),
     histogram(
         "tenure_store_request_duration_seconds",
         &["store", "op", "outcome"],
         FAST,
-        "Requests to the store; a compare-and-set lasts until it is durable.",
+        "Time that a request to the store takes. A compare-and-set includes the wait until it is durable.",
     ),
-    histogram("tenure_store_sync_duration_seconds", &["store"], FAST, "Syncs of the store's log."),
+    histogram(
+        "tenure_store_sync_duration_seconds",
+        &["store"],
+        FAST,
+        "Time that a sync of the store's log takes.",
+    ),
     counter(
         "tenure_store_synced_writes_total",
         &["store"],
-        "Writes made durable; divided by the number of syncs, the size of a group.",
+        "Writes that syncs of the log made durable. Divided by the syncs, this is the mean size of a group commit.",
     ),
-    gauge("tenure_store_keys", &["store"], "Keys that have a record."),
-    gauge("tenure_store_live_bytes", &["store"], "Bytes of the latest record of every key."),
-    gauge("tenure_store_log_bytes", &["store"], "Bytes that the store takes on disk."),
-    gauge("tenure_store_ready", &["store"], "1 while the store takes writes, else 0."),
+    gauge("tenure_store_keys", &["store"], "Keys that have a record in the store."),
+    gauge("tenure_store_live_bytes", &["store"], "Total size of the latest records of all keys."),
+    gauge("tenure_store_log_bytes", &["store"], "Disk space that the store uses."),
+    gauge("tenure_store_ready", &["store"], "1 while the store accepts writes, otherwise 0."),
     gauge(
         "tenure_store_compaction_stuck",
         &["store"],
-        "1 while a log segment cannot be read: the log grows until the disk is full. Else 0.",
+        "1 while compaction cannot read a log segment, otherwise 0. Meanwhile the log grows until the disk is full.",
     ),
     counter(
         "tenure_store_writes_total",
         &["store", "op"],
-        "Writes sent to the store: leases' records, nodes' records, anything else of the store's own.",
+        "Writes sent to the store, by content: records of leases, records of nodes, or the store's own records.",
     ),
     counter(
         "tenure_store_units_total",
         &["store", "op"],
-        "Capacity that the store says it charged: write and read units of DynamoDB.",
+        "Capacity units that DynamoDB reports as consumed by writes and reads. Other stores report none.",
     ),
     counter("tenure_store_throttled_total", &["store"], "Requests that the store throttled."),
     counter(
         "tenure_store_feed_gaps_total",
         &["store"],
-        "Times that changes were lost between the store and this node; subscribers were told.",
+        "Times that changes were lost between the store and this node. Event streams then sent a reset.",
     ),
     gauge(
         "tenure_store_frozen",
         &["store"],
-        "1 while nothing is granted because the store went backwards, else 0.",
+        "1 while this node grants nothing because the store went backwards, otherwise 0.",
     ),
-    gauge("tenure_nodes", &["kind"], "Nodes on the store whose record is kept, by their state."),
-    counter("tenure_node_renewals_total", &["outcome"], "Renewals of this node's own record."),
+    gauge("tenure_nodes", &["kind"], "Nodes that have a record in the store, by state."),
+    counter(
+        "tenure_node_renewals_total",
+        &["outcome"],
+        "Attempts to renew this node's own record.",
+    ),
     counter(
         "tenure_node_lapses_total",
         &["reason"],
-        "Times that this node might not promise anything: its record ran out, or was found dead.",
+        "Periods in which this node could make no promise, because its record ran out or another node found it dead.",
     ),
     counter(
         "tenure_lease_adoptions_total",
         &["pool"],
-        "Leases of a dead node that this one keeps, under their owner and token.",
+        "Leases that this node adopted from a dead node. An adopted lease keeps its owner and token.",
     ),
     counter(
         "tenure_forwarded_requests_total",
         &["outcome"],
-        "Requests passed on to the node that a lease is at home at.",
+        "Requests that this node forwarded to the lease's home node.",
     ),
-    counter("tenure_sessions_opened_total", &[], "Sessions that were made at this node."),
-    gauge("tenure_sessions", &["pool"], "Sessions that are at home at this node."),
+    counter("tenure_sessions_opened_total", &[], "Sessions that were opened at this node."),
+    gauge("tenure_sessions", &["pool"], "Open sessions whose home node is this node."),
     counter(
         "tenure_session_checks_total",
         &["kind", "outcome"],
-        "Rounds of the checks of sessions: passed or failed.",
+        "Rounds of the checks of sessions, by kind of check and outcome.",
     ),
     histogram(
         "tenure_fence_duration_seconds",
         &["plugin", "outcome"],
         FENCE,
-        "Tries of fence plugins, by how they ended.",
+        "Time that one attempt of a fence plugin takes, by outcome.",
     ),
     gauge(
         "tenure_fences_in_flight",
         &["plugin"],
-        "Fence orders that a plugin has yet to answer, those included that wait for a place.",
+        "Fence orders that a plugin has not answered yet, including those that wait for a free slot.",
     ),
     counter(
         "tenure_fences_failed_total",
         &["plugin"],
-        "Fence orders that a plugin did not confirm, with all its tries: keys may be shut.",
+        "Fence orders that a plugin confirmed in no attempt. Their keys may be closed until an administrator acts.",
     ),
     counter(
         "tenure_fences_without_plugin_total",
         &[],
-        "Times that a fence asked for a plugin which this node does not have: it waits, and so does its key.",
+        "Attempts to run a fence whose plugin this node does not have. The fence and its key wait.",
     ),
     histogram(
         "tenure_notification_duration_seconds",
         &["plugin", "outcome"],
         FENCE,
-        "Calls that notify a plugin of an ownership change, by how they ended.",
+        "Time that a call takes that notifies a plugin of an ownership change, by outcome.",
     ),
     gauge(
         "tenure_notification_lag_seconds",
         &["plugin"],
-        "Age of the oldest ownership change that a plugin has yet to confirm; 0 on nodes that do not notify it.",
+        "Age of the oldest ownership change that the plugin has not confirmed. 0 on nodes that do not notify it.",
     ),
     counter(
         "tenure_notification_resets_total",
         &["plugin"],
-        "Times that a plugin missed ownership changes, because the store no longer keeps them, and was told a reset.",
+        "Resets sent to the plugin: it missed ownership changes, because the store no longer keeps them.",
     ),
-    counter("tenure_events_published_total", &[], "Ownership events published on the bus."),
+    counter(
+        "tenure_events_published_total",
+        &[],
+        "Ownership events that this node published on its bus.",
+    ),
     gauge(
         "tenure_waiting_places",
         &[],
-        "Places that waiting callers have in queues; limits.waiting_places bounds them.",
+        "Places of waiting callers in queues, one per key that a caller waits for. Limit: limits.waiting_places.",
     ),
-    gauge("tenure_event_subscribers", &[], "Subscribers of the event stream."),
+    gauge(
+        "tenure_event_subscribers",
+        &[],
+        "Subscribers of the event stream that are connected now.",
+    ),
     counter(
         "tenure_event_subscribers_dropped_total",
         &[],
-        "Subscribers cut off because they did not read.",
+        "Subscribers that were disconnected because they read too slowly.",
     ),
     counter(
         "tenure_http_connections_broken_total",
         &[],
-        "Connections that ended with an error: what was sent is no HTTP, or it broke off.",
+        "Connections that ended with an error: the peer sent no valid HTTP, or the connection broke.",
     ),
     counter(
         "tenure_config_reloads_total",
         &["outcome"],
-        "Times that the file was read again on SIGHUP: its policies were applied, or refused.",
+        "Reloads of the settings file after SIGHUP, by whether its policies were applied or refused.",
     ),
     counter(
         "tenure_clock_jumps_total",
         &[],
-        "Moves of the wall clock by more than a second: the node's clock stood still, or may have.",
+        "Jumps of the wall clock by more than 1 s against the node's clock. The node's clock may have missed a pause.",
     ),
     counter(
         "tenure_log_lines_suppressed_total",
         &[],
-        "Ownership log lines left out above the configured rate.",
+        "Ownership log lines that were not written because they exceeded the configured rate.",
     ),
-    gauge("tenure_build_info", &["version"], "1; the version is in the label."),
+    gauge("tenure_build_info", &["version"], "Always 1. The label has the program's version."),
 ];

@@ -16,50 +16,50 @@ use crate::{
     manager::Home,
 };
 
-/// A problem document.
+/// A problem document (RFC 9457).
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Problem {
-    /// A name for the kind of problem.
+    /// The kind of problem as a URN: `urn:tenure:problem:` and the code.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The kind, for people.
+    /// The kind of problem in a few words, for people.
     pub title: &'static str,
     /// The HTTP status code.
     pub status: u16,
-    /// What happened, and what would help.
+    /// What happened and what helps, for people.
     pub detail: String,
-    /// The kind, for programs; stable.
+    /// The stable name of the kind of problem, for programs.
     pub code: &'static str,
     /// Whether the same request may succeed later.
     pub retryable: bool,
-    /// When it is worth trying again, in milliseconds, where known.
+    /// How long to wait before the next attempt, in milliseconds, if the coordinator knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// The field that is at fault.
+    /// The field or parameter that is not valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// How the lease was lost.
+    /// How the lease or the session was lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
-    /// The lease as it is.
+    /// The lease that is in the way, as it is now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<Box<api::Lease>>,
-    /// How many of the keys are in which state.
+    /// The number of keys of the acquire-any in each state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<api::Counts>,
-    /// How many leases of its pool the session is to have, for a count of `fair`.
+    /// How many leases of its pool the session should hold, if the call asked for `fair`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<usize>,
-    /// How many it has.
+    /// How many leases of its pool the session holds, if the call asked for `fair`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_by_session: Option<usize>,
-    /// Where the lease is at home, when that is another node: ask there.
+    /// The URL of the home node that must be asked, if that is another node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// The same, for this node.
+    /// The home node that must be asked, if that is another node.
     #[serde(skip)]
     pub(in crate::http) home: Option<Box<Home>>,
-    /// The request's own ids, where no handler puts them on the answer.
+    /// The request's own ids, if no handler adds them to the answer.
     #[serde(skip)]
     pub(in crate::http) ids: Option<Box<header::HeaderMap>>,
 }

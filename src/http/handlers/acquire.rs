@@ -18,12 +18,12 @@ use crate::{
     manager::{AcquireError, AcquireOne, CallError},
 };
 
-/// Become the owner of a lease.
+/// Acquire a lease, at once or by waiting in its queue.
 #[utoipa::path(post, path = "/v1/acquire", tag = "leases", request_body = AcquireBody, responses(
-    (status = 200, description = "Granted", body = Grant),
+    (status = 200, description = "The lease is granted", body = Grant),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 409, description = "`held`, `held-by-you`, `request-id-spent` or `session-lost`", body = Problem),
-    (status = 423, description = "`cooling` (how long yet is in `retry_after_ms`) or `fencing`", body = Problem),
+    (status = 423, description = "`cooling`, with the rest of the lock-delay in `retry_after_ms`, or `fencing`", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 422, description = "`request-id-reused`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),

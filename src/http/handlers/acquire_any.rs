@@ -26,16 +26,16 @@ use crate::{
     },
 };
 
-/// Become the owner of up to `count` of several leases.
+/// Acquire up to `count` of several leases.
 ///
-/// With a `request_id`, of several nodes one serves the call, chosen by the id among those that live, and
-/// whichever node is asked passes it on: a repeated call gets all its grants, wherever they are at home by
-/// then. Where that node, or the home of a grant, cannot be reached, the answer is `home-unreachable`, until
-/// it is back or was found dead. Not promised: that two calls which overlap at two nodes are granted once
-/// while these nodes disagree about who lives: for up to a quarter of `node.ttl` after a node came or
+/// With a `request_id`, one node serves all calls with that id. The id chooses it among the live nodes, and the other
+/// nodes forward the call to it. A repeated call therefore gets all its grants, whatever their home nodes are by then.
+/// If the serving node or the home node of a grant cannot be reached, the answer is `home-unreachable` until that node
+/// is back or was found dead. Not guaranteed: that two overlapping calls at two nodes are granted only once while these
+/// nodes disagree about which nodes are alive. They may disagree for up to a quarter of `node.ttl` after a node came or
 /// went.
 #[utoipa::path(post, path = "/v1/acquire-any", tag = "leases", request_body = AcquireAnyBody, responses(
-    (status = 200, description = "1 to `count` grants", body = Grants),
+    (status = 200, description = "At least 1 grant, and at most `count`", body = Grants),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 409, description = "`none-available`, `request-id-spent`, `request-in-flight` or `session-lost`", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),

@@ -33,9 +33,9 @@ fn actor(request: &HttpRequest) -> String {
     }
 }
 
-/// End a tenure.
+/// Revoke a lease: order the end of its tenure.
 #[utoipa::path(post, path = "/v1/admin/revoke", tag = "admin", request_body = RevokeBody, responses(
-    (status = 200, description = "The order is durable", body = Revoked),
+    (status = 200, description = "The order is durable; `ends_in_ms` says when the tenure ends", body = Revoked),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 409, description = "`not-held` or `pinned`", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
@@ -66,9 +66,9 @@ pub async fn revoke(
     .await
 }
 
-/// Strike the fences of a key that were not confirmed.
+/// Skip the unconfirmed fences of a key.
 #[utoipa::path(post, path = "/v1/admin/fence-skip", tag = "admin", request_body = FenceSkipBody, responses(
-    (status = 200, description = "Nobody waits for them any more", body = LeaseAnswer),
+    (status = 200, description = "The fences are skipped, and the key no longer waits for them", body = LeaseAnswer),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 409, description = "`not-fencing`", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
@@ -92,13 +92,13 @@ pub async fn fence_skip(
     .await
 }
 
-/// Forget free keys: up to 10 240 of those that start with a prefix.
+/// Forget the free keys that begin with a prefix, up to 10 240 per call.
 #[utoipa::path(post, operation_id = "forget_keys", path = "/v1/admin/forget", tag = "admin", request_body = ForgetBody, responses(
-    (status = 200, description = "How many", body = Forgot),
+    (status = 200, description = "The numbers of keys that were and were not forgotten", body = Forgot),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
-    (status = 503, description = "`store-unavailable`, `store-frozen`, `node-lapsed` or `key-resting`: what could be done was", body = Problem),
+    (status = 503, description = "`store-unavailable`, `store-frozen`, `node-lapsed` or `key-resting`; keys that were forgotten before the error stay forgotten", body = Problem),
     (status = 507, description = "`store-full`", body = Problem),
 ))]
 pub async fn forget(
@@ -117,9 +117,9 @@ pub async fn forget(
     }
 }
 
-/// Keep a key's tenures from expiring.
+/// Pin a key, so that its tenures do not expire.
 #[utoipa::path(post, path = "/v1/admin/pin", tag = "admin", request_body = PinBody, responses(
-    (status = 200, description = "Pinned, now or before", body = LeaseAnswer),
+    (status = 200, description = "The key is pinned under this name, since this call or an earlier one", body = LeaseAnswer),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
@@ -130,9 +130,9 @@ pub async fn pin(request: HttpRequest, app: web::Data<App>, body: Body<PinBody>)
     pins(request, app, body, true).await
 }
 
-/// Take a pin off a key.
+/// Remove a pin from a key.
 #[utoipa::path(post, path = "/v1/admin/unpin", tag = "admin", request_body = PinBody, responses(
-    (status = 200, description = "Not pinned by this name, now or before", body = LeaseAnswer),
+    (status = 200, description = "The key is not pinned under this name", body = LeaseAnswer),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
@@ -165,12 +165,12 @@ async fn pins(
     .await
 }
 
-/// Revoke, gracefully, every lease of an owner; its sessions in pools that balance hand over first.
+/// Revoke all leases of an owner gracefully. Its sessions in pools with `balance` are asked to hand over first.
 #[utoipa::path(post, operation_id = "drain_owner", path = "/v1/admin/drain", tag = "admin", request_body = DrainBody, responses(
-    (status = 200, description = "How many", body = Drained),
+    (status = 200, description = "The numbers of leases and sessions that the order concerns", body = Drained),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
-    (status = 503, description = "`store-unavailable` or `home-unreachable`: what could be done was", body = Problem),
+    (status = 503, description = "`store-unavailable` or `home-unreachable`; what was ordered before the error stays ordered", body = Problem),
     (status = 507, description = "`store-full`", body = Problem),
 ))]
 pub async fn drain(

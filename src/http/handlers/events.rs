@@ -21,10 +21,10 @@ use crate::{
 
 /// Follow ownership changes.
 #[utoipa::path(get, path = "/v1/events", tag = "events", params(EventsQuery), responses(
-    (status = 200, description = "Server-sent events, or with `format=json` a page", content(
+    (status = 200, description = "Server-sent events, or one page of events with `format=json`", content(
         (String = "text/event-stream"), (EventsPage = "application/json"))),
     (status = 400, description = "A parameter is not valid", body = Problem),
-    (status = 429, description = "`too-many-subscribers`, or `busy`: too many calls wait or stream", body = Problem),
+    (status = 429, description = "`too-many-subscribers`, or `busy` if too many calls wait or stream", body = Problem),
     (status = 503, description = "`store-unavailable`", body = Problem),
 ))]
 pub async fn events(request: HttpRequest, app: web::Data<App>) -> HttpResponse {

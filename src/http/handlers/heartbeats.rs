@@ -15,9 +15,9 @@ use crate::{
     manager::{Alive, HolderError},
 };
 
-/// Stay the owner of a lease.
+/// Send the heartbeat of a lease, which keeps it.
 #[utoipa::path(post, path = "/v1/heartbeat", tag = "leases", request_body = HeartbeatBody, responses(
-    (status = 200, description = "The lease goes on", body = HeartbeatAnswer),
+    (status = 200, description = "The lease continues", body = HeartbeatAnswer),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 409, description = "`lease-lost`, with the reason", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
@@ -48,9 +48,9 @@ pub fn read_heartbeat(body: &HeartbeatBody) -> Result<Heartbeat, Problem> {
     Ok(Heartbeat { lease_id, value: body.value.as_deref().map(Into::into), ttl_ms: body.ttl_ms })
 }
 
-/// Stay the owner of many leases.
+/// Send the heartbeats of many leases in one call.
 #[utoipa::path(post, path = "/v1/heartbeats", tag = "leases", request_body = BatchBody, responses(
-    (status = 200, description = "A verdict per lease, in order; one failure never spoils another", body = Verdicts),
+    (status = 200, description = "One result per lease, in the order of the request; a failure of one lease does not affect the others", body = Verdicts),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
 ))]

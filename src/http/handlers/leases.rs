@@ -28,13 +28,13 @@ pub fn key_of_path(path: &str) -> Result<Key, Problem> {
     key(&text)
 }
 
-/// Look at one lease.
+/// Get one lease.
 #[utoipa::path(get, operation_id = "get_lease", path = "/v1/leases/{key}", tag = "leases",
-    params(("key" = String, Path, description = "Percent-encoded; `/` may stand as it is",
+    params(("key" = String, Path, description = "The key, percent-encoded; `/` may stay unencoded",
         min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"), LeaseQuery), responses(
-    (status = 200, description = "The lease, also of a free key", body = GatedLease),
+    (status = 200, description = "The lease; a free key has one too", body = GatedLease),
     (status = 400, description = "The key is not valid", body = Problem),
-    (status = 404, description = "`unknown-key`: never seen", body = Problem),
+    (status = 404, description = "`unknown-key`: the key has no record", body = Problem),
     (status = 503, description = "`store-unavailable`", body = Problem),
 ))]
 pub async fn get(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
@@ -78,9 +78,9 @@ async fn gated(request: &HttpRequest, app: &App, key: &Key) -> Result<HttpRespon
     Ok(json(request, StatusCode::OK, &lease))
 }
 
-/// Ask whether a token is the present holder's.
+/// Check whether a token is the current holder's.
 #[utoipa::path(post, path = "/v1/check", tag = "leases", request_body = CheckBody, responses(
-    (status = 200, description = "Whether it is", body = Checked),
+    (status = 200, description = "The result of the check", body = Checked),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 503, description = "`store-unavailable`", body = Problem),
@@ -111,9 +111,9 @@ pub fn read_check(body: &CheckBody) -> Result<(Key, Token), Problem> {
     Ok((key, Token(token)))
 }
 
-/// List leases, a page at a time.
+/// List leases, one page per call.
 #[utoipa::path(get, operation_id = "list_leases", path = "/v1/leases", tag = "leases", params(ListQuery), responses(
-    (status = 200, description = "A page; it may be short and still have a `next`", body = LeaseList),
+    (status = 200, description = "A page of leases; a page with few or no leases may still have a `next`", body = LeaseList),
     (status = 400, description = "A parameter is not valid", body = Problem),
     (status = 503, description = "`store-unavailable`", body = Problem),
 ))]

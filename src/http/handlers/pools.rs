@@ -15,10 +15,10 @@ use crate::http::{
 #[serde(deny_unknown_fields)]
 struct NoQuery {}
 
-/// List the pools, each with its members.
+/// List the pools with their members.
 #[utoipa::path(get, operation_id = "list_pools", path = "/v1/pools", tag = "sessions", responses(
-    (status = 200, description = "All of them, as this node knows them", body = Pools),
-    (status = 400, description = "There are no parameters", body = Problem),
+    (status = 200, description = "All pools, as this node knows them", body = Pools),
+    (status = 400, description = "The query has a parameter, and none is accepted", body = Problem),
     (status = 503, description = "`store-unavailable`", body = Problem),
 ))]
 pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
@@ -35,12 +35,12 @@ pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     }
 }
 
-/// Look at a pool.
+/// Get one pool with its members.
 #[utoipa::path(get, operation_id = "get_pool", path = "/v1/pools/{pool}", tag = "sessions",
     params(("pool" = String, Path, description = "The pool's name")), responses(
     (status = 200, description = "The pool, as this node knows it", body = Pool),
     (status = 404, description = "`unknown-pool`: no policy names it", body = Problem),
-    (status = 400, description = "There are no parameters", body = Problem),
+    (status = 400, description = "The query has a parameter, and none is accepted", body = Problem),
     (status = 503, description = "`store-unavailable`", body = Problem),
 ))]
 pub async fn get(

@@ -14,9 +14,9 @@ use crate::{
     lease::{Key, Release, Transfer},
 };
 
-/// Stop being the owner of a lease.
+/// Release a lease.
 #[utoipa::path(post, path = "/v1/release", tag = "leases", request_body = ReleaseBody, responses(
-    (status = 200, description = "The tenure is over; `released` is false when it was before", body = Released),
+    (status = 200, description = "The tenure has ended; `released` is false if it had ended before", body = Released),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 409, description = "`not-holder`", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
@@ -39,9 +39,9 @@ pub async fn release(
     .await
 }
 
-/// Stop being the owner of many leases.
+/// Release many leases in one call.
 #[utoipa::path(post, path = "/v1/releases", tag = "leases", request_body = BatchBody, responses(
-    (status = 200, description = "A verdict per lease, in order", body = Verdicts),
+    (status = 200, description = "One result per lease, in the order of the request; a failure of one lease does not affect the others", body = Verdicts),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
 ))]
@@ -60,9 +60,9 @@ pub async fn releases(
     .await
 }
 
-/// Hand a lease over to a successor.
+/// Transfer a lease to a successor.
 #[utoipa::path(post, path = "/v1/transfer", tag = "leases", request_body = TransferBody, responses(
-    (status = 200, description = "The tenure is over; the lease is kept for `to`, or without it free, or already the next one's", body = LeaseAnswer),
+    (status = 200, description = "The tenure has ended. The key is reserved for `to`; without `to`, it is free or already granted to a waiter", body = LeaseAnswer),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 409, description = "`lease-lost`, with the reason", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),

@@ -15,15 +15,15 @@ use crate::{
     manager::NodeView,
 };
 
-/// Whether the process answers at all.
-#[utoipa::path(get, path = "/livez", tag = "service", responses((status = 200, description = "It does", body = Live)))]
+/// Check whether the process answers.
+#[utoipa::path(get, path = "/livez", tag = "service", responses((status = 200, description = "The process answers", body = Live)))]
 pub async fn livez(request: HttpRequest) -> HttpResponse {
     json(&request, StatusCode::OK, &Live { live: true })
 }
 
-/// Whether to send traffic here.
+/// Check whether traffic may be sent to this node.
 #[utoipa::path(get, path = "/readyz", tag = "service", responses(
-    (status = 200, description = "Yes", body = Ready), (status = 503, description = "No, and why", body = Ready)))]
+    (status = 200, description = "Traffic may be sent to this node", body = Ready), (status = 503, description = "No traffic may be sent to this node, for the given reasons", body = Ready)))]
 pub async fn readyz(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     let reasons = app.manager.unready();
     let ready = reasons.is_empty();
@@ -31,9 +31,9 @@ pub async fn readyz(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     json(&request, status, &Ready { ready, reasons })
 }
 
-/// Metrics in Prometheus' text form.
+/// Get the metrics of this node.
 #[utoipa::path(get, path = "/metrics", tag = "service", responses(
-    (status = 200, description = "Metrics", body = String, content_type = "text/plain")))]
+    (status = 200, description = "The metrics, in the Prometheus text format", body = String, content_type = "text/plain")))]
 pub async fn metrics(app: web::Data<App>) -> HttpResponse {
     (app.before_scrape)();
     HttpResponse::Ok()
@@ -41,8 +41,8 @@ pub async fn metrics(app: web::Data<App>) -> HttpResponse {
         .body(app.recorder.render())
 }
 
-/// What this coordinator is.
-#[utoipa::path(get, path = "/v1/info", tag = "service", responses((status = 200, description = "This coordinator", body = Info)))]
+/// Describe this coordinator.
+#[utoipa::path(get, path = "/v1/info", tag = "service", responses((status = 200, description = "The program, its URL and its store", body = Info)))]
 pub async fn info(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     let info = Info {
         version: env!("CARGO_PKG_VERSION"),
@@ -54,8 +54,8 @@ pub async fn info(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     json(&request, StatusCode::OK, &info)
 }
 
-/// The coordinators on this store.
-#[utoipa::path(get, path = "/v1/nodes", tag = "service", responses((status = 200, description = "Those that are known", body = Nodes)))]
+/// List the coordinators on this store.
+#[utoipa::path(get, path = "/v1/nodes", tag = "service", responses((status = 200, description = "The coordinators that this node knows", body = Nodes)))]
 pub async fn nodes(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     let shared = app.manager.shared_addresses();
     let odd = app.manager.nodes_with_other_rules();

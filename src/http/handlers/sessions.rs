@@ -18,9 +18,9 @@ use crate::{
     manager::Asked,
 };
 
-/// Make a session.
+/// Open a session.
 #[utoipa::path(post, operation_id = "open_session", path = "/v1/sessions", tag = "sessions", request_body = SessionBody, responses(
-    (status = 201, description = "It lives", body = OpenedSession),
+    (status = 201, description = "The session is open", body = OpenedSession),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 503, description = "`store-unavailable`, `store-frozen`, `node-lapsed` or `draining`", body = Problem),
@@ -48,11 +48,11 @@ pub async fn open(
     }
 }
 
-/// Keep a session, and with it every lease of it.
+/// Send the heartbeat of a session, which keeps it and all its leases.
 #[utoipa::path(post, operation_id = "heartbeat_session", path = "/v1/sessions/{id}/heartbeat", tag = "sessions",
     params(("id" = String, Path, description = "The session's id",
         pattern = "^[0-9a-f]{32}[0-9a-fA-F]{32}$")), request_body = Option<BeatBody>, responses(
-    (status = 200, description = "It lives", body = SessionBeat),
+    (status = 200, description = "The session continues", body = SessionBeat),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 409, description = "`session-lost`, with the reason", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
@@ -79,15 +79,15 @@ pub async fn heartbeat(
     .await
 }
 
-/// Leave: hand over every lease of a session.
+/// Drain a session: its holder leaves and must hand over all its leases.
 ///
-/// It is given nothing more of its pool by `count: "fair"`, its heartbeats say `draining`, and at the deadline
-/// it is ordered to end. Counts as a heartbeat.
+/// From then on, `count: "fair"` grants the session nothing more of its pool, and the answers to its heartbeats have the
+/// notice `draining`. At the deadline the session is revoked. This call counts as a heartbeat.
 #[utoipa::path(post, operation_id = "drain_session", path = "/v1/sessions/{id}/drain", tag = "sessions",
     params(("id" = String, Path, description = "The session's id",
         pattern = "^[0-9a-f]{32}[0-9a-fA-F]{32}$")), request_body = Option<SessionDrainBody>, responses(
-    (status = 200, description = "It is to hand over, now or from before", body = DrainingSession),
-    (status = 400, description = "It is no session id", body = Problem),
+    (status = 200, description = "The session is draining, since this call or an earlier one", body = DrainingSession),
+    (status = 400, description = "The path has no valid session id", body = Problem),
     (status = 409, description = "`session-lost`, with the reason", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
@@ -109,12 +109,12 @@ pub async fn drain(
     .await
 }
 
-/// End a session, and every lease of it.
+/// Close a session and end all its leases.
 #[utoipa::path(delete, operation_id = "close_session", path = "/v1/sessions/{id}", tag = "sessions",
     params(("id" = String, Path, description = "The session's id",
         pattern = "^[0-9a-f]{32}[0-9a-fA-F]{32}$")), responses(
-    (status = 200, description = "It is over, now or before", body = ClosedSession),
-    (status = 400, description = "It is no session id", body = Problem),
+    (status = 200, description = "The session has ended, with this call or before", body = ClosedSession),
+    (status = 400, description = "The path has no valid session id", body = Problem),
     (status = 409, description = "`session-lost`: there is no such session", body = Problem),
     (status = 503, description = "`store-unavailable`, `home-unreachable` or `node-lapsed`", body = Problem),
 ))]
@@ -132,13 +132,13 @@ pub async fn close(
     .await
 }
 
-/// Look at a session.
+/// Get one session.
 #[utoipa::path(get, operation_id = "get_session", path = "/v1/sessions/{id}", tag = "sessions",
-    params(("id" = String, Path, description = "The session's id, or its digest",
+    params(("id" = String, Path, description = "The id or the digest of the session",
         pattern = "^[0-9a-f]{32}([0-9a-fA-F]{32})?$")), responses(
-    (status = 200, description = "It lives, or was not found to be over", body = Session),
-    (status = 400, description = "It is neither", body = Problem),
-    (status = 404, description = "`unknown-session`: it is over, or never was", body = Problem),
+    (status = 200, description = "The session, which has not ended as far as this node knows", body = Session),
+    (status = 400, description = "The path has neither a session id nor a digest", body = Problem),
+    (status = 404, description = "`unknown-session`: the session has ended or never existed", body = Problem),
     (status = 503, description = "`store-unavailable`", body = Problem),
 ))]
 pub async fn get(
@@ -160,9 +160,9 @@ pub async fn get(
     }
 }
 
-/// List sessions.
+/// List sessions, one page per call.
 #[utoipa::path(get, operation_id = "list_sessions", path = "/v1/sessions", tag = "sessions", params(SessionsQuery), responses(
-    (status = 200, description = "A page of them", body = Sessions),
+    (status = 200, description = "A page of sessions", body = Sessions),
     (status = 400, description = "A parameter is not valid", body = Problem),
     (status = 503, description = "`store-unavailable`", body = Problem),
 ))]

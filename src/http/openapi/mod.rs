@@ -26,7 +26,7 @@ use super::handlers::{
         (name = "leases", description = "Take, keep and give back leases"),
         (name = "sessions", description = "One heartbeat for many leases"),
         (name = "events", description = "Follow ownership changes"),
-        (name = "admin", description = "What administrators order"),
+        (name = "admin", description = "Orders of administrators"),
         (name = "service", description = "Probes and information"),
     ),
     paths(

@@ -39,6 +39,10 @@ impl Problem {
         match error {
             CallError::Invalid(invalid) => Self::invalid(invalid),
             CallError::Busy => Self::of(Code::Busy, detail).retry(100),
+            CallError::IndexingSession | CallError::IndexingPool => {
+                let problem = Self::of(Code::Busy, detail).retry(100);
+                Self { title: "The node is still indexing", ..problem }
+            }
             CallError::Crowded => {
                 let problem = Self::of(Code::Busy, detail).retry(1000);
                 Self { title: "The coordinator is busy", ..problem }
@@ -268,6 +272,19 @@ mod tests {
     fn a_fault_of_the_coordinator_is_told_as_such_and_may_be_repeated() {
         let problem = Problem::call(&CallError::Unexpected);
         assert_eq!((problem.status, problem.code, problem.retryable), (500, "internal", true));
+    }
+
+    #[test]
+    fn a_call_that_waits_for_an_index_is_told_so_and_repeated_like_one_for_a_busy_key() {
+        let busy = Problem::call(&CallError::Busy);
+        assert_eq!(busy.code, "busy");
+        for indexing in [CallError::IndexingSession, CallError::IndexingPool] {
+            let problem = Problem::call(&indexing);
+            assert_eq!((problem.status, problem.code), (busy.status, busy.code));
+            assert_eq!(problem.retryable, busy.retryable);
+            assert_eq!(problem.retry_after_ms, busy.retry_after_ms);
+            assert_ne!((problem.title, &problem.detail), (busy.title, &busy.detail));
+        }
     }
 
     #[test]

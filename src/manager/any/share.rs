@@ -49,7 +49,7 @@ impl AnyCall<'_> {
             _ => Vec::new(),
         };
         let indexed = tokio::time::timeout(PATIENCE, self.manager.coordinator.pools.indexed(&pool));
-        indexed.await.map_err(|_| CallError::Busy)?;
+        indexed.await.map_err(|_| CallError::IndexingPool)?;
         let member = Member { call: self, pool: &pool, session, named: &named };
         let _serving = self.begin()?;
         match member.granted_before().await? {
