@@ -42,7 +42,7 @@ impl NodeState {
 /// The durable record of one incarnation of a node. Its instants are readings of that node's clock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NodeRecord {
-    /// Drawn anew for each write, so that the node finds its own write in the store.
+    /// Drawn anew for each write, so that no two writes are alike.
     pub nonce: Nonce,
     /// Random. Drawn at the start of the process, and again after the node was found dead or its clock had stood still.
     pub incarnation: Nonce,
